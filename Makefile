@@ -1,0 +1,81 @@
+# `make tour` and `make test` do all their own setting up, on a fresh machine too. It is done once,
+# into .venv, and again only when pyproject.toml or constraints.txt change.
+
+PYTHON ?= python3
+TORCH  ?= 2.13.0
+BIN    := .venv/bin
+PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+.PHONY: help tour test lint types docs wheel pytest format lock clean
+
+help:
+	@echo 'make tour    see what Viète does (sets itself up: about half a minute, the first time)'
+	@echo 'make test    everything that CI checks: lint, types, docs, wheel, pytest'
+	@echo 'make format  put the code into the house format'
+	@echo 'make docs    build the documentation into site/'
+	@echo 'make lock    write constraints.txt anew, from today'\''s newest versions'
+	@echo 'make clean   remove .venv and whatever was built'
+
+tour: .venv/.runtime
+	@$(BIN)/viete tour
+
+# pytest comes last, so that its closing line is the last thing to be read.
+test: lint types docs wheel pytest
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.dev
+	$(BIN)/mypy
+
+docs: .venv/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+wheel: .venv/.dev
+	bash tests/wheel_check.sh $(BIN)/python
+
+# Two workers, with one thread each, so that they do not fight over two cores.
+pytest: .venv/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+format: .venv/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Resolved in an empty environment. A local version (torch 2.13.0+cpu) names one machine's build,
+# and 2.13.0 admits it, so it is cut off.
+lock:
+	@new=$$(mktemp -d) && trap "rm -rf $$new" EXIT && set -e && \
+	$(PYTHON) -m venv $$new/venv && \
+	$$new/venv/bin/python -m pip install -qq torch==$(TORCH) editables '.[dev]' && \
+	$$new/venv/bin/python -m pip freeze --all >$$new/freeze && \
+	{ echo '# The versions that Viète is tested with. Written by `make lock`: do not edit.'; \
+	  grep -Ev '^(pip|viete)( |=)' $$new/freeze | sed 's/+.*//'; } >$$new/lock && \
+	cp $$new/lock constraints.txt
+
+clean:
+	rm -rf .venv build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis
+
+# Setting up ---------------------------------------------------------------------------------
+
+.venv/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Viète needs Python 3.11 or newer, and '$(PYTHON)' is older or missing: name another one, as in make PYTHON=python3.12." >&2; \
+	  exit 1; }
+	@echo 'Setting up .venv, once ...'
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+# hatchling is installed beside the package, pinned like the rest, and used from there.
+.venv/.runtime: .venv/.made pyproject.toml constraints.txt
+	@$(PIP) hatchling editables
+	@$(PIP) --no-build-isolation --editable .
+	@touch $@
+
+.venv/.dev: .venv/.runtime
+	@echo 'Installing what the tests need, once (PyTorch among it: a minute or two) ...'
+	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,107 @@
+"""Reading function definitions; the library of named functions is functions.md beside this file."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+
+from viete.algebra.model import Argument, Function
+from viete.errors import Text, VieteError
+from viete.notation.lexer import Token, tokenize
+from viete.notation.parser import Parser, bounded, parse_name, top_level
+from viete.notation.symbols import Scope, Signature
+
+_BULLET = re.compile(r"^- \$(.+?)\$:?\s*(.*)$")
+
+
+@cache
+def library() -> dict[str, Function]:
+    """The named functions that every card has."""
+    text = resources.files("viete.algebra").joinpath("functions.md").read_text("utf-8")
+    found: dict[str, Function] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if m := _BULLET.match(line):
+            source = Text(m[1], "functions.md", number, m.start(1) + 1, line)
+            function = parse_function(source, {f.name: f.signature for f in found.values()}, m[2])
+            found[function.name] = function
+    return found
+
+
+def parse_function(source: Text, known: dict[str, Signature], meaning: str = "") -> Function:
+    """Read ``name(x: n × d; ρ = 1) = body``.
+
+    ``known`` are the functions defined before this one: a definition can use those, its own
+    arguments and the primitives, so that nothing is recursive.
+    """
+    tokens = tokenize(source)
+    cut = top_level(tokens, "=")
+    opened = next((k for k, t in enumerate(tokens) if t.text == "("), None)
+    if cut is None or opened is None or opened > cut or tokens[cut - 1].text != ")":
+        raise source.error("a function is defined as name(arguments) = body")
+    name = parse_name(source.cut(0, tokens[opened].start), "function", set()).key
+    arguments: list[Argument] = []
+    semi = 0
+    for part, separator in split_arguments(tokens[opened + 1 : cut - 1]):
+        arguments.append(parse_argument(source, part))
+        semi = len(arguments) if separator == ";" else semi
+    symbols = [a.symbol for a in arguments] + [s for a in arguments for s in a.pattern]
+    names = [s.key for s in symbols if s.kind == "argument"]
+    if len(set(names)) < len(names):
+        raise source.error(f"{name} names an argument twice", 0, tokens[cut].start)
+    scope = Scope()
+    scope.functions |= known
+    for symbol in {s.key: s for s in symbols}.values():
+        scope.declare(symbol)
+    parser = Parser(source, tokens[cut + 1 :], scope)
+    body = parser.expression()
+    parser.finish()
+    return Function(name, tuple(arguments), bounded(body, source), semi, meaning, source)
+
+
+def split_arguments(tokens: list[Token]) -> list[tuple[list[Token], str]]:
+    parts: list[tuple[list[Token], str]] = [([], "")]
+    depth = 0
+    for token in tokens:
+        depth += (token.text in ("(", "{", "[")) - (token.text in (")", "}", "]"))
+        if depth == 0 and token.text in (",", ";"):
+            parts[-1] = (parts[-1][0], token.text)
+            parts.append(([], ""))
+        else:
+            parts[-1][0].append(token)
+    return parts
+
+
+def parse_argument(source: Text, tokens: list[Token]) -> Argument:
+    if not tokens:
+        raise source.error("a function needs its arguments named in the parentheses")
+
+    def text(part: list[Token]) -> Text:
+        return source.cut(part[0].start, part[-1].end)
+
+    default = None
+    equals = top_level(tokens, "=")
+    if equals is not None:
+        end = Token("end", "", tokens[-1].end, tokens[-1].end)
+        parser = Parser(source, [*tokens[equals + 1 :], end], Scope())
+        default = parser.expression()
+        parser.finish()
+        tokens = tokens[:equals]
+    colon = top_level(tokens, ":")
+    pattern: list[list[Token]] = [[]]
+    for token in [] if colon is None else tokens[colon + 1 :]:
+        if token.text == "×":
+            pattern.append([])
+        else:
+            pattern[-1].append(token)
+    head = tokens if colon is None else tokens[:colon]
+    if not head or (colon is not None and not all(pattern)):
+        raise source.error("an argument is written x or x: n × d")
+    try:
+        return Argument(
+            parse_name(text(head), "argument", set()),
+            tuple(parse_name(text(p), "dim", set()) for p in pattern if p),
+            default,
+        )
+    except VieteError as error:
+        raise VieteError(f"in the arguments of this function: {error.message}", error.where) from None

@@ -1,0 +1,270 @@
+"""A model as plain data: what a card says, with every name resolved and nothing computed.
+
+Two models are equal when their cards say the same, however they were spelled or laid out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+
+from viete.algebra.dims import Size, size_of
+from viete.errors import Text, VieteError
+from viete.notation.expr import Expr, Ref, Symbol
+from viete.notation.symbols import Scope, Signature
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A named number: a size (``d = 512``), a length (``n ≤ 2048``) or a constant (``ε = 1e-5``).
+
+    A length has ``at_most`` and no ``value``: it is however long the input is. ``config`` is the
+    key that a Hugging Face ``config.json`` keeps it under.
+    """
+
+    symbol: Symbol
+    value: Expr | None = None
+    at_most: Expr | None = None
+    config: str = ""
+    meaning: str = ""
+    text: Text = field(default=Text(""), compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.symbol.key
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index letter's range, both ends included: ``h = 1, …, H``."""
+
+    name: str
+    lower: Expr
+    upper: Expr
+    meaning: str = ""
+    text: Text = field(default=Text(""), compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a run is given: ``t ∈ {low, …, high}^n`` (whole numbers) or ``∈ ℝ^{n × d}``."""
+
+    symbol: Symbol
+    shape: tuple[Expr, ...]
+    low: Expr | None = None
+    high: Expr | None = None
+    default: Expr | None = None
+    meaning: str = ""
+    text: Text = field(default=Text(""), compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.symbol.key
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A learned array, one for every value of its index letters."""
+
+    symbol: Symbol
+    shape: tuple[Expr, ...]
+    dtype: str = ""
+    value: str = ""
+    init: str = ""
+    checkpoint: str = ""
+    meaning: str = ""
+    text: Text = field(default=Text(""), compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.symbol.key
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a function: its symbol, the names of its sizes, its default."""
+
+    symbol: Symbol
+    pattern: tuple[Symbol, ...] = ()
+    default: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Function:
+    """``name(arguments) = body``; ``semi`` arguments stand before the semicolon."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    body: Expr
+    semi: int = field(default=0, compare=False)
+    meaning: str = ""
+    text: Text = field(default=Text(""), compare=False, repr=False)
+
+    @property
+    def signature(self) -> Signature:
+        least = sum(a.default is None for a in self.arguments)
+        return Signature(self.name, least, len(self.arguments))
+
+
+@dataclass(frozen=True)
+class Loop:
+    """``For i = lower, …, upper``: a stretch of equations run once for each i in turn.
+
+    ``order`` counts a card's loops, so that an encoder's and a decoder's are two.
+    """
+
+    index: str
+    lower: Expr
+    upper: Expr
+    order: int = 0
+
+
+@dataclass(frozen=True)
+class Equation:
+    """``left = right``, with the loop and the titled part of the card in which it stands."""
+
+    left: Ref
+    right: Expr
+    loop: Loop | None = None
+    part: str = ""
+    meaning: str = ""
+    stated: tuple[Expr, ...] | None = None
+    text: Text = field(default=Text(""), compare=False, repr=False)
+    stated_text: Text = field(default=Text(""), compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.left.symbol.key
+
+
+@dataclass(frozen=True)
+class Claim:
+    """``left = right`` (or ``≤``, …) said to hold of every run; ``meaning`` may say when."""
+
+    statement: Expr
+    meaning: str = ""
+    text: Text = field(default=Text(""), compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A card's content. See `viete.cards.reader.read` for how to get one."""
+
+    title: str
+    about: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    vocabulary: tuple[str, ...] = ()
+    dims: tuple[Dimension, ...] = ()
+    indices: tuple[Index, ...] = ()
+    inputs: tuple[Input, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    functions: tuple[Function, ...] = ()
+    equations: tuple[Equation, ...] = ()
+    derived: tuple[Equation, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+    @cached_property
+    def function(self) -> dict[str, Function]:
+        """All functions in force by name, the card's own before the library's."""
+        from viete.algebra.functions import library
+
+        return library() | {f.name: f for f in self.functions}
+
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        found = {e.loop: None for e in self.equations if e.loop is not None}
+        return tuple(found)
+
+    @cached_property
+    def loop_letters(self) -> frozenset[str]:
+        return frozenset(loop.index for loop in self.loops)
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The names that an equation of this card may use; values hide dimensions."""
+        scope = Scope(indices={i.name for i in self.indices} | set(self.loop_letters))
+        scope.functions |= {f.name: f.signature for f in self.function.values()}
+        declared: dict[str, Symbol] = {d.name: d.symbol for d in self.dims}
+        for item in (*self.inputs, *self.parameters):
+            declared[item.name] = item.symbol
+        for equation in (*self.equations, *self.derived):
+            declared[equation.name] = equation.left.symbol
+        for symbol in declared.values():
+            scope.declare(symbol)
+        return scope
+
+    # -- sizes ---------------------------------------------------------------------------------
+
+    @cached_property
+    def sizes(self) -> dict[str, Fraction]:
+        """The number behind every dimension that has one.
+
+        Raises VieteError where a definition is circular or divides by zero.
+        """
+        values: dict[str, Fraction] = {}
+        waiting = {d.name: d for d in self.dims if d.value is not None}
+        while waiting:
+            before = len(waiting)
+            for name, dim in list(waiting.items()):
+                assert dim.value is not None
+                size = self.size(dim.value)
+                if size is None:
+                    raise dim.text.error(f"{name} must be a number or a product of dimensions")
+                if size.names() <= values.keys():
+                    try:
+                        values[name] = size.evaluate(values)
+                    except ZeroDivisionError:
+                        raise dim.text.error(f"{name} divides by zero") from None
+                    del waiting[name]
+                elif unknown := size.names() - values.keys() - waiting.keys():
+                    del waiting[name]  # over a dimension that is not bound yet
+                    assert unknown
+            if len(waiting) == before:
+                dim = next(iter(waiting.values()))
+                raise dim.text.error(f"{' and '.join(waiting)} are defined by each other")
+        return values
+
+    @cached_property
+    def lengths(self) -> dict[str, Expr]:
+        """Dimensions that are as long as the input, with their greatest value."""
+        return {d.name: d.at_most for d in self.dims if d.at_most is not None}
+
+    @cached_property
+    def definitions(self) -> dict[str, Size]:
+        """Dimensions defined by others (``d_k = d / H``), as sizes over the rest."""
+        found: dict[str, Size] = {}
+        for dim in self.dims:
+            size = None if dim.value is None else self.size(dim.value)
+            if size is not None and size.number() is None:
+                found[dim.name] = size.substitute(found)
+        return {name: size.substitute(found) for name, size in found.items()}
+
+    def size(self, e: Expr) -> Size | None:
+        """An expression over this card's dimensions as a symbolic size."""
+        return size_of(e, lambda r: Size.of(r.key) if r.symbol.kind == "dim" else None)
+
+    def bind(self, **values: int | float | str | Fraction) -> Model:
+        """The same model with other dimensions: ``model.bind(d=768, N=12)``.
+
+        Raises VieteError for a name that is no dimension of the card or a value that is no number.
+        """
+        from viete.notation.expr import num
+
+        known = {d.name: d for d in self.dims}
+        changed = {}
+        for name, value in values.items():
+            if name not in known:
+                raise VieteError(
+                    f"{self.title} has no dimension {name}; it has {', '.join(known) or 'none'}"
+                )
+            try:
+                exact = Fraction(str(value))
+            except (ValueError, ZeroDivisionError):
+                raise VieteError(f"{name} must be a number, not {value!r}") from None
+            dim = known[name]
+            if dim.at_most is not None:
+                changed[name] = replace(dim, at_most=num(exact))
+            else:
+                changed[name] = replace(dim, value=num(exact))
+        return replace(self, dims=tuple(changed.get(d.name, d) for d in self.dims))

@@ -1,0 +1,657 @@
+"""The shape of every expression, in the card's own symbols; the first of the meanings.
+
+A value is a scalar, a vector or a matrix over a family of indices: ``A^{i,h}`` is an n × n matrix
+for every head h. Block loops do not show in a type, head and position indices do. A mismatch is an
+error that points at the sub-expression and names both shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from viete.algebra.dims import Size, size_of
+from viete.algebra.model import Equation, Loop, Model
+from viete.errors import Text, VieteError
+from viete.notation.expr import (
+    Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table, free_indices, walk,
+)  # fmt: skip
+from viete.notation.printer import show
+
+Shape = tuple[Size, ...]
+ONE = Size.of(1)
+ENTRYWISE = frozenset(
+    "neg exp log sqrt erf tanh sin cos abs floor add sub had times div pow mod".split()
+)
+COMPARE = frozenset("lt le gt ge eq ne".split())
+REDUCE = frozenset("sum mean max min argmax".split())
+
+
+@dataclass(frozen=True)
+class Type:
+    """``shape`` on paper (at most two sizes), the index letters it varies over, and its kind.
+
+    ``kind`` is 'real', 'int' (token ids) or 'bool'. ``size`` is the symbolic value of a scalar
+    made of dimensions alone.
+    """
+
+    shape: Shape = ()
+    family: frozenset[str] = frozenset()
+    kind: str = "real"
+    size: Size | None = None
+
+
+class Mismatch(Exception):
+    """A shape error at a node of one formula; `Shapes` turns it into a VieteError."""
+
+    def __init__(self, message: str, at: Expr | None) -> None:
+        super().__init__(message)
+        self.message, self.node = message, at
+
+
+@dataclass(frozen=True)
+class Env:
+    """The names in force inside a function's body or a binder."""
+
+    arguments: Mapping[str, Type] | None = None  # None outside of functions
+    sizes: Mapping[str, Size] = field(default_factory=dict)
+    ranges: Mapping[str, Size | None] = field(default_factory=dict)  # index letter → how many
+
+
+class Shapes:
+    """Types of all equations of a model, checked on construction.
+
+    ``types`` maps a value's key to its `Type`; ``of`` gives the type of any expression.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.numbers = model.sizes
+        self.types: dict[str, Type] = {}
+        self.computed: dict[int, Shape] = {}  # shape of each equation by its position
+        self.calls: dict[tuple[object, ...], Type] = {}
+        self.env = Env(ranges={i.name: self.count(i.lower, i.upper, i.text) for i in model.indices})
+        for loop in model.loops:
+            if loop.index not in self.env.ranges:
+                self.env = replace(self.env, ranges={**self.env.ranges, loop.index: None})
+        for item in model.inputs:
+            kind = "real" if item.high is None else "int"
+            self.types[item.name] = Type(self.shape(item.shape, item.text), frozenset(), kind)
+        for parameter in model.parameters:
+            shape = self.shape(parameter.shape, parameter.text)
+            for size in shape:
+                if lengths := size.names() & model.lengths.keys():
+                    length = lengths.pop()
+                    raise parameter.text.error(
+                        f"{parameter.name} cannot have the size {length}, which is as long as the "
+                        f"input; give it the greatest length as a dimension of its own and use its "
+                        f"first rows, as in {parameter.symbol.base}[:{length}]"
+                    )
+            self.types[parameter.name] = Type(shape, self.axis_letters(parameter.symbol.slots))
+        Order(model).check()
+        for k, equation in enumerate(model.equations):
+            self.equation(k, equation)
+        self.derived: dict[str, Type] = {}
+        for equation in model.derived:
+            self.derived_equation(equation)
+        for claim in model.claims:
+            letters = free_indices(claim.statement)
+            self.located(claim.text, claim.statement, letters, loops=True)
+
+    # -- equations ---------------------------------------------------------------------------------
+
+    def equation(self, k: int, equation: Equation) -> None:
+        found = self.located(equation.text, equation.right, frozenset(equation.left.symbol.slots))
+        declared = self.axis_letters(equation.left.symbol.slots)
+        if extra := found.family - declared:
+            letter = sorted(extra)[0]
+            raise equation.text.error(
+                f"the right side differs for every {letter}, so the left side needs the index "
+                f"{letter} too, or the right side a sum or concat over {letter}",
+            )
+        found = replace(found, family=declared, size=None)
+        if equation.stated is not None:
+            found = replace(found, shape=self.stated(equation, found.shape))
+        self.computed[k] = found.shape
+        earlier = self.types.get(equation.name)
+        if earlier is not None:
+            if not self.same_shape(earlier.shape, found.shape):
+                raise equation.text.error(
+                    f"{equation.name} has shape {text(found.shape)} here but "
+                    f"{text(earlier.shape)} where it was first defined"
+                )
+            found = replace(found, shape=earlier.shape)
+        self.types[equation.name] = found
+
+    def stated(self, equation: Equation, found: Shape) -> Shape:
+        assert equation.stated is not None
+        shape = self.shape(equation.stated, equation.stated_text)
+        if len(shape) != len(found) or not all(map(self.same_number, shape, found)):
+            raise equation.stated_text.error(
+                f"the shape stated for {equation.name} is {text(shape)}, but its equation gives "
+                f"{text(found)}"
+            )
+        return tuple(s if self.same(s, f) else f for s, f in zip(shape, found, strict=True))
+
+    def derived_equation(self, equation: Equation) -> None:
+        found = self.located(
+            equation.text, equation.right, frozenset(equation.left.symbol.slots), loops=True
+        )
+        family = self.axis_letters(equation.left.symbol.slots) | found.family
+        self.types[equation.name] = replace(found, family=family)
+
+    def located(
+        self, source: Text, e: Expr, letters: frozenset[str], loops: bool = False
+    ) -> Type:
+        """The type of ``e``, with any mismatch placed in ``source``."""
+        env = self.env
+        for letter in letters:
+            if letter not in env.ranges:
+                raise source.error(
+                    f"the index {letter} has no range; declare it under Dimensions "
+                    f"({letter} = 1, …, H) or open a loop (For {letter} = 1, …, N)"
+                )
+        try:
+            if not loops:
+                bound = letters | (env.ranges.keys() - self.model.loop_letters)
+                for name in free_indices(e) - bound:
+                    node = next(x for x in walk(e) if isinstance(x, Idx) and x.name == name)
+                    raise Mismatch(f"the index {name} is bound to nothing here", node)
+            return self.of(e, env)
+        except Mismatch as error:
+            span = (error.node.at if error.node is not None else None) or (0, None)
+            raise source.error(error.message, *span) from None
+
+    def axis_letters(self, letters: tuple[str, ...]) -> frozenset[str]:
+        """Index letters that become array axes: all but those of block loops."""
+        return frozenset(letters) - self.model.loop_letters
+
+    # -- sizes ---------------------------------------------------------------------------------------
+
+    def count(self, lower: Expr, upper: Expr, where: Text) -> Size:
+        a, b = self.model.size(lower), self.model.size(upper)
+        if a is None or b is None:
+            raise where.error("a range's bounds must be made of dimensions and numbers")
+        return b - a + ONE
+
+    def shape(self, dims: tuple[Expr, ...], where: Text) -> Shape:
+        out = []
+        for e in dims:
+            size = self.model.size(e)
+            if size is None:
+                raise where.error(f"{show(e)} is not made of dimensions, so it is no size")
+            out.append(size)
+        return tuple(out)
+
+    def normal(self, size: Size) -> Size:
+        return size.substitute(self.model.definitions)
+
+    def number(self, size: Size) -> Fraction | None:
+        try:
+            return size.evaluate(self.numbers)
+        except (KeyError, ZeroDivisionError):
+            return None
+
+    def same(self, a: Size, b: Size) -> bool:
+        """Equal as formulas; a bare number also equals a symbol that stands for it."""
+        if a == b or self.normal(a) == self.normal(b):
+            return True
+        if a.number() is not None or b.number() is not None:
+            return (value := self.number(a)) is not None and value == self.number(b)
+        return False
+
+    def same_number(self, a: Size, b: Size) -> bool:
+        """As `same`; a shape that a card states may also use another name of equal value."""
+        return self.same(a, b) or (
+            (value := self.number(a)) is not None and value == self.number(b)
+        )
+
+    def same_shape(self, a: Shape, b: Shape) -> bool:
+        return len(a) == len(b) and all(map(self.same, a, b))
+
+    def better(self, a: Size, b: Size) -> Size:
+        """Of two equal sizes the one to show: symbols before numbers, then the shorter."""
+        if a.number() is not None:
+            return b
+        return a if b.number() is not None or len(str(a)) <= len(str(b)) else b
+
+    def fits(self, a: Size, b: Size) -> Size | None:
+        """The size of a pair of axes combined entry by entry, or None."""
+        if self.same(a, b):
+            return self.better(a, b)
+        if a == ONE:
+            return b
+        return a if b == ONE else None
+
+    def align(self, types: list[Type], node: Expr, what: str) -> Shape:
+        """The shape of an entry-by-entry combination: a vector goes along every row."""
+        out: Shape = ()
+        for t in types:
+            a, b = (out, t.shape) if len(out) >= len(t.shape) else (t.shape, out)
+            tail = a[len(a) - len(b) :]
+            merged = [self.fits(x, y) for x, y in zip(tail, b, strict=True)]
+            if any(m is None for m in merged):
+                raise Mismatch(f"{what}: {text(out)} and {text(t.shape)} do not match", node)
+            out = a[: len(a) - len(b)] + tuple(m for m in merged if m is not None)
+        return out
+
+    # -- expressions ---------------------------------------------------------------------------------
+
+    def of(self, e: Expr, env: Env | None = None) -> Type:
+        """The type of an expression; raises Mismatch."""
+        env = self.env if env is None else env
+        match e:
+            case Num():
+                return Type(size=Size.of(e.value))
+            case Idx():
+                return Type(family=frozenset((e.name,)) - self.model.loop_letters)
+            case Ref():
+                return self.ref(e, env)
+            case Pick():
+                return self.picked(e, env)
+            case Bind():
+                return self.bind(e, env)
+            case Table():
+                return self.table(e, env)
+            case Slice():
+                raise Mismatch("a slice stands only inside brackets", e)
+            case Apply():
+                return self.apply(e, env)
+        raise TypeError(e)
+
+    def size(self, e: Expr, env: Env) -> Size | None:
+        """An expression as a symbolic size, seen from inside ``env``."""
+
+        def lookup(r: Ref) -> Size | None:
+            if env.arguments is not None:
+                found = env.sizes.get(r.key)
+                argument = env.arguments.get(r.key)
+                return found or (argument.size if argument else None)
+            return Size.of(r.key) if r.symbol.kind == "dim" else None
+
+        return size_of(e, lookup)
+
+    def needed_size(self, e: Expr, env: Env) -> Size:
+        size = self.size(e, env)
+        if size is None:
+            raise Mismatch(f"{show(e)} is not made of dimensions, so it is no size", e)
+        return size
+
+    def ref(self, e: Ref, env: Env) -> Type:
+        if env.arguments is not None:
+            if e.key in env.sizes:
+                return Type(size=env.sizes[e.key])
+            return env.arguments[e.key]
+        if e.symbol.kind == "dim":
+            return Type(size=Size.of(e.key))
+        found = self.types.get(e.key)
+        if found is None:
+            raise Mismatch(f"{e.key} is not defined before this", e)
+        family = set(found.family)
+        for letter, index in zip(e.symbol.slots, e.index, strict=True):
+            t = self.of(index, env)
+            if t.shape:
+                raise Mismatch(f"an index is one number, and {show(index)} is {text(t.shape)}", e)
+            if letter in found.family:
+                family.discard(letter)
+                if isinstance(index, Idx):
+                    self.check_range(letter, index, env)
+                family |= t.family
+            elif t.family:
+                raise Mismatch(
+                    f"{show(index)} cannot stand for the block index {letter} of {e.key}", e
+                )
+        return replace(found, family=frozenset(family))
+
+    def check_range(self, letter: str, index: Idx, env: Env) -> None:
+        declared, used = self.env.ranges.get(letter), env.ranges.get(index.name)
+        if declared is not None and used is not None and not self.same(declared, used):
+            raise Mismatch(
+                f"{index.name} counts to {used}, but {letter} has {declared} values here", index
+            )
+
+    def picked(self, e: Pick, env: Env) -> Type:
+        value = self.of(e.value, env)
+        if len(e.items) > len(value.shape):
+            raise Mismatch(
+                f"{len(e.items)} indices on {show(e.value)}, whose shape is {text(value.shape)}", e
+            )
+        shape: list[Size] = []
+        family = set(value.family)
+        for size, item in zip(value.shape, e.items, strict=False):
+            if isinstance(item, Slice):
+                start = self.needed_size(item.start, env) if item.start else Size.of(0)
+                stop = self.needed_size(item.stop, env) if item.stop else size
+                self.check_slice(start, stop, size, item)
+                shape.append(stop - start)
+                continue
+            t = self.of(item, env)
+            if t.kind == "bool" or len(t.shape) > 1:
+                raise Mismatch(f"{show(item)} cannot be an index", item)
+            if isinstance(item, Num) and (n := size.number()) is not None and item.value >= n:
+                raise Mismatch(f"index {item.value} is outside a size of {n}, counted from 0", item)
+            family |= t.family
+            shape += t.shape
+        return replace(
+            value, shape=(*shape, *value.shape[len(e.items) :]), family=frozenset(family), size=None
+        )
+
+    def check_slice(self, start: Size, stop: Size, size: Size, item: Expr) -> None:
+        values = [self.number(x) for x in (start, stop, size)]
+        a, b, n = values
+        if (a is not None and (a < 0 or a.denominator != 1)) or (
+            b is not None and (b.denominator != 1 or (n is not None and b > n))
+        ):
+            raise Mismatch(f"{show(item)} is not inside 0:{size} in whole steps", item)
+        if a is not None and b is not None and a > b:
+            raise Mismatch(f"{show(item)} ends before it starts", item)
+
+    def bind(self, e: Bind, env: Env) -> Type:
+        if e.lower is not None and e.upper is not None:
+            if e.index in self.model.loop_letters and env.arguments is None:
+                count = None
+            else:
+                lower, upper = self.needed_size(e.lower, env), self.needed_size(e.upper, env)
+                count = upper - lower + ONE
+        elif e.index in env.ranges:
+            count = env.ranges[e.index]
+        else:
+            raise Mismatch(
+                f"the index {e.index} has no range; write {e.op}_{{{e.index}=1}}^{{…}} or declare "
+                f"it under Dimensions", e,
+            )  # fmt: skip
+        inner = replace(env, ranges={**env.ranges, e.index: count})
+        body = self.of(e.body, inner)
+        if e.index not in free_indices(e.body):
+            raise Mismatch(f"nothing under this {e.op} depends on {e.index}", e)
+        family = body.family - {e.index}
+        if e.op == "concat":
+            if count is None:
+                raise Mismatch("blocks cannot be concatenated, only heads and the like", e)
+            if not body.shape:
+                return replace(body, shape=(count,), family=family, size=None)
+            *rows, columns = body.shape
+            return replace(body, shape=(*rows, count * columns), family=family, size=None)
+        return replace(body, family=family, size=None)
+
+    def table(self, e: Table, env: Env) -> Type:
+        sizes = {i: self.needed_size(s, env) for i, s in e.ranges}
+        if taken := sizes.keys() & env.ranges.keys():
+            raise Mismatch(f"the index {min(taken)} is in use already; take another letter", e)
+        inner = replace(env, ranges={**env.ranges, **sizes})
+        body = self.of(e.body, inner)
+        if body.shape:
+            raise Mismatch(
+                f"a table's entry must be one number, and this one has shape {text(body.shape)}",
+                e.body,
+            )
+        return Type(tuple(sizes.values()), body.family - sizes.keys(), body.kind)
+
+    def apply(self, e: Apply, env: Env) -> Type:
+        op = e.op
+        if op in ("inf", "pi"):
+            return Type()
+        args = [self.of(a, env) for a in e.args]
+        family = frozenset[str]().union(*(t.family for t in args))
+        if op in self.model.function:
+            return self.call(e, args)
+        for t, a in zip(args, e.args, strict=True):
+            logical = op in ("and", "or", "not") or (op == "where" and a is e.args[0])
+            if (t.kind == "bool") != logical and not (op == "where" and t.kind == "bool"):
+                need = "a condition" if logical else "a number"
+                raise Mismatch(f"{show(a)} is not {need}, which is needed here", a)
+        if op == "prod":
+            return self.product(e, args, family)
+        if op == "T":
+            if len(args[0].shape) != 2:
+                raise Mismatch(
+                    f"only a matrix has a transpose, and this has shape {text(args[0].shape)}", e
+                )
+            return Type((args[0].shape[1], args[0].shape[0]), family)
+        if op in REDUCE and len(args) == 1:
+            return self.reduced(e, args[0])
+        if op in ("rows", "cols"):
+            shape = args[0].shape
+            if len(shape) < (2 if op == "rows" else 1):
+                raise Mismatch(f"{show(e.args[0])} has no {op}: its shape is {text(shape)}", e)
+            return Type(size=shape[0] if op == "rows" else shape[-1])
+        if op == "inner":
+            a, b = args
+            if len(a.shape) != 1 or len(b.shape) != 1 or not self.same(a.shape[0], b.shape[0]):
+                raise Mismatch(
+                    f"an inner product needs two vectors of one length, not {text(a.shape)} and "
+                    f"{text(b.shape)}", e,
+                )  # fmt: skip
+            return Type((), family)
+        if op == "concat":
+            return self.concat(e, args, family)
+        if op == "times" and all(t.shape for t in args):
+            raise Mismatch(
+                f"* is for numbers; between {text(args[0].shape)} and {text(args[1].shape)} write "
+                f"⊙ (entry by entry) or a space (matrix product)", e,
+            )  # fmt: skip
+        size = self.size(e, env)
+        names = {"had": "entry-by-entry product", "add": "sum", "sub": "difference",
+                 "div": "quotient"}  # fmt: skip
+        shape = self.align(args, e, names.get(op, op))
+        if op in COMPARE or op in ("and", "or", "not"):
+            return Type(shape, family, "bool")
+        if op == "where":
+            return Type(shape, family, "bool" if args[1].kind == "bool" else "real")
+        if op in ENTRYWISE or op in ("max", "min"):
+            return Type(shape, family, size=size if not shape else None)
+        raise Mismatch(f"{op} has no meaning here", e)
+
+    def product(self, e: Apply, args: list[Type], family: frozenset[str]) -> Type:
+        a, b = (t.shape for t in args)
+        if not a or not b:
+            size = None
+            if not a and not b and args[0].size and args[1].size:
+                size = args[0].size * args[1].size
+            return Type(a or b, family, size=size)
+        if len(a) == 1 and len(b) == 1:
+            raise Mismatch(
+                f"two vectors {text(a)} and {text(b)} side by side: write <u, v> for the inner "
+                f"product or ⊙ for entry by entry", e,
+            )  # fmt: skip
+        left, right = a[-1], b[0]
+        if not self.same(left, right):
+            x, y = e.args
+            raise Mismatch(
+                f"{show(x)} has shape {text(a)} and {show(y)} has shape {text(b)}: the inner "
+                f"sizes {left} and {right} differ", e,
+            )  # fmt: skip
+        return Type(a[:-1] + b[1:], family)
+
+    def reduced(self, e: Apply, t: Type) -> Type:
+        if not t.shape:
+            raise Mismatch(f"{e.op} of one number", e)
+        if e.op == "argmax":
+            return Type(t.shape[:-1], t.family, "int")
+        return Type((t.shape[0], ONE) if len(t.shape) == 2 else (), t.family)
+
+    def concat(self, e: Apply, args: list[Type], family: frozenset[str]) -> Type:
+        first = args[0].shape
+        if not first or any(len(t.shape) != len(first) for t in args):
+            raise Mismatch("only vectors, or matrices of equally many rows, can be concatenated", e)
+        if len(first) == 2 and not all(self.same(t.shape[0], first[0]) for t in args):
+            shapes = ", ".join(text(t.shape) for t in args)
+            raise Mismatch(f"these have different numbers of rows: {shapes}", e)
+        total = Size(())
+        for t in args:
+            total = total + t.shape[-1]
+        return Type((*first[:-1], total), family)
+
+    def call(self, e: Apply, args: list[Type]) -> Type:
+        """A named function: its body, with the arguments' types in place of its letters."""
+        function = self.model.function[e.op]
+        key = (e.op, *((t.shape, t.family, t.kind, t.size) for t in args))
+        if key in self.calls:
+            return self.calls[key]
+        # A definition's own index letters must not meet those of its caller: primes keep them apart.
+        args = [replace(t, family=frozenset(f + "'" for f in t.family)) for t in args]
+        arguments: dict[str, Type] = {}
+        sizes: dict[str, Size] = {}
+        for k, argument in enumerate(function.arguments):
+            if k < len(args):
+                t = args[k]
+            else:
+                assert argument.default is not None
+                t = self.of(argument.default, Env())
+            if argument.pattern:
+                if len(t.shape) != len(argument.pattern):
+                    wanted = " × ".join(s.key for s in argument.pattern)
+                    raise Mismatch(
+                        f"{e.op} takes {argument.symbol.key}: {wanted}, not {text(t.shape)}",
+                        e.args[k],
+                    )
+                for symbol, size in zip(argument.pattern, t.shape, strict=True):
+                    if symbol.key in sizes and not self.same(sizes[symbol.key], size):
+                        raise Mismatch(
+                            f"{e.op} needs the same {symbol.key} everywhere, and gets "
+                            f"{sizes[symbol.key]} and {size}", e.args[k],
+                        )  # fmt: skip
+                    sizes.setdefault(symbol.key, size)
+            arguments[argument.symbol.key] = t
+        try:
+            found = self.of(function.body, Env(arguments, sizes))
+        except Mismatch as error:
+            raise Mismatch(f"in {e.op}({', '.join(text(t.shape) for t in args)}): "
+                           f"{error.message}", e) from None  # fmt: skip
+        found = replace(found, family=frozenset(f[:-1] for f in found.family))
+        self.calls[key] = found
+        return found
+
+
+def text(shape: Shape) -> str:
+    """``(n, d)``."""
+    return "(" + ", ".join(map(str, shape)) + ")"
+
+
+class Order:
+    """That every value is defined before it is used, once, and for the indices it is used with."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.by_key: dict[str, list[tuple[int, Equation]]] = {}
+        for k, equation in enumerate(model.equations):
+            self.by_key.setdefault(equation.name, []).append((k, equation))
+
+    def check(self) -> None:
+        for k, equation in enumerate(self.model.equations):
+            self.once(k, equation)
+            for node in walk(equation.right):
+                if isinstance(node, Ref) and node.symbol.kind == "value":
+                    self.available(k, equation, node)
+
+    def once(self, k: int, equation: Equation) -> None:
+        for j, other in self.by_key[equation.name]:
+            if j < k and other.left == equation.left and (
+                other.loop == equation.loop or other.loop is None or equation.loop is None
+            ):
+                line = other.text.line
+                raise equation.text.error(f"{show(equation.left)} is already defined in line {line}")
+
+    def available(self, k: int, equation: Equation, ref: Ref) -> None:
+        makers = self.by_key.get(ref.key, [])
+        loop_slots = [(s, e) for s, e in zip(ref.symbol.slots, ref.index, strict=True)
+                      if s in self.model.loop_letters]  # fmt: skip
+        if not loop_slots:
+            if makers and min(j for j, _ in makers) < k:
+                return
+        elif len(loop_slots) == 1 and self.reaches(k, equation, makers, loop_slots[0][1]):
+            return
+        elif len(loop_slots) > 1 and any(j < k for j, _ in makers):
+            return
+        span = ref.at or (0, None)
+        name = show(ref)
+        if path := self.cycle(equation.name, ref.key):
+            raise equation.text.error(
+                f"these equations go in a circle: {' needs '.join(path)}", *span
+            )
+        if makers and all(j > k for j, _ in makers):
+            line = makers[0][1].text.line
+            raise equation.text.error(
+                f"{name} is used here but defined only in line {line}; move that equation up", *span
+            )
+        raise equation.text.error(f"no equation before this one defines {name}", *span)
+
+    def reaches(
+        self, k: int, equation: Equation, makers: list[tuple[int, Equation]], index: Expr
+    ) -> bool:
+        """Whether the member ``index`` of a block family exists when equation k is computed."""
+        size = self.model.size
+        loop = equation.loop
+        step = offset(index, loop.index) if loop is not None else None
+        if loop is not None and step is not None:
+            if step > 0:
+                return any(
+                    j < k and m.loop is not None and m.loop != loop
+                    and size(m.loop.upper) == _plus(size(loop.upper), step) for j, m in makers
+                )  # fmt: skip
+            here = [j for j, m in makers if m.loop == loop]
+            earlier = any(j < k and m.loop is not None and m.loop != loop for j, m in makers)
+            if earlier and step == 0:
+                return True
+            if step == 0:
+                return any(j < k for j in here)
+            first = size(loop.lower)
+            starts = {size(m.left.index[m.left.symbol.slots.index(loop.index)])
+                      for j, m in makers if j < k and m.loop is None}  # fmt: skip
+            needed = {_plus(first, s) for s in range(step, 0)}
+            return bool(here) and (needed <= starts or earlier)
+        value = size(index)
+        for j, m in makers:
+            if j >= k:
+                continue
+            if m.loop is None or m.loop == loop:
+                if value is None or any(size(x) == value for x in m.left.index):
+                    return True
+            elif value is None or not _outside(value, size(m.loop.lower), size(m.loop.upper)):
+                return True
+        return False
+
+    def cycle(self, start: str, through: str) -> list[str] | None:
+        """A path of needs from ``start`` through ``through`` back to ``start``."""
+        paths, seen = [[start, through]], {through}
+        while paths:
+            path = paths.pop()
+            if path[-1] == start:
+                return path
+            for _, maker in self.by_key.get(path[-1], []):
+                for node in walk(maker.right):
+                    if isinstance(node, Ref) and node.key not in seen | {path[-1]}:
+                        seen.add(node.key)
+                        paths.append([*path, node.key])
+                    elif isinstance(node, Ref) and node.key == start and not node.index:
+                        return [*path, start]
+        return None
+
+
+def offset(index: Expr, letter: str) -> int | None:
+    """c where ``index`` is the loop letter plus a whole number c, else None."""
+    size = size_of(index, lambda r: None)
+    match index:
+        case Idx(name) if name == letter:
+            return 0
+        case Apply("sub", (Idx(name), Num(c))) if name == letter and c.denominator == 1:
+            return -int(c)
+        case Apply("add", (Idx(name), Num(c))) if name == letter and c.denominator == 1:
+            return int(c)
+    del size
+    return None
+
+
+def _plus(size: Size | None, step: int) -> Size | None:
+    return None if size is None else size + Size.of(step)
+
+
+def _outside(value: Size, lower: Size | None, upper: Size | None) -> bool:
+    """Whether ``value`` is known to lie outside a range."""
+    below = None if lower is None else (value - lower).number()
+    above = None if upper is None else (upper - value).number()
+    return (below is not None and below < 0) or (above is not None and above < 0)
+
+
+__all__ = ["Env", "Loop", "Mismatch", "Shape", "Shapes", "Type", "text"]

@@ -1,0 +1,187 @@
+"""Headings, paragraphs, lists and tables: what a card is before anything in it has a meaning.
+
+Every piece of text remembers its line and column, so that an error in a table cell can point
+there. Three formats share this form: Markdown here, LaTeX in latex.py, JSON in structured.py.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from viete.errors import Text
+
+
+@dataclass
+class Heading:
+    level: int
+    text: Text
+
+
+@dataclass
+class Paragraph:
+    text: Text
+
+
+@dataclass
+class Item:
+    """A bullet or a numbered item; ``notes`` are the bullets below it."""
+
+    text: Text
+    numbered: bool = False
+    notes: list[Text] = field(default_factory=list)
+
+
+@dataclass
+class Table:
+    header: list[Text]
+    rows: list[list[Text]]
+
+
+Block = Heading | Paragraph | Item | Table
+
+_HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
+_ITEM = re.compile(r"^(\s*)(?:[-*+]|(\d{1,9})[.)])\s+(.*\S)\s*$")
+_RULE = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
+
+
+def read_markdown(content: str, file: str) -> list[Block]:
+    """Split Markdown into blocks. Never fails: what is no list, table or heading is a paragraph."""
+    blocks: list[Block] = []
+    lines = content.splitlines()
+    indent: int | None = None  # of the item that notes belong to
+    fenced = False
+    k = 0
+    while k < len(lines):
+        line = lines[k]
+        text = Text(line, file, k + 1, 1, line)
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif fenced or not line.strip() or re.fullmatch(r"\s*(-{3,}|\*{3,})\s*", line):
+            pass
+        elif m := _HEADING.match(line):
+            blocks.append(Heading(len(m[1]), text.cut(m.start(2), m.end(2))))
+            indent = None
+        elif line.lstrip().startswith("|") and k + 1 < len(lines) and _RULE.match(lines[k + 1]):
+            header, rows = cells(text), []
+            k += 2
+            while k < len(lines) and lines[k].lstrip().startswith("|"):
+                rows.append(cells(Text(lines[k], file, k + 1, 1, lines[k])))
+                k += 1
+            blocks.append(Table(header, rows))
+            indent = None
+            continue
+        elif m := _ITEM.match(line):
+            body = text.cut(m.start(3), m.end(3))
+            last = blocks[-1] if blocks else None
+            if indent is not None and len(m[1]) > indent and isinstance(last, Item):
+                last.notes.append(body)
+            else:
+                indent = len(m[1])
+                blocks.append(Item(body, m[2] is not None))
+        elif blocks and isinstance(blocks[-1], Item | Paragraph) and k and lines[k - 1].strip():
+            # A line that goes on from the one before: prose may wrap, a formula may not.
+            last = blocks[-1]
+            if isinstance(last, Item) and last.notes:
+                last.notes[-1] = joined(last.notes[-1], text)
+            else:
+                last.text = joined(last.text, text)
+        else:
+            blocks.append(Paragraph(text.cut(0)))
+            indent = None
+        k += 1
+    return blocks
+
+
+def joined(a: Text, b: Text) -> Text:
+    return Text(f"{a.text} {b.text.strip()}", a.file, a.line, a.column, a.whole)
+
+
+def cells(row: Text) -> list[Text]:
+    """A table row's cells; a bar inside ``$…$`` or backticks, or after a backslash, is no border."""
+    out, start, inside, k = list[Text](), 0, "", 0
+    text = row.text
+    while k < len(text):
+        c = text[k]
+        if c == "\\" and not inside:
+            k += 1
+        elif c in "$`" and (not inside or inside == c):
+            inside = "" if inside else c
+        elif c == "|" and not inside:
+            out.append(row.cut(start, k))
+            start = k + 1
+        k += 1
+    if text[start:].strip():
+        out.append(row.cut(start))
+    return out[1:] if text.lstrip().startswith("|") else out
+
+
+def write_markdown(blocks: list[Block]) -> str:
+    """The inverse of `read_markdown`, in one canonical layout."""
+    out: list[str] = []
+    number, before = 0, None
+    for block in blocks:
+        if before is not None and not (isinstance(block, Item) and isinstance(before, Item)):
+            out.append("")
+        match block:
+            case Heading():
+                out.append("#" * block.level + " " + block.text.text)
+                number = 0 if block.level <= 2 else number
+            case Paragraph():
+                out.append(block.text.text)
+            case Item():
+                number += block.numbered
+                mark = f"{number}." if block.numbered else "-"
+                out.append(f"{mark} {block.text.text}")
+                out += [" " * (len(mark) + 1) + f"- {note.text}" for note in block.notes]
+            case Table():
+                out.append("| " + " | ".join(t.text for t in block.header) + " |")
+                out.append("| " + " | ".join("---" for _ in block.header) + " |")
+                out += ["| " + " | ".join(t.text for t in row) + " |" for row in block.rows]
+        before = block
+    return "\n".join(out) + "\n"
+
+
+def write_text(blocks: list[Block], width: int = 100) -> str:
+    """For the terminal: no markup, columns aligned."""
+    import unicodedata
+
+    def wide(s: str) -> int:
+        return sum(0 if unicodedata.combining(c) else 1 for c in s)
+
+    out: list[str] = []
+    number, before = 0, None
+    for block in blocks:
+        if before is not None and not (isinstance(block, Item) and isinstance(before, Item)):
+            out.append("")
+        match block:
+            case Heading():
+                title = plain(block.text.text)
+                out.append(title.upper() if block.level == 1 else title)
+                out.append(("═" if block.level == 1 else "─" if block.level == 2 else "·") * wide(title))
+                number = 0 if block.level <= 2 else number
+            case Paragraph():
+                out.append(plain(block.text.text))
+            case Item():
+                number += block.numbered
+                mark = f"{number:>3}. " if block.numbered else "  · "
+                text, note = plain(block.text.text), "   ".join(plain(n.text) for n in block.notes)
+                gap = " " * max(2, 58 - wide(text)) if note else ""
+                out.append(mark + text + gap + note)
+            case Table():
+                rows = [[plain(t.text) for t in row] for row in [block.header, *block.rows]]
+                columns = max(map(len, rows), default=0)
+                rows = [row + [""] * (columns - len(row)) for row in rows]
+                widths = [max(wide(row[c]) for row in rows) for c in range(columns)]
+                for n, row in enumerate(rows):
+                    line = "  ".join(s + " " * (w - wide(s)) for s, w in zip(row, widths, strict=True))
+                    out.append(("  " + line).rstrip())
+                    if n == 0:
+                        out.append("  " + "  ".join("─" * w for w in widths))
+        before = block
+    return "\n".join(out) + "\n"
+
+
+def plain(text: str) -> str:
+    """Inline markup taken off: ``$…$``, backticks, bold."""
+    return re.sub(r"\$([^$]*)\$", r"\1", text).replace("`", "").replace("**", "")

@@ -1,0 +1,534 @@
+"""Float arrays: every expression as operations of the array API standard.
+
+A value is an array together with a label for each of its axes: ``row`` and ``col`` for the axes it
+has on paper, an index letter for every family index, ``batch`` in front of all. Labels make heads
+and batches broadcast by name, turn a transpose into a swap of labels, and let one rule,
+`contract`, serve every product and every sum over heads.
+
+What depends on no weight and no input (masks, rotary angles) is computed once, in float64 NumPy,
+and cast where it first meets the weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_numpy_array
+
+from viete.algebra.model import Model
+from viete.errors import VieteError
+from viete.interpret import fast
+from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table, free_indices
+from viete.notation.printer import show
+
+Array = Any
+ROW, COL, INNER = "row", "col", "inner"
+
+
+@dataclass(slots=True)
+class Value:
+    """An array (or a plain number) and what its axes mean.
+
+    ``const``: made of numbers, dimensions and indices alone. ``fresh``: nobody else holds the
+    array, so the next operation may write into it.
+    """
+
+    array: Array
+    axes: tuple[str, ...] = ()
+    const: bool = False
+    fresh: bool = False
+
+    @property
+    def core(self) -> int:
+        return (ROW in self.axes) + (COL in self.axes)
+
+    def size(self, label: str) -> int:
+        return int(self.array.shape[self.axes.index(label)])
+
+    def relabel(self, old: str, new: str) -> Value:
+        return Value(
+            self.array, tuple(new if a == old else a for a in self.axes), self.const, self.fresh
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """Names in force: a function's arguments and sizes, and what each index letter stands for.
+
+    ``index`` maps a letter to its number (a block loop) or to (label, first value, how many).
+    ``level`` counts enclosing binders; it keeps their labels apart.
+    """
+
+    arguments: Mapping[str, Value] | None
+    sizes: Mapping[str, Fraction]
+    index: Mapping[str, int | tuple[str, int, int]]
+    level: int = 0
+
+
+Lookup = Callable[[str, tuple[int, ...]], Value]
+
+
+class Arrays:
+    """Evaluates expressions of one model for one set of sizes and one kind of array.
+
+    ``lookup(key, loops)`` gives a parameter's, input's or earlier value's `Value`. ``like`` is an
+    array with the dtype, device and namespace to compute in.
+    """
+
+    def __init__(
+        self, model: Model, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
+        quick: bool = True, memo: dict[Any, Any] | None = None,
+    ) -> None:  # fmt: skip
+        self.model, self.like, self.lookup = model, like, lookup
+        self.xp = array_namespace(like)
+        self.numpy = is_numpy_array(like)
+        self.quick = fast.FAST if quick else {}
+        self.memo = {} if memo is None else memo
+        index: dict[str, int | tuple[str, int, int]] = {}
+        for i in model.indices:
+            first, last = (self.whole(model.size(x), sizes, i.name) for x in (i.lower, i.upper))
+            index[i.name] = (i.name, first, last - first + 1)
+        self.env = Env(None, sizes, index)
+
+    def whole(self, size: Any, sizes: Mapping[str, Fraction], what: str) -> int:
+        value = size.evaluate(sizes)
+        if value.denominator != 1:
+            raise VieteError(f"{what} = {size} is {value}, which is not a whole number")
+        return int(value)
+
+    # -- constants and weights ---------------------------------------------------------------------
+
+    def lift(self, v: Value) -> Array:
+        """A constant as an array (or number) of the kind computed in."""
+        if isinstance(v.array, Fraction | int | float) or not v.const:
+            return number(v.array)
+        if v.array.dtype == bool:
+            dtype, key = self.xp.bool, "bool"
+        else:
+            dtype, key = self.like.dtype, "float"
+        memo = ("lift", id(v.array), key)
+        if memo not in self.memo:
+            if self.numpy:
+                moved = v.array.astype(dtype, copy=False)
+            else:
+                moved = self.xp.asarray(v.array, dtype=dtype, device=device_of(self.like))
+            self.memo[memo] = (v.array, moved)
+        return self.memo[memo][1]
+
+    def namespace(self, values: list[Value]) -> tuple[Any, list[Array], bool]:
+        """The library to use, the arrays to give it, and whether the result is constant."""
+        if all(v.const for v in values):
+            return np, [number(v.array) for v in values], True
+        return self.xp, [self.lift(v) for v in values], False
+
+    # -- expressions ---------------------------------------------------------------------------------
+
+    def of(self, e: Expr, env: Env | None = None) -> Value:
+        """The value of an expression."""
+        env = self.env if env is None else env
+        match e:
+            case Apply():
+                return self.apply(e, env)
+            case Ref():
+                return self.ref(e, env)
+            case Num():
+                return Value(e.value, (), True)
+            case Idx():
+                return self.idx(e, env)
+            case Pick():
+                return self.pick(e, env)
+            case Bind():
+                return self.bind(e, env)
+            case Table():
+                return self.table(e, env)
+        raise VieteError(f"{show(e)} has no value by itself")
+
+    def idx(self, e: Idx, env: Env) -> Value:
+        meaning = env.index[e.name]
+        if isinstance(meaning, int):
+            return Value(Fraction(meaning), (), True)
+        label, first, count = meaning
+        key = ("idx", first, count)
+        if key not in self.memo:
+            self.memo[key] = np.arange(first, first + count, dtype=np.float64)
+        return Value(self.memo[key], (label,), True)
+
+    def exact(self, e: Expr, env: Env) -> int:
+        """A size, a bound or a block number, which must come out whole."""
+        v = self.of(e, env)
+        if v.axes or not isinstance(v.array, Fraction | int):
+            raise VieteError(f"{show(e)} is not made of dimensions, so it is no size")
+        if Fraction(v.array).denominator != 1:
+            raise VieteError(f"{show(e)} is {v.array} here, which is not a whole number")
+        return int(v.array)
+
+    def ref(self, e: Ref, env: Env) -> Value:
+        if env.arguments is not None and e.key in env.arguments:
+            return env.arguments[e.key]
+        if e.symbol.kind == "dim":
+            if e.key not in env.sizes:
+                raise VieteError(f"the dimension {e.key} has no value; give one with --set {e.key}=…")
+            return Value(env.sizes[e.key], (), True)
+        letters = self.model.loop_letters
+        loops = tuple(
+            self.exact(x, env) for s, x in zip(e.symbol.slots, e.index, strict=True) if s in letters
+        )
+        v = self.lookup(e.key, loops)
+        for slot, index in zip(e.symbol.slots, e.index, strict=True):
+            if slot not in letters:
+                v = self.along(v, slot, index, env, first=self.env.index[slot][1])  # type: ignore[index]
+        return v
+
+    def along(self, v: Value, label: str, index: Expr, env: Env, first: int = 0) -> Value:
+        """Take members ``index`` (counted from ``first``) of the axis ``label``."""
+        size = v.size(label)
+        if isinstance(index, Idx) and not isinstance(meaning := env.index[index.name], int):
+            new, start, count = meaning
+            if new == label or new not in v.axes:
+                if start == first and count == size:
+                    return v.relabel(label, new)
+                if not first <= start <= start + count <= first + size:
+                    raise VieteError(
+                        f"{show(index)} runs to {start + count - 1}, outside {first} to "
+                        f"{first + size - 1}"
+                    )
+                return self.cut(v, label, start - first, start - first + count).relabel(label, new)
+        at = self.of(index, env)
+        if not at.axes:
+            k = int(at.array) - first
+            if not 0 <= k < size:
+                raise VieteError(
+                    f"index {k + first} is outside {first} to {size + first - 1}"
+                )
+            place = tuple(k if a == label else slice(None) for a in v.axes)
+            rest = tuple(a for a in v.axes if a != label)
+            return Value(v.array[place], rest, v.const)
+        return self.gather(v, label, at, first)
+
+    def cut(self, v: Value, label: str, start: int, stop: int) -> Value:
+        place = tuple(slice(start, stop) if a == label else slice(None) for a in v.axes)
+        return Value(v.array[place], v.axes, v.const)
+
+    def gather(self, v: Value, label: str, at: Value, first: int) -> Value:
+        """Members of an axis at computed places: ``E[x]``, ``p_{j,t_j}``, ``K^{⌈h/2⌉}``."""
+        xp, (array, where), const = self.namespace([v, replace(at, const=at.const and v.const)])
+        if at.const and not v.const:
+            where = self.xp.asarray(at.array.astype(np.int64), device=device_of(self.like))
+        elif at.const:
+            where = where.astype(np.int64)
+        where = where - first if first else where
+        shared = [a for a in at.axes if a in v.axes and a != label]
+        axis = v.axes.index(label)
+        if not shared:
+            flat = xp.reshape(where, (-1,))
+            out = xp.take(array, flat, axis=axis)
+            shape = (*array.shape[:axis], *where.shape, *array.shape[axis + 1 :])
+            axes = (*v.axes[:axis], *at.axes, *v.axes[axis + 1 :])
+            return Value(xp.reshape(out, shape), axes, const, True)
+        # Some axes of the places are axes of the value too: pick along them together.
+        extra = tuple(a for a in at.axes if a not in v.axes)
+        order = tuple(a for a in v.axes if a != label) + (label,)
+        big = permute(xp, array, v.axes, order)
+        for _ in extra:
+            big = big[None, ...]
+        target = extra + order[:-1]
+        places = expand(xp, where, at.axes, target)
+        shape = tuple(
+            where.shape[at.axes.index(a)] if a in at.axes else big.shape[target.index(a)]
+            for a in target
+        )
+        big = xp.broadcast_to(big, (*shape, big.shape[-1]))
+        places = xp.broadcast_to(places, shape)[..., None]
+        return Value(xp.take_along_axis(big, places, axis=-1)[..., 0], target, const, True)
+
+    def pick(self, e: Pick, env: Env) -> Value:
+        v = self.of(e.value, env)
+        core = [a for a in (ROW, COL) if a in v.axes]
+        for label, item in zip(core, e.items, strict=False):
+            # Out of the way, so that what the index brings in may be called row or column.
+            v = v.relabel(label, "picked" + label)
+        for label, item in zip(core, e.items, strict=False):
+            label = "picked" + label
+            if isinstance(item, Slice):
+                start = self.exact(item.start, env) if item.start else 0
+                stop = self.exact(item.stop, env) if item.stop else v.size(label)
+                if not 0 <= start <= stop <= v.size(label):
+                    raise VieteError(
+                        f"{show(e)} asks for {start}:{stop} of an axis of {v.size(label)}"
+                    )
+                v = self.cut(v, label, start, stop).relabel(label, label.removeprefix("picked"))
+                continue
+            at = None if isinstance(item, Idx) else self.of(item, env)
+            if at is None or COL not in at.axes:
+                v = self.along(v, label, item, env)
+                continue
+            # A vector of places (token ids): its axis takes the place of the picked one.
+            v = self.gather(v, label, at.relabel(COL, "new"), 0)
+            v = v.relabel("new", label.removeprefix("picked"))
+        if ROW in v.axes and COL not in v.axes and len(core) > 0:
+            v = v.relabel(ROW, COL)
+        return v
+
+    def bind(self, e: Bind, env: Env) -> Value:
+        meaning = env.index.get(e.index)
+        level = env.level + 1
+        if e.lower is not None and e.upper is not None:
+            first, last = self.exact(e.lower, env), self.exact(e.upper, env)
+            if e.index in self.model.loop_letters and env.arguments is None:
+                return self.fold_loop(e, env, range(first, last + 1))
+            bound = (f"{e.index}{level}", first, last - first + 1)
+        elif isinstance(meaning, tuple):
+            bound = (f"{e.index}{level}", *meaning[1:])
+        else:
+            raise VieteError(f"{e.op}_{e.index} needs bounds")
+        inner = replace(env, index={**env.index, e.index: bound}, level=level)
+        label, _, count = bound
+        if e.op == "sum" and isinstance(e.body, Apply) and e.body.op == "prod":
+            a, b = (self.of(x, inner) for x in e.body.args)
+            if label in a.axes and label in b.axes and a.core and b.core:
+                return self.product(a, b, (label,))
+            v = self.product(a, b)
+        else:
+            v = self.of(e.body, inner)
+        xp, (array,), const = self.namespace([v])
+        axis = v.axes.index(label)
+        rest = v.axes[:axis] + v.axes[axis + 1 :]
+        if e.op == "concat":
+            if COL not in v.axes:
+                return v.relabel(label, COL)
+            order = tuple(a for a in v.axes if a not in (label, COL)) + (label, COL)
+            array = permute(xp, array, v.axes, order)
+            return Value(xp.reshape(array, (*array.shape[:-2], -1)), order[:-2] + (COL,), const)
+        return Value(getattr(xp, e.op)(array, axis=axis), rest, const, True)
+
+    def fold_loop(self, e: Bind, env: Env, values: range) -> Value:
+        """A sum over blocks, whose values are separate arrays."""
+        parts = [self.of(e.body, replace(env, index={**env.index, e.index: k})) for k in values]
+        if not parts:
+            return Value(Fraction(0), (), True)
+        total = parts[0]
+        for part in parts[1:]:
+            total = self.entrywise("max" if e.op == "max" else "add", [total, part])
+        if e.op == "mean":
+            total = self.entrywise("div", [total, Value(Fraction(len(parts)), (), True)])
+        return total
+
+    def table(self, e: Table, env: Env) -> Value:
+        level = env.level + 1
+        bounds = {
+            i: (f"{i}{level}", 0, self.exact(size, env)) for i, size in e.ranges
+        }
+        inner = replace(env, index={**env.index, **bounds}, level=level)
+        v = self.of(e.body, inner)
+        xp, (array,), const = self.namespace([v])
+        labels = tuple(b[0] for b in bounds.values())
+        missing = tuple(b for b in bounds.values() if b[0] not in v.axes)
+        if missing:  # an entry that does not depend on an index is the same all along it
+            array = xp.asarray(array, dtype=xp.float64) if not hasattr(array, "shape") else array
+            shape = tuple(b[2] for b in missing) + tuple(array.shape)
+            array = xp.broadcast_to(array, shape)
+            v = Value(array, tuple(b[0] for b in missing) + v.axes, const)
+        target = (ROW, COL) if len(labels) == 2 else (COL,)
+        for old, new in zip(labels, target, strict=True):
+            v = v.relabel(old, new)
+        return Value(array, v.axes, const)
+
+    # -- operations ------------------------------------------------------------------------------------
+
+    def apply(self, e: Apply, env: Env) -> Value:
+        op = e.op
+        if op in self.model.function:
+            return self.call(op, [self.of(a, env) for a in e.args], env.level + 1)
+        if op in ("inf", "pi"):
+            return Value(math.inf if op == "inf" else math.pi, (), True)
+        args = [self.of(a, env) for a in e.args]
+        if op == "prod":
+            return self.product(*args)
+        if op == "T":
+            (v,) = args
+            if COL not in v.axes:  # a column becomes a matrix of one row
+                return Value(v.array[None, ...], (ROW, *v.relabel(ROW, COL).axes), v.const)
+            if ROW not in v.axes:
+                v = Value(v.array[None, ...], (ROW, *v.axes), v.const)
+            swap = {ROW: COL, COL: ROW}
+            return Value(v.array, tuple(swap.get(a, a) for a in v.axes), v.const)
+        if len(args) == 1 and op in ("sum", "mean", "max", "min", "argmax"):
+            return self.reduce(op, args[0])
+        if op in ("rows", "cols"):
+            return Value(Fraction(args[0].size(ROW if op == "rows" else COL)), (), True)
+        if op == "inner":
+            return self.contract(args[0].relabel(COL, INNER), args[1].relabel(COL, INNER), (INNER,))
+        if op == "concat":
+            return self.concat(args)
+        return self.entrywise(op, args)
+
+    def call(self, name: str, args: list[Value], level: int = 1) -> Value:
+        """A named function: its fast version where there is one, else its definition."""
+        constant = all(v.const for v in args)
+        key: tuple[Any, ...] = ()
+        if constant:
+            key = ("call", name, *(
+                v.array if isinstance(v.array, Fraction | int | float) else id(v.array) for v in args
+            ), *(v.axes for v in args))  # fmt: skip
+            if key in self.memo:
+                return self.memo[key][1]
+        function = self.model.function[name]
+        for argument in function.arguments[len(args) :]:
+            assert argument.default is not None
+            args.append(self.of(argument.default))
+        quick = self.quick.get(name)
+        if quick is not None and not constant and function.text.file == "functions.md":
+            found = quick(self, args)
+            if found is not None:
+                return found
+        sizes: dict[str, Fraction] = {}
+        values: dict[str, Value] = {}
+        for argument, v in zip(function.arguments, args, strict=True):
+            labels = (ROW, COL) if len(argument.pattern) == 2 else (COL,)
+            for symbol, label in zip(argument.pattern, labels, strict=False):
+                sizes[symbol.key] = Fraction(v.size(label))
+            values[argument.symbol.key] = replace(v, fresh=False)
+        found = self.of(function.body, Env(values, sizes, {}, level))
+        if constant:
+            if len(self.memo) > 512:
+                self.memo.clear()
+            self.memo[key] = (args, found)  # holding the arguments keeps their ids their own
+        return found
+
+    def entrywise(self, op: str, args: list[Value]) -> Value:
+        xp, arrays, const = self.namespace(args)
+        if not any(v.axes for v in args) and all(not hasattr(a, "shape") for a in arrays):
+            return Value(scalar(op, [v.array for v in args]), (), True)
+        axes = max((v.axes for v in args), key=len)
+        if any(v.axes != axes and v.axes for v in args):
+            extra = dict.fromkeys(a for v in args for a in v.axes if a not in axes)
+            axes = (*extra, *axes)
+            arrays = [
+                expand(xp, a, v.axes, axes) if v.axes and v.axes != axes else a
+                for a, v in zip(arrays, args, strict=True)
+            ]
+        out = None
+        if self.numpy and not const and args[0].fresh and args[0].axes == axes:
+            shape = np.broadcast_shapes(*(getattr(a, "shape", ()) for a in arrays))
+            if arrays[0].shape == shape and arrays[0].dtype == self.like.dtype:
+                out = arrays[0]
+        return Value(fast.entrywise(xp, op, arrays, out), axes, const, True)
+
+    def reduce(self, op: str, v: Value) -> Value:
+        xp, (array,), const = self.namespace([v])
+        axis = v.axes.index(COL)
+        rest = v.axes[:axis] + v.axes[axis + 1 :]
+        if op == "argmax":
+            rest = tuple(COL if a == ROW else a for a in rest)
+        return Value(getattr(xp, op)(array, axis=axis), rest, const, True)
+
+    def concat(self, args: list[Value]) -> Value:
+        args = [v for v in args if v.size(COL) > 0] or args[:1]
+        if len(args) == 1:
+            return args[0]
+        xp, arrays, const = self.namespace(args)
+        axes = max((v.axes for v in args), key=len)
+        axes = (*dict.fromkeys(a for v in args for a in v.axes if a not in axes), *axes)
+        arrays = [expand(xp, a, v.axes, axes) for a, v in zip(arrays, args, strict=True)]
+        at = axes.index(COL)
+        full = [max(a.shape[k] for a in arrays) for k in range(len(axes))]
+        arrays = [
+            xp.broadcast_to(a, tuple(a.shape[k] if k == at else n for k, n in enumerate(full)))
+            for a in arrays
+        ]
+        return Value(xp.concat(arrays, axis=at), axes, const, True)
+
+    # -- products --------------------------------------------------------------------------------------
+
+    def product(self, a: Value, b: Value, also: tuple[str, ...] = ()) -> Value:
+        """Juxtaposition: scaling by a number, or the matrix product (summed over ``also``)."""
+        if not a.core or not b.core:
+            return self.entrywise("times", [a, b])
+        if COL not in a.axes:  # a column, n × 1
+            a = Value(self.lift(a)[..., None], (*a.axes, COL), a.const)
+        vector = ROW not in b.axes  # A v: a matrix on a vector gives a vector
+        a = a.relabel(COL, INNER)
+        b = b.relabel(COL if vector else ROW, INNER)
+        if a.size(INNER) != b.size(INNER):
+            raise VieteError(f"a product of inner sizes {a.size(INNER)} and {b.size(INNER)}")
+        out = self.contract(a, b, (INNER, *also))
+        return out.relabel(ROW, COL) if vector else out
+
+    def contract(self, a: Value, b: Value, over: tuple[str, ...]) -> Value:
+        """Sum of products over the labels ``over``, entry by entry in the labels both have.
+
+        Brought to one (batched) matrix product: shared labels in front, the labels of only one
+        factor flattened. ``x W^h`` for all heads, and ``sum_h A^h V^h W^h``, are each one product.
+        """
+        xp, (x, y), const = self.namespace([a, b])
+        shared = tuple(s for s in a.axes if s in b.axes and s not in over)
+        left = tuple(s for s in a.axes if s not in b.axes)
+        right = tuple(s for s in b.axes if s not in a.axes)
+        size_x, size_y = dict(zip(a.axes, x.shape, strict=True)), dict(zip(b.axes, y.shape, strict=True))
+        x = permute(xp, x, a.axes, shared + left + over)
+        y = permute(xp, y, b.axes, shared + over + right)
+        lead = tuple(size_x[s] for s in shared)
+        m, k, n = ([size[s] for s in labels] for size, labels in
+                   ((size_x, left), (size_x, over), (size_y, right)))  # fmt: skip
+        if len(m) != 1 or len(k) != 1:
+            x = xp.reshape(x, (*lead, math.prod(m), math.prod(k)))
+        if len(n) != 1 or len(k) != 1:
+            y = xp.reshape(y, (*lead, math.prod(k), math.prod(n)))
+        out = xp.matmul(x, y)
+        if len(m) != 1 or len(n) != 1:
+            out = xp.reshape(out, (*lead, *m, *n))
+        return Value(out, shared + left + right, const, True)
+
+
+def number(a: Array) -> Array:
+    """Exact numbers become floats where arrays are computed."""
+    return float(a) if isinstance(a, Fraction) else a
+
+
+def device_of(array: Array) -> Any:
+    return getattr(array, "device", None)
+
+
+def permute(xp: Any, array: Array, have: tuple[str, ...], want: tuple[str, ...]) -> Array:
+    return array if have == want else xp.permute_dims(array, tuple(have.index(a) for a in want))
+
+
+def expand(xp: Any, array: Array, have: tuple[str, ...], want: tuple[str, ...]) -> Array:
+    """Axes in the order ``want``, with axes of size 1 for labels that are missing."""
+    array = permute(xp, array, have, tuple(a for a in want if a in have))
+    return array[tuple(slice(None) if a in have else None for a in want)]
+
+
+def scalar(op: str, args: list[Any]) -> Any:
+    """An operation on plain numbers: exact while it can be."""
+    exact = [Fraction(a) if isinstance(a, int) else a for a in args]
+    if all(isinstance(a, Fraction) for a in exact):
+        match op, exact:
+            case "add", [a, b]:
+                return a + b
+            case "sub", [a, b]:
+                return a - b
+            case ("times" | "had" | "prod"), [a, b]:
+                return a * b
+            case "div", [a, b] if b:
+                return a / b
+            case "neg", [a]:
+                return -a
+            case "floor", [a]:
+                return Fraction(math.floor(a))
+            case "mod", [a, b] if b:
+                return a % b
+            case "pow", [a, b] if b.denominator == 1 and abs(b) < 1000 and (a or b > 0):
+                return a ** int(b)
+            case ("max" | "min"), [a, b]:
+                return max(a, b) if op == "max" else min(a, b)
+    result = fast.entrywise(np, op, [np.float64(number(a)) for a in args], None)
+    return bool(result) if isinstance(result, np.bool_) else float(result)
+
+
+__all__ = ["Arrays", "Env", "Value", "free_indices"]

@@ -1,0 +1,13 @@
+"""Data-flow diagrams: an abstract graph, drawn as SVG, as Mermaid and in plain text.
+
+SVG and text come from one layout, measured once in pixels and once in character cells: ``rows``,
+then ``columns``, then ``wires``. Nothing here knows what a card is; whoever has a graph of boxes
+may draw it.
+"""
+
+from viete.interpret.drawing.diagram import Arrow, Box, Diagram, Group
+from viete.interpret.drawing.mermaid import to_mermaid
+from viete.interpret.drawing.svg import to_svg
+from viete.interpret.drawing.text import to_text
+
+__all__ = ["Arrow", "Box", "Diagram", "Group", "to_mermaid", "to_svg", "to_text"]

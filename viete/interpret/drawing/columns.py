@@ -1,0 +1,440 @@
+"""Where the boxes of a diagram stand from left to right.
+
+A stretch of a row that an arrow has to pass is kept free for it: a *lane* is an item of no width
+that stands among the boxes. So no arrow can run through a box, and placing lanes and boxes is one
+problem. A group is a frame with items of its own, and one item of the sheet.
+
+A row counts as two half rows, because a residual leaves at the lower half of its source's side
+and comes in at the upper half of its target's. Nothing here knows about pixels or characters:
+``Metrics`` says how large everything is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect, insort
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import floor, inf
+from statistics import fmean, median
+
+from viete.interpret.drawing.diagram import Arrow, Diagram, Group
+from viete.interpret.drawing.rows import rows
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Distances in the unit of the medium: a pixel, or a character cell."""
+
+    gap: int  # between two boxes of a row
+    lane: int  # between a vertical line and its neighbour
+    port: int  # between two arrows that arrive at one box
+    track: int  # between two horizontal lines
+    lead: int  # from a row to the first horizontal line below it
+    tip: int  # from the last horizontal line to the row below it
+    clear: int  # from the point of an arrow to the box it points to
+    label: int  # height of a label
+    notch: int  # least height between a residual that comes in and one that leaves
+    side: int  # from a frame to what it holds, left and right
+    head: int  # from the upper edge of a frame to the arrows in it: room for its title
+    foot: int  # from what a frame holds to its lower edge
+    above: int  # from the lines above a frame to its upper edge
+    loop: int  # from a frame to the arrow that leads back to its beginning
+
+
+@dataclass(eq=False)
+class Item:
+    """Something that has a place among the columns: a box, a lane or a frame."""
+
+    first: int  # half rows
+    last: int
+    half: int = 0  # half the width that is drawn
+    left: float = 0  # what it takes up at the left and the right of its middle
+    right: float = 0
+    lane: bool = False
+    side: int = 0  # a lane of a residual keeps to the right (+1) or the left (-1) of everything
+    x: float = 0  # the middle
+    key: float = 0  # the order from left to right
+    home: Frame | None = None
+    up: list[Item] = field(default_factory=list)
+    down: list[Item] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Frame(Item):
+    """A group; or, for what is in no group, the whole sheet."""
+
+    group: Group | None = None
+    items: list[Item] = field(default_factory=list)
+    rows: dict[int, list[Item]] = field(default_factory=dict)
+    pairs: list[tuple[Item, Item]] = field(default_factory=list)  # neighbours, left and right
+    title: int = 0  # width of the title
+    label: str = ""  # of the arrow that leads back to the beginning
+    loop: int = 0  # width of that arrow, label included
+
+
+@dataclass(eq=False)
+class Route:
+    """The way of one arrow: the item it is at in each row, from its source to its target."""
+
+    arrow: Arrow
+    stops: list[Item]
+    out: int = 0  # leaves its source at the right (+1), at the left (-1), from below (0)
+    into: int = 0  # comes into its target at the right, at the left, from above
+    label: str = "target"  # where its label stands: 'source' | 'target' | 'lane'
+
+
+@dataclass
+class Plan:
+    """Every item with its place from left to right; the heights are still open."""
+
+    row: dict[str, int]
+    box: dict[str, Item]
+    frames: list[Frame]
+    routes: list[Route]
+
+
+def plan(
+    d: Diagram,
+    half: dict[str, int],
+    m: Metrics,
+    wide: Callable[[str], int],
+    stacked: bool = False,
+) -> Plan:
+    """Place boxes of the given half widths; ``wide`` measures a label or a group's title."""
+    check(d)
+    row = rows(d, stacked)
+    group = {b.id: b.group for b in d.boxes}
+    box = {b.id: Item(2 * row[b.id], 2 * row[b.id] + 1, half[b.id]) for b in d.boxes}
+    sheet = Frame(0, 0)
+    frame: dict[str | None, Frame] = {None: sheet}
+    for g in d.groups:
+        span = [box[b.id] for b in d.boxes if b.group == g.id]
+        if span:
+            first, last = min(i.first for i in span), max(i.last for i in span)
+            frame[g.id] = Frame(first, last, group=g, title=wide(g.title))
+            sheet.items.append(frame[g.id])
+    for b in d.boxes:
+        frame[b.group].items.append(box[b.id])
+
+    routes = []
+    lanes: dict[tuple[object, str | None], Item] = {}
+    for n, a in enumerate(d.arrows):
+        s, t = group[a.source], group[a.target]
+        if a.back and s == t is not None:
+            texts = [frame[s].label, a.label]
+            frame[s].label = ", ".join(dict.fromkeys(filter(None, texts)))
+            frame[s].loop = m.loop + (m.lane + wide(frame[s].label) if frame[s].label else 0)
+            continue
+        route = Route(a, [box[a.source]])
+        for r in range(row[a.source] + 1, row[a.target]):
+            # In the frame of its source as long as that goes on; outside; in its target's.
+            inside = [g for g in (s, t) if g is not None]
+            here = next((g for g in inside if frame[g].first <= 2 * r < frame[g].last), None)
+            # One lane for all the arrows of a source: it is the same value that they carry.
+            key = (n if a.residual else a.source, here)
+            if key not in lanes:
+                lanes[key] = Item(2 * r, 2 * r, lane=True)
+                frame[here].items.append(lanes[key])
+            lanes[key].last = max(lanes[key].last, 2 * r + 1)
+            route.stops.append(lanes[key])
+        if row[a.target] <= row[a.source]:  # a way back that is not a loop of one group
+            lane = Item(2 * row[a.target], 2 * row[a.source] + 1, lane=True, side=-1)
+            sheet.items.append(lane)
+            route.stops.append(lane)
+        route.stops.append(box[a.target])
+        routes.append(route)
+        _link(route)
+    _make_room(d, routes, m, wide)
+
+    everything = [f for f in frame.values() if f is not sheet] + [sheet]
+    _order(everything, m)
+    taken: set[tuple[Item, int, str]] = set()
+    for route in routes:
+        if route.arrow.residual and row[route.arrow.source] < row[route.arrow.target]:
+            ends = frame[group[route.arrow.source]], frame[group[route.arrow.target]]
+            _to_the_side(route, *ends, taken, m, wide)
+    for f in everything:
+        _keep_order(f)
+    for n in range(12):
+        _pull(everything, m, up=n % 2 == 0)
+    for up in (True, False):  # now that the frames have come to stand
+        _pull([sheet], m, up, final=True)
+    _settle(everything, m)
+    return Plan(row, box, everything[:-1], routes)
+
+
+def _link(route: Route) -> None:
+    """Tie the items of an arrow together, so that they pull each other into line."""
+    for i, j in pairwise(route.stops):
+        if i is j or i.side or j.side:
+            continue
+        # A residual follows the boxes; they do not follow it.
+        if i not in j.up and (j.lane or not route.arrow.residual):
+            j.up.append(i)
+        if j not in i.down and (i.lane or not route.arrow.residual):
+            i.down.append(j)
+
+
+def _make_room(d: Diagram, routes: list[Route], m: Metrics, wide: Callable[[str], int]) -> None:
+    """Decide where the labels stand, and widen the boxes for them and for their arrows."""
+    outs: dict[Item, list[Route]] = defaultdict(list)
+    ins: dict[Item, list[Route]] = defaultdict(list)
+    for route in routes:
+        outs[route.stops[0]].append(route)
+        ins[route.stops[-1]].append(route)
+    for box, there in outs.items():
+        labels = {r.arrow.label for r in there}
+        if len(labels) == 1 and not all(r.arrow.residual for r in there):
+            for r in there:
+                r.label = "source"
+            box.right = wide(labels.pop())
+    for box, there in ins.items():
+        spaces = [port_space(r, m, wide) for r in there]
+        box.half = max(box.half, sum(spaces) // 2 + m.port // 2)
+    for box in {**outs, **ins}:
+        box.right += m.lane if box.right else 0
+    for route in routes:
+        for box in (route.stops[0], route.stops[-1]):
+            box.left, box.right = max(box.left, box.half), max(box.right, box.half)
+
+
+def port_space(route: Route, m: Metrics, wide: Callable[[str], int]) -> int:
+    """From where an arrow comes in from above to where the next may: room for its label."""
+    label = route.arrow.label if route.label == "target" else ""
+    return max(m.port, m.lane + wide(label)) if label else m.port
+
+
+def _order(frames: list[Frame], m: Metrics) -> None:
+    """Of the orders from left to right that pulling comes to, the one with fewest crossings."""
+    for f in frames:
+        at: dict[int, int] = defaultdict(int)  # first guess: as they come, row by row
+        for i in f.items:
+            if not isinstance(i, Frame):
+                i.left, i.right = max(i.left, i.half), max(i.right, i.half)
+            i.key = i.x = at[i.first]
+            i.home = f
+            at[i.first] += 1
+        _keep_order(f)
+    best = inf
+    keys: dict[Item, float] = {}
+    for n in range(10):
+        _pull(frames, m, up=n % 2 == 0, sort=True)
+        cost = _cost(frames)
+        if cost < best:
+            best, keys = cost, {i: i.key for f in frames for i in f.items}
+    for i, key in keys.items():
+        i.key = key
+
+
+def _cost(frames: list[Frame]) -> float:
+    """Crossings first, then length."""
+    links = [(i.last, i.x, j.x) for f in frames for i in f.items for j in i.down]
+    crossings, here, ends = 0, -1, list[float]()
+    for at, _, x in sorted(links):
+        if at != here:
+            here, ends = at, []
+        crossings += len(ends) - bisect(ends, x)
+        insort(ends, x)
+    return crossings + 1e-7 * sum(abs(a - b) for _, a, b in links)
+
+
+def _to_the_side(
+    route: Route,
+    source: Frame,
+    target: Frame,
+    taken: set[tuple[Item, int, str]],
+    m: Metrics,
+    wide: Callable[[str], int],
+) -> None:
+    """Let a residual come in (and leave) at a side of its boxes, where no box is in the way."""
+    start, end = route.stops[0], route.stops[-1]
+
+    def free(box: Item, f: Frame, side: int, way: str) -> bool:
+        mates = [i for i in f.items if not i.lane and i.first <= box.last and i.last >= box.first]
+        outermost = all(side * i.key < side * box.key for i in mates if i is not box)
+        return outermost and (box, side, way) not in taken
+
+    for side in (1, -1):
+        if not free(end, target, side, "in"):
+            continue
+        if source is target and not free(start, source, side, "out"):
+            continue
+        lane = route.stops[-2]
+        if lane is start:  # there is no row between them
+            lane = Item(end.first, end.first, lane=True)
+            route.stops.insert(1, lane)
+            target.items.append(lane)
+        if source is target:
+            lane.first, route.out = start.last, side
+            taken.add((start, side, "out"))
+        lane.last, route.into = end.first, side
+        taken.add((end, side, "in"))
+        lane.side, lane.key = side, side * (1e6 + lane.last - lane.first)
+        if route.label == "target":
+            route.label = "lane"
+            if route.arrow.label:
+                room = m.lane + wide(route.arrow.label)
+                lane.left, lane.right = (0, room) if side > 0 else (room, 0)
+        return
+
+
+def _keep_order(f: Frame) -> None:
+    """Note which items stand in each row, and which are neighbours in some half row."""
+    f.items.sort(key=lambda i: i.key)
+    halves: dict[int, list[Item]] = defaultdict(list)
+    for i in f.items:
+        for h in range(i.first, i.last + 1):
+            halves[h].append(i)
+    f.rows = {h // 2: halves[h] for h in sorted(halves) if h % 2 == 0}
+    rank = {i: n for n, i in enumerate(f.items)}
+    pairs = {pair for row in halves.values() for pair in pairwise(row)}
+    f.pairs = sorted(pairs, key=lambda pair: (rank[pair[1]], rank[pair[0]]))
+
+
+def _pull(
+    frames: list[Frame], m: Metrics, up: bool, sort: bool = False, final: bool = False
+) -> None:
+    """Move every item below the middle of those it comes from, or above those it leads to.
+
+    Row by row, each row as if it stood alone, so that one pass straightens a long chain; then
+    all rows together, for what stands in several.
+    """
+    middle = fmean if sort else median
+    for f in frames:
+        wish = {i: i.x for i in f.items}
+        goal = dict(wish)  # what it would be without neighbours
+        for r in f.rows if up else reversed(f.rows):
+            row = [i for i in f.rows[r] if not i.side]
+            mine = [i for i in row if (i.first if up else i.last) // 2 == r]
+            for i in mine:
+                ties = [] if final and isinstance(i, Frame) else _ties(i, f, up, sort)
+                if ties:
+                    offsets = [_place(near, wish) - own.x for own, near in ties]
+                    goal[i] = wish[i] = i.x + middle(offsets)
+            fit = _fit(row, list(pairwise(row)), wish, m)
+            wish.update((i, fit[i]) for i in mine)
+        if sort:
+            goal.update((i, i.side * inf) for i in f.items if i.side)
+            f.items.sort(key=lambda i: goal[i])
+            for n, i in enumerate(f.items):
+                i.key = n
+            _keep_order(f)
+        for i, x in _fit(f.items, f.pairs, wish, m).items():
+            _move(i, x)
+        if f.group:
+            _bound(f, m)
+
+
+def _ties(i: Item, f: Frame, up: bool, sort: bool) -> list[tuple[Item, Item]]:
+    """What pulls an item of a frame: pairs of a place in it and an item above (or below)."""
+    inside = i.items if isinstance(i, Frame) else [i]
+    ties = [(own, near) for own in inside for near in (own.up if up else own.down)]
+    ties = [(own, near) for own, near in ties if near.home is not i]
+    if f.group and not sort:  # what is in a frame follows what else is in it, ...
+        ties = [(own, near) for own, near in ties if near.home is f]
+    if not (sort or i.lane):  # ... and boxes follow boxes, which makes a straight spine
+        ties = [(own, near) for own, near in ties if not (own.lane or near.lane)] or ties
+    return ties
+
+
+def _place(i: Item, wish: dict[Item, float]) -> float:
+    if i in wish:
+        return wish[i]
+    return i.x + wish[i.home] - i.home.x if i.home in wish else i.x
+
+
+def _apart(i: Item, j: Item, m: Metrics) -> float:
+    return i.right + j.left + (m.lane if i.lane or j.lane else m.gap)
+
+
+def _fit(
+    items: list[Item], pairs: list[tuple[Item, Item]], wish: dict[Item, float], m: Metrics
+) -> dict[Item, float]:
+    """Give every item its wish as far as its neighbours let it.
+
+    Pushing everything to the right until it fits is one solution, pushing it to the left another;
+    half way between the two fits as well, and favours neither side. Only lanes that keep to a side
+    of everything take what is left over.
+    """
+    rank = {i: n for n, i in enumerate(items)}
+    back = sorted(pairs, key=lambda pair: -rank[pair[0]])
+    low = {i: wish[i] for i in items if not i.side}
+    pushed: set[Item] = {i for i in items if isinstance(i, Frame)}  # boxes give way to frames
+    for i, j in pairs:
+        if i in pushed and j in low and low[j] < low[i] + _apart(i, j, m):
+            low[j] = low[i] + _apart(i, j, m)
+            pushed.add(j)
+    pushed = {i for i in items if isinstance(i, Frame)}
+    for i, j in back:
+        if j in pushed and i in low and low[i] > low[j] - _apart(i, j, m):
+            low[i] = low[j] - _apart(i, j, m)
+            pushed.add(i)
+    high = dict(low)
+    for i, j in pairs:
+        if i in low and j in low:
+            low[j] = max(low[j], low[i] + _apart(i, j, m))
+    for i, j in back:
+        if i in high and j in high:
+            high[i] = min(high[i], high[j] - _apart(i, j, m))
+    x = {i: (low[i] + high[i]) / 2 for i in low}
+    for i, j in pairs:
+        if j.side > 0:
+            x[j] = max(x.get(j, -inf), x[i] + _apart(i, j, m))
+    for i, j in back:
+        if i.side < 0:
+            x[i] = min(x.get(i, inf), x[j] - _apart(i, j, m))
+    return x
+
+
+def _move(item: Item, x: float) -> None:
+    if isinstance(item, Frame):
+        for i in item.items:
+            i.x += x - item.x
+    item.x = x
+
+
+def _bound(f: Frame, m: Metrics) -> None:
+    """Fit a frame around its items; lines that enter it from above must not meet its title."""
+    left = min(i.x - i.left for i in f.items) - m.side
+    right = max(i.x + i.right for i in f.items) + m.side
+    mine = set(f.items)
+    for i in f.items:
+        if i.first == f.first and any(u not in mine for u in i.up):
+            left = min(left, i.x - (len(i.up) - 1) * m.port - f.title - 2 * m.side - m.lane)
+    right = max(right, left + f.title + 2 * m.side)
+    f.x = (left + right) / 2
+    f.right = (right - left) / 2
+    f.left = f.right + f.loop
+
+
+def _settle(frames: list[Frame], m: Metrics) -> None:
+    """Whole numbers, and lanes straight below what they come from or above where they go."""
+    for f in frames:
+        for i in f.items:
+            _move(i, i.x if isinstance(i, Frame) else floor(i.x + 0.5))
+        if f.group:
+            _bound(f, m)
+        x = {i: i.x for i in f.items}
+        for i, j in f.pairs:  # a frame may have become wider by a hair
+            x[j] = max(x[j], x[i] + _apart(i, j, m))
+        for i in f.items:
+            _move(i, x[i])
+        if f.group:
+            _bound(f, m)
+    for f in frames:
+        lefts, rights = defaultdict(list), defaultdict(list)
+        for i, j in f.pairs:
+            lefts[j].append(i)
+            rights[i].append(j)
+        for i in f.items:
+            if not i.lane or i.side:
+                continue
+            low = max((n.x + _apart(n, i, m) for n in lefts[i]), default=i.x)
+            high = min((n.x - _apart(i, n, m) for n in rights[i]), default=i.x)
+            if f.group and i.first == f.first:
+                low = i.x  # the title is at its left
+            near = [min(max(n.x, low), high) for n in [*i.up, *i.down]]
+            straight = [n.x for n in [*i.up, *i.down] if low <= n.x <= high]
+            i.x = (straight or near)[0]

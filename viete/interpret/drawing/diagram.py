@@ -1,0 +1,111 @@
+"""A data-flow diagram as plain data, and what every writer does to its texts."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Box:
+    id: str
+    title: str
+    lines: tuple[str, ...] = ()  # equations and shapes
+    kind: str = "value"  # 'input' | 'value' | 'output'
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """A loop such as 'for i = 1 … N', drawn as a frame around its boxes."""
+
+    id: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Arrow:
+    source: str
+    target: str
+    label: str = ""
+    residual: bool = False  # a skip connection: drawn at the side where there is room
+    back: bool = False  # the recurrence of a loop; it has no say in the rows
+
+
+@dataclass(frozen=True)
+class Diagram:
+    title: str
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...] = ()
+    groups: tuple[Group, ...] = ()
+
+
+def check(d: Diagram) -> None:
+    """A diagram that refers only to what it has."""
+    for what, ids in (("box", [b.id for b in d.boxes]), ("group", [g.id for g in d.groups])):
+        twice = sorted({i for i in ids if ids.count(i) > 1})
+        if twice:
+            raise ValueError(f"two {what}es have the id {twice[0]!r}".replace("groupes", "groups"))
+    boxes, groups = {b.id for b in d.boxes}, {g.id for g in d.groups}
+    for b in d.boxes:
+        if b.group is not None and b.group not in groups:
+            raise ValueError(f"box {b.id!r} is in the group {b.group!r}, which is not there")
+    for a in d.arrows:
+        for end in (a.source, a.target):
+            if end not in boxes:
+                raise ValueError(
+                    f"the arrow {a.source!r} → {a.target!r} has no box {end!r} to hold on to"
+                )
+
+
+def _clean(text: str) -> str:
+    """One line without what no medium can show: control characters, lone surrogates."""
+    shown = []
+    for c in text:
+        kind = unicodedata.category(c)
+        if c.isspace():
+            shown.append(" ")
+        elif kind in ("Cc", "Cs") or ord(c) & 0xFFFE == 0xFFFE:
+            shown.append("\N{REPLACEMENT CHARACTER}")
+        elif kind != "Cf":  # invisible, and able to turn the text around
+            shown.append(c)
+    return " ".join("".join(shown).split())
+
+
+def cleaned(d: Diagram) -> Diagram:
+    return Diagram(
+        _clean(d.title),
+        tuple(
+            replace(b, title=_clean(b.title), lines=tuple(_clean(t) for t in b.lines))
+            for b in d.boxes
+        ),
+        tuple(replace(a, label=_clean(a.label)) for a in d.arrows),
+        tuple(replace(g, title=_clean(g.title)) for g in d.groups),
+    )
+
+
+def cells(text: str) -> int:
+    """Columns of a terminal: two for a wide character, none for a combining one."""
+    return sum(
+        0 if unicodedata.category(c) in ("Mn", "Me") else 1 + (unicodedata.east_asian_width(c) in "WF")
+        for c in text
+    )
+
+
+def wrap(text: str, limit: int) -> list[str]:
+    """Lines of at most ``limit`` cells, broken at spaces, or anywhere if a word is longer."""
+    if cells(text) <= limit:
+        return [text]
+    lines, line = [], ""
+    for word in text.split(" "):
+        if line and cells(line) + 1 + cells(word) > limit:
+            lines.append(line)
+            line = ""
+        line += (" " if line else "") + word
+        while cells(line) > limit:
+            cut, room = 0, limit
+            while cut < len(line) and (room := room - cells(line[cut])) >= 0:
+                cut += 1
+            lines.append(line[: max(1, cut)])
+            line = line[max(1, cut) :]
+    return lines + [line] * bool(line)

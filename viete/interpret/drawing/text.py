@@ -1,0 +1,154 @@
+"""A diagram in box-drawing characters."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from itertools import pairwise
+
+from viete.interpret.drawing.columns import Metrics
+from viete.interpret.drawing.diagram import Box, Diagram, cells, cleaned, wrap
+from viete.interpret.drawing.wires import Layout, Point, Rect, layout
+
+_CELLS = Metrics(
+    gap=3, lane=2, port=4, track=1, lead=1, tip=2, clear=1, label=1, notch=1,
+    side=2, head=0, foot=1, above=1, loop=3,
+)  # fmt: skip
+
+# The arms of a line in a cell, and the character with these arms.
+_UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
+_GLYPHS = " ╵╷│╴┘┐┤╶└┌├─┴┬┼"
+_ROUND = {"┌": "╭", "┐": "╮", "└": "╰", "┘": "╯"}
+
+
+def to_text(d: Diagram, width: int = 100) -> str:
+    """A drawing in box-drawing characters, at most ``width`` columns wide where that is possible.
+
+    What is too wide is first drawn taller, with groups under each other, and wrapped only then.
+    """
+    d = cleaned(d)
+    narrowest: Layout | None = None
+    for limit in (10**6, 44, 32, 24, 18, 12):
+        for stacked in (False, True):
+            wrapped = replace(d, boxes=tuple(_wrapped(b, limit) for b in d.boxes))
+            sizes = {b.id: _cell_size(b) for b in wrapped.boxes}
+            lay = layout(wrapped, sizes, _CELLS, cells, stacked)
+            if narrowest is None or lay.width < narrowest.width:
+                narrowest = lay
+            if lay.width < width:
+                return _Canvas(d.title, lay, width).text()
+    assert narrowest is not None
+    return _Canvas(d.title, narrowest, width).text()
+
+
+def _wrapped(b: Box, limit: int) -> Box:
+    """The title's lines first; then all the others."""
+    title = wrap(b.title, limit)
+    lines = [part for line in b.lines for part in wrap(line, limit)]
+    return replace(b, title="\n".join(title), lines=tuple(lines))
+
+
+def _cell_size(b: Box) -> tuple[int, int]:
+    lines = [*b.title.split("\n"), *b.lines]
+    return (max(map(cells, lines)) + 4) // 2, len(lines) + 1
+
+
+class _Canvas:
+    """Character cells. Later strokes win, but lines that cross or join share a cell."""
+
+    def __init__(self, title: str, lay: Layout, width: int) -> None:
+        self.cells: dict[Point, str] = {}
+        self.arms: dict[Point, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        self.title = "\n".join(wrap(title, max(width, 20)))
+        for g, r in lay.frames:
+            self.frame(r, g.title)
+        for b, r in lay.boxes:
+            self.box(b, r)
+        for wire in lay.wires:
+            self.line(wire.points, wire.arrow.source)
+        for n, loop in enumerate(lay.loops):
+            self.line(loop, f"loop {n}")
+        for at, nets in self.arms.items():
+            self.cells[at] = self.glyph(list(nets.values()), self.cells.get(at, ""))
+        for points in (*(w.points for w in lay.wires), *lay.loops):
+            (x, y), (tip, end) = points[-2:]
+            self.cells[tip, end] = "▼" if end > y else "►" if tip > x else "◄"
+        for t in lay.labels:
+            if t.place == "left":
+                self.write(t.x - 1 - cells(t.text), t.y, t.text)
+            else:
+                self.write(t.x + 2, t.y + {"below": 1, "above": -1}.get(t.place, 0), t.text)
+
+    def write(self, x: int, y: int, text: str) -> None:
+        for c in text:
+            size = cells(c)
+            if size:
+                self.cells[x, y] = c
+                if size == 2:
+                    self.cells[x + 1, y] = ""
+            else:
+                self.cells[x - 1, y] = self.cells.get((x - 1, y), " ") + c
+            x += size
+
+    def frame(self, r: Rect, title: str) -> None:
+        across = "┄" * (r.right - r.left - 1)
+        self.write(r.left, r.top, f"╭{across}╮")
+        self.write(r.left, r.bottom, f"╰{across}╯")
+        for y in range(r.top + 1, r.bottom):
+            self.cells[r.left, y] = self.cells[r.right, y] = "┊"
+        if title:
+            self.write(r.left + 2, r.top, f" {title} ")
+
+    def box(self, b: Box, r: Rect) -> None:
+        across = "─" * (r.right - r.left - 1)
+        upper, lower = f"┌{across}┐", f"└{across}┘"
+        if b.kind != "value":
+            upper, lower = f"╭{across}╮", f"╰{across}╯"
+        self.write(r.left, r.top, upper)
+        self.write(r.left, r.bottom, lower)
+        for y in range(r.top + 1, r.bottom):
+            self.write(r.left, y, "│" + " " * (r.right - r.left - 1) + "│")
+        for n, line in enumerate([*b.title.split("\n"), *b.lines], 1):
+            x = r.left + (r.right - r.left + 1 - cells(line)) // 2
+            self.write(x, r.top + n, line)
+
+    def line(self, points: tuple[Point, ...], net: str) -> None:
+        for (x, y), (x2, y2) in pairwise(points):
+            dx, dy = (x2 > x) - (x2 < x), (y2 > y) - (y2 < y)
+            ahead = _RIGHT if dx > 0 else _LEFT if dx else _DOWN if dy > 0 else _UP
+            behind = _LEFT if dx > 0 else _RIGHT if dx else _UP if dy > 0 else _DOWN
+            while (x, y) != (x2, y2):
+                self.arms[x, y][net] |= ahead
+                x, y = x + dx, y + dy
+                self.arms[x, y][net] |= behind
+
+    @staticmethod
+    def glyph(nets: list[int], under: str) -> str:
+        """The character for the lines in a cell. Lines that only cross do not join: ─│─."""
+        if under in ("─", "│"):  # the border of a box, where a line begins
+            nets.append(_GLYPHS.index(under))
+            return _GLYPHS[_union(nets)]
+        if under == "┊" and nets == [_LEFT]:
+            return "┤"
+        upright = [n for n in nets if n & (_UP | _DOWN)]
+        if len(nets) > 1 and upright and upright != nets:
+            nets = upright
+        return _GLYPHS[_union(nets)]
+
+    def text(self) -> str:
+        rows: dict[int, list[int]] = defaultdict(list)
+        for x, y in self.cells:
+            rows[y].append(x)
+        lines = []
+        for y in range(max(rows, default=-1) + 1):
+            row, xs = rows[y], range(max(rows[y], default=-1) + 1)
+            del row
+            lines.append("".join(self.cells.get((x, y), " ") for x in xs).rstrip())
+        return "\n".join([self.title, "", *lines] if self.title else lines) + "\n"
+
+
+def _union(nets: list[int]) -> int:
+    arms = 0
+    for n in nets:
+        arms |= n
+    return arms

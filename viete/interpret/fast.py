@@ -1,0 +1,290 @@
+"""Entry-by-entry primitives, and fast versions of named functions.
+
+A fast version computes what the definition in algebra/functions.md says, in fewer passes over
+memory and without overflow; tests/laws/test_fast.py holds each to its definition. It returns None
+where it does not apply. On NumPy, an array that nobody else holds is written in place.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from viete.interpret.array import Arrays, Value
+
+Array = Any
+
+BINARY = {
+    "add": "add", "sub": "subtract", "had": "multiply", "times": "multiply", "div": "divide",
+    "mod": "remainder", "pow": "pow", "lt": "less", "le": "less_equal", "gt": "greater",
+    "ge": "greater_equal", "eq": "equal", "ne": "not_equal", "and": "logical_and",
+    "or": "logical_or", "max": "maximum", "min": "minimum",
+}  # fmt: skip
+UNARY = {
+    "neg": "negative", "exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "sin": "sin",
+    "cos": "cos", "abs": "abs", "floor": "floor", "not": "logical_not",
+}  # fmt: skip
+OPERATORS = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "had": lambda a, b: a * b,
+    "times": lambda a, b: a * b, "div": lambda a, b: a / b, "mod": lambda a, b: a % b,
+    "pow": lambda a, b: a**b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b, "and": lambda a, b: a & b, "or": lambda a, b: a | b,
+}  # fmt: skip
+
+
+def entrywise(xp: Any, op: str, args: list[Array], out: Array | None) -> Array:
+    """One primitive on arrays that already line up; ``out`` only for NumPy."""
+    if op == "where":
+        return xp.where(*like_arrays(xp, args))
+    if op == "erf":
+        return erf(xp, args[0])
+    with np.errstate(all="ignore"):
+        if out is not None and op in UNARY | BINARY:
+            return getattr(np, (UNARY | BINARY)[op])(*args, out=out)
+        if op in OPERATORS:
+            if op == "pow" and args[1] == 2 if not hasattr(args[1], "shape") else False:
+                return args[0] * args[0]
+            return OPERATORS[op](*args)
+        if op in ("max", "min") and xp is not np:
+            args = like_arrays(xp, args)
+        return getattr(xp, (UNARY | BINARY)[op])(*args)
+
+
+def like_arrays(xp: Any, args: list[Array]) -> list[Array]:
+    """Plain numbers among arrays as arrays of the same float type."""
+    model = next((a for a in args if hasattr(a, "dtype") and a.dtype != xp.bool), None)
+    if model is None or xp is np:
+        return args
+    return [
+        a if hasattr(a, "shape") else xp.asarray(a, dtype=model.dtype, device=model.device)
+        for a in args
+    ]
+
+
+def erf(xp: Any, x: Array) -> Array:
+    """The error function, which the array API standard lacks."""
+    name = xp.__name__
+    if "torch" in name:
+        import torch
+
+        return torch.erf(x)
+    if "jax" in name:
+        from jax.scipy.special import erf as jax_erf
+
+        return jax_erf(x)
+    from scipy.special import erf as scipy_erf
+
+    return scipy_erf(x)
+
+
+def owned(it: Arrays, v: Value) -> Array:
+    """The value's array, to be written into on NumPy."""
+    return v.array if v.fresh or not it.numpy else v.array.copy()
+
+
+def softmax(it: Arrays, args: list[Value]) -> Value:
+    """exp(z − max z) / Σ exp(z − max z): the same quotient without overflow."""
+    from viete.interpret.array import COL, Value
+
+    v = args[0]
+    xp, axis = it.xp, v.axes.index(COL)
+    if "torch" in xp.__name__:
+        return Value(v.array.softmax(dim=axis), v.axes, False, True)
+    z = v.array
+    top = xp.max(z, axis=axis, keepdims=True)
+    if it.numpy:
+        z = np.subtract(z, top, out=z if v.fresh else None)
+        np.exp(z, out=z)
+        z /= np.sum(z, axis=axis, keepdims=True)
+    else:
+        z = xp.exp(z - top)
+        z = z / xp.sum(z, axis=axis, keepdims=True)
+    return Value(z, v.axes, False, True)
+
+
+def logsumexp(xp: Any, z: Array, axis: int) -> Array:
+    top = xp.max(z, axis=axis, keepdims=True)
+    return top + xp.log(xp.sum(xp.exp(z - top), axis=axis, keepdims=True))
+
+
+def logsoftmax(it: Arrays, args: list[Value]) -> Value:
+    from viete.interpret.array import COL, Value
+
+    v = args[0]
+    return Value(v.array - logsumexp(it.xp, v.array, v.axes.index(COL)), v.axes, False, True)
+
+
+def cross_entropy(it: Arrays, args: list[Value]) -> Value | None:
+    """Mean over positions of log Σ exp z − z[t], with the largest score taken out."""
+    from viete.interpret.array import COL, ROW, Value
+
+    z, t = args
+    if ROW not in z.axes or t.const or z.const:
+        return None
+    row = replace_label(z, ROW, "position")
+    picked = it.gather(row, COL, replace_label(t, COL, "position"), 0)
+    lse = logsumexp(it.xp, row.array, row.axes.index(COL))
+    total = Value(it.xp.squeeze(lse, axis=row.axes.index(COL)),
+                  tuple(a for a in row.axes if a != COL))  # fmt: skip
+    loss = it.entrywise("sub", [total, picked])
+    axis = loss.axes.index("position")
+    return Value(it.xp.mean(loss.array, axis=axis), loss.axes[:axis] + loss.axes[axis + 1 :])
+
+
+def replace_label(v: Value, old: str, new: str) -> Value:
+    return v.relabel(old, new)
+
+
+def layer_norm(it: Arrays, args: list[Value]) -> Value:
+    """As defined, with the centred row computed once."""
+    from viete.interpret.array import COL, Value
+
+    z, gamma, beta, epsilon = args
+    xp, axis = it.xp, z.axes.index(COL)
+    x = z.array - xp.mean(z.array, axis=axis, keepdims=True)
+    variance = xp.mean(x * x, axis=axis, keepdims=True)
+    x = divided(it, x, variance, epsilon)
+    return scaled(it, Value(x, z.axes, False, True), gamma, beta)
+
+
+def rms_norm(it: Arrays, args: list[Value]) -> Value:
+    from viete.interpret.array import COL, Value
+
+    z, gamma, epsilon = args
+    square = it.xp.mean(z.array * z.array, axis=z.axes.index(COL), keepdims=True)
+    x = divided(it, owned(it, z), square, epsilon)
+    return scaled(it, Value(x, z.axes, False, True), gamma, None)
+
+
+def divided(it: Arrays, x: Array, square: Array, epsilon: Value) -> Array:
+    """x / sqrt(square + ε)."""
+    with np.errstate(all="ignore"):
+        scale = it.xp.sqrt(square + it.lift(epsilon))
+        if it.numpy:
+            x /= scale
+            return x
+        return x / scale
+
+
+def scaled(it: Arrays, x: Value, gamma: Value, beta: Value | None) -> Value:
+    if gamma.axes or gamma.array != 1:
+        x = it.entrywise("had", [x, gamma])
+    if beta is not None and (beta.axes or beta.array != 0):
+        x = it.entrywise("add", [x, beta])
+    return x
+
+
+def relu(it: Arrays, args: list[Value]) -> Value:
+    from viete.interpret.array import Value
+
+    v = args[0]
+    if "torch" in it.xp.__name__:
+        return Value(v.array.relu(), v.axes, False, True)
+    if it.numpy:
+        return Value(np.maximum(v.array, 0, out=v.array if v.fresh else None), v.axes, False, True)
+    return Value(it.xp.maximum(v.array, it.xp.zeros_like(v.array)), v.axes, False, True)
+
+
+def gelu(it: Arrays, args: list[Value]) -> Value:
+    from viete.interpret.array import Value
+
+    v = args[0]
+    if "torch" in it.xp.__name__:
+        from torch.nn.functional import gelu as torch_gelu
+
+        return Value(torch_gelu(v.array), v.axes, False, True)
+    if it.numpy and v.array.dtype in (np.float32, np.float64):
+        from scipy.special import erf as scipy_erf
+
+        half = v.array * np.asarray(math.sqrt(0.5), v.array.dtype)
+        scipy_erf(half, out=half)
+        half += 1
+        half *= v.array
+        half *= 0.5
+        return Value(half, v.axes, False, True)
+    x = v.array
+    return Value(x * (1 + erf(it.xp, x * math.sqrt(0.5))) * 0.5, v.axes, False, True)
+
+
+def gelu_tanh(it: Arrays, args: list[Value]) -> Value:
+    from viete.interpret.array import Value
+
+    v = args[0]
+    x = v.array
+    if "torch" in it.xp.__name__:
+        from torch.nn.functional import gelu as torch_gelu
+
+        return Value(torch_gelu(x, approximate="tanh"), v.axes, False, True)
+    inner = x * x
+    inner *= 0.044715
+    inner += 1
+    inner *= x
+    inner *= math.sqrt(2 / math.pi)
+    inner = np.tanh(inner, out=inner) if it.numpy else it.xp.tanh(inner)
+    inner += 1
+    inner *= x
+    inner *= 0.5
+    return Value(inner, v.axes, False, True)
+
+
+def sigmoid(it: Arrays, args: list[Value]) -> Value:
+    from viete.interpret.array import Value
+
+    v = args[0]
+    with np.errstate(over="ignore"):
+        return Value(1 / (1 + it.xp.exp(-v.array)), v.axes, False, True)
+
+
+def silu(it: Arrays, args: list[Value]) -> Value:
+    from viete.interpret.array import Value
+
+    v = args[0]
+    if "torch" in it.xp.__name__:
+        from torch.nn.functional import silu as torch_silu
+
+        return Value(torch_silu(v.array), v.axes, False, True)
+    with np.errstate(over="ignore"):
+        down = it.xp.exp(-v.array)
+        down += 1
+        if it.numpy:
+            return Value(np.divide(v.array, down, out=down), v.axes, False, True)
+        return Value(v.array / down, v.axes, False, True)
+
+
+def causal(it: Arrays, args: list[Value]) -> Value:
+    """The mask itself is constant: made once for each pair of sizes."""
+    from viete.interpret.array import COL, ROW, Value, expand
+
+    v = args[0]
+    n, m = v.size(ROW), v.size(COL)
+    key = ("hidden", n, m)
+    if key not in it.memo:
+        hidden = np.arange(m)[None, :] > np.arange(n)[:, None] + (m - n)
+        it.memo[key] = hidden if it.numpy else it.xp.asarray(hidden, device=it.like.device)
+    hidden = expand(it.xp, it.memo[key], (ROW, COL), v.axes)
+    if it.numpy:
+        array = owned(it, v)
+        np.copyto(array, -np.inf, where=hidden)
+        return Value(array, v.axes, False, True)
+    if "torch" in it.xp.__name__:
+        return Value(v.array.masked_fill(hidden, -math.inf), v.axes, False, True)
+    return Value(it.xp.where(hidden, -math.inf, v.array), v.axes, False, True)
+
+
+FAST = {
+    "softmax": softmax,
+    "logsoftmax": logsoftmax,
+    "cross_entropy": cross_entropy,
+    "LN": layer_norm,
+    "RMSNorm": rms_norm,
+    "ReLU": relu,
+    "GELU": gelu,
+    "GELU_tanh": gelu_tanh,
+    "sigmoid": sigmoid,
+    "SiLU": silu,
+    "causal": causal,
+}

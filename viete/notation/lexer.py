@@ -1,0 +1,197 @@
+"""Plain, LaTeX and Unicode spellings to one stream of tokens.
+
+After this file the spellings are gone: ``\\gamma_1``, ``gamma_1`` and ``γ₁`` are the same tokens.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from viete.errors import Text
+
+GREEK = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ϵ": "epsilon",
+    "ζ": "zeta", "η": "eta", "θ": "theta", "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu",
+    "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau", "υ": "upsilon",
+    "φ": "phi", "ϕ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega", "Γ": "Gamma", "Δ": "Delta",
+    "Θ": "Theta", "Λ": "Lambda", "Ξ": "Xi", "Π": "Pi", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega",
+    "ℓ": "ell",
+}  # fmt: skip
+GREEK_NAMES = frozenset(GREEK.values())
+VARIANTS = {"varepsilon": "epsilon", "vartheta": "theta", "varphi": "phi", "varrho": "rho"}
+
+SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", "0123456789+-aehijklmnoprstuvx", strict=True))
+SUPERSCRIPTS = dict(
+    zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻᴬᴮᴰᴱᴳᴴᴵᴶᴷᴸᴹᴺᴼᴾᴿᵀᵁⱽᵂ",
+        "0123456789+-abcdefghijklmnoprstuvwxyzABDEGHIJKLMNOPRTUVW", strict=True)
+)  # fmt: skip
+
+ACCENTS = ("tilde", "hat", "bar", "vec", "overline", "underline", "Delta")
+COMBINING = {"\u0303": "tilde", "\u0302": "hat", "\u0304": "bar", "\u20d7": "vec",
+             "\u0305": "overline", "\u0332": "underline"}  # fmt: skip
+
+# One canonical sign for every way to write an operator.
+SIGNS = {
+    "−": "-", "≤": "<=", "≥": ">=", "≠": "!=", "∘": "∘", "⋅": "·", "•": "·", "∗": "*", "…": "...",
+    "⟨": "⟨", "⟩": "⟩", "〈": "⟨", "〉": "⟩", "⊤": "⊤", "∈": "∈", "∞": "∞", "⊙": "⊙", "×": "×",
+    "·": "·", "∑": "∑", "Σ": "∑", "→": "→", "∧": "and", "∨": "or", "⌈": "⌈", "⌉": "⌉", "@": "·",
+}  # fmt: skip
+COMMANDS = {
+    "cdot": "·", "times": "×", "odot": "⊙", "top": "⊤", "intercal": "⊤", "sum": "∑", "in": "∈",
+    "langle": "⟨", "rangle": "⟩", "le": "<=", "leq": "<=", "ge": ">=", "geq": ">=", "ne": "!=",
+    "neq": "!=", "lt": "<", "gt": ">", "infty": "∞", "dots": "...", "ldots": "...", "cdots": "...",
+    "land": "and", "lor": "or", "bmod": "mod", "to": "→", "{": "\\{", "}": "\\}", "_": "_",
+    "lceil": "⌈", "rceil": "⌉", "\\": "\\\\", "frac": "\\frac", "tfrac": "\\frac",
+    "dfrac": "\\frac",
+}  # fmt: skip
+IGNORED = frozenset(
+    ", ; : ! quad qquad left right big Big bigl bigr Bigl Bigr bigg Bigg displaystyle limits "
+    "nolimits thinspace".split()
+) | {" "}
+FONTS = frozenset(
+    "text mathrm mathbf mathit mathsf mathcal mathtt operatorname textrm textit textbf "
+    "boldsymbol".split()
+)
+WORD_SIGNS = frozenset(("and", "or", "not", "mod"))
+
+
+@dataclass(frozen=True)
+class Token:
+    """``kind`` is 'num', 'word', 'accent', 'op' or 'end'; offsets are into the source text."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+")
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*")
+# Δx is one name, the change of x.
+_LETTER_NEXT = re.compile(r"\s*(?:\{\s*)?(?:\\(?:mathrm|text)|[A-Za-z])")
+_FONT = re.compile(r"\*?\s*\{\s*((?:[A-Za-z0-9 -]|\\_|_)*?)\s*\}")
+_SCRIPT_RUN = {
+    "_": re.compile("[" + "".join(SUBSCRIPTS) + "]+"),
+    "^": re.compile("[" + "".join(SUPERSCRIPTS) + "]+"),
+}
+
+
+def tokenize(source: Text) -> list[Token]:
+    """Split a formula into tokens.
+
+    Raises VieteError at a character or a LaTeX command that the notation does not have.
+    """
+    text, i, out = source.text, 0, list[Token]()
+
+    def put(kind: str, value: str, start: int, end: int) -> None:
+        out.append(Token(kind, value, start, end))
+
+    while i < len(text):
+        c = text[i]
+        if c.isspace() or c in "~\u200b":
+            i += 1
+        elif m := _NUMBER.match(text, i):
+            put("num", m[0], i, m.end())
+            i = m.end()
+        elif m := _WORD.match(text, i):
+            # An accent typed as a combining mark belongs to the letter before it.
+            end = m.end()
+            if end < len(text) and text[end] in COMBINING:
+                if end - i > 1:
+                    put("word", text[i : end - 1], i, end - 1)
+                accented(put, text[end - 1], text[end], end - 1, end + 1)
+                i = end + 1
+                continue
+            put("op" if m[0] in WORD_SIGNS else "word", m[0], i, end)
+            i = end
+        elif c == "Δ" and _LETTER_NEXT.match(text, i + 1):
+            put("accent", "Delta", i, i + 1)
+            i += 1
+        elif c in GREEK:
+            if i + 1 < len(text) and text[i + 1] in COMBINING:
+                accented(put, GREEK[c], text[i + 1], i, i + 2)
+                i += 1
+            else:
+                put("word", GREEK[c], i, i + 1)
+            i += 1
+        elif c == "\\":
+            i = command(source, i, put)
+        elif c in SUBSCRIPTS or c in SUPERSCRIPTS:
+            sign, table = ("_", SUBSCRIPTS) if c in SUBSCRIPTS else ("^", SUPERSCRIPTS)
+            m = _SCRIPT_RUN[sign].match(text, i)
+            assert m is not None
+            put("op", sign, i, i)
+            put("op", "{", i, i)
+            inner = "".join(table[x] for x in m[0])
+            for token in tokenize(Text(inner))[:-1]:
+                put(token.kind, token.text, i + token.start, i + token.end)
+            put("op", "}", m.end(), m.end())
+            i = m.end()
+        elif c == "√":
+            put("word", "sqrt", i, i + 1)
+            i += 1
+        elif text.startswith(("<=", ">=", "!=", "...", "->"), i):
+            sign = next(s for s in ("<=", ">=", "!=", "...", "->") if text.startswith(s, i))
+            put("op", "→" if sign == "->" else sign, i, i + len(sign))
+            i += len(sign)
+        elif c in SIGNS:
+            put("op", SIGNS[c], i, i + 1)
+            i += 1
+        elif c in "+-*/^_()[]{},;:=<>&":
+            put("op", c, i, i + 1)
+            i += 1
+        elif len(parts := unicodedata.normalize("NFD", c)) == 2 and parts[1] in COMBINING:
+            accented(put, parts[0], parts[1], i, i + 1)
+            i += 1
+        else:
+            raise source.error(f"the notation has no character {c!r}", i, i + 1)
+    put("end", "", len(text), len(text))
+    return out
+
+
+def accented(put, letter: str, mark: str, start: int, end: int) -> None:  # type: ignore[no-untyped-def]
+    """``Ã`` reads as ``tilde{A}``."""
+    put("accent", COMBINING[mark], start, end)
+    put("op", "{", start, start)
+    put("word", letter, start, end)
+    put("op", "}", end, end)
+
+
+def command(source: Text, i: int, put) -> int:  # type: ignore[no-untyped-def]
+    """Read one LaTeX command at ``i``; returns the offset after it."""
+    text = source.text
+    m = re.compile(r"\\([A-Za-z]+|.?)").match(text, i)
+    assert m is not None
+    name, end = m[1], m.end()
+    name = VARIANTS.get(name, name)
+    if name in IGNORED:
+        return end
+    if name in FONTS:
+        font = _FONT.match(text, end)
+        if font is None:
+            raise source.error(f"\\{name} needs a plain word in braces after it", i, end)
+        inner = font[1].replace("\\_", "_").replace(" ", "").replace("-", "")
+        if inner in WORD_SIGNS:
+            put("op", inner, i, font.end())
+        elif inner:
+            for token in tokenize(Text(inner))[:-1]:
+                put(token.kind, token.text, i, font.end())
+        return font.end()
+    if name in ("begin", "end"):
+        cases = re.compile(r"\s*\{cases\}").match(text, end)
+        if cases is None:
+            raise source.error("of LaTeX's environments the notation has only {{cases}}", i, end)
+        put("op", f"\\{name}", i, cases.end())
+        return cases.end()
+    if (name in ACCENTS and (name != "Delta" or _LETTER_NEXT.match(text, end))) or name in ("widetilde", "widehat"):
+        put("accent", name.removeprefix("wide"), i, end)
+    elif name in COMMANDS:
+        put("op", COMMANDS[name], i, end)
+    elif name in GREEK_NAMES or name in ("exp", "log", "sqrt", "sin", "cos", "tanh", "max", "min",
+                                         "ell", "arg", "argmax"):  # fmt: skip
+        put("word", name, i, end)
+    else:
+        raise source.error(f"the notation has no LaTeX command \\{name}", i, end)
+    return end

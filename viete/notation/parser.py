@@ -1,0 +1,668 @@
+"""Formulas to expression trees, by precedence climbing.
+
+Written by hand rather than generated, because this notation cannot be parsed without its
+declarations: ``QK^T`` is two matrices and a transpose only if Q and K are declared, ``x^0`` is a
+member of a family, a power or a label depending on what x is, ``LN(x)`` applies and ``W(x)``
+multiplies. From loose to tight:
+
+    or · and · not · comparison · + − · ⊙ * / mod · juxtaposition · unary − · scripts, brackets
+
+A quotient followed by a juxtaposed factor (``a / b c``) is read two ways by people, so it is
+refused with both spellings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from viete.errors import Text, VieteError
+from viete.notation.expr import (
+    Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Slot, Symbol, Table, children,
+)  # fmt: skip
+from viete.notation.lexer import ACCENTS, Token, tokenize
+from viete.notation.symbols import BINDERS, CONSTANTS, Scope
+
+MAX_DEPTH = 120
+COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "=": "eq", "!=": "ne"}
+UNARY_WORDS = frozenset(("exp", "log", "sqrt", "sin", "cos", "tanh"))
+TRANSPOSE = frozenset(("T", "⊤"))
+CLOSERS = {"(": ")", "[": "]", "{": "}", "⟨": "⟩", "\\{": "\\}"}
+
+
+@dataclass(frozen=True)
+class Script:
+    """One comma-separated item below (``_``) or above (``^``) a name, still as tokens."""
+
+    sign: str
+    tokens: tuple[Token, ...]
+    braced: bool
+
+    @property
+    def label(self) -> str:
+        return "".join(t.text for t in self.tokens)
+
+    @property
+    def at(self) -> tuple[int, int]:
+        return self.tokens[0].start, self.tokens[-1].end
+
+
+def parse(source: Text | str, scope: Scope) -> Expr:
+    """Read one expression.
+
+    Raises VieteError, pointing at the symbol, for anything that the notation does not have, an
+    undeclared name, or a spelling with two readings.
+    """
+    source = Text(source) if isinstance(source, str) else source
+    parser = Parser(source, tokenize(source), scope)
+    if parser.peek.kind == "end":
+        raise source.error("an expression is missing here")
+    result = parser.expression()
+    parser.finish()
+    return bounded(result, source)
+
+
+def parse_equation(source: Text, scope: Scope) -> tuple[Expr, Expr]:
+    """Read ``left = right``."""
+    tokens = tokenize(source)
+    cut = top_level(tokens, "=")
+    if cut is None:
+        raise source.error("an equation needs an = sign")
+    left = Parser(source, [*tokens[:cut], end_token(tokens[cut])], scope)
+    a = left.expression()
+    left.finish()
+    right = Parser(source, tokens[cut + 1 :], scope)
+    b = right.expression()
+    right.finish()
+    return bounded(a, source), bounded(b, source)
+
+
+def parse_range(source: Text, scope: Scope) -> tuple[str, Expr, Expr]:
+    """Read ``i = 1, …, N`` (or ``i = 1 … N``)."""
+    tokens = tokenize(source)
+    cut = next((k for k, t in enumerate(tokens) if t.text == "..."), None)
+    if cut is None or len(tokens) < 5 or tokens[0].kind != "word" or tokens[1].text != "=":
+        raise source.error("expected a range such as i = 1, …, N")
+
+    def bound(part: list[Token], closing: Token) -> Expr:
+        while part and part[0].text == ",":
+            part = part[1:]
+        while part and part[-1].text == ",":
+            part = part[:-1]
+        parser = Parser(source, [*part, end_token(closing)], scope)
+        value = parser.expression()
+        parser.finish()
+        return value
+
+    return tokens[0].text, bound(tokens[2:cut], tokens[cut]), bound(tokens[cut + 1 : -1], tokens[-1])
+
+
+def parse_name(source: Text, kind: str, indices: set[str]) -> Symbol:
+    """Read a name that is being declared, such as ``W_Q^{i,h}``; no other names are needed."""
+    tokens = tokenize(source)
+    parser = Parser(source, tokens, Scope())
+    base = parser.accent() if parser.peek.kind == "accent" or parser.at_accent_word() else None
+    if base is None:
+        first = parser.next()
+        if first.kind != "word":
+            raise source.error("a name must begin with a letter")
+        base = first.text
+    slots: dict[str, list[Slot]] = {"_": [], "^": []}
+    for item in parser.scripts():
+        if not all(t.kind in ("word", "num") or t.text in ("'", "*") for t in item.tokens):
+            raise source.error(f"{item.label} cannot stand in a name that is declared", *item.at)
+        slots[item.sign].append(Slot(item.label, item.label in indices))
+    parser.finish()
+    return Symbol(kind, base, tuple(slots["_"]), tuple(slots["^"]))
+
+
+def top_level(tokens: Sequence[Token], sign: str) -> int | None:
+    """Position of ``sign`` outside all brackets."""
+    depth = 0
+    for k, token in enumerate(tokens):
+        if token.kind == "op" and token.text in CLOSERS:
+            depth += 1
+        elif token.kind == "op" and token.text in CLOSERS.values():
+            depth -= 1
+        elif token.text == sign and depth == 0:
+            return k
+    return None
+
+
+def end_token(before: Token) -> Token:
+    return Token("end", "", before.start, before.start)
+
+
+def bounded(e: Expr, source: Text) -> Expr:
+    """Refuse a tree too deep for a person to read (and for Python to recurse into)."""
+    level: list[Expr] = [e]
+    for _ in range(MAX_DEPTH):
+        level = [c for x in level for c in children(x)]
+        if not level:
+            return e
+    raise source.error(f"this expression is nested more than {MAX_DEPTH} deep; name its parts")
+
+
+class Parser:
+    """Recursive descent over one formula's tokens."""
+
+    def __init__(self, source: Text, tokens: list[Token], scope: Scope) -> None:
+        self.source, self.tokens, self.scope = source, tokens, scope
+        self.pos = self.depth = 0
+
+    # -- tokens ---------------------------------------------------------------------------------
+
+    @property
+    def peek(self) -> Token:
+        return self.tokens[self.pos]
+
+    def next(self) -> Token:
+        token = self.peek
+        if token.kind != "end":
+            self.pos += 1
+        return token
+
+    def accept(self, *signs: str) -> Token | None:
+        return self.next() if self.peek.kind == "op" and self.peek.text in signs else None
+
+    def expect(self, sign: str, opened: Token | None = None) -> Token:
+        if token := self.accept(sign):
+            return token
+        if opened is not None and self.peek.kind == "end":
+            raise self.error(f"this {opened.text} is never closed; expected {sign}", opened)
+        raise self.error(f"expected {sign} here, found {self.found()}", self.peek)
+
+    def found(self) -> str:
+        return "the end" if self.peek.kind == "end" else repr(self.peek.text)
+
+    def error(self, message: str, token: Token | Expr | Script) -> VieteError:
+        span = (token.start, token.end) if isinstance(token, Token) else token.at
+        return self.source.error(message, *(span or (0, None)))
+
+    def finish(self) -> None:
+        if self.peek.kind != "end":
+            sign = self.peek.text
+            why = "nothing was opened that this closes" if sign in CLOSERS.values() else (
+                f"{sign!r} cannot stand here")  # fmt: skip
+            raise self.error(why, self.peek)
+
+    def node(self, e: Expr, start: Token | Expr) -> Expr:
+        """Give a node the stretch of text from ``start`` to the last token read."""
+        first = start.start if isinstance(start, Token) else (start.at or (0, 0))[0]
+        return replace(e, at=(first, self.tokens[self.pos - 1].end if self.pos else first))
+
+    # -- precedence levels ------------------------------------------------------------------------
+
+    def expression(self) -> Expr:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.error(
+                f"this expression is nested more than {MAX_DEPTH} deep; name its parts", self.peek
+            )
+        result = self.binary(0)
+        self.depth -= 1
+        return result
+
+    LEVELS = (
+        {"or": "or"}, {"and": "and"}, COMPARISONS, {"+": "add", "-": "sub"},
+        {"⊙": "had", "*": "times", "×": "times", "/": "div", "mod": "mod"},
+    )  # fmt: skip
+
+    def binary(self, level: int) -> Expr:
+        if level == len(self.LEVELS):
+            return self.product()
+        start = self.peek
+        if level == 2 and self.accept("not"):
+            return self.node(Apply("not", (self.binary(level),)), start)
+        left = self.signed(level)
+        while self.peek.kind == "op" and self.peek.text in self.LEVELS[level]:
+            sign = self.next()
+            right = self.binary(level + 1)
+            op = self.LEVELS[level][sign.text]
+            if op == "div" and isinstance(right, Apply) and right.op == "prod":
+                raise self.error(
+                    "a / b c can be read as a/(b c) or (a/b) c; write the one you mean", right
+                )
+            if op == "div" and isinstance(left, Num) and isinstance(right, Num) and right.value:
+                left = self.node(Num(left.value / right.value), start)
+            else:
+                left = self.node(Apply(op, (left, right)), start)
+            if level == 2 and self.peek.text in COMPARISONS:
+                raise self.error("join two comparisons with 'and'", self.peek)
+        return left
+
+    def signed(self, level: int) -> Expr:
+        """At the level of sums a minus sign may stand first: ``-a b + c`` is ``(-(a b)) + c``."""
+        start = self.peek
+        if level == 3 and self.accept("-"):
+            return self.negated(self.binary(level + 1), start)
+        return self.binary(level + 1)
+
+    def negated(self, e: Expr, start: Token) -> Expr:
+        return self.node(Num(-e.value) if isinstance(e, Num) else Apply("neg", (e,)), start)
+
+    def product(self) -> Expr:
+        start = self.peek
+        left = self.factor()
+        while True:
+            if self.accept("·", "∘"):
+                pass
+            elif not self.starts_factor():
+                return left
+            right = self.factor()
+            left = self.node(Apply("prod", (left, right)), start)
+
+    def starts_factor(self) -> bool:
+        t = self.peek
+        return t.kind in ("num", "word", "accent") or (
+            t.kind == "op" and t.text in ("(", "{", "⟨", "∑", "\\frac", "\\begin", "∞", "⌈")
+        )
+
+    def factor(self) -> Expr:
+        start = self.peek
+        if self.accept("-"):
+            return self.negated(self.factor(), start)
+        atom = self.atom()
+        return self.postfix(atom, start)
+
+    # -- atoms --------------------------------------------------------------------------------------
+
+    def atom(self) -> Expr:
+        t = self.peek
+        if t.kind == "num":
+            self.next()
+            if "e" in t.text.lower() and abs(int(t.text.lower().split("e")[1])) > 400:
+                raise self.error(f"{t.text} is outside what any number here can hold", t)
+            if len(t.text) > 400:
+                raise self.error("this number has more than 400 digits", t)
+            return self.node(Num(Fraction(t.text)), t)
+        if t.kind == "accent" or self.at_accent_word():
+            return self.name(self.accent(), t)
+        if t.kind == "word":
+            self.next()
+            return self.word(t)
+        if opened := self.accept("(", "{"):
+            inner = self.expression()
+            self.expect(CLOSERS[opened.text], opened)
+            return self.node(inner, opened)
+        if opened := self.accept("⟨"):
+            a = self.expression()
+            self.expect(",", opened)
+            b = self.expression()
+            self.expect("⟩", opened)
+            return self.node(Apply("inner", (a, b)), opened)
+        if t.text == "<" and t.kind == "op":
+            return self.angle()
+        if opened := self.accept("⌈"):
+            # The ceiling as the floor: ⌈a⌉ = −⌊−a⌋, so that interpreters need only one of them.
+            a = self.expression()
+            self.expect("⌉", opened)
+            down = Apply("floor", (self.negated(a, opened),))
+            return self.node(Apply("neg", (down,)), opened)
+        if self.accept("∞"):
+            return self.node(Apply("inf", ()), t)
+        if self.accept("\\frac"):
+            parts = []
+            for _ in range(2):
+                opened = self.expect("{")
+                parts.append(self.expression())
+                self.expect("}", opened)
+            a, b = parts
+            if isinstance(a, Num) and isinstance(b, Num) and b.value:
+                return self.node(Num(a.value / b.value), t)
+            return self.node(Apply("div", (a, b)), t)
+        if self.accept("∑"):
+            return self.binder("sum", t)
+        if self.accept("\\begin"):
+            return self.cases(t)
+        if t.kind == "end":
+            raise self.error("the formula breaks off here; something must follow", t)
+        raise self.error(f"{t.text!r} cannot stand here", t)
+
+    def angle(self) -> Expr:
+        """``<u, v>`` in the plain spelling."""
+        opened = self.next()
+        close = top_level(self.tokens[self.pos :], ">")
+        if close is None:
+            raise self.error("'<' cannot stand here; an inner product is written <u, v>", opened)
+        inner = Parser(
+            self.source,
+            [*self.tokens[self.pos : self.pos + close], end_token(self.tokens[self.pos + close])],
+            self.scope,
+        )
+        inner.depth = self.depth
+        a = inner.expression()
+        inner.expect(",", None)
+        b = inner.expression()
+        inner.finish()
+        self.pos += close + 1
+        return self.node(Apply("inner", (a, b)), opened)
+
+    def at_accent_word(self) -> bool:
+        """``tilde{A}``, the plain spelling of an accent."""
+        after = self.tokens[min(self.pos + 1, len(self.tokens) - 1)]
+        return self.peek.kind == "word" and self.peek.text in ACCENTS and after.text == "{"
+
+    def accent(self) -> str:
+        mark = self.next()
+        braced = self.accept("{")
+        letter = self.next()
+        if letter.kind != "word":
+            raise self.error(f"a name must stand under the {mark.text}", letter)
+        if braced:
+            self.expect("}", braced)
+        return f"{mark.text}{{{letter.text}}}"
+
+    def word(self, t: Token) -> Expr:
+        text, scope = t.text, self.scope
+        if text in ("table",) and self.peek.text == "_":
+            return self.table(t)
+        if text in BINDERS and self.peek.text == "_" and text not in scope.symbols:
+            return self.binder(text, t)
+        function, used = self.function_name(t)
+        if function is not None:
+            self.pos += used
+            return self.call(function, t)
+        if text in scope.bases():
+            return self.name(text, t)
+        if text == "e" and self.peek.text == "^":
+            self.next()
+            item = self.script_group("^")
+            return self.node(Apply("exp", (self.inside(item[0]),)), t)
+        return self.run(t)
+
+    def function_name(self, t: Token) -> tuple[str | None, int]:
+        """The function that begins here and how many tokens its own subscript takes."""
+        if t.text in self.scope.symbols:
+            return None, 0
+        rest = self.tokens[self.pos : self.pos + 4]
+        if len(rest) >= 2 and rest[0].text == "_":
+            braced = rest[1].text == "{" and len(rest) == 4 and rest[3].text == "}"
+            label = rest[2].text if braced else rest[1].text
+            if f"{t.text}_{label}" in self.scope.functions:
+                return f"{t.text}_{label}", 4 if braced else 2
+        return (t.text, 0) if t.text in self.scope.functions else (None, 0)
+
+    def run(self, t: Token) -> Expr:
+        """Letters run together: ``QK^T`` is Q, then K with the scripts that follow."""
+        text = t.text
+        tail = next((n for n in range(1, len(text)) if text[n:] in self.scope.functions
+                     and self.peek.text == "(" and self.scope.splits(text[:n])), None)  # fmt: skip
+        ways = self.scope.splits(text if tail is None else text[:tail])
+        if not ways:
+            what = "unknown function" if self.peek.text == "(" and len(text) > 2 else "unknown symbol"
+            raise self.error(f"{what} {text}{self.scope.suggest(text)}", t)
+        if len(ways) > 1:
+            spelled = " or ".join(" ".join(way) for way in ways)
+            raise self.error(f"{text} can be read as {spelled}; put spaces where you mean them", t)
+        pieces, offset = [], t.start
+        for piece in ways[0] + ([] if tail is None else [text[tail:]]):
+            exact = t.end - t.start == len(text)
+            span = (offset, offset + len(piece)) if exact else (t.start, t.end)
+            pieces.append(Token("word", piece, *span))
+            offset += len(piece)
+        self.tokens[self.pos - 1 : self.pos] = pieces
+        self.pos -= 1
+        first = self.next()
+        result = self.postfix(self.word(first), first)
+        for _ in pieces[1:]:
+            begin = self.peek
+            factor = self.postfix(self.word(self.next()), begin)
+            result = self.node(Apply("prod", (result, factor)), first)
+        return result
+
+    def call(self, name: str, t: Token) -> Expr:
+        signature = self.scope.functions[name]
+        if self.peek.text != "(" or self.peek.kind != "op":
+            if name in UNARY_WORDS and (self.starts_factor() or self.peek.text == "^"):
+                if name == "sqrt" and self.peek.text == "{":
+                    return self.node(Apply(name, (self.atom(),)), t)
+                return self.node(Apply(name, (self.factor(),)), t)
+            raise self.error(f"{name} is a function: write {name}(…)", t)
+        opened = self.next()
+        args, semi = [self.expression()], 0
+        while sign := self.accept(",", ";"):
+            semi = len(args) if sign.text == ";" else semi
+            args.append(self.expression())
+        self.expect(")", opened)
+        most = signature.most
+        if len(args) < signature.least or (most is not None and len(args) > most):
+            takes = str(signature.least) if most == signature.least else (
+                f"at least {signature.least}" if most is None else f"{signature.least} to {most}")  # fmt: skip
+            raise self.error(
+                f"{name} takes {takes} argument{'s' if takes != '1' else ''}, not {len(args)}", t
+            )
+        return self.node(Apply(name, tuple(args), semi=semi), t)
+
+    # -- names and their scripts -----------------------------------------------------------------------
+
+    def script_group(self, sign: str) -> list[Script]:
+        """The items of one ``_…`` or ``^…``, whose sign has been read."""
+        t = self.peek
+        if t.text == "{" and t.kind == "op":
+            opened, items, part, depth = self.next(), list[Script](), list[Token](), 0
+            while True:
+                token = self.peek
+                if token.kind == "end":
+                    raise self.error("this { is never closed; expected }", opened)
+                self.next()
+                if depth == 0 and token.text in ("}", ",") and token.kind == "op":
+                    if not part:
+                        raise self.error("an empty script", token)
+                    items.append(Script(sign, tuple(part), True))
+                    part = []
+                    if token.text == "}":
+                        return items
+                    continue
+                depth += (token.text in CLOSERS) - (token.text in CLOSERS.values())
+                part.append(token)
+        if t.text == "-" and self.tokens[self.pos + 1].kind == "num":
+            return [Script(sign, (self.next(), self.next()), False)]
+        if t.kind in ("num", "word") or t.text in ("⊤", "'", "*"):
+            return [Script(sign, (self.next(),), False)]
+        raise self.error(f"expected a script after {sign}", t)
+
+    def scripts(self) -> list[Script]:
+        items: list[Script] = []
+        while self.peek.kind == "op" and self.peek.text in ("_", "^"):
+            items += self.script_group(self.next().text)
+        return items
+
+    def name(self, base: str, t: Token) -> Expr:
+        start = self.pos
+        items = self.scripts()
+        after = self.pos
+        whole = self.match(base, items)
+        loose = next((k for k, s in enumerate(items) if not s.braced and s.tokens[0].kind == "word"
+                      and len(s.label) > 1), None)  # fmt: skip
+        if whole is None and loose is not None:
+            # LaTeX's own reading of W^QX: one letter is the script, the rest follows.
+            self.pos = start
+            token = items[loose].tokens[0]
+            here = self.tokens.index(token, start)
+            self.tokens[here : here + 1] = [
+                Token("word", token.text[0], token.start, token.start + 1),
+                Token("word", token.text[1:], token.start + 1, token.end),
+            ]
+            items = self.scripts()
+            after = self.pos
+            whole = self.match(base, items)
+        self.pos = after
+        if whole is None:
+            if base in self.scope.indices and not items:
+                return self.node(Idx(base), t)
+            if base in CONSTANTS and base not in self.scope.symbols:
+                if items:
+                    return self.scripted(self.node(Apply(base, ()), t), items, t)
+                return self.node(Apply(base, ()), t)
+            if base in self.scope.indices:
+                return self.scripted(self.node(Idx(base), t), items, t)
+            written = self.source.text[t.start : self.tokens[self.pos - 1].end]
+            known = ", ".join(s.key for s in self.scope.symbols.get(base, ()))
+            raise self.error(
+                f"unknown symbol {written}; declared with this letter: {known}",
+                replace(Idx(base), at=(t.start, self.tokens[self.pos - 1].end)),
+            )
+        symbol, index, left = whole
+        ref = self.node(Ref(symbol, tuple(self.inside(s) for s in index)), t)
+        return self.scripted(ref, left, t)
+
+    def match(self, base: str, items: list[Script]) -> tuple[Symbol, list[Script], list[Script]] | None:
+        """The declared symbol that fits best, its index scripts, and the scripts left over."""
+        found: list[tuple[tuple[int, int], Symbol, list[Script], list[Script]]] = []
+        for symbol in self.scope.symbols.get(base, ()):
+            index, left, labels = list[Script](), list[Script](), 0
+            for sign, slots in (("_", symbol.sub), ("^", symbol.sup)):
+                given = [s for s in items if s.sign == sign]
+                if len(given) < len(slots):
+                    break
+                if any(not s.index and s.text != g.label for s, g in zip(slots, given)):
+                    break
+                if any(s.index and g.label in TRANSPOSE for s, g in zip(slots, given)):
+                    break
+                labels += sum(not s.index for s in slots)
+                index += [g for s, g in zip(slots, given) if s.index]
+                left += given[len(slots) :]
+            else:
+                # Labels spelled out beat index slots: h_0 is the name h_0 before it is h at 0.
+                # Only then does using up more of the scripts count.
+                found.append(((labels, len(index)), symbol, index, left))
+        if not found:
+            return None
+        found.sort(key=lambda f: f[0], reverse=True)
+        if len(found) > 1 and found[0][0] == found[1][0]:
+            raise self.error(
+                f"this can be read as {found[0][1].key} or as {found[1][1].key}", items[0]
+            )
+        _, symbol, index, left = found[0]
+        return symbol, index, left
+
+    def inside(self, item: Script) -> Expr:
+        """The expression in a script."""
+        closing = Token("end", "", item.at[1], item.at[1])
+        parser = Parser(self.source, [*item.tokens, closing], self.scope)
+        parser.depth = self.depth + 1
+        value = parser.item()
+        parser.finish()
+        return value
+
+    def scripted(self, e: Expr, items: list[Script], t: Token | Expr) -> Expr:
+        """Scripts that a name did not use: rows and entries below, transpose and power above."""
+        below = [s for s in items if s.sign == "_"]
+        above = [s for s in items if s.sign == "^"]
+        if len(below) > 2:
+            raise self.error("a matrix has rows and columns: at most two indices", below[2])
+        if below:
+            e = self.node(Pick(e, tuple(map(self.inside, below))), t)
+        for item in above:
+            if item.label in TRANSPOSE:
+                e = self.node(Apply("T", (e,)), t)
+            else:
+                power = self.inside(item)
+                if e == Num(Fraction(10)) and isinstance(power, Num):
+                    e = self.ten_to(power, t)
+                else:
+                    e = self.node(Apply("pow", (e, power)), t)
+        return e
+
+    def ten_to(self, power: Num, t: Token | Expr) -> Expr:
+        """``10^{-5}`` is the number, as ``1e-5`` is."""
+        if power.value.denominator != 1 or abs(power.value) > 400:
+            return self.node(Apply("pow", (Num(Fraction(10)), power)), t)
+        return self.node(Num(Fraction(10) ** int(power.value)), t)
+
+    def postfix(self, e: Expr, start: Token) -> Expr:
+        while True:
+            if opened := self.accept("["):
+                items = [self.item()]
+                while self.accept(","):
+                    items.append(self.item())
+                self.expect("]", opened)
+                if len(items) > 2:
+                    raise self.error("a matrix has rows and columns: at most two indices", opened)
+                e = self.node(Pick(e, tuple(items)), start)
+            elif self.peek.kind == "op" and self.peek.text in ("_", "^"):
+                e = self.scripted(e, self.scripts(), start)
+            else:
+                return e
+
+    def item(self) -> Expr:
+        """One index inside brackets or a script: an expression, ``a:b``, ``:b``, ``a:`` or ``:``."""
+        start = self.peek
+        lower = None if self.peek.text == ":" else self.expression()
+        if not self.accept(":"):
+            assert lower is not None
+            return lower
+        ends = self.peek.kind == "end" or self.peek.text in (",", "]")
+        upper = None if ends else self.expression()
+        return self.node(Slice(lower, upper), start)
+
+    # -- binders ------------------------------------------------------------------------------------------
+
+    def binder(self, op: str, t: Token) -> Expr:
+        """``\\sum_{h=1}^{H} …``, ``concat_h(…)``; a sum takes the whole product that follows."""
+        index, lower, upper = "", None, None
+        for sign in ("_", "^"):
+            if not self.accept(sign):
+                continue
+            items = self.script_group(sign)
+            if len(items) != 1:
+                raise self.error(f"{op} folds one index at a time", items[1])
+            tokens = list(items[0].tokens)
+            if sign == "_":
+                index = tokens[0].text
+                if tokens[0].kind != "word":
+                    raise self.error(f"{op} needs an index letter below it", tokens[0])
+                if len(tokens) > 1:
+                    if tokens[1].text != "=" or len(tokens) < 3:
+                        raise self.error("expected a lower bound such as i = 1", tokens[1])
+                    lower = self.inside(Script(sign, tuple(tokens[2:]), True))
+            else:
+                upper = self.inside(items[0])
+        if not index:
+            raise self.error(f"{op} needs an index below it, such as {op}_h", t)
+        if (lower is None) != (upper is None):
+            raise self.error(f"{op} needs both bounds or neither", t)
+        outer = self.scope
+        self.scope = outer.inside([index])
+        if op == "sum":
+            body = self.product()
+        else:
+            opened = self.expect("(")
+            body = self.expression()
+            self.expect(")", opened)
+        self.scope = outer
+        return self.node(Bind(op, index, lower, upper, body), t)
+
+    def table(self, t: Token) -> Expr:
+        """``table_{j<n, k<m}(…)``."""
+        self.expect("_")
+        ranges = []
+        for item in self.script_group("_"):
+            if len(item.tokens) < 3 or item.tokens[1].text != "<" or item.tokens[0].kind != "word":
+                raise self.error("expected a range such as j < n", item)
+            size = self.inside(Script("_", item.tokens[2:], True))
+            ranges.append((item.tokens[0].text, size))
+        if len(ranges) > 2 or len({i for i, _ in ranges}) < len(ranges):
+            raise self.error("a table has one or two different indices", t)
+        outer = self.scope
+        self.scope = outer.inside(i for i, _ in ranges)
+        opened = self.expect("(")
+        body = self.expression()
+        self.expect(")", opened)
+        self.scope = outer
+        return self.node(Table(tuple(ranges), body), t)
+
+    def cases(self, t: Token) -> Expr:
+        """LaTeX's two-way cases, the spelling of ``where(condition, a, b)``."""
+        a = self.expression()
+        self.expect("&")
+        condition = self.expression()
+        self.expect("\\\\")
+        b = self.expression()
+        self.expect("&")
+        self.next()  # "otherwise"
+        self.accept("\\\\")
+        self.expect("\\end", t)
+        return self.node(Apply("where", (condition, a, b)), t)

@@ -1,0 +1,283 @@
+"""Expression trees to text, in the three spellings. Parsing what is printed gives the same tree."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+from viete.notation.expr import (
+    Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Symbol, Table, script, walk,
+)  # fmt: skip
+from viete.notation.lexer import (
+    ACCENTS, COMBINING, GREEK, GREEK_NAMES, SUBSCRIPTS, SUPERSCRIPTS,
+)  # fmt: skip
+
+STYLES = ("plain", "latex", "unicode")
+
+# Binding strength, loose to tight; a child that binds looser than its place asks gets parentheses.
+OR, AND, NOT, COMPARE, ADD, MUL, SUM, PROD, FACTOR, ATOM = range(1, 11)
+
+INFIX: dict[str, tuple[int, str, str, str]] = {
+    "or": (OR, " or ", r" \text{ or } ", " or "),
+    "and": (AND, " and ", r" \text{ and } ", " and "),
+    "lt": (COMPARE, " < ", " < ", " < "),
+    "le": (COMPARE, " <= ", r" \le ", " ≤ "),
+    "gt": (COMPARE, " > ", " > ", " > "),
+    "ge": (COMPARE, " >= ", r" \ge ", " ≥ "),
+    "eq": (COMPARE, " = ", " = ", " = "),
+    "ne": (COMPARE, " != ", r" \ne ", " ≠ "),
+    "add": (ADD, " + ", " + ", " + "),
+    "sub": (ADD, " - ", " - ", " − "),
+    "had": (MUL, " ⊙ ", r" \odot ", " ⊙ "),
+    "times": (MUL, " * ", r" \times ", " × "),
+    "mod": (MUL, " mod ", r" \bmod ", " mod "),
+    "div": (MUL, " / ", "", " / "),
+    "prod": (PROD, " ", r" ", " "),
+}
+LATEX_FUNCTIONS = frozenset(("exp", "log", "sin", "cos", "tanh", "max", "min"))
+_LETTERS = {name: char for char, name in reversed(GREEK.items())}
+_BELOW = {plain: char for char, plain in SUBSCRIPTS.items()}
+_ABOVE = {plain: char for char, plain in SUPERSCRIPTS.items()}
+_MARKS = {name: char for char, name in COMBINING.items()}
+
+
+def show(e: Expr, style: str = "plain") -> str:
+    """Write an expression in one of `STYLES`."""
+    return Printer(style).show(e)
+
+
+def show_equation(left: Expr, right: Expr, style: str = "plain") -> str:
+    """``left = right``."""
+    printer = Printer(style)
+    return f"{printer.show(left)} = {printer.show(right)}"
+
+
+def show_symbol(symbol: Symbol, style: str = "plain") -> str:
+    """A declared name with its index letters."""
+    return show(Ref(symbol, tuple(Idx(s) for s in symbol.slots)), style)
+
+
+def number(value: Fraction, style: str) -> tuple[str, int]:
+    """A rational, exactly: integers, short fractions, then decimals that end."""
+    sign, size = ("-" if value < 0 else ""), abs(value)
+    strength = ADD if value < 0 else ATOM
+    if style == "unicode" and sign:
+        sign = "−"
+    rest = size.denominator
+    for p in (2, 5):
+        while rest % p == 0:
+            rest //= p
+    if size.denominator == 1:
+        if size >= 10**7 and (power := str(size).rstrip("0")) in ("1",):
+            zeros = len(str(size)) - len(power)
+            text = f"10^{{{zeros}}}" if style == "latex" else f"1e{zeros}"
+            return sign + text, strength
+        return sign + str(size), strength
+    if rest == 1 and size.denominator > 1000:
+        digits = Decimal(size.numerator) / Decimal(size.denominator)
+        if Fraction(digits) == size:
+            if style == "latex":
+                power = str(digits).lower()
+                if size.numerator == 1 and set(str(size.denominator)) <= {"0", "1"}:
+                    return f"{sign}10^{{-{len(str(size.denominator)) - 1}}}", strength
+                return sign + f"{digits:f}", strength
+            text = str(digits.normalize()).lower() if size < Fraction(1, 1000) else f"{digits:f}"
+            return sign + text, strength
+    if style == "latex":
+        return f"{sign}\\frac{{{size.numerator}}}{{{size.denominator}}}", min(strength, FACTOR)
+    return f"{sign}{size.numerator}/{size.denominator}", min(strength, MUL)
+
+
+def letters(base: str, style: str) -> str:
+    """A name's base letter or word, with its accent."""
+    for accent in ACCENTS:
+        if base.startswith(accent + "{"):
+            inner = letters(base[len(accent) + 1 : -1], style)
+            if style == "unicode" and accent == "Delta":
+                return "Δ" + inner
+            if style == "unicode" and len(inner) == 1:
+                return inner + _MARKS[accent]
+            return f"\\{accent}{{{inner}}}" if style == "latex" else f"{accent}{{{inner}}}"
+    if base in GREEK_NAMES:
+        return {"plain": base, "latex": f"\\{base}", "unicode": _LETTERS[base]}[style]
+    return f"\\mathrm{{{base}}}" if style == "latex" and len(base) > 1 else base
+
+
+class Printer:
+    """One spelling's writer."""
+
+    def __init__(self, style: str) -> None:
+        self.style = style
+        self.column = 1 + STYLES.index(style)
+
+    def show(self, e: Expr, place: int = 0) -> str:
+        """``e``, in parentheses if it binds looser than ``place``."""
+        text, strength = self.write(e)
+        return f"({text})" if strength < place else text
+
+    def pick(self, plain: str, latex: str, unicode: str) -> str:
+        return (plain, latex, unicode)[self.column - 1]
+
+    def write(self, e: Expr) -> tuple[str, int]:
+        match e:
+            case Num():
+                return number(e.value, self.style)
+            case Idx():
+                return letters(e.name, self.style), ATOM
+            case Ref():
+                return self.ref(e, ()), ATOM
+            case Slice():
+                a = "" if e.start is None else self.show(e.start)
+                b = "" if e.stop is None else self.show(e.stop)
+                return f"{a}:{b}", ATOM
+            case Pick():
+                return self.picked(e), ATOM
+            case Bind():
+                return self.bind(e)
+            case Table():
+                comma = self.pick(",", r",\,", ",")
+                inner = comma.join(f"{self.index(i)}<{self.show(s)}" for i, s in e.ranges)
+                name = self.function("table")
+                return f"{name}_{{{inner}}}({self.show(e.body)})", ATOM
+            case Apply():
+                return self.apply(e)
+        raise TypeError(e)
+
+    def index(self, name: str) -> str:
+        return letters(name, self.style)
+
+    # -- names ----------------------------------------------------------------------------------
+
+    def ref(self, e: Ref, extra: tuple[Expr, ...]) -> str:
+        """A name with its index expressions; ``extra`` are row and entry indices to put below."""
+        index = iter(e.index)
+        sub, sup = ([self.show(next(index)) if s.index else self.label(s.text) for s in slots]
+                    for slots in (e.symbol.sub, e.symbol.sup))  # fmt: skip
+        sub += [self.show(x) for x in extra]
+        return letters(e.symbol.base, self.style) + self.script("_", sub) + self.script("^", sup)
+
+    def label(self, text: str) -> str:
+        if text in GREEK_NAMES:
+            return letters(text, self.style)
+        many = self.style == "latex" and len(text) > 1 and text.isalpha()
+        return f"\\mathrm{{{text}}}" if many else text
+
+    def script(self, sign: str, items: list[str]) -> str:
+        items = [re.sub(r" ?([-+−/]) ?", r"\1", item) for item in items]
+        text = ",".join(items)
+        if self.style == "unicode" and re.fullmatch(r"[a-z]?[-−+]?\d*|[a-z]", text):
+            table = _BELOW if sign == "_" else _ABOVE
+            small = text.replace("−", "-")
+            if all(c in table for c in small):
+                return "".join(table[c] for c in small)
+        if self.style == "latex":
+            return f"{sign}{text}" if len(text) == 1 else f"{sign}{{{text}}}" if text else ""
+        return script(sign, items)
+
+    def picked(self, e: Pick) -> str:
+        below = all(isinstance(x, Idx) or (isinstance(x, Pick) and isinstance(x.value, Ref))
+                    for x in e.items)  # fmt: skip
+        if below and isinstance(e.value, Ref) and not e.value.symbol.kind == "dim":
+            return self.ref(e.value, e.items)
+        inner = ", ".join(self.show(x) for x in e.items)
+        value = self.show(e.value, ATOM)
+        return f"{value}[{inner}]"
+
+    # -- operations -------------------------------------------------------------------------------
+
+    def function(self, name: str) -> str:
+        base, _, label = name.partition("_")
+        if self.style != "latex":
+            return name
+        head = f"\\{base}" if base in LATEX_FUNCTIONS else f"\\operatorname{{{base}}}"
+        return f"{head}_{{{label}}}" if label else head
+
+    def bind(self, e: Bind) -> tuple[str, int]:
+        name = self.pick("sum", r"\sum", "∑") if e.op == "sum" else self.function(e.op)
+        below = self.index(e.index)
+        if e.lower is not None:
+            below += f"={self.show(e.lower)}"
+        text = name + (f"_{{{below}}}" if len(below) > 1 or self.style == "latex" else f"_{below}")
+        if e.upper is not None:
+            upper = self.show(e.upper)
+            text += f"^{upper}" if len(upper) == 1 else f"^{{{upper}}}"
+        if e.op == "sum":
+            return f"{text} {self.show(e.body, SUM)}", SUM
+        return f"{text}({self.show(e.body)})", ATOM
+
+    def apply(self, e: Apply) -> tuple[str, int]:
+        op, args = e.op, e.args
+        if op in INFIX:
+            return self.infix(e)
+        if op == "neg":
+            if isinstance(args[0], Apply) and args[0].op == "floor":
+                inner = args[0].args[0]
+                if isinstance(inner, Apply) and inner.op == "neg":
+                    up = self.show(inner.args[0])
+                    return self.pick(f"⌈{up}⌉", f"\\lceil {up} \\rceil", f"⌈{up}⌉"), ATOM
+            return self.pick("-", "-", "−") + self.show(args[0], MUL), ADD
+        if op == "not":
+            return self.pick("not ", r"\text{not } ", "not ") + self.show(args[0], COMPARE), NOT
+        if op == "T":
+            return self.scripted(args[0], self.pick("^T", r"^\top", "ᵀ"))
+        if op == "pow":
+            power = self.show(args[1])
+            if self.style == "unicode" and power.isdigit():
+                return self.scripted(args[0], "".join(_ABOVE[c] for c in power), True)
+            return self.scripted(
+                args[0], f"^{power}" if len(power) == 1 else f"^{{{power}}}", True
+            )
+        if op in ("inf", "pi"):
+            signs = {"inf": ("inf", r"\infty", "∞"), "pi": ("pi", r"\pi", "π")}
+            return self.pick(*signs[op]), ATOM
+        if op == "inner":
+            crowded = any(isinstance(x, Apply) and x.op in ("inner", "lt", "gt", "le", "ge")
+                          for a in args for x in walk(a))  # fmt: skip
+            if self.style == "plain" and crowded:
+                return f"inner({self.show(args[0])}, {self.show(args[1])})", ATOM
+            left, right = self.pick("<", r"\langle ", "⟨"), self.pick(">", r" \rangle", "⟩")
+            return f"{left}{self.show(args[0])}, {self.show(args[1])}{right}", ATOM
+        if op == "where" and self.style == "latex":
+            c, a, b = map(self.show, args)
+            return (f"\\begin{{cases}} {a} & {c} \\\\ {b} & \\text{{otherwise}} \\end{{cases}}"), ATOM
+        if op == "sqrt":
+            if self.style == "latex":
+                return f"\\sqrt{{{self.show(args[0])}}}", ATOM
+            if self.style == "unicode":
+                inner = self.show(args[0])
+                simple = isinstance(args[0], Ref | Idx) or inner.isdigit()
+                return f"√{inner}" if simple else f"√({inner})", ATOM
+        shown = [self.show(a) for a in args]
+        if e.semi:
+            text = ", ".join(shown[: e.semi]) + "; " + ", ".join(shown[e.semi :])
+        else:
+            text = ", ".join(shown)
+        return f"{self.function(op)}({text})", ATOM
+
+    def infix(self, e: Apply) -> tuple[str, int]:
+        strength, *signs = INFIX[e.op]
+        left, right = e.args
+        if e.op == "div" and self.style == "latex":
+            return f"\\frac{{{self.show(left)}}}{{{self.show(right)}}}", FACTOR
+        # All binary operations group from the left; after a slash only one factor may stand.
+        after = FACTOR if e.op == "div" else strength + 1
+        before = strength if strength not in (COMPARE,) else strength + 1
+        if e.op == "prod":
+            after = FACTOR
+        text = f"{self.show(left, before)}{signs[self.column - 1]}{self.show(right, after)}"
+        return text, strength
+
+    def scripted(self, base: Expr, mark: str, power: bool = False) -> tuple[str, int]:
+        """A transpose or a power; a base that has superscripts of its own is set apart."""
+        taken = isinstance(base, Ref) and bool(base.symbol.sup)
+        taken |= isinstance(base, Pick) and "^" in self.picked(base)
+        raised = isinstance(base, Apply) and base.op in ("T", "pow")
+        text = self.show(base, ATOM)
+        if isinstance(base, Num) and not text.isdigit() or raised:
+            text = f"({text})" if not text.startswith("(") else text
+        elif taken and self.style == "latex":
+            text = f"{{{text}}}"
+        elif taken and (power or text[-1] in SUPERSCRIPTS):
+            text = f"({text})"
+        return text + mark, ATOM

@@ -1,0 +1,90 @@
+"""Declared symbols: what the letters of a card mean, and how a written name is matched to one.
+
+A symbol is a base with label and index slots: ``W_Q^{i,h}`` has base W, the label Q below and the
+indices i and h above. A written name such as ``W_Q^{3,h}`` or ``x^i_j`` is matched against the
+declared patterns: labels must be equal, an index slot takes any expression, and what is left over
+is a row or entry (below), a transpose or a power (above).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from viete.notation.expr import Symbol
+from viete.notation.lexer import GREEK_NAMES
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What the parser must know of a function: its name and how many arguments it takes."""
+
+    name: str
+    least: int
+    most: int | None
+
+
+# Operations every card has; their meanings are rules in viete/algebra/shapes.py and the
+# interpreters. Functions over these are defined in viete/algebra/functions.md.
+PRIMITIVES = {
+    s.name: s
+    for s in (
+        *(Signature(n, 1, 1) for n in (
+            "exp", "log", "sqrt", "erf", "tanh", "sin", "cos", "abs", "floor", "sum", "mean",
+            "argmax", "rows", "cols",
+        )),
+        Signature("max", 1, 2), Signature("min", 1, 2), Signature("where", 3, 3),
+        Signature("concat", 2, None), Signature("inner", 2, 2),
+    )
+}  # fmt: skip
+BINDERS = ("sum", "mean", "max", "concat")
+CONSTANTS = ("pi", "inf")
+
+
+@dataclass
+class Scope:
+    """The names in force where a formula stands."""
+
+    symbols: dict[str, list[Symbol]] = field(default_factory=dict)
+    functions: dict[str, Signature] = field(default_factory=lambda: dict(PRIMITIVES))
+    indices: set[str] = field(default_factory=set)
+
+    def declare(self, symbol: Symbol) -> None:
+        """Add a symbol; a card's reader checks for duplicates."""
+        self.symbols.setdefault(symbol.base, []).append(symbol)
+
+    def inside(self, indices: Iterable[str] = (), symbols: Iterable[Symbol] = ()) -> Scope:
+        """This scope with more bound indices and symbols; inner names hide outer ones."""
+        inner = Scope(dict(self.symbols), self.functions, self.indices | set(indices))
+        for symbol in symbols:
+            inner.symbols[symbol.base] = [symbol]
+        return inner
+
+    def bases(self) -> set[str]:
+        """Every word that may begin a name."""
+        return set(self.symbols) | self.indices | set(CONSTANTS)
+
+    def splits(self, run: str, limit: int = 3) -> list[list[str]]:
+        """Ways to read letters run together (``QK``) as declared names; at most ``limit``."""
+        bases, out = self.bases(), list[list[str]]()
+
+        def go(rest: str, done: list[str]) -> None:
+            if len(out) >= limit:
+                return
+            if not rest:
+                out.append(done)
+            for n in range(len(rest), 0, -1):
+                if rest[:n] in bases:
+                    go(rest[n:], [*done, rest[:n]])
+
+        if len(run) <= 24:
+            go(run, [])
+        return out
+
+    def suggest(self, name: str) -> str:
+        """``; did you mean …?`` for a misspelled name, or nothing."""
+        known = {s.key for group in self.symbols.values() for s in group}
+        known |= set(self.functions) | GREEK_NAMES & set(self.symbols)
+        near = difflib.get_close_matches(name, sorted(known), 2, 0.6)
+        return f"; did you mean {' or '.join(near)}?" if near else ""
