@@ -19,7 +19,7 @@ from itertools import pairwise
 from math import floor, inf
 from statistics import fmean, median
 
-from viete.interpret.drawing.diagram import Arrow, Diagram, Group
+from viete.interpret.drawing.diagram import Arrow, Diagram, Group, check
 from viete.interpret.drawing.rows import rows
 
 

@@ -86,10 +86,8 @@ def cleaned(d: Diagram) -> Diagram:
 
 def cells(text: str) -> int:
     """Columns of a terminal: two for a wide character, none for a combining one."""
-    return sum(
-        0 if unicodedata.category(c) in ("Mn", "Me") else 1 + (unicodedata.east_asian_width(c) in "WF")
-        for c in text
-    )
+    upright = [c for c in text if unicodedata.category(c) not in ("Mn", "Me")]
+    return len(upright) + sum(unicodedata.east_asian_width(c) in "WF" for c in upright)
 
 
 def wrap(text: str, limit: int) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import ceil
 from xml.sax.saxutils import escape
 
@@ -54,7 +53,7 @@ _SMALL = 0.74
 
 def _typeset(text: str) -> list[_Run]:
     """Letters italic, words and digits upright; W^Q, d_k and hᵢ with their indices in place."""
-    maths = bool(_MATHS.search(text))
+    maths = bool(_MATHS.search(text)) or any(_lowered(c)[1] for c in text)
     runs: list[_Run] = []
     at, base = 0, ""  # the base is what an index would belong to
     while at < len(text):
@@ -62,8 +61,12 @@ def _typeset(text: str) -> list[_Run]:
         if script and base:  # in lm_head there is none: the line is part of a name
             inner = next((part for part in script.groups()[1:] if part is not None), "")
             height = 1 if script[1] == "^" else -1
+            end = script.end()
+            if script[3]:  # in W_Eᵀ the index ends before the exponent
+                inner = next((inner[:n] for n, c in enumerate(inner) if _lowered(c)[1]), inner)
+                end = at + 1 + len(inner)
             runs += [_Run(r.text, r.italic, height) for r in _typeset(inner)]
-            at = script.end()
+            at = max(end, at + 2)
             continue
         c, height = _lowered(text[at])
         end = at + 1
@@ -203,7 +206,8 @@ def _box(b: Box, r: Rect, title: list[str], lines: list[str]) -> str:
 
 def _is_formula(title: str) -> bool:
     """Q, hᵢ₋₁ and h = x + a are set as formulas, also where a title stands."""
-    return "=" in title or not re.search(r"[^\W\d_]{2}", re.sub(r"[_^](\{[^{}]*\}|\w+)", "", title))
+    words = re.findall(r"[^\W\d_]+", "".join(r.text for r in _typeset(title) if not r.height))
+    return "=" in title or all(len(word) == 1 for word in words)
 
 
 def _frame(g: Group, r: Rect) -> str:
@@ -244,6 +248,3 @@ def _label(t: Label) -> str:
     style = {"text-anchor": anchor, "font-family": _SERIF, "fill": _PALE}
     return _text(x, y, t.text, _NOTE, **style)
 
-
-def _pairs(points: tuple[Point, ...]) -> list[tuple[Point, Point]]:
-    return list(pairwise(points))

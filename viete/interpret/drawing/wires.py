@@ -153,9 +153,9 @@ def _ports(
         below[box] = int(box.x)
         end, *others = {r.stops[1] for r in routes}
         # A single arrow goes straight down if it can; a label would have to move with it.
-        if not others and not end.side and box.right == box.half:
-            if end.half < abs(end.x - box.x) <= box.half - m.port // 2:
-                below[box] = int(end.x)
+        straight = end.half < abs(end.x - box.x) <= box.half - m.port // 2
+        if straight and not others and not end.side and box.right == box.half:
+            below[box] = int(end.x)
     above: dict[Route, int] = {}
     for box, routes in ins.items():
         edge = max(0, box.half - m.port // 2)
