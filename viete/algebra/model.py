@@ -122,14 +122,17 @@ class Loop:
 
 @dataclass(frozen=True)
 class Equation:
-    """``left = right``, with the loop and the titled part of the card in which it stands."""
+    """``left = right``, with the loop and the titled part of the card in which it stands.
+
+    ``stated`` is the shape that the card gives; it is checked, and no part of what is said.
+    """
 
     left: Ref
     right: Expr
     loop: Loop | None = None
     part: str = ""
     meaning: str = ""
-    stated: tuple[Expr, ...] | None = None
+    stated: tuple[Expr, ...] | None = field(default=None, compare=False)
     text: Text = field(default=Text(""), compare=False, repr=False)
     stated_text: Text = field(default=Text(""), compare=False, repr=False)
 

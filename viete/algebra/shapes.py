@@ -69,6 +69,7 @@ class Shapes:
         self.model = model
         self.numbers = model.sizes
         self.types: dict[str, Type] = {}
+        self.named = [Size.of(d.name) for d in model.dims]
         self.computed: dict[int, Shape] = {}  # shape of each equation by its position
         self.calls: dict[tuple[object, ...], Type] = {}
         self.env = Env(ranges={i.name: self.count(i.lower, i.upper, i.text) for i in model.indices})
@@ -110,7 +111,8 @@ class Shapes:
                 f"the right side differs for every {letter}, so the left side needs the index "
                 f"{letter} too, or the right side a sum or concat over {letter}",
             )
-        found = replace(found, family=declared, size=None)
+        shape = tuple(map(self.simplest, found.shape))
+        found = replace(found, shape=shape, family=declared, size=None)
         if equation.stated is not None:
             found = replace(found, shape=self.stated(equation, found.shape))
         self.computed[k] = found.shape
@@ -215,6 +217,13 @@ class Shapes:
         if a.number() is not None:
             return b
         return a if b.number() is not None or len(str(a)) <= len(str(b)) else b
+
+    def simplest(self, size: Size) -> Size:
+        """A composite size by the name of a dimension that equals it: H d_k is d."""
+        if len(size.names()) < 2 and len(size.terms) < 2:
+            return size
+        normal = self.normal(size)
+        return next((d for d in self.named if self.normal(d) == normal), size)
 
     def fits(self, a: Size, b: Size) -> Size | None:
         """The size of a pair of axes combined entry by entry, or None."""

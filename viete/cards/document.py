@@ -7,7 +7,10 @@ there. Three formats share this form: Markdown here, LaTeX in latex.py, JSON in 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+import textwrap
+import unicodedata
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from viete.errors import Text
 
@@ -113,7 +116,14 @@ def cells(row: Text) -> list[Text]:
         k += 1
     if text[start:].strip():
         out.append(row.cut(start))
-    return out[1:] if text.lstrip().startswith("|") else out
+    out = out[1:] if text.lstrip().startswith("|") else out
+    return [replace(c, text=re.sub(r"\\\|", "|", c.text)) for c in out]
+
+
+def barred(text: str) -> str:
+    """A cell's text with its bars marked, where they would be taken for borders."""
+    pieces = re.split(r"(\$[^$]*\$|`[^`]*`)", text)
+    return "".join(p if k % 2 else p.replace("|", "\\|") for k, p in enumerate(pieces))
 
 
 def write_markdown(blocks: list[Block]) -> str:
@@ -137,49 +147,60 @@ def write_markdown(blocks: list[Block]) -> str:
             case Table():
                 out.append("| " + " | ".join(t.text for t in block.header) + " |")
                 out.append("| " + " | ".join("---" for _ in block.header) + " |")
-                out += ["| " + " | ".join(t.text for t in row) + " |" for row in block.rows]
+                out += ["| " + " | ".join(barred(t.text) for t in row) + " |" for row in block.rows]
         before = block
     return "\n".join(out) + "\n"
 
 
-def write_text(blocks: list[Block], width: int = 100) -> str:
-    """For the terminal: no markup, columns aligned."""
-    import unicodedata
-
-    def wide(s: str) -> int:
-        return sum(0 if unicodedata.combining(c) else 1 for c in s)
-
+def write_text(blocks: list[Block]) -> str:
+    """For the terminal: no markup; formulas, shapes and meanings in columns."""
     out: list[str] = []
-    number, before = 0, None
-    for block in blocks:
-        if before is not None and not (isinstance(block, Item) and isinstance(before, Item)):
-            out.append("")
+    number = 0
+    for kind, run in groupby(blocks, key=lambda b: isinstance(b, Item) or id(b)):
+        group = list(run)
+        if kind is True:
+            items = [b for b in group if isinstance(b, Item)]
+            rows = []
+            for block in items:
+                number += block.numbered
+                mark = f"{number:>3}." if block.numbered else "  ·"
+                formula, _, meaning = block.text.text.partition("$: ")
+                notes = "; ".join(plain(n.text).removeprefix("Shape: ") for n in block.notes)
+                rows.append([mark, plain(formula.strip("$")), notes, plain(meaning)])
+            out += ["", *aligned(rows, " ", cap=72)]
+            continue
+        block = group[0]
         match block:
             case Heading():
                 title = plain(block.text.text)
-                out.append(title.upper() if block.level == 1 else title)
-                out.append(("═" if block.level == 1 else "─" if block.level == 2 else "·") * wide(title))
+                rule = {1: "═", 2: "─"}.get(block.level)
+                out += ["", title] + ([rule * wide(title)] if rule else [])
                 number = 0 if block.level <= 2 else number
             case Paragraph():
-                out.append(plain(block.text.text))
-            case Item():
-                number += block.numbered
-                mark = f"{number:>3}. " if block.numbered else "  · "
-                text, note = plain(block.text.text), "   ".join(plain(n.text) for n in block.notes)
-                gap = " " * max(2, 58 - wide(text)) if note else ""
-                out.append(mark + text + gap + note)
+                out += ["", *textwrap.wrap(plain(block.text.text), 100)]
             case Table():
-                rows = [[plain(t.text) for t in row] for row in [block.header, *block.rows]]
-                columns = max(map(len, rows), default=0)
-                rows = [row + [""] * (columns - len(row)) for row in rows]
-                widths = [max(wide(row[c]) for row in rows) for c in range(columns)]
-                for n, row in enumerate(rows):
-                    line = "  ".join(s + " " * (w - wide(s)) for s, w in zip(row, widths, strict=True))
-                    out.append(("  " + line).rstrip())
-                    if n == 0:
-                        out.append("  " + "  ".join("─" * w for w in widths))
-        before = block
-    return "\n".join(out) + "\n"
+                cells = [[plain(t.text) for t in row] for row in [block.header, *block.rows]]
+                columns = max(map(len, cells), default=0)
+                cells = [row + [""] * (columns - len(row)) for row in cells]
+                widths = [max(wide(row[c]) for row in cells) for c in range(columns)]
+                cells.insert(1, ["─" * w for w in widths])
+                out += ["", *aligned(cells, "  ")]
+    return "\n".join(out).lstrip("\n") + "\n"
+
+
+def aligned(rows: list[list[str]], indent: str, cap: int = 200) -> list[str]:
+    """Rows with their columns lined up; a cell wider than ``cap`` pushes what follows."""
+    columns = range(len(rows[0]))
+    widths = [max((wide(r[c]) for r in rows if wide(r[c]) <= cap), default=0) for c in columns]
+    return [
+        (indent + "  ".join(s + " " * (w - wide(s)) for s, w in zip(row, widths, strict=True))).rstrip()
+        for row in rows
+    ]
+
+
+def wide(s: str) -> int:
+    """Terminal columns a text takes."""
+    return sum(not unicodedata.combining(c) for c in s)
 
 
 def plain(text: str) -> str:

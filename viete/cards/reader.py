@@ -51,13 +51,9 @@ COLUMNS = {
 }
 _FACT = re.compile(r"^\*\*(.+?)\*\*\s*:\s*(.*)$")
 _NOTATION = re.compile(r"^((?:`[^`]+`|\$[^$]+\$)(?:\s*,\s*(?:`[^`]+`|\$[^$]+\$))*)\s*:\s*(.*)$")
-_INPUT = re.compile(
-    r"^(?P<name>.+?)\s*(?:∈|\\in(?![a-z]))\s*"
-    r"(?:\\?\{(?P<set>[^{}]*?)\\?\}|(?P<real>ℝ|\\mathbb\{R\}|\\R))\s*"
-    r"(?:\^\s*(?P<power>\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|\w+))?\s*(?:=\s*(?P<default>\S+))?"
-)
+_MEMBER = re.compile(r"^(.+?)\s*(?:∈|\\in(?![a-zA-Z]))\s*")
 _FOR = re.compile(r"^\**\s*for\s+(?:each\s+|all\s+|every\s+)?\$?(.+?)\$?\s*:?\s*\**\s*:?\s*$", re.I)
-_SHAPE = re.compile(r"^\**shape\**\s*:\s*(.*)$", re.I)
+_SHAPE = re.compile(r"^\**shape\**\s*:\s*(.*?)\s*(?:for each .*)?$", re.I)
 
 
 def read(path: str | Path) -> Model:
@@ -401,20 +397,34 @@ class Reader:
         for block in self.items("inputs"):
             prose = bool(block.notes) and block.notes[0].file == "<text>"
             math, meaning = (block.text, block.notes[0].text) if prose else self.split(block.text)
-            m = _INPUT.match(math.text)
+            wrong = math.error("an input is written t ∈ {0, …, V − 1}^n or x ∈ ℝ^{n × d}")
+            m = _MEMBER.match(math.text)
             if m is None:
-                raise math.error("an input is written t ∈ {0, …, V − 1}^n or x ∈ ℝ^{n × d}")
-            symbol = parse_name(math.cut(*m.span("name")), "input", set())
+                raise wrong
+            symbol = parse_name(math.cut(*m.span(1)), "input", set())
             low = high = None
-            if m["set"] is not None:
-                low, high = self.number_set(math.cut(*m.span("set")))
+            rest = math.cut(m.end())
+            if real := re.match(r"(?:ℝ|\\mathbb\{R\}|R)(?![a-zA-Z])\s*", rest.text):
+                rest = rest.cut(real.end())
+            else:
+                end = closing(rest.text)
+                if end is None:
+                    raise wrong
+                opened = 2 if rest.text[0] == "\\" else 1
+                low, high = self.number_set(rest.cut(opened, end - opened))
+                rest = rest.cut(end)
             shape: tuple[Expr, ...] = ()
-            if m["power"]:
-                inner = math.cut(*m.span("power"))
-                if inner.text.startswith("{"):
-                    inner = inner.cut(1, len(inner.text) - 1)
+            if rest.text.startswith("^"):
+                rest = rest.cut(1)
+                end = closing(rest.text) or re.match(r"[^\s=,]*", rest.text).end()  # type: ignore[union-attr]
+                inner = rest.cut(1, end - 1) if rest.text.startswith("{") else rest.cut(0, end)
                 shape = self.shape(inner)
-            default = parse(math.cut(*m.span("default")), Scope()) if m["default"] else None
+                rest = rest.cut(end)
+            default = None
+            if rest.text.startswith("="):
+                default = parse(rest.cut(1), self.shapes)
+            elif rest.text and not prose:
+                raise rest.error("nothing but a default (= 0) can stand here")
             if prose:
                 self.make_lengths(shape)
             if any(i.name == symbol.key for i in self.inputs):
@@ -439,11 +449,9 @@ class Reader:
 
     def shape(self, text: Text, batch: bool = False) -> tuple[Expr, ...]:
         """``V × d``, ``(L, d)`` or ``5 x 5``."""
-        t = text.text
-        if t.startswith("(") and t.endswith(")"):
-            text = text.cut(1, len(t) - 1)
-        bare = re.sub(r"[$`]", " ", text.text)
-        text = Text(bare, text.file, text.line, text.column, text.whole).cut(0)
+        text = replace(text, text=re.sub(r"[$`]", " ", text.text)).cut(0)
+        if text.text.startswith("(") and text.text.endswith(")"):
+            text = text.cut(1, len(text.text) - 1)
         if text.text.lower() in ("", "scalar", "1 number"):
             return ()
         bare = re.sub(r"\\times|(?<=[\s\d])x(?=[\s\d])", lambda m: "×".ljust(len(m[0])), text.text)
@@ -598,6 +606,19 @@ class Reader:
                     meaning = meaning or note.text
             out.append(Equation(left, self.right(math, scope), loop, part, meaning, stated, math, stated_text))
         return out
+
+
+def closing(text: str) -> int | None:
+    """The offset after the brace that closes the one ``text`` begins with (``{`` or ``\\{``)."""
+    if text.startswith("\\{"):
+        end = text.find("\\}")
+        return None if end < 0 else end + 2
+    depth = 0
+    for k, c in enumerate(text if text.startswith("{") else ""):
+        depth += (c == "{") - (c == "}")
+        if depth == 0:
+            return k + 1
+    return None
 
 
 def is_range(text: str) -> bool:

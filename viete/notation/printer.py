@@ -78,11 +78,10 @@ def number(value: Fraction, style: str) -> tuple[str, int]:
         digits = Decimal(size.numerator) / Decimal(size.denominator)
         if Fraction(digits) == size:
             if style == "latex":
-                power = str(digits).lower()
                 if size.numerator == 1 and set(str(size.denominator)) <= {"0", "1"}:
                     return f"{sign}10^{{-{len(str(size.denominator)) - 1}}}", strength
                 return sign + f"{digits:f}", strength
-            text = str(digits.normalize()).lower() if size < Fraction(1, 1000) else f"{digits:f}"
+            text = f"{digits.normalize():e}" if size < Fraction(1, 1000) else f"{digits:f}"
             return sign + text, strength
     if style == "latex":
         return f"{sign}\\frac{{{size.numerator}}}{{{size.denominator}}}", min(strength, FACTOR)

@@ -262,9 +262,9 @@ def _to_the_side(
         if source is target and not free(start, source, side, "out"):
             continue
         lane = route.stops[-2]
-        if lane is start:  # there is no row between them
-            lane = Item(end.first, end.first, lane=True)
-            route.stops.insert(1, lane)
+        if lane is start or lane.home is not target:  # there is no row before it in its frame
+            lane = Item(end.first, end.first, lane=True, home=target)
+            route.stops.insert(-1, lane)
             target.items.append(lane)
         if source is target:
             lane.first, route.out = start.last, side

@@ -1,0 +1,155 @@
+"""Cards as JSON: the same declarations as fields, formulas in the plain spelling."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from viete.algebra.model import Model
+from viete.cards.document import Block, Heading, Item, Paragraph, Table
+from viete.errors import Text, VieteError, Where
+
+SCHEMA = "viete-card/1"
+TABLES = {
+    "dimensions": ("symbol", "value", "config", "meaning"),
+    "parameters": ("symbol", "shape", "dtype", "value", "init", "checkpoint", "meaning"),
+}
+LISTS = {"inputs": "input", "functions": "definition", "derived": "equation", "claims": "claim"}
+
+
+def write_json(model: Model) -> str:
+    """A card as JSON text; `read_json` reads it back."""
+    from viete.cards.writer import Writer
+    from viete.notation.printer import show_equation
+
+    w = Writer(model, "plain")
+    out: dict[str, Any] = {
+        "schema": SCHEMA, "title": model.title, "about": list(model.about),
+        "facts": [{"key": k, "value": v} for k, v in model.facts],
+        "vocabulary": list(model.vocabulary),
+    }  # fmt: skip
+    for name, table in (("dimensions", w.dimensions()), ("parameters", w.parameters())):
+        header = [t.text for t in table.header]
+        out[name] = [
+            {h: c.text.strip("$`") for h, c in zip(header, row, strict=True) if c.text}
+            for row in table.rows
+        ]
+    out["inputs"] = [entry("input", w.input(i), i.meaning) for i in model.inputs]
+    out["functions"] = [entry("definition", w.function(f), f.meaning) for f in model.functions]
+    out["forward"] = []
+    for k, e in enumerate(model.equations):
+        line = entry("equation", show_equation(e.left, e.right), e.meaning)
+        line["shape"] = "(" + ", ".join(map(str, w.shapes.computed[k])) + ")"
+        if family := sorted(w.shapes.types[e.name].family):
+            line["for each"] = family
+        if e.loop is not None:
+            line["for"], line["loop"] = w.loop(e.loop), e.loop.order
+        if e.part:
+            line["part"] = e.part
+        out["forward"].append(line)
+    out["derived"] = [entry("equation", show_equation(e.left, e.right), e.meaning) for e in model.derived]
+    out["claims"] = [entry("claim", w.e(c.statement), c.meaning) for c in model.claims]
+    return json.dumps({k: v for k, v in out.items() if v}, ensure_ascii=False, indent=1) + "\n"
+
+
+def entry(key: str, formula: str, meaning: str) -> dict[str, Any]:
+    return {key: formula, "meaning": meaning} if meaning else {key: formula}
+
+
+def read_json(content: str, file: str) -> list[Block]:
+    """Blocks of a JSON card. Raises VieteError for text that is no JSON or no card."""
+    try:
+        card = json.loads(content)
+    except json.JSONDecodeError as error:
+        raise VieteError(
+            f"this is not JSON: {error.msg}", Where(file, error.lineno, error.colno, "")
+        ) from None
+    except (RecursionError, ValueError):
+        raise VieteError(f"{file}: this JSON is nested too deep to be a card") from None
+    reader = Reader(content, file)
+    return reader.blocks(card)
+
+
+class Reader:
+    def __init__(self, content: str, file: str) -> None:
+        self.content, self.file = content, file
+
+    def wrong(self, what: str) -> VieteError:
+        return VieteError(f"{self.file}: {what}")
+
+    def text(self, value: Any, what: str) -> Text:
+        """A string, placed at the line where it stands."""
+        if not isinstance(value, str):
+            raise self.wrong(f"{what} must be a string, not {json.dumps(value)[:60]}")
+        found = self.content.find(json.dumps(value, ensure_ascii=False))
+        line = self.content.count("\n", 0, max(found, 0)) + 1
+        start = self.content.rfind("\n", 0, max(found, 0)) + 1
+        whole = self.content[start:].split("\n", 1)[0]
+        return Text(value, self.file, line, max(found, 0) - start + 2, whole)
+
+    def many(self, card: dict[str, Any], name: str, kind: type) -> list[Any]:
+        values = card.get(name, [])
+        if not isinstance(values, list) or not all(isinstance(v, kind) for v in values):
+            raise self.wrong(f'"{name}" must be a list of {"objects" if kind is dict else "strings"}')
+        return values
+
+    def blocks(self, card: Any) -> list[Block]:
+        if not isinstance(card, dict) or card.get("schema") != SCHEMA:
+            raise self.wrong(f'a JSON card is an object with "schema": "{SCHEMA}"')
+        known = {"schema", "title", "about", "facts", "vocabulary", "forward", *TABLES, *LISTS}
+        if unknown := [k for k in card if k not in known]:
+            raise self.wrong(f'a card has no field "{unknown[0]}"; there are {", ".join(sorted(known))}')
+        out: list[Block] = [Heading(1, self.text(card.get("title", ""), '"title"'))]
+        out += [Paragraph(self.text(p, '"about"')) for p in self.many(card, "about", str)]
+        for fact in self.many(card, "facts", dict):
+            key, value = (self.text(fact.get(k, ""), f'"{k}"').text for k in ("key", "value"))
+            out.append(Item(Text(f"**{key}**: {value}", self.file)))
+        if words := self.many(card, "vocabulary", str):
+            out += [Heading(2, Text("Vocabulary")),
+                    Paragraph(Text(" ".join(f"`{w}`" for w in words), self.file))]  # fmt: skip
+        for name, columns in TABLES.items():
+            rows = self.many(card, name, dict)
+            if not rows:
+                continue
+            out.append(Heading(2, Text(name.title())))
+            for row in rows:
+                if extra := row.keys() - set(columns):
+                    raise self.wrong(f'"{name}" has no column "{min(extra)}"')
+            cells = [[self.text(row.get(c, ""), f'"{c}"') for c in columns] for row in rows]
+            out.append(Table([Text(c) for c in columns], cells))
+        out += self.forward(card)
+        for name, key in LISTS.items():
+            if entries := self.many(card, name, dict):
+                out.append(Heading(2, Text(name.title())))
+                out += [self.item(e, key) for e in entries]
+        return out
+
+    def item(self, e: dict[str, Any], key: str, numbered: bool = False) -> Item:
+        formula = self.text(e.get(key), f'"{key}"')
+        if "$" in formula.text or "\n" in formula.text:
+            raise formula.error("a formula in JSON is one line without dollar signs")
+        meaning = self.text(e.get("meaning", ""), '"meaning"').text
+        text = f"${formula.text}$" + (f": {meaning}" if meaning else "")
+        place = Text(text, formula.file, formula.line, formula.column - 1, formula.whole)
+        return Item(place, numbered)
+
+    def forward(self, card: dict[str, Any]) -> list[Block]:
+        out: list[Block] = [Heading(2, Text("Forward pass"))]
+        opened, part = None, ""
+        for e in self.many(card, "forward", dict):
+            loop = None if "for" not in e else (self.text(e["for"], '"for"').text, e.get("loop"))
+            if loop is not None and loop != opened:
+                out.append(Paragraph(self.text(e["for"], '"for"')))
+                out[-1] = Paragraph(Text(f"For ${loop[0]}$:", self.file, out[-1].text.line))
+            opened = loop
+            title = self.text(e.get("part", ""), '"part"')
+            if title.text != part:
+                out.append(Heading(3, title))
+                part = title.text
+            line = self.item(e, "equation", numbered=True)
+            if "shape" in e:
+                shape = self.text(e["shape"], '"shape"')
+                line.notes.append(Text(f"Shape: {shape.text}", shape.file, shape.line, shape.column - 7,
+                                       shape.whole))  # fmt: skip
+            out.append(line)
+        return out
