@@ -1,0 +1,75 @@
+"""Viète: a transformer written as equations, and everything one does with it in that notation.
+
+>>> import viete as vt
+>>> model = vt.read("symbolic-transformer")     # a shipped card, or the path of your own
+>>> run = model.run([3, 1, 4, 1, 5], vt.initial_weights(model, seed=0))
+>>> run["S"].shape, run["logits"].shape
+((5, 5), (5, 10))
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from viete.errors import VieteError
+
+if TYPE_CHECKING:
+    from viete.algebra.model import Model
+
+__all__ = ["VieteError", "__version__", "initial_weights", "parameter_shapes", "read", "reads", "write"]
+
+
+def read(card: str | Path) -> Model:
+    """Read a card: a path to Markdown, LaTeX or JSON, or the name of a shipped card.
+
+    Raises VieteError, with file, line and column, for whatever in it is wrong.
+    """
+    from viete.cards.library import find
+    from viete.cards.reader import read as read_card
+
+    return read_card(find(card))
+
+
+def reads(text: str) -> Model:
+    """Read a card from text."""
+    from viete.cards.reader import reads as read_text
+
+    return read_text(text)
+
+
+def write(model: Model, form: str = "md") -> str:
+    """A model as text in the form 'md', 'latex', 'json' or 'text'; all but the last read back."""
+    from viete.cards.writer import write as write_card
+
+    return write_card(model, form)
+
+
+def parameter_shapes(model: Model) -> dict[str, tuple[int, ...]]:
+    """The name and array shape of every weight that ``model.run`` takes.
+
+    Axes are index letters (heads) in the order of the name, then rows, columns: ``W_Q^{1,h}`` is
+    (H, d, d_k). Blocks are separate arrays.
+    """
+    from viete.interpret.run import parameter_shapes as shapes
+
+    return shapes(model)
+
+
+def initial_weights(model: Model, seed: int = 0, dtype: str = "float64") -> dict[str, Any]:
+    """Weights as the card's ``value`` and ``init`` columns say, drawn with ``seed``."""
+    from viete.cards.values import initial_weights as draw
+
+    return draw(model, seed, dtype)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("viete")
+    if name == "Model":
+        from viete.algebra.model import Model
+
+        return Model
+    raise AttributeError(f"module 'viete' has no attribute {name!r}")

@@ -8,11 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from viete.algebra.dims import Size, size_of
 from viete.errors import Text, VieteError
 from viete.notation.expr import Expr, Ref, Symbol
 from viete.notation.symbols import Scope, Signature
+
+if TYPE_CHECKING:
+    from viete.interpret.run import Run
 
 
 @dataclass(frozen=True)
@@ -196,6 +200,13 @@ class Model:
         for symbol in declared.values():
             scope.declare(symbol)
         return scope
+
+    # The one arrow that points up: a model runs itself, as people expect of an object.
+    def run(self, tokens: Any = None, weights: Any = None, **options: Any) -> Run:
+        """Run the equations on NumPy, PyTorch or JAX arrays; see `viete.interpret.run.run`."""
+        from viete.interpret.run import run
+
+        return run(self, tokens, weights, **options)
 
     # -- sizes ---------------------------------------------------------------------------------
 

@@ -18,11 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from viete.checkpoint import gguf_file, npz_file, onnx_file, pickled, safetensors_file
+from viete.checkpoint.npz_file import save_npz
 from viete.checkpoint.safetensors_file import save_safetensors
 from viete.checkpoint.tensors import Bytes, TensorFile, TensorInfo, in_a_sentence, map_file
 from viete.errors import VieteError
 
-__all__ = ["TensorFile", "TensorInfo", "open_tensors", "save_safetensors"]
+__all__ = ["TensorFile", "TensorInfo", "open_tensors", "save_npz", "save_safetensors"]
 
 FORMATS = "safetensors (or its index.json), .npz, .npy, PyTorch, ONNX or GGUF"
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
 
+from viete.atomic import replacing
 from viete.checkpoint.tensors import SIZES, Bytes, TensorFile, TensorInfo, byte_count, from_array
 
 
@@ -60,3 +62,9 @@ def _add(
         return from_array(whole, info, framework)
 
     file.add(info, array)
+
+
+def save_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
+    """Write NumPy arrays to ``path``, whole or not at all. Raises VieteError."""
+    with replacing(path) as file:
+        np.savez(file, **dict(arrays))

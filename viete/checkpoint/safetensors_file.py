@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -28,6 +27,7 @@ from viete.checkpoint.tensors import (
     sibling,
     torch_bytes,
 )
+from viete.atomic import replacing
 from viete.errors import VieteError
 
 # In the library's order: it writes the last of these first, so that every tensor is aligned.
@@ -119,21 +119,10 @@ def save_safetensors(
         header[name] = {"dtype": code, "shape": shape, "data_offsets": (at, at := at + raw.size)}
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    temporary = target.parent / f".viete-{secrets.token_hex(8)}.tmp"
-    try:
-        with open(temporary, "xb") as file:
-            file.write(len(text).to_bytes(8, "little") + text)
-            for name in order:
-                file.write(tensors[name][2].data)
-            file.flush()
-            os.fsync(file.fileno())  # a full disk may show only here
-        os.replace(temporary, target)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = getattr(error, "strerror", None) or error
-        raise VieteError(f"{target}: cannot be written ({reason}); it is as it was") from None
-    finally:
-        if temporary.parent.is_dir():
-            temporary.unlink(missing_ok=True)
+    with replacing(target) as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in order:
+            file.write(tensors[name][2].data)
 
 
 def _to_bytes(array: Any) -> tuple[str, tuple[int, ...], Bytes]:

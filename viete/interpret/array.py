@@ -89,6 +89,8 @@ class Arrays:
         self.numpy = is_numpy_array(like)
         self.quick = fast.FAST if quick else {}
         self.memo = {} if memo is None else memo
+        # What is kept in the memo as an array of this kind must not reach a run on another kind.
+        self.kind = (self.xp.__name__, str(like.dtype), str(device_of(like)))
         index: dict[str, int | tuple[str, int, int]] = {}
         for i in model.indices:
             first, last = (self.whole(model.size(x), sizes, i.name) for x in (i.lower, i.upper))
@@ -111,7 +113,7 @@ class Arrays:
             dtype, key = self.xp.bool, "bool"
         else:
             dtype, key = self.like.dtype, "float"
-        memo = ("lift", id(v.array), key)
+        memo = ("lift", id(v.array), key, self.kind)
         if memo not in self.memo:
             if self.numpy:
                 moved = v.array.astype(dtype, copy=False)
@@ -160,6 +162,8 @@ class Arrays:
 
     def exact(self, e: Expr, env: Env) -> int:
         """A size, a bound or a block number, which must come out whole."""
+        if isinstance(e, Idx) and isinstance(k := env.index[e.name], int):
+            return k
         v = self.of(e, env)
         if v.axes or not isinstance(v.array, Fraction | int):
             raise VieteError(f"{show(e)} is not made of dimensions, so it is no size")

@@ -261,7 +261,7 @@ def causal(it: Arrays, args: list[Value]) -> Value:
 
     v = args[0]
     n, m = v.size(ROW), v.size(COL)
-    key = ("hidden", n, m)
+    key = ("hidden", n, m, it.kind)
     if key not in it.memo:
         hidden = np.arange(m)[None, :] > np.arange(n)[:, None] + (m - n)
         it.memo[key] = hidden if it.numpy else it.xp.asarray(hidden, device=it.like.device)

@@ -64,6 +64,7 @@ class Program:
             Step(e, loops, self.made(e.left, loops), self.needed(e.right, loops))
             for e, loops in self.unrolled()
         ]
+        self.computed = {e.name for e in model.equations}
         self.names = {
             member_name(s.equation.left.symbol, self.loops_of(s.equation.left.symbol, s.makes[1])):
             s.makes for s in self.steps
@@ -357,11 +358,8 @@ class Run(Mapping[str, Array]):
             self.store[step.makes] = replace(self.full(value, step.equation), fresh=False)
             if names is not None:
                 for m in (*step.needs, step.makes):
-                    if last[m] == k and m not in keep and self.is_value(m):
+                    if last[m] == k and m not in keep and m[0] in self.program.computed:
                         self.store.pop(m, None)
-
-    def is_value(self, member: Member) -> bool:
-        return member[0] in {e.name for e in self.program.model.equations}
 
     def full(self, v: Value, equation: Equation) -> Value:
         """A constant side as an array; a family that does not vary gets its axis all the same."""

@@ -1,0 +1,37 @@
+"""Files written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from viete.errors import VieteError
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A new file that takes the name ``path`` once it is complete and on disk.
+
+    If the body raises, or the disk is full, what was at ``path`` before is untouched. Raises
+    VieteError where the system refuses.
+    """
+    target = Path(path)
+    temporary = target.parent / f".viete-{secrets.token_hex(8)}.tmp"
+    try:
+        try:
+            with open(temporary, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())  # a full disk may show only here
+            os.replace(temporary, target)
+        except BaseException:
+            if temporary.parent.is_dir():
+                temporary.unlink(missing_ok=True)
+            raise
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or error
+        raise VieteError(f"{target}: cannot be written ({reason}); it is as it was") from None

@@ -1,0 +1,39 @@
+"""The cards that come with Viète, and finding a card by path or by name."""
+
+from __future__ import annotations
+
+import difflib
+from importlib import resources
+from pathlib import Path
+
+from viete.errors import VieteError
+
+
+def shipped() -> dict[str, Path]:
+    """Name of each shipped card (``pythia``) → its file, in alphabetical order."""
+    folder = Path(str(resources.files("viete.cards").joinpath("shipped")))
+    return {path.stem: path for path in sorted(folder.rglob("*.md"), key=lambda p: p.stem)}
+
+
+def find(name: str | Path) -> Path:
+    """The file of a card: a path where there is one, else the shipped card of that name.
+
+    Raises VieteError, naming the shipped cards that are spelled nearly so, where there is neither.
+    """
+    path, cards = Path(name), shipped()
+    known = str(name).lower().removesuffix(".md")
+    try:
+        there, folder = path.is_file(), path.is_dir()
+    except OSError as error:  # a name that no file can have
+        raise VieteError(f"cannot look for {str(name)[:80]}: {error.strerror}") from None
+    if there or (folder and known not in cards):
+        return path  # of a folder the reader says what is wrong with it
+    if known in cards:
+        return cards[known]
+    near = difflib.get_close_matches(known, cards, 3, 0.5)
+    near = near or [card for card in cards if known and known in card]
+    hint = f"did you mean {' or '.join(near)}?" if near else f"shipped are {', '.join(cards)}"
+    raise VieteError(f"there is no file {name} and no shipped card of that name; {hint}")
+
+
+__all__ = ["find", "shipped"]

@@ -1,0 +1,50 @@
+"""``viete doc``: the architecture document of a card."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from viete.cli.common import Card, Config, Output, Set, card, emit
+
+
+class Format(str, Enum):
+    """What ``--format`` takes."""
+
+    text = "text"
+    md = "md"
+    latex = "latex"
+
+
+def doc(
+    name: Card,
+    form: Annotated[Format | None, typer.Option("--format", "-f", help="By the output's suffix, else text.")] = None,
+    length: Annotated[int | None, typer.Option("-T", "--length", help="Sequence length of the examples.")] = None,
+    batch: Annotated[int, typer.Option("-B", "--batch", help="Batch size of the examples.")] = 64,
+    sets: Set = None,
+    config: Config = None,
+    output: Output = None,
+) -> None:
+    """Write a card's architecture document: data flow, components, shapes, parameter count.
+
+    With ``-o NAME.md`` the diagram is also drawn, as NAME.svg beside it.
+    """
+    from viete.cards.architecture import architecture
+    from viete.cards.document import write_markdown, write_text
+    from viete.cards.latex import write_latex
+
+    model = card(name, sets, config)
+    if form is None:
+        suffix = output.suffix if output is not None else ""
+        form = {".md": Format.md, ".tex": Format.latex}.get(suffix, Format.text)
+    drawn = output.with_suffix(".svg") if form is Format.md and output is not None else None
+    blocks = architecture(model, batch, length, picture=drawn.name if drawn else None)
+    text = {Format.text: write_text, Format.md: write_markdown, Format.latex: write_latex}[form](blocks)
+    if drawn is not None:
+        from viete.interpret.drawing import to_svg
+        from viete.interpret.flow import flow
+
+        emit(to_svg(flow(model)), drawn)
+    emit(text, output)

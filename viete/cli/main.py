@@ -1,0 +1,46 @@
+"""``viete``: the commands, and how their errors reach a person."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from viete.cli import check, doc, run, show
+from viete.errors import VieteError
+
+app = typer.Typer(
+    help="Write a transformer as the equations you would put in a paper; then run them.",
+    no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
+)  # fmt: skip
+app.command("show")(show.show)
+app.command("cards")(show.cards)
+app.command("doc")(doc.doc)
+app.command("run")(run.run)
+app.command("check")(check.check)
+
+
+def main() -> None:
+    """Run the command line. Bad input ends with one sentence and the exit code 2."""
+    try:
+        app()
+    except VieteError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except MemoryError:
+        fail("this needs more memory than there is; try smaller dimensions with --set")
+
+
+def fail(message: str) -> None:
+    print(f"viete: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""``viete run``: tokens and weights in, named values out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from viete.algebra.model import Model
+from viete.cli.common import Card, Config, Set, card, numbers
+from viete.errors import VieteError
+
+
+def run(
+    name: Card,
+    tokens: Annotated[str, typer.Option("--tokens", "-t", help="Token ids: 3,1,4 (a / begins another sequence).")],
+    weights: Annotated[Path | None, typer.Option("--weights", "-w", help="A tensor file.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random weights, as the card's init column says.")] = None,
+    show: Annotated[str | None, typer.Option(help="Names or formulas to print: S,A,logits.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write all named values (.safetensors or .npz).")] = None,
+    given: Annotated[list[str] | None, typer.Option("--input", help="Another input: --input y=1,4,1.")] = None,
+    dtype: Annotated[str, typer.Option(help="float16, bfloat16 (torch), float32 or float64.")] = "float64",
+    device: Annotated[str | None, typer.Option(help="Run on PyTorch: cpu or cuda.")] = None,
+    sets: Set = None,
+    config: Config = None,
+) -> None:
+    """Run a card's equations and print named values."""
+    model = card(name, sets, config)
+    inputs = {}
+    for text in given or ():
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise VieteError(f"--input takes NAME=NUMBERS, such as --input y=1,4,1, not {text!r}")
+        inputs[key.strip()] = numbers(value, model, f"--input {key.strip()}")
+    arrays = the_weights(model, weights, seed, dtype, device)
+    names = None if save is not None or show is None else top_level(show)
+    result = model.run(numbers(tokens, model), arrays, names=names, **inputs)
+    if save is not None:
+        write(result, save)
+        print(f"{len(result)} values written to {save}")
+    shown = top_level(show) if show is not None else [] if save is not None else last(model, result)
+    for wanted in shown:
+        print(pretty(wanted, result[wanted]))
+
+
+def the_weights(
+    model: Model, path: Path | None, seed: int | None, dtype: str, device: str | None
+) -> dict[str, Any]:
+    from viete.cards.values import initial_weights
+
+    kinds = ("float16", "float32", "float64") + (("bfloat16",) if device else ())
+    if dtype not in kinds:
+        raise VieteError(f"--dtype is one of {', '.join(kinds)}, not {dtype}")
+    if path is not None and seed is not None:
+        raise VieteError("give either --weights or --seed, not both")
+    if path is not None:
+        from viete.checkpoint.mapping import load_weights
+
+        arrays = load_weights(model, path, dtype=None if device and dtype == "bfloat16" else dtype)
+    elif seed is not None or all(p.value for p in model.parameters):
+        arrays = initial_weights(model, seed or 0, "float64" if device else dtype)
+    else:
+        raise VieteError("the card needs weights: give --weights FILE, or --seed N for random ones")
+    return to_device(arrays, dtype, device) if device else arrays
+
+
+def to_device(arrays: dict[str, Any], dtype: str, device: str) -> dict[str, Any]:
+    try:
+        import torch
+    except ImportError:
+        raise VieteError("--device needs PyTorch: pip install 'viete[torch]'") from None
+    try:
+        return {k: torch.asarray(v).to(device, getattr(torch, dtype)) for k, v in arrays.items()}
+    except (RuntimeError, AssertionError) as error:
+        raise VieteError(f"PyTorch cannot use {device}: {str(error).splitlines()[0]}") from None
+
+
+def top_level(text: str) -> list[str]:
+    """Split at the commas that stand in no bracket: ``S, A^{1,h}, p_{j,k}``."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += (c in "([{⟨") - (c in ")]}⟩")
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    if not all(p.strip() for p in parts):
+        raise VieteError(f"--show takes names with commas between them, not {text!r}")
+    return [p.strip() for p in parts]
+
+
+def last(model: Model, result: Any) -> list[str]:
+    """What a person most likely wants to see: the last value that could be computed."""
+    return list(result)[-1:]
+
+
+def host(array: Any) -> Any:
+    """The array as NumPy, whatever it was."""
+    import numpy as np
+
+    if hasattr(array, "detach"):
+        import torch
+
+        array = array.detach().cpu()
+        array = array.float() if array.dtype in (torch.bfloat16, torch.float16) else array
+    return np.asarray(array)
+
+
+def pretty(name: str, array: Any) -> str:
+    import numpy as np
+
+    values = host(array)
+    shape = "scalar" if values.ndim == 0 else " × ".join(map(str, values.shape))
+    with np.printoptions(precision=6, suppress=True, linewidth=100, threshold=400, edgeitems=4):
+        return f"{name}  ({shape})\n{values}"
+
+
+def write(result: Any, path: Path) -> None:
+    """All named values, under their names, whole or not at all."""
+    from viete.checkpoint.files import save_npz, save_safetensors
+
+    save = {".safetensors": save_safetensors, ".npz": save_npz}.get(path.suffix)
+    if save is None:
+        raise VieteError(f"--save writes .safetensors or .npz, not {path.suffix or 'a file without suffix'}")
+    save(path, {name: host(result[name]) for name in result})

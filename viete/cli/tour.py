@@ -1,0 +1,1 @@
+"""``viete tour``: the main job on the shipped cards, step by step."""
