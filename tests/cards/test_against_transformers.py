@@ -7,6 +7,7 @@ cards' `checkpoint` column is tested too and takes no part in the comparison.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -112,6 +113,7 @@ def peer(case: Case, dtype: torch.dtype) -> Any:
     """The peer's model with every weight random, biases and norms too."""
     config, cls, settings = FAMILIES[case.card]
     settings = {"vocab_size": 29, "attn_implementation": "eager", **settings, **case.settings}
+    settings = copy.deepcopy(settings)  # since the peer's config writes into its dictionaries
     model = getattr(transformers, cls)(getattr(transformers, config)(**settings))
     model = model.to(dtype).eval()
     generator = torch.Generator().manual_seed(7)
@@ -257,7 +259,7 @@ def differences(case: Case, dtype: torch.dtype) -> dict[str, float]:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_float64(case: Case, doubled: None) -> None:
-    wrong = {name: x for name, x in differences(case, torch.float64).items() if not x <= 1e-10}
+    wrong = {name: x for name, x in differences(case, torch.float64).items() if not x <= 1e-12}
     assert not wrong
 
 
@@ -287,6 +289,16 @@ def test_jax_agrees_with_numpy(case: Case) -> None:
     jax = pytest.importorskip("jax")
     with jax.enable_x64(True):
         agree(case, jax.numpy.asarray)
+
+
+@pytest.mark.parametrize("case", FIRST, ids=str)
+def test_one_card_at_two_precisions(case: Case) -> None:
+    """Masks and rotary angles kept from a run in float64 do not widen a later one in float32."""
+    card, weights = card_and_weights(case, peer(case, torch.float64))
+    wide = run(card, token_ids(case), weights)
+    narrow = run(card, token_ids(case), {n: w.astype(np.float32) for n, w in weights.items()})
+    for name in wide:
+        assert relative(narrow[name], wide[name].astype(np.float32)) <= 1e-4
 
 
 @pytest.mark.parametrize("case", FIRST, ids=str)

@@ -45,6 +45,12 @@ def parse_function(source: Text, known: dict[str, Signature], meaning: str = "")
     for part, separator in split_arguments(tokens[opened + 1 : cut - 1]):
         arguments.append(parse_argument(source, part))
         semi = len(arguments) if separator == ";" else semi
+    for before, after in zip(arguments, arguments[1:], strict=False):
+        if before.default is not None and after.default is None:
+            raise source.error(
+                f"{after.symbol.key} needs a default, since {before.symbol.key} before it has one",
+                0, tokens[cut].start,
+            )  # fmt: skip
     symbols = [a.symbol for a in arguments] + [s for a in arguments for s in a.pattern]
     names = [s.key for s in symbols if s.kind == "argument"]
     if len(set(names)) < len(names):

@@ -98,7 +98,8 @@ class Shapes:
             self.derived_equation(equation)
         for claim in model.claims:
             letters = free_indices(claim.statement)
-            self.located(claim.text, claim.statement, letters, loops=True)
+            if self.located(claim.text, claim.statement, letters, loops=True).kind != "bool":
+                raise claim.text.error("a claim says that something holds: it needs =, ≤ or the like")
 
     # -- equations ---------------------------------------------------------------------------------
 
@@ -110,6 +111,7 @@ class Shapes:
             raise equation.text.error(
                 f"the right side differs for every {letter}, so the left side needs the index "
                 f"{letter} too, or the right side a sum or concat over {letter}",
+                *(equation.right.at or (0, None)),
             )
         shape = tuple(map(self.simplest, found.shape))
         found = replace(found, shape=shape, family=declared, size=None)
@@ -188,6 +190,11 @@ class Shapes:
 
     def normal(self, size: Size) -> Size:
         return size.substitute(self.model.definitions)
+
+    def said(self, size: Size) -> str:
+        """``d = 6`` or ``6``."""
+        value = self.number(size)
+        return str(size) if value is None or str(value) == str(size) else f"{size} = {value}"
 
     def number(self, size: Size) -> Fraction | None:
         try:
@@ -323,9 +330,11 @@ class Shapes:
     def picked(self, e: Pick, env: Env) -> Type:
         value = self.of(e.value, env)
         if len(e.items) > len(value.shape):
+            what = f"{len(e.items)} indices" if len(e.items) > 1 else "an index"
             raise Mismatch(
-                f"{len(e.items)} indices on {show(e.value)}, whose shape is {text(value.shape)}", e
-            )
+                f"{what} on {show(e.value)}, which is "
+                + (f"of shape {text(value.shape)}" if value.shape else "one number"), e,
+            )  # fmt: skip
         shape: list[Size] = []
         family = set(value.family)
         for size, item in zip(value.shape, e.items, strict=False):
@@ -338,8 +347,14 @@ class Shapes:
             t = self.of(item, env)
             if t.kind == "bool" or len(t.shape) > 1:
                 raise Mismatch(f"{show(item)} cannot be an index", item)
-            if isinstance(item, Num) and (n := size.number()) is not None and item.value >= n:
-                raise Mismatch(f"index {item.value} is outside a size of {n}, counted from 0", item)
+            if isinstance(item, Num) and (
+                item.value < 0 or item.value.denominator != 1
+                or ((n := self.number(size)) is not None and item.value >= n)
+            ):  # fmt: skip
+                raise Mismatch(
+                    f"{item.value} is no index here: there are {self.said(size)} places, counted "
+                    f"from 0", item,
+                )  # fmt: skip
             family |= t.family
             shape += t.shape
         return replace(
@@ -352,7 +367,9 @@ class Shapes:
         if (a is not None and (a < 0 or a.denominator != 1)) or (
             b is not None and (b.denominator != 1 or (n is not None and b > n))
         ):
-            raise Mismatch(f"{show(item)} is not inside 0:{size} in whole steps", item)
+            raise Mismatch(
+                f"{show(item)} goes beyond what there is: {self.said(size)} places", item
+            )
         if a is not None and b is not None and a > b:
             raise Mismatch(f"{show(item)} ends before it starts", item)
 
@@ -395,7 +412,7 @@ class Shapes:
                 f"a table's entry must be one number, and this one has shape {text(body.shape)}",
                 e.body,
             )
-        return Type(tuple(sizes.values()), body.family - sizes.keys(), body.kind)
+        return Type(tuple(sizes.values()), body.family.difference(sizes), body.kind)
 
     def apply(self, e: Apply, env: Env) -> Type:
         op = e.op
@@ -575,6 +592,19 @@ class Order:
             return
         span = ref.at or (0, None)
         name = show(ref)
+        loop, step = equation.loop, None
+        if loop is not None and len(loop_slots) == 1 and any(m.loop == loop for _, m in makers):
+            step = offset(loop_slots[0][1], loop.index)
+        if loop is not None and step is not None and step > 0:
+            raise equation.text.error(
+                f"{name} does not exist yet: blocks are computed in the order of {loop.index}", *span
+            )
+        if loop is not None and step is not None and step < 0:
+            first = _plus(self.model.size(loop.lower), step)
+            raise equation.text.error(
+                f"{name} does not exist in the first block; an equation before the loop must "
+                f"define it for {loop_slots[0][0]} = {first}", *span,
+            )  # fmt: skip
         if path := self.cycle(equation.name, ref.key):
             raise equation.text.error(
                 f"these equations go in a circle: {' needs '.join(path)}", *span
@@ -640,7 +670,6 @@ class Order:
 
 def offset(index: Expr, letter: str) -> int | None:
     """c where ``index`` is the loop letter plus a whole number c, else None."""
-    size = size_of(index, lambda r: None)
     match index:
         case Idx(name) if name == letter:
             return 0
@@ -648,7 +677,6 @@ def offset(index: Expr, letter: str) -> int | None:
             return -int(c)
         case Apply("add", (Idx(name), Num(c))) if name == letter and c.denominator == 1:
             return int(c)
-    del size
     return None
 
 

@@ -41,15 +41,23 @@ class Table:
     rows: list[list[Text]]
 
 
-Block = Heading | Paragraph | Item | Table
+@dataclass
+class Code:
+    """Lines to be shown as they are, such as a drawing; no card has any."""
 
-_HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
+    text: str
+
+
+Block = Heading | Paragraph | Item | Table | Code
+
+_HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*)$")
+MAX_LINE = 20_000  # characters of a line or a paragraph
 _ITEM = re.compile(r"^(\s*)(?:[-*+]|(\d{1,9})[.)])\s+(.*\S)\s*$")
 _RULE = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
 
 
 def read_markdown(content: str, file: str) -> list[Block]:
-    """Split Markdown into blocks. Never fails: what is no list, table or heading is a paragraph."""
+    """Split Markdown into blocks: what is no list, table or heading is a paragraph."""
     blocks: list[Block] = []
     lines = content.splitlines()
     indent: int | None = None  # of the item that notes belong to
@@ -63,7 +71,8 @@ def read_markdown(content: str, file: str) -> list[Block]:
         elif fenced or not line.strip() or re.fullmatch(r"\s*(-{3,}|\*{3,})\s*", line):
             pass
         elif m := _HEADING.match(line):
-            blocks.append(Heading(len(m[1]), text.cut(m.start(2), m.end(2))))
+            title = m[2].rstrip().rstrip("#").rstrip()
+            blocks.append(Heading(len(m[1]), text.cut(m.start(2), m.start(2) + len(title))))
             indent = None
         elif line.lstrip().startswith("|") and k + 1 < len(lines) and _RULE.match(lines[k + 1]):
             header, rows = cells(text), []
@@ -97,6 +106,8 @@ def read_markdown(content: str, file: str) -> list[Block]:
 
 
 def joined(a: Text, b: Text) -> Text:
+    if len(a.text) > MAX_LINE:
+        raise a.error(f"this paragraph goes on for more than {MAX_LINE:,} characters", 0, 1)
     return Text(f"{a.text} {b.text.strip()}", a.file, a.line, a.column, a.whole)
 
 
@@ -148,6 +159,9 @@ def write_markdown(blocks: list[Block]) -> str:
                 out.append("| " + " | ".join(t.text for t in block.header) + " |")
                 out.append("| " + " | ".join("---" for _ in block.header) + " |")
                 out += ["| " + " | ".join(barred(t.text) for t in row) + " |" for row in block.rows]
+            case Code():
+                fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", block.text)), 0)
+                out += [fence, block.text.rstrip("\n"), fence]
         before = block
     return "\n".join(out) + "\n"
 
@@ -178,6 +192,8 @@ def write_text(blocks: list[Block]) -> str:
                 number = 0 if block.level <= 2 else number
             case Paragraph():
                 out += ["", *textwrap.wrap(plain(block.text.text), 100)]
+            case Code():
+                out += ["", block.text.rstrip("\n")]
             case Table():
                 cells = [[plain(t.text) for t in row] for row in [block.header, *block.rows]]
                 columns = max(map(len, cells), default=0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from viete.cards.document import Block, Heading, Item, Paragraph, Table, joined
+from viete.cards.document import Block, Code, Heading, Item, Paragraph, Table, joined
 from viete.errors import Text
 
 HEAD = r"""\documentclass{article}
@@ -20,6 +20,8 @@ HEAD = r"""\documentclass{article}
 ESCAPES = {"\\": r"\textbackslash{}", "_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{",
            "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "$": r"\$",
            "…": r"\dots{}", "≤": r"$\le$", "×": r"$\times$", "→": r"$\to$"}  # fmt: skip
+# Lines and arrows of a drawing, in the letters that every font has.
+DRAWN = str.maketrans("│┊─┄┌┐└┘├┤┬┴┼╭╮╰╯▼►◄⊙×", "|:-.+++++++++++++v><*x")
 HEADINGS = {1: "title", 2: "section*", 3: "subsection*"}
 _SECTION = re.compile(r"^\s*\\(title|(?:sub)*section)\*?\{(.*)\}\s*$")
 _TABLE = re.compile(r"^\s*\\begin\{(?:tabular|longtable|tabularx)\*?\}")
@@ -93,6 +95,9 @@ def write_latex(blocks: list[Block]) -> str:
                     if k == 0:
                         out.append("\\midrule")
                 out.append("\\bottomrule\n\\end{longtable}")
+            case Code():
+                drawn = block.text.rstrip("\n").translate(DRAWN).replace("\\end{v", "\\end {v")
+                out.append(f"{{\\scriptsize\n\\begin{{verbatim}}\n{drawn}\n\\end{{verbatim}}}}")
         environment = wanted
     if environment:
         out.append(f"\\end{{{environment}}}")

@@ -17,8 +17,8 @@ from viete.algebra.model import (
     Claim, Dimension, Equation, Function, Index, Input, Loop, Model, Parameter,
 )  # fmt: skip
 from viete.algebra.shapes import Shapes
-from viete.cards.document import Block, Heading, Item, Paragraph, Table, read_markdown
-from viete.errors import Text, VieteError
+from viete.cards.document import MAX_LINE, Block, Heading, Item, Paragraph, Table, read_markdown
+from viete.errors import Text, VieteError, Where
 from viete.notation.expr import Expr, Idx, Num, Ref, Slot, Symbol
 from viete.notation.lexer import tokenize
 from viete.notation.parser import parse, parse_equation, parse_name, parse_range
@@ -53,6 +53,7 @@ _FACT = re.compile(r"^\*\*(.+?)\*\*\s*:\s*(.*)$")
 _NOTATION = re.compile(r"^((?:`[^`]+`|\$[^$]+\$)(?:\s*,\s*(?:`[^`]+`|\$[^$]+\$))*)\s*:\s*(.*)$")
 _MEMBER = re.compile(r"^(.+?)\s*(?:∈|\\in(?![a-zA-Z]))\s*")
 _FOR = re.compile(r"^\**\s*for\s+(?:each\s+|all\s+|every\s+)?\$?(.+?)\$?\s*:?\s*\**\s*:?\s*$", re.I)
+_BARE_FOR = re.compile(r"^for\s+(?:each\s+|all\s+|every\s+)?\$[^$]*\$\s*:?$", re.I)
 _SHAPE = re.compile(r"^\**shape\**\s*:\s*(.*?)\s*(?:for each .*)?$", re.I)
 
 
@@ -85,12 +86,22 @@ def read(path: str | Path) -> Model:
 
 def reads(content: str, file: str = "<card>") -> Model:
     """Read a card from text; see `read`."""
+    if not isinstance(content, str):
+        raise VieteError(f"a card is text, not {type(content).__name__}")
+    if len(content) > MAX_BYTES:
+        raise VieteError(
+            f"{file} has {len(content):,} characters; a card is a page or two, at most {MAX_BYTES:,}"
+        )
     start = content.lstrip()[:200]
     if start.startswith("{"):
         from viete.cards.structured import read_json
 
-        blocks = read_json(content, file)
-    elif start.startswith(("\\documentclass", "\\section", "%", "\\begin")):
+        return build(read_json(content, file), file)
+    for number, line in enumerate(content.splitlines(), 1):
+        if len(line) > MAX_LINE:
+            message = f"this line has {len(line):,} characters; a card's have at most {MAX_LINE:,}"
+            raise VieteError(message, Where(file, number, 1, line[:100]))
+    if start.startswith(("\\documentclass", "\\section", "%", "\\begin")):
         from viete.cards.latex import read_latex
 
         blocks = read_latex(content, file)
@@ -119,7 +130,8 @@ class Reader:
         self.dims: list[Dimension] = []
         self.indices: list[Index] = []
         self.inputs: list[Input] = []
-        self.notes: dict[str, str] = {}  # name → description in a notation list
+        self.stated: list[tuple[Symbol, Text]] = []  # a size's value, said beside its formula
+        self.prose: list[tuple[Text, str]] = []  # inputs described in a notation list
 
     # -- sections -----------------------------------------------------------------------------------
 
@@ -179,7 +191,7 @@ class Reader:
             raise VieteError(
                 f"{self.file}: no equations; a card lists them under a heading 'Forward pass'"
             )
-        self.unique(parameters, lefts)
+        self.unique(parameters, lefts, letters)
         skeleton = Model(
             self.title, tuple(self.about), tuple(self.facts), vocabulary, tuple(self.dims),
             tuple(self.indices), tuple(self.inputs), tuple(parameters), tuple(functions),
@@ -210,6 +222,9 @@ class Reader:
     def split(self, text: Text) -> tuple[Text, str]:
         """``$math$: meaning`` or bare ``math``."""
         t = text.text
+        if (t.count("$") - t.count("\\$")) % 2:
+            last = t.rindex("$")
+            raise text.error("this $ has no partner; a formula stands between two", last, last + 1)
         if t.startswith("$") and (end := t.find("$", 1)) > 0:
             return text.cut(1, end), t[end + 1 :].lstrip(" :—-.").strip()
         if t.startswith("`") and (end := t.find("`", 1)) > 0:
@@ -249,6 +264,8 @@ class Reader:
                     found[column] = k
                     break
             else:
+                if any(name in names for names in COLUMNS.values()):
+                    raise cell.error(f"two columns of this table are the {name}")
                 raise cell.error(f"no column is called {cell.text!r}; there are {', '.join(COLUMNS)}")
         for column in needed.split():
             if column not in found:
@@ -264,6 +281,9 @@ class Reader:
             for row in block.rows:
                 if len(row) > len(block.header):
                     raise row[-1].error("this row has more cells than the table has columns")
+                for cell in row:
+                    if (cell.text.count("$") - cell.text.count("\\$")) % 2:
+                        raise cell.error("the $ signs in this cell do not pair up")
                 out.append({c: row[k] for c, k in columns.items() if k < len(row)})
                 if not out[-1].get("symbol", Text("")).text:
                     raise row[0].error("a row needs a symbol in its symbol column")
@@ -308,9 +328,11 @@ class Reader:
                 bounds = Text(f"{symbol.key} = {value.text}", value.file, value.line,
                               value.column - len(symbol.key) - 3, value.whole)  # fmt: skip
                 name, lower, upper = parse_range(bounds, scope)
+                if any(i.name == name for i in self.indices):
+                    raise value.error(f"the index {name} is declared twice")
                 self.indices.append(Index(name, lower, upper, meaning, value))
                 continue
-            if any(d.name == symbol.key for d in self.dims):
+            if any(d.name == symbol.key for d in (*self.dims, *self.indices)):
                 raise value.error(f"the dimension {symbol.key} is declared twice")
             if m := re.match(r"^(?:≤|<=|\\leq?(?![a-z])|at most)\s*", value.text):
                 bound = parse(value.cut(m.end()), scope)
@@ -331,11 +353,9 @@ class Reader:
             said = block.text.cut(m.start(2), m.end(2))
             for name in self.names(block.text.cut(m.start(1), m.end(1))):
                 if "∈" in said.text or "\\in" in said.text:
-                    self.inputs_waiting(said)
+                    self.prose_input(said)
                 elif re.search(r"\(=", said.text):
                     found.append((name, m[2], said))
-                else:
-                    self.notes.setdefault(name.text, m[2])
         declared = {d.name for d in self.dims}
         scope = Scope()
         for dim in self.dims:
@@ -353,30 +373,24 @@ class Reader:
             value = parse(said.cut(start, start + len(parts[0])), scope)
             meaning = description[: m.start()].strip() + description[m.end() :]
             self.dims.append(Dimension(symbol, value, None, "", meaning.strip(), said))
-            if len(parts) > 1:
-                self.checks_size(symbol, said, start + len(parts[0]) + 1, end)
+            if len(parts) > 1:  # (= d_model / num_heads = 5): the two must agree
+                self.stated.append((symbol, said.cut(start + len(parts[0]) + 1, end)))
 
-    def checks_size(self, symbol: Symbol, said: Text, start: int, end: int) -> None:
-        """``(= d_model / num_heads = 5)`` states a formula and its value: they must agree."""
-        self.later = [*getattr(self, "later", []), (symbol, said.cut(start, end))]
-
-    def inputs_waiting(self, said: Text) -> None:
+    def prose_input(self, said: Text) -> None:
         """An input described in prose: ``Input token IDs, x ∈ {0,1,...,9}^L where L=5``."""
         sign = "∈" if "∈" in said.text else "\\in"
         name_end = said.text.index(sign)
         start = re.search(r"\S+\s*$", said.text[:name_end])
         if start is None:
             raise said.error(f"a name must stand before {sign}")
-        meaning = said.text[: start.start()].rstrip(" ,:;")
-        self.sections["inputs"].append(Item(said.cut(start.start())))
-        self.sections["inputs"][-1].notes.append(Text(meaning))  # type: ignore[union-attr]
+        self.prose.append((said.cut(start.start()), said.text[: start.start()].rstrip(" ,:;")))
 
     def dims_scope(self) -> None:
         self.shapes = Scope()
         for dim in self.dims:
             self.shapes.declare(dim.symbol)
         sizes = Model("", dims=tuple(self.dims)).sizes
-        for symbol, stated in getattr(self, "later", []):
+        for symbol, stated in self.stated:
             value = parse(stated, Scope())
             if isinstance(value, Num) and sizes.get(symbol.key) != value.value:
                 raise stated.error(
@@ -394,9 +408,8 @@ class Reader:
     # -- inputs and parameters ---------------------------------------------------------------------------------
 
     def input_list(self) -> None:
-        for block in self.items("inputs"):
-            prose = bool(block.notes) and block.notes[0].file == "<text>"
-            math, meaning = (block.text, block.notes[0].text) if prose else self.split(block.text)
+        listed = [(*self.split(block.text), False) for block in self.items("inputs")]
+        for math, meaning, prose in [*((*p, True) for p in self.prose), *listed]:
             wrong = math.error("an input is written t ∈ {0, …, V − 1}^n or x ∈ ℝ^{n × d}")
             m = _MEMBER.match(math.text)
             if m is None:
@@ -518,6 +531,8 @@ class Reader:
 
     def for_line(self, block: Paragraph | Item) -> Text | None:
         m = _FOR.match(block.text.text)
+        if _BARE_FOR.match(block.text.text) and m and not is_range(m[1]):
+            raise block.text.error("a loop is written For $i = 1, …, N$:")
         return block.text.cut(*m.span(1)) if m and "=" in m[1] and is_range(m[1]) else None
 
     def equation_lines(self) -> list[tuple[Item, Text, str, int | None, str]]:
@@ -545,7 +560,12 @@ class Reader:
             left = math.cut(0, equals.start)
             if not left.text:
                 raise math.error("an equation needs a name before the = sign")
-            symbols.append((parse_name(left, kind, letters), left))
+            try:
+                symbols.append((parse_name(left, kind, letters), left))
+            except VieteError as error:
+                raise VieteError(
+                    f"the left side of an equation is one name: {error.message}", error.where
+                ) from None
         families = [s for s, _ in symbols if s.slots]
         out = []
         for symbol, _ in symbols:
@@ -557,15 +577,25 @@ class Reader:
             out.append(Ref(symbol, index))
         return out
 
-    def unique(self, parameters: list[Parameter], lefts: list[Ref]) -> None:
+    def unique(self, parameters: list[Parameter], lefts: list[Ref], letters: set[str]) -> None:
         texts = {i.name: i.text for i in self.inputs}
+        lines = self.equation_lines()
+        given = {left.symbol.key for left in lefts[: len(lines)]}
+        for left, item in zip(lefts[len(lines) :], self.items("derived"), strict=True):
+            if left.symbol.key in given:
+                raise item.text.error(f"{left.symbol.key} is already defined above")
+            given.add(left.symbol.key)
         for parameter in parameters:
             if parameter.name in texts:
                 raise parameter.text.error(f"{parameter.name} is both an input and a parameter")
             texts[parameter.name] = parameter.text
-        for left, block in zip(lefts, [*self.equation_lines(), *self.items("derived")], strict=False):
+        for left, block in zip(lefts, [*lines, *self.items("derived")], strict=True):
+            text = block[1] if isinstance(block, tuple) else block.text
+            if left.symbol.key in letters:
+                raise text.error(f"{left.symbol.key} is an index letter, so no equation can define it")
+            if left.symbol.key in PRIMITIVES:
+                raise text.error(f"{left.symbol.key} is a function, so no equation can define it")
             if left.symbol.key in texts:
-                text = block[1] if isinstance(block, tuple) else block.text
                 raise text.error(
                     f"{left.symbol.key} is given in line {texts[left.symbol.key].line}, so no "
                     f"equation can define it"
@@ -576,6 +606,8 @@ class Reader:
         equals = next(t for t in tokenize(math) if t.text == "=" and t.kind == "op")
         blank = Text(" " * equals.end + math.text[equals.end :], math.file, math.line,
                      math.column, math.whole)  # fmt: skip
+        if not blank.text.strip():
+            raise math.error("an expression must follow the = sign", equals.start, equals.end)
         return parse(blank, scope)
 
     def equations(

@@ -31,7 +31,7 @@ def write_json(model: Model) -> str:
     for name, table in (("dimensions", w.dimensions()), ("parameters", w.parameters())):
         header = [t.text for t in table.header]
         out[name] = [
-            {h: c.text.strip("$`") for h, c in zip(header, row, strict=True) if c.text}
+            {h: bare(c.text) for h, c in zip(header, row, strict=True) if c.text}
             for row in table.rows
         ]
     out["inputs"] = [entry("input", w.input(i), i.meaning) for i in model.inputs]
@@ -50,6 +50,12 @@ def write_json(model: Model) -> str:
     out["derived"] = [entry("equation", show_equation(e.left, e.right), e.meaning) for e in model.derived]
     out["claims"] = [entry("claim", w.e(c.statement), c.meaning) for c in model.claims]
     return json.dumps({k: v for k, v in out.items() if v}, ensure_ascii=False, indent=1) + "\n"
+
+
+def bare(cell: str) -> str:
+    """A cell without the dollar signs or backticks around all of it."""
+    quoted = len(cell) > 1 and cell[0] == cell[-1] and cell[0] in "$`" and cell.count(cell[0]) == 2
+    return cell[1:-1] if quoted else cell
 
 
 def entry(key: str, formula: str, meaning: str) -> dict[str, Any]:

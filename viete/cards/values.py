@@ -123,7 +123,7 @@ def rows_of(text: Text) -> list[Text]:
 
 def number(text: Text) -> Fraction:
     """``2``, ``-0.5``, ``1e-3`` or ``1/2``, exactly."""
-    plain = text.text.replace("−", "-").replace(" ", "")
+    plain = re.sub(r"\s*/\s*", "/", text.text.replace("−", "-"))
     if not _NUMBER.fullmatch(plain):
         raise text.error(
             "a literal is a number such as 2, -0.5 or 1/2, a matrix such as [1 0; 0 1], or I"
@@ -186,18 +186,20 @@ def amount(model: Model, text: Text) -> float:
 
     e = parse(text, scope)
     try:
-        value = Arrays(model, model.sizes, np.zeros(0), nothing).of(e)
+        with np.errstate(all="ignore"):
+            found = Arrays(model, model.sizes, np.zeros(0), nothing).of(e).array
+        value = math.nan if isinstance(found, bool) or np.ndim(found) else float(found)
     except VieteError as error:
         raise text.error(error.message) from None
-    except (KeyError, OverflowError, ZeroDivisionError):
-        raise text.error("this has no value for the card's dimensions") from None
-    if value.axes or isinstance(value.array, bool) or not math.isfinite(value.array):
+    except (KeyError, OverflowError):  # an index range without its size; beyond what a float holds
+        value = math.nan
+    if not math.isfinite(value):
         raise text.error("this is not one finite number")
-    return float(value.array)
+    return value
 
 
 def cell(p: Parameter, content: str) -> Text:
-    """A cell of the parameter's row with its place; the row itself where the card is no table."""
+    """A cell of the parameter's row with its place; only its line where the card is no table."""
     name = p.text
     line = name.whole or ""
     edges = [m.start() for m in _CELL.finditer(line)] + [len(line)]
@@ -205,7 +207,7 @@ def cell(p: Parameter, content: str) -> Text:
         start = line.find(content, a, b)
         if a >= name.column and start > 0 and line[a + 1 : b].strip(" $`") == content:
             return Text(content, name.file, name.line, start + 1, line)
-    return Text(content, name.file, name.line, name.column, line if content in line else content)
+    return Text(content, name.file, name.line)
 
 
 def float_type(dtype: str | type) -> np.dtype:

@@ -1,1 +1,98 @@
 """``viete tour``: the main job on the shipped cards, step by step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from viete.cli import check, doc, run, show
+from viete.errors import VieteError
+
+WRONG = """# A card with a mistake
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $V$ | 10 |
+| $d$ | 8 |
+| $d_f$ | 32 |
+| $n$ | ≤ 16 |
+
+## Inputs
+
+- $t ∈ \\{0, …, V-1\\}^n$
+
+## Parameters
+
+| symbol | shape |
+| --- | --- |
+| $E$ | $V \\times d$ |
+| $W_1, W_2$ | $d \\times d_f$ |
+
+## Forward pass
+
+1. $x = E[t]$
+2. $y = x + GELU(x W_1) W_2$
+"""
+
+
+def tour(
+    folder: Annotated[Path, typer.Argument(help="Where the documents go.")] = Path("viete-tour"),
+) -> None:
+    """See the main job done on the shipped cards, in under a minute."""
+    folder.mkdir(parents=True, exist_ok=True)
+    step("A card is a page of equations", "viete show symbolic-transformer")
+    show.show("symbolic-transformer")
+    step("The same card is a model that runs",
+         "viete run symbolic-transformer --tokens 3,1,4,1,5 --seed 0 --show S,A,y")  # fmt: skip
+    run.run("symbolic-transformer", "3,1,4,1,5", seed=0, show="S,A,y")
+    step("Any expression of the notation can be asked for",
+         "viete run pre-norm-pythia … --show '<x^2_3, x^2_3 - x^1_3>'")  # fmt: skip
+    small = ["V=50", "d=16", "N=2", "H=2", "d_f=64"]
+    run.run("pre-norm-pythia", "3,1,4,1", seed=0, sets=small, show="<x^2_3, x^2_3 - x^1_3>")
+    step("Weights written by hand: the lesson's three letters",
+         "viete run exact-lesson --tokens 'a b' --show A,logits,y")  # fmt: skip
+    run.run("exact-lesson", "a b", show="A,logits,y")
+    step("Parameters, operations and bytes, counted from the equations",
+         "viete show simple-transformer --costs -B 64")  # fmt: skip
+    show.show("simple-transformer", costs=True, batch=64)
+    page = folder / "simple-transformer.md"
+    step("An architecture document, written from the card",
+         f"viete doc simple-transformer -o {page}")  # fmt: skip
+    doc.doc("simple-transformer", output=page)
+    print(f"written: {page} and {page.with_suffix('.svg')}")
+    step("Card against weights: the file was made by another model",
+         "viete check symbolic-transformer --weights drifted.safetensors")  # fmt: skip
+    drifted(folder / "drifted.safetensors")
+    try:
+        check.check("symbolic-transformer", folder / "drifted.safetensors")
+    except typer.Exit:
+        pass
+    step("A mistake is shown where it stands", f"viete show {folder / 'wrong.md'}")
+    (folder / "wrong.md").write_text(WRONG, "utf-8")
+    try:
+        show.show(str(folder / "wrong.md"))
+    except VieteError as error:
+        print(f"viete: {error}")
+    print(f"\nThat was the tour. Its files are in {folder}/; `viete cards` lists the shipped cards.")
+
+
+def step(title: str, command: str) -> None:
+    print(f"\n\n━━ {title} ━━\n$ {command}\n", flush=True)
+
+
+def drifted(path: Path) -> None:
+    """A file such as a card drifts from: renamed, missing and extra tensors."""
+    import numpy as np
+
+    from viete import initial_weights, read
+    from viete.checkpoint.files import save_safetensors
+
+    weights = initial_weights(read("symbolic-transformer"), 0, "float32")
+    weights["W^O"] = np.zeros((5, 6), np.float32)
+    weights["gamma_2"] = np.ones(5, np.float32)
+    weights["lm_head"] = weights.pop("W^out").T.copy()
+    save_safetensors(path, weights)

@@ -279,39 +279,62 @@ class Arrays:
         return v
 
     def bind(self, e: Bind, env: Env) -> Value:
-        meaning = env.index.get(e.index)
-        level = env.level + 1
+        if e.index in self.model.loop_letters and env.arguments is None and e.lower and e.upper:
+            return self.fold_loop(e, env)
+        inner, label = self.bound(e, env)
+        if e.op == "sum":
+            return self.sum(e, inner, label)
+        v = self.of(e.body, inner)
+        if e.op != "concat":
+            return self.fold(e.op, v, label)
+        if COL not in v.axes:
+            return v.relabel(label, COL)
+        xp, (array,), const = self.namespace([v])
+        order = tuple(a for a in v.axes if a not in (label, COL)) + (label, COL)
+        array = permute(xp, array, v.axes, order)
+        return Value(xp.reshape(array, (*array.shape[:-2], -1)), order[:-2] + (COL,), const)
+
+    def bound(self, e: Bind, env: Env) -> tuple[Env, str]:
+        """The names in force under a binder, and its index's label."""
+        meaning, level = env.index.get(e.index), env.level + 1
+        label = f"{e.index}{level}"
         if e.lower is not None and e.upper is not None:
             first, last = self.exact(e.lower, env), self.exact(e.upper, env)
-            if e.index in self.model.loop_letters and env.arguments is None:
-                return self.fold_loop(e, env, range(first, last + 1))
-            bound = (f"{e.index}{level}", first, last - first + 1)
+            index = (label, first, last - first + 1)
         elif isinstance(meaning, tuple):
-            bound = (f"{e.index}{level}", *meaning[1:])
+            index = (label, *meaning[1:])
         else:
             raise VieteError(f"{e.op}_{e.index} needs bounds")
-        inner = replace(env, index={**env.index, e.index: bound}, level=level)
-        label, _, count = bound
-        if e.op == "sum" and isinstance(e.body, Apply) and e.body.op == "prod":
-            a, b = (self.of(x, inner) for x in e.body.args)
-            if label in a.axes and label in b.axes and a.core and b.core:
-                return self.product(a, b, (label,))
-            v = self.product(a, b)
+        return replace(env, index={**env.index, e.index: index}, level=level), label
+
+    def sum(self, e: Bind, env: Env, label: str) -> Value:
+        """A sum, or sums within sums; over a product they are part of its contraction."""
+        labels, body = [label], e.body
+        while isinstance(body, Bind) and body.op == "sum" and body.index not in self.model.loop_letters:
+            env, label = self.bound(body, env)
+            labels.append(label)
+            body = body.body
+        if isinstance(body, Apply) and body.op == "prod":
+            a, b = (self.of(x, env) for x in body.args)
+            both = tuple(x for x in labels if x in a.axes and x in b.axes)
+            v = self.product(a, b, both if a.core and b.core else ())
         else:
-            v = self.of(e.body, inner)
+            v = self.of(body, env)
+        for label in labels:
+            if label in v.axes:
+                v = self.fold("sum", v, label)
+        return v
+
+    def fold(self, op: str, v: Value, label: str) -> Value:
         xp, (array,), const = self.namespace([v])
         axis = v.axes.index(label)
         rest = v.axes[:axis] + v.axes[axis + 1 :]
-        if e.op == "concat":
-            if COL not in v.axes:
-                return v.relabel(label, COL)
-            order = tuple(a for a in v.axes if a not in (label, COL)) + (label, COL)
-            array = permute(xp, array, v.axes, order)
-            return Value(xp.reshape(array, (*array.shape[:-2], -1)), order[:-2] + (COL,), const)
-        return Value(getattr(xp, e.op)(array, axis=axis), rest, const, True)
+        return Value(getattr(xp, op)(array, axis=axis), rest, const, True)
 
-    def fold_loop(self, e: Bind, env: Env, values: range) -> Value:
+    def fold_loop(self, e: Bind, env: Env) -> Value:
         """A sum over blocks, whose values are separate arrays."""
+        assert e.lower is not None and e.upper is not None
+        values = range(self.exact(e.lower, env), self.exact(e.upper, env) + 1)
         parts = [self.of(e.body, replace(env, index={**env.index, e.index: k})) for k in values]
         if not parts:
             return Value(Fraction(0), (), True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -496,14 +495,14 @@ def as_input(item: Input, given: Array, like: Array) -> Array:
     return xp.asarray(given, dtype=dtype, device=like.device)
 
 
-@lru_cache(maxsize=16)
-def _program(key: int, model: Model) -> Program:
-    return Program(model)
-
-
 def program(model: Model) -> Program:
-    """The model's program, kept for the next run of the same model object."""
-    return _program(id(model), model)
+    """The model's program, kept on the model object for its next run."""
+    kept = model.__dict__  # as functools.cached_property keeps its values
+    if "_program" not in kept:
+        kept["_program"] = Program(model)
+    found = kept["_program"]
+    assert isinstance(found, Program)
+    return found
 
 
 def run(

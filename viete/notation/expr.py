@@ -67,7 +67,8 @@ def script(sign: str, items: list[str]) -> str:
     if not items:
         return ""
     inner = ",".join(items)
-    return sign + (inner if inner.isalnum() and inner.isascii() else "{" + inner + "}")
+    bare = inner.isalnum() and inner.isascii() and (inner[0].isalpha() or inner.isdigit())
+    return sign + (inner if bare else "{" + inner + "}")
 
 
 @dataclass(frozen=True)

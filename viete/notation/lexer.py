@@ -55,6 +55,7 @@ FONTS = frozenset(
     "boldsymbol".split()
 )
 WORD_SIGNS = frozenset(("and", "or", "not", "mod"))
+MAX_LENGTH = 10_000
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,9 @@ class Token:
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*")
-# Δx is one name, the change of x.
-_LETTER_NEXT = re.compile(r"\s*(?:\{\s*)?(?:\\(?:mathrm|text)|[A-Za-z])")
+# Δx is one name, the change of x; Δ x is two, but \\Delta x is how TeX has to write the one.
+_LETTER_NEXT = re.compile(r"(?:\{\s*)?(?:\\(?:mathrm|text)(?!\{ ?(?:and|or|not)\b)|[A-Za-z])")
+_SPACE = re.compile(r"\s*")
 _FONT = re.compile(r"\*?\s*\{\s*((?:[A-Za-z0-9 -]|\\_|_)*?)\s*\}")
 _SCRIPT_RUN = {
     "_": re.compile("[" + "".join(SUBSCRIPTS) + "]+"),
@@ -84,6 +86,8 @@ def tokenize(source: Text) -> list[Token]:
     Raises VieteError at a character or a LaTeX command that the notation does not have.
     """
     text, i, out = source.text, 0, list[Token]()
+    if len(text) > MAX_LENGTH:
+        raise source.error(f"a formula has at most {MAX_LENGTH:,} characters; name its parts", 0, 1)
 
     def put(kind: str, value: str, start: int, end: int) -> None:
         out.append(Token(kind, value, start, end))
@@ -151,6 +155,12 @@ def tokenize(source: Text) -> list[Token]:
     return out
 
 
+def delta(text: str, end: int) -> bool:
+    """Whether what follows ``\\Delta`` is a name that it belongs to."""
+    space = _SPACE.match(text, end)
+    return bool(space and _LETTER_NEXT.match(text, space.end()))
+
+
 def accented(put, letter: str, mark: str, start: int, end: int) -> None:  # type: ignore[no-untyped-def]
     """``Ã`` reads as ``tilde{A}``."""
     put("accent", COMBINING[mark], start, end)
@@ -182,10 +192,10 @@ def command(source: Text, i: int, put) -> int:  # type: ignore[no-untyped-def]
     if name in ("begin", "end"):
         cases = re.compile(r"\s*\{cases\}").match(text, end)
         if cases is None:
-            raise source.error("of LaTeX's environments the notation has only {{cases}}", i, end)
+            raise source.error("of LaTeX's environments the notation has only {cases}", i, end)
         put("op", f"\\{name}", i, cases.end())
         return cases.end()
-    if (name in ACCENTS and (name != "Delta" or _LETTER_NEXT.match(text, end))) or name in ("widetilde", "widehat"):
+    if (name in ACCENTS and (name != "Delta" or delta(text, end))) or name in ("widetilde", "widehat"):
         put("accent", name.removeprefix("wide"), i, end)
     elif name in COMMANDS:
         put("op", COMMANDS[name], i, end)

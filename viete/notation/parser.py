@@ -25,6 +25,7 @@ from viete.notation.lexer import ACCENTS, Token, tokenize
 from viete.notation.symbols import BINDERS, CONSTANTS, Scope
 
 MAX_DEPTH = 120
+MAX_NESTING = 60  # counts brackets twice
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "=": "eq", "!=": "ne"}
 UNARY_WORDS = frozenset(("exp", "log", "sqrt", "sin", "cos", "tanh"))
 TRANSPOSE = frozenset(("T", "⊤"))
@@ -194,12 +195,14 @@ class Parser:
 
     # -- precedence levels ------------------------------------------------------------------------
 
-    def expression(self) -> Expr:
+    def deeper(self) -> None:
+        """One more bracket, sign or factor; Python's own stack must never decide."""
         self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise self.error(
-                f"this expression is nested more than {MAX_DEPTH} deep; name its parts", self.peek
-            )
+        if self.depth > MAX_NESTING:
+            raise self.error("this expression is nested too deep to read; name its parts", self.peek)
+
+    def expression(self) -> Expr:
+        self.deeper()
         result = self.binary(0)
         self.depth -= 1
         return result
@@ -214,23 +217,39 @@ class Parser:
             return self.product()
         start = self.peek
         if level == 2 and self.accept("not"):
-            return self.node(Apply("not", (self.binary(level),)), start)
+            self.deeper()
+            found = self.node(Apply("not", (self.binary(level),)), start)
+            self.depth -= 1
+            return found
         left = self.signed(level)
         while self.peek.kind == "op" and self.peek.text in self.LEVELS[level]:
-            sign = self.next()
+            sign, first = self.next(), self.pos
             right = self.binary(level + 1)
             op = self.LEVELS[level][sign.text]
-            if op == "div" and isinstance(right, Apply) and right.op == "prod":
+            product = isinstance(right, Apply) and right.op == "prod"
+            if op == "div" and product and not self.bracketed(first):
                 raise self.error(
                     "a / b c can be read as a/(b c) or (a/b) c; write the one you mean", right
                 )
-            if op == "div" and isinstance(left, Num) and isinstance(right, Num) and right.value:
+            if op == "div" and right == Num(Fraction(0)):
+                raise self.error("this divides by zero", right)
+            if op == "div" and isinstance(left, Num) and isinstance(right, Num):
                 left = self.node(Num(left.value / right.value), start)
             else:
                 left = self.node(Apply(op, (left, right)), start)
             if level == 2 and self.peek.text in COMPARISONS:
                 raise self.error("join two comparisons with 'and'", self.peek)
         return left
+
+    def bracketed(self, first: int) -> bool:
+        """Whether the tokens read since ``first`` are one pair of brackets with what is inside."""
+        depth = 0
+        for k in range(first, self.pos):
+            text = self.tokens[k].text
+            depth += (text in CLOSERS) - (text in CLOSERS.values())
+            if depth == 0:
+                return k == self.pos - 1
+        return False
 
     def signed(self, level: int) -> Expr:
         """At the level of sums a minus sign may stand first: ``-a b + c`` is ``(-(a b)) + c``."""
@@ -260,11 +279,14 @@ class Parser:
         )
 
     def factor(self) -> Expr:
+        self.deeper()
         start = self.peek
         if self.accept("-"):
-            return self.negated(self.factor(), start)
-        atom = self.atom()
-        return self.postfix(atom, start)
+            found = self.negated(self.factor(), start)
+        else:
+            found = self.postfix(self.atom(), start)
+        self.depth -= 1
+        return found
 
     # -- atoms --------------------------------------------------------------------------------------
 
@@ -272,10 +294,10 @@ class Parser:
         t = self.peek
         if t.kind == "num":
             self.next()
-            if "e" in t.text.lower() and abs(int(t.text.lower().split("e")[1])) > 400:
-                raise self.error(f"{t.text} is outside what any number here can hold", t)
             if len(t.text) > 400:
                 raise self.error("this number has more than 400 digits", t)
+            if "e" in t.text.lower() and abs(int(t.text.lower().split("e")[1])) > 400:
+                raise self.error(f"{t.text} is outside what any number here can hold", t)
             return self.node(Num(Fraction(t.text)), t)
         if t.kind == "accent" or self.at_accent_word():
             return self.name(self.accent(), t)
@@ -309,7 +331,9 @@ class Parser:
                 parts.append(self.expression())
                 self.expect("}", opened)
             a, b = parts
-            if isinstance(a, Num) and isinstance(b, Num) and b.value:
+            if b == Num(Fraction(0)):
+                raise self.error("this divides by zero", b)
+            if isinstance(a, Num) and isinstance(b, Num):
                 return self.node(Num(a.value / b.value), t)
             return self.node(Apply("div", (a, b)), t)
         if self.accept("∑"):
@@ -392,6 +416,9 @@ class Parser:
         ways = self.scope.splits(text if tail is None else text[:tail])
         if not ways:
             what = "unknown function" if self.peek.text == "(" and len(text) > 2 else "unknown symbol"
+            if self.accept("_"):  # m_x is one name
+                text += "_" + ",".join(s.label for s in self.script_group("_"))
+                t = replace(t, end=self.tokens[self.pos - 1].end)
             raise self.error(f"{what} {text}{self.scope.suggest(text)}", t)
         if len(ways) > 1:
             spelled = " or ".join(" ".join(way) for way in ways)
@@ -421,7 +448,7 @@ class Parser:
                 return self.node(Apply(name, (self.factor(),)), t)
             raise self.error(f"{name} is a function: write {name}(…)", t)
         opened = self.next()
-        args, semi = [self.expression()], 0
+        args, semi = ([] if self.peek.text == ")" else [self.expression()]), 0
         while sign := self.accept(",", ";"):
             semi = len(args) if sign.text == ";" else semi
             args.append(self.expression())
@@ -449,7 +476,7 @@ class Parser:
                 self.next()
                 if depth == 0 and token.text in ("}", ",") and token.kind == "op":
                     if not part:
-                        raise self.error("an empty script", token)
+                        raise self.error("nothing stands in this script", token)
                     items.append(Script(sign, tuple(part), True))
                     part = []
                     if token.text == "}":
@@ -499,14 +526,28 @@ class Parser:
             if base in self.scope.indices:
                 return self.scripted(self.node(Idx(base), t), items, t)
             written = self.source.text[t.start : self.tokens[self.pos - 1].end]
-            known = ", ".join(s.key for s in self.scope.symbols.get(base, ()))
-            raise self.error(
-                f"unknown symbol {written}; declared with this letter: {known}",
-                replace(Idx(base), at=(t.start, self.tokens[self.pos - 1].end)),
-            )
+            span = replace(Idx(base), at=(t.start, self.tokens[self.pos - 1].end))
+            declared = self.scope.symbols.get(base, ())
+            if lacking := next((s for s in declared if s.slots and self.begins(s, items)), None):
+                letters = " and ".join(lacking.slots)
+                raise self.error(
+                    f"{written} is one value for each {letters}; write {lacking.key}, or numbers "
+                    f"for the letters", span,
+                )  # fmt: skip
+            known = ", ".join(s.key for s in declared)
+            raise self.error(f"unknown symbol {written}; declared with this letter: {known}", span)
         symbol, index, left = whole
         ref = self.node(Ref(symbol, tuple(self.inside(s) for s in index)), t)
         return self.scripted(ref, left, t)
+
+    def begins(self, symbol: Symbol, items: list[Script]) -> bool:
+        """Whether the scripts are those of ``symbol`` but for index letters left out."""
+        return all(
+            all(g.index or g.text == s.label for g, s in zip(slots, given, strict=False))
+            and all(g.index for g in slots[len(given) :])
+            for sign, slots in (("_", symbol.sub), ("^", symbol.sup))
+            for given in ([s for s in items if s.sign == sign],)
+        )
 
     def match(self, base: str, items: list[Script]) -> tuple[Symbol, list[Script], list[Script]] | None:
         """The declared symbol that fits best, its index scripts, and the scripts left over."""

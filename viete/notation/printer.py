@@ -150,11 +150,16 @@ class Printer:
 
     def ref(self, e: Ref, extra: tuple[Expr, ...]) -> str:
         """A name with its index expressions; ``extra`` are row and entry indices to put below."""
-        index = iter(e.index)
-        sub, sup = ([self.show(next(index)) if s.index else self.label(s.text) for s in slots]
+        index = iter(map(self.above, e.index))
+        sub, sup = ([next(index) if s.index else self.label(s.text) for s in slots]
                     for slots in (e.symbol.sub, e.symbol.sup))  # fmt: skip
         sub += [self.show(x) for x in extra]
         return letters(e.symbol.base, self.style) + self.script("_", sub) + self.script("^", sup)
+
+    def above(self, e: Expr) -> str:
+        """An index or a power; the size T is set apart, since above a name T means transpose."""
+        text = self.show(e)
+        return f"({text})" if text == "T" else text
 
     def label(self, text: str) -> str:
         if text in GREEK_NAMES:
@@ -221,11 +226,11 @@ class Printer:
         if op == "T":
             return self.scripted(args[0], self.pick("^T", r"^\top", "ᵀ"))
         if op == "pow":
-            power = self.show(args[1])
+            power = self.above(args[1])
             if self.style == "unicode" and power.isdigit():
                 return self.scripted(args[0], "".join(_ABOVE[c] for c in power), True)
             return self.scripted(
-                args[0], f"^{power}" if len(power) == 1 else f"^{{{power}}}", True
+                args[0], f"^{power}" if len(power) == 1 and power != "∞" else f"^{{{power}}}", True
             )
         if op in ("inf", "pi"):
             signs = {"inf": ("inf", r"\infty", "∞"), "pi": ("pi", r"\pi", "π")}
@@ -246,7 +251,7 @@ class Printer:
             if self.style == "unicode":
                 inner = self.show(args[0])
                 simple = isinstance(args[0], Ref | Idx) or inner.isdigit()
-                return f"√{inner}" if simple else f"√({inner})", ATOM
+                return (f"√{inner}", FACTOR) if simple else (f"√({inner})", ATOM)
         shown = [self.show(a) for a in args]
         if e.semi:
             text = ", ".join(shown[: e.semi]) + "; " + ", ".join(shown[e.semi :])
@@ -264,8 +269,12 @@ class Printer:
         before = strength if strength not in (COMPARE,) else strength + 1
         if e.op == "prod":
             after = FACTOR
-        text = f"{self.show(left, before)}{signs[self.column - 1]}{self.show(right, after)}"
-        return text, strength
+        a, b = self.show(left, before), self.show(right, after)
+        if e.op == "prod":
+            # Side by side, \\Delta x would be one name and a <u, v> a comparison.
+            a = f"({a})" if a.endswith(r"\Delta") else a
+            b = f"({b})" if b.startswith("<") else b
+        return f"{a}{signs[self.column - 1]}{b}", strength
 
     def scripted(self, base: Expr, mark: str, power: bool = False) -> tuple[str, int]:
         """A transpose or a power; a base that has superscripts of its own is set apart."""
@@ -273,8 +282,8 @@ class Printer:
         taken |= isinstance(base, Pick) and "^" in self.picked(base)
         raised = isinstance(base, Apply) and base.op in ("T", "pow")
         text = self.show(base, ATOM)
-        if isinstance(base, Num) and not text.isdigit() or raised:
-            text = f"({text})" if not text.startswith("(") else text
+        if raised or (isinstance(base, Num) and not text.isdigit() and text[0] != "("):
+            text = f"({text})"
         elif taken and self.style == "latex":
             text = f"{{{text}}}"
         elif taken and (power or text[-1] in SUPERSCRIPTS):

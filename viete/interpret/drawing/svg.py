@@ -45,15 +45,16 @@ class _Run:
 
 
 _SCRIPT = re.compile(r"([_^])(?:\{([^{}]*)\}|(\([^()]*\)|[-−]?[^\W_]+|[^\s\w]))")
+_BINDER = re.compile(r"_(\w|\{\w=[^{}]*\})[(^]")  # what follows the word in concat_h(…)
 _MATHS = re.compile(r"[=_^()\[\]{}√∑·×∈≤≥⊙]|^\W*\w\W*$")
-_SHAPE = re.compile(r"\([^()=]*\)")
+_SHAPE = re.compile(r"\([^()=]*\)( = \([^()=]*\))?")
 _SHIFT = {0: 0.0, 1: -0.36, -1: 0.2}  # of an exponent and an index, in heights of a letter
 _SMALL = 0.74
 
 
-def _typeset(text: str) -> list[_Run]:
+def _typeset(text: str, maths: bool = False) -> list[_Run]:
     """Letters italic, words and digits upright; W^Q, d_k and hᵢ with their indices in place."""
-    maths = bool(_MATHS.search(text)) or any(_lowered(c)[1] for c in text)
+    maths = maths or bool(_MATHS.search(text)) or any(_lowered(c)[1] for c in text)
     runs: list[_Run] = []
     at, base = 0, ""  # the base is what an index would belong to
     while at < len(text):
@@ -65,7 +66,7 @@ def _typeset(text: str) -> list[_Run]:
             if script[3]:  # in W_Eᵀ the index ends before the exponent
                 inner = next((inner[:n] for n, c in enumerate(inner) if _lowered(c)[1]), inner)
                 end = at + 1 + len(inner)
-            runs += [_Run(r.text, r.italic, height) for r in _typeset(inner)]
+            runs += [_Run(r.text, r.italic, height) for r in _typeset(inner, maths)]
             at = max(end, at + 2)
             continue
         c, height = _lowered(text[at])
@@ -75,8 +76,11 @@ def _typeset(text: str) -> list[_Run]:
                 end += 1
             c = text[at:end]
         letter = len(c) == 1 and c.isalpha()
+        if height and at and text[at - 1] == "}":  # K^{i,h}ᵀ: the T is no third index
+            c = " " + c
         if not height:
-            base = c if letter or c in ")]}′″" or c.isdigit() else ""
+            named = _BINDER.match(text, end) and c.isalpha()
+            base = c if letter or c in ")]}′″∑" or c.isdigit() or named else ""
         at = end
         while at < len(text) and unicodedata.combining(text[at]):  # an accent stays with it
             c, at = c + text[at], at + 1

@@ -1,0 +1,157 @@
+"""What can be said of a card without running it: who sees whom, what is added back, what is shared.
+
+Everything follows from the equations, so that it holds of every card it is said of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from viete.algebra.dims import Size
+from viete.algebra.model import Input, Model
+from viete.algebra.uses import Uses, bodies, called
+from viete.interpret.axes import Read
+from viete.interpret.counting import Flows
+from viete.notation.expr import Apply, Bind, Expr, Idx, Pick, Ref, Slice, Table, children, walk
+
+
+@dataclass(frozen=True)
+class Generation:
+    """How a card writes text: ``logits`` (an equation) gives the next token after ``tokens``."""
+
+    tokens: Input
+    logits: int
+    length: Size
+    vocabulary: Size
+
+
+class Traits:
+    """The traits of one model; equations are named by their positions, as in `Uses`."""
+
+    def __init__(self, model: Model, uses: Uses | None = None) -> None:
+        self.model, self.uses = model, uses or Uses(model)
+        flows = Flows(model)
+        self.reads: list[frozenset[Read]] = []
+        self.sums: list[frozenset[Read]] = []  # without what is a key only: K in S = Q K^T
+        self.places: list[Size | None] = []
+        for equation in model.equations:
+            value, reads = flows.equation(equation)
+            own = value.own
+            keys = {Read(name, axis.place, True) for label, axis in value.axes.items()
+                    if label != own and axis.place is not None for name in axis.names}  # fmt: skip
+            self.reads.append(reads)
+            self.sums.append(reads - keys)
+            self.places.append(value.axes[own].place if own is not None else None)
+        self.embeddings = flows.embeddings.kinds()
+
+    def generation(self) -> Generation | None:
+        """For a card that gives logits over its own tokens and whose positions see no later one."""
+        shapes, size = self.uses.shapes, self.model.size
+        for k in reversed(range(len(self.model.equations))):
+            shape = shapes.computed[k]
+            if len(shape) != 2 or shapes.types[self.model.equations[k].name].kind != "real":
+                continue
+            if not self.uses.is_output(k):
+                continue
+            for item in self.model.inputs:
+                if item.low is None or item.high is None or len(item.shape) != 1:
+                    continue
+                low, high, length = size(item.low), size(item.high), size(item.shape[0])
+                if low is None or high is None or length is None or low.number() != 0:
+                    continue
+                if (
+                    self.uses.shapes.same(high + Size.of(1), shape[1])
+                    and shape[0] == length == self.places[k]
+                    and len(length.names()) == 1
+                    and length.names() <= self.model.lengths.keys()
+                    and self.is_causal(k, item.name, length)
+                ):
+                    return Generation(item, k, length, shape[1])
+        return None
+
+    def is_causal(self, k: int, tokens: str, length: Size) -> bool:
+        """Whether equation k's row j depends on ``tokens`` up to position j only, and on those."""
+        if tokens not in self.uses.inputs_of(k):
+            return False
+        for j in self.uses.before[k]:
+            for read in self.reads[j]:
+                mine = read.name == tokens or any(
+                    tokens in self.uses.inputs_of(m) for m in self.uses.by_key.get(read.name, [])
+                )
+                if mine and read.place == length and not read.past:
+                    return False
+        return True
+
+    def masked(self, past: bool) -> list[tuple[int, list[str]]]:
+        """Equations that sum over positions, only up to their own or all, and of which values."""
+        out = []
+        for k, reads in enumerate(self.sums):
+            names = sorted({r.name for r in reads if r.past == past and self.known(r.name)})
+            if names and (past or self.places[k] is not None):
+                out.append((k, names))
+        return out
+
+    def known(self, name: str) -> bool:
+        return name in self.uses.by_key or any(i.name == name for i in self.model.inputs)
+
+    def residuals(self) -> list[tuple[int, list[Ref]]]:
+        """Equations that add a value to what was computed from it, and those values."""
+        out = []
+        for k in range(len(self.model.equations)):
+            if found := dict.fromkeys(u.ref for u in self.uses.all if u.reader == k and u.added):
+                out.append((k, list(found)))
+        return out
+
+    def positional(self, k: int) -> list[str]:
+        """Named functions of equation k that compute with the numbers of positions; '' for itself."""
+        right = self.model.equations[k].right
+        names = [f.name for f in called(self.model, right)
+                 if any(map(counts_rows, bodies(self.model, f.body)))]  # fmt: skip
+        return names + [""] * counts_rows(right)
+
+    def normalizing(self, k: int) -> list[str]:
+        """Named functions of equation k that divide by the root of a mean."""
+        right = self.model.equations[k].right
+        return [f.name for f in called(self.model, right) if self.divides_by_root(f.body)]
+
+    def divides_by_root(self, e: Expr) -> bool:
+        for body in bodies(self.model, e):
+            for x in walk(body):
+                if isinstance(x, Apply) and x.op == "div":
+                    below = [y for b in bodies(self.model, x.args[1]) for y in walk(b)]
+                    ops = {y.op for y in below if isinstance(y, Apply | Bind)}
+                    if {"sqrt", "mean"} <= ops:
+                        return True
+        return False
+
+    def sliced(self, name: str) -> list[int]:
+        """Equations that take a stretch of rows of a parameter."""
+        return [k for k in self.uses.parameters[name] for x in walk(self.model.equations[k].right)
+                if isinstance(x, Pick) and isinstance(x.value, Ref) and x.value.key == name
+                and isinstance(x.items[0], Slice)]  # fmt: skip
+
+
+def counts_rows(e: Expr) -> bool:
+    """Whether a table's entries are computed from the number of their row."""
+    return any(isinstance(x, Table) and x.ranges[0][0] in numbers(x.body) for x in walk(e))
+
+
+def numbers(e: Expr) -> Iterator[str]:
+    """Index letters calculated with: not those that pick an entry or only stand in a condition."""
+    match e:
+        case Idx(name):
+            yield name
+        case Ref():
+            return
+        case Pick():
+            yield from numbers(e.value)
+        case Apply("where", (_, *values)):
+            for x in values:
+                yield from numbers(x)
+        case _:
+            for x in children(e):
+                yield from numbers(x)
+
+
+__all__ = ["Generation", "Traits"]

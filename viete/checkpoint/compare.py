@@ -1,0 +1,351 @@
+"""A card against a file of weights, and against values recorded from the model.
+
+What does not fit is listed, and for whatever does not fit the likely reason is looked for: another
+name, a transposed or merged layout, tied weights, other dimensions, another function.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from einops import EinopsError, parse_shape
+
+from viete.algebra.model import Model
+from viete.checkpoint.files import TensorFile, TensorInfo
+from viete.checkpoint.mapping import (
+    Expected,
+    Match,
+    expected_tensors,
+    listed,
+    match,
+    read_weights,
+    show_shape,
+)
+from viete.checkpoint.recorded import Difference, Recorded, check_recorded
+from viete.checkpoint.suggest import (
+    Question,
+    Suggestion,
+    axes,
+    families,
+    patterns,
+    suggest,
+    tied,
+)
+from viete.errors import VieteError
+from viete.interpret.run import parameter_shapes, program
+from viete.notation.expr import Ref
+
+Array = Any
+DTYPES = {"fp16": "float16", "f16": "float16", "half": "float16", "fp32": "float32"}
+DTYPES |= {"f32": "float32", "float": "float32", "fp64": "float64", "f64": "float64"}
+DTYPES |= {"double": "float64", "bf16": "bfloat16"}
+MOST = 40  # lines of one kind that are shown
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A tensor that the card expects; ``tied`` are those that may serve in its place."""
+
+    name: str
+    shape: tuple[int, ...]
+    holds: tuple[str, ...]
+    tied: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A tensor of the file that the card does not have, and those that it equals."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    equals: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OtherShape:
+    """A tensor whose shapes differ; ``patterns`` are those that would read it as the card's."""
+
+    name: str
+    card: tuple[int, ...]
+    file: tuple[int, ...]
+    patterns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that `compare` found.
+
+    ``ok`` says whether card and file agree, ``lines()`` says it in words. Counts are of numbers.
+    ``sizes`` are the dimensions with which more of the file would fit.
+    """
+
+    card: str
+    file: str
+    card_tensors: int
+    card_count: int
+    file_tensors: int
+    file_count: int
+    missing: tuple[Missing, ...] = ()
+    extra: tuple[Extra, ...] = ()
+    shapes: tuple[OtherShape, ...] = ()
+    dtypes: tuple[tuple[str, str, str], ...] = ()  # name, the card's, the file's
+    ignored: tuple[str, ...] = ()
+    copies: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    prefix: str = ""
+    suggestions: tuple[Suggestion, ...] = ()
+    questions: tuple[Question, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    recorded: Recorded | None = None
+
+    @property
+    def ok(self) -> bool:
+        agrees = self.recorded is None or self.recorded.ok
+        return agrees and not (self.missing or self.extra or self.shapes or self.dtypes)
+
+    def lines(self) -> list[str]:
+        """The report as text; names that differ only in numbers share a line."""
+        out = [
+            f"{self.card}: {self.card_count:,} parameters in {self.card_tensors} tensors",
+            f"{self.file}: {self.file_count:,} parameters in {self.file_tensors} tensors",
+        ]
+        if self.prefix:
+            out.append(f"The file's names are the card's {_prefixed(self.prefix)}.")
+        if self.ignored:
+            out.append(f"Left out, as the card says: {_folded(self.ignored)}.")
+        out += [f"{n} equals {same}, so it is the same weights." for n, same in self.copies.items()]
+        if not (self.missing or self.extra or self.shapes or self.dtypes):
+            out.append("Every tensor has its parameter, and every parameter its tensor.")
+        out += self._names() + self._guesses() + self._values()
+        return out
+
+    def _names(self) -> list[str]:
+        out: list[str] = []
+        if self.missing:
+            out += ["", f"Missing in the file ({len(self.missing)}):"]
+            out += _shown([
+                f"  {name} ({show_shape(m.shape)}){_holding(m)}"
+                f"{f'; may be tied to {listed(m.tied)}' if m.tied else ''}"
+                for name, m in _families(self.missing)
+            ])  # fmt: skip
+            unreadable = [n for n in self.refused if any(n == m.name for m in self.missing)]
+            out += [f"  {n} is there, but is {self.refused[n]}" for n in unreadable]
+        if self.extra:
+            out += ["", f"Not in the card ({len(self.extra)}):"]
+            out += _shown([
+                f"  {name} ({show_shape(x.shape)}, {x.dtype})"
+                f"{f'; equals {listed(x.equals)}' if x.equals else ''}"
+                for name, x in _families(self.extra)
+            ])  # fmt: skip
+        if self.shapes:
+            out += ["", f"Of another shape ({len(self.shapes)}):"]
+            out += _shown([
+                f"  {name}: {show_shape(s.file)} in the file, {show_shape(s.card)} by the card"
+                f"{_or('; fits by `', s.patterns)}"
+                for name, s in _families(self.shapes)
+            ])  # fmt: skip
+        if self.sizes:
+            sets = " ".join(f"--set {name}={n}" for name, n in self.sizes.items())
+            out.append(f"  The file's sizes would fit with {sets}")
+        if self.dtypes:
+            out += ["", f"Of another dtype ({len(self.dtypes)}):"]
+            out += _shown([f"  {n}: {f} in the file, {c} by the card" for n, c, f in self.dtypes])
+        return out
+
+    def _guesses(self) -> list[str]:
+        out: list[str] = []
+        if self.suggestions:
+            out += ["", "Perhaps, in the card's checkpoint column:"]
+            for s in self.suggestions:
+                other = _or("; or by `", s.others)
+                out.append(f"  {', '.join(s.parameters)} | `{s.column}`  ({s.why}{other})")
+        if self.questions:
+            out += ["", "Several fit; which is it?"]
+            out += [f"  {listed(q.parameters)}: {listed(q.candidates, 8)}" for q in self.questions]
+        return out
+
+    def _values(self) -> list[str]:
+        if self.recorded is None:
+            return []
+        r, out = self.recorded, [""]
+        if r.agree:
+            out.append(f"Agree with what was recorded ({len(r.agree)}): {_folded(r.agree)}.")
+        for k, d in enumerate(r.differences):
+            out.append(_difference(d, "The first that differs is" if k == 0 else "Then"))
+            out += [f"    matches if {said}:\n      {reads}" for said, reads in d.fits]
+        out += [f"Not compared: {name}, because {why}." for name, why in r.skipped.items()]
+        return out
+
+
+def compare(
+    model: Model, tensors: TensorFile, outputs: TensorFile | None = None,
+    tokens: Array | Sequence[int] | None = None, **inputs: Array,
+) -> Report:  # fmt: skip
+    """Hold a card to a file of weights, and with ``outputs`` to values recorded from the model.
+
+    ``outputs`` holds arrays under the card's names (``S``, ``x^3``, ``logits``), with the inputs
+    they were recorded for beside them, unless ``tokens`` (for the card's first input) or ``inputs``
+    give those. Raises VieteError where the card cannot be read as one, or the inputs are missing;
+    whatever differs is in the report.
+    """
+    found = match(model, tensors)
+    free = [tensors.infos[n] for n in found.extra]
+    guesses, questions, _ = suggest(model, found.missing, free)
+    ties = tied(model, found.missing, found)
+    wanted = expected_tensors(model)
+    counted = [i for n, i in tensors.infos.items() if n not in (*found.ignored, *found.copies)]
+    report = Report(
+        model.title, str(tensors.path),
+        len(found.fits) + len(found.missing) + len(found.misshaped) or len(wanted),
+        sum(prod(shape) for shape in parameter_shapes(model).values()),
+        len(counted), sum(prod(i.shape) for i in counted),
+        tuple(
+            Missing(n, e.shape, e.holds, ties.get(n, ())) for n, e in found.missing.items()
+        ),
+        tuple(Extra(i.name, i.shape, i.dtype, _equals(i, tensors)) for i in free),
+        tuple(_other_shape(model, n, e, tensors.infos[n]) for n, e in found.misshaped.items()),
+        tuple(_dtypes(found, tensors)),
+        found.ignored, found.copies, tensors.refused, found.prefix,
+        tuple(guesses), tuple(questions), _sizes(model, found, tensors),
+        None if outputs is None else _recorded(model, tensors, found, outputs, tokens, inputs),
+    )  # fmt: skip
+    return report
+
+
+def _recorded(
+    model: Model, tensors: TensorFile, found: Match, outputs: TensorFile,
+    tokens: Array | Sequence[int] | None, inputs: Mapping[str, Array],
+) -> Recorded:  # fmt: skip
+    given = dict(inputs)
+    if tokens is not None:
+        if not model.inputs:
+            raise VieteError(f"{model.title} takes no input")
+        given[model.inputs[0].name] = np.asarray(tokens)
+    small = [tensors.infos[n] for n in found.extra if len(tensors.infos[n].shape) <= 2]
+    extra = {f: [tensors.load(n) for n in f.names] for f in families(small)}
+    return check_recorded(model, read_weights(found, tensors), outputs, given, extra)
+
+
+def _equals(info: TensorInfo, tensors: TensorFile) -> tuple[str, ...]:
+    """Tensors of the same numbers. A vector says little: norms begin as ones, biases as zeros."""
+    if len(info.shape) < 2:
+        return ()
+    mine, out = tensors.load(info.name), []
+    for n, other in tensors.infos.items():
+        if n == info.name or other.dtype != info.dtype:
+            continue
+        if other.shape == info.shape and np.array_equal(mine, tensors.load(n)):
+            out.append(n)
+        elif other.shape == info.shape[::-1] and np.array_equal(mine, tensors.load(n).T):
+            out.append(f"{n} transposed")
+    return tuple(out)
+
+
+def _other_shape(model: Model, name: str, e: Expected, info: TensorInfo) -> OtherShape:
+    """With the patterns that lead from the file's shape to the array of the weights."""
+    ready = program(model)
+    parameters = {id(p): p for p in (ready.parameters[w][0] for w in e.holds)}
+    named = axes(ready, tuple(parameters.values()), set(model.loop_letters))
+    alike = tuple(size for _, size, _ in named) == e.stacked
+    found = patterns(named, info.shape)[:3] if alike else []
+    return OtherShape(name, e.shape, info.shape, tuple(found))
+
+
+def _dtypes(found: Match, tensors: TensorFile) -> list[tuple[str, str, str]]:
+    out = []
+    for name, e in (*found.fits.items(), *found.misshaped.items()):
+        stated = e.dtype.strip().lower().removeprefix("torch.")
+        stated = DTYPES.get(stated, stated)
+        if stated and stated != tensors.infos[name].dtype:
+            out.append((name, stated, tensors.infos[name].dtype))
+    return out
+
+
+def _sizes(model: Model, found: Match, tensors: TensorFile) -> dict[str, int]:
+    """Dimensions that the misshaped tensors agree on, where they are not the card's."""
+    seen: dict[str, Counter[int]] = {}
+    ready = program(model)
+    for name, e in found.misshaped.items():
+        p, shape = ready.parameters[e.parts[0].name][0], tensors.infos[name].shape
+        dims = [d.key if isinstance(d, Ref) else "" for d in p.shape]
+        if not e.pattern:
+            sizes = dict(zip(dims, shape, strict=True)) if len(dims) == len(shape) else {}
+        else:
+            left, right = e.pattern.split("->")
+            plain = re.sub(r"\([^()]*\)", "_", left)
+            last = right.split()[-len(dims) :] if dims else []
+            try:
+                by_axis = parse_shape(np.broadcast_to(0.0, shape), plain)
+            except (EinopsError, RuntimeError):
+                continue
+            sizes = {d: by_axis[a] for d, a in zip(dims, last, strict=True) if a in by_axis}
+        for dim, n in sizes.items():
+            if dim:
+                seen.setdefault(dim, Counter())[n] += 1
+    agreed = {dim: next(iter(c)) for dim, c in seen.items() if len(c) == 1}
+    new = {dim: n for dim, n in agreed.items() if ready.sizes.get(dim) != n}
+    # What follows from the others (d_f = 4 d) need not be said.
+    derived = {dim for dim in new if dim in model.definitions}
+    bound = program(model.bind(**{d: n for d, n in new.items() if d not in derived})).sizes
+    return {d: n for d, n in new.items() if d not in derived or bound.get(d) != n}
+
+
+# -- in words --------------------------------------------------------------------------------------
+
+
+def _families(items: Sequence[Any]) -> list[tuple[str, Any]]:
+    """(folded name, one of them) for items whose names differ only in numbers."""
+    by_name = {x.name: x for x in items}
+    folded = families([TensorInfo(x.name, _key(x), "") for x in items])
+    return [(f.name(), by_name[f.names[0]]) for f in folded]
+
+
+def _key(x: Any) -> tuple[Any, ...]:
+    """What must be alike for two items to share a line."""
+    if isinstance(x, OtherShape):
+        return (x.card, x.file)
+    return (x.shape, getattr(x, "dtype", ""), len(getattr(x, "equals", ())))
+
+
+def _holding(m: Missing) -> str:
+    return "" if m.holds == (m.name,) else f" for {listed(m.holds)}"
+
+
+def _or(begin: str, found: Sequence[str]) -> str:
+    return f"{begin}{'` or `'.join(p or 'as it is' for p in found)}`" if found else ""
+
+
+def _shown(lines: list[str]) -> list[str]:
+    return lines if len(lines) <= MOST else [*lines[:MOST], f"  and {len(lines) - MOST} more"]
+
+
+def _folded(names: Sequence[str]) -> str:
+    return ", ".join(f.name() for f in families([TensorInfo(n, (), "") for n in names]))
+
+
+def _prefixed(prefix: str) -> str:
+    sign, what = prefix.split(" ", 1)
+    return f"with {what} in front" if sign == "+" else f"without the {what} in front"
+
+
+def _difference(d: Difference, begin: str) -> str:
+    head = f"{begin} {d.name}, equation {d.number}: {d.equation}\n    "
+    if d.shapes is not None:
+        recorded, computed = map(show_shape, d.shapes)
+        return head + f"it was recorded as {recorded}, and the card gives {computed}"
+    names = {"row": "row", "col": "column", "batch": "sequence"}
+    place = ", ".join(f"{names.get(s, s)} {k}" for s, k in d.where.items())
+    return head + (
+        f"by up to {d.absolute:.3g}, {d.relative:.2g} of the largest (tolerance {d.tolerance:.0e}) "
+        f"at {place or 'its only number'}: recorded {d.recorded:.6g}, by the card {d.computed:.6g}"
+    )
+
+
+__all__ = ["Extra", "Missing", "OtherShape", "Report", "compare"]
