@@ -12,7 +12,8 @@ from functools import cached_property
 
 from viete.algebra.dims import Size
 from viete.algebra.model import Equation, Function, Model
-from viete.algebra.shapes import Shapes, offset
+from viete.algebra.order import offset
+from viete.algebra.shapes import Shapes
 from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Ref, children, walk
 
 

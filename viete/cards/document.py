@@ -200,18 +200,28 @@ def write_text(blocks: list[Block]) -> str:
                 cells = [row + [""] * (columns - len(row)) for row in cells]
                 widths = [max(wide(row[c]) for row in cells) for c in range(columns)]
                 cells.insert(1, ["─" * w for w in widths])
-                out += ["", *aligned(cells, "  ")]
+                out += ["", *aligned(cells, "  ", header=2)]
     return "\n".join(out).lstrip("\n") + "\n"
 
 
-def aligned(rows: list[list[str]], indent: str, cap: int = 200) -> list[str]:
-    """Rows with their columns lined up; a cell wider than ``cap`` pushes what follows."""
+def aligned(rows: list[list[str]], indent: str, header: int = 0, cap: int = 200) -> list[str]:
+    """Rows with their columns lined up; below ``header`` rows, columns of numbers to the right.
+
+    A cell wider than ``cap`` pushes what follows.
+    """
     columns = range(len(rows[0]))
     widths = [max((wide(r[c]) for r in rows if wide(r[c]) <= cap), default=0) for c in columns]
-    return [
-        (indent + "  ".join(s + " " * (w - wide(s)) for s, w in zip(row, widths, strict=True))).rstrip()
-        for row in rows
-    ]
+    body = [[r[c] for r in rows[header:] if r[c]] if header else [] for c in columns]
+    right = [bool(b) and all(map(_AMOUNT.fullmatch, b)) for b in body]
+    out = []
+    for row in rows:
+        cells = zip(row, widths, right, strict=True)
+        padded = [" " * (w - wide(s)) + s if r else s + " " * (w - wide(s)) for s, w, r in cells]
+        out.append((indent + "  ".join(padded)).rstrip())
+    return out
+
+
+_AMOUNT = re.compile(r"[\d,]+(\.\d+)?( [KMGTP]?i?B)?")
 
 
 def wide(s: str) -> int:

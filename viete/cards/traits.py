@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from viete.algebra.dims import Size
+from viete.algebra.functions import library
 from viete.algebra.model import Input, Model
 from viete.algebra.uses import Uses, bodies, called
 from viete.interpret.axes import Read
@@ -18,10 +19,14 @@ from viete.notation.expr import Apply, Bind, Expr, Idx, Pick, Ref, Slice, Table,
 
 @dataclass(frozen=True)
 class Generation:
-    """How a card writes text: ``logits`` (an equation) gives the next token after ``tokens``."""
+    """How a card writes text: row j of equation ``scores`` is about what follows token j.
+
+    ``given`` says that the scores are probabilities already, a softmax of something unnamed.
+    """
 
     tokens: Input
-    logits: int
+    scores: int
+    given: bool
     length: Size
     vocabulary: Size
 
@@ -67,8 +72,21 @@ class Traits:
                     and length.names() <= self.model.lengths.keys()
                     and self.is_causal(k, item.name, length)
                 ):
-                    return Generation(item, k, length, shape[1])
+                    return Generation(item, *self.unsoftened(k), length, shape[1])
         return None
+
+    def unsoftened(self, k: int) -> tuple[int, bool]:
+        """The equation of the logits behind probabilities, and whether there is none."""
+        match self.model.equations[k].right:
+            case Apply(op, (Ref() as ref,)) if self.is_softmax(op) and ref.symbol.kind == "value":
+                return self.uses.makers(k, ref)[-1][0], False
+            case Apply(op) if self.is_softmax(op):
+                return k, True
+        return k, False
+
+    def is_softmax(self, op: str) -> bool:
+        found = self.model.function.get(op)
+        return found is not None and found.body == library()["softmax"].body
 
     def is_causal(self, k: int, tokens: str, length: Size) -> bool:
         """Whether equation k's row j depends on ``tokens`` up to position j only, and on those."""
@@ -87,13 +105,10 @@ class Traits:
         """Equations that sum over positions, only up to their own or all, and of which values."""
         out = []
         for k, reads in enumerate(self.sums):
-            names = sorted({r.name for r in reads if r.past == past and self.known(r.name)})
+            names = sorted({r.name for r in reads if r.past == past and r.name in self.uses.by_key})
             if names and (past or self.places[k] is not None):
                 out.append((k, names))
         return out
-
-    def known(self, name: str) -> bool:
-        return name in self.uses.by_key or any(i.name == name for i in self.model.inputs)
 
     def residuals(self) -> list[tuple[int, list[Ref]]]:
         """Equations that add a value to what was computed from it, and those values."""

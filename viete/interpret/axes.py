@@ -95,3 +95,10 @@ def seen(axis: Axis, label: str, mask: Mask | None) -> frozenset[Read]:
     past = mask is not None and mask.later == label
     width = mask.width if mask is not None and past else None
     return frozenset(Read(n, axis.place, past, width) for n in axis.names)
+
+
+def turned(axis: Axis) -> frozenset[Read]:
+    """The reads of a result that has an axis of other positions (``Q K^T``)."""
+    if axis.place is None:
+        return frozenset()
+    return frozenset(Read(n, axis.place, True, summed=False) for n in axis.names)

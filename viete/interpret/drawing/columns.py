@@ -43,7 +43,7 @@ class Metrics:
     loop: int  # from a frame to the arrow that leads back to its beginning
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Item:
     """Something that has a place among the columns: a box, a lane or a frame."""
 
@@ -61,7 +61,7 @@ class Item:
     down: list[Item] = field(default_factory=list)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Frame(Item):
     """A group; or, for what is in no group, the whole sheet."""
 
@@ -74,7 +74,7 @@ class Frame(Item):
     loop: int = 0  # width of that arrow, label included
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Route:
     """The way of one arrow: the item it is at in each row, from its source to its target."""
 
@@ -380,10 +380,10 @@ def _fit(
             high[i] = min(high[i], high[j] - _apart(i, j, m))
     x = {i: (low[i] + high[i]) / 2 for i in low}
     for i, j in pairs:
-        if j.side > 0:
+        if j.side > 0 and i in x:
             x[j] = max(x.get(j, -inf), x[i] + _apart(i, j, m))
     for i, j in back:
-        if i.side < 0:
+        if i.side < 0 and j in x:
             x[i] = min(x.get(i, inf), x[j] - _apart(i, j, m))
     return x
 

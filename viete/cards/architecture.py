@@ -1,0 +1,568 @@
+"""The architecture document of a card: its data flow, parts, shapes, parameters and traits.
+
+Everything is derived from the equations for a batch and a length, so that it holds of any card:
+nothing here knows a name or a kind of model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from math import prod
+
+from viete.algebra.dims import Size, spell
+from viete.algebra.model import Model
+from viete.algebra.uses import Uses, called
+from viete.cards.document import (
+    Block, Code, Heading, Item, Paragraph, Table, write_markdown, write_text,
+)  # fmt: skip
+from viete.cards.traits import Generation, Traits
+from viete.cards.writer import Writer, heading, table
+from viete.errors import Text, VieteError
+from viete.interpret.cost import Costs, ParameterCost, costs
+from viete.interpret.drawing import to_text
+from viete.interpret.flow import Axes, Sizes, capital, flow, turns
+from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, walk
+from viete.notation.printer import letters, show_equation, show_symbol
+
+WIDTH = 110  # columns of the drawing
+
+
+def write_architecture(
+    model: Model,
+    form: str,
+    batch: int = 64,
+    length: int | Mapping[str, int] | None = None,
+    picture: str = "",
+) -> str:
+    """The document of `architecture` as 'md', 'text' or 'latex'."""
+    if form == "latex":
+        from viete.cards.latex import write_latex
+
+        return write_latex(architecture(model, batch, length, drawn="plain"))
+    if form == "text":
+        return write_text(architecture(model, batch, length, style="unicode"))
+    if form == "md":
+        return write_markdown(architecture(model, batch, length, picture=picture))
+    raise VieteError(f"an architecture document is md, text or latex, not {form}")
+
+
+def architecture(
+    model: Model,
+    batch: int = 64,
+    length: int | Mapping[str, int] | None = None,
+    picture: str = "",
+    style: str = "latex",
+    drawn: str = "unicode",
+) -> list[Block]:
+    """The architecture document for ``batch`` texts of ``length`` (the greatest, if none is given).
+
+    ``length`` is a number for every length of the card, or a number for each by name. ``picture``
+    is the name of an image of the data flow to show above its drawing. Formulas are in ``style``
+    between dollar signs, those of the drawing in ``drawn``. Raises VieteError for a dimension that
+    has no value and a batch or length that does not fit.
+    """
+    if length is not None and not isinstance(length, Mapping):
+        length = dict.fromkeys(model.lengths, length)
+    return _Document(model, batch, dict(length or {}), style, drawn).blocks(picture)
+
+
+class _Document:
+    def __init__(
+        self, model: Model, batch: int, lengths: dict[str, int], style: str, drawn: str
+    ) -> None:
+        self.model, self.batch, self.lengths, self.drawn = model, batch, lengths, drawn
+        self.costs: Costs = costs(model, lengths, batch)
+        self.sizes = Sizes(model, lengths, batch)
+        self.write = Writer(model, style)
+        self.style = style
+        self.uses = Uses(model)
+        self.traits = Traits(model, self.uses)
+        self.axes = Axes(self.uses, style)
+
+    def blocks(self, picture: str) -> list[Block]:
+        model = self.model
+        out: list[Block] = [heading(1, f"{model.title}: architecture")]
+        out += [Paragraph(Text(p)) for p in model.about]
+        lengths = [f"${spell(n, self.style)}$ = {self.sizes.values[n]}" for n in model.lengths]
+        numbers = listed([f"${self.batch_letter}$ = {self.batch} (batch)", *lengths])
+        out += [paragraph(f"Numbers are for {numbers}; every line is derived from the equations.")]
+        out += [heading(2, "Data flow")]
+        out += [paragraph(f"![data flow]({picture})")] * bool(picture)
+        drawing = flow(model, "parts", self.lengths, self.batch, self.drawn)
+        out += [Code(to_text(drawing, WIDTH))]
+        out += [heading(2, "Key components"), *self.components()]
+        out += [heading(2, "Example with real numbers"), self.dimensions()]
+        out += [heading(3, "Forward pass trace"), self.trace(), *self.losses()]
+        if found := self.traits.generation():
+            out += [heading(2, "Generation process"), *self.generation(found)]
+        out += [heading(2, "Parameter count"), *self.count()]
+        if functions := self.functions():
+            out += [heading(2, "Functions"), *functions]
+        return [*out, heading(2, "Notes"), *self.notes()]
+
+    # -- names and shapes --------------------------------------------------------------------------
+
+    @property
+    def batch_letter(self) -> str:
+        return spell(self.axes.batch, self.style)
+
+    def name(self, k: int) -> str:
+        """The left side of equation k."""
+        return f"${self.write.e(self.model.equations[k].left)}$"
+
+    def value(self, key: str) -> str:
+        """A value, input or parameter by its key, with its index letters."""
+        symbols = [*self.model.inputs, *self.model.parameters]
+        symbol = next((s.symbol for s in symbols if s.name == key), None)
+        if symbol is None:
+            symbol = self.model.equations[self.uses.by_key[key][0]].left.symbol
+        return f"${show_symbol(symbol, self.style)}$"
+
+    def shape(self, k: int) -> str:
+        """``$(B, T, d)$ = `(64, 256, 256)```."""
+        return self.sized(self.axes.of(k), self.batched(k))
+
+    def batched(self, k: int) -> bool:
+        return bool(self.uses.inputs_of(k))
+
+    def sized(self, axes: tuple[Size, ...], batched: bool) -> str:
+        if not axes and not batched:
+            return "one number"
+        symbols, numbers = self.pair(axes, batched)
+        return f"{symbols} = {numbers}" if symbols.strip("$") != numbers.strip("`") else numbers
+
+    def pair(self, axes: tuple[Size, ...], batched: bool) -> tuple[str, str]:
+        symbols = self.axes.show(axes, batched)
+        return f"${symbols}$", f"`{self.axes.count(axes, batched, self.sizes)}`"
+
+    def product(self, sizes: Iterable[Size]) -> tuple[str, str]:
+        """``d \\times d_k`` and ``256 × 16``."""
+        sizes = list(sizes)
+        times = self.write.sign(" × ", r" \times ", " × ")
+        return (times.join(s.show(self.style) for s in sizes),
+                " × ".join(self.sizes.shown(s) for s in sizes))  # fmt: skip
+
+    def size(self, e: Expr) -> Size:
+        size = self.model.size(e)
+        assert size is not None  # shapes were checked
+        return size
+
+    def letter(self, letter: str) -> str:
+        """``$h$ (head)``, for an index letter."""
+        meaning = next((i.meaning for i in self.model.indices if i.name == letter), "")
+        return f"${letters(letter, self.style)}$" + (f" ({meaning})" if meaning else "")
+
+    def copies(self, letter: str) -> int:
+        """How many values an index letter takes."""
+        for item in (*self.model.indices, *self.model.loops):
+            if letter == (item.name if hasattr(item, "name") else item.index):
+                return int(self.sizes.number(self.size(item.upper) - self.size(item.lower))) + 1
+        raise VieteError(f"the index {letter} has no range")
+
+    def equations(self, numbers: Iterable[int]) -> str:
+        """``equations 2, 8 and 11``, numbered as in the card."""
+        shown = [str(k + 1) for k in sorted(set(numbers))]
+        return f"equation{'s' * (len(shown) > 1)} {listed(shown)}"
+
+    # -- components --------------------------------------------------------------------------------
+
+    def components(self) -> list[Block]:
+        out: list[Block] = []
+        for number, part in enumerate(self.uses.parts, 1):
+            first = self.model.equations[part[0]]
+            title = first.part
+            if not title:
+                short = 0 < len(first.meaning) <= 60 and "$" not in first.meaning
+                title = capital(first.meaning) if short else self.name(part[0])
+            out.append(heading(3, f"{number}. {title}"))
+            out += self.component(part)
+        return out
+
+    def component(self, part: list[int]) -> list[Block]:
+        out: list[Block] = []
+        loop = self.model.equations[part[0]].loop
+        if loop is not None:
+            often = turns(self.model, loop, self.sizes)
+            out.append(fact("Repeated", f"for ${self.write.loop(loop)}$, {often}"))
+        out.append(fact("Input", listed(self.incoming(part)) or "none but parameters"))
+        for k in part:
+            equation = self.model.equations[k]
+            shown = show_equation(equation.left, equation.right, self.style)
+            # An item is a formula and its meaning where "$: " stands between them.
+            out.append(Item(Text(f"${shown}$ of shape {self.shape(k)}{self.each(k)}")))
+            out += [Item(Text(line)) for line in (*self.maps(k), *self.joins(k))]
+            if equation.meaning and equation.part:
+                out.append(fact("Note", equation.meaning))
+        leaving = [k for k in part if self.uses.is_end(k) or self.uses.readers[k] - set(part)]
+        out.append(fact("Output", listed([f"{self.name(k)}, {self.shape(k)}" for k in leaving])))
+        if own := [p for p in self.costs.parameters.rows
+                   if set(self.uses.parameters[p.parameter.name]) & set(part)]:  # fmt: skip
+            groups = groupby(own, key=lambda p: (p.parameter.shape, len(p.parameter.symbol.slots)))
+            out.append(fact("Parameters", "; ".join(self.arrays(list(g)) for _, g in groups)))
+        else:
+            out.append(fact("Parameters", "none"))
+        return out
+
+    def incoming(self, part: list[int]) -> list[str]:
+        """What a part reads that it does not make, with shapes."""
+        out: dict[str, str] = {}
+        for use in self.uses.all:
+            if use.reader in part and (use.maker not in part or use.around):
+                name = f"${self.write.e(use.ref)}$"
+                if use.maker is None:
+                    shape = self.sized(self.uses.shapes.types[use.ref.key].shape, True)
+                else:
+                    shape = self.shape(use.maker)
+                out[name] = f"{name}, {shape}"
+        return list(out.values())
+
+    def each(self, k: int) -> str:
+        """What one value of an index letter has of a family."""
+        family = self.axes.family(k)
+        slots = self.model.equations[k].left.symbol.slots
+        named = [s for s in slots if s in self.uses.shapes.types[self.model.equations[k].name].family]
+        if not family:
+            return ""
+        _, one = self.pair(self.axes.of(k)[len(family) :], self.batched(k))
+        return f"; {one} for each {listed([self.letter(s) for s in named])}"
+
+    def maps(self, k: int) -> list[str]:
+        """The matrices of parameters that rows are multiplied with: ``256 → 16``."""
+        found: dict[tuple[Size, Size], dict[str, None]] = {}
+        for x in walk(self.model.equations[k].right):
+            match x:
+                case Apply("prod", (_, Ref() as matrix)) if matrix.symbol.kind == "parameter":
+                    shape = self.uses.shapes.types[matrix.key].shape
+                case Apply("prod", (_, Apply("T", (Ref() as matrix,)))):
+                    shape = self.uses.shapes.types[matrix.key].shape[::-1]
+                    if matrix.symbol.kind != "parameter":
+                        continue
+                case _:
+                    continue
+            if len(shape) == 2:
+                found.setdefault((shape[0], shape[1]), {})[self.value(matrix.key)] = None
+        arrow = self.write.sign(" -> ", r" \to ", " → ")
+        out = []
+        for (a, b), names in found.items():
+            numbers = f"{self.sizes.shown(a)} → {self.sizes.shown(b)}"
+            symbols = a.show(self.style) + arrow + b.show(self.style)
+            verb = "map" if len(names) > 1 else "maps"
+            out.append(f"{listed(list(names))} {verb} ${symbols}$ = `{numbers}`")
+        return out
+
+    def joins(self, k: int) -> list[str]:
+        """Values put side by side: ``4 × 16 = 64``."""
+        out = []
+        for x in walk(self.model.equations[k].right):
+            if not (isinstance(x, Bind) and x.op == "concat" and x.lower is None):
+                continue
+            try:
+                body = self.uses.shapes.of(x.body)
+            except Exception:  # inside another binder: its letters have no range here
+                continue
+            if body.shape and x.index in self.uses.shapes.env.ranges:
+                n, columns = self.copies(x.index), self.sizes.number(body.shape[-1])
+                out.append(f"**Concatenation** over {self.letter(x.index)}, "
+                           f"{n} × {columns} = {n * columns} columns")  # fmt: skip
+        return out
+
+    def arrays(self, rows: list[ParameterCost]) -> str:
+        """``$W_Q^h$ and $W_K^h$, each $d × d_k$ = `256 × 16` for each $h$``."""
+        shape = [self.size(e) for e in rows[0].parameter.shape]
+        symbols, numbers = self.product(shape)
+        names = listed([self.value(r.parameter.name) for r in rows])
+        text = f"{names}, {'each ' * (len(rows) > 1)}" + (
+            f"${symbols}$ = `{numbers}`" if shape else "one number")  # fmt: skip
+        slots = rows[0].parameter.symbol.slots
+        return text + (f" for each {listed([self.letter(s) for s in slots])}" if slots else "")
+
+    # -- numbers -----------------------------------------------------------------------------------
+
+    def dimensions(self) -> Table:
+        rows = [[f"${self.batch_letter}$", str(self.batch), "", "batch: texts at once"]]
+        for d in self.model.dims:
+            value = self.sizes.values.get(d.name)
+            given = d.at_most if d.at_most is not None else d.value
+            how = ""
+            if given is not None and (d.at_most is not None or size_names(self.model, given)):
+                sign = self.write.sign("<= ", r"\le ", "≤ ") if d.at_most is not None else "= "
+                how = f"${sign.lstrip('= ')}{self.write.e(given)}$"
+            shown = "" if value is None else str(value)
+            rows.append([f"${show_symbol(d.symbol, self.style)}$", shown, how, d.meaning])
+        for i in self.model.indices:
+            dots = self.write.range(i.lower, i.upper)
+            name = f"${letters(i.name, self.style)}$"
+            rows.append([name, f"1 of {self.copies(i.name)}", f"${dots}$", i.meaning])
+        return table(["symbol", "value", "defined as", "meaning"], rows)
+
+    def trace(self) -> Table:
+        rows = []
+        for i in self.model.inputs:
+            shape = self.uses.shapes.types[i.name].shape
+            rows.append(["", f"${show_symbol(i.symbol, self.style)}$", *self.pair(shape, True)])
+        loop = None
+        for k, e in enumerate(self.model.equations):
+            if e.loop is not None and e.loop != loop:
+                often = turns(self.model, e.loop, self.sizes)
+                rows.append(["", f"for ${self.write.loop(e.loop)}$, {often}:", "", ""])
+            loop = e.loop
+            shown = f"${show_equation(e.left, e.right, self.style)}$"
+            axes = self.axes.of(k)
+            one = ("one number", "") if not axes and not self.batched(k) else None
+            rows.append([str(k + 1), shown, *(one or self.pair(axes, self.batched(k)))])
+        return table(["", "equation", "shape", "with numbers"], rows)
+
+    def losses(self) -> list[Block]:
+        """One number made of values with rows: what is compared with what, and how many rows."""
+        out: list[Block] = []
+        for k, e in enumerate(self.model.equations):
+            t = self.uses.shapes.types[e.name]
+            if t.shape or t.family or t.kind != "real" or not self.uses.is_end(k):
+                continue
+            if not self.batched(k):
+                continue
+            out += [heading(3, f"One number for each text: {self.name(k)}")]
+            shown = f"${show_equation(e.left, e.right, self.style)}$"
+            out += [Item(Text(f"{shown}: {e.meaning}" if e.meaning else shown))]
+            for use in (u for u in self.uses.all if u.reader == k):
+                axes = (self.uses.shapes.types[use.ref.key].shape if use.maker is None
+                        else self.axes.of(use.maker))  # fmt: skip
+                counts = [int(self.sizes.number(a)) for a in axes]
+                text = f"${self.write.e(use.ref)}$, {self.sized(axes, True)}"
+                if axes:
+                    rows = self.batch * prod(counts[:-1] if len(counts) > 1 else counts)
+                    by = " × ".join(map(str, [self.batch, *(counts[:-1] or counts)]))
+                    if len(counts) > 1:
+                        text += f", in all {by} = {rows:,} rows, `({rows}, {counts[-1]})`"
+                    else:
+                        text += f", in all {by} = {rows:,} entries, `({rows})`"
+                out.append(Item(Text(text)))
+        return out
+
+    # -- generation --------------------------------------------------------------------------------
+
+    def generation(self, g: Generation) -> list[Block]:
+        """The loop that writes text, one token after another."""
+        n, v = g.length.show(self.style), self.sizes.shown(g.vocabulary)
+        plain = g.length.show("unicode")
+        tokens, scores = self.value(g.tokens.name), self.name(g.scores)
+        (length,) = g.length.names()
+        most = self.sizes.number(self.size(self.model.lengths[length]))
+        needed = self.uses.inputs_of(g.scores)
+        spare = [self.value(i.name) for i in self.model.inputs if i.name not in needed]
+        fixed = [self.value(i.name) for i in self.model.inputs
+                 if i.name in needed and i.name != g.tokens.name]  # fmt: skip
+        first = f"Start with a context {tokens} of shape `(1, {plain})`, ${n}$ from 1 to {most}"
+        if fixed:
+            first += f"; {listed(fixed)} stay{'s' * (len(fixed) == 1)} the same throughout"
+        forward = f"Forward pass up to {scores} of shape `(1, {plain}, {v})`"
+        if spare:
+            forward += f"; {listed(spare)} {'is' if len(spare) == 1 else 'are'} not needed for it"
+        last = f"Take the last position, row ${n} - 1$ of {scores}: `(1, {v})`"
+        if g.given:
+            draw = [f"It holds probabilities; draw one of the {v} tokens from them: `(1, 1)`"]
+        else:
+            draw = [
+                "Divide by a temperature; 1 changes nothing",
+                "Top-k, if wanted: keep the k greatest entries and drop the others",
+                f"Softmax over the {v} entries; draw one token from these probabilities: `(1, 1)`",
+            ]
+        steps = [first, forward, last, *draw, f"Append it to the context: `(1, {plain} + 1)`",
+                 f"Keep the last {most} tokens where the context is longer",
+                 "Repeat from step 2 until there are enough tokens, or one that ends the text"]  # fmt: skip
+        said = (f"{scores} has an entry for each of the {v} values of {tokens} at every position, "
+                f"and no position depends on a later one: text is written one token at a time.")  # fmt: skip
+        return [paragraph(said), *(Item(Text(s), numbered=True) for s in steps)]
+
+    # -- parameters --------------------------------------------------------------------------------
+
+    def count(self) -> list[Block]:
+        """The parameters, grouped by the equation that uses them first, with the arithmetic."""
+        rows: list[list[str]] = []
+        for part, group in groupby(self.arranged(), key=lambda row: row[0]):
+            found, total = list(group), 0
+            for _, bundles in found:
+                one = sum(r.each.number or 0 for r in bundles[0])
+                many = sum(r.all.number or 0 for b in bundles for r in b)
+                total += many
+                slots = bundles[0][0].parameter.symbol.slots
+                times = [str(len(bundles))] * (len(bundles) > 1)
+                times += [f"{self.copies(s)} (${letters(s, self.style)}$)" for s in slots]
+                shapes = [[self.size(e) for e in r.parameter.shape] for r in bundles[0]]
+                sums = " + ".join(self.product(s)[1] or "1" for s in shapes)
+                text = f"{sums} = {one:,}" if sums != str(one) else sums
+                names = ", ".join(self.value(r.parameter.name) for b in bundles for r in b)
+                rows.append([self.titled(part) if found[0][1] is bundles else "", names,
+                             text + " each" * (len(bundles) > 1),
+                             f"× {' × '.join(times)}" if times else "", f"{many:,}"])  # fmt: skip
+            if len(found) > 1:
+                rows.append(["", f"all of {self.titled(part)}", "", "", f"{total:,}"])
+        all_of = self.costs.parameters.total
+        total = all_of.number or 0
+        rows.append(["**Total**", "", "", "", f"**{total:,}**"])
+        header = ["used first in", "parameters", "of one", "how many", "numbers"]
+        short = next((f" (about {total / 10**p:.2f} {unit})" for p, unit in
+                      ((9, "billion"), (6, "million")) if total >= 10**p), "")  # fmt: skip
+        symbols = all_of.symbolic.show(self.style)
+        said = f"In all {total:,} numbers{short}"
+        if all_of.symbolic.names():
+            said += f", ${symbols}$"
+        return [table(header, rows), paragraph(f"{said}.")]
+
+    def titled(self, part: int | None) -> str:
+        if part is None:
+            return "no equation"
+        first = self.model.equations[self.uses.parts[part][0]]
+        return first.part or f"equation {self.uses.parts[part][0] + 1}"
+
+    def arranged(self) -> list[tuple[int | None, list[list[ParameterCost]]]]:
+        """Part and bundles: what one equation uses first, and bundles alike, in one row."""
+        home = {k: n for n, part in enumerate(self.uses.parts) for k in part}
+
+        def first(r: ParameterCost) -> int:
+            return min(self.uses.parameters[r.parameter.name], default=len(self.model.equations))
+
+        ordered = sorted(self.costs.parameters.rows, key=first)
+        bundles = [list(g) for _, g in groupby(
+            ordered, key=lambda r: (first(r), r.parameter.symbol.slots))]  # fmt: skip
+
+        def alike(b: list[ParameterCost]) -> object:
+            shapes = tuple(r.parameter.shape for r in b)
+            return home.get(first(b[0])), shapes, b[0].parameter.symbol.slots
+
+        return [(home.get(first(g[0][0])), g)
+                for g in (list(x) for _, x in groupby(bundles, key=alike))]  # fmt: skip
+
+    # -- notes -------------------------------------------------------------------------------------
+
+    def functions(self) -> list[Block]:
+        """The definitions of the named functions that the equations apply."""
+        found = {f.name: f for e in self.model.equations for f in called(self.model, e.right)}
+        return [Item(Text(f"${self.write.function(f)}$: {f.meaning}".removesuffix(": ")))
+                for f in found.values()]  # fmt: skip
+
+    def notes(self) -> list[Block]:
+        out = [*self.sight(), *self.context(), *self.adding(), *self.norms(), *self.depth()]
+        return [*out, *self.sharing(), *self.positions()]
+
+    def sight(self) -> list[Block]:
+        """Which positions an equation takes in."""
+        past, every = self.traits.masked(True), self.traits.masked(False)
+        out: list[Block] = []
+        for k, names in past:
+            of = listed([self.value(n) for n in names])
+            out.append(fact("Causal masking", f"in {self.equations([k])}, a position of "
+                            f"{self.name(k)} takes in {of} up to its own position only"))  # fmt: skip
+        if not past:
+            out.append(fact("No causal masking", "no equation hides later positions from earlier"))
+        for k, names in every:
+            of = listed([self.value(n) for n in names])
+            out.append(fact("Seen from everywhere", f"in {self.equations([k])}, a position of "
+                            f"{self.name(k)} takes in positions of {of} before and after"))  # fmt: skip
+        return out
+
+    def context(self) -> list[Block]:
+        out: list[Block] = []
+        g = self.traits.generation()
+        for name, limit in self.model.lengths.items():
+            most = self.sizes.number(self.size(limit))
+            text = f"${spell(name, self.style)}$ is at most {most}"
+            if g is not None and name in g.length.names():
+                text += f"; of a longer context only the last {most} tokens are seen"
+            out.append(fact("Context window", text))
+        return out
+
+    def adding(self) -> list[Block]:
+        found = self.traits.residuals()
+        if not found:
+            return [fact("No residual connections",
+                         "no equation adds a value to what was computed from it")]  # fmt: skip
+        said = [f"{listed([f'${self.write.e(r)}$' for r in refs])} in {self.equations([k])}"
+                for k, refs in found]  # fmt: skip
+        return [fact("Residual connections",
+                     f"added to what was computed from it: {listed(said)}")]  # fmt: skip
+
+    def norms(self) -> list[Block]:
+        where: dict[str, list[int]] = {}
+        for k in range(len(self.model.equations)):
+            for name in self.traits.normalizing(k):
+                where.setdefault(name, []).append(k)
+        if not where:
+            return [fact("No normalization", "no function divides by the root of a mean")]
+        said = [f"{name} in {self.equations(ks)}" for name, ks in where.items()]
+        return [fact("Normalization", listed(said))]
+
+    def depth(self) -> list[Block]:
+        out: list[Block] = []
+        for loop in self.model.loops:
+            inside = [k for k, e in enumerate(self.model.equations) if e.loop == loop]
+            often = turns(self.model, loop, self.sizes)
+            out.append(fact("Layers", f"{self.equations(inside)}, for "
+                            f"${self.write.loop(loop)}$, {often}"))  # fmt: skip
+        if not self.model.loops:
+            out.append(fact("Single layer", "there is no loop; every equation is computed once"))
+        for i in self.model.indices:
+            used = [k for k, e in enumerate(self.model.equations)
+                    if any(isinstance(x, Idx) and x.name == i.name for x in walk(e.left))]  # fmt: skip
+            if used:
+                out.append(fact("Side by side", f"{self.letter(i.name)}, {self.copies(i.name)} at "
+                                f"once, in {self.equations(used)}"))  # fmt: skip
+        return out
+
+    def sharing(self) -> list[Block]:
+        out: list[Block] = []
+        for p in self.model.parameters:
+            places = self.uses.parameters[p.name]
+            loops = [e.loop for e in (self.model.equations[k] for k in places)
+                     if e.loop is not None and e.loop.index not in p.symbol.slots]  # fmt: skip
+            name = self.value(p.name)
+            if len(places) > 1:
+                out.append(fact("Shared weights", f"{name} is used in {self.equations(places)}"))
+            elif loops:
+                out.append(fact("Shared weights", f"{name} is the same in every turn of "
+                                f"${letters(loops[0].index, self.style)}$"))  # fmt: skip
+            elif not places:
+                out.append(fact("Unused weights", f"no equation of the forward pass uses {name}"))
+        return out or [fact("No shared weights", "every parameter is used in one equation only")]
+
+    def positions(self) -> list[Block]:
+        out: list[Block] = []
+        for name, kinds in self.traits.embeddings.items():
+            if "position" in kinds:
+                places = self.equations(self.uses.parameters[name])
+                out.append(fact("Learned positions", f"{self.value(name)}, in {places}"))
+        where: dict[str, list[int]] = {}
+        for k in range(len(self.model.equations)):
+            for function in self.traits.positional(k):
+                where.setdefault(function, []).append(k)
+        for function, ks in where.items():
+            meaning = self.model.function[function].meaning if function else ""
+            said = f"{function} in {self.equations(ks)}" if function else self.equations(ks)
+            text = f"{said}, {meaning.rstrip('.')}" if meaning else said
+            out.append(fact("Computed positions", text))
+        if not out:
+            out.append(fact("No positions", "no equation uses where a token stands, masks aside"))
+        return out
+
+
+def size_names(model: Model, e: Expr) -> bool:
+    """Whether a dimension is defined by others."""
+    size = model.size(e)
+    return size is not None and bool(size.names())
+
+
+def listed(items: list[str]) -> str:
+    """``a, b and c``."""
+    return f"{', '.join(items[:-1])} and {items[-1]}" if len(items) > 1 else "".join(items)
+
+
+def fact(title: str, text: str) -> Item:
+    return Item(Text(f"**{title}:** {text}"))
+
+
+def paragraph(text: str) -> Paragraph:
+    return Paragraph(Text(text))
+
+
+__all__ = ["Heading", "architecture", "write_architecture"]
