@@ -253,7 +253,7 @@ def test_bytes():
     assert found.weights.bytes("float64").number == 8 * 70_426_624
     assert str(found.cache.per_token.bytes("bfloat16")) == "4 H N d_k = 12,288"
     assert found.cache.full.bytes("int8").number == 2 * 6 * 512 * 2048
-    with pytest.raises(VieteError, match="no dtype 'float'; there are|no dtype 'float' here"):
+    with pytest.raises(VieteError, match="no dtype 'float' here; there are float64"):
         found.weights.bytes("float")
 
 
@@ -317,7 +317,9 @@ def test_a_window_keeps_its_width():
     found = attention("S = Q K^T", "A = softmax(window(S; w))", "y = A x")
     rows = {r.left.key: (str(r.positions), r.all.number) for r in found.cache.rows}
     assert rows == {"K": ("w = 3", 12), "x": ("w = 3", 12)}
-    found = attention("A = softmax(window(Q K^T; w))", "B = softmax(causal(Q Q^T))", "y = A x + B x")
+    found = attention(
+        "A = softmax(window(Q K^T; w))", "B = softmax(causal(Q Q^T))", "y = A x + B x"
+    )
     rows = {r.left.key: str(r.positions) for r in found.cache.rows}
     assert rows == {"K": "w = 3", "Q": "n = 8", "x": "n = 8"}
 

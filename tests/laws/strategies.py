@@ -499,10 +499,13 @@ SHAPES: tuple[Shape, ...] = (
 
 @st.composite
 def expressions(
-    draw: st.DrawFn, world: World, tame: bool = False, depth: int = 4, free: bool = True
+    draw: st.DrawFn, world: World, tame: bool = False, depth: int = 4, free: str = "all"
 ) -> tuple[Expr, Shape]:
-    """A formula over the world, and its shape; ``free``: the block and head letters are in force."""
-    index = {world.loop: "N", world.head: "H"} if free else {}
+    """A formula over the world, and its shape.
+
+    ``free`` says which letters are in force: those of blocks and heads, of heads, or 'none'.
+    """
+    index = {"all": {world.loop: "N", world.head: "H"}, "heads": {world.head: "H"}, "none": {}}[free]
     shape = draw(st.sampled_from(SHAPES))
     grower = Grower(draw, world, tame)
     return grower.grow(shape, draw(st.integers(1, depth)), index), shape
@@ -729,3 +732,48 @@ def shipped() -> tuple[str, ...]:
     from pathlib import Path
 
     return tuple(map(str, sorted((Path(reader.__file__).parent / "shipped").rglob("*.md"))))
+
+
+# A size for every dimension of the shipped cards; a quarter of a head of 8 can still be turned.
+SMALL = {
+    "V": 11, "N_V": 11, "d": 16, "d_e": 16, "d_h": 16, "H": 2, "G": 1, "N": 2, "L": 2, "d_f": 12,
+    "d_mlp": 12, "n_max": 9, "ell_max": 9, "T_max": 9,
+}  # fmt: skip
+AS_THEY_ARE = ("exact-lesson", "symbolic-transformer")
+
+
+@cache
+def tiny(path: str) -> Model:
+    """A shipped card with its dimensions made small."""
+    from pathlib import Path
+
+    from viete.cards.reader import read
+
+    model = read(path)
+    if Path(path).stem in AS_THEY_ARE:
+        return model
+    return model.bind(**{d.name: SMALL[d.name] for d in model.dims if d.name in SMALL})
+
+
+def random_inputs(model: Model, seed: int = 0, n: int = 5, batch: int | None = None) -> dict[str, Any]:
+    """A value for every input of a model; texts are ``n`` long where the card allows it."""
+    rng = np.random.default_rng(seed)
+    lengths = {}
+    for k, (name, most) in enumerate(model.lengths.items()):
+        size = model.size(most)
+        assert size is not None
+        lengths[name] = Fraction(min(n + k, int(size.evaluate(model.sizes))))
+    out = {}
+    for item in model.inputs:
+        sizes = [model.size(e) for e in item.shape]
+        shape = tuple(int(s.evaluate(model.sizes | lengths)) for s in sizes if s is not None)
+        shape = shape if batch is None else (batch, *shape)
+        low, high = (None if e is None else model.size(e) for e in (item.low, item.high))
+        if low is None or high is None:
+            out[item.name] = rng.standard_normal(shape)
+            continue
+        bounds = [int(x.evaluate(model.sizes)) for x in (low, high)]
+        out[item.name] = rng.integers(bounds[0], bounds[1] + 1, shape)
+        if item.name == "a":
+            out[item.name][..., 0] = 1  # somebody must be seen
+    return out

@@ -11,18 +11,19 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.laws.strategies import Card, cards, random_weights
 from viete.algebra.model import Model
 from viete.cards.library import find
-from viete.cards.reader import read
+from viete.cards.reader import read, reads
 from viete.interpret.array import COL, ROW, Arrays
-from viete.interpret.cost import Costs, costs
+from viete.interpret.cost import Costs, Quantity, costs
 from viete.interpret.run import Run, parameter_shapes, run
 
 LONG = 5  # the length of all texts
+COUNTS = ("forward.total", "backward.total", "activations", "cache.full")
 
 
 @contextmanager
@@ -63,7 +64,7 @@ def test_random_cards(card: Card, batch: int | None):
 
 
 SMALL = {
-    "pythia": lambda H, k, N: dict(V=7, N=N, H=H, d=4 * H * k, d_f=5, n_max=9),
+    "pythia": lambda H, k, N: dict(V=7, N=N, H=H, d=8 * H * k, d_f=5, n_max=9),
     "gpt2": lambda H, k, N: dict(V=7, N=N, H=H, d=H * k, n_max=9),
     "llama": lambda H, k, N: dict(V=7, N=N, H=2 * H, G=H, d=4 * H * k, d_f=3, n_max=9),
     "bert": lambda H, k, N: dict(V=7, N=N, H=H, d=H * k, d_f=5, n_max=9),
@@ -85,9 +86,58 @@ def small(name: str, H: int, k: int, N: int, batch: int | None) -> tuple[Model, 
 
 
 @pytest.mark.parametrize("name", SMALL)
+@settings(max_examples=12)
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.sampled_from([None, 1, 3]))
 def test_shipped_cards(name: str, H: int, k: int, N: int, batch: int | None):
     check(*small(name, H, k, N, batch), batch or 1)
+
+
+EVERY_PRODUCT = r"""
+# m
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $d$ | 4 |
+| $N$ | 3 |
+| $H$ | 2 |
+| $n$ | $≤ 9$ |
+| $h$ | $1, …, H$ |
+| $g$ | $1, …, H$ |
+## Inputs
+- $t ∈ \{0, …, 6\}^n$
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $E$ | $7 × d$ |
+| $W^i$ | $d × d$ |
+| $U^h, R^{h,g}$ | $d × d$ |
+| $v$ | $d$ |
+| $w$ | $1 × d$ |
+## Functions
+- $twice(x; A) = x A A$: two products
+## Forward pass
+1. $x^0 = E[t]$
+
+For $i = 1, …, N$:
+
+2. $x^i = tanh(x^{i-1} W^i)$
+3. $s = \sum_{i=1}^{N} x^{i-1} W^i v$: a matrix on a vector, in every block
+4. $c = sum(x^N) w$: a column times a row
+5. $a = <x^N_0, v U^2>$: an inner product, one head
+6. $P^h = U^h U^h$: of weights alone
+7. $q^h = twice(x^N; P^h)$
+8. $r = concat_h(x^N U^h)$
+9. $z = \sum_h \sum_g x^N R^{h,g} U^h$: a sum within a sum
+11. $G = \sum_{j=0}^{n-1} (x^N_j ⊙ x^N_j)$: entries alone
+12. $Z = x^N {x^N}^T$
+13. $y = Z sum(x^N)$: a matrix on a column
+"""
+
+
+@pytest.mark.parametrize("batch", [None, 3])
+def test_every_kind_of_product(batch: int | None):
+    shape = (LONG,) if batch is None else (batch, LONG)
+    check(reads(EVERY_PRODUCT), {"t": np.zeros(shape, dtype=int)}, batch or 1)
 
 
 @given(cards(), st.integers(1, 40))
@@ -95,25 +145,30 @@ def test_costs_are_linear_in_blocks(card: Card, blocks: int):
     if "loop" not in card.has:
         return
     one, two, many = (costs(card.model.bind(N=n)) for n in (1, 2, 1 + blocks))
-    for what in ("forward.total", "backward.total", "activations", "cache.full", "parameters.total"):
-        a, b, c = (number(x, what) for x in (one, two, many))
+    for what in (
+        "forward.total",
+        "backward.total",
+        "activations",
+        "cache.full",
+        "parameters.total",
+    ):
+        a, b, c = (part(x, what).number for x in (one, two, many))
         assert c == a + blocks * (b - a)
 
 
-def number(found: Any, path: str) -> int:
+def part(found: Any, path: str) -> Quantity:
+    """One quantity of many, by its name with dots."""
     for name in path.split("."):
         found = getattr(found, name)
-    return found.number
+    return found
 
 
 @given(cards())
 def test_the_formula_gives_the_number(card: Card):
     found = costs(card.model, {"n": LONG})
     values = {**card.model.sizes, "n": LONG}
-    for what in ("forward.total", "backward.total", "activations", "cache.full", "weights"):
-        quantity = found
-        for name in what.split("."):
-            quantity = getattr(quantity, name)
+    for what in (*COUNTS, "weights"):
+        quantity = part(found, what)
         assert quantity.symbolic.evaluate(values) == quantity.number
 
 

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
+from viete.errors import VieteError
 from viete.notation.expr import Apply, Expr, Num, Ref
 
 Monomial = tuple[tuple[str, int], ...]
+# No model comes near these; without them a few lines could ask for more than any computer has.
+MOST_TERMS, MOST_BITS, HIGHEST_DEGREE = 500, 4000, 64
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,12 @@ class Size:
 
     @staticmethod
     def make(terms: Mapping[Monomial, Fraction]) -> Size:
+        if len(terms) > MOST_TERMS or any(
+            c.numerator.bit_length() + c.denominator.bit_length() > MOST_BITS
+            or sum(abs(p) for _, p in m) > HIGHEST_DEGREE
+            for m, c in terms.items()
+        ):
+            raise VieteError("the dimensions of this card multiply up to a size too large to state")
         return Size(tuple(sorted((m, c) for m, c in terms.items() if c)))
 
     def __add__(self, other: Size) -> Size:
@@ -98,6 +107,8 @@ class Size:
             for n, p in m:
                 c *= values[n] ** p
             total += c
+        if total.numerator.bit_length() + total.denominator.bit_length() > MOST_BITS:
+            raise VieteError(f"the size {self} has more digits than any computer can use")
         return total
 
     def __str__(self) -> str:

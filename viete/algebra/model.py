@@ -272,10 +272,14 @@ class Model:
                 raise VieteError(
                     f"{self.title} has no dimension {name}; it has {', '.join(known) or 'none'}"
                 )
+            said = "a number of thousands of digits"
             try:
-                exact = Fraction(str(value))
-            except (ValueError, ZeroDivisionError):
-                raise VieteError(f"{name} must be a number, not {value!r}") from None
+                said = str(value)  # Fraction would write out 1e999999999
+                exact = Fraction(said) if "/" in said or abs(float(said)) < 1e300 else None
+            except (ValueError, ZeroDivisionError, OverflowError):
+                exact = None
+            if exact is None or isinstance(value, bool) or len(said) > 300:
+                raise VieteError(f"{name} must be a number, not {said[:60]!r}")
             dim = known[name]
             if dim.at_most is not None:
                 changed[name] = replace(dim, at_most=num(exact))

@@ -44,6 +44,8 @@ class Uses:
         self.all: list[Use] = []
         for k, equation in enumerate(model.equations):
             added = self.residuals(k)
+            named = [ref for ref, _ in references(equation.right)]
+            terms = [lone(term) for total in sums(equation.right) for term in total]
             seen: set[tuple[Ref, int | None, bool]] = set()
             for ref, bound in references(equation.right):
                 if ref.symbol.kind == "input":
@@ -55,7 +57,10 @@ class Uses:
                 for maker, around in found:
                     if (ref, maker, around) not in seen:
                         seen.add((ref, maker, around))
-                        self.all.append(Use(k, ref, maker, around, ref in added))
+                        if ref not in added or named.count(ref) > terms.count(ref):
+                            self.all.append(Use(k, ref, maker, around))
+                        if ref in added:  # in x + f(x) it is both
+                            self.all.append(Use(k, ref, maker, around, True))
 
     # -- where a value comes from ------------------------------------------------------------------
 
@@ -204,7 +209,9 @@ class Uses:
         return out
 
 
-def references(e: Expr, bound: frozenset[str] = frozenset()) -> Iterator[tuple[Ref, frozenset[str]]]:
+def references(
+    e: Expr, bound: frozenset[str] = frozenset()
+) -> Iterator[tuple[Ref, frozenset[str]]]:
     """All names in a formula, in reading order, with the letters bound around each."""
     if isinstance(e, Ref):
         yield e, bound
@@ -249,7 +256,7 @@ def sums(e: Expr) -> Iterator[list[Expr]]:
 
 
 def lone(term: Expr) -> Ref | None:
-    """The value x of a term that is x, or x times a number: what a residual connection passes on."""
+    """The value x of a term that is x or a multiple of it, as a residual connection adds it."""
     while True:
         match term:
             case Ref() if term.symbol.kind == "value":
@@ -263,9 +270,13 @@ def lone(term: Expr) -> Ref | None:
 
 
 def is_number(e: Expr) -> bool:
-    return all(isinstance(x, Num | Apply) or (isinstance(x, Ref) and x.symbol.kind == "dim")
-               for x in walk(e))  # fmt: skip
+    """Whether a formula is made of numbers and dimensions alone."""
+    return all(
+        isinstance(x, Num | Apply) or (isinstance(x, Ref) and x.symbol.kind == "dim")
+        for x in walk(e)
+    )
 
 
 def free_letters(e: Expr) -> frozenset[str]:
+    """The index letters in a formula."""
     return frozenset(x.name for x in walk(e) if isinstance(x, Idx))

@@ -6,6 +6,7 @@ nothing here knows a name or a kind of model.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 from math import prod
@@ -14,18 +15,25 @@ from viete.algebra.dims import Size, spell
 from viete.algebra.model import Model
 from viete.algebra.uses import Uses, called
 from viete.cards.document import (
-    Block, Code, Heading, Item, Paragraph, Table, write_markdown, write_text,
-)  # fmt: skip
+    Block,
+    Code,
+    Heading,
+    Item,
+    Paragraph,
+    Table,
+    write_markdown,
+    write_text,
+)
 from viete.cards.traits import Generation, Traits
 from viete.cards.writer import Writer, heading, table
 from viete.errors import Text, VieteError
 from viete.interpret.cost import Costs, ParameterCost, costs
 from viete.interpret.drawing import to_text
 from viete.interpret.flow import Axes, Sizes, capital, flow, turns
-from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, walk
-from viete.notation.printer import letters, show_equation, show_symbol
+from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, num, walk
+from viete.notation.printer import letters, show, show_equation, show_symbol
 
-WIDTH = 110  # columns of the drawing
+WIDTH = 150  # columns of the drawing
 
 
 def write_architecture(
@@ -113,11 +121,10 @@ class _Document:
 
     def value(self, key: str) -> str:
         """A value, input or parameter by its key, with its index letters."""
-        symbols = [*self.model.inputs, *self.model.parameters]
-        symbol = next((s.symbol for s in symbols if s.name == key), None)
-        if symbol is None:
-            symbol = self.model.equations[self.uses.by_key[key][0]].left.symbol
-        return f"${show_symbol(symbol, self.style)}$"
+        declared = {i.name: i.symbol for i in self.model.inputs}
+        declared |= {p.name: p.symbol for p in self.model.parameters}
+        declared |= {e.name: e.left.symbol for e in self.model.equations}
+        return f"${show_symbol(declared[key], self.style)}$"
 
     def shape(self, k: int) -> str:
         """``$(B, T, d)$ = `(64, 256, 256)```."""
@@ -129,8 +136,15 @@ class _Document:
     def sized(self, axes: tuple[Size, ...], batched: bool) -> str:
         if not axes and not batched:
             return "one number"
-        symbols, numbers = self.pair(axes, batched)
-        return f"{symbols} = {numbers}" if symbols.strip("$") != numbers.strip("`") else numbers
+        return self.both(self.axes.show(axes, batched), self.axes.count(axes, batched, self.sizes))
+
+    def both(self, symbols: str, numbers: str) -> str:
+        """``$d \\to d_k$ = `256 → 16```; the numbers alone where there are no symbols."""
+        return (
+            f"${symbols}$ = `{numbers}`"
+            if re.search("[^\\W\\d]", bare(symbols))
+            else f"`{numbers}`"
+        )
 
     def pair(self, axes: tuple[Size, ...], batched: bool) -> tuple[str, str]:
         symbols = self.axes.show(axes, batched)
@@ -140,8 +154,10 @@ class _Document:
         """``d \\times d_k`` and ``256 × 16``."""
         sizes = list(sizes)
         times = self.write.sign(" × ", r" \times ", " × ")
-        return (times.join(s.show(self.style) for s in sizes),
-                " × ".join(self.sizes.shown(s) for s in sizes))  # fmt: skip
+        return (
+            times.join(s.show(self.style) for s in sizes),
+            " × ".join(self.sizes.shown(s) for s in sizes),
+        )
 
     def size(self, e: Expr) -> Size:
         size = self.model.size(e)
@@ -155,15 +171,18 @@ class _Document:
 
     def copies(self, letter: str) -> int:
         """How many values an index letter takes."""
-        for item in (*self.model.indices, *self.model.loops):
-            if letter == (item.name if hasattr(item, "name") else item.index):
-                return int(self.sizes.number(self.size(item.upper) - self.size(item.lower))) + 1
-        raise VieteError(f"the index {letter} has no range")
+        ranges = {i.name: (i.lower, i.upper) for i in self.model.indices}
+        ranges |= {loop.index: (loop.lower, loop.upper) for loop in self.model.loops}
+        lower, upper = ranges[letter]
+        return int(self.sizes.number(self.size(upper) - self.size(lower))) + 1
 
     def equations(self, numbers: Iterable[int]) -> str:
         """``equations 2, 8 and 11``, numbered as in the card."""
-        shown = [str(k + 1) for k in sorted(set(numbers))]
-        return f"equation{'s' * (len(shown) > 1)} {listed(shown)}"
+        all_of, shown = sorted({k + 1 for k in numbers}), list[str]()
+        for _, run in groupby(enumerate(all_of), key=lambda pair: pair[1] - pair[0]):
+            first, *rest = [n for _, n in run]
+            shown += [f"{first} to {rest[-1]}"] if len(rest) > 1 else map(str, [first, *rest])
+        return f"equation{'s' * (len(all_of) > 1)} {listed(shown)}"
 
     # -- components --------------------------------------------------------------------------------
 
@@ -171,13 +190,15 @@ class _Document:
         out: list[Block] = []
         for number, part in enumerate(self.uses.parts, 1):
             first = self.model.equations[part[0]]
-            title = first.part
-            if not title:
-                short = 0 < len(first.meaning) <= 60 and "$" not in first.meaning
-                title = capital(first.meaning) if short else self.name(part[0])
-            out.append(heading(3, f"{number}. {title}"))
+            out.append(heading(3, f"{number}. {first.part or self.called(part[0])}"))
             out += self.component(part)
         return out
+
+    def called(self, k: int) -> str:
+        """What equation k is, as a title: its meaning if that is short, else its left side."""
+        meaning = self.model.equations[k].meaning
+        short = 0 < len(meaning) <= 60 and "$" not in meaning
+        return capital(meaning) if short else self.name(k)
 
     def component(self, part: list[int]) -> list[Block]:
         out: list[Block] = []
@@ -194,12 +215,15 @@ class _Document:
             out += [Item(Text(line)) for line in (*self.maps(k), *self.joins(k))]
             if equation.meaning and equation.part:
                 out.append(fact("Note", equation.meaning))
-        leaving = [k for k in part if self.uses.is_end(k) or self.uses.readers[k] - set(part)]
+        leaving = [k for k in part if self.uses.is_output(k) or self.uses.readers[k] - set(part)]
         out.append(fact("Output", listed([f"{self.name(k)}, {self.shape(k)}" for k in leaving])))
-        if own := [p for p in self.costs.parameters.rows
-                   if set(self.uses.parameters[p.parameter.name]) & set(part)]:  # fmt: skip
-            groups = groupby(own, key=lambda p: (p.parameter.shape, len(p.parameter.symbol.slots)))
-            out.append(fact("Parameters", "; ".join(self.arrays(list(g)) for _, g in groups)))
+        if own := [
+            p
+            for p in self.costs.parameters.rows
+            if set(self.uses.parameters[p.parameter.name]) & set(part)
+        ]:
+            groups = groupby(own, key=lambda p: (p.parameter.shape, p.parameter.symbol.slots))
+            out += [fact("Parameters", self.arrays(list(g))) for _, g in groups]
         else:
             out.append(fact("Parameters", "none"))
         return out
@@ -221,7 +245,9 @@ class _Document:
         """What one value of an index letter has of a family."""
         family = self.axes.family(k)
         slots = self.model.equations[k].left.symbol.slots
-        named = [s for s in slots if s in self.uses.shapes.types[self.model.equations[k].name].family]
+        named = [
+            s for s in slots if s in self.uses.shapes.types[self.model.equations[k].name].family
+        ]
         if not family:
             return ""
         _, one = self.pair(self.axes.of(k)[len(family) :], self.batched(k))
@@ -230,7 +256,12 @@ class _Document:
     def maps(self, k: int) -> list[str]:
         """The matrices of parameters that rows are multiplied with: ``256 → 16``."""
         found: dict[tuple[Size, Size], dict[str, None]] = {}
-        for x in walk(self.model.equations[k].right):
+        products = [
+            x
+            for x in walk(self.model.equations[k].right)
+            if isinstance(x, Apply) and x.op == "prod"
+        ]
+        for x in sorted(products, key=lambda x: (x.args[1].at or (0, 0))[1]):
             match x:
                 case Apply("prod", (_, Ref() as matrix)) if matrix.symbol.kind == "parameter":
                     shape = self.uses.shapes.types[matrix.key].shape
@@ -248,23 +279,20 @@ class _Document:
             numbers = f"{self.sizes.shown(a)} → {self.sizes.shown(b)}"
             symbols = a.show(self.style) + arrow + b.show(self.style)
             verb = "map" if len(names) > 1 else "maps"
-            out.append(f"{listed(list(names))} {verb} ${symbols}$ = `{numbers}`")
+            out.append(f"{listed(list(names))} {verb} {self.both(symbols, numbers)}")
         return out
 
     def joins(self, k: int) -> list[str]:
         """Values put side by side: ``4 × 16 = 64``."""
         out = []
         for x in walk(self.model.equations[k].right):
-            if not (isinstance(x, Bind) and x.op == "concat" and x.lower is None):
-                continue
-            try:
-                body = self.uses.shapes.of(x.body)
-            except Exception:  # inside another binder: its letters have no range here
-                continue
-            if body.shape and x.index in self.uses.shapes.env.ranges:
-                n, columns = self.copies(x.index), self.sizes.number(body.shape[-1])
-                out.append(f"**Concatenation** over {self.letter(x.index)}, "
-                           f"{n} × {columns} = {n * columns} columns")  # fmt: skip
+            if isinstance(x, Bind) and x.op == "concat" and x.lower is None:
+                columns = self.sizes.number(self.uses.shapes.of(x.body).shape[-1])
+                n = self.copies(x.index)
+                out.append(
+                    f"**Concatenation** over {self.letter(x.index)}, "
+                    f"{n} × {columns} = {n * columns} columns"
+                )
         return out
 
     def arrays(self, rows: list[ParameterCost]) -> str:
@@ -273,7 +301,8 @@ class _Document:
         symbols, numbers = self.product(shape)
         names = listed([self.value(r.parameter.name) for r in rows])
         text = f"{names}, {'each ' * (len(rows) > 1)}" + (
-            f"${symbols}$ = `{numbers}`" if shape else "one number")  # fmt: skip
+            self.both(symbols, numbers) if shape else "one number"
+        )
         slots = rows[0].parameter.symbol.slots
         return text + (f" for each {listed([self.letter(s) for s in slots])}" if slots else "")
 
@@ -288,12 +317,12 @@ class _Document:
             if given is not None and (d.at_most is not None or size_names(self.model, given)):
                 sign = self.write.sign("<= ", r"\le ", "≤ ") if d.at_most is not None else "= "
                 how = f"${sign.lstrip('= ')}{self.write.e(given)}$"
-            shown = "" if value is None else str(value)
+            shown = "" if value is None else show(num(value))
             rows.append([f"${show_symbol(d.symbol, self.style)}$", shown, how, d.meaning])
         for i in self.model.indices:
             dots = self.write.range(i.lower, i.upper)
             name = f"${letters(i.name, self.style)}$"
-            rows.append([name, f"1 of {self.copies(i.name)}", f"${dots}$", i.meaning])
+            rows.append([name, f"{self.copies(i.name)} values", f"${dots}$", i.meaning])
         return table(["symbol", "value", "defined as", "meaning"], rows)
 
     def trace(self) -> Table:
@@ -322,12 +351,15 @@ class _Document:
                 continue
             if not self.batched(k):
                 continue
-            out += [heading(3, f"One number for each text: {self.name(k)}")]
+            out += [heading(3, self.called(k))]
             shown = f"${show_equation(e.left, e.right, self.style)}$"
-            out += [Item(Text(f"{shown}: {e.meaning}" if e.meaning else shown))]
+            out += [Item(Text(f"{shown}, one number for each text"))]
             for use in (u for u in self.uses.all if u.reader == k):
-                axes = (self.uses.shapes.types[use.ref.key].shape if use.maker is None
-                        else self.axes.of(use.maker))  # fmt: skip
+                axes = (
+                    self.uses.shapes.types[use.ref.key].shape
+                    if use.maker is None
+                    else self.axes.of(use.maker)
+                )
                 counts = [int(self.sizes.number(a)) for a in axes]
                 text = f"${self.write.e(use.ref)}$, {self.sized(axes, True)}"
                 if axes:
@@ -351,28 +383,39 @@ class _Document:
         most = self.sizes.number(self.size(self.model.lengths[length]))
         needed = self.uses.inputs_of(g.scores)
         spare = [self.value(i.name) for i in self.model.inputs if i.name not in needed]
-        fixed = [self.value(i.name) for i in self.model.inputs
-                 if i.name in needed and i.name != g.tokens.name]  # fmt: skip
+        fixed = [
+            self.value(i.name)
+            for i in self.model.inputs
+            if i.name in needed and i.name != g.tokens.name
+        ]
         first = f"Start with a context {tokens} of shape `(1, {plain})`, ${n}$ from 1 to {most}"
         if fixed:
             first += f"; {listed(fixed)} stay{'s' * (len(fixed) == 1)} the same throughout"
         forward = f"Forward pass up to {scores} of shape `(1, {plain}, {v})`"
         if spare:
             forward += f"; {listed(spare)} {'is' if len(spare) == 1 else 'are'} not needed for it"
-        last = f"Take the last position, row ${n} - 1$ of {scores}: `(1, {v})`"
+        last = f"Take the last position of {scores}, row ${n} - 1$, of shape `(1, {v})`"
         if g.given:
-            draw = [f"It holds probabilities; draw one of the {v} tokens from them: `(1, 1)`"]
+            draw = [f"It holds probabilities; draw one of the {v} tokens from them, `(1, 1)`"]
         else:
             draw = [
                 "Divide by a temperature; 1 changes nothing",
                 "Top-k, if wanted: keep the k greatest entries and drop the others",
-                f"Softmax over the {v} entries; draw one token from these probabilities: `(1, 1)`",
+                f"Softmax over the {v} entries; draw one token from these probabilities, `(1, 1)`",
             ]
-        steps = [first, forward, last, *draw, f"Append it to the context: `(1, {plain} + 1)`",
-                 f"Keep the last {most} tokens where the context is longer",
-                 "Repeat from step 2 until there are enough tokens, or one that ends the text"]  # fmt: skip
-        said = (f"{scores} has an entry for each of the {v} values of {tokens} at every position, "
-                f"and no position depends on a later one: text is written one token at a time.")  # fmt: skip
+        steps = [
+            first,
+            forward,
+            last,
+            *draw,
+            f"Append it to the context, now `(1, {plain} + 1)`",
+            f"Keep the last {most} tokens where the context is longer",
+            "Repeat from step 2 until there are enough tokens, or one that ends the text",
+        ]
+        said = (
+            f"{scores} has an entry for each of the {v} values of {tokens} at every position, "
+            f"and no position depends on a later one: text is written one token at a time."
+        )
         return [paragraph(said), *(Item(Text(s), numbered=True) for s in steps)]
 
     # -- parameters --------------------------------------------------------------------------------
@@ -393,17 +436,29 @@ class _Document:
                 sums = " + ".join(self.product(s)[1] or "1" for s in shapes)
                 text = f"{sums} = {one:,}" if sums != str(one) else sums
                 names = ", ".join(self.value(r.parameter.name) for b in bundles for r in b)
-                rows.append([self.titled(part) if found[0][1] is bundles else "", names,
-                             text + " each" * (len(bundles) > 1),
-                             f"× {' × '.join(times)}" if times else "", f"{many:,}"])  # fmt: skip
+                rows.append(
+                    [
+                        self.titled(part) if found[0][1] is bundles else "",
+                        names,
+                        text + " each" * (len(bundles) > 1),
+                        f"× {' × '.join(times)}" if times else "",
+                        f"{many:,}",
+                    ]
+                )
             if len(found) > 1:
                 rows.append(["", f"all of {self.titled(part)}", "", "", f"{total:,}"])
         all_of = self.costs.parameters.total
         total = all_of.number or 0
         rows.append(["**Total**", "", "", "", f"**{total:,}**"])
         header = ["used first in", "parameters", "of one", "how many", "numbers"]
-        short = next((f" (about {total / 10**p:.2f} {unit})" for p, unit in
-                      ((9, "billion"), (6, "million")) if total >= 10**p), "")  # fmt: skip
+        short = next(
+            (
+                f" (about {total / 10**p:.2f} {unit})"
+                for p, unit in ((9, "billion"), (6, "million"))
+                if total >= 10**p
+            ),
+            "",
+        )
         symbols = all_of.symbolic.show(self.style)
         said = f"In all {total:,} numbers{short}"
         if all_of.symbolic.names():
@@ -424,23 +479,27 @@ class _Document:
             return min(self.uses.parameters[r.parameter.name], default=len(self.model.equations))
 
         ordered = sorted(self.costs.parameters.rows, key=first)
-        bundles = [list(g) for _, g in groupby(
-            ordered, key=lambda r: (first(r), r.parameter.symbol.slots))]  # fmt: skip
+        bundles = [
+            list(g) for _, g in groupby(ordered, key=lambda r: (first(r), r.parameter.symbol.slots))
+        ]
 
         def alike(b: list[ParameterCost]) -> object:
             shapes = tuple(r.parameter.shape for r in b)
             return home.get(first(b[0])), shapes, b[0].parameter.symbol.slots
 
-        return [(home.get(first(g[0][0])), g)
-                for g in (list(x) for _, x in groupby(bundles, key=alike))]  # fmt: skip
+        return [
+            (home.get(first(g[0][0])), g) for g in (list(x) for _, x in groupby(bundles, key=alike))
+        ]
 
     # -- notes -------------------------------------------------------------------------------------
 
     def functions(self) -> list[Block]:
         """The definitions of the named functions that the equations apply."""
         found = {f.name: f for e in self.model.equations for f in called(self.model, e.right)}
-        return [Item(Text(f"${self.write.function(f)}$: {f.meaning}".removesuffix(": ")))
-                for f in found.values()]  # fmt: skip
+        return [
+            Item(Text(f"${self.write.function(f)}$: {f.meaning}".removesuffix(": ")))
+            for f in found.values()
+        ]
 
     def notes(self) -> list[Block]:
         out = [*self.sight(), *self.context(), *self.adding(), *self.norms(), *self.depth()]
@@ -449,18 +508,23 @@ class _Document:
     def sight(self) -> list[Block]:
         """Which positions an equation takes in."""
         past, every = self.traits.masked(True), self.traits.masked(False)
-        out: list[Block] = []
-        for k, names in past:
-            of = listed([self.value(n) for n in names])
-            out.append(fact("Causal masking", f"in {self.equations([k])}, a position of "
-                            f"{self.name(k)} takes in {of} up to its own position only"))  # fmt: skip
+
+        def said(found: list[tuple[int, list[str]]]) -> str:
+            each = [
+                f"{self.name(k)} takes in {listed([self.value(n) for n in names])} "
+                f"({self.equations([k])})"
+                for k, names in found
+            ]
+            return "; ".join(each)
+
+        out = [fact("Causal masking", f"up to its own position only, {said(past)}")] * bool(past)
         if not past:
             out.append(fact("No causal masking", "no equation hides later positions from earlier"))
-        for k, names in every:
-            of = listed([self.value(n) for n in names])
-            out.append(fact("Seen from everywhere", f"in {self.equations([k])}, a position of "
-                            f"{self.name(k)} takes in positions of {of} before and after"))  # fmt: skip
-        return out
+        if every:
+            out.append(
+                fact("Seen from everywhere", f"at positions before and after, {said(every)}")
+            )
+        return [*out]
 
     def context(self) -> list[Block]:
         out: list[Block] = []
@@ -476,12 +540,17 @@ class _Document:
     def adding(self) -> list[Block]:
         found = self.traits.residuals()
         if not found:
-            return [fact("No residual connections",
-                         "no equation adds a value to what was computed from it")]  # fmt: skip
-        said = [f"{listed([f'${self.write.e(r)}$' for r in refs])} in {self.equations([k])}"
-                for k, refs in found]  # fmt: skip
-        return [fact("Residual connections",
-                     f"added to what was computed from it: {listed(said)}")]  # fmt: skip
+            return [
+                fact(
+                    "No residual connections",
+                    "no equation adds a value to what was computed from it",
+                )
+            ]
+        said = [
+            f"{listed([f'${self.write.e(r)}$' for r in refs])} in {self.equations([k])}"
+            for k, refs in found
+        ]
+        return [fact("Residual connections", f"added to what was computed from it: {listed(said)}")]
 
     def norms(self) -> list[Block]:
         where: dict[str, list[int]] = {}
@@ -489,8 +558,10 @@ class _Document:
             for name in self.traits.normalizing(k):
                 where.setdefault(name, []).append(k)
         if not where:
-            return [fact("No normalization", "no function divides by the root of a mean")]
-        said = [f"{name} in {self.equations(ks)}" for name, ks in where.items()]
+            return [fact("No normalization", "nothing is divided by the root of a mean")]
+        said = [
+            f"{name} in {self.equations(ks)}".removeprefix(" in ") for name, ks in where.items()
+        ]
         return [fact("Normalization", listed(said))]
 
     def depth(self) -> list[Block]:
@@ -498,30 +569,49 @@ class _Document:
         for loop in self.model.loops:
             inside = [k for k, e in enumerate(self.model.equations) if e.loop == loop]
             often = turns(self.model, loop, self.sizes)
-            out.append(fact("Layers", f"{self.equations(inside)}, for "
-                            f"${self.write.loop(loop)}$, {often}"))  # fmt: skip
+            out.append(
+                fact("Layers", f"{self.equations(inside)}, for ${self.write.loop(loop)}$, {often}")
+            )
         if not self.model.loops:
-            out.append(fact("Single layer", "there is no loop; every equation is computed once"))
+            out.append(
+                fact("No repeated layers", "there is no loop; every equation is computed once")
+            )
         for i in self.model.indices:
-            used = [k for k, e in enumerate(self.model.equations)
-                    if any(isinstance(x, Idx) and x.name == i.name for x in walk(e.left))]  # fmt: skip
+            used = [
+                k
+                for k, e in enumerate(self.model.equations)
+                if any(isinstance(x, Idx) and x.name == i.name for x in walk(e.left))
+            ]
             if used:
-                out.append(fact("Side by side", f"{self.letter(i.name)}, {self.copies(i.name)} at "
-                                f"once, in {self.equations(used)}"))  # fmt: skip
+                out.append(
+                    fact(
+                        "Side by side",
+                        f"{self.letter(i.name)}, {self.copies(i.name)} at "
+                        f"once, in {self.equations(used)}",
+                    )
+                )
         return out
 
     def sharing(self) -> list[Block]:
         out: list[Block] = []
         for p in self.model.parameters:
             places = self.uses.parameters[p.name]
-            loops = [e.loop for e in (self.model.equations[k] for k in places)
-                     if e.loop is not None and e.loop.index not in p.symbol.slots]  # fmt: skip
+            loops = [
+                e.loop
+                for e in (self.model.equations[k] for k in places)
+                if e.loop is not None and e.loop.index not in p.symbol.slots
+            ]
             name = self.value(p.name)
             if len(places) > 1:
                 out.append(fact("Shared weights", f"{name} is used in {self.equations(places)}"))
             elif loops:
-                out.append(fact("Shared weights", f"{name} is the same in every turn of "
-                                f"${letters(loops[0].index, self.style)}$"))  # fmt: skip
+                out.append(
+                    fact(
+                        "Shared weights",
+                        f"{name} is the same in every turn of "
+                        f"${letters(loops[0].index, self.style)}$",
+                    )
+                )
             elif not places:
                 out.append(fact("Unused weights", f"no equation of the forward pass uses {name}"))
         return out or [fact("No shared weights", "every parameter is used in one equation only")]
@@ -539,10 +629,15 @@ class _Document:
         for function, ks in where.items():
             meaning = self.model.function[function].meaning if function else ""
             said = f"{function} in {self.equations(ks)}" if function else self.equations(ks)
-            text = f"{said}, {meaning.rstrip('.')}" if meaning else said
+            text = f"{said}: {meaning.rstrip('.')}" if meaning else said
             out.append(fact("Computed positions", text))
         if not out:
-            out.append(fact("No positions", "no equation uses where a token stands, masks aside"))
+            out.append(
+                fact(
+                    "No positions",
+                    "nothing is learned for a position or computed from its number, masks aside",
+                )
+            )
         return out
 
 
@@ -550,6 +645,11 @@ def size_names(model: Model, e: Expr) -> bool:
     """Whether a dimension is defined by others."""
     size = model.size(e)
     return size is not None and bool(size.names())
+
+
+def bare(formula: str) -> str:
+    """A formula without the words of LaTeX."""
+    return re.sub(r"\\\\[a-z]+", "", formula)
 
 
 def listed(items: list[str]) -> str:

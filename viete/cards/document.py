@@ -53,6 +53,7 @@ Block = Heading | Paragraph | Item | Table | Code
 _HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*)$")
 MAX_LINE = 20_000  # characters of a line or a paragraph
 _ITEM = re.compile(r"^(\s*)(?:[-*+]|(\d{1,9})[.)])\s+(.*\S)\s*$")
+_FOR = re.compile(r"^\**for\b.*=.*:\**\s*$", re.I)  # opens a loop, blank line before it or not
 _RULE = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
 
 
@@ -91,7 +92,10 @@ def read_markdown(content: str, file: str) -> list[Block]:
             else:
                 indent = len(m[1])
                 blocks.append(Item(body, m[2] is not None))
-        elif blocks and isinstance(blocks[-1], Item | Paragraph) and k and lines[k - 1].strip():
+        elif (
+            blocks and isinstance(blocks[-1], Item | Paragraph) and lines[k - 1].strip()
+            and not _FOR.match(line)
+        ):  # fmt: skip
             # A line that goes on from the one before: prose may wrap, a formula may not.
             last = blocks[-1]
             if isinstance(last, Item) and last.notes:
@@ -178,9 +182,9 @@ def write_text(blocks: list[Block]) -> str:
             for block in items:
                 number += block.numbered
                 mark = f"{number:>3}." if block.numbered else "  ·"
-                formula, _, meaning = block.text.text.partition("$: ")
+                formula, colon, meaning = block.text.text.partition("$: ")
                 notes = "; ".join(plain(n.text).removeprefix("Shape: ") for n in block.notes)
-                rows.append([mark, plain(formula.strip("$")), notes, plain(meaning)])
+                rows.append([mark, plain(formula + "$" * bool(colon)), notes, plain(meaning)])
             out += ["", *aligned(rows, " ", cap=72)]
             continue
         block = group[0]

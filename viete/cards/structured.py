@@ -87,6 +87,8 @@ class Reader:
         """A string, placed at the line where it stands."""
         if not isinstance(value, str):
             raise self.wrong(f"{what} must be a string, not {json.dumps(value)[:60]}")
+        if any("\ud800" <= c <= "\udfff" for c in value):
+            raise self.wrong(f"{what} holds half a character (a lone surrogate)")
         found = self.content.find(json.dumps(value, ensure_ascii=False))
         line = self.content.count("\n", 0, max(found, 0)) + 1
         start = self.content.rfind("\n", 0, max(found, 0)) + 1

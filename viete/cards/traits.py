@@ -38,15 +38,11 @@ class Traits:
         self.model, self.uses = model, uses or Uses(model)
         flows = Flows(model)
         self.reads: list[frozenset[Read]] = []
-        self.sums: list[frozenset[Read]] = []  # without what is a key only: K in S = Q K^T
         self.places: list[Size | None] = []
         for equation in model.equations:
             value, reads = flows.equation(equation)
             own = value.own
-            keys = {Read(name, axis.place, True) for label, axis in value.axes.items()
-                    if label != own and axis.place is not None for name in axis.names}  # fmt: skip
             self.reads.append(reads)
-            self.sums.append(reads - keys)
             self.places.append(value.axes[own].place if own is not None else None)
         self.embeddings = flows.embeddings.kinds()
 
@@ -104,10 +100,13 @@ class Traits:
     def masked(self, past: bool) -> list[tuple[int, list[str]]]:
         """Equations that sum over positions, only up to their own or all, and of which values."""
         out = []
-        for k, reads in enumerate(self.sums):
-            names = sorted({r.name for r in reads if r.past == past and r.name in self.uses.by_key})
-            if names and (past or self.places[k] is not None):
-                out.append((k, names))
+        for k, reads in enumerate(self.reads):
+            seen = [r for r in reads if r.summed and r.name in self.uses.by_key]
+            names = {r.name for r in seen if r.past} - {r.name for r in seen if not r.past}
+            if not past:
+                names = {r.name for r in seen} - names
+            if names and self.places[k] is not None:
+                out.append((k, sorted(names)))
         return out
 
     def residuals(self) -> list[tuple[int, list[Ref]]]:
@@ -119,32 +118,44 @@ class Traits:
         return out
 
     def positional(self, k: int) -> list[str]:
-        """Named functions of equation k that compute with the numbers of positions; '' for itself."""
+        """Functions of equation k that calculate with the numbers of positions; '' for itself."""
         right = self.model.equations[k].right
-        names = [f.name for f in called(self.model, right)
-                 if any(map(counts_rows, bodies(self.model, f.body)))]  # fmt: skip
+        names = [
+            f.name
+            for f in called(self.model, right)
+            if any(map(counts_rows, bodies(self.model, f.body)))
+        ]
         return names + [""] * counts_rows(right)
 
     def normalizing(self, k: int) -> list[str]:
-        """Named functions of equation k that divide by the root of a mean."""
+        """Functions of equation k that divide by the root of a mean; '' for itself."""
         right = self.model.equations[k].right
-        return [f.name for f in called(self.model, right) if self.divides_by_root(f.body)]
+        names = [
+            f.name
+            for f in called(self.model, right)
+            if any(map(self.divides_by_root, bodies(self.model, f.body)))
+        ]
+        return names + [""] * self.divides_by_root(right)
 
     def divides_by_root(self, e: Expr) -> bool:
-        for body in bodies(self.model, e):
-            for x in walk(body):
-                if isinstance(x, Apply) and x.op == "div":
-                    below = [y for b in bodies(self.model, x.args[1]) for y in walk(b)]
-                    ops = {y.op for y in below if isinstance(y, Apply | Bind)}
-                    if {"sqrt", "mean"} <= ops:
-                        return True
+        for x in walk(e):
+            if isinstance(x, Apply) and x.op == "div":
+                below = [y for b in bodies(self.model, x.args[1]) for y in walk(b)]
+                if {"sqrt", "mean"} <= {y.op for y in below if isinstance(y, Apply | Bind)}:
+                    return True
         return False
 
     def sliced(self, name: str) -> list[int]:
         """Equations that take a stretch of rows of a parameter."""
-        return [k for k in self.uses.parameters[name] for x in walk(self.model.equations[k].right)
-                if isinstance(x, Pick) and isinstance(x.value, Ref) and x.value.key == name
-                and isinstance(x.items[0], Slice)]  # fmt: skip
+        return [
+            k
+            for k in self.uses.parameters[name]
+            for x in walk(self.model.equations[k].right)
+            if isinstance(x, Pick)
+            and isinstance(x.value, Ref)
+            and x.value.key == name
+            and isinstance(x.items[0], Slice)
+        ]
 
 
 def counts_rows(e: Expr) -> bool:
@@ -153,14 +164,14 @@ def counts_rows(e: Expr) -> bool:
 
 
 def numbers(e: Expr) -> Iterator[str]:
-    """Index letters calculated with: not those that pick an entry or only stand in a condition."""
+    """Index letters calculated with: not those that name an entry or only stand in a condition."""
     match e:
         case Idx(name):
             yield name
-        case Ref():
-            return
-        case Pick():
-            yield from numbers(e.value)
+        case Ref() | Pick():
+            for x in children(e):
+                if not isinstance(x, Idx):
+                    yield from numbers(x)
         case Apply("where", (_, *values)):
             for x in values:
                 yield from numbers(x)

@@ -8,6 +8,7 @@ head), `I`, or one number that fills the shape; numbers are whole, decimal or fr
 from __future__ import annotations
 
 import math
+import os
 import re
 from fractions import Fraction
 from itertools import pairwise
@@ -78,12 +79,32 @@ def initial_weights(
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise VieteError(f"the seed must be a whole number from 0, not {seed!r}")
     kind = float_type(dtype)
+    check_memory(model, kind)
     out = literal_weights(model, dtype)
     for name, (p, _, shape) in program(model).parameters.items():
         if name not in out:
             rng = np.random.default_rng([int(seed), *name.encode()])
             out[name] = drawn(model, p, shape, rng).astype(kind, copy=False)
     return {name: out[name] for name in program(model).parameters}
+
+
+def round_(n: int) -> str:
+    """A count to three digits, however large: ``1.24e+08``, ``10^200``."""
+    return f"{n:.3g}" if n < 10**300 else f"10^{n.bit_length() * 3 // 10}"
+
+
+def check_memory(model: Model, kind: np.dtype) -> None:
+    """That the weights fit into the machine at all, before any is drawn."""
+    count = sum(math.prod(shape) for _, _, shape in program(model).parameters.values())
+    try:
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # a system that does not say
+        there = 2**47
+    if count * kind.itemsize > there:
+        raise VieteError(
+            f"{model.title} has {round_(count)} weights, which as {kind} take "
+            f"{round_(count * kind.itemsize)} bytes; this machine has {round_(there)}"
+        )
 
 
 # -- literals --------------------------------------------------------------------------------------

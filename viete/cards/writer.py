@@ -11,13 +11,15 @@ from itertools import groupby
 from viete.algebra.model import Argument, Function, Input, Loop, Model, Parameter
 from viete.algebra.shapes import Shapes, Type
 from viete.cards.document import Block, Heading, Item, Paragraph, Table, write_markdown, write_text
-from viete.errors import Text
+from viete.errors import Text, VieteError
 from viete.notation.expr import Expr
 from viete.notation.printer import letters, show, show_equation, show_symbol
 
 
 def write(model: Model, form: str) -> str:
     """A model as 'md', 'latex', 'json' or 'text'."""
+    if form not in ("md", "latex", "json", "text"):
+        raise VieteError(f"a card is written as md, latex, json or text, not {form!r:.60}")
     if form == "json":
         from viete.cards.structured import write_json
 

@@ -46,6 +46,7 @@ DTYPES = {"fp16": "float16", "f16": "float16", "half": "float16", "fp32": "float
 DTYPES |= {"f32": "float32", "float": "float32", "fp64": "float64", "f64": "float64"}
 DTYPES |= {"double": "float64", "bf16": "bfloat16"}
 MOST = 40  # lines of one kind that are shown
+FEW = 12  # names that are listed one by one
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,10 @@ class Report:
             out.append(f"Agree with what was recorded ({len(r.agree)}): {_folded(r.agree)}.")
         for k, d in enumerate(r.differences):
             out.append(_difference(d, "The first that differs is" if k == 0 else "Then"))
-            out += [f"    matches if {said}:\n      {reads}" for said, reads in d.fits]
+            for said, reads in d.fits:
+                out += [f"    matches if {said}:", f"      {reads}"]
+            if not d.fits and d.shapes is None:
+                out.append("    no other function, bias, norm, mask, or ε that was tried fits")
         out += [f"Not compared: {name}, because {why}." for name, why in r.skipped.items()]
         return out
 
@@ -301,7 +305,9 @@ def _sizes(model: Model, found: Match, tensors: TensorFile) -> dict[str, int]:
 
 
 def _families(items: Sequence[Any]) -> list[tuple[str, Any]]:
-    """(folded name, one of them) for items whose names differ only in numbers."""
+    """(folded name, one of them) for many items whose names differ only in numbers."""
+    if len(items) <= FEW:
+        return [(x.name, x) for x in items]
     by_name = {x.name: x for x in items}
     folded = families([TensorInfo(x.name, _key(x), "") for x in items])
     return [(f.name(), by_name[f.names[0]]) for f in folded]
@@ -327,6 +333,8 @@ def _shown(lines: list[str]) -> list[str]:
 
 
 def _folded(names: Sequence[str]) -> str:
+    if len(names) <= FEW:
+        return ", ".join(names)
     return ", ".join(f.name() for f in families([TensorInfo(n, (), "") for n in names]))
 
 

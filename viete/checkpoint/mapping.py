@@ -170,6 +170,8 @@ def _fitted(
     if not pattern:
         return Expected(stacked, stacked, parts, dtype=p.dtype)
     array = np.broadcast_to(np.zeros(()), stacked)
+    if pattern.count("->") != 1:
+        raise _at(p, pattern, f"a pattern is written 'f d -> d f', not '{pattern}'")
     try:
         _, right = pattern.split("->")
         # Composite axes on the right have no length of their own; einops infers those.
@@ -291,7 +293,7 @@ def _renamed(wanted: dict[str, Expected], file: TensorFile) -> tuple[dict[str, E
                     dropped[e[: -len(n)]] += 1
 
     def under(add: str = "", drop: str = "") -> dict[str, Expected]:
-        out = {}
+        out: dict[str, Expected] = {}
         for n, e in wanted.items():
             new = n if n in names else add + n.removeprefix(drop)
             if new in names:

@@ -36,6 +36,16 @@ WORDS = {
     "unembedding": "head", "unembed": "head", "up": "into", "in": "into", "down": "out",
     "wi": "into weight", "c": "",
 }  # fmt: skip
+# What single words would say wrongly: a norm that stands behind attention is the MLP's.
+PHRASES = {
+    r"post_?attention_?(layer_?)?norm|ln_?2|norm_?2": "norm mlp",
+    r"input_?(layer_?)?norm|ln_?1|norm_?1": "norm attention",
+    r"ln_?f|final_?(layer_?)?norm": "norm final",
+    r"embed_?out|lm_?head": "head",
+    r"embed_?in|embed_?tokens": "token embedding",
+    r"h_to_4h|c_?fc|fc_?1|linear_?1": "mlp into",
+    r"4h_to_h|fc_?2|linear_?2|mlp\.c_?proj": "mlp out",
+}
 
 
 @dataclass(frozen=True)
@@ -185,10 +195,8 @@ def suggest(
         p for p in model.parameters
         if any(name in weights for name, (q, _, _) in ready.parameters.items() if q is p)
     ]  # fmt: skip
-    groups = families(extra)
-    options = _options(ready, lacking, groups)
-    turned = sum(_turned(o) for o in options)  # a file keeps its matrices one way round
-    options = [replace(o, patterns=_preferred(o, turned > 0)) for o in options]
+    groups = [g for f in families(extra) for g in _readable(ready, f)]
+    options = _one_way(_options(ready, lacking, groups))
     chosen, why = list[tuple[Option, str]](), "the only one of its shape"
     while options:
         sure = [o for o in options if not any(o.excludes(x) for x in options if x is not o)]
@@ -217,6 +225,22 @@ def suggest(
             asked.append(Question((p.name,), tuple(dict.fromkeys(o.name for o in fits))))
     used = {id(o.family) for o, _ in chosen} | {id(o.family) for o in options}
     return guesses, asked, [g for g in groups if id(g) not in used]
+
+
+def _readable(ready: Program, family: Family) -> Iterator[Family]:
+    """Split by the numbers that no parameter's letters can count: ``ln_1`` and ``ln_2``."""
+    several = [k for k, numbers in enumerate(family.numbers) if len(numbers) > 1]
+    if not several or any(_named(ready, p, family) for p in ready.model.parameters):
+        yield family
+        return
+    k = several[-1]
+    for n in family.numbers[k]:
+        at = (*family.numbers[:k], range(n, n + 1), *family.numbers[k + 1 :])
+        names = tuple(
+            "".join(a + b for a, b in zip(family.pieces, [*map(str, places), ""], strict=True))
+            for places in product(*at)
+        )
+        yield from _readable(ready, Family(family.pieces, at, family.shape, names))
 
 
 def _options(ready: Program, lacking: list[Parameter], groups: list[Family]) -> list[Option]:
@@ -289,41 +313,54 @@ def _is_turned(pattern: str) -> int:
     return 1 if left.index(right[-1]) < left.index(right[-2]) else -1
 
 
-def _turned(o: Option) -> int:
-    """An option's vote, if it has rows and columns that only fit one way round."""
-    if len(o.parameters[0].shape) < 2:
-        return 0
-    votes = {_is_turned(p) for p in o.patterns}
-    return votes.pop() if len(votes) == 1 and "embedding" not in _words_of(o.parameters) else 0
+def _one_way(options: list[Option]) -> list[Option]:
+    """A file keeps its matrices one way round, which those show that fit only one way."""
 
+    def matrix(o: Option) -> bool:
+        return len(o.parameters[0].shape) == 2 and "embedding" not in _words_of(o.parameters)
 
-def _preferred(o: Option, turned: bool) -> tuple[str, ...]:
-    if len(o.parameters[0].shape) < 2 or not turned or "embedding" in _words_of(o.parameters):
-        return o.patterns
-    return tuple(sorted(o.patterns, key=lambda p: -_is_turned(p)))
+    ways: dict[int, set[int]] = {}
+    for o in filter(matrix, options):
+        ways.setdefault(id(o.family), set()).update(map(_is_turned, o.patterns))
+    way = sum(sum(w) for w in ways.values() if len(w) == 1)
+
+    def turned(o: Option) -> Option:
+        found = tuple(sorted(o.patterns, key=lambda p: -way * _is_turned(p)))
+        against = way * _is_turned(found[0]) < 0
+        return replace(o, patterns=found, score=o.score - 0.2 * against)
+
+    return [turned(o) if matrix(o) and way else o for o in options]
 
 
 def _words(text: str) -> set[str]:
+    for phrase, meant in PHRASES.items():
+        text = re.sub(rf"(?<![A-Za-z0-9])({phrase})(?![A-Za-z0-9])", f" {meant} ", text, flags=re.I)
     split = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
-    found = re.findall(r"[A-Za-z]+|[αβγ]", split)
+    found = re.findall(r"[A-Za-z]+", split)
     words = [w for f in found for w in WORDS.get(f.lower(), f.lower()).split()]
-    return set(words) - {"the", "of", "a", "its", "their", "transformer", "model", "layers", "h"}
+    return set(words) - {"the", "of", "a", "its", "their", "and", "transformer", "model", "h"}
 
 
-def _words_of(parameters: tuple[Parameter, ...]) -> set[str]:
+def _words_of(parameters: tuple[Parameter, ...], model: Model | None = None) -> set[str]:
     out = set[str]()
     for p in parameters:
         bias = p.symbol.base in ("b", "beta")
-        out |= _words(p.symbol.key.replace("_", " ").replace("^", " ")) | _words(p.meaning)
+        meaning = p.meaning
+        if model is not None and re.match(r"(its|their)\b", meaning):  # of the row above
+            above = model.parameters[: model.parameters.index(p)]
+            meaning += next((f" {q.meaning}" for q in above[::-1] if q.meaning != p.meaning), "")
+        key = " ".join(slot.text for slot in p.symbol.sub + p.symbol.sup if not slot.index)
+        out |= _words(f"{p.symbol.base} {key}") | _words(meaning)
         out = (out - {"weight"}) | {"bias"} if bias else out | {"weight"}
     return out
 
 
 def similarity(model: Model, parameters: tuple[Parameter, ...], family: Family) -> float:
     """How many words a name shares with a parameter's symbol and meaning, from 0 to 1."""
-    a, b = _words(" ".join(family.pieces)), _words_of(parameters)
+    name = family.name([str(r[0]) if len(r) == 1 else "" for r in family.numbers])
+    a, b = _words(re.sub("[{}]", "", name)), _words_of(parameters, model)
     numbers = {n for p in parameters for n in re.findall(r"\d", p.symbol.key)}
-    literal = {n for f in family.pieces for n in re.findall(r"\d", f)}
+    literal = set(re.findall(r"\d", name))
     same = len(a & b) + 0.5 * bool(numbers & literal)
     return same / sqrt(max(1, len(a)) * max(1, len(b)))
 

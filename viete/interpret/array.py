@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace, is_jax_array, is_numpy_array
 
 from viete.algebra.model import Model
 from viete.errors import VieteError
@@ -28,6 +28,7 @@ from viete.notation.printer import show
 
 Array = Any
 ROW, COL, INNER = "row", "col", "inner"
+MOST_VALUES, MOST_BLOCKS = 100_000_000, 10_000  # of an index letter
 
 
 @dataclass(slots=True)
@@ -155,6 +156,10 @@ class Arrays:
         if isinstance(meaning, int):
             return Value(Fraction(meaning), (), True)
         label, first, count = meaning
+        if count > MOST_VALUES:
+            raise VieteError(
+                f"the index {e.name} runs over {count:,} values; at most {MOST_VALUES:,}"
+            )
         key = ("idx", first, count)
         if key not in self.memo:
             self.memo[key] = np.arange(first, first + count, dtype=np.float64)
@@ -204,6 +209,8 @@ class Arrays:
                 return self.cut(v, label, start - first, start - first + count).relabel(label, new)
         at = self.of(index, env)
         if not at.axes:
+            if at.array != math.floor(at.array) if at.const else "int" not in str(at.array.dtype):
+                raise VieteError(f"{show(index)} is not a whole number, so it cannot be an index")
             k = int(at.array) - first
             if not 0 <= k < size:
                 raise VieteError(
@@ -221,6 +228,7 @@ class Arrays:
     def gather(self, v: Value, label: str, at: Value, first: int) -> Value:
         """Members of an axis at computed places: ``E[x]``, ``p_{j,t_j}``, ``K^{⌈h/2⌉}``."""
         xp, (array, where), const = self.namespace([v, replace(at, const=at.const and v.const)])
+        check_places(at, first, v.size(label))
         if at.const and not v.const:
             where = self.xp.asarray(at.array.astype(np.int64), device=device_of(self.like))
         elif at.const:
@@ -300,6 +308,8 @@ class Arrays:
         label = f"{e.index}{level}"
         if e.lower is not None and e.upper is not None:
             first, last = self.exact(e.lower, env), self.exact(e.upper, env)
+            if last < first - (e.op == "sum"):
+                raise VieteError(f"{e.op}_{e.index} runs from {first} to {last}: over nothing")
             index = (label, first, last - first + 1)
         elif isinstance(meaning, tuple):
             index = (label, *meaning[1:])
@@ -335,6 +345,8 @@ class Arrays:
         """A sum over blocks, whose values are separate arrays."""
         assert e.lower is not None and e.upper is not None
         values = range(self.exact(e.lower, env), self.exact(e.upper, env) + 1)
+        if len(values) > MOST_BLOCKS:
+            raise VieteError(f"a {e.op} over {len(values):,} blocks; at most {MOST_BLOCKS:,}")
         parts = [self.of(e.body, replace(env, index={**env.index, e.index: k})) for k in values]
         if not parts:
             return Value(Fraction(0), (), True)
@@ -350,6 +362,8 @@ class Arrays:
         bounds = {
             i: (f"{i}{level}", 0, self.exact(size, env)) for i, size in e.ranges
         }
+        if negative := [i for i, b in bounds.items() if b[2] < 0]:
+            raise VieteError(f"the table's index {negative[0]} runs over {bounds[negative[0]][2]} values")
         inner = replace(env, index={**env.index, **bounds}, level=level)
         v = self.of(e.body, inner)
         xp, (array,), const = self.namespace([v])
@@ -512,9 +526,31 @@ class Arrays:
         return Value(out, shared + left + right, const, True)
 
 
+def check_places(at: Value, first: int, size: int) -> None:
+    """That computed places are whole numbers from ``first`` on, ``size`` of them there."""
+    array = at.array
+    if str(getattr(array, "device", "cpu")) == "meta" or is_jax_array(array):
+        return  # JAX has no values while it traces, and clips
+    if at.const:
+        whole = bool(np.all(array == np.floor(array)))
+    else:
+        whole = "int" in str(array.dtype)
+    if not whole:
+        raise VieteError("an index must be a whole number, and this one is not")
+    if 0 in tuple(array.shape):
+        return
+    low, high = int(array.min()), int(array.max())
+    if low < first or high >= first + size:
+        wrong = low if low < first else high
+        raise VieteError(f"index {wrong} is outside {first} to {size + first - 1}")
+
+
 def number(a: Array) -> Array:
     """Exact numbers become floats where arrays are computed."""
-    return float(a) if isinstance(a, Fraction) else a
+    try:
+        return float(a) if isinstance(a, Fraction) else a
+    except OverflowError:
+        raise VieteError("a number here is larger than any float64 (10^308)") from None
 
 
 def device_of(array: Array) -> Any:
@@ -529,6 +565,11 @@ def expand(xp: Any, array: Array, have: tuple[str, ...], want: tuple[str, ...]) 
     """Axes in the order ``want``, with axes of size 1 for labels that are missing."""
     array = permute(xp, array, have, tuple(a for a in want if a in have))
     return array[tuple(slice(None) if a in have else None for a in want)]
+
+
+def digits(a: Fraction) -> int:
+    """Binary digits of an exact number."""
+    return a.numerator.bit_length() + a.denominator.bit_length()
 
 
 def scalar(op: str, args: list[Any]) -> Any:
@@ -550,7 +591,7 @@ def scalar(op: str, args: list[Any]) -> Any:
                 return Fraction(math.floor(a))
             case "mod", [a, b] if b:
                 return a % b
-            case "pow", [a, b] if b.denominator == 1 and abs(b) < 1000 and (a or b > 0):
+            case "pow", [a, b] if b.denominator == 1 and abs(b) * digits(a) < 4000 and (a or b > 0):
                 return a ** int(b)
             case ("max" | "min"), [a, b]:
                 return max(a, b) if op == "max" else min(a, b)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from viete.algebra.dims import Size
 from viete.interpret.masks import Mask
+from viete.notation.expr import Expr
 
 ROW, COL = "row", "col"
 ZERO, ONE = Size(()), Size.of(1)
@@ -102,3 +103,22 @@ def turned(axis: Axis) -> frozenset[Read]:
     if axis.place is None:
         return frozenset()
     return frozenset(Read(n, axis.place, True, summed=False) for n in axis.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """Names in force: arguments, their sizes, and (label, count) of each letter that is an axis.
+
+    ``shared`` holds what a definition has computed already: within one, equal expressions are
+    computed once (softmax needs exp(z) once).
+    """
+
+    arguments: Mapping[str, Flow] | None = None
+    sizes: Mapping[str, Size] = field(default_factory=dict)
+    index: Mapping[str, tuple[str, Size]] = field(default_factory=dict)
+    shared: dict[Expr, Flow] | None = None
+    level: int = 0
+
+    def bound(self, letters: Mapping[str, tuple[str, Size]]) -> Env:
+        shared: dict[Expr, Flow] | None = None if self.shared is None else {}
+        return replace(self, index={**self.index, **letters}, shared=shared, level=self.level + 1)

@@ -23,6 +23,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral
 
 from viete.algebra.dims import Size
 from viete.algebra.model import Equation, Loop, Model, Parameter
@@ -165,6 +166,8 @@ class Cache:
 class Costs:
     """The costs of running ``batch`` sequences; see the module for what is counted how.
 
+    The formulas are for this batch: 64 stands in them as a number.
+
     ``weights``, ``activations`` and the cache count entries: ``.bytes("bfloat16")`` of any gives
     bytes. ``tokens`` are those of one pass, of the card's first input.
     """
@@ -208,13 +211,13 @@ class Counter:
     """From the flow of every equation to a `Costs`."""
 
     def __init__(self, model: Model, lengths: dict[str, int], batch: int) -> None:
-        if not isinstance(batch, int) or batch < 1:
+        if not whole(batch):
             raise VieteError(f"the batch must be a whole number from 1 up, not {batch!r}")
-        self.model, self.batch = model, batch
+        self.model, self.batch = model, int(batch)
         self.numbers = dict(model.sizes)
         self.lengths = self.lengths_of(lengths)
         self.numbers |= {name: Fraction(n) for name, n in self.lengths.items()}
-        self.flows = Flows(model, batch)
+        self.flows = Flows(model, self.batch)
 
     def lengths_of(self, given: dict[str, int]) -> dict[str, int]:
         """All lengths that have a value: those given, checked, else the greatest allowed."""
@@ -231,10 +234,10 @@ class Counter:
                     out[name] = math.floor(most)
                 continue
             n = given[name]
-            if not isinstance(n, int) or n < 1 or (most is not None and n > most):
+            if not whole(n) or (most is not None and n > most):
                 limit = "up" if most is None else f"to {most}"
                 raise VieteError(f"{name} must be a whole number from 1 {limit}, not {n!r}")
-            out[name] = n
+            out[name] = int(n)
         return out
 
     def evaluate(self, size: Size) -> Fraction | None:
@@ -348,6 +351,11 @@ class Counter:
             e.left, place, self.quantity(each), self.quantity(positions),
             self.quantity(each * positions),
         )  # fmt: skip
+
+
+def whole(value: object) -> bool:
+    """Whether something is a whole number from 1 up."""
+    return isinstance(value, Integral) and int(value) > 0
 
 
 def total(parts: Iterable[Work]) -> Work:

@@ -13,36 +13,17 @@ and no block is unrolled. Every axis remembers what it runs over: positions of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from viete.algebra.dims import Size, size_of
 from viete.algebra.model import Equation, Model
 from viete.algebra.shapes import COMPARE, Shapes
-from viete.interpret.axes import COL, ONE, ROW, ZERO, Axis, Flow, Read
+from viete.interpret.axes import COL, ONE, ROW, ZERO, Axis, Env, Flow, Read, turned
 from viete.interpret.embeddings import Embeddings
 from viete.interpret.masks import SIGN, Mask, combined, distance, hidden
 from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
 INNER, BATCH = "inner", "batch"
-
-
-@dataclass(frozen=True, slots=True)
-class Env:
-    """Names in force: arguments, their sizes, and (label, count) of each letter that is an axis.
-
-    ``shared`` holds what a definition has computed already: within one, equal expressions are
-    computed once (softmax needs exp(z) once).
-    """
-
-    arguments: Mapping[str, Flow] | None = None
-    sizes: Mapping[str, Size] = field(default_factory=dict)
-    index: Mapping[str, tuple[str, Size]] = field(default_factory=dict)
-    shared: dict[Expr, Flow] | None = None
-    level: int = 0
-
-    def bound(self, letters: Mapping[str, tuple[str, Size]]) -> Env:
-        shared = None if self.shared is None else {}
-        return replace(self, index={**self.index, **letters}, shared=shared, level=self.level + 1)
 
 
 @dataclass
@@ -127,10 +108,7 @@ class Flows:
         own, reads = v.own, frozenset[Read]()
         axes = dict(v.axes)
         if own is not None:
-            keys = (a for k, a in axes.items() if k != own and a.place is not None)
-            reads = v.lost | {
-                Read(n, a.place, True, summed=False) for a in keys for n in a.names if a.place
-            }
+            reads = v.lost.union(*(turned(a) for k, a in axes.items() if k != own))
             axes[own] = replace(axes[own], names=frozenset((e.name,)))
             v = replace(v, lost=frozenset())
         self.known[e.name] = replace(v, axes=axes, const=False, size=None)
@@ -295,7 +273,8 @@ class Flows:
             return self.call(op, [self.of(a, env) for a in e.args], env.level)
         args = [self.of(a, env) for a in e.args]
         if op == "prod":
-            return self.product(*args)
+            left, right = args
+            return self.product(left, right)
         if op == "inner":
             a, b = (v.rename({COL: INNER}) for v in args)
             return self.contract(a, b, (INNER,))
@@ -323,8 +302,8 @@ class Flows:
             mask = hidden(e, labels, self.sizes(env))
         else:
             mask = combined(op, [v.mask for v in args], all(v.const or v.mask for v in args))
-        size = None if any(v.axes for v in args) else size_of(e, self.sizes(env))
-        return replace(self.entrywise(op, args), mask=mask, size=size)
+        value = None if any(v.axes for v in args) else size_of(e, self.sizes(env))
+        return replace(self.entrywise(op, args), mask=mask, size=value)
 
     def call(self, name: str, args: list[Flow], level: int) -> Flow:
         """A named function, by its definition."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 
 from viete.algebra.dims import Size, spell
@@ -92,8 +91,11 @@ class Axes:
         """How many values each index letter has that equation k computes for all at once."""
         shapes, equation = self.uses.shapes, self.uses.model.equations[k]
         lettered = zip(equation.left.symbol.slots, equation.left.index, strict=True)
-        counts = [shapes.env.ranges[s] for s, index in lettered
-                  if s in shapes.types[equation.name].family and isinstance(index, Idx)]  # fmt: skip
+        counts = [
+            shapes.env.ranges[s]
+            for s, index in lettered
+            if s in shapes.types[equation.name].family and isinstance(index, Idx)
+        ]
         return tuple(shapes.simplest(c) for c in counts if c is not None)
 
     def show(self, axes: tuple[Size, ...], batched: bool) -> str:
@@ -135,8 +137,9 @@ class _Flow:
         out: list[list[int]] = [[]]
         for k in part:
             added = {u.ref for u in self.uses.all if u.reader == k and u.added}
-            inside = any(u.reader in part and u.reader < k and u.ref in added
-                         for u in self.uses.all)  # fmt: skip
+            inside = any(
+                u.reader in part and u.reader < k and u.ref in added for u in self.uses.all
+            )
             beside = any(self.uses.is_output(j) for j in part if j != k)
             if inside or (self.uses.is_verdict(k) and beside):
                 out += [[k], []]
@@ -147,8 +150,10 @@ class _Flow:
     def box(self, n: int) -> Box:
         members = self.boxes[n]
         first = self.model.equations[members[0]]
-        equations = [show_equation(self.model.equations[k].left, self.model.equations[k].right,
-                                   self.style) for k in members]  # fmt: skip
+        equations = [
+            show_equation(self.model.equations[k].left, self.model.equations[k].right, self.style)
+            for k in members
+        ]
         part = next(p for p in self.uses.parts if members[0] in p)
         titled = first.part and members[0] in self.whole
         if titled and members[0] == part[0]:
@@ -156,7 +161,8 @@ class _Flow:
         elif len(members) > 1:  # what follows a sum that stands alone
             title, named = f"{first.part}, continued", True
         else:
-            named = 0 < len(first.meaning) <= 48 and not any(c in first.meaning for c in "$`;")
+            short = 0 < len(first.meaning) <= 48 and not any(c in first.meaning for c in "$`;")
+            named = short and (not first.part or self.uses.is_verdict(members[0]))
             title = capital(first.meaning) if named else equations[0]
         lines: list[str] = []
         for k, equation in zip(members, equations, strict=True):
@@ -172,7 +178,9 @@ class _Flow:
         lines = [item.meaning] if item.meaning and "$" not in item.meaning else []
         if item.low is not None and item.high is not None:
             low, high = show(item.low, self.style), show(item.high, self.style)
-            lines.append(f"{{{low}, {self.dots}, {high}}}")
+            a, b = self.model.size(item.low), self.model.size(item.high)
+            pair = a is not None and b is not None and b - a == Size.of(1)
+            lines.append(f"{{{low}, {high}}}" if pair else f"{{{low}, {self.dots}, {high}}}")
         shape = self.uses.shapes.types[item.name].shape
         lines.append(self.sized(shape, True))
         title = show_symbol(item.symbol, self.style)
@@ -232,7 +240,9 @@ class _Flow:
         made = self.model.equations[use.maker]
         index = []
         outer = self.model.equations[use.reader].loop
-        for slot, there, here in zip(use.ref.symbol.slots, made.left.index, use.ref.index, strict=True):
+        for slot, there, here in zip(
+            use.ref.symbol.slots, made.left.index, use.ref.index, strict=True
+        ):
             own = made.loop is not None and slot == made.loop.index and made.loop != outer
             fixed = all(not isinstance(x, Idx) for x in (here, *getattr(here, "args", ())))
             index.append(here if own and fixed else there)

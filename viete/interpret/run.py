@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from viete.algebra.dims import Size
 from viete.algebra.model import Equation, Input, Model, Parameter
 from viete.algebra.shapes import Shapes
 from viete.errors import Text, VieteError
-from viete.interpret.array import COL, ROW, Array, Arrays, Env, Value, permute
+from viete.interpret.array import COL, MOST_BLOCKS, ROW, Array, Arrays, Env, Value, permute
 from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Ref, Symbol, walk
 from viete.notation.parser import parse
 from viete.notation.printer import show, show_symbol
@@ -71,6 +72,12 @@ class Program:
 
     # -- what there is ------------------------------------------------------------------------------
 
+    @cached_property
+    def shapes(self) -> Shapes:
+        """For formulas that a run is asked for; what a card states need not hold of other sizes."""
+        plain = tuple(replace(e, stated=None) for e in self.model.equations)
+        return Shapes(replace(self.model, equations=plain, claims=()))
+
     def bounds(self, lower: Expr, upper: Expr, what: str) -> range:
         values = []
         for e in (lower, upper):
@@ -79,8 +86,8 @@ class Program:
             if value is None or value.denominator != 1:
                 raise VieteError(f"{what} runs to {show(e)} = {value}, which is not a whole number")
             values.append(int(value))
-        if values[1] - values[0] > 100_000:
-            raise VieteError(f"{what} runs over {values[1] - values[0] + 1:,} blocks; at most 100,000")
+        if values[1] < values[0] - 1:
+            raise VieteError(f"{what} runs from {values[0]} down to {values[1]}; it must run up")
         return range(values[0], values[1] + 1)
 
     def evaluate(self, size: Size, what: str) -> Fraction:
@@ -96,7 +103,16 @@ class Program:
         for item in (*self.model.loops, *self.model.indices):
             name = item.index if hasattr(item, "index") else item.name
             if name == letter:
-                return self.bounds(item.lower, item.upper, f"the index {letter}")
+                found = self.bounds(item.lower, item.upper, f"the index {letter}")
+                loop = letter in self.model.loop_letters
+                if loop and len(found) > MOST_BLOCKS:
+                    raise VieteError(
+                        f"the index {letter} runs over {len(found):,} blocks; at most {MOST_BLOCKS:,}"
+                    )
+                if not loop and not found:
+                    raise VieteError(f"the index {letter} has no values: it runs from {found.start} "
+                                     f"to {found.stop - 1}")  # fmt: skip
+                return found
         raise VieteError(f"the index {letter} has no range")
 
     def unrolled(self) -> Iterator[tuple[Equation, Mapping[str, int]]]:
@@ -146,6 +162,8 @@ class Program:
                 return self.sizes[index.key]
             case Apply("add" | "sub" | "prod" | "times" | "div" as op, (a, b)):
                 x, y = self.index_size(a, loops), self.index_size(b, loops)
+                if op == "div" and not y:
+                    raise VieteError(f"the block {show(index)} divides by zero")
                 if op == "div":
                     return x / y
                 return x + y if op == "add" else x - y if op == "sub" else x * y
@@ -154,13 +172,18 @@ class Program:
             case Apply("floor", (a,)):
                 return Fraction(self.index_size(a, loops).__floor__())
             case Apply("mod", (a, b)):
-                return self.index_size(a, loops) % self.index_size(b, loops)
+                y = self.index_size(b, loops)
+                if not y:
+                    raise VieteError(f"the block {show(index)} divides by zero")
+                return self.index_size(a, loops) % y
         raise VieteError(f"{show(index)} is no block number; write a number, or give the index a value")
 
     def needed(self, e: Expr, loops: Mapping[str, int]) -> frozenset[Member]:
         """Values, parameters and inputs that an expression refers to."""
         if isinstance(e, Bind) and e.index in self.model.loop_letters and e.lower and e.upper:
             first, last = (int(self.index_size(x, loops)) for x in (e.lower, e.upper))
+            if last - first >= MOST_BLOCKS:
+                raise VieteError(f"a {e.op} over {last - first + 1:,} blocks; at most {MOST_BLOCKS:,}")
             parts = [self.needed(e.body, {**loops, e.index: k}) for k in range(first, last + 1)]
             return frozenset[Member]().union(*parts)
         out: set[Member] = set()
@@ -218,6 +241,10 @@ class Program:
             value = self.input(item, inputs, sizes, like)
             if value is not None:
                 store[item.name, ()] = value
+        batches = {k[0]: v.size("batch") for k, v in store.items() if "batch" in v.axes}
+        if len(set(batches.values())) > 1 or 0 in batches.values():
+            shown = ", ".join(f"{k} has {n}" for k, n in batches.items())
+            raise VieteError(f"all inputs must come in one batch, and not an empty one: {shown}")
         self.default_inputs(inputs, sizes, store, like)
         for name, (p, loops, shape) in self.parameters.items():
             if name in weights:
@@ -325,16 +352,22 @@ class Run(Mapping[str, Array]):
     ) -> None:  # fmt: skip
         self.program, self.store, self.sizes = program, store, dict(sizes)
         self.wanted: set[Member] | None = None
+        self.missing: dict[Member, str] = {}  # what could not be computed, and for want of what
         self.arrays = Arrays(program.model, sizes, like, self.lookup, quick, program.memo)
         self.derived = {e.name: e for e in program.model.derived}
 
     def compute(self, names: Sequence[str] | None) -> None:
         """Run the schedule, keeping all values, or just those that ``names`` need."""
-        steps, missing = self.runnable()
+        steps, self.missing = self.runnable()
         if names is not None:
+            if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+                raise VieteError(f"names is a list of names or formulas, not {names!r:.60}")
             keep = {m for name in names for m in self.members(name)}
-            if lacking := keep & missing.keys():
-                what, why = next((m, missing[m]) for m in lacking)
+            there = {s.makes for s in steps} | missing.keys() | self.store.keys()
+            for key, loops in keep - there:
+                raise VieteError(f"there is no {key} at block {', '.join(map(str, loops))}")
+            if lacking := keep & self.missing.keys():
+                what, why = next((m, self.missing[m]) for m in lacking)
                 raise VieteError(f"{what[0]} needs {why}, which was not given")
             needed, chosen = set(keep), []
             for step in reversed(steps):
@@ -354,6 +387,8 @@ class Run(Mapping[str, Array]):
                 if error.where is None:
                     raise step.equation.text.error(error.message) from None
                 raise
+            except MemoryError:
+                raise step.equation.text.error("this needs more memory than there is") from None
             self.store[step.makes] = replace(self.full(value, step.equation), fresh=False)
             if names is not None:
                 for m in (*step.needs, step.makes):
@@ -410,6 +445,8 @@ class Run(Mapping[str, Array]):
         return out
 
     def parse(self, name: str) -> Expr:
+        if not isinstance(name, str):
+            raise VieteError(f"a value is asked for by its name or a formula, not {name!r:.60}")
         return parse(Text(name, "<name>"), self.program.model.scope)
 
     def lookup(self, key: str, loops: tuple[int, ...]) -> Value:
@@ -423,8 +460,11 @@ class Run(Mapping[str, Array]):
             value = self.arrays.of(equation.right, replace(env, index={**env.index, **index}))
             return self.full(value, equation)
         place = f" at block {', '.join(map(str, loops))}" if loops else ""
-        why = "it was not asked for" if self.wanted is not None else "what it needs was not given"
-        raise VieteError(f"{key}{place} was not computed: {why}")
+        if loops and not any(s.makes == (key, loops) for s in self.program.steps):
+            raise VieteError(f"there is no {key}{place}")
+        if (key, loops) in self.missing:
+            raise VieteError(f"{key}{place} needs {self.missing[key, loops]}, which was not given")
+        raise VieteError(f"{key}{place} was not computed: it was not asked for")
 
     def __getitem__(self, name: str) -> Array:
         if name in self.program.names and self.program.names[name] in self.store:
@@ -437,7 +477,11 @@ class Run(Mapping[str, Array]):
             raise VieteError(
                 f"{name} is one value for each {loose[0]}; give a number, {values[0]} to {values[-1]}"
             )
-        found = self.arrays.of(e)
+        self.program.shapes.located(Text(name, "<name>"), e, frozenset(letters), loops=True)
+        try:
+            found = self.arrays.of(e)
+        except MemoryError:
+            raise VieteError(f"{name} needs more memory than there is") from None
         slots = e.symbol.slots if isinstance(e, Ref) else ()
         return self.ordered(found, (*slots, *letters))
 
@@ -470,7 +514,9 @@ class Run(Mapping[str, Array]):
 
 def is_float(array: Array) -> bool:
     kind = getattr(array.dtype, "kind", None)
-    return kind in ("f", "V") if kind is not None else bool(array.dtype.is_floating_point)
+    if kind == "V":  # ml_dtypes' bfloat16 and the like, not a plain void or a record
+        return "float" in array.dtype.name
+    return kind == "f" if kind is not None else bool(array.dtype.is_floating_point)
 
 
 def as_input(item: Input, given: Array, like: Array) -> Array:
@@ -527,6 +573,8 @@ def run(
     if tokens is not None:
         if not model.inputs:
             raise VieteError(f"{model.title} takes no input")
+        if model.inputs[0].name in given:
+            raise VieteError(f"the input {model.inputs[0].name} is given twice")
         given = {model.inputs[0].name: tokens, **given}
     elif model.inputs and not given:
         raise VieteError(f"{model.title} needs its input {model.inputs[0].name}")
@@ -537,7 +585,9 @@ def check_weights(ready: Program, weights: Mapping[str, Array]) -> None:
     """Refuse weights that do not fit the card: names, kinds of array and values."""
     from array_api_compat import array_namespace, is_array_api_obj
 
-    unknown = [n for n in weights if n not in ready.parameters]
+    if not isinstance(weights, Mapping):
+        raise VieteError(f"weights are a mapping from names to arrays, not {type(weights).__name__}")
+    unknown = [str(n) for n in weights if n not in ready.parameters]
     missing = [n for n in ready.parameters if n not in weights]
     if unknown or missing:
         parts = []

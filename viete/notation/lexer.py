@@ -70,9 +70,8 @@ class Token:
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*")
-# Δx is one name, the change of x; Δ x is two, but \\Delta x is how TeX has to write the one.
+# Δx is one name, the change of x; Δ x is two, but \Delta x is how TeX has to write the one.
 _LETTER_NEXT = re.compile(r"(?:\{\s*)?(?:\\(?:mathrm|text)(?!\{ ?(?:and|or|not)\b)|[A-Za-z])")
-_SPACE = re.compile(r"\s*")
 _FONT = re.compile(r"\*?\s*\{\s*((?:[A-Za-z0-9 -]|\\_|_)*?)\s*\}")
 _SCRIPT_RUN = {
     "_": re.compile("[" + "".join(SUBSCRIPTS) + "]+"),
@@ -155,12 +154,6 @@ def tokenize(source: Text) -> list[Token]:
     return out
 
 
-def delta(text: str, end: int) -> bool:
-    """Whether what follows ``\\Delta`` is a name that it belongs to."""
-    space = _SPACE.match(text, end)
-    return bool(space and _LETTER_NEXT.match(text, space.end()))
-
-
 def accented(put, letter: str, mark: str, start: int, end: int) -> None:  # type: ignore[no-untyped-def]
     """``Ã`` reads as ``tilde{A}``."""
     put("accent", COMBINING[mark], start, end)
@@ -195,7 +188,7 @@ def command(source: Text, i: int, put) -> int:  # type: ignore[no-untyped-def]
             raise source.error("of LaTeX's environments the notation has only {cases}", i, end)
         put("op", f"\\{name}", i, cases.end())
         return cases.end()
-    if (name in ACCENTS and (name != "Delta" or delta(text, end))) or name in ("widetilde", "widehat"):
+    if (name in ACCENTS and (name != "Delta" or _LETTER_NEXT.match(text[end:].lstrip()))) or name in ("widetilde", "widehat"):
         put("accent", name.removeprefix("wide"), i, end)
     elif name in COMMANDS:
         put("op", COMMANDS[name], i, end)

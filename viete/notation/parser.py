@@ -151,6 +151,7 @@ class Parser:
     def __init__(self, source: Text, tokens: list[Token], scope: Scope) -> None:
         self.source, self.tokens, self.scope = source, tokens, scope
         self.pos = self.depth = 0
+        self.left: set[str] = set()  # index letters whose binder has ended
 
     # -- tokens ---------------------------------------------------------------------------------
 
@@ -355,7 +356,7 @@ class Parser:
             [*self.tokens[self.pos : self.pos + close], end_token(self.tokens[self.pos + close])],
             self.scope,
         )
-        inner.depth = self.depth
+        inner.depth, inner.left = self.depth, self.left
         a = inner.expression()
         inner.expect(",", None)
         b = inner.expression()
@@ -419,7 +420,10 @@ class Parser:
             if self.accept("_"):  # m_x is one name
                 text += "_" + ",".join(s.label for s in self.script_group("_"))
                 t = replace(t, end=self.tokens[self.pos - 1].end)
-            raise self.error(f"{what} {text}{self.scope.suggest(text)}", t)
+            hint = self.scope.suggest(text)
+            if text in self.left:
+                hint = f"; the sum over {text} ended before it: put all that it sums in parentheses"
+            raise self.error(f"{what} {text}{hint}", t)
         if len(ways) > 1:
             spelled = " or ".join(" ".join(way) for way in ways)
             raise self.error(f"{text} can be read as {spelled}; put spaces where you mean them", t)
@@ -583,7 +587,7 @@ class Parser:
         """The expression in a script."""
         closing = Token("end", "", item.at[1], item.at[1])
         parser = Parser(self.source, [*item.tokens, closing], self.scope)
-        parser.depth = self.depth + 1
+        parser.depth, parser.left = self.depth + 1, self.left
         value = parser.item()
         parser.finish()
         return value
@@ -674,6 +678,7 @@ class Parser:
             body = self.expression()
             self.expect(")", opened)
         self.scope = outer
+        self.left.add(index)
         return self.node(Bind(op, index, lower, upper, body), t)
 
     def table(self, t: Token) -> Expr:

@@ -271,7 +271,7 @@ class Printer:
             after = FACTOR
         a, b = self.show(left, before), self.show(right, after)
         if e.op == "prod":
-            # Side by side, \\Delta x would be one name and a <u, v> a comparison.
+            # Side by side, \Delta x would be one name and a <u, v> a comparison.
             a = f"({a})" if a.endswith(r"\Delta") else a
             b = f"({b})" if b.startswith("<") else b
         return f"{a}{signs[self.column - 1]}{b}", strength

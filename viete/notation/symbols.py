@@ -54,12 +54,14 @@ class Scope:
         """Add a symbol; a card's reader checks for duplicates."""
         self.symbols.setdefault(symbol.base, []).append(symbol)
 
-    def inside(self, indices: Iterable[str] = (), symbols: Iterable[Symbol] = ()) -> Scope:
-        """This scope with more bound indices and symbols; inner names hide outer ones."""
-        inner = Scope(dict(self.symbols), self.functions, self.indices | set(indices))
-        for symbol in symbols:
-            inner.symbols[symbol.base] = [symbol]
-        return inner
+    def inside(self, indices: Iterable[str]) -> Scope:
+        """This scope with more bound index letters, which hide values of the same letter."""
+        letters = set(indices)
+        symbols = {
+            base: [s for s in group if base not in letters or s.sub or s.sup]
+            for base, group in self.symbols.items()
+        }
+        return Scope(symbols, self.functions, self.indices | letters)
 
     def bases(self) -> set[str]:
         """Every word that may begin a name."""

@@ -145,6 +145,7 @@ def plan(
             route.stops.append(lane)
         route.stops.append(box[a.target])
         routes.append(route)
+    for route in sorted(routes, key=lambda r: r.arrow.residual):
         _link(route)
     _make_room(d, routes, m, wide)
 
@@ -157,8 +158,8 @@ def plan(
             _to_the_side(route, *ends, taken, m, wide)
     for f in everything:
         _keep_order(f)
-    for n in range(12):
-        _pull(everything, m, up=n % 2 == 0)
+    for n in range(14):
+        _pull(everything, m, up=n % 2 == 0, both=5 < n < 12)
     for up in (True, False):  # now that the frames have come to stand
         _pull([sheet], m, up, final=True)
     _settle(everything, m)
@@ -167,13 +168,15 @@ def plan(
 
 def _link(route: Route) -> None:
     """Tie the items of an arrow together, so that they pull each other into line."""
+    start, end = route.stops[0], route.stops[-1]
+    # A residual follows the boxes; they follow it only where nothing else holds them.
+    free = route.arrow.residual and all(i.up or i.down for i in (start, end))
     for i, j in pairwise(route.stops):
         if i is j or i.side or j.side:
             continue
-        # A residual follows the boxes; they do not follow it.
-        if i not in j.up and (j.lane or not route.arrow.residual):
+        if i not in j.up and (j.lane or not free):
             j.up.append(i)
-        if j not in i.down and (i.lane or not route.arrow.residual):
+        if j not in i.down and (i.lane or not free):
             i.down.append(j)
 
 
@@ -218,14 +221,14 @@ def _order(frames: list[Frame], m: Metrics) -> None:
             at[i.first] += 1
         _keep_order(f)
     best = inf
-    keys: dict[Item, float] = {}
+    keys: dict[Item, tuple[float, float]] = {}
     for n in range(10):
         _pull(frames, m, up=n % 2 == 0, sort=True)
         cost = _cost(frames)
         if cost < best:
-            best, keys = cost, {i: i.key for f in frames for i in f.items}
-    for i, key in keys.items():
-        i.key = key
+            best, keys = cost, {i: (i.key, i.x) for f in frames for i in f.items}
+    for i, (key, x) in keys.items():
+        i.key, i.x = key, x
 
 
 def _cost(frames: list[Frame]) -> float:
@@ -294,26 +297,37 @@ def _keep_order(f: Frame) -> None:
 
 
 def _pull(
-    frames: list[Frame], m: Metrics, up: bool, sort: bool = False, final: bool = False
+    frames: list[Frame], m: Metrics, up: bool, sort: bool = False, both: bool = False, final: bool = False
 ) -> None:
     """Move every item below the middle of those it comes from, or above those it leads to.
 
     Row by row, each row as if it stood alone, so that one pass straightens a long chain; then
     all rows together, for what stands in several.
     """
-    middle = fmean if sort else median
     for f in frames:
         wish = {i: i.x for i in f.items}
-        goal = dict(wish)  # what it would be without neighbours
+        goal = dict(wish)  # what it would be without neighbours: this gives the order
+        held = [i.x for i in f.items if i.up or i.down] or [0]
+        middle_of_all = (min(held) + max(held)) / 2
         for r in f.rows if up else reversed(f.rows):
             row = [i for i in f.rows[r] if not i.side]
             mine = [i for i in row if (i.first if up else i.last) // 2 == r]
             for i in mine:
-                ties = [] if final and isinstance(i, Frame) else _ties(i, f, up, sort)
+                ties = [] if final and isinstance(i, Frame) else _ties(i, up)
+                if both:
+                    ties += _ties(i, not up)
+                if ties and sort:
+                    goal[i] = fmean(_place(near, wish) - own.x + i.x for own, near in ties)
+                if f.group:  # what is in a frame stands as what else is in it wants it to, ...
+                    ties = [(own, near) for own, near in ties if near.home is f]
+                if not (sort or i.lane):  # ... and boxes follow boxes: that makes a straight spine
+                    ties = [(o, near) for o, near in ties if not (o.lane or near.lane)] or ties
                 if ties:
-                    offsets = [_place(near, wish) - own.x for own, near in ties]
-                    goal[i] = wish[i] = i.x + middle(offsets)
-            fit = _fit(row, list(pairwise(row)), wish, m)
+                    middle = fmean if sort else median
+                    wish[i] = middle([_place(near, wish) - own.x + i.x for own, near in ties])
+                elif not (i.up or i.down or isinstance(i, Frame)):
+                    wish[i] = middle_of_all
+            fit = _fit_row(row, wish, m)
             wish.update((i, fit[i]) for i in mine)
         if sort:
             goal.update((i, i.side * inf) for i in f.items if i.side)
@@ -327,16 +341,14 @@ def _pull(
             _bound(f, m)
 
 
-def _ties(i: Item, f: Frame, up: bool, sort: bool) -> list[tuple[Item, Item]]:
-    """What pulls an item of a frame: pairs of a place in it and an item above (or below)."""
-    inside = i.items if isinstance(i, Frame) else [i]
-    ties = [(own, near) for own in inside for near in (own.up if up else own.down)]
-    ties = [(own, near) for own, near in ties if near.home is not i]
-    if f.group and not sort:  # what is in a frame follows what else is in it, ...
-        ties = [(own, near) for own, near in ties if near.home is f]
-    if not (sort or i.lane):  # ... and boxes follow boxes, which makes a straight spine
-        ties = [(own, near) for own, near in ties if not (own.lane or near.lane)] or ties
-    return ties
+def _ties(i: Item, up: bool) -> list[tuple[Item, Item]]:
+    """What pulls an item: it, or the items in a frame, and what they hang on above (or below)."""
+    if not isinstance(i, Frame):
+        return [(i, near) for near in (i.up if up else i.down)]
+    ties = [(own, near) for own in i.items for near in (own.up if up else own.down)]
+    # What stands beside a frame gives way to it: followed, it would run away.
+    outer = [(own, near, near if near.home is i.home else near.home) for own, near in ties]
+    return [(own, near) for own, near, o in outer if o and (o.last < i.first or o.first > i.last)]
 
 
 def _place(i: Item, wish: dict[Item, float]) -> float:
@@ -347,6 +359,23 @@ def _place(i: Item, wish: dict[Item, float]) -> float:
 
 def _apart(i: Item, j: Item, m: Metrics) -> float:
     return i.right + j.left + (m.lane if i.lane or j.lane else m.gap)
+
+
+def _fit_row(row: list[Item], wish: dict[Item, float], m: Metrics) -> dict[Item, float]:
+    """The places of one row that are nearest to the wishes, in the sense of least squares."""
+    # Pool adjacent violators: items that would overlap move as one block, to their mean wish.
+    blocks: list[tuple[float, float, list[Item]]] = []  # place less offset, weight, items
+    offset, offsets = 0.0, {}
+    for n, i in enumerate(row):
+        offset += _apart(row[n - 1], i, m) if n else 0
+        offsets[i] = offset
+        place, weight, items = wish[i] - offset, 1e3 if isinstance(i, Frame) else 1.0, [i]
+        while blocks and blocks[-1][0] > place:
+            before, heavy, mates = blocks.pop()
+            place = (before * heavy + place * weight) / (heavy + weight)
+            weight, items = heavy + weight, mates + items
+        blocks.append((place, weight, items))
+    return {i: place + offsets[i] for place, _, items in blocks for i in items}
 
 
 def _fit(
@@ -379,6 +408,17 @@ def _fit(
         if i in high and j in high:
             high[i] = min(high[i], high[j] - _apart(i, j, m))
     x = {i: (low[i] + high[i]) / 2 for i in low}
+    lefts: dict[Item, list[Item]] = defaultdict(list)
+    rights: dict[Item, list[Item]] = defaultdict(list)
+    for i, j in pairs:
+        if i in x and j in x:
+            lefts[j].append(i)
+            rights[i].append(j)
+    for row in (list(x), list(reversed(x))) * 2:  # half way is farther than most have to go
+        for i in row:
+            least = max((x[n] + _apart(n, i, m) for n in lefts[i]), default=-inf)
+            most = min((x[n] - _apart(i, n, m) for n in rights[i]), default=inf)
+            x[i] = max(least, min(most, wish[i]))
     for i, j in pairs:
         if j.side > 0 and i in x:
             x[j] = max(x.get(j, -inf), x[i] + _apart(i, j, m))

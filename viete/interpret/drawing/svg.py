@@ -21,7 +21,7 @@ _PIXELS = Metrics(
 )  # fmt: skip
 
 _MARGIN, _PAD, _LINE = 30, 18, 21
-_LIMIT = 64  # cells in a line of a box
+_LIMIT = 80  # cells in a line of a box
 _TITLE, _TEXT, _NOTE = 15, 15.5, 13.5  # sizes of letters
 
 _PAPER, _SHEET, _RULE = "#fcfbf8", "#f3f0e7", "#d9d3c3"

@@ -27,18 +27,19 @@ def to_text(d: Diagram, width: int = 100) -> str:
     What is too wide is first drawn taller, with groups under each other, and wrapped only then.
     """
     d = cleaned(d)
-    narrowest: Layout | None = None
-    for limit in (10**6, 44, 32, 24, 18, 12):
-        for stacked in (False, True):
-            wrapped = replace(d, boxes=tuple(_wrapped(b, limit) for b in d.boxes))
-            sizes = {b.id: _cell_size(b) for b in wrapped.boxes}
-            lay = layout(wrapped, sizes, _CELLS, cells, stacked)
-            if narrowest is None or lay.width < narrowest.width:
-                narrowest = lay
-            if lay.width < width:
-                return _Canvas(d.title, lay, width).text()
-    assert narrowest is not None
-    return _Canvas(d.title, narrowest, width).text()
+    plain = [_lay_out(d, stacked) for stacked in (False, True)]
+    narrow = _lay_out(_wrapped(d, 16), True)
+    best = min(plain, key=lambda lay: lay.width)
+    if best.width > width >= narrow.width:
+        best = narrow
+        for limit in (24, 32, 44):
+            for stacked in (True, False):
+                lay = _lay_out(_wrapped(d, limit), stacked)
+                if lay.width <= width:
+                    best = lay
+    elif plain[0].width <= width:
+        best = plain[0]
+    return _Canvas(d.title, best, width).text()
 
 
 def _wrapped(b: Box, limit: int) -> Box:
@@ -61,7 +62,7 @@ class _Canvas:
         self.arms: dict[Point, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self.title = "\n".join(wrap(title, max(width, 20)))
         for g, r in lay.frames:
-            self.frame(r, g.title)
+            self.frame(r)
         for b, r in lay.boxes:
             self.box(b, r)
         for wire in lay.wires:
@@ -73,6 +74,9 @@ class _Canvas:
         for points in (*(w.points for w in lay.wires), *lay.loops):
             (x, y), (tip, end) = points[-2:]
             self.cells[tip, end] = "▼" if end > y else "►" if tip > x else "◄"
+        for g, r in lay.frames:
+            if g.title:  # a line passes behind it
+                self.write(r.left + 2, r.top, f" {g.title} ")
         for t in lay.labels:
             if t.place == "left":
                 self.write(t.x - 1 - cells(t.text), t.y, t.text)
@@ -90,14 +94,12 @@ class _Canvas:
                 self.cells[x - 1, y] = self.cells.get((x - 1, y), " ") + c
             x += size
 
-    def frame(self, r: Rect, title: str) -> None:
+    def frame(self, r: Rect) -> None:
         across = "┄" * (r.right - r.left - 1)
         self.write(r.left, r.top, f"╭{across}╮")
         self.write(r.left, r.bottom, f"╰{across}╯")
         for y in range(r.top + 1, r.bottom):
             self.cells[r.left, y] = self.cells[r.right, y] = "┊"
-        if title:
-            self.write(r.left + 2, r.top, f" {title} ")
 
     def box(self, b: Box, r: Rect) -> None:
         across = "─" * (r.right - r.left - 1)

@@ -1,0 +1,313 @@
+"""Law 2: all meanings agree. Here: NumPy, PyTorch, JAX and a reading of the equations by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.laws.strategies import (
+    Card, World, cards, expressions, random_inputs, random_weights, shipped, tiny, worlds,
+)  # fmt: skip
+from viete.algebra.model import Model
+from viete.interpret.run import Run, run
+from viete.notation.expr import (
+    Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table, free_indices,
+)  # fmt: skip
+from viete.notation.printer import show
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+
+SHIPPED = pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
+
+
+def host(array: Any) -> np.ndarray:
+    return np.asarray(array.double() if isinstance(array, torch.Tensor) else array, np.float64)
+
+
+def close(a: Any, b: Any, bound: float, what: str = "") -> None:
+    """Equal but for rounding: ``bound`` is relative to the largest entry."""
+    a, b = host(a), host(b)
+    assert a.shape == b.shape, f"{what}: shapes {a.shape} and {b.shape}"
+    finite = np.isfinite(b)
+    assert np.array_equal(a[~finite], b[~finite], equal_nan=True), f"{what}: not finite alike"
+    if finite.any():
+        error = np.max(np.abs(a[finite] - b[finite]))
+        size = max(1.0, float(np.max(np.abs(b[finite]))))
+        assert error <= bound * size, f"{what}: {error:.2e} apart, entries up to {size:.2e}"
+
+
+def same(a: Run, b: Run, bound: float) -> None:
+    assert list(a) == list(b)
+    for name in b:
+        close(a[name], b[name], bound, name)
+
+
+# The libraries ---------------------------------------------------------------------------------------------
+
+KINDS = {
+    "numpy": lambda w: w,
+    "torch": lambda w: {k: torch.from_numpy(v) for k, v in w.items()},
+    "jax": lambda w: {k: jax.numpy.asarray(v) for k, v in w.items()},
+}
+
+
+def agree(model: Model, given: dict[str, Any], seed: int, kinds: tuple[str, ...]) -> None:
+    """All libraries, in float64 to 1e-12 and in float32 to its rounding, against NumPy in float64."""
+    weights = random_weights(model, seed)
+    single = {k: v.astype("float32") for k, v in weights.items()}
+    reference = run(model, None, weights, **given)
+    from_single = run(model, None, {k: v.astype("float64") for k, v in single.items()}, **given)
+    for kind in kinds:
+        found = run(model, None, KINDS[kind](weights), **given)
+        same(found, reference, 1e-12)
+        assert all("64" in str(found[name].dtype) for name in found)
+    for kind in ("numpy", *kinds):
+        found = run(model, None, KINDS[kind](single), **given)
+        same(found, from_single, 2e-3)
+        assert not any("float64" in str(found[name].dtype) for name in found)
+
+
+@given(cards(), st.sampled_from([None, 2]))
+def test_torch_agrees_with_numpy_on_random_cards(card: Card, batch: int | None) -> None:
+    agree(card.model, card.given(batch=batch), card.seed, ("torch",))
+
+
+@settings(max_examples=4)  # JAX compiles each operation for each shape
+@given(cards())
+def test_jax_agrees_with_numpy_on_random_cards(card: Card) -> None:
+    agree(card.model, card.given(), card.seed, ("jax",))
+
+
+@SHIPPED
+def test_all_agree_on_shipped_cards(path: str) -> None:
+    model = tiny(path)
+    agree(model, random_inputs(model), 1, ("torch", "jax"))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@SHIPPED
+def test_half_precision_runs(path: str, dtype: str) -> None:
+    model = tiny(path)
+    weights = random_weights(model, 1, scale=0.2)
+    given = random_inputs(model)
+    half = {k: torch.from_numpy(v).to(getattr(torch, dtype)) for k, v in weights.items()}
+    found, reference = run(model, None, half, **given), run(model, None, weights, **given)
+    assert list(found) == list(reference)
+    for name in found:
+        if found[name].dtype.is_floating_point:
+            assert found[name].dtype == getattr(torch, dtype), name
+            close(found[name], reference[name], 0.2, name)
+
+
+# Batches, parts and prefixes --------------------------------------------------------------------------------
+
+
+@given(cards())
+def test_a_batch_is_each_sequence_by_itself(card: Card) -> None:
+    weights, given = card.weights(), card.given(batch=3)
+    together = run(card.model, None, weights, **given)
+    for k in range(3):
+        alone = run(card.model, None, weights, **{name: x[k] for name, x in given.items()})
+        for name in alone:
+            whole = together[name]
+            # What depends on no input (a table of positions) has no batch.
+            part = whole[k] if whole.ndim > alone[name].ndim else whole
+            close(part, alone[name], 1e-12, name)
+
+
+@given(st.data())
+def test_wanted_names_are_as_in_the_whole_run(data: st.DataObject) -> None:
+    card = data.draw(cards())
+    weights, given = card.weights(), card.given()
+    whole = run(card.model, None, weights, **given)
+    names = data.draw(st.lists(st.sampled_from(list(whole)), min_size=1, max_size=3, unique=True))
+    part = run(card.model, None, weights, names=names, **given)
+    assert set(part) == set(names)
+    for name in names:
+        assert np.array_equal(part[name], whole[name], equal_nan=True)
+
+
+@given(cards(causal=True), st.integers(1, 4))
+def test_a_causal_card_sees_no_later_token(card: Card, n: int) -> None:
+    t = card.given()["t"]
+    whole = run(card.model, t, card.weights(), names=["logits"])["logits"]
+    part = run(card.model, t[:n], card.weights(), names=["logits"])["logits"]
+    close(part, whole[:n], 1e-12)
+
+
+# Members and formulas ------------------------------------------------------------------------------------------
+
+
+@given(cards())
+def test_every_member_of_a_family_can_be_asked_for(card: Card) -> None:
+    made = run(card.model, None, card.weights(), **card.given())
+    for name in made:
+        symbol, loops = made.symbol(name), dict(zip("i", made.program.names[name][1], strict=False))
+        letters = [s for s in symbol.slots if s not in loops]
+        whole = made[name]
+        ranges = [made.program.range_of(s) for s in letters]
+        for members in product(*ranges):
+            at = loops | dict(zip(letters, members, strict=True))
+            one = Ref(symbol, tuple(Num(Fraction(at[s])) for s in symbol.slots))
+            place = tuple(m - 1 for m in members)
+            assert np.array_equal(made[show(one)], whole[place], equal_nan=True), show(one)
+        for row in range(whole.shape[len(letters)] if whole.ndim > len(letters) else 0):
+            picked = f"({show(made.parse(name))})[{row}]"
+            place = (slice(None),) * len(letters) + (row,)
+            assert np.array_equal(made[picked], whole[place], equal_nan=True), picked
+
+
+class ByHand:
+    """The equations read one index at a time, with Python's loops: slow, and hard to get wrong."""
+
+    def __init__(self, made: Run, model: Model, n: int) -> None:
+        self.made, self.model = made, model
+        self.sizes = {**model.sizes, **dict.fromkeys(model.lengths, Fraction(n))}
+        self.memo: dict[Any, np.ndarray] = {}
+
+    def of(self, e: Expr, at: Mapping[str, int], names: Mapping[str, Any] | None = None) -> Any:
+        if names is not None:
+            return self.compute(e, at, names)
+        key = (id(e), *sorted((x, at[x]) for x in free_indices(e)))
+        if key not in self.memo:
+            self.memo[key] = self.compute(e, at, None)
+        return self.memo[key]
+
+    def compute(self, e: Expr, at: Mapping[str, int], names: Mapping[str, Any] | None) -> Any:
+        def value(x: Expr, **more: int) -> Any:
+            return self.of(x, {**at, **more}, names)
+
+        match e:
+            case Num(v):
+                return np.float64(float(v))
+            case Idx(letter):
+                return np.float64(at[letter])
+            case Ref():
+                if names is not None:
+                    return names[e.key]
+                if e.symbol.kind == "dim":
+                    return np.float64(float(self.sizes[e.key]))
+                one = Ref(e.symbol, tuple(Num(Fraction(int(value(x)))) for x in e.index))
+                return np.asarray(self.made[show(one)])
+            case Pick():
+                out = value(e.value)
+                places = [
+                    slice(*(None if x is None else int(value(x)) for x in (i.start, i.stop)))
+                    if isinstance(i, Slice) else value(i).astype(int) for i in e.items
+                ]  # fmt: skip
+                return out[tuple(places)]
+            case Bind():
+                if e.lower is not None and e.upper is not None:
+                    bounds = range(int(value(e.lower)), int(value(e.upper)) + 1)
+                else:
+                    bounds = self.made.program.range_of(e.index)
+                parts = [value(e.body, **{e.index: k}) for k in bounds]
+                if e.op == "concat":
+                    return np.concatenate([np.atleast_1d(p) for p in parts], axis=-1)
+                return getattr(np, e.op)(np.stack(np.broadcast_arrays(*parts)), axis=0)
+            case Table():
+                letters = [letter for letter, _ in e.ranges]
+                shape = [int(value(size)) for _, size in e.ranges]
+                out = np.empty(shape)
+                for place in np.ndindex(*shape):
+                    out[place] = value(e.body, **dict(zip(letters, place, strict=True)))
+                return out
+            case Apply(op, args) if op in self.model.function:
+                return self.call(op, [value(a) for a in args])
+            case Apply(op, args):
+                return self.primitive(op, [value(a) for a in args])
+        raise TypeError(e)
+
+    def call(self, name: str, args: list[Any]) -> Any:
+        function, names = self.model.function[name], dict[str, Any]()
+        for k, argument in enumerate(function.arguments):
+            x = args[k] if k < len(args) else self.of(argument.default, {}, {})
+            names[argument.symbol.key] = x
+            names |= {s.key: np.float64(n) for s, n in zip(argument.pattern, x.shape, strict=False)}
+        return self.of(function.body, {}, names)
+
+    def primitive(self, op: str, args: list[Any]) -> Any:
+        match op, args:
+            case "prod", [a, b]:
+                return a @ b if a.ndim and b.ndim else a * b
+            case "T", [a]:
+                return a.T
+            case "inner", [a, b]:
+                return np.sum(a * b)
+            case ("sum" | "mean" | "max" | "min"), [a]:
+                return getattr(np, op)(a, axis=-1, keepdims=a.ndim == 2)
+            case "rows", [a]:
+                return np.float64(a.shape[0])
+            case "cols", [a]:
+                return np.float64(a.shape[-1])
+            case "concat", parts:
+                return np.concatenate(parts, axis=-1)
+            case "where", [c, a, b]:
+                return np.where(c, a, b)
+            case "erf", [a]:
+                return np.vectorize(math.erf)(a)
+            case "inf", []:
+                return np.float64(np.inf)
+            case "pi", []:
+                return np.float64(np.pi)
+        ufunc = {
+            "neg": np.negative, "add": np.add, "sub": np.subtract, "had": np.multiply,
+            "times": np.multiply, "div": np.divide, "mod": np.mod, "pow": np.power, "max": np.maximum,
+            "min": np.minimum, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+            "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "and": np.logical_and,
+            "or": np.logical_or, "not": np.logical_not, "exp": np.exp, "log": np.log, "abs": np.abs,
+            "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "floor": np.floor,
+        }  # fmt: skip
+        with np.errstate(all="ignore"):
+            return ufunc[op](*args)
+
+
+def by_hand(world: World, e: Expr, kind: str) -> None:
+    weights = KINDS[kind](random_weights(world.model, 3, scale=0.4))
+    n = world.number["n"]
+    tokens = np.arange(n) * 3 % world.number["V"]
+    made = run(world.model, tokens, weights)
+    exact = run(world.model, tokens, random_weights(world.model, 3, scale=0.4))
+    found = host(made[show(e)])
+    hand = ByHand(exact, world.model, n)
+    varies = free_indices(e)
+    if varies:
+        parts = [hand.of(e, {world.head: h + 1}) for h in range(world.number["H"])]
+        wanted = np.stack(np.broadcast_arrays(*parts))
+    else:
+        wanted = hand.of(e, {})
+    close(found, wanted, 1e-9, show(e))
+
+
+@settings(max_examples=250)
+@given(st.data())
+def test_any_formula_is_a_key(data: st.DataObject) -> None:
+    world = data.draw(worlds())
+    e, _ = data.draw(expressions(world, tame=True, depth=3, free="heads"))
+    by_hand(world, e, data.draw(st.sampled_from(["numpy", "torch"])))
+
+
+@given(cards())
+def test_every_equation_is_as_read_by_hand(card: Card) -> None:
+    """Each equation of a random card, from the values that it uses."""
+    made = run(card.model, None, card.weights(), **card.given(n=4))
+    hand = ByHand(made, card.model, 4)
+    for step in made.program.steps:
+        letters = [s for s in step.equation.left.symbol.slots if s not in step.loops]
+        for members in product(*map(made.program.range_of, letters)):
+            at = {**step.loops, **dict(zip(letters, members, strict=True))}
+            name = show(Ref(step.equation.left.symbol, tuple(
+                Num(Fraction(step.makes[1][0] if s in card.model.loop_letters else at[s]))
+                for s in step.equation.left.symbol.slots
+            )))  # fmt: skip
+            close(made[name], hand.of(step.equation.right, at), 1e-10, name)
