@@ -133,8 +133,8 @@ SMALL = {
     "dialog-transformer": {"V": 11, "d": 8},
     "symbolic-transformer": {},
     "exact-lesson": {"V": 11, "n_max": 6},
-    "attention-only-2": {"V": 11, "d": 16},
-    "pythia": {"V": 11, "d": 32, "N": 2},
+    "attention-only-2": {"V": 11, "d": 24},
+    "pythia": {"V": 11, "d": 64, "N": 2},
     "gpt2": {"V": 11, "d": 24, "N": 2},
     "llama": {"V": 11, "d": 64, "N": 2, "d_f": 24},
     "formal-decoder": {"N_V": 11, "d_e": 24, "L": 2},
@@ -154,7 +154,7 @@ def test_causal_means_that_later_tokens_do_not_matter(name: str) -> None:
     last = max(k for k, e in enumerate(model.equations) if len(traits.uses.shapes.computed[k]) == 2)
     scores = model.equations[found.scores if found else last].name
     before, after = (
-        np.asarray(run(model, t, weights, [scores])[scores]) for t in (tokens, changed)
+        np.asarray(run(model, t, weights, names=[scores])[scores]) for t in (tokens, changed)
     )
     assert np.allclose(before[:3], after[:3], rtol=1e-9, atol=1e-12) == (found is not None)
     assert not np.allclose(before[3:], after[3:])

@@ -320,7 +320,8 @@ class Grower:
         else:
             letter, count = self.bound(index), self.one("H", "k")
             lower, upper = Num(Fraction(1)), self.world.dim[count]
-        body = self.grow(shape, depth, {**index, letter: count})
+        # These count from 1, so only a head's letter may stand for an index of a name.
+        body = self.grow(shape, depth, {**index, letter: "H" if count == "H" else "from 1"})
         return Bind(name, letter, lower, upper, self.depends(body, letter))
 
     def depends(self, body: Expr, letter: str) -> Expr:
@@ -476,7 +477,7 @@ class Grower:
         ]
         if near := [x for x, count in index.items() if count == s]:
             rules += [lambda: Pick(vector, (Idx(self.one(*near)),))] * 3
-        pairs = [(x, y) for x, a in index.items() for y, b in index.items() if a == "n" and b in "nkdV"]
+        pairs = [(x, y) for x, a in index.items() for y, b in index.items() if a == "n" and b in ("n", "k", "d", "V")]
         if pairs:
             x, y = self.one(*pairs)
             matrix = self.grow(("n", index[y]), depth, index)

@@ -184,7 +184,7 @@ class ByHand:
         return self.memo[key]
 
     def compute(self, e: Expr, at: Mapping[str, int], names: Mapping[str, Any] | None) -> Any:
-        def value(x: Expr, **more: int) -> Any:
+        def value(x: Expr, more: Mapping[str, int] = {}) -> Any:  # noqa: B006
             return self.of(x, {**at, **more}, names)
 
         match e:
@@ -211,7 +211,7 @@ class ByHand:
                     bounds = range(int(value(e.lower)), int(value(e.upper)) + 1)
                 else:
                     bounds = self.made.program.range_of(e.index)
-                parts = [value(e.body, **{e.index: k}) for k in bounds]
+                parts = [value(e.body, {e.index: k}) for k in bounds]
                 if e.op == "concat":
                     return np.concatenate([np.atleast_1d(p) for p in parts], axis=-1)
                 return getattr(np, e.op)(np.stack(np.broadcast_arrays(*parts)), axis=0)
@@ -220,7 +220,7 @@ class ByHand:
                 shape = [int(value(size)) for _, size in e.ranges]
                 out = np.empty(shape)
                 for place in np.ndindex(*shape):
-                    out[place] = value(e.body, **dict(zip(letters, place, strict=True)))
+                    out[place] = value(e.body, dict(zip(letters, place, strict=True)))
                 return out
             case Apply(op, args) if op in self.model.function:
                 return self.call(op, [value(a) for a in args])
@@ -230,6 +230,8 @@ class ByHand:
 
     def call(self, name: str, args: list[Any]) -> Any:
         function, names = self.model.function[name], dict[str, Any]()
+        if name == "softmax":  # as defined, but scores may be larger than exp can take
+            args = [args[0] - args[0].max(axis=-1, keepdims=True)]
         for k, argument in enumerate(function.arguments):
             x = args[k] if k < len(args) else self.of(argument.default, {}, {})
             names[argument.symbol.key] = x

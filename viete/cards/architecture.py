@@ -6,31 +6,32 @@ nothing here knows a name or a kind of model.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import groupby
 from math import prod
 
 from viete.algebra.dims import Size, spell
 from viete.algebra.model import Model
-from viete.algebra.uses import Uses, called
+from viete.algebra.uses import called
+from viete.cards.counted import count
 from viete.cards.document import (
     Block,
     Code,
-    Heading,
     Item,
     Paragraph,
     Table,
     write_markdown,
     write_text,
 )
-from viete.cards.traits import Generation, Traits
-from viete.cards.writer import Writer, heading, table
+from viete.cards.names import Names, fact, listed, paragraph
+from viete.cards.notes import notes
+from viete.cards.traits import Generation
+from viete.cards.writer import heading, table
 from viete.errors import Text, VieteError
-from viete.interpret.cost import Costs, ParameterCost, costs
+from viete.interpret.cost import ParameterCost
 from viete.interpret.drawing import to_text
-from viete.interpret.flow import Axes, Sizes, capital, flow, turns
-from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, num, walk
+from viete.interpret.flow import flow, turns
+from viete.notation.expr import Apply, Bind, Expr, Ref, num, walk
 from viete.notation.printer import letters, show, show_equation, show_symbol
 
 WIDTH = 150  # columns of the drawing
@@ -41,7 +42,7 @@ def write_architecture(
     form: str,
     batch: int = 64,
     length: int | Mapping[str, int] | None = None,
-    picture: str = "",
+    picture: str | None = None,
 ) -> str:
     """The document of `architecture` as 'md', 'text' or 'latex'."""
     if form == "latex":
@@ -59,7 +60,7 @@ def architecture(
     model: Model,
     batch: int = 64,
     length: int | Mapping[str, int] | None = None,
-    picture: str = "",
+    picture: str | None = None,
     style: str = "latex",
     drawn: str = "unicode",
 ) -> list[Block]:
@@ -75,20 +76,14 @@ def architecture(
     return _Document(model, batch, dict(length or {}), style, drawn).blocks(picture)
 
 
-class _Document:
+class _Document(Names):
     def __init__(
         self, model: Model, batch: int, lengths: dict[str, int], style: str, drawn: str
     ) -> None:
-        self.model, self.batch, self.lengths, self.drawn = model, batch, lengths, drawn
-        self.costs: Costs = costs(model, lengths, batch)
-        self.sizes = Sizes(model, lengths, batch)
-        self.write = Writer(model, style)
-        self.style = style
-        self.uses = Uses(model)
-        self.traits = Traits(model, self.uses)
-        self.axes = Axes(self.uses, style)
+        super().__init__(model, batch, lengths, style)
+        self.drawn = drawn
 
-    def blocks(self, picture: str) -> list[Block]:
+    def blocks(self, picture: str | None) -> list[Block]:
         model = self.model
         out: list[Block] = [heading(1, f"{model.title}: architecture")]
         out += [Paragraph(Text(p)) for p in model.about]
@@ -104,85 +99,10 @@ class _Document:
         out += [heading(3, "Forward pass trace"), self.trace(), *self.losses()]
         if found := self.traits.generation():
             out += [heading(2, "Generation process"), *self.generation(found)]
-        out += [heading(2, "Parameter count"), *self.count()]
+        out += [heading(2, "Parameter count"), *count(self)]
         if functions := self.functions():
             out += [heading(2, "Functions"), *functions]
-        return [*out, heading(2, "Notes"), *self.notes()]
-
-    # -- names and shapes --------------------------------------------------------------------------
-
-    @property
-    def batch_letter(self) -> str:
-        return spell(self.axes.batch, self.style)
-
-    def name(self, k: int) -> str:
-        """The left side of equation k."""
-        return f"${self.write.e(self.model.equations[k].left)}$"
-
-    def value(self, key: str) -> str:
-        """A value, input or parameter by its key, with its index letters."""
-        declared = {i.name: i.symbol for i in self.model.inputs}
-        declared |= {p.name: p.symbol for p in self.model.parameters}
-        declared |= {e.name: e.left.symbol for e in self.model.equations}
-        return f"${show_symbol(declared[key], self.style)}$"
-
-    def shape(self, k: int) -> str:
-        """``$(B, T, d)$ = `(64, 256, 256)```."""
-        return self.sized(self.axes.of(k), self.batched(k))
-
-    def batched(self, k: int) -> bool:
-        return bool(self.uses.inputs_of(k))
-
-    def sized(self, axes: tuple[Size, ...], batched: bool) -> str:
-        if not axes and not batched:
-            return "one number"
-        return self.both(self.axes.show(axes, batched), self.axes.count(axes, batched, self.sizes))
-
-    def both(self, symbols: str, numbers: str) -> str:
-        """``$d \\to d_k$ = `256 → 16```; the numbers alone where there are no symbols."""
-        return (
-            f"${symbols}$ = `{numbers}`"
-            if re.search("[^\\W\\d]", bare(symbols))
-            else f"`{numbers}`"
-        )
-
-    def pair(self, axes: tuple[Size, ...], batched: bool) -> tuple[str, str]:
-        symbols = self.axes.show(axes, batched)
-        return f"${symbols}$", f"`{self.axes.count(axes, batched, self.sizes)}`"
-
-    def product(self, sizes: Iterable[Size]) -> tuple[str, str]:
-        """``d \\times d_k`` and ``256 × 16``."""
-        sizes = list(sizes)
-        times = self.write.sign(" × ", r" \times ", " × ")
-        return (
-            times.join(s.show(self.style) for s in sizes),
-            " × ".join(self.sizes.shown(s) for s in sizes),
-        )
-
-    def size(self, e: Expr) -> Size:
-        size = self.model.size(e)
-        assert size is not None  # shapes were checked
-        return size
-
-    def letter(self, letter: str) -> str:
-        """``$h$ (head)``, for an index letter."""
-        meaning = next((i.meaning for i in self.model.indices if i.name == letter), "")
-        return f"${letters(letter, self.style)}$" + (f" ({meaning})" if meaning else "")
-
-    def copies(self, letter: str) -> int:
-        """How many values an index letter takes."""
-        ranges = {i.name: (i.lower, i.upper) for i in self.model.indices}
-        ranges |= {loop.index: (loop.lower, loop.upper) for loop in self.model.loops}
-        lower, upper = ranges[letter]
-        return int(self.sizes.number(self.size(upper) - self.size(lower))) + 1
-
-    def equations(self, numbers: Iterable[int]) -> str:
-        """``equations 2, 8 and 11``, numbered as in the card."""
-        all_of, shown = sorted({k + 1 for k in numbers}), list[str]()
-        for _, run in groupby(enumerate(all_of), key=lambda pair: pair[1] - pair[0]):
-            first, *rest = [n for _, n in run]
-            shown += [f"{first} to {rest[-1]}"] if len(rest) > 1 else map(str, [first, *rest])
-        return f"equation{'s' * (len(all_of) > 1)} {listed(shown)}"
+        return [*out, heading(2, "Notes"), *notes(self)]
 
     # -- components --------------------------------------------------------------------------------
 
@@ -193,12 +113,6 @@ class _Document:
             out.append(heading(3, f"{number}. {first.part or self.called(part[0])}"))
             out += self.component(part)
         return out
-
-    def called(self, k: int) -> str:
-        """What equation k is, as a title: its meaning if that is short, else its left side."""
-        meaning = self.model.equations[k].meaning
-        short = 0 < len(meaning) <= 60 and "$" not in meaning
-        return capital(meaning) if short else self.name(k)
 
     def component(self, part: list[int]) -> list[Block]:
         out: list[Block] = []
@@ -418,80 +332,7 @@ class _Document:
         )
         return [paragraph(said), *(Item(Text(s), numbered=True) for s in steps)]
 
-    # -- parameters --------------------------------------------------------------------------------
-
-    def count(self) -> list[Block]:
-        """The parameters, grouped by the equation that uses them first, with the arithmetic."""
-        rows: list[list[str]] = []
-        for part, group in groupby(self.arranged(), key=lambda row: row[0]):
-            found, total = list(group), 0
-            for _, bundles in found:
-                one = sum(r.each.number or 0 for r in bundles[0])
-                many = sum(r.all.number or 0 for b in bundles for r in b)
-                total += many
-                slots = bundles[0][0].parameter.symbol.slots
-                times = [str(len(bundles))] * (len(bundles) > 1)
-                times += [f"{self.copies(s)} (${letters(s, self.style)}$)" for s in slots]
-                shapes = [[self.size(e) for e in r.parameter.shape] for r in bundles[0]]
-                sums = " + ".join(self.product(s)[1] or "1" for s in shapes)
-                text = f"{sums} = {one:,}" if sums != str(one) else sums
-                names = ", ".join(self.value(r.parameter.name) for b in bundles for r in b)
-                rows.append(
-                    [
-                        self.titled(part) if found[0][1] is bundles else "",
-                        names,
-                        text + " each" * (len(bundles) > 1),
-                        f"× {' × '.join(times)}" if times else "",
-                        f"{many:,}",
-                    ]
-                )
-            if len(found) > 1:
-                rows.append(["", f"all of {self.titled(part)}", "", "", f"{total:,}"])
-        all_of = self.costs.parameters.total
-        total = all_of.number or 0
-        rows.append(["**Total**", "", "", "", f"**{total:,}**"])
-        header = ["used first in", "parameters", "of one", "how many", "numbers"]
-        short = next(
-            (
-                f" (about {total / 10**p:.2f} {unit})"
-                for p, unit in ((9, "billion"), (6, "million"))
-                if total >= 10**p
-            ),
-            "",
-        )
-        symbols = all_of.symbolic.show(self.style)
-        said = f"In all {total:,} numbers{short}"
-        if all_of.symbolic.names():
-            said += f", ${symbols}$"
-        return [table(header, rows), paragraph(f"{said}.")]
-
-    def titled(self, part: int | None) -> str:
-        if part is None:
-            return "no equation"
-        first = self.model.equations[self.uses.parts[part][0]]
-        return first.part or f"equation {self.uses.parts[part][0] + 1}"
-
-    def arranged(self) -> list[tuple[int | None, list[list[ParameterCost]]]]:
-        """Part and bundles: what one equation uses first, and bundles alike, in one row."""
-        home = {k: n for n, part in enumerate(self.uses.parts) for k in part}
-
-        def first(r: ParameterCost) -> int:
-            return min(self.uses.parameters[r.parameter.name], default=len(self.model.equations))
-
-        ordered = sorted(self.costs.parameters.rows, key=first)
-        bundles = [
-            list(g) for _, g in groupby(ordered, key=lambda r: (first(r), r.parameter.symbol.slots))
-        ]
-
-        def alike(b: list[ParameterCost]) -> object:
-            shapes = tuple(r.parameter.shape for r in b)
-            return home.get(first(b[0])), shapes, b[0].parameter.symbol.slots
-
-        return [
-            (home.get(first(g[0][0])), g) for g in (list(x) for _, x in groupby(bundles, key=alike))
-        ]
-
-    # -- notes -------------------------------------------------------------------------------------
+    # -- functions ---------------------------------------------------------------------------------
 
     def functions(self) -> list[Block]:
         """The definitions of the named functions that the equations apply."""
@@ -501,145 +342,6 @@ class _Document:
             for f in found.values()
         ]
 
-    def notes(self) -> list[Block]:
-        out = [*self.sight(), *self.context(), *self.adding(), *self.norms(), *self.depth()]
-        return [*out, *self.sharing(), *self.positions()]
-
-    def sight(self) -> list[Block]:
-        """Which positions an equation takes in."""
-        past, every = self.traits.masked(True), self.traits.masked(False)
-
-        def said(found: list[tuple[int, list[str]]]) -> str:
-            each = [
-                f"{self.name(k)} takes in {listed([self.value(n) for n in names])} "
-                f"({self.equations([k])})"
-                for k, names in found
-            ]
-            return "; ".join(each)
-
-        out = [fact("Causal masking", f"up to its own position only, {said(past)}")] * bool(past)
-        if not past:
-            out.append(fact("No causal masking", "no equation hides later positions from earlier"))
-        if every:
-            out.append(
-                fact("Seen from everywhere", f"at positions before and after, {said(every)}")
-            )
-        return [*out]
-
-    def context(self) -> list[Block]:
-        out: list[Block] = []
-        g = self.traits.generation()
-        for name, limit in self.model.lengths.items():
-            most = self.sizes.number(self.size(limit))
-            text = f"${spell(name, self.style)}$ is at most {most}"
-            if g is not None and name in g.length.names():
-                text += f"; of a longer context only the last {most} tokens are seen"
-            out.append(fact("Context window", text))
-        return out
-
-    def adding(self) -> list[Block]:
-        found = self.traits.residuals()
-        if not found:
-            return [
-                fact(
-                    "No residual connections",
-                    "no equation adds a value to what was computed from it",
-                )
-            ]
-        said = [
-            f"{listed([f'${self.write.e(r)}$' for r in refs])} in {self.equations([k])}"
-            for k, refs in found
-        ]
-        return [fact("Residual connections", f"added to what was computed from it: {listed(said)}")]
-
-    def norms(self) -> list[Block]:
-        where: dict[str, list[int]] = {}
-        for k in range(len(self.model.equations)):
-            for name in self.traits.normalizing(k):
-                where.setdefault(name, []).append(k)
-        if not where:
-            return [fact("No normalization", "nothing is divided by the root of a mean")]
-        said = [
-            f"{name} in {self.equations(ks)}".removeprefix(" in ") for name, ks in where.items()
-        ]
-        return [fact("Normalization", listed(said))]
-
-    def depth(self) -> list[Block]:
-        out: list[Block] = []
-        for loop in self.model.loops:
-            inside = [k for k, e in enumerate(self.model.equations) if e.loop == loop]
-            often = turns(self.model, loop, self.sizes)
-            out.append(
-                fact("Layers", f"{self.equations(inside)}, for ${self.write.loop(loop)}$, {often}")
-            )
-        if not self.model.loops:
-            out.append(
-                fact("No repeated layers", "there is no loop; every equation is computed once")
-            )
-        for i in self.model.indices:
-            used = [
-                k
-                for k, e in enumerate(self.model.equations)
-                if any(isinstance(x, Idx) and x.name == i.name for x in walk(e.left))
-            ]
-            if used:
-                out.append(
-                    fact(
-                        "Side by side",
-                        f"{self.letter(i.name)}, {self.copies(i.name)} at "
-                        f"once, in {self.equations(used)}",
-                    )
-                )
-        return out
-
-    def sharing(self) -> list[Block]:
-        out: list[Block] = []
-        for p in self.model.parameters:
-            places = self.uses.parameters[p.name]
-            loops = [
-                e.loop
-                for e in (self.model.equations[k] for k in places)
-                if e.loop is not None and e.loop.index not in p.symbol.slots
-            ]
-            name = self.value(p.name)
-            if len(places) > 1:
-                out.append(fact("Shared weights", f"{name} is used in {self.equations(places)}"))
-            elif loops:
-                out.append(
-                    fact(
-                        "Shared weights",
-                        f"{name} is the same in every turn of "
-                        f"${letters(loops[0].index, self.style)}$",
-                    )
-                )
-            elif not places:
-                out.append(fact("Unused weights", f"no equation of the forward pass uses {name}"))
-        return out or [fact("No shared weights", "every parameter is used in one equation only")]
-
-    def positions(self) -> list[Block]:
-        out: list[Block] = []
-        for name, kinds in self.traits.embeddings.items():
-            if "position" in kinds:
-                places = self.equations(self.uses.parameters[name])
-                out.append(fact("Learned positions", f"{self.value(name)}, in {places}"))
-        where: dict[str, list[int]] = {}
-        for k in range(len(self.model.equations)):
-            for function in self.traits.positional(k):
-                where.setdefault(function, []).append(k)
-        for function, ks in where.items():
-            meaning = self.model.function[function].meaning if function else ""
-            said = f"{function} in {self.equations(ks)}" if function else self.equations(ks)
-            text = f"{said}: {meaning.rstrip('.')}" if meaning else said
-            out.append(fact("Computed positions", text))
-        if not out:
-            out.append(
-                fact(
-                    "No positions",
-                    "nothing is learned for a position or computed from its number, masks aside",
-                )
-            )
-        return out
-
 
 def size_names(model: Model, e: Expr) -> bool:
     """Whether a dimension is defined by others."""
@@ -647,22 +349,4 @@ def size_names(model: Model, e: Expr) -> bool:
     return size is not None and bool(size.names())
 
 
-def bare(formula: str) -> str:
-    """A formula without the words of LaTeX."""
-    return re.sub(r"\\\\[a-z]+", "", formula)
-
-
-def listed(items: list[str]) -> str:
-    """``a, b and c``."""
-    return f"{', '.join(items[:-1])} and {items[-1]}" if len(items) > 1 else "".join(items)
-
-
-def fact(title: str, text: str) -> Item:
-    return Item(Text(f"**{title}:** {text}"))
-
-
-def paragraph(text: str) -> Paragraph:
-    return Paragraph(Text(text))
-
-
-__all__ = ["Heading", "architecture", "write_architecture"]
+__all__ = ["architecture", "write_architecture"]

@@ -151,7 +151,7 @@ class Reader:
                 elif isinstance(block, Item):
                     self.about.append(block.text.text)
                 elif isinstance(block, Table) and section == "preamble":
-                    raise block.header[0].error(
+                    raise (block.header or [Text("", self.file)])[0].error(
                         "this table stands under no heading; cards have the sections Dimensions, "
                         "Inputs, Parameters, Functions, Forward pass, Derived and Claims"
                     )
@@ -251,7 +251,10 @@ class Reader:
             elif re.fullmatch(r"\d+", m[2].strip()):
                 name = block.text.cut(m.start(1), m.end(1))
                 symbol = parse_name(name, "dim", set())
-                self.dims.append(Dimension(symbol, parse(m[2].strip(), Scope()), text=block.text))
+                if any(d.name == symbol.key for d in self.dims):
+                    raise name.error(f"the dimension {symbol.key} is declared twice")
+                value = parse(block.text.cut(*m.span(2)), Scope())
+                self.dims.append(Dimension(symbol, value, text=block.text))
             else:
                 self.facts.append((m[1], m[2]))
 
@@ -268,6 +271,8 @@ class Reader:
                     raise cell.error(f"two columns of this table are the {name}")
                 raise cell.error(f"no column is called {cell.text!r}; there are {', '.join(COLUMNS)}")
         for column in needed.split():
+            if column not in found and not table.header:
+                raise VieteError(f"{self.file}: a table has no columns; it needs a column '{column}'")
             if column not in found:
                 raise table.header[0].error(f"this table needs a column '{column}'")
         return found
@@ -279,6 +284,8 @@ class Reader:
                 continue
             columns = self.columns(block, needed)
             for row in block.rows:
+                if not row:  # a lone bar
+                    continue
                 if len(row) > len(block.header):
                     raise row[-1].error("this row has more cells than the table has columns")
                 for cell in row:
@@ -320,7 +327,12 @@ class Reader:
         scope = Scope()
         for dim in self.dims:
             scope.declare(dim.symbol)
+        seen = {d.name for d in self.dims}
         for symbol, value, *_ in waiting:
+            if symbol.key in seen:
+                what = "index" if is_range(value.text) else "dimension"
+                raise value.error(f"the {what} {symbol.key} is declared twice")
+            seen.add(symbol.key)
             if not is_range(value.text):
                 scope.declare(symbol)
         for symbol, value, config, meaning in waiting:
@@ -328,12 +340,8 @@ class Reader:
                 bounds = Text(f"{symbol.key} = {value.text}", value.file, value.line,
                               value.column - len(symbol.key) - 3, value.whole)  # fmt: skip
                 name, lower, upper = parse_range(bounds, scope)
-                if any(i.name == name for i in self.indices):
-                    raise value.error(f"the index {name} is declared twice")
                 self.indices.append(Index(name, lower, upper, meaning, value))
                 continue
-            if any(d.name == symbol.key for d in (*self.dims, *self.indices)):
-                raise value.error(f"the dimension {symbol.key} is declared twice")
             if m := re.match(r"^(?:≤|<=|\\leq?(?![a-z])|at most)\s*", value.text):
                 bound = parse(value.cut(m.end()), scope)
                 self.dims.append(Dimension(symbol, None, bound, config, meaning, value))
@@ -361,9 +369,10 @@ class Reader:
         for dim in self.dims:
             scope.declare(dim.symbol)
         symbols = [parse_name(name, "dim", set()) for name, _, _ in found]
-        for symbol in symbols:
+        for symbol, (name, *_) in zip(symbols, found, strict=True):
             if symbol.key in declared:
-                raise found[0][0].error(f"the dimension {symbol.key} is declared twice")
+                raise name.error(f"the dimension {symbol.key} is declared twice")
+            declared.add(symbol.key)
             scope.declare(symbol)
         for symbol, (_, description, said) in zip(symbols, found, strict=True):
             m = re.search(r"\(=\s*(.+?)\)\s*$|\(=\s*(.+?)\)", said.text)

@@ -201,7 +201,7 @@ def compare(
     """
     found = match(model, tensors)
     free = [tensors.infos[n] for n in found.extra]
-    guesses, questions, _ = suggest(model, found.missing, free)
+    guesses, questions = suggest(model, found.missing, free)
     ties = tied(model, found.missing, found)
     wanted = expected_tensors(model)
     counted = [i for n, i in tensors.infos.items() if n not in (*found.ignored, *found.copies)]
@@ -232,7 +232,10 @@ def _recorded(
         if not model.inputs:
             raise VieteError(f"{model.title} takes no input")
         given[model.inputs[0].name] = np.asarray(tokens)
-    small = [tensors.infos[n] for n in found.extra if len(tensors.infos[n].shape) <= 2]
+    # What the card may lack: vectors, and matrices unless they may be the missing ones.
+    most = 1 if found.missing else 2
+    small = [tensors.infos[n] for n in found.extra if 0 < len(tensors.infos[n].shape) <= most]
+    small = [i for i in small if "float" in i.dtype]
     extra = {f: [tensors.load(n) for n in f.names] for f in families(small)}
     return check_recorded(model, read_weights(found, tensors), outputs, given, extra)
 

@@ -456,9 +456,7 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + more
 
 
-def save_weights(
-    model: Model, weights: Mapping[str, Array], path: str | os.PathLike[str]
-) -> None:
+def save_weights(model: Model, weights: Mapping[str, Array], path: str | os.PathLike[str]) -> None:
     """Write a card's weights as safetensors, under the card's own names.
 
     Raises VieteError for weights that do not fit the card; ``path`` is then as it was.

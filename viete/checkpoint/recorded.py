@@ -39,7 +39,7 @@ from viete.notation.expr import (
     walk,
 )
 from viete.notation.parser import parse
-from viete.notation.printer import show
+from viete.notation.printer import show, show_symbol
 
 Array = Any
 # Of the largest recorded number: some hundred roundings of the type.
@@ -98,7 +98,7 @@ def check_recorded(
     ready = program(model)
     names, skipped = _members(ready, outputs)
     given = _inputs(model, outputs, dict(inputs or {}))
-    wide = {n: np.asarray(w, np.float64) for n, w in weights.items()}
+    wide = {n: np.asarray(w, np.float64) for n, w in weights.items() if w.dtype.kind != "c"}
     run = ready.run(given, wide, names=[])
     trial = Trial(run, ready, extra or {})
     last = {step.makes: k for k, step in enumerate(ready.steps)}
@@ -140,7 +140,10 @@ def _members(ready: Program, outputs: TensorFile) -> tuple[dict[Member, str], di
     inputs = {i.name for i in ready.model.inputs}
     skipped = {n: f"it is {what}" for n, what in outputs.refused.items()}
     made = {step.makes for step in ready.steps}
-    for name in outputs.infos:
+    for name, info in outputs.infos.items():
+        if info.dtype.startswith("complex"):
+            skipped[name] = "it is complex"
+            continue
         try:
             e = parse(name, ready.model.scope)
             member = (e.key, ready.places(e, {})) if isinstance(e, Ref) else None
@@ -166,7 +169,7 @@ def _inputs(model: Model, outputs: TensorFile, given: dict[str, Array]) -> dict[
             continue
         for name in outputs.infos:
             try:
-                e = parse(name, model.scope)
+                e: Expr | None = parse(name, model.scope)
             except VieteError:
                 e = None
             if (isinstance(e, Ref) and e.key == item.name) or (k == 0 and name == "tokens"):
@@ -209,9 +212,7 @@ def _fitted(shape: tuple[int, ...], recorded: Array) -> Array | None:
     return recorded if recorded.shape == shape else None
 
 
-def _compare(
-    run: Run, step: Step, value: Value, recorded: Array, dtype: str
-) -> Difference | None:
+def _compare(run: Run, step: Step, value: Value, recorded: Array, dtype: str) -> Difference | None:
     """None where they agree."""
     number = next(k for k, e in enumerate(run.program.model.equations, 1) if e is step.equation)
     shown = f"{show(step.equation.left)} = {show(step.equation.right)}"
@@ -287,6 +288,7 @@ class Trial:
         self.run, self.ready, self.model = run, ready, ready.model
         self.right: dict[int, Expr] = {}  # equations that are computed in a changed form
         self.given_up: set[int] = set()  # equations for which no change was found
+        self.labels: dict[str, str] = {}  # how a family of tensors is written → how it is shown
         self.shapes = Shapes(self.model)
         self.extra = [x for family, arrays in extra.items() for x in self.given(family, arrays)]
 
@@ -309,6 +311,7 @@ class Trial:
             turns = self.ready.range_of(loop.index)
             if len(turns) == len(arrays) > 1:
                 symbol = Symbol("parameter", label, (), (Slot(loop.index, True),))
+                self.labels[show_symbol(symbol)] = _with_index(family, turns, loop.index)
                 for i, array in zip(turns, arrays, strict=True):
                     self.run.store[symbol.key, (i,)] = Value(np.asarray(array, np.float64), axes)
                 yield Ref(symbol, (Idx(loop.index),)), family.shape
@@ -358,7 +361,13 @@ class Trial:
         best = [f for f in fits if f[0] <= max(10 * fits[0][0], 1e-3 * tolerance)][:4]
         if len(best) == 1:  # what follows is computed with it, so that it is tested there too
             self.right = best[0][4]
-        return tuple((said, reads) for _, said, reads, _, _ in best), best[0][3]
+        shown = [(self.shown(said), self.shown(reads)) for _, said, reads, _, _ in best]
+        return tuple(shown), best[0][3]
+
+    def shown(self, text: str) -> str:
+        for written, label in self.labels.items():
+            text = text.replace(written, label)
+        return text
 
     def behind(self, step: Step, since: Sequence[Step]) -> list[Step]:
         """The steps whose results go into ``step``, and itself last."""
@@ -372,8 +381,9 @@ class Trial:
     def error(self, steps: Sequence[Step], last: Step, recorded: Array) -> float:
         """The largest difference, relative to the largest recorded number."""
         try:
-            for step in steps:
-                self.run.store[step.makes] = self.value(step)
+            with np.errstate(all="ignore"):  # a wrong change may well overflow
+                for step in steps:
+                    self.run.store[step.makes] = self.value(step)
             value = self.run.store[last.makes]
             computed = np.asarray(self.run.ordered(value, last.equation.left.symbol.slots))
         except (VieteError, ValueError, KeyError, IndexError, TypeError):
@@ -492,6 +502,18 @@ class Trial:
                     yield Change(k, site, says, wrap, uses, small=False)
 
 
+def _with_index(family: Family, turns: range, letter: str) -> str:
+    """``h.{i-1}.bias`` for a family of one tensor a block."""
+    holes = [
+        f"{letter}{r[0] - turns[0]:+d}" if r[0] != turns[0] else letter for r in family.numbers
+    ]
+    plain = [str(r[0]) for r in family.numbers]
+    return "".join(
+        a + (f"{{{hole}}}" if len(r) > 1 else one) for a, hole, one, r in
+        zip(family.pieces, holes, plain, family.numbers, strict=False)
+    ) + family.pieces[-1]  # fmt: skip
+
+
 def _hides(e: Expr) -> bool:
     return isinstance(e, Apply) and e.op in ("causal", "window", "visible")
 
@@ -532,7 +554,6 @@ def _apply(marked: Sequence[Expr], chosen: Sequence[Change]) -> dict[int, Expr]:
     out = {}
     for k in dict.fromkeys(c.equation for c in chosen):
         here = {c.site: c.make for c in chosen if c.equation == k}
-
 
         def rule(x: Expr, here: Mapping[Any, Callable[[Expr], Expr]] = here) -> Expr | None:
             return here[x.at](x) if x.at in here else None

@@ -187,8 +187,8 @@ class Option:
 
 def suggest(
     model: Model, missing: Mapping[str, Expected], extra: Iterable[TensorInfo]
-) -> tuple[list[Suggestion], list[Question], list[Family]]:
-    """Guesses for the parameters that are missing, questions, and families that fit nothing."""
+) -> tuple[list[Suggestion], list[Question]]:
+    """Guesses for the parameters that are missing, and what several tensors fit equally."""
     ready = program(model)
     weights = {w for e in missing.values() for w in e.holds}
     lacking = [
@@ -206,12 +206,12 @@ def suggest(
                 for o in options
             }
             sure = [o for o in options if o.score > rivals[id(o)] + 0.02][:1]
-            why = "the nearest name"
+            why = "the nearest name and layout"
         if not sure:
             break
         chosen += [(o, why) for o in sure]
         options = [o for o in options if o not in sure and not any(o.excludes(x) for x in sure)]
-        why = "what is left" if why == "the nearest name" else why
+        why = "what is left" if why.startswith("the nearest") else why
     guesses = [
         Suggestion(tuple(p.name for p in o.parameters), o.name, first, said, tuple(rest[:3]))
         for o, said in chosen
@@ -221,10 +221,18 @@ def suggest(
     for p in lacking:
         fits = [o for o in options if any(q is p for q in o.parameters)]
         fits.sort(key=lambda o: -o.score)
-        if fits:
-            asked.append(Question((p.name,), tuple(dict.fromkeys(o.name for o in fits))))
-    used = {id(o.family) for o, _ in chosen} | {id(o.family) for o in options}
-    return guesses, asked, [g for g in groups if id(g) not in used]
+        names = [o.name for o in fits]
+        if not any(p is q for o, _ in chosen for q in o.parameters) and not fits:
+            # No name that a column could spell: one of its blocks may be any tensor that fits it.
+            named = axes(ready, (p,), set(model.loop_letters))
+            taken = {id(o.family) for o, _ in chosen}
+            names = [
+                n for g in groups if id(g) not in taken and patterns(named, g.shape)
+                for n in g.names
+            ]  # fmt: skip
+        if names:
+            asked.append(Question((p.name,), tuple(dict.fromkeys(names))))
+    return guesses, asked
 
 
 def _readable(ready: Program, family: Family) -> Iterator[Family]:
@@ -346,6 +354,9 @@ def _words_of(parameters: tuple[Parameter, ...], model: Model | None = None) -> 
     for p in parameters:
         bias = p.symbol.base in ("b", "beta")
         meaning = p.meaning
+        row = [q for q in model.parameters if q.meaning == meaning] if model is not None else []
+        if len(each := meaning.split(",")) == len(row) > 1:  # "query, key, value"
+            meaning = each[row.index(p)]
         if model is not None and re.match(r"(its|their)\b", meaning):  # of the row above
             above = model.parameters[: model.parameters.index(p)]
             meaning += next((f" {q.meaning}" for q in above[::-1] if q.meaning != p.meaning), "")

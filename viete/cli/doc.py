@@ -31,17 +31,14 @@ def doc(
 
     With ``-o NAME.md`` the diagram is also drawn, as NAME.svg beside it.
     """
-    from viete.cards.architecture import architecture
-    from viete.cards.document import write_markdown, write_text
-    from viete.cards.latex import write_latex
+    from viete.cards.architecture import write_architecture
 
     model = card(name, sets, config)
     if form is None:
         suffix = output.suffix if output is not None else ""
         form = {".md": Format.md, ".tex": Format.latex}.get(suffix, Format.text)
     drawn = output.with_suffix(".svg") if form is Format.md and output is not None else None
-    blocks = architecture(model, batch, length, picture=drawn.name if drawn else None)
-    text = {Format.text: write_text, Format.md: write_markdown, Format.latex: write_latex}[form](blocks)
+    text = write_architecture(model, form.value, batch, length, drawn.name if drawn else None)
     if drawn is not None:
         from viete.interpret.drawing import to_svg
         from viete.interpret.flow import flow

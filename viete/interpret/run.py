@@ -19,7 +19,7 @@ from viete.algebra.model import Equation, Input, Model, Parameter
 from viete.algebra.shapes import Shapes
 from viete.errors import Text, VieteError
 from viete.interpret.array import COL, MOST_BLOCKS, ROW, Array, Arrays, Env, Value, permute
-from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Ref, Symbol, walk
+from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Ref, Symbol, free_indices, walk
 from viete.notation.parser import parse
 from viete.notation.printer import show, show_symbol
 
@@ -363,9 +363,10 @@ class Run(Mapping[str, Array]):
             if isinstance(names, str) or not all(isinstance(name, str) for name in names):
                 raise VieteError(f"names is a list of names or formulas, not {names!r:.60}")
             keep = {m for name in names for m in self.members(name)}
-            there = {s.makes for s in steps} | missing.keys() | self.store.keys()
-            for key, loops in keep - there:
-                raise VieteError(f"there is no {key} at block {', '.join(map(str, loops))}")
+            there = {s.makes for s in steps} | self.missing.keys() | self.store.keys()
+            if beyond := sorted(keep - there):
+                given = "" if beyond[0][1] else ": it was not given"
+                raise VieteError(f"there is no {self.lacking(beyond[0])}{given}")
             if lacking := keep & self.missing.keys():
                 what, why = next((m, self.missing[m]) for m in lacking)
                 raise VieteError(f"{what[0]} needs {why}, which was not given")
@@ -477,7 +478,7 @@ class Run(Mapping[str, Array]):
             raise VieteError(
                 f"{name} is one value for each {loose[0]}; give a number, {values[0]} to {values[-1]}"
             )
-        self.program.shapes.located(Text(name, "<name>"), e, frozenset(letters), loops=True)
+        self.program.shapes.located(Text(name, "<name>"), e, free_indices(e), loops=True)
         try:
             found = self.arrays.of(e)
         except MemoryError:

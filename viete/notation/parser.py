@@ -578,7 +578,8 @@ class Parser:
         found.sort(key=lambda f: f[0], reverse=True)
         if len(found) > 1 and found[0][0] == found[1][0]:
             raise self.error(
-                f"this can be read as {found[0][1].key} or as {found[1][1].key}", items[0]
+                f"this can be read as {found[0][1].key} or as {found[1][1].key}",
+                items[0] if items else self.tokens[self.pos - 1],
             )
         _, symbol, index, left = found[0]
         return symbol, index, left

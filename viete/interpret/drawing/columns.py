@@ -52,6 +52,7 @@ class Item:
     half: int = 0  # half the width that is drawn
     left: float = 0  # what it takes up at the left and the right of its middle
     right: float = 0
+    number: int = 0  # in the list of boxes; of a frame, that of its first box
     lane: bool = False
     side: int = 0  # a lane of a residual keeps to the right (+1) or the left (-1) of everything
     x: float = 0  # the middle
@@ -68,7 +69,10 @@ class Frame(Item):
     group: Group | None = None
     items: list[Item] = field(default_factory=list)
     rows: dict[int, list[Item]] = field(default_factory=dict)
-    pairs: list[tuple[Item, Item]] = field(default_factory=list)  # neighbours, left and right
+    pairs: list[tuple[Item, Item]] = field(default_factory=list)  # neighbours, left and right, ...
+    back: list[tuple[Item, Item]] = field(default_factory=list)  # ... and from right to left
+    lefts: dict[Item, list[Item]] = field(default_factory=dict)
+    rights: dict[Item, list[Item]] = field(default_factory=dict)
     title: int = 0  # width of the title
     label: str = ""  # of the arrow that leads back to the beginning
     loop: int = 0  # width of that arrow, label included
@@ -115,7 +119,10 @@ def plan(
             first, last = min(i.first for i in span), max(i.last for i in span)
             frame[g.id] = Frame(first, last, group=g, title=wide(g.title))
             sheet.items.append(frame[g.id])
-    for b in d.boxes:
+    for n, b in enumerate(d.boxes):
+        box[b.id].number = n
+        if not frame[b.group].items:
+            frame[b.group].number = n
         frame[b.group].items.append(box[b.id])
 
     routes = []
@@ -229,10 +236,23 @@ def _order(frames: list[Frame], m: Metrics) -> None:
             best, keys = cost, {i: (i.key, i.x) for f in frames for i in f.items}
     for i, (key, x) in keys.items():
         i.key, i.x = key, x
+    for f in frames:  # the same order from right to left crosses as little: which reads better?
+        _keep_order(f)
+        before = _cost(frames)
+        _mirror(f)
+        if _cost(frames) >= before:
+            _mirror(f)
+
+
+def _mirror(f: Frame) -> None:
+    for i in f.items:
+        i.key = -i.key
+        _move(i, -i.x)
+    _keep_order(f)
 
 
 def _cost(frames: list[Frame]) -> float:
-    """Crossings first, then length."""
+    """Crossings first; then pairs in a row against the order of the reader's list; then length."""
     links = [(i.last, i.x, j.x) for f in frames for i in f.items for j in i.down]
     crossings, here, ends = 0, -1, list[float]()
     for at, _, x in sorted(links):
@@ -240,7 +260,9 @@ def _cost(frames: list[Frame]) -> float:
             here, ends = at, []
         crossings += len(ends) - bisect(ends, x)
         insort(ends, x)
-    return crossings + 1e-7 * sum(abs(a - b) for _, a, b in links)
+    solid = [[i.number for i in row if not i.lane] for f in frames for row in f.rows.values()]
+    turned = sum(a > b for row in solid for a, b in pairwise(row))
+    return crossings + 1e-3 * turned + 1e-7 * sum(abs(a - b) for _, a, b in links)
 
 
 def _to_the_side(
@@ -294,6 +316,11 @@ def _keep_order(f: Frame) -> None:
     rank = {i: n for n, i in enumerate(f.items)}
     pairs = {pair for row in halves.values() for pair in pairwise(row)}
     f.pairs = sorted(pairs, key=lambda pair: (rank[pair[1]], rank[pair[0]]))
+    f.back = sorted(f.pairs, key=lambda pair: -rank[pair[0]])
+    f.lefts, f.rights = defaultdict(list), defaultdict(list)
+    for i, j in f.pairs:
+        f.lefts[j].append(i)
+        f.rights[i].append(j)
 
 
 def _pull(
@@ -327,6 +354,8 @@ def _pull(
                     wish[i] = middle([_place(near, wish) - own.x + i.x for own, near in ties])
                 elif not (i.up or i.down or isinstance(i, Frame)):
                     wish[i] = middle_of_all
+            if sort:
+                row.sort(key=lambda i: goal[i])
             fit = _fit_row(row, wish, m)
             wish.update((i, fit[i]) for i in mine)
         if sort:
@@ -335,7 +364,7 @@ def _pull(
             for n, i in enumerate(f.items):
                 i.key = n
             _keep_order(f)
-        for i, x in _fit(f.items, f.pairs, wish, m).items():
+        for i, x in _fit(f, wish, m).items():
             _move(i, x)
         if f.group:
             _bound(f, m)
@@ -378,51 +407,43 @@ def _fit_row(row: list[Item], wish: dict[Item, float], m: Metrics) -> dict[Item,
     return {i: place + offsets[i] for place, _, items in blocks for i in items}
 
 
-def _fit(
-    items: list[Item], pairs: list[tuple[Item, Item]], wish: dict[Item, float], m: Metrics
-) -> dict[Item, float]:
-    """Give every item its wish as far as its neighbours let it.
+def _fit(f: Frame, wish: dict[Item, float], m: Metrics) -> dict[Item, float]:
+    """Give every item of a frame its wish as far as its neighbours in all its rows let it.
 
     Pushing everything to the right until it fits is one solution, pushing it to the left another;
     half way between the two fits as well, and favours neither side. Only lanes that keep to a side
     of everything take what is left over.
     """
-    rank = {i: n for n, i in enumerate(items)}
-    back = sorted(pairs, key=lambda pair: -rank[pair[0]])
-    low = {i: wish[i] for i in items if not i.side}
-    pushed: set[Item] = {i for i in items if isinstance(i, Frame)}  # boxes give way to frames
-    for i, j in pairs:
+    low = {i: wish[i] for i in f.items if not i.side}
+    pushed: set[Item] = {i for i in low if isinstance(i, Frame)}  # boxes give way to frames
+    for i, j in f.pairs:
         if i in pushed and j in low and low[j] < low[i] + _apart(i, j, m):
             low[j] = low[i] + _apart(i, j, m)
             pushed.add(j)
-    pushed = {i for i in items if isinstance(i, Frame)}
-    for i, j in back:
+    pushed = {i for i in low if isinstance(i, Frame)}
+    for i, j in f.back:
         if j in pushed and i in low and low[i] > low[j] - _apart(i, j, m):
             low[i] = low[j] - _apart(i, j, m)
             pushed.add(i)
-    high = dict(low)
-    for i, j in pairs:
+    high, aim = dict(low), dict(low)
+    for i, j in f.pairs:
         if i in low and j in low:
             low[j] = max(low[j], low[i] + _apart(i, j, m))
-    for i, j in back:
+    for i, j in f.back:
         if i in high and j in high:
             high[i] = min(high[i], high[j] - _apart(i, j, m))
     x = {i: (low[i] + high[i]) / 2 for i in low}
-    lefts: dict[Item, list[Item]] = defaultdict(list)
-    rights: dict[Item, list[Item]] = defaultdict(list)
-    for i, j in pairs:
-        if i in x and j in x:
-            lefts[j].append(i)
-            rights[i].append(j)
-    for row in (list(x), list(reversed(x))) * 2:  # half way is farther than most have to go
+    # Half way is farther than most have to go: back towards their wishes, from either end.
+    for row in ([*x], [*reversed(x)]) * 2:
         for i in row:
-            least = max((x[n] + _apart(n, i, m) for n in lefts[i]), default=-inf)
-            most = min((x[n] - _apart(i, n, m) for n in rights[i]), default=inf)
-            x[i] = max(least, min(most, wish[i]))
-    for i, j in pairs:
+            if x[i] > aim[i]:
+                x[i] = max([aim[i], *(x[n] + _apart(n, i, m) for n in f.lefts[i] if n in x)])
+            elif x[i] < aim[i]:
+                x[i] = min([aim[i], *(x[n] - _apart(i, n, m) for n in f.rights[i] if n in x)])
+    for i, j in f.pairs:
         if j.side > 0 and i in x:
             x[j] = max(x.get(j, -inf), x[i] + _apart(i, j, m))
-    for i, j in back:
+    for i, j in f.back:
         if i.side < 0 and j in x:
             x[i] = min(x.get(i, inf), x[j] - _apart(i, j, m))
     return x
@@ -464,15 +485,11 @@ def _settle(frames: list[Frame], m: Metrics) -> None:
         if f.group:
             _bound(f, m)
     for f in frames:
-        lefts, rights = defaultdict(list), defaultdict(list)
-        for i, j in f.pairs:
-            lefts[j].append(i)
-            rights[i].append(j)
         for i in f.items:
             if not i.lane or i.side:
                 continue
-            low = max((n.x + _apart(n, i, m) for n in lefts[i]), default=i.x)
-            high = min((n.x - _apart(i, n, m) for n in rights[i]), default=i.x)
+            low = max((n.x + _apart(n, i, m) for n in f.lefts[i]), default=i.x)
+            high = min((n.x - _apart(i, n, m) for n in f.rights[i]), default=i.x)
             if f.group and i.first == f.first:
                 low = i.x  # the title is at its left
             near = [min(max(n.x, low), high) for n in [*i.up, *i.down]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 
@@ -90,20 +91,18 @@ def cells(text: str) -> int:
     return len(upright) + sum(unicodedata.east_asian_width(c) in "WF" for c in upright)
 
 
-def wrap(text: str, limit: int) -> list[str]:
-    """Lines of at most ``limit`` cells, broken at spaces, or anywhere if a word is longer."""
-    if cells(text) <= limit:
+def wrap(text: str, limit: float, wide: Callable[[str], float] = cells) -> list[str]:
+    """Lines no wider than ``limit``, broken at spaces, or anywhere if a word is wider."""
+    if wide(text) <= limit:
         return [text]
     lines, line = [], ""
     for word in text.split(" "):
-        if line and cells(line) + 1 + cells(word) > limit:
+        if line and wide(f"{line} {word}") > limit:
             lines.append(line)
             line = ""
         line += (" " if line else "") + word
-        while cells(line) > limit:
-            cut, room = 0, limit
-            while cut < len(line) and (room := room - cells(line[cut])) >= 0:
-                cut += 1
-            lines.append(line[: max(1, cut)])
-            line = line[max(1, cut) :]
-    return lines + [line] * bool(line)
+        while wide(line) > limit and len(line) > 1:
+            cut = next(n for n in range(1, len(line)) if wide(line[: n + 1]) > limit)
+            lines.append(line[:cut])
+            line = line[cut:]
+    return [*lines, line]

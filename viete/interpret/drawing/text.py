@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from viete.interpret.drawing.columns import Metrics
 from viete.interpret.drawing.diagram import Box, Diagram, cells, cleaned, wrap
+from viete.interpret.drawing.rows import rows
 from viete.interpret.drawing.wires import Layout, Point, Rect, layout
 
 _CELLS = Metrics(
@@ -27,26 +28,31 @@ def to_text(d: Diagram, width: int = 100) -> str:
     What is too wide is first drawn taller, with groups under each other, and wrapped only then.
     """
     d = cleaned(d)
-    plain = [_lay_out(d, stacked) for stacked in (False, True)]
-    narrow = _lay_out(_wrapped(d, 16), True)
-    best = min(plain, key=lambda lay: lay.width)
-    if best.width > width >= narrow.width:
-        best = narrow
-        for limit in (24, 32, 44):
-            for stacked in (True, False):
-                lay = _lay_out(_wrapped(d, limit), stacked)
-                if lay.width <= width:
-                    best = lay
-    elif plain[0].width <= width:
-        best = plain[0]
+    best = _lay_out(d, None, False)
+    if best.width > width and rows(d, True) != rows(d):
+        tall = _lay_out(d, None, True)
+        best = tall if tall.width < best.width else best
+    texts = [text for b in d.boxes for text in (b.title, *b.lines)]
+    for limit in (16, 24, 32, 44):
+        if best.width <= width and limit == 16 or not any(cells(t) > limit for t in texts):
+            break
+        wrapped = _lay_out(d, limit, True)
+        if wrapped.width <= width:
+            best = wrapped
+        elif limit == 16:  # not even so: then there is nothing to be won
+            break
     return _Canvas(d.title, best, width).text()
 
 
-def _wrapped(b: Box, limit: int) -> Box:
-    """The title's lines first; then all the others."""
-    title = wrap(b.title, limit)
-    lines = [part for line in b.lines for part in wrap(line, limit)]
-    return replace(b, title="\n".join(title), lines=tuple(lines))
+def _lay_out(d: Diagram, limit: int | None, stacked: bool) -> Layout:
+    """With texts wrapped at ``limit``; the title's lines stay together as the box's title."""
+    if limit:
+        boxes = []
+        for b in d.boxes:
+            lines = [part for line in b.lines for part in wrap(line, limit)]
+            boxes.append(replace(b, title="\n".join(wrap(b.title, limit)), lines=tuple(lines)))
+        d = replace(d, boxes=tuple(boxes))
+    return layout(d, {b.id: _cell_size(b) for b in d.boxes}, _CELLS, cells, stacked)
 
 
 def _cell_size(b: Box) -> tuple[int, int]:

@@ -104,7 +104,8 @@ def layout(
         elif 0 < c <= last and (2 * c - 1 not in notes_below or 2 * c - 1 in ends):
             y += m.lead
         if c <= last:
-            y += (m.above + m.head) * (2 * c in starts) + m.label * (2 * c in notes_above)
+            y += m.head * (2 * c in starts) + m.above * (2 * c in starts and c > 0)
+            y += m.label * (2 * c in notes_above)
             top[c] = y = y + m.tip * (c > 0 or tracks > 0 or 0 in starts)
             bottom[c] = y = y + max(tall[i] for i, row in p.row.items() if row == c)
 
