@@ -8,13 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from viete.algebra.model import Model
 from viete.cards.architecture import architecture, write_architecture
 from viete.cards.document import Block, Code, Heading, Item, Table, write_markdown
 from viete.cards.library import shipped
 from viete.cards.reader import read
-from viete.errors import VieteError
+from viete.errors import Text, VieteError
 from viete.interpret.run import parameter_shapes, run
 
 CARDS = {name: read(path) for name, path in shipped().items()}
@@ -201,3 +203,14 @@ def test_the_reference_card_has_a_document(form: str) -> None:
     model = read(REFERENCES / "symbolic-card.md")
     text = write_architecture(model, form)
     assert "260" in text and "Attention weights" in text and "(64, 5, 10)" in text
+
+
+@given(st.text(st.sampled_from("`│ a\n")))
+def test_code_stays_in_its_fence(text: str) -> None:
+    blocks = [Heading(1, Text("Before")), Code(text), Heading(1, Text("After"))]
+    written = write_markdown(blocks).splitlines()
+    fence = written[2]
+    assert set(fence) == {"`"} and written.count(fence) == 2
+    assert (
+        text.rstrip("\n").splitlines() == written[3 : written.index(fence, 3)] or not text.strip()
+    )

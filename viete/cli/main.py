@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from viete.cli import check, doc, run, show
+from viete.cli import check, doc, run, show, tour
 from viete.errors import VieteError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app.command("cards")(show.cards)
 app.command("doc")(doc.doc)
 app.command("run")(run.run)
 app.command("check")(check.check)
+app.command("tour")(tour.tour)
 
 
 def main() -> None:

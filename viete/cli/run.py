@@ -77,10 +77,11 @@ def to_device(arrays: dict[str, Any], dtype: str, device: str) -> dict[str, Any]
 
 
 def top_level(text: str) -> list[str]:
-    """Split at the commas that stand in no bracket: ``S, A^{1,h}, p_{j,k}``."""
+    """Split at the commas that stand in no bracket: ``S, A^{1,h}, <u, v>``."""
     parts, depth = [""], 0
+    angles = "<>" if text.count("<") == text.count(">") else "  "
     for c in text:
-        depth += (c in "([{⟨") - (c in ")]}⟩")
+        depth += (c in "([{⟨" + angles[0]) - (c in ")]}⟩" + angles[1])
         if c == "," and depth == 0:
             parts.append("")
         else:

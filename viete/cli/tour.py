@@ -50,8 +50,9 @@ def tour(
          "viete run symbolic-transformer --tokens 3,1,4,1,5 --seed 0 --show S,A,y")  # fmt: skip
     run.run("symbolic-transformer", "3,1,4,1,5", seed=0, show="S,A,y")
     step("Any expression of the notation can be asked for",
-         "viete run pre-norm-pythia … --show '<x^2_3, x^2_3 - x^1_3>'")  # fmt: skip
-    small = ["V=50", "d=16", "N=2", "H=2", "d_f=64"]
+         "viete run pre-norm-pythia --set V=50 --set d=16 --set L=2 --set H=2 --tokens 3,1,4,1 "
+         "--seed 0 --show '<x^2_3, x^2_3 - x^1_3>'")  # fmt: skip
+    small = ["V=50", "d=16", "L=2", "H=2"]
     run.run("pre-norm-pythia", "3,1,4,1", seed=0, sets=small, show="<x^2_3, x^2_3 - x^1_3>")
     step("Weights written by hand: the lesson's three letters",
          "viete run exact-lesson --tokens 'a b' --show A,logits,y")  # fmt: skip

@@ -60,7 +60,9 @@ def like_arrays(xp: Any, args: list[Array]) -> list[Array]:
     if model is None or xp is np:
         return args
     return [
-        a if hasattr(a, "shape") else xp.asarray(a, dtype=model.dtype, device=model.device)
+        a if hasattr(a, "shape") else xp.asarray(
+            a, dtype=xp.bool if isinstance(a, bool) else model.dtype, device=model.device
+        )
         for a in args
     ]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil
 from xml.sax.saxutils import escape
 
@@ -21,7 +22,7 @@ _PIXELS = Metrics(
 )  # fmt: skip
 
 _MARGIN, _PAD, _LINE = 30, 18, 21
-_LIMIT = 80  # cells in a line of a box
+_LIMIT = 540  # width of a line in a box
 _TITLE, _TEXT, _NOTE = 15, 15.5, 13.5  # sizes of letters
 
 _PAPER, _SHEET, _RULE = "#fcfbf8", "#f3f0e7", "#d9d3c3"
@@ -114,6 +115,7 @@ def _em(c: str) -> float:
     return 0.72 if c.isupper() or ord(c) > 0x2000 else 0.54
 
 
+@lru_cache(10_000)
 def _measure(text: str, size: float) -> int:
     runs = _typeset(text)
     return ceil(sum(_em(c) * (_SMALL if r.height else 1) for r in runs for c in r.text) * size)
@@ -150,9 +152,9 @@ def to_svg(d: Diagram) -> str:
     texts = {b.id: _lines(b) for b in d.boxes}
     sizes = {i: _size(*lines) for i, lines in texts.items()}
     lay = layout(d, sizes, _PIXELS, lambda text: _measure(text, _NOTE))
-    heading = wrap(d.title, _LIMIT) if d.title else []
+    heading = wrap(d.title, _LIMIT, lambda text: _measure(text, 20)) if d.title else []
     room = _MARGIN + 28 * len(heading)
-    width = max(lay.width, *(_measure(t, 19) for t in heading), 0) + 2 * _MARGIN
+    width = max(lay.width, *(_measure(t, 20) for t in heading), 0) + 2 * _MARGIN
     height = lay.height + room + _MARGIN
     dx = (width - lay.width) // 2
 
@@ -177,7 +179,11 @@ def to_svg(d: Diagram) -> str:
 
 
 def _lines(b: Box) -> tuple[list[str], list[str]]:
-    return wrap(b.title, _LIMIT), [part for line in b.lines for part in wrap(line, _LIMIT)]
+    def wide(text: str) -> int:
+        return _measure(text, _TEXT)
+
+    lines = [part for line in b.lines for part in wrap(line, _LIMIT, wide)]
+    return wrap(b.title, _LIMIT, wide), lines
 
 
 def _size(title: list[str], lines: list[str]) -> tuple[int, int]:
