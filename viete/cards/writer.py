@@ -13,7 +13,7 @@ from viete.algebra.shapes import Shapes, Type
 from viete.cards.document import Block, Heading, Item, Paragraph, Table, write_markdown, write_text
 from viete.errors import Text, VieteError
 from viete.notation.expr import Expr
-from viete.notation.printer import letters, show, show_equation, show_symbol
+from viete.notation.printer import Printer, letters, show, show_equation, show_symbol
 
 
 def write(model: Model, form: str) -> str:
@@ -141,9 +141,7 @@ class Writer:
         shown = list(map(argument, f.arguments))
         inner = ", ".join(shown[: f.semi]) + "; " if f.semi else ""
         inner += ", ".join(shown[f.semi :])
-        base, _, label = f.name.partition("_")
-        name = self.sign(f.name, f"\\operatorname{{{base}}}" + (f"_{{{label}}}" if label else ""),
-                         f.name)  # fmt: skip
+        name = Printer(self.style).function(f.name)
         return f"{name}({inner}) = {self.e(f.body)}"
 
     # -- equations -----------------------------------------------------------------------------------

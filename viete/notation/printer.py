@@ -191,11 +191,10 @@ class Printer:
     # -- operations -------------------------------------------------------------------------------
 
     def function(self, name: str) -> str:
-        base, _, label = name.partition("_")
         if self.style != "latex":
             return name
-        head = f"\\{base}" if base in LATEX_FUNCTIONS else f"\\operatorname{{{base}}}"
-        return f"{head}_{{{label}}}" if label else head
+        spelled = name.replace("_", r"\_")
+        return f"\\{name}" if name in LATEX_FUNCTIONS else f"\\operatorname{{{spelled}}}"
 
     def bind(self, e: Bind) -> tuple[str, int]:
         name = self.pick("sum", r"\sum", "∑") if e.op == "sum" else self.function(e.op)

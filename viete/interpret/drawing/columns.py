@@ -167,6 +167,8 @@ def plan(
         _keep_order(f)
     for n in range(14):
         _pull(everything, m, up=n % 2 == 0, both=5 < n < 12)
+    for f in everything:
+        _close_gaps(f, m)
     for up in (True, False):  # now that the frames have come to stand
         _pull([sheet], m, up, final=True)
     _settle(everything, m)
@@ -236,12 +238,16 @@ def _order(frames: list[Frame], m: Metrics) -> None:
             best, keys = cost, {i: (i.key, i.x) for f in frames for i in f.items}
     for i, (key, x) in keys.items():
         i.key, i.x = key, x
-    for f in frames:  # the same order from right to left crosses as little: which reads better?
+    for f in frames:
         _keep_order(f)
+    # The same order from right to left crosses as little: which reads better?
+    for turned in (frames, *([f] for f in frames)):
         before = _cost(frames)
-        _mirror(f)
-        if _cost(frames) >= before:
-            _mirror(f)
+        for _ in range(2):
+            for f in turned:
+                _mirror(f)
+            if _cost(frames) < before:
+                break
 
 
 def _mirror(f: Frame) -> None:
@@ -252,7 +258,7 @@ def _mirror(f: Frame) -> None:
 
 
 def _cost(frames: list[Frame]) -> float:
-    """Crossings first; then pairs in a row against the order of the reader's list; then length."""
+    """Crossings, and neighbours against the order of the reader's list; then length."""
     links = [(i.last, i.x, j.x) for f in frames for i in f.items for j in i.down]
     crossings, here, ends = 0, -1, list[float]()
     for at, _, x in sorted(links):
@@ -262,7 +268,7 @@ def _cost(frames: list[Frame]) -> float:
         insort(ends, x)
     solid = [[i.number for i in row if not i.lane] for f in frames for row in f.rows.values()]
     turned = sum(a > b for row in solid for a, b in pairwise(row))
-    return crossings + 1e-3 * turned + 1e-7 * sum(abs(a - b) for _, a, b in links)
+    return crossings + 0.4 * turned + 1e-7 * sum(abs(a - b) for _, a, b in links)
 
 
 def _to_the_side(
@@ -324,7 +330,12 @@ def _keep_order(f: Frame) -> None:
 
 
 def _pull(
-    frames: list[Frame], m: Metrics, up: bool, sort: bool = False, both: bool = False, final: bool = False
+    frames: list[Frame],
+    m: Metrics,
+    up: bool,
+    sort: bool = False,
+    both: bool = False,
+    final: bool = False,
 ) -> None:
     """Move every item below the middle of those it comes from, or above those it leads to.
 
@@ -447,6 +458,17 @@ def _fit(f: Frame, wish: dict[Item, float], m: Metrics) -> dict[Item, float]:
         if i.side < 0 and j in x:
             x[i] = min(x.get(i, inf), x[j] - _apart(i, j, m))
     return x
+
+
+def _close_gaps(f: Frame, m: Metrics) -> None:
+    """Take out what is empty from top to bottom."""
+    reach = shift = inf
+    for i in sorted(f.items, key=lambda i: i.x - i.left):
+        shift = 0 if reach == inf else shift + max(0, i.x - i.left - shift - reach - m.gap)
+        reach = max(-inf if reach == inf else reach, i.x + i.right - shift)
+        _move(i, i.x - shift)
+    if f.group:
+        _bound(f, m)
 
 
 def _move(item: Item, x: float) -> None:

@@ -46,10 +46,15 @@ def rows(d: Diagram, stacked: bool = False) -> dict[str, int]:
     for v in reversed(order):
         if v in leads or (isinstance(v, tuple) and after[v]):
             row[v] = max(row[v], min(row[t] - n for t, n in after[v]))
-    # ... and rise again where that makes more arrows longer than shorter.
+    # ... and rise again where that makes more arrows shorter than longer, or where it comes to
+    # stand beside something made of the same: V beside Q and K.
     for v in order:
+        least = max((row[s] + n for s, n in before[v]), default=row[v])
         if len(before[v]) > len(after[v]):
-            row[v] = max(row[s] + n for s, n in before[v])
+            row[v] = least
+        elif before[v] and len(before[v]) == len(after[v]):
+            beside = [row[t] for s, _ in before[v] for t, _ in after[s] if t != v]
+            row[v] = max(least, min([row[v], *beside]))
     at = {b.id: row[b.id] for b in d.boxes}
     if stacked:
         _stack(d, arrows, at)

@@ -161,6 +161,9 @@ def _ports(
     for box, routes in ins.items():
         edge = max(0, box.half - m.port // 2)
         low, high = int(box.x) - edge, int(box.x) + edge
+        if box.home and box.home.group and box.first == box.home.first:  # its title is there
+            title = box.home.x - box.home.right + box.home.title + 2 * m.side + m.lane
+            low = min(max(low, int(title)), int(box.x))
         came = {r: below.get(r.stops[-2], int(r.stops[-2].x)) for r in routes}
         routes.sort(key=lambda r: came[r])
         spaces = [port_space(r, m, wide) for r in routes]
