@@ -302,8 +302,11 @@ class Grower:
             parts = [self.condition(shape, depth - 1, index) for _ in range(1 + (name != "not"))]
             return Apply(name, tuple(parts))
         name = name if name not in ("and", "or", "not") else "lt"
-        if self.tame:  # a comparison of rounded numbers could go either way
+        if self.tame and self.draw(st.booleans()):
             return Apply(name, (self.leaf((), index), self.leaf((), index)))
+        if self.tame:  # rounded numbers that are meant to be equal could compare either way
+            odd = Num(Fraction("0.31415926"))
+            return Apply(self.one("lt", "le", "gt", "ge"), (self.grow(shape, depth - 1, index), odd))
         return Apply(name, (self.grow(shape, depth - 1, index), self.grow((), depth - 1, index)))
 
     def choice(self, shape: Shape, depth: int, index: dict[str, str]) -> Expr:

@@ -5,6 +5,7 @@ Two models are equal when their cards say the same, however they were spelled or
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -193,8 +194,8 @@ class Model:
         scope = Scope(indices={i.name for i in self.indices} | set(self.loop_letters))
         scope.functions |= {f.name: f.signature for f in self.function.values()}
         declared: dict[str, Symbol] = {d.name: d.symbol for d in self.dims}
-        for item in (*self.inputs, *self.parameters):
-            declared[item.name] = item.symbol
+        declared |= {i.name: i.symbol for i in self.inputs}
+        declared |= {p.name: p.symbol for p in self.parameters}
         for equation in (*self.equations, *self.derived):
             declared[equation.name] = equation.left.symbol
         for symbol in declared.values():
@@ -272,17 +273,30 @@ class Model:
                 raise VieteError(
                     f"{self.title} has no dimension {name}; it has {', '.join(known) or 'none'}"
                 )
-            said = "a number of thousands of digits"
-            try:
-                said = str(value)  # Fraction would write out 1e999999999
-                exact = Fraction(said) if "/" in said or abs(float(said)) < 1e300 else None
-            except (ValueError, ZeroDivisionError, OverflowError):
-                exact = None
-            if exact is None or isinstance(value, bool) or len(said) > 300:
-                raise VieteError(f"{name} must be a number, not {said[:60]!r}")
+            exact = exact_number(value)
+            if exact is None:
+                said = "one" if isinstance(value, int) else repr(value)
+                raise VieteError(f"{name} must be a number a float could hold, not {said:.60}")
             dim = known[name]
             if dim.at_most is not None:
                 changed[name] = replace(dim, at_most=num(exact))
             else:
                 changed[name] = replace(dim, value=num(exact))
         return replace(self, dims=tuple(changed.get(d.name, d) for d in self.dims))
+
+
+def exact_number(value: int | float | str | Fraction) -> Fraction | None:
+    """A number as a fraction, a float by the decimal it prints as; None for anything else.
+
+    Numbers that no float could hold (1e999999999) are not written out.
+    """
+    if isinstance(value, bool) or (isinstance(value, int) and value.bit_length() > 1100):
+        return None
+    said = str(value).strip()
+    exponent = re.search(r"[eE]([+-]?\d{1,12})$", said)
+    if len(said) > 700 or (exponent and abs(int(exponent[1])) > 400):
+        return None
+    try:
+        return Fraction(said)
+    except (ValueError, ZeroDivisionError):
+        return None

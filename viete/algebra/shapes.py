@@ -454,12 +454,11 @@ class Shapes:
                 raise Mismatch(f"{show(e.args[0])} has no {op}: its shape is {text(shape)}", e)
             return Type(size=shape[0] if op == "rows" else shape[-1])
         if op == "inner":
-            a, b = args
-            if len(a.shape) != 1 or len(b.shape) != 1 or not self.same(a.shape[0], b.shape[0]):
+            u, v = (t.shape for t in args)
+            if len(u) != 1 or len(v) != 1 or not self.same(u[0], v[0]):
                 raise Mismatch(
-                    f"an inner product needs two vectors of one length, not {text(a.shape)} and "
-                    f"{text(b.shape)}", e,
-                )  # fmt: skip
+                    f"an inner product needs two vectors of one length, not {text(u)} and {text(v)}", e
+                )
             return Type((), family)
         if op == "concat":
             return self.concat(e, args, family)

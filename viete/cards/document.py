@@ -51,10 +51,10 @@ class Code:
 Block = Heading | Paragraph | Item | Table | Code
 
 _HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*)$")
-MAX_LINE = 20_000  # characters of a line or a paragraph
+MAX_LINE = 10_000  # characters of a line or a paragraph
 _ITEM = re.compile(r"^(\s*)(?:[-*+]|(\d{1,9})[.)])\s+(.*\S)\s*$")
 _FOR = re.compile(r"^\**for\b.*=.*:\**\s*$", re.I)  # opens a loop, blank line before it or not
-_RULE = re.compile(r"^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
+_RULE = re.compile(r"\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?$")
 
 
 def read_markdown(content: str, file: str) -> list[Block]:
@@ -75,7 +75,7 @@ def read_markdown(content: str, file: str) -> list[Block]:
             title = m[2].rstrip().rstrip("#").rstrip()
             blocks.append(Heading(len(m[1]), text.cut(m.start(2), m.start(2) + len(title))))
             indent = None
-        elif line.lstrip().startswith("|") and k + 1 < len(lines) and _RULE.match(lines[k + 1]):
+        elif line.lstrip().startswith("|") and k + 1 < len(lines) and _RULE.match(lines[k + 1].strip()):
             header, rows = cells(text), []
             k += 2
             while k < len(lines) and lines[k].lstrip().startswith("|"):
@@ -179,11 +179,11 @@ def write_text(blocks: list[Block]) -> str:
         if kind is True:
             items = [b for b in group if isinstance(b, Item)]
             rows = []
-            for block in items:
-                number += block.numbered
-                mark = f"{number:>3}." if block.numbered else "  ·"
-                formula, colon, meaning = block.text.text.partition("$: ")
-                notes = "; ".join(plain(n.text).removeprefix("Shape: ") for n in block.notes)
+            for item in items:
+                number += item.numbered
+                mark = f"{number:>3}." if item.numbered else "  ·"
+                formula, colon, meaning = item.text.text.partition("$: ")
+                notes = "; ".join(plain(n.text).removeprefix("Shape: ") for n in item.notes)
                 rows.append([mark, plain(formula + "$" * bool(colon)), notes, plain(meaning)])
             out += ["", *aligned(rows, " ", cap=72)]
             continue

@@ -51,10 +51,10 @@ COLUMNS = {
 }
 _FACT = re.compile(r"^\*\*(.+?)\*\*\s*:\s*(.*)$")
 _NOTATION = re.compile(r"^((?:`[^`]+`|\$[^$]+\$)(?:\s*,\s*(?:`[^`]+`|\$[^$]+\$))*)\s*:\s*(.*)$")
-_MEMBER = re.compile(r"^(.+?)\s*(?:∈|\\in(?![a-zA-Z]))\s*")
-_FOR = re.compile(r"^\**\s*for\s+(?:each\s+|all\s+|every\s+)?\$?(.+?)\$?\s*:?\s*\**\s*:?\s*$", re.I)
+_MEMBER = re.compile(r"^(.+?)(?:∈|\\in(?![a-zA-Z]))\s*")
+_FOR = re.compile(r"^\**\s*for\s+(?:each\s+|all\s+|every\s+)?\$?(.+)$", re.I)
 _BARE_FOR = re.compile(r"^for\s+(?:each\s+|all\s+|every\s+)?\$[^$]*\$\s*:?$", re.I)
-_SHAPE = re.compile(r"^\**shape\**\s*:\s*(.*?)\s*(?:for each .*)?$", re.I)
+_SHAPE = re.compile(r"^\**shape\**\s*:\s*((?:(?!for each ).)*)", re.I)
 
 
 def read(path: str | Path) -> Model:
@@ -339,8 +339,8 @@ class Reader:
             if is_range(value.text):
                 bounds = Text(f"{symbol.key} = {value.text}", value.file, value.line,
                               value.column - len(symbol.key) - 3, value.whole)  # fmt: skip
-                name, lower, upper = parse_range(bounds, scope)
-                self.indices.append(Index(name, lower, upper, meaning, value))
+                letter, lower, upper = parse_range(bounds, scope)
+                self.indices.append(Index(letter, lower, upper, meaning, value))
                 continue
             if m := re.match(r"^(?:≤|<=|\\leq?(?![a-z])|at most)\s*", value.text):
                 bound = parse(value.cut(m.end()), scope)
@@ -389,10 +389,11 @@ class Reader:
         """An input described in prose: ``Input token IDs, x ∈ {0,1,...,9}^L where L=5``."""
         sign = "∈" if "∈" in said.text else "\\in"
         name_end = said.text.index(sign)
-        start = re.search(r"\S+\s*$", said.text[:name_end])
-        if start is None:
+        words = said.text[:name_end].split()
+        if not words:
             raise said.error(f"a name must stand before {sign}")
-        self.prose.append((said.cut(start.start()), said.text[: start.start()].rstrip(" ,:;")))
+        start = said.text.rindex(words[-1], 0, name_end)
+        self.prose.append((said.cut(start), said.text[:start].rstrip(" ,:;")))
 
     def dims_scope(self) -> None:
         self.shapes = Scope()
@@ -542,7 +543,9 @@ class Reader:
         m = _FOR.match(block.text.text)
         if _BARE_FOR.match(block.text.text) and m and not is_range(m[1]):
             raise block.text.error("a loop is written For $i = 1, …, N$:")
-        return block.text.cut(*m.span(1)) if m and "=" in m[1] and is_range(m[1]) else None
+        if m is None or "=" not in m[1] or not is_range(m[1]):
+            return None
+        return block.text.cut(m.start(1), m.start(1) + len(m[1].rstrip("$:* \t")))
 
     def equation_lines(self) -> list[tuple[Item, Text, str, int | None, str]]:
         """(item, formula, meaning, number of the last loop opened before it, part)."""
@@ -598,8 +601,8 @@ class Reader:
             if parameter.name in texts:
                 raise parameter.text.error(f"{parameter.name} is both an input and a parameter")
             texts[parameter.name] = parameter.text
-        for left, block in zip(lefts, [*lines, *self.items("derived")], strict=True):
-            text = block[1] if isinstance(block, tuple) else block.text
+        places = [math for _, math, *_ in lines] + [item.text for item in self.items("derived")]
+        for left, text in zip(lefts, places, strict=True):
             if left.symbol.key in letters:
                 raise text.error(f"{left.symbol.key} is an index letter, so no equation can define it")
             if left.symbol.key in PRIMITIVES:

@@ -147,17 +147,17 @@ class Reader:
         for e in self.many(card, "forward", dict):
             loop = None if "for" not in e else (self.text(e["for"], '"for"').text, e.get("loop"))
             if loop is not None and loop != opened:
-                out.append(Paragraph(self.text(e["for"], '"for"')))
-                out[-1] = Paragraph(Text(f"For ${loop[0]}$:", self.file, out[-1].text.line))
+                line = self.text(e["for"], '"for"').line
+                out.append(Paragraph(Text(f"For ${loop[0]}$:", self.file, line)))
             opened = loop
             title = self.text(e.get("part", ""), '"part"')
             if title.text != part:
                 out.append(Heading(3, title))
                 part = title.text
-            line = self.item(e, "equation", numbered=True)
+            equation = self.item(e, "equation", numbered=True)
             if "shape" in e:
                 shape = self.text(e["shape"], '"shape"')
-                line.notes.append(Text(f"Shape: {shape.text}", shape.file, shape.line, shape.column - 7,
+                equation.notes.append(Text(f"Shape: {shape.text}", shape.file, shape.line, shape.column - 7,
                                        shape.whole))  # fmt: skip
-            out.append(line)
+            out.append(equation)
         return out

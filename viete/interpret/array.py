@@ -389,7 +389,7 @@ class Arrays:
             return Value(math.inf if op == "inf" else math.pi, (), True)
         args = [self.of(a, env) for a in e.args]
         if op == "prod":
-            return self.product(*args)
+            return self.product(args[0], args[1])
         if op == "T":
             (v,) = args
             if COL not in v.axes:  # a column becomes a matrix of one row
@@ -454,7 +454,7 @@ class Arrays:
                 for a, v in zip(arrays, args, strict=True)
             ]
         out = None
-        if self.numpy and not const and args[0].fresh and args[0].axes == axes:
+        if self.numpy and not const and axes and args[0].fresh and args[0].axes == axes:
             shape = np.broadcast_shapes(*(getattr(a, "shape", ()) for a in arrays))
             if arrays[0].shape == shape and arrays[0].dtype == self.like.dtype:
                 out = arrays[0]
@@ -469,7 +469,9 @@ class Arrays:
         return Value(getattr(xp, op)(array, axis=axis), rest, const, True)
 
     def concat(self, args: list[Value]) -> Value:
-        args = [v for v in args if v.size(COL) > 0] or args[:1]
+        filled = [v for v in args if v.size(COL) > 0] or args[:1]
+        if {a for v in filled for a in v.axes} == {a for v in args for a in v.axes}:
+            args = filled
         if len(args) == 1:
             return args[0]
         xp, arrays, const = self.namespace(args)
@@ -595,6 +597,10 @@ def scalar(op: str, args: list[Any]) -> Any:
                 return a ** int(b)
             case ("max" | "min"), [a, b]:
                 return max(a, b) if op == "max" else min(a, b)
+            case ("and" | "or"), [a, b]:
+                return bool(a and b) if op == "and" else bool(a or b)
+            case "not", [a]:
+                return not a
     result = fast.entrywise(np, op, [np.float64(number(a)) for a in args], None)
     return bool(result) if isinstance(result, np.bool_) else float(result)
 

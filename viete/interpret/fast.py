@@ -27,6 +27,7 @@ UNARY = {
     "neg": "negative", "exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "sin": "sin",
     "cos": "cos", "abs": "abs", "floor": "floor", "not": "logical_not",
 }  # fmt: skip
+LOGICAL = frozenset("lt le gt ge eq ne and or not".split())  # their results are no floats
 OPERATORS = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "had": lambda a, b: a * b,
     "times": lambda a, b: a * b, "div": lambda a, b: a / b, "mod": lambda a, b: a % b,
@@ -43,7 +44,7 @@ def entrywise(xp: Any, op: str, args: list[Array], out: Array | None) -> Array:
     if op == "erf":
         return erf(xp, args[0])
     with np.errstate(all="ignore"):
-        if out is not None and op in UNARY | BINARY:
+        if out is not None and op in UNARY | BINARY and op not in LOGICAL:
             return getattr(np, (UNARY | BINARY)[op])(*args, out=out)
         if op in OPERATORS:
             if op == "pow" and args[1] == 2 if not hasattr(args[1], "shape") else False:

@@ -100,20 +100,21 @@ class Program:
 
     def range_of(self, letter: str) -> range:
         """The values of an index letter."""
-        for item in (*self.model.loops, *self.model.indices):
-            name = item.index if hasattr(item, "index") else item.name
-            if name == letter:
-                found = self.bounds(item.lower, item.upper, f"the index {letter}")
-                loop = letter in self.model.loop_letters
-                if loop and len(found) > MOST_BLOCKS:
-                    raise VieteError(
-                        f"the index {letter} runs over {len(found):,} blocks; at most {MOST_BLOCKS:,}"
-                    )
-                if not loop and not found:
-                    raise VieteError(f"the index {letter} has no values: it runs from {found.start} "
-                                     f"to {found.stop - 1}")  # fmt: skip
-                return found
-        raise VieteError(f"the index {letter} has no range")
+        ranges = {loop.index: (loop.lower, loop.upper) for loop in self.model.loops}
+        ranges |= {i.name: (i.lower, i.upper) for i in self.model.indices}
+        if letter not in ranges:
+            raise VieteError(f"the index {letter} has no range")
+        found = self.bounds(*ranges[letter], f"the index {letter}")
+        loop = letter in self.model.loop_letters
+        if loop and len(found) > MOST_BLOCKS:
+            raise VieteError(
+                f"the index {letter} runs over {len(found):,} blocks; at most {MOST_BLOCKS:,}"
+            )
+        if not loop and not found:
+            raise VieteError(
+                f"the index {letter} has no values: it runs from {found.start} to {found.stop - 1}"
+            )
+        return found
 
     def unrolled(self) -> Iterator[tuple[Equation, Mapping[str, int]]]:
         """Every equation in the order of computing, loops written out."""
@@ -190,8 +191,8 @@ class Program:
         binders = [x for x in walk(e) if isinstance(x, Bind) and x.index in self.model.loop_letters
                    and x.lower and x.upper]  # fmt: skip
         inside = {id(y) for x in binders for y in walk(x)}
-        for x in binders:
-            out |= self.needed(x, loops)
+        for binder in binders:
+            out |= self.needed(binder, loops)
         for x in walk(e):
             if isinstance(x, Ref) and x.symbol.kind in ("value", "parameter", "input") and id(x) not in inside:
                 out.add((x.key, self.places(x, loops)))
@@ -499,7 +500,8 @@ class Run(Mapping[str, Array]):
         lead = [a for a in first if a in v.axes]
         rest = [a for a in v.axes if a not in (*lead, ROW, COL)]
         order = (*dict.fromkeys(lead), *rest, *(a for a in (ROW, COL) if a in v.axes))
-        return permute(self.arrays.xp, array, v.axes, order)
+        array = permute(self.arrays.xp, array, v.axes, order)
+        return array[..., None] if ROW in v.axes and COL not in v.axes else array  # a column
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, member in self.program.names.items() if member in self.store

@@ -242,15 +242,16 @@ class Printer:
             left, right = self.pick("<", r"\langle ", "⟨"), self.pick(">", r" \rangle", "⟩")
             return f"{left}{self.show(args[0])}, {self.show(args[1])}{right}", ATOM
         if op == "where" and self.style == "latex":
-            c, a, b = map(self.show, args)
-            return (f"\\begin{{cases}} {a} & {c} \\\\ {b} & \\text{{otherwise}} \\end{{cases}}"), ATOM
+            condition, yes, no = map(self.show, args)
+            rows = f"{yes} & {condition} \\\\ {no} & \\text{{otherwise}}"
+            return f"\\begin{{cases}} {rows} \\end{{cases}}", ATOM
         if op == "sqrt":
             if self.style == "latex":
                 return f"\\sqrt{{{self.show(args[0])}}}", ATOM
             if self.style == "unicode":
-                inner = self.show(args[0])
-                simple = isinstance(args[0], Ref | Idx) or inner.isdigit()
-                return (f"√{inner}", FACTOR) if simple else (f"√({inner})", ATOM)
+                under = self.show(args[0])
+                simple = isinstance(args[0], Ref | Idx) or under.isdigit()
+                return (f"√{under}", FACTOR) if simple else (f"√({under})", ATOM)
         shown = [self.show(a) for a in args]
         if e.semi:
             text = ", ".join(shown[: e.semi]) + "; " + ", ".join(shown[e.semi :])

@@ -15,7 +15,7 @@ from bisect import bisect, insort
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import floor, inf
 from statistics import fmean, median
 
@@ -241,13 +241,15 @@ def _order(frames: list[Frame], m: Metrics) -> None:
     for f in frames:
         _keep_order(f)
     # The same order from right to left crosses as little: which reads better?
-    for turned in (frames, *([f] for f in frames)):
+    few = frames if len(frames) < 5 else []
+    ways = [[f for n, f in enumerate(few) if way >> n & 1] for way in range(1, 1 << len(few))]
+    for turned in ways or [frames, *([f] for f in frames)]:
         before = _cost(frames)
-        for _ in range(2):
+        for f in turned:
+            _mirror(f)
+        if _cost(frames) >= before:
             for f in turned:
                 _mirror(f)
-            if _cost(frames) < before:
-                break
 
 
 def _mirror(f: Frame) -> None:
@@ -266,9 +268,12 @@ def _cost(frames: list[Frame]) -> float:
             here, ends = at, []
         crossings += len(ends) - bisect(ends, x)
         insort(ends, x)
-    solid = [[i.number for i in row if not i.lane] for f in frames for row in f.rows.values()]
-    turned = sum(a > b for row in solid for a, b in pairwise(row))
-    return crossings + 0.4 * turned + 1e-7 * sum(abs(a - b) for _, a, b in links)
+    turned = 0.0
+    for row in (row for f in frames for row in f.rows.values()):
+        for i, j in combinations([i for i in row if not i.lane][:9], 2):
+            if i.number > j.number:
+                turned += 1 if isinstance(i, Frame) and isinstance(j, Frame) else 0.4
+    return crossings + turned + 1e-7 * sum(abs(a - b) for _, a, b in links)
 
 
 def _to_the_side(
@@ -409,7 +414,8 @@ def _fit_row(row: list[Item], wish: dict[Item, float], m: Metrics) -> dict[Item,
     for n, i in enumerate(row):
         offset += _apart(row[n - 1], i, m) if n else 0
         offsets[i] = offset
-        place, weight, items = wish[i] - offset, 1e3 if isinstance(i, Frame) else 1.0, [i]
+        weight = 1e3 if isinstance(i, Frame) else 0.05 if i.lane else 1.0
+        place, items = wish[i] - offset, [i]
         while blocks and blocks[-1][0] > place:
             before, heavy, mates = blocks.pop()
             place = (before * heavy + place * weight) / (heavy + weight)
@@ -493,7 +499,7 @@ def _bound(f: Frame, m: Metrics) -> None:
 
 
 def _settle(frames: list[Frame], m: Metrics) -> None:
-    """Whole numbers, and lanes straight below what they come from or above where they go."""
+    """Whole numbers; lanes straight below their beginnings or above their ends; no small steps."""
     for f in frames:
         for i in f.items:
             _move(i, i.x if isinstance(i, Frame) else floor(i.x + 0.5))
@@ -508,12 +514,18 @@ def _settle(frames: list[Frame], m: Metrics) -> None:
             _bound(f, m)
     for f in frames:
         for i in f.items:
-            if not i.lane or i.side:
+            if i.side or isinstance(i, Frame):
                 continue
-            low = max((n.x + _apart(n, i, m) for n in f.lefts[i]), default=i.x)
-            high = min((n.x - _apart(i, n, m) for n in f.rights[i]), default=i.x)
-            if f.group and i.first == f.first:
-                low = i.x  # the title is at its left
-            near = [min(max(n.x, low), high) for n in [*i.up, *i.down]]
-            straight = [n.x for n in [*i.up, *i.down] if low <= n.x <= high]
-            i.x = (straight or near)[0]
+            low = max((n.x + _apart(n, i, m) for n in f.lefts[i]), default=-inf)
+            high = min((n.x - _apart(i, n, m) for n in f.rights[i]), default=inf)
+            if f.group:
+                low = max(low, f.x - f.right + m.side + i.left)
+                high = min(high, f.x + f.right - m.side - i.right)
+                if i.first == f.first:
+                    low = i.x  # the title is at its left
+            near = [n.x for n in [*i.up, *i.down]]
+            if i.lane:
+                straight = [x for x in near if low <= x <= high]
+                i.x = straight[0] if straight else min(max(near[0], low), high)
+            elif len(i.up) == 1 and abs(near[0] - i.x) <= m.port and low <= near[0] <= high:
+                i.x = near[0]

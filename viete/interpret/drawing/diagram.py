@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Box:
+    """A value, or a step that makes one. Texts are Unicode, with indices such as W^Q and d_k."""
+
     id: str
     title: str
     lines: tuple[str, ...] = ()  # equations and shapes
@@ -26,6 +28,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Arrow:
+    """What one box hands to another, both named by their ids."""
+
     source: str
     target: str
     label: str = ""
@@ -35,6 +39,8 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Diagram:
+    """A graph without circles but for the arrows that lead back."""
+
     title: str
     boxes: tuple[Box, ...]
     arrows: tuple[Arrow, ...] = ()
@@ -74,6 +80,7 @@ def _clean(text: str) -> str:
 
 
 def cleaned(d: Diagram) -> Diagram:
+    """The same diagram, with texts that every medium can show in one line."""
     return Diagram(
         _clean(d.title),
         tuple(

@@ -257,4 +257,3 @@ def _label(t: Label) -> str:
     anchor = "end" if t.place == "left" else "start"
     style = {"text-anchor": anchor, "font-family": _SERIF, "fill": _PALE}
     return _text(x, y, t.text, _NOTE, **style)
-

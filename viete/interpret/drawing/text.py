@@ -19,7 +19,6 @@ _CELLS = Metrics(
 # The arms of a line in a cell, and the character with these arms.
 _UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
 _GLYPHS = " ╵╷│╴┘┐┤╶└┌├─┴┬┼"
-_ROUND = {"┌": "╭", "┐": "╮", "└": "╰", "┘": "╯"}
 
 
 def to_text(d: Diagram, width: int = 100) -> str:
@@ -29,18 +28,19 @@ def to_text(d: Diagram, width: int = 100) -> str:
     """
     d = cleaned(d)
     best = _lay_out(d, None, False)
-    if best.width > width and rows(d, True) != rows(d):
+    if best.width >= width and rows(d, True) != rows(d):
         tall = _lay_out(d, None, True)
-        best = tall if tall.width < best.width else best
-    texts = [text for b in d.boxes for text in (b.title, *b.lines)]
-    for limit in (16, 24, 32, 44):
-        if best.width <= width and limit == 16 or not any(cells(t) > limit for t in texts):
-            break
-        wrapped = _lay_out(d, limit, True)
-        if wrapped.width <= width:
-            best = wrapped
-        elif limit == 16:  # not even so: then there is nothing to be won
-            break
+        best = min(best, tall, key=lambda lay: lay.width)
+    if best.width >= width:
+        texts = [text for b in d.boxes for text in (b.title, *b.lines)]
+        for limit in (16, 24, 32, 44):
+            if not any(cells(t) > limit for t in texts):
+                break
+            wrapped = _lay_out(d, limit, True)
+            if wrapped.width < width:
+                best = wrapped
+            elif limit == 16:  # not even so: then there is nothing to be won
+                break
     return _Canvas(d.title, best, width).text()
 
 
@@ -67,7 +67,7 @@ class _Canvas:
         self.cells: dict[Point, str] = {}
         self.arms: dict[Point, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self.title = "\n".join(wrap(title, max(width, 20)))
-        for g, r in lay.frames:
+        for _, r in lay.frames:
             self.frame(r)
         for b, r in lay.boxes:
             self.box(b, r)
@@ -147,11 +147,12 @@ class _Canvas:
         rows: dict[int, list[int]] = defaultdict(list)
         for x, y in self.cells:
             rows[y].append(x)
-        lines = []
-        for y in range(max(rows, default=-1) + 1):
-            row, xs = rows[y], range(max(rows[y], default=-1) + 1)
-            del row
-            lines.append("".join(self.cells.get((x, y), " ") for x in xs).rstrip())
+        lines = [
+            "".join(
+                self.cells.get((x, y), " ") for x in range(max(rows[y], default=-1) + 1)
+            ).rstrip()
+            for y in range(max(rows, default=-1) + 1)
+        ]
         return "\n".join([self.title, "", *lines] if self.title else lines) + "\n"
 
 

@@ -20,6 +20,8 @@ Point = tuple[int, int]
 
 @dataclass(frozen=True)
 class Rect:
+    """Its edges, all of which belong to it."""
+
     left: int
     top: int
     right: int
@@ -28,12 +30,16 @@ class Rect:
 
 @dataclass(frozen=True)
 class Wire:
+    """An arrow as a line of horizontal and vertical pieces; the point is at its end."""
+
     arrow: Arrow
     points: tuple[Point, ...]  # from the source to the target
 
 
 @dataclass(frozen=True)
 class Label:
+    """A text at a line."""
+
     x: int
     y: int  # of the box it belongs to, or of the middle of the line
     text: str
@@ -42,6 +48,8 @@ class Label:
 
 @dataclass(frozen=True)
 class Layout:
+    """Where everything is, in the unit of the metrics."""
+
     width: int
     height: int
     boxes: tuple[tuple[Box, Rect], ...]
@@ -53,6 +61,8 @@ class Layout:
 
 @dataclass(eq=False)
 class Comb:
+    """The lines in a channel that come from one place above it."""
+
     tops: set[int] = field(default_factory=set)  # where it meets the row above
     ends: set[int] = field(default_factory=set)  # where it meets the row below
     level: int = 0  # of its horizontal line, from 1; 0: it has none

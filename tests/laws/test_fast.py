@@ -1,0 +1,205 @@
+"""Law 6: a fast version of a named function equals its definition, and writes into nobody's array."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.laws.strategies import Card, cards
+from viete.algebra.model import Model
+from viete.cards.reader import reads
+from viete.interpret.array import COL, ROW, Arrays, Value
+from viete.interpret.fast import FAST
+from viete.interpret.run import run
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+
+NAMES = ["GELU", "GELU_tanh", "LN", "RMSNorm", "ReLU", "SiLU", "causal", "cross_entropy", "logsoftmax",
+         "sigmoid", "softmax"]  # fmt: skip
+MODEL = Model("functions")
+KINDS = {"numpy": np.asarray, "torch": lambda a: torch.from_numpy(np.array(a)),
+         "jax": jax.numpy.asarray}  # fmt: skip
+ROUNDING = {"float64": 1e-11, "float32": 2e-3}
+
+
+def test_every_fast_version_is_tested() -> None:
+    assert sorted(FAST) == NAMES
+
+
+@st.composite
+def arguments(draw: st.DrawFn, name: str) -> list[tuple[Any, tuple[str, ...]]]:
+    """Random arrays with their axes, for one function; plain numbers have none."""
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    lead = draw(st.sampled_from([(), ("h",), ("batch", "h"), ("batch",)]))
+    matrix = name in ("causal", "cross_entropy") or draw(st.booleans())
+    axes = (*lead, ROW, COL) if matrix else (*lead, COL)
+    rows = draw(st.integers(1, 4))
+    columns = rows + draw(st.integers(0, 2)) if name == "causal" else draw(st.integers(2, 5))
+    length = {"batch": 2, "h": 3, ROW: rows, COL: columns}
+    scale = draw(st.sampled_from([1.0, 30.0, 1000.0]))
+    z = scale * rng.standard_normal([length[a] for a in axes])
+    if name in ("softmax", "logsoftmax") and draw(st.booleans()):
+        hidden = rng.random(z.shape) < 0.4
+        hidden[..., 0] = False  # a row that is hidden altogether has no probabilities
+        z[hidden] = -np.inf
+    order = draw(st.permutations(range(len(axes))))  # a transposed score matrix, say
+    z, axes = np.transpose(z, order), tuple(axes[k] for k in order)
+    out: list[tuple[Any, tuple[str, ...]]] = [(z, axes)]
+    if name == "cross_entropy":
+        ints = draw(st.sampled_from([(), ("batch",)])) if "batch" in axes else ()
+        targets = rng.integers(0, columns, [length[a] for a in ints] + [rows])
+        out.append((targets, (*ints, COL)))
+    if name in ("LN", "RMSNorm"):
+        for plain in (1, 0) if name == "LN" else (1,):
+            vector = draw(st.booleans())
+            family = draw(st.booleans()) and "h" in lead
+            shape = ([3] if family else []) + [columns]
+            axes = (("h",) if family else ()) + (COL,)
+            out.append((rng.standard_normal(shape), axes) if vector else (Fraction(plain), ()))
+        out.append((draw(st.sampled_from([Fraction(0), Fraction("1e-5"), Fraction(1)])), ()))
+    return out
+
+
+def call(name: str, args: list[tuple[Any, tuple[str, ...]]], quick: bool, kind: str = "numpy",
+         dtype: str = "float64", fresh: bool = False) -> tuple[np.ndarray, list[Any], Value]:  # fmt: skip
+    """The function's value in the order of its first argument's axes, and the arrays it was given."""
+    given: list[Any] = []
+    for a, _ in args:
+        if isinstance(a, np.ndarray):
+            a = KINDS[kind](a.astype(dtype) if a.dtype.kind == "f" else a.copy())
+        given.append(a)
+    it = Arrays(MODEL, {}, given[0], lambda key, loops: None, quick)  # type: ignore[arg-type,return-value]
+    values = [Value(a, axes, isinstance(a, Fraction), fresh and not isinstance(a, Fraction))
+              for a, (_, axes) in zip(given, args, strict=True)]  # fmt: skip
+    out = it.call(name, values)
+    order = [a for a in args[0][1] if a in out.axes]
+    order += [a for a in out.axes if a not in order]
+    array = np.asarray(out.array.double() if kind == "torch" else out.array, np.float64)
+    return np.transpose(array, [out.axes.index(a) for a in order]), given, out
+
+
+def equals_definition(name: str, args: list[Any], kind: str, dtype: str, fresh: bool) -> None:
+    rounded = [(a.astype(dtype).astype("float64") if isinstance(a, np.ndarray) and a.dtype.kind == "f"
+                else a, axes) for a, axes in args]  # fmt: skip
+    with np.errstate(all="ignore"):
+        wanted, _, _ = call(name, rounded, quick=False)
+    found, given, out = call(name, args, True, kind, dtype, fresh)
+    assert found.shape == wanted.shape
+    assert dtype in str(out.array.dtype)
+    sure = np.isfinite(wanted)  # where the definition overflows, the fast version may do better
+    size = max(1.0, float(np.max(np.abs(wanted[sure]), initial=0)))
+    bound = ROUNDING[dtype] * size
+    if name in ("LN", "RMSNorm"):  # dividing by a small deviation makes rounding larger
+        bound *= 1e2
+    assert np.all(np.abs(found[sure] - wanted[sure]) <= bound), name
+    assert not np.isnan(found).any() or np.isnan(wanted).any()
+    if name not in ("softmax", "logsoftmax", "cross_entropy"):
+        assert np.array_equal(found[~sure], wanted[~sure], equal_nan=True)
+    if name == "softmax":
+        axis = [a for a in args[0][1] if a in out.axes].index(COL)
+        assert np.allclose(found.sum(axis=axis), 1, atol=ROUNDING[dtype])
+    if not fresh:
+        for a, (before, _) in zip(given, args, strict=True):
+            if isinstance(before, np.ndarray):
+                same = before.astype(dtype) if before.dtype.kind == "f" else before
+                assert np.array_equal(np.asarray(a), same), f"{name} has written into its argument"
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_fast_equals_definition(name: str, kind: str, data: st.DataObject) -> None:
+    args = data.draw(arguments(name))
+    dtype, fresh = data.draw(st.sampled_from(["float64", "float32"])), data.draw(st.booleans())
+    equals_definition(name, args, kind, dtype, fresh)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=3)  # JAX compiles each operation for each shape
+@given(data=st.data())
+def test_fast_equals_definition_on_jax(name: str, data: st.DataObject) -> None:
+    equals_definition(name, data.draw(arguments(name)), "jax",
+                      data.draw(st.sampled_from(["float64", "float32"])), False)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch", "jax"])
+def test_scores_too_large_for_exp(kind: str) -> None:
+    """Where the definition would overflow, the fast version gives the limit."""
+    z = np.array([[1e5, 1e5, -1e5], [0.0, -np.inf, 1e4]])
+    soft, _, _ = call("softmax", [(z, (ROW, COL))], True, kind)
+    assert np.allclose(soft, [[0.5, 0.5, 0], [0, 0, 1]])
+    log, _, _ = call("logsoftmax", [(z, (ROW, COL))], True, kind)
+    assert np.allclose(log, [[-np.log(2), -np.log(2), -2e5 - np.log(2)], [-1e4, -np.inf, 0]])
+    loss, _, _ = call("cross_entropy", [(z, (ROW, COL)), (np.array([0, 2]), (COL,))], True, kind)
+    assert np.allclose(loss, np.log(2) / 2)
+
+
+# Whole runs ---------------------------------------------------------------------------------------------------
+
+EVERY_ONE = reads(r"""
+# Every fast function of a weight, an input and a named value
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $V$ | 5 |
+| $n_{max}$ | 9 |
+| $n$ | $≤ n_{max}$ |
+| $h$ | $1, …, 2$ |
+## Inputs
+- $r ∈ ℝ^{n × n}$: numbers
+- $t ∈ \{0, …, V - 1\}^n$: tokens
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $W^h$ | $V × V$ |
+| $γ, β$ | $V$ |
+## Forward pass
+1. $S^h = W^h$
+2. $X = r$
+3. $C^h = W^h[t]$
+""" + "\n".join(
+    f"{k}. $Y_{{{k}}}^h = {name}({of}^h{'; γ' if name in ('LN', 'RMSNorm') else ''})$\n"
+    f"{k}. $Z_{{{k}}} = {name}({'X' if of == 'S' else 'r'})$"
+    for k, (name, of) in enumerate(
+        [(name, of) for name in NAMES if name != "cross_entropy" for of in "SW"], 4
+    )
+) + "\n99. $L^h = cross_entropy(C^h; t)$\n")  # fmt: skip
+
+
+def test_no_run_writes_into_what_it_was_given_or_has_named() -> None:
+    rng = np.random.default_rng(0)
+    weights = {"W^h": rng.standard_normal((2, 5, 5)), "gamma": np.ones(5), "beta": np.zeros(5)}
+    r, t = rng.standard_normal((4, 4)), np.array([1, 4, 0, 2])
+    before = {k: v.copy() for k, v in weights.items()} | {"r": r.copy(), "t": t.copy()}
+    first, second = (run(EVERY_ONE, weights=weights, r=r, t=t) for _ in range(2))
+    for name, array in (weights | {"r": r, "t": t}).items():
+        assert np.array_equal(array, before[name]), name
+    assert np.array_equal(first["S^h"], weights["W^h"])
+    assert np.array_equal(first["X"], r)
+    slow = run(EVERY_ONE, weights=weights, r=r, t=t, exact_definitions=True)
+    for name in first:
+        assert np.array_equal(first[name], second[name]), name
+        assert np.allclose(first[name], slow[name], rtol=1e-12, atol=1e-12), name
+
+
+@given(cards())
+def test_a_card_runs_alike_with_fast_functions_and_definitions(card: Card) -> None:
+    weights, inputs = card.weights(), card.given()
+    weights = {k: v / 4 for k, v in weights.items()}  # scores that exp can take
+    kept = {k: np.copy(v) for k, v in {**weights, **inputs}.items()}
+    made = run(card.model, None, weights, **inputs)
+    values = {name: np.copy(made[name]) for name in made}
+    slow = run(card.model, None, weights, exact_definitions=True, **inputs)
+    again = run(card.model, None, weights, **inputs)
+    for name, value in values.items():
+        assert np.array_equal(made[name], value) and np.array_equal(again[name], value), name
+        assert np.allclose(value, slow[name], rtol=1e-9, atol=1e-9), name
+    for name, array in {**weights, **inputs}.items():
+        assert np.array_equal(array, kept[name]), f"a run has written into {name}"

@@ -1,0 +1,243 @@
+"""The named functions against other people's implementations, and inferred shapes against real ones."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.laws.strategies import (
+    Card, cards, expressions, random_inputs, random_weights, shipped, tiny, worlds,
+)  # fmt: skip
+from viete.algebra.functions import library
+from viete.algebra.model import Model
+from viete.algebra.shapes import Shapes, Type
+from viete.interpret.array import COL, ROW, Arrays, Value
+from viete.interpret.run import Run, run
+from viete.notation.expr import free_indices
+from viete.notation.printer import show
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+quick = pytest.mark.parametrize("quick", [True, False], ids=["fast", "definition"])
+
+
+def of(name: str, *args: Any, quick: bool = False) -> np.ndarray:
+    """A function of the library; numbers are exact, vectors are rows."""
+    like = np.zeros(0)
+    values = []
+    for a in args:
+        if isinstance(a, np.ndarray):
+            values.append(Value(a, (ROW, COL)[2 - a.ndim :]))
+        else:
+            values.append(Value(Fraction(str(a)), (), True))
+    it = Arrays(Model("functions"), {}, like, lambda key, loops: values[0], quick)
+    out = it.call(name, values)
+    order = [out.axes.index(a) for a in (ROW, COL) if a in out.axes]
+    return np.transpose(np.asarray(it.lift(out)), order)
+
+
+def t(a: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(a))
+
+
+def check(_name: str, found: np.ndarray, wanted: Any, bound: float = 1e-12) -> None:
+    wanted = np.asarray(wanted)
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound)
+
+
+RNG = np.random.default_rng(7)
+Z = 3 * RNG.standard_normal((5, 8))
+S = RNG.standard_normal((4, 6))
+GAMMA, BETA = RNG.standard_normal(8), RNG.standard_normal(8)
+
+
+# Rows to rows ------------------------------------------------------------------------------------------------
+
+
+@quick
+@pytest.mark.parametrize("z", [Z, Z[0]], ids=["matrix", "vector"])
+def test_rows(z: np.ndarray, quick: bool) -> None:
+    check("softmax", of("softmax", z, quick=quick), scipy.special.softmax(z, axis=-1))
+    check("logsoftmax", of("logsoftmax", z, quick=quick), scipy.special.log_softmax(z, axis=-1))
+    for ε in ("1e-5", "0.5", "0"):
+        norm = F.layer_norm(t(z), (8,), t(GAMMA), t(BETA), float(ε))
+        check("LN", of("LN", z, GAMMA, BETA, ε, quick=quick), norm)
+        check("RMSNorm", of("RMSNorm", z, GAMMA, ε, quick=quick),
+              F.rms_norm(t(z), (8,), t(GAMMA), float(ε)))  # fmt: skip
+    check("LN", of("LN", z, quick=quick), (z - z.mean(-1, keepdims=True)) / z.std(-1, keepdims=True))
+    check("LN", of("LN", z, GAMMA, quick=quick), F.layer_norm(t(z), (8,), t(GAMMA), None, 0))
+    check("RMSNorm", of("RMSNorm", z, quick=quick), z / np.sqrt((z**2).mean(-1, keepdims=True)))
+    check("var", of("var", z, quick=quick), z.var(-1))
+    check("std", of("std", z, quick=quick), z.std(-1))
+
+
+# Entry by entry --------------------------------------------------------------------------------------------------
+
+
+@quick
+@pytest.mark.parametrize("z", [Z, Z[0], 40 * Z], ids=["matrix", "vector", "large"])
+def test_entries(z: np.ndarray, quick: bool) -> None:
+    with np.errstate(over="ignore"):
+        check("sigmoid", of("sigmoid", z, quick=quick), scipy.special.expit(z))
+        check("ReLU", of("ReLU", z, quick=quick), F.relu(t(z)))
+        check("GELU", of("GELU", z, quick=quick), F.gelu(t(z)))
+        check("GELU_tanh", of("GELU_tanh", z, quick=quick), F.gelu(t(z), approximate="tanh"))
+        check("SiLU", of("SiLU", z, quick=quick), F.silu(t(z)))
+        w, u = RNG.standard_normal((8, 3)), RNG.standard_normal((8, 3))
+        gated = F.silu(t(z) @ t(w)) * (t(z) @ t(u))
+        check("SwiGLU", of("SwiGLU", z, w, u, quick=quick), gated, 1e-10)
+
+
+# Who sees whom -----------------------------------------------------------------------------------------------------
+
+
+@quick
+@pytest.mark.parametrize("shape", [(4, 4), (4, 6), (1, 5), (4, 3)])
+def test_masks(shape: tuple[int, int], quick: bool) -> None:
+    n, m = shape
+    scores = RNG.standard_normal(shape)
+    seen = np.array([0, 1, 1, 0, 1, 1])[:m]
+    causal, window, visible = (np.full(shape, -np.inf) for _ in range(3))
+    for j in range(n):
+        for k in range(m):
+            position = j + m - n  # of row j, counted as the columns are
+            if k <= position:
+                causal[j, k] = scores[j, k]
+                if position - k < 2:
+                    window[j, k] = scores[j, k]
+            if seen[k]:
+                visible[j, k] = scores[j, k]
+    check("causal", of("causal", scores, quick=quick), causal)
+    check("window", of("window", scores, 2, quick=quick), window)
+    check("visible", of("visible", scores, seen, quick=quick), visible)
+
+
+# Positions ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [2, 6, 7])
+def test_sinusoidal(d: int) -> None:
+    wanted = np.array([
+        [(np.sin, np.cos)[c % 2](j / 10000 ** (2 * (c // 2) / d)) for c in range(d)] for j in range(5)
+    ])  # fmt: skip
+    check("sinusoidal", of("sinusoidal", 5, d), wanted)
+
+
+@pytest.mark.parametrize(("d", "share"), [(8, "1"), (8, "1/2"), (8, "1/4"), (2, "1")])
+@pytest.mark.parametrize("base", [10000, 500])
+def test_rope_is_a_rotation_of_complex_numbers(d: int, share: str, base: int) -> None:
+    """Columns m and m + r/2 are the real and imaginary part of one number, turned by j θ^{-2m/r}."""
+    x = RNG.standard_normal((5, d))
+    r = int(Fraction(share) * d)
+    m, j = np.arange(r // 2), np.arange(5)[:, None]
+    turned = (x[:, : r // 2] + 1j * x[:, r // 2 : r]) * np.exp(1j * j * base ** (-2 * m / r))
+    wanted = np.concatenate([turned.real, turned.imag, x[:, r:]], axis=1)
+    check("RoPE", of("RoPE", x, share, base), wanted)
+    angles = j * float(base) ** (-2 * m / r)
+    check("angles", of("angles", 5, r, base), angles)
+    a, b = x[:, : r // 2], x[:, r // 2 : r]
+    check("rotate", of("rotate", a, b, angles), wanted[:, :r])
+    if share == "1" and base == 10000:
+        check("RoPE", of("RoPE", x), wanted)
+
+
+def test_rope_makes_scores_depend_on_distance_alone() -> None:
+    q, k = (np.tile(RNG.standard_normal(6), (7, 1)) for _ in range(2))
+    scores = of("RoPE", q) @ of("RoPE", k).T
+    for offset in range(-6, 7):
+        diagonal = np.diagonal(scores, offset)
+        assert np.allclose(diagonal, diagonal[0])
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (2, 5)])
+def test_alibi(shape: tuple[int, int]) -> None:
+    n, m = shape
+    scores = RNG.standard_normal(shape)
+    for heads in (1, 4, 8):
+        for h in range(1, heads + 1):
+            slope = (2 ** (-8 / heads)) ** h
+            distance = (np.arange(n)[:, None] + m - n) - np.arange(m)[None, :]
+            check("ALiBi", of("ALiBi", scores, h, heads), scores - slope * distance)
+
+
+# Loss -----------------------------------------------------------------------------------------------------------------
+
+
+@quick
+def test_cross_entropy(quick: bool) -> None:
+    targets = np.array([0, 7, 3, 3, 1])
+    wanted = F.cross_entropy(t(Z), torch.from_numpy(targets)).item()
+    check("cross_entropy", of("cross_entropy", Z, targets, quick=quick), wanted)
+
+
+def test_every_function_of_the_library_is_tested() -> None:
+    tested = re.findall(r'check\("(\w+)"', Path(__file__).read_text("utf-8"))
+    assert not library().keys() - set(tested)
+
+
+# Shapes --------------------------------------------------------------------------------------------------------------
+
+
+def sizes_of(made: Run, found: Type) -> tuple[int, ...]:
+    return tuple(int(s.evaluate(made.sizes)) for s in found.shape)
+
+
+def inferred_is_computed(model: Model, made: Run) -> None:
+    shapes = Shapes(model)
+    names = [(name, made.symbol(name)) for name in made]
+    for name, symbol in names:
+        found = shapes.types[symbol.key]
+        letters = [s for s in symbol.slots if s in found.family]
+        family = tuple(len(made.program.range_of(s)) for s in letters)
+        assert made[name].shape == family + sizes_of(made, found), name
+    for k, equation in enumerate(model.equations):
+        assert shapes.computed[k] == shapes.types[equation.name].shape or all(
+            a.evaluate(made.sizes) == b.evaluate(made.sizes)
+            for a, b in zip(shapes.computed[k], shapes.types[equation.name].shape, strict=True)
+        )
+
+
+@given(cards())
+def test_shapes_inferred_are_shapes_computed(card: Card) -> None:
+    inferred_is_computed(card.model, run(card.model, None, card.weights(), **card.given()))
+
+
+@pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
+def test_shapes_of_shipped_cards(path: str) -> None:
+    model = tiny(path)
+    inferred_is_computed(model, run(model, None, random_weights(model), **random_inputs(model)))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@settings(max_examples=150)
+@given(st.data())
+def test_shape_of_any_formula(data: st.DataObject) -> None:
+    world = data.draw(worlds())
+    e, shape = data.draw(expressions(world, depth=3, free="heads"))
+    n = world.number["n"]
+    made = run(world.model, np.arange(n), random_weights(world.model))
+    found = Shapes(world.model).of(e)
+    assert sizes_of(made, found) == tuple(world.number[s] for s in shape)
+    assert found.family == free_indices(e)
+    family = (world.number["H"],) * len(found.family)
+    assert np.shape(made[show(e)]) == family + sizes_of(made, found), show(e)
+
+
+def test_a_column_has_two_sizes() -> None:
+    from viete.cards.reader import reads
+
+    model = reads("# m\n## Dimensions\n| symbol | value |\n|-|-|\n| $d$ | 3 |\n## Inputs\n"
+                  "- $X ∈ ℝ^{d × d}$: x\n## Forward pass\n1. $m = mean(X)$\n1. $Y = X - m$\n")  # fmt: skip
+    made = run(model, X=np.arange(9.0).reshape(3, 3))
+    assert [str(s) for s in Shapes(model).types["m"].shape] == ["d", "1"]
+    assert made["m"].shape == (3, 1)

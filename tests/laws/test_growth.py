@@ -1,0 +1,93 @@
+"""What is said of a card costs the same for 4 blocks and for 400; what is run, in proportion."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viete.cards.reader as reader
+from tests.laws.strategies import random_weights
+from viete.algebra.model import Model
+from viete.algebra.shapes import Shapes
+from viete.interpret.run import Program, run
+
+LLAMA = Path(reader.__file__).parent / "shipped" / "llama.md"
+TEXT = LLAMA.read_text("utf-8")
+
+
+def seconds(work: Callable[[], Any], times: int = 5) -> float:
+    """The best of several, in processor time: other work may share the machine."""
+    best = float("inf")
+    for _ in range(times):
+        start = time.process_time()
+        work()
+        best = min(best, time.process_time() - start)
+    return best
+
+
+def text_for(blocks: int) -> str:
+    assert "| $N$ | 32 |" in TEXT
+    return TEXT.replace("| $N$ | 32 |", f"| $N$ | {blocks} |")
+
+
+def read_and_check(blocks: int) -> None:
+    Shapes(reader.reads(text_for(blocks)))
+
+
+@cache
+def small(blocks: int) -> Model:
+    return reader.read(LLAMA).bind(N=blocks, V=16, d=8, H=2, G=1, d_f=8, n_max=8)
+
+
+def test_reading_and_checking_eighty_blocks_is_quick() -> None:
+    assert seconds(lambda: read_and_check(80)) <= 0.2
+
+
+def test_reading_and_checking_do_not_grow_with_the_blocks() -> None:
+    read_and_check(4)
+    assert seconds(lambda: read_and_check(4000)) < 1.5 * seconds(lambda: read_and_check(4)) + 0.01
+
+
+def test_counting_costs_does_not_grow_with_the_blocks() -> None:
+    from viete.interpret.cost import costs
+
+    few, many = small(4), small(4000)
+    costs(few, {"n": 4})
+    assert seconds(lambda: costs(many, {"n": 4})) < 1.5 * seconds(lambda: costs(few, {"n": 4})) + 0.01
+
+
+def grows_in_proportion(work: Callable[[int], Any]) -> None:
+    """Doubling the blocks at most doubles the time, with a generous allowance for noise."""
+    for _ in range(3):
+        work(10)
+        ten, twenty, forty = (seconds(lambda n=n: work(n)) for n in (10, 20, 40))
+        if forty < 1.6 * 2 * twenty and forty < 1.6 * 4 * ten + 0.005:
+            return
+    pytest.fail(f"10, 20 and 40 blocks take {ten:.4f}, {twenty:.4f} and {forty:.4f} s")
+
+
+def test_the_schedule_grows_in_proportion() -> None:
+    def schedule(n: int) -> Program:
+        return Program(small(n))
+
+    assert [len(schedule(n).steps) - len(schedule(0).steps) for n in (10, 20, 40)] == [
+        n * (len(schedule(1).steps) - len(schedule(0).steps)) for n in (10, 20, 40)
+    ]
+    grows_in_proportion(schedule)
+
+
+@pytest.mark.parametrize("names", [None, ["logits"]])
+def test_running_grows_in_proportion(names: list[str] | None) -> None:
+    tokens = np.arange(6)
+    weights = {n: random_weights(small(n), scale=0.1) for n in (10, 20, 40)}
+
+    def go(n: int) -> None:
+        run(small(n), tokens, weights[n], names=names)
+
+    grows_in_proportion(go)

@@ -1,0 +1,107 @@
+"""One room, one job: imports point one way, and `import viete` is light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import viete
+
+HOUSE = Path(viete.__file__).parent
+# From the foundation up; a room may import from those before it and from itself.
+ROOMS = ["errors", "atomic", "notation", "algebra", "interpret", "cards", "checkpoint", "train", "ask",
+         "explore", "cli"]  # fmt: skip
+# The one arrow that points up: a model runs itself, as people expect of an object.
+EXCEPTIONS = {("algebra/model.py", "interpret", "function")}
+HEAVY = ["torch", "jax", "scipy", "numpy", "array_api_compat", "einops", "safetensors", "transformers",
+         "tokenizers", "huggingface_hub", "typer", "rich", "http.server", "asyncio", "uvicorn", "starlette",
+         "fastapi", "flask", "tornado", "matplotlib", "pandas", "onnx", "gguf", "flint"]  # fmt: skip
+
+FILES = sorted(p for p in HOUSE.rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[tuple[str, str]]:
+    """(module, where) of every import in a file; where is 'top', 'function' or 'types'."""
+
+    def go(node: ast.AST, where: str) -> Iterator[tuple[str, str]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                yield from ((name.name, where) for name in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                assert child.level == 0, f"{path}: imports here say where from in full"
+                yield from ((f"{child.module}.{name.name}", where) for name in child.names)
+            elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from go(child, "function")
+            elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                yield from ((module, "types") for module, _ in go(child, "types"))
+            else:
+                yield from go(child, where)
+
+    return go(ast.parse(path.read_text("utf-8")), "top")
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(HOUSE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(HOUSE)))
+def test_imports_point_down(path: Path) -> None:
+    room, name = room_of(path), path.relative_to(HOUSE).as_posix()
+    for module, where in imports(path):
+        if module.split(".")[0] != "viete" or where == "types":
+            continue
+        if name == "__init__.py":  # the front door opens every room, but only when asked to
+            assert where == "function" or module.startswith("viete.errors."), module
+            continue
+        other = module.split(".")[1]
+        assert other in ROOMS, f"{name} imports {module}, which stands in no room"
+        if (name, other, where) not in EXCEPTIONS:
+            assert ROOMS.index(other) <= ROOMS.index(room), f"{name} imports {module}"
+
+
+def test_the_exceptions_are_still_needed() -> None:
+    found = {(name, module.split(".")[1], where) for name, _, _ in EXCEPTIONS
+             for module, where in imports(HOUSE / name) if module.startswith("viete.")}  # fmt: skip
+    assert EXCEPTIONS <= found
+
+
+def test_every_room_says_what_lives_there() -> None:
+    for folder in sorted({p.parent for p in FILES}):
+        said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8")))
+        assert said and len(said) > 40, f"{folder.relative_to(HOUSE.parent)}/__init__.py has no docstring"
+
+
+def python(code: str) -> str:
+    root = str(HOUSE.parent)
+    made = subprocess.run([sys.executable, "-c", f"import sys; sys.path.insert(0, {root!r}); {code}"],
+                          capture_output=True, text=True, check=True, timeout=60)  # fmt: skip
+    return made.stdout
+
+
+def test_import_pulls_in_nothing_heavy() -> None:
+    """Asked without site-packages' own start-up files counting: only what `import viete` adds."""
+    loaded = python("old = set(sys.modules); import viete; print(*sorted(set(sys.modules) - old))")
+    assert not set(loaded.split()) & set(HEAVY)
+
+
+def test_reading_a_card_needs_no_arrays() -> None:
+    """Shapes, printing and drawing of a card are text: no NumPy, no PyTorch."""
+    loaded = python("import viete.cards.reader, viete.cards.writer; print(*sys.modules)")
+    assert not set(loaded.split()) & {"torch", "jax", "numpy", "scipy"}
+
+
+def test_running_on_numpy_needs_no_other_library() -> None:
+    loaded = python("import viete.interpret.run; print(*sys.modules)")
+    assert not set(loaded.split()) & {"torch", "jax"}
+
+
+def test_import_is_quick() -> None:
+    """Best of several, measured in processor time, since other work may share the machine."""
+    code = "from time import process_time as t; a = t(); import viete; print(t() - a)"
+    best = min(float(python(code)) for _ in range(5))
+    assert best < 0.3
