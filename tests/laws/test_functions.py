@@ -228,7 +228,7 @@ def test_shape_of_any_formula(data: st.DataObject) -> None:
     made = run(world.model, np.arange(n), random_weights(world.model))
     found = Shapes(world.model).of(e)
     assert sizes_of(made, found) == tuple(world.number[s] for s in shape)
-    assert found.family == free_indices(e)
+    assert found.family <= free_indices(e)  # rows(A^h) is the same for every h
     family = (world.number["H"],) * len(found.family)
     assert np.shape(made[show(e)]) == family + sizes_of(made, found), show(e)
 

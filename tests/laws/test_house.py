@@ -13,9 +13,10 @@ import pytest
 import viete
 
 HOUSE = Path(viete.__file__).parent
-# From the foundation up; a room may import from those before it and from itself.
+# From the foundation up; a room may import from those before it and from itself. 'viete' is the
+# front door, with the public names: what it opens may not lean on it.
 ROOMS = ["errors", "atomic", "notation", "algebra", "interpret", "cards", "checkpoint", "train", "ask",
-         "explore", "cli"]  # fmt: skip
+         "explore", "viete", "cli"]  # fmt: skip
 # The one arrow that points up: a model runs itself, as people expect of an object.
 EXCEPTIONS = {("algebra/model.py", "interpret", "function")}
 HEAVY = ["torch", "jax", "scipy", "numpy", "array_api_compat", "einops", "safetensors", "transformers",
@@ -58,7 +59,8 @@ def test_imports_point_down(path: Path) -> None:
         if name == "__init__.py":  # the front door opens every room, but only when asked to
             assert where == "function" or module.startswith("viete.errors."), module
             continue
-        other = module.split(".")[1]
+        other = (module.split(".") + ["viete"])[1]
+        other = "viete" if other in viete.__all__ else other
         assert other in ROOMS, f"{name} imports {module}, which stands in no room"
         if (name, other, where) not in EXCEPTIONS:
             assert ROOMS.index(other) <= ROOMS.index(room), f"{name} imports {module}"

@@ -62,7 +62,10 @@ KINDS = {
 
 
 def agree(model: Model, given: dict[str, Any], seed: int, kinds: tuple[str, ...]) -> None:
-    """All libraries, in float64 to 1e-12 and in float32 to its rounding, against NumPy in float64."""
+    """All libraries, in float64 to 1e-12 and in float32 to its rounding, against NumPy in float64.
+
+    JAX compiles everything once more for float32, so it does that only when it is alone.
+    """
     weights = random_weights(model, seed)
     single = {k: v.astype("float32") for k, v in weights.items()}
     reference = run(model, None, weights, **given)
@@ -71,7 +74,7 @@ def agree(model: Model, given: dict[str, Any], seed: int, kinds: tuple[str, ...]
         found = run(model, None, KINDS[kind](weights), **given)
         same(found, reference, 1e-12)
         assert all("64" in str(found[name].dtype) for name in found)
-    for kind in ("numpy", *kinds):
+    for kind in ("numpy", *(k for k in kinds if k != "jax" or len(kinds) == 1)):
         found = run(model, None, KINDS[kind](single), **given)
         same(found, from_single, 2e-3)
         assert not any("float64" in str(found[name].dtype) for name in found)
@@ -82,7 +85,7 @@ def test_torch_agrees_with_numpy_on_random_cards(card: Card, batch: int | None) 
     agree(card.model, card.given(batch=batch), card.seed, ("torch",))
 
 
-@settings(max_examples=4)  # JAX compiles each operation for each shape
+@settings(max_examples=3)  # JAX compiles each operation for each shape
 @given(cards())
 def test_jax_agrees_with_numpy_on_random_cards(card: Card) -> None:
     agree(card.model, card.given(), card.seed, ("jax",))

@@ -218,25 +218,26 @@ class Model:
         Raises VieteError where a definition is circular or divides by zero.
         """
         values: dict[str, Fraction] = {}
-        waiting = {d.name: d for d in self.dims if d.value is not None}
-        while waiting:
-            before = len(waiting)
-            for name, dim in list(waiting.items()):
-                assert dim.value is not None
+        waiting: dict[str, tuple[Dimension, Size, set[str]]] = {}
+        for dim in self.dims:
+            if dim.value is not None:
                 size = self.size(dim.value)
                 if size is None:
-                    raise dim.text.error(f"{name} must be a number or a product of dimensions")
-                if size.names() <= values.keys():
+                    raise dim.text.error(f"{dim.name} must be a number or a product of dimensions")
+                waiting[dim.name] = dim, size, size.names()
+        while waiting:
+            before = len(waiting)
+            for name, (dim, size, needs) in list(waiting.items()):
+                if needs <= values.keys():
                     try:
                         values[name] = size.evaluate(values)
                     except ZeroDivisionError:
                         raise dim.text.error(f"{name} divides by zero") from None
                     del waiting[name]
-                elif unknown := size.names() - values.keys() - waiting.keys():
+                elif not all(n in values or n in waiting for n in needs):
                     del waiting[name]  # over a dimension that is not bound yet
-                    assert unknown
             if len(waiting) == before:
-                dim = next(iter(waiting.values()))
+                dim, *_ = next(iter(waiting.values()))
                 raise dim.text.error(f"{' and '.join(waiting)} are defined by each other")
         return values
 
@@ -275,8 +276,8 @@ class Model:
                 )
             exact = exact_number(value)
             if exact is None:
-                said = "one" if isinstance(value, int) else repr(value)
-                raise VieteError(f"{name} must be a number a float could hold, not {said:.60}")
+                said = "this one" if type(value) is int else repr(value)
+                raise VieteError(f"{name} must be a number that a float could hold, not {said:.60}")
             dim = known[name]
             if dim.at_most is not None:
                 changed[name] = replace(dim, at_most=num(exact))
@@ -293,7 +294,7 @@ def exact_number(value: int | float | str | Fraction) -> Fraction | None:
     if isinstance(value, bool) or (isinstance(value, int) and value.bit_length() > 1100):
         return None
     said = str(value).strip()
-    exponent = re.search(r"[eE]([+-]?\d{1,12})$", said)
+    exponent = re.search(r"[eE]([+-]?\d+)$", said[:700])
     if len(said) > 700 or (exponent and abs(int(exponent[1])) > 400):
         return None
     try:

@@ -174,6 +174,8 @@ class Shapes:
                     node = next(x for x in walk(e) if isinstance(x, Idx) and x.name == name)
                     raise Mismatch(f"the index {name} is bound to nothing here", node)
             return self.of(e, env)
+        except RecursionError:
+            raise source.error("the functions in this are nested too deep in each other") from None
         except Mismatch as error:
             span = (error.node.at if error.node is not None else None) or (0, None)
             raise source.error(error.message, *span) from None
@@ -400,7 +402,8 @@ class Shapes:
             )  # fmt: skip
         inner = replace(env, ranges={**env.ranges, e.index: count})
         body = self.of(e.body, inner)
-        if e.index not in free_indices(e.body):
+        varies = free_indices(e.body) if e.index in self.model.loop_letters else body.family
+        if e.index not in varies:
             raise Mismatch(f"nothing under this {e.op} depends on {e.index}", e)
         family = body.family - {e.index}
         if e.op == "concat":

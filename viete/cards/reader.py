@@ -24,7 +24,7 @@ from viete.notation.lexer import tokenize
 from viete.notation.parser import parse, parse_equation, parse_name, parse_range
 from viete.notation.symbols import PRIMITIVES, Scope
 
-MAX_BYTES = 4_000_000
+MAX_BYTES = 1_000_000
 
 SECTIONS = {
     "about": ("model architecture", "architecture", "model", "configuration", "hyperparameters"),
@@ -376,7 +376,8 @@ class Reader:
             scope.declare(symbol)
         for symbol, (_, description, said) in zip(symbols, found, strict=True):
             m = re.search(r"\(=\s*(.+?)\)\s*$|\(=\s*(.+?)\)", said.text)
-            assert m is not None
+            if m is None:
+                raise said.error("this (= is never closed; a size is given as (= 512)")
             start, end = m.span(1) if m[1] is not None else m.span(2)
             parts = said.text[start:end].split("=")
             value = parse(said.cut(start, start + len(parts[0])), scope)

@@ -10,6 +10,7 @@ from viete.cards.document import Block, Heading, Item, Paragraph, Table
 from viete.errors import Text, VieteError, Where
 
 SCHEMA = "viete-card/1"
+MOST_TEXTS = 10_000
 TABLES = {
     "dimensions": ("symbol", "value", "config", "meaning"),
     "parameters": ("symbol", "shape", "dtype", "value", "init", "checkpoint", "meaning"),
@@ -78,7 +79,7 @@ def read_json(content: str, file: str) -> list[Block]:
 
 class Reader:
     def __init__(self, content: str, file: str) -> None:
-        self.content, self.file = content, file
+        self.content, self.file, self.read = content, file, 0
 
     def wrong(self, what: str) -> VieteError:
         return VieteError(f"{self.file}: {what}")
@@ -89,6 +90,9 @@ class Reader:
             raise self.wrong(f"{what} must be a string, not {json.dumps(value)[:60]}")
         if any("\ud800" <= c <= "\udfff" for c in value):
             raise self.wrong(f"{what} holds half a character (a lone surrogate)")
+        self.read += 1
+        if self.read > MOST_TEXTS:
+            raise self.wrong(f"this holds more than {MOST_TEXTS:,} texts; a card is a page or two")
         found = self.content.find(json.dumps(value, ensure_ascii=False))
         line = self.content.count("\n", 0, max(found, 0)) + 1
         start = self.content.rfind("\n", 0, max(found, 0)) + 1

@@ -43,7 +43,10 @@ def tour(
     folder: Annotated[Path, typer.Argument(help="Where the documents go.")] = Path("viete-tour"),
 ) -> None:
     """See the main job done on the shipped cards, in under a minute."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise VieteError(f"{folder}: cannot be made ({error.strerror})") from None
     step("A card is a page of equations", "viete show symbolic-transformer")
     show.show("symbolic-transformer")
     step("The same card is a model that runs",

@@ -449,7 +449,14 @@ class Run(Mapping[str, Array]):
     def parse(self, name: str) -> Expr:
         if not isinstance(name, str):
             raise VieteError(f"a value is asked for by its name or a formula, not {name!r:.60}")
-        return parse(Text(name, "<name>"), self.program.model.scope)
+        e = parse(Text(name, "<name>"), self.program.model.scope)
+        if loose := sorted(free_indices(e) & self.program.model.loop_letters):
+            values = self.program.range_of(loose[0])
+            raise VieteError(
+                f"{name} is one value for each {loose[0]}; give a number, {values.start} to "
+                f"{values.stop - 1}"
+            )
+        return e
 
     def lookup(self, key: str, loops: tuple[int, ...]) -> Value:
         found = self.store.get((key, loops))
@@ -469,16 +476,10 @@ class Run(Mapping[str, Array]):
         raise VieteError(f"{key}{place} was not computed: it was not asked for")
 
     def __getitem__(self, name: str) -> Array:
-        if name in self.program.names and self.program.names[name] in self.store:
+        if isinstance(name, str) and self.program.names.get(name) in self.store:
             return self.ordered(self.store[self.program.names[name]], self.symbol(name).slots)
         e = self.parse(name)
         letters = tuple(dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx)))
-        if loose := [x for x in letters if x in self.program.model.loop_letters
-                     and not any(isinstance(b, Bind) and b.index == x for b in walk(e))]:  # fmt: skip
-            values = self.program.range_of(loose[0])
-            raise VieteError(
-                f"{name} is one value for each {loose[0]}; give a number, {values[0]} to {values[-1]}"
-            )
         self.program.shapes.located(Text(name, "<name>"), e, free_indices(e), loops=True)
         try:
             found = self.arrays.of(e)

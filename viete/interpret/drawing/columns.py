@@ -371,12 +371,12 @@ def _pull(
                 elif not (i.up or i.down or isinstance(i, Frame)):
                     wish[i] = middle_of_all
             if sort:
-                row.sort(key=lambda i: goal[i])
+                row.sort(key=lambda i: round(goal[i], 3))
             fit = _fit_row(row, wish, m)
             wish.update((i, fit[i]) for i in mine)
         if sort:
             goal.update((i, i.side * inf) for i in f.items if i.side)
-            f.items.sort(key=lambda i: goal[i])
+            f.items.sort(key=lambda i: round(goal[i], 3))  # what is equal keeps its order
             for n, i in enumerate(f.items):
                 i.key = n
             _keep_order(f)

@@ -6,7 +6,7 @@ import re
 
 from viete.interpret.drawing.diagram import Box, Diagram, check, cleaned
 
-_SHAPES = {"input": ('(["', '"])'), "output": ('(["', '"])')}
+_SHAPES = {"input": ('("', '")'), "output": ('("', '")')}
 
 
 def to_mermaid(d: Diagram) -> str:
@@ -50,9 +50,13 @@ def _box(b: Box, names: dict[str, str]) -> str:
     return f"  {names[b.id]}{opening}{text or ' '}{closing}{kind}"
 
 
+# ASCII signs that could close a label or that Markdown would read; and the beginnings of a list.
+_SPECIAL = re.compile(r"[!-'*\-;<>?@\[-\]_`{-~]|^[+=]|^\d(?=\d*[.)])")
+
+
 def _escaped(text: str) -> str:
     """Mermaid reads #35; as a character; so nothing is left that it could read otherwise."""
-    return re.sub(r"[^\w \t=(),+/]|_|^\d+(?=\.)", lambda c: f"#{ord(c[0][0])};{c[0][1:]}", text)
+    return _SPECIAL.sub(lambda c: f"#{ord(c[0])};", text)
 
 
 def _quoted(text: str) -> str:

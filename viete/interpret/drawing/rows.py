@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from viete.interpret.drawing.diagram import Diagram
 
@@ -20,14 +21,7 @@ def rows(d: Diagram, stacked: bool = False) -> dict[str, int]:
     edges: list[tuple[Node, Node, int]] = [(s, t, 1) for s, t in arrows]
     order = _sorted(d, edges)
     if stacked:
-        group = {b.id: b.group for b in d.boxes}
-        for g in d.groups:
-            top, end = ("top", g.id), ("end", g.id)
-            fence: list[tuple[Node, Node, int]] = []
-            for b in d.boxes:
-                fence += [(top, b.id, 0), (b.id, end, 0)] if b.group == g.id else []
-            fence += [(s, top, 1) for s, t in arrows if group[t] == g.id != group[s]]
-            fence += [(end, t, 1) for s, t in arrows if group[s] == g.id != group[t]]
+        for fence in _fences(d, arrows):
             try:  # A group with a detour through the outside cannot be fenced off.
                 order = _sorted(d, edges + fence)
                 edges += fence
@@ -49,11 +43,13 @@ def rows(d: Diagram, stacked: bool = False) -> dict[str, int]:
     # ... and rise again where that makes more arrows shorter than longer, or where it comes to
     # stand beside something made of the same: V beside Q and K.
     for v in order:
+        ins = [s for s, n in before[v] if isinstance(s, str)]
+        outs = [t for t, n in after[v] if isinstance(t, str)]
         least = max((row[s] + n for s, n in before[v]), default=row[v])
-        if len(before[v]) > len(after[v]):
+        if len(ins) > len(outs):
             row[v] = least
-        elif before[v] and len(before[v]) == len(after[v]):
-            beside = [row[t] for s, _ in before[v] for t, _ in after[s] if t != v]
+        elif ins and len(ins) == len(outs):
+            beside = [row[t] for s in ins for t, _ in after[s] if t != v]
             row[v] = max(least, min([row[v], *beside]))
     at = {b.id: row[b.id] for b in d.boxes}
     if stacked:
@@ -61,6 +57,22 @@ def rows(d: Diagram, stacked: bool = False) -> dict[str, int]:
     _place_lonely(d, arrows, at)
     used = {r: i for i, r in enumerate(sorted(set(at.values())))}
     return {b: used[r] for b, r in at.items()}
+
+
+def _fences(d: Diagram, arrows: list[tuple[str, str]]) -> Iterator[list[tuple[Node, Node, int]]]:
+    """What keeps the rows of a group to itself; then what keeps groups one under the other."""
+    group = {b.id: b.group for b in d.boxes}
+    full = [g.id for g in d.groups if g.id in group.values()]
+    for g in full:
+        top, end = ("top", g), ("end", g)
+        fence: list[tuple[Node, Node, int]] = []
+        for b in d.boxes:
+            fence += [(top, b.id, 0), (b.id, end, 0)] if b.group == g else []
+        fence += [(s, top, 1) for s, t in arrows if group[t] == g != group[s]]
+        fence += [(end, t, 1) for s, t in arrows if group[s] == g != group[t]]
+        yield fence
+    for g, h in pairwise(full):
+        yield [(("end", g), ("top", h), 1)]
 
 
 def _sorted(d: Diagram, edges: Iterable[tuple[Node, Node, int]]) -> list[Node]:

@@ -1,0 +1,246 @@
+"""Wrong calls, in Python and on the command line: one sentence in place of numbers or a traceback."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viete as vt
+from viete.cli import main
+
+PATH = Path(__file__).with_name("tiny.md")
+TINY = PATH.read_text("utf-8")
+M = vt.reads(TINY)
+W = vt.initial_weights(M, 0)
+T = [1, 2, 3]
+E = W["E"]
+ROUNDED = np.asarray(E, "float32")
+
+
+def edited(old: str, new: str) -> vt.Model:
+    assert TINY.count(old) == 1
+    return vt.reads(TINY.replace(old, new))
+
+
+def whole(model: vt.Model) -> Any:
+    return model.run(T, vt.initial_weights(model, 0))
+
+
+def weights(**changed: Any) -> dict[str, Any]:
+    return {**W, **changed}
+
+
+# fmt: off
+SIZES: list[tuple[str, Callable[[], Any], str]] = [
+    ("no such dimension", lambda: M.bind(q=3), "Tiny has no dimension q; it has V, d, N"),
+    ("a word", lambda: M.bind(d="six"), "d must be a number that a float could hold, not 'six'"),
+    ("nothing", lambda: M.bind(d=None), "d must be a number"),
+    ("a truth value", lambda: M.bind(d=True), "d must be a number"),
+    ("not a number", lambda: M.bind(d=float("nan")), "d must be a number that a float could hold, not 'nan'"),
+    ("infinity", lambda: M.bind(d=float("inf")), "d must be a number that a float could hold, not 'inf'"),
+    ("1e999999999, quickly", lambda: M.bind(d="1e999999999"), "d must be a number"),
+    ("5000 digits", lambda: M.bind(d=10**5000), "d must be a number"),
+    ("a list", lambda: M.bind(d=[1]), "d must be a number"),
+    ("1/0", lambda: M.bind(d="1/0"), "d must be a number that a float could hold, not '1/0'"),
+    ("heads that do not divide", lambda: whole(M.bind(H=7)), "d_k = 6/7, which is no whole number"),
+    ("no heads", lambda: whole(M.bind(H=0)), "d_k divides by zero"),
+    ("fewer than no heads", lambda: whole(M.bind(H=-2)), "index h runs from 1 down to -2"),
+    ("negative width", lambda: whole(M.bind(d=-6)), "size d = -6, which is no whole number"),
+    ("broken width", lambda: whole(M.bind(d=6.5)), "size d = 13/2, which is no whole number"),
+    ("10^6 wide", lambda: whole(M.bind(d=10**6)), "this machine has"),
+    ("10^15 wide, without trying", lambda: whole(M.bind(d=10**15)), "this machine has"),
+    ("10^200 wide", lambda: whole(M.bind(d=10**200)), "this machine has"),
+    ("10^9 blocks, without trying", lambda: whole(M.bind(N=10**9)), "1,000,000,000 blocks"),
+    ("half a block", lambda: whole(M.bind(N="1/2")), "N = 1/2, which is not a whole number"),
+    ("fewer than no blocks", lambda: whole(M.bind(N=-5)), "index i runs from 1 down to -5"),
+    ("no vocabulary", lambda: whole(M.bind(V=0)), "t holds 1, which is not among 0 … -1"),
+    ("too short a context", lambda: whole(M.bind(n_max=2)), "t is 3 long, and n is at most 2"),
+    ("no value", lambda: whole(edited("| $H$ | 2 |", "| $H$ | |")), "H of Tiny has no value"),
+    ("blocks to a fraction", lambda: whole(edited("$i = 1, …, N$", "$i = 1, …, N/4$")), "= 1/2"),
+    ("blocks to a length", lambda: whole(edited("$i = 1, …, N$", "$i = 1, …, n$")), "dimension n"),
+    ("heads backwards", lambda: whole(edited("$1, …, H$", "$H, …, 1$")), "h has no values"),
+    ("heads far backwards", lambda: whole(edited("$1, …, H$", "$9, …, 1$")), "from 9 down to 1"),
+    ("a number that no float holds",
+     lambda: whole(edited("s = x^N", "s = 10^{400} 10^{400} x^N")), "larger than any float64"),
+    ("init of no kind", lambda: whole(edited("| normal(1) |", "| gauss(1) |")), "an init is normal(s)"),
+    ("init below nothing", lambda: whole(edited("normal(1)", "normal(-1)")), "a number from 0"),
+    ("init over zero", lambda: whole(edited("normal(1)", "normal(1 / (H - 2))")), "finite number"),
+    ("init without its number", lambda: whole(edited("normal(1)", "normal")), "an init is"),
+    ("seed below nothing", lambda: vt.initial_weights(M, -1), "the seed must be a whole number"),
+    ("seed of letters", lambda: vt.initial_weights(M, "a"), "the seed must be a whole number"),
+    ("whole-number weights", lambda: vt.initial_weights(M, 0, "int64"), "not int64"),
+    ("weights of no type", lambda: vt.initial_weights(M, 0, "foo"), "not foo"),
+    ("a form there is not", lambda: vt.write(M, "doc"), "md, latex, json or text, not 'doc'"),
+    ("a number for a card", lambda: vt.read(3), "a card is a path or the name"),
+    ("nothing for a card", lambda: vt.read(None), "a card is a path or the name"),
+    ("bytes for a card", lambda: vt.reads(b"# Tiny"), "a card is text, not bytes"),
+]
+INPUTS: list[tuple[str, Callable[[], Any], str]] = [
+    ("too large", lambda: M.run([1, 10], W), "t holds 10, which is not among 0 … 9"),
+    ("negative", lambda: M.run([1, -1], W), "t holds -1, which is not among 0 … 9"),
+    ("none", lambda: M.run([], W), "t is empty"),
+    ("two of none", lambda: M.run([[], []], W), "t is empty"),
+    ("a batch of none", lambda: M.run(np.zeros((0, 3), int), W), "not an empty one: t has 0"),
+    ("a text", lambda: M.run("abc", W), "t must be numbers"),
+    ("texts", lambda: M.run(["a"], W), "t must be numbers"),
+    ("not given", lambda: M.run(None, W), "Tiny needs its input t"),
+    ("decimals", lambda: M.run([1.0], W), "t takes whole numbers, not float64"),
+    ("complex", lambda: M.run([1j], W), "t must be numbers, not complex128"),
+    ("objects", lambda: M.run([object()], W), "t must be numbers, not object"),
+    ("30 digits", lambda: M.run([10**30], W), "t must be numbers"),
+    ("one number", lambda: M.run(3, W), "t has 0 axes; it takes 1"),
+    ("ragged", lambda: M.run([[1], [1, 2]], W), "rectangular list"),
+    ("three axes", lambda: M.run([[[1]]], W), "t has 3 axes; it takes 1, or 2 with a batch"),
+    ("too long", lambda: M.run([1] * 9, W), "t is 9 long, and n is at most 8"),
+    ("a set", lambda: M.run({1, 2}, W), "t must be numbers"),
+    ("another of another length", lambda: M.run(T, W, m=[1]), "m is 1 long where n = 3"),
+    ("another out of range", lambda: M.run(T, W, m=[1, 2, 1]), "m holds 2, which is not among 0 … 1"),
+    ("two batches", lambda: M.run([T, T], W, m=[[1, 1, 1]] * 3), "one batch"),
+    ("unknown", lambda: M.run(T, W, q=[1]), "Tiny has no input q; it has m, t"),
+    ("twice", lambda: M.run(T, W, t=[1]), "the input t is given twice"),
+]
+WEIGHTS: list[tuple[str, Callable[[], Any], str]] = [
+    ("none", lambda: M.run(T), "12 are missing (E, gamma^1,"),
+    ("a list", lambda: M.run(T, [1]), "a mapping from names to arrays, not list"),
+    ("a text", lambda: M.run(T, "w"), "a mapping from names to arrays, not str"),
+    ("NaN", lambda: M.run(T, weights(E=E * np.nan)), "E holds a value that is not a finite number"),
+    ("infinity", lambda: M.run(T, weights(E=E + np.inf)), "E holds a value that is not a finite"),
+    ("transposed", lambda: M.run(T, weights(E=E.T)), "E has shape (6, 10), and the card says (10, 6)"),
+    ("lists", lambda: M.run(T, weights(E=E.tolist())), "E must be an array, not list"),
+    ("a number", lambda: M.run(T, weights(E=1.0)), "E must be an array, not float"),
+    ("one missing", lambda: M.run(T, {k: W[k] for k in W if k != "E"}), "1 is missing (E)"),
+    ("one too many", lambda: M.run(T, weights(Z=E)), "1 is not in the card (Z)"),
+    ("a name that is no text", lambda: M.run(T, {**W, 3: E}), "1 is not in the card (3)"),
+    ("whole numbers", lambda: M.run(T, weights(E=E.astype(int))), "not int64"),
+    ("complex", lambda: M.run(T, weights(E=E.astype(complex))), "not complex128"),
+    ("objects", lambda: M.run(T, weights(E=E.astype(object))), "not object"),
+    ("texts", lambda: M.run(T, weights(E=E.astype(str))), "must be floating-point numbers"),
+    ("bytes", lambda: M.run(T, weights(E=np.zeros((10, 6), "V2"))), "must be floating-point numbers"),
+    ("two types", lambda: M.run(T, weights(E=ROUNDED)), "numpy float32 and numpy float64"),
+]
+ASKED: list[tuple[str, str]] = [
+    ("zz", "unknown symbol zz"), ("", "an expression is missing"), ("x^7", "there is no x^i at block 7"),
+    ("x^i", "x^i is one value for each i; give a number, 1 to 2"), ("x^{1.5}", "not a whole number"),
+    ("A^{1,3}", "index 3 is outside 1 to 2"), ("A^{1,0}", "index 0 is outside 1 to 2"),
+    ("A^{1,1/2}", "1/2 is not a whole number"), ("x^1_5", "index 5 is outside 0 to 2"),
+    ("x^1_{-1}", "-1 is no index here"), ("x^1[2:1]", "2:1 ends before it starts"),
+    ("x^1[:9]", "asks for 0:9 of an axis of 3"), ("x^1 x^2", "inner sizes d and n differ"),
+    ("x^1 + W_U", "(n, d) and (d, V) do not match"), ("twice", "twice is a function"),
+    ("twice(γ^1)", "twice takes x: n × d, not (d)"), ("where(t, 1, 2)", "t is not a condition"),
+    ("E[x^1]", "x^1 cannot be an index"), ("E[100]", "there are V = 10 places, counted from 0"),
+    ("E[t / 2]", "whole number"), ("E[t:]", "t is not made of dimensions"),
+    ("γ^1^T", "only a matrix has a transpose"), ("sum(1)", "sum of one number"),
+    ("concat(1, 2)", "can be concatenated"), ("rows(1)", "1 has no rows"),
+    ("<x^1, x^1>", "two vectors of one length"), ("W_OV^{i,h}", "one value for each i"),
+    ("table_{j<d, k<d}(x^1)", "a table's entry must be one number"),
+    ("table_{j<t}(1)", "t is not made of dimensions"), ("table_{j<-3}(1)", "-3 values"),
+    ("table_{j<1/2}(1)", "not a whole number"), ("table_{j<10^9}(j)", "1,000,000,000 values"),
+    ("sum_{j=1}^{10^9}(j)", "1,000,000,000 values"), ("max_{j=2}^{1}(j)", "over nothing"),
+    ("sum_{i=1}^{9}(x^i)", "there is no x^i at block 3"),
+    ("sum_{i=1}^{10^9}(x^i)", "1,000,000,000 blocks"), ("x^{1 mod (1 - 1)}", "no size"),
+    ("10^{400} 10^{400} x^1", "larger than any float64"), ("x^1 /", "breaks off"),
+    ("(" * 500 + "x^1" + ")" * 500, "nested too deep"), ("1 + " * 500 + "1", "nested more than 120"),
+    ("x^1 + " * 9000 + "1", "at most 10,000 characters"),
+]
+# What follows the card's name on the command line.
+COMMANDS: list[tuple[str, str]] = [
+    ("show --set", "requires an argument"), ("show --set d", "--set takes NAME=NUMBER"),
+    ("show --set d=", "--set takes NAME=NUMBER"), ("show --set d=six", "d must be a number that a float could hold, not 'six'"),
+    ("show --set q=7", "Tiny has no dimension q"), ("show --set =7", "--set takes NAME=NUMBER"),
+    ("show --format doc", "Invalid value for '--format'"), ("show -f svg --costs", "--costs is"),
+    ("show --colour", "No such option"), ("run", "Missing option '--tokens'"),
+    ("run -t 1,2", "the card needs weights: give --weights FILE, or --seed N"),
+    ("run -t 1,99 --seed 0", "t holds 99"), ("run -t a,b --seed 0", "--tokens: 'a' is no token"),
+    ("run -t 1.5 --seed 0", "'1.5' is no token"), ("run -t , --seed 0", "--tokens takes numbers"),
+    ("run -t 1,2/3 --seed 0", "equally long"), ("run -t 1/ --seed 0", "--tokens takes numbers"),
+    ("run -t 1,2,3,4,5,6,7,8,9 --seed 0", "t is 9 long"), ("run -t 1 --seed x", "Invalid value for '--seed'"),
+    ("run -t 1 --seed -1", "the seed must be a whole number"),
+    ("run -t 1 --seed 0 --show zz", "unknown symbol zz"),
+    ("run -t 1 --seed 0 --show s,,y", "--show takes names with commas"),
+    ("run -t 1 --seed 0 --show x^9", "there is no x^i at block 9"),
+    ("run -t 1 --seed 0 --show x^i", "x^i is one value for each i; give a number"), ("run -t 1 --seed 0 --input m", "--input takes NAME=NUMBERS"),
+    ("run -t 1 --seed 0 --input q=1", "Tiny has no input q"),
+    ("run -t 1 --seed 0 --input m=5", "m holds 5"), ("run -t 1 --seed 0 --input m=a", "'a' is no token"),
+    ("run -t 1 --seed 0 --dtype int8", "--dtype is one of"),
+    ("run -t 1 --seed 0 --save OUT/a.txt", "--save writes .safetensors or .npz, not .txt"),
+    ("run -t 1 --seed 0 --save OUT/a", "--save writes .safetensors or .npz"),
+    ("run -t 1 --seed 0 --save OUT/none/a.npz", "cannot be written (No such file or directory)"),
+    ("run -t 1 --seed 0 --save OUT/none/a.safetensors", "cannot be written"),
+    ("run -t 1 --seed 0 --weights OUT/w.npz", "give either --weights or --seed"),
+    ("run -t 1 --weights OUT/w.npz", "w.npz"), ("run -t 1 --weights OUT", "is a folder"),
+    ("run -t 1 --seed 0 --set d=1000000000000000", "this machine has"),
+    ("run -t 1 --seed 0 --set H=7", "d_k = 6/7"), ("run -t 1 --seed 0 --set N=1000000000", "blocks"),
+    ("run -t 1 --seed 0 --device nowhere", "PyTorch cannot use nowhere"),
+    ("show -o OUT/none/card.md", "cannot be written (No such file or directory)"),
+    ("show -o OUT", "cannot be written (Is a directory)"), ("check", "Missing option '--weights'"),
+    ("check --weights OUT/none.npz", "none.npz"), ("show --config OUT/none.json", "cannot read"),
+    ("doc --format svg", "Invalid value for '--format'"), ("doc -o OUT/none/card.md", "cannot be written"),
+    ("tour", "cannot be made (File exists)"), ("shew", "No such command 'shew'"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [pytest.param(call, words, id=f"{group}: {what}")
+     for group, calls in (("size", SIZES), ("input", INPUTS), ("weights", WEIGHTS))
+     for what, call, words in calls],
+)  # fmt: skip
+def test_python(call, words) -> None:
+    with pytest.raises(vt.VieteError, match=re.escape(words)):
+        call()
+
+
+@pytest.mark.parametrize(("formula", "words"), [pytest.param(*c, id=c[0][:40]) for c in ASKED])
+def test_asked(formula, words) -> None:
+    """What a run is asked for, afterwards and beforehand."""
+    run = M.run(T, W)
+    with pytest.raises(vt.VieteError, match=re.escape(words)):
+        run[formula]
+    with pytest.raises(vt.VieteError):
+        M.run(T, W, names=[formula])[formula]
+
+
+@pytest.mark.parametrize("name", [3, None, b"s", ["s"], 1.5])
+def test_asked_for_no_text(name) -> None:
+    with pytest.raises(vt.VieteError, match="by its name or a formula"):
+        M.run(T, W)[name]
+    with pytest.raises(vt.VieteError, match="names is a list"):
+        M.run(T, W, names=[name])
+
+
+def test_names_as_one_text() -> None:
+    with pytest.raises(vt.VieteError, match="names is a list"):
+        M.run(T, W, names="s")
+    with pytest.raises(vt.VieteError, match="it was not asked for"):
+        M.run(T, W, names=["s"])["x^1"]
+
+
+def test_two_libraries() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(vt.VieteError, match=r"numpy float64 and torch torch.float64"):
+        M.run(T, weights(E=torch.asarray(E)))
+
+
+def test_not_computed() -> None:
+    """A value whose input is missing says which."""
+    with pytest.raises(vt.VieteError, match="needs the input t, which was not given"):
+        M.run(weights=W, m=[1, 1, 1], names=["s"])
+
+
+@pytest.mark.parametrize(("command", "words"), [pytest.param(*c, id=c[0]) for c in COMMANDS])
+def test_command(command, words, tmp_path, capsys, monkeypatch) -> None:
+    first, *rest = command.replace("OUT", str(tmp_path)).split()
+    monkeypatch.setattr(sys, "argv", ["viete", first, str(PATH), *rest])
+    with pytest.raises(SystemExit) as stopped:
+        main.main()
+    said = capsys.readouterr()
+    assert stopped.value.code == 2
+    assert said.out == "" and words in said.err and "Traceback" not in said.err
+    assert list(tmp_path.iterdir()) == []
