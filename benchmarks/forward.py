@@ -1,112 +1,88 @@
 """A card's forward pass against the same equations written by hand, in one run.
 
-    python benchmarks/forward.py [numpy|torch] [--rounds 15]
+    python benchmarks/forward.py [numpy|torch] [--threads 1|2] [--rounds 15] [--peer NAME …]
 
-SimpleTransformer at B = 64, T = 256, float32. The two are timed in turn (A B A B …), after a
-warm-up; what counts is the median of the ratios of neighbours.
+SimpleTransformer at B = 64, T = 256, float32. After a warm-up the card and all peers of
+`by_hand.py` are timed once a round, in an order that turns with the rounds, so that whatever else
+the machine does meets them alike. What counts is the median over rounds of (card / peer of the
+same round), against the peer that gives the largest.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
+import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import numpy as np
-
-import viete as vt
 
 B, T = 64, 256
 
 
-def numpy_forward(w: dict[str, Any], t: Any) -> Any:
-    """The equations of simple-transformer.md as a competent person writes them in NumPy.
-
-    Heads are batched and projected together; temporaries are reused where that is easy.
-    """
-    W_Q, W_K, W_V = (np.concatenate(list(w[k]), axis=1) for k in ("W_Q^h", "W_K^h", "W_V^h"))
-    h, _, k = w["W_Q^h"].shape
-    b, n = t.shape
-    x = w["E"][t] + w["P"][:n]
-    flat = x.reshape(b * n, -1)
-    q, key, v = (
-        (flat @ W).reshape(b, n, h, k).transpose(0, 2, 1, 3) for W in (W_Q, W_K, W_V)
-    )
-    s = q @ key.transpose(0, 1, 3, 2)
-    s /= math.sqrt(k)
-    s[:, :, np.triu(np.ones((n, n), bool), 1)] = -np.inf
-    s -= s.max(-1, keepdims=True)
-    np.exp(s, out=s)
-    s /= s.sum(-1, keepdims=True)
-    c = (s @ v).transpose(0, 2, 1, 3).reshape(b * n, h * k)
-    x = c @ w["W_O"] + w["b_O"]
-    f = x @ w["W_1"]
-    f += w["b_1"]
-    np.maximum(f, 0, out=f)
-    x = f @ w["W_2"] + w["b_2"]
-    return (x @ w["W_lm"] + w["b_lm"]).reshape(b, n, -1)
-
-
-def torch_forward(w: dict[str, Any], t: Any) -> Any:
-    """The same in eager PyTorch, attention written out as the card writes it."""
-    import torch
-
-    W_Q, W_K, W_V = (torch.cat(list(w[k]), dim=1) for k in ("W_Q^h", "W_K^h", "W_V^h"))
-    h, _, k = w["W_Q^h"].shape
-    b, n = t.shape
-    x = w["E"][t] + w["P"][:n]
-    q, key, v = ((x @ W).view(b, n, h, k).transpose(1, 2) for W in (W_Q, W_K, W_V))
-    s = q @ key.transpose(-2, -1) / math.sqrt(k)
-    mask = torch.triu(torch.ones(n, n, dtype=torch.bool), 1)
-    a = s.masked_fill(mask, -math.inf).softmax(-1)
-    c = (a @ v).transpose(1, 2).reshape(b, n, h * k)
-    x = c @ w["W_O"] + w["b_O"]
-    x = (x @ w["W_1"] + w["b_1"]).relu() @ w["W_2"] + w["b_2"]
-    return x @ w["W_lm"] + w["b_lm"]
-
-
-def paired(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int) -> None:
-    """Time both in turn and print the medians and the ratio."""
-    times: list[tuple[float, float]] = []
+def rounds_of(functions: Mapping[str, Callable[[], Any]], rounds: int) -> list[dict[str, float]]:
+    """Seconds of each function in each round; two more rounds go before, to warm up."""
+    names, out = list(functions), []
     for k in range(rounds + 2):
-        row = []
-        for f in (ours, theirs) if k % 2 else (theirs, ours):
+        turn = k % len(names)
+        row = {}
+        for name in (names[turn:] + names[:turn])[:: -1 if k // len(names) % 2 else 1]:
             start = time.perf_counter()
-            f()
-            row.append(time.perf_counter() - start)
-        if k >= 2:
-            times.append((row[0], row[1]) if k % 2 else (row[1], row[0]))
-    a, b = (statistics.median(t[i] for t in times) for i in (0, 1))
-    ratios = sorted(x / y for x, y in times)
-    print(f"card {a * 1e3:.1f} ms, by hand {b * 1e3:.1f} ms, ratio {statistics.median(ratios):.3f} "
-          f"({ratios[0]:.3f} to {ratios[-1]:.3f}), {rounds} rounds")  # fmt: skip
+            functions[name]()
+            row[name] = time.perf_counter() - start
+        out.append(row)
+    return out[2:]
+
+
+def ratios(rows: list[dict[str, float]], peer: str) -> list[float]:
+    """Card / peer, round by round, smallest first."""
+    return sorted(row["card"] / row[peer] for row in rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("library", nargs="?", default="numpy", choices=("numpy", "torch"))
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--threads", type=int, default=1, choices=(1, 2))
+    parser.add_argument("--peer", nargs="*", default=[], help="only these (default: all)")
     options = parser.parse_args()
+    for name in ("OPENBLAS", "OMP", "MKL"):  # read when the libraries are loaded
+        os.environ[f"{name}_NUM_THREADS"] = str(options.threads)
+
+    import numpy as np
+    from by_hand import PEERS
+
+    import viete as vt
+    from viete.interpret.run import program
+
     model = vt.read("simple-transformer")
     w: dict[str, Any] = vt.initial_weights(model, 0, "float32")
     t: Any = np.random.default_rng(0).integers(0, 772, (B, T))
-    by_hand = numpy_forward
     if options.library == "torch":
         import torch
 
         torch.set_grad_enabled(False)
+        torch.set_num_threads(options.threads)
         w, t = {k: torch.from_numpy(v.copy()) for k, v in w.items()}, torch.from_numpy(t)
-        by_hand = torch_forward
-    from viete.interpret.run import program
-
     ready = program(model)
-    ours = ready.run({"t": t}, w, ["logits"])["logits"]
-    difference = float(abs(ours - by_hand(w, t)).max())
-    print(f"{options.library}: largest difference of the logits {difference:.2e}")
-    paired(lambda: ready.run({"t": t}, w, ["logits"])["logits"], lambda: by_hand(w, t), options.rounds)
+    functions: dict[str, Callable[[], Any]] = {
+        "card": lambda: ready.run({"t": t}, w, ["logits"])["logits"]
+    }
+    logits = functions["card"]()
+    for name, peer in PEERS[options.library].items():
+        if not options.peer or name in options.peer:
+            functions[name] = lambda peer=peer: peer(w, t)  # type: ignore[misc]
+            off = float(abs(logits - functions[name]()).max())
+            assert off < 1e-4, f"{name} differs from the card by {off}"
+    del logits
+    rows = rounds_of(functions, options.rounds)
+    print(f"{options.library}, {options.threads} thread(s), {options.rounds} rounds, "
+          f"load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    print(f"{'card':24} {statistics.median(r['card'] for r in rows) * 1e3:7.1f} ms")
+    for name in sorted(functions.keys() - {"card"}, key=lambda p: -statistics.median(ratios(rows, p))):
+        r = ratios(rows, name)
+        print(f"{name:24} {statistics.median(row[name] for row in rows) * 1e3:7.1f} ms   card / this "
+              f"{statistics.median(r):.3f}  ({r[0]:.3f} to {r[-1]:.3f})")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -20,6 +20,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     VieteError where the system refuses.
     """
     target = Path(path)
+    if os.path.exists(target) and not os.path.isfile(target) and not os.path.isdir(target):
+        # To put a file in its place, as root could, would break the machine.
+        raise VieteError(f"{target}: cannot be written (it is a device or a pipe); it is as it was")
     temporary = target.parent / f".viete-{secrets.token_hex(8)}.tmp"
     try:
         try:

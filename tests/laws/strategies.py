@@ -21,13 +21,23 @@ from viete.algebra.model import Model
 from viete.cards.reader import reads
 from viete.interpret.run import parameter_shapes
 from viete.notation.expr import (
-    Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Slot, Symbol, Table,
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Num,
+    Pick,
+    Ref,
+    Slice,
+    Slot,
+    Symbol,
+    Table,
 )  # fmt: skip
 from viete.notation.printer import STYLES, show_symbol
 
 Shape = tuple[str, ...]
 
-# Names ---------------------------------------------------------------------------------------------
+# Names --------------------------------------------------------------------------------------------
 
 LATIN = [*"abcdefghijklmnopqrstuvwxyz", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ"]
 GREEK = "alpha beta gamma epsilon eta theta lambda mu rho sigma phi ell Gamma Delta Omega".split()
@@ -76,7 +86,9 @@ def worlds(draw: st.DrawFn) -> World:
     plain = rng.sample(LATIN, len(LATIN))
     fancy = rng.sample(GREEK + WORDS + ACCENTED, len(GREEK + WORDS + ACCENTED))
     # Accents over a letter do not clash with the letter; a Greek letter and its name would.
-    names = iter([x for pair in zip(plain, [*fancy, *[None] * 99], strict=False) for x in pair if x])
+    names = iter(
+        [x for pair in zip(plain, [*fancy, *[None] * 99], strict=False) for x in pair if x]
+    )
     # T is a transpose when it stands above something, so it must be tried as a size as well.
     letters = iter(sorted((x for x in plain[30:] if x != "T"), key=str.lower, reverse=True))
     loop, head = next(letters), next(letters)
@@ -145,7 +157,12 @@ def worlds(draw: st.DrawFn) -> World:
     lines += [f"| ${size[s]}$ | {number[s]} |" for s in ("H", "N", "V", "top", "d")]
     lines += [f"| ${size['k']}$ | ${size['d']} / {size['H']}$ |"]
     lines += [f"| ${size['n']}$ | $≤ {size['top']}$ |", f"| ${head}$ | $1, …, {size['H']}$ |"]
-    lines += ["", "## Inputs", "", f"- ${at(tokens)} ∈ \\{{0, …, {size['V']} - 1\\}}^{{{size['n']}}}$"]
+    lines += [
+        "",
+        "## Inputs",
+        "",
+        f"- ${at(tokens)} ∈ \\{{0, …, {size['V']} - 1\\}}^{{{size['n']}}}$",
+    ]
     lines += ["", "## Parameters", "", "| symbol | shape |", "| --- | --- |"]
     lines += [f"| ${at(w.symbol)}$ | ${' × '.join(size[s] for s in w.shape)}$ |" for w in weights]
     table, proj, block = weights[0].symbol, weights[5].symbol, weights[4].symbol
@@ -161,7 +178,7 @@ def worlds(draw: st.DrawFn) -> World:
     return World(model, text, r, number, loop, head, fresh, (*weights, *values), tokens)
 
 
-# Formulas ---------------------------------------------------------------------------------------------
+# Formulas -----------------------------------------------------------------------------------------
 
 NUMBERS = st.one_of(
     st.integers(0, 12).map(Fraction),
@@ -207,14 +224,16 @@ class Grower:
         free = [x for x in self.world.fresh if x not in index]
         return self.one(*free)
 
-    # -- leaves -------------------------------------------------------------------------------------
+    # -- leaves ------------------------------------------------------------------------------------
 
     def ref(self, role: Role, index: dict[str, str]) -> Expr:
         at: list[Expr] = []
         for slot in role.symbol.slots:
             kind = "N" if slot == self.world.loop else "H"
             first = role.first if kind == "N" else 1
-            choices: list[Expr] = [Num(Fraction(k)) for k in range(first, self.world.number[kind] + 1)]
+            choices: list[Expr] = [
+                Num(Fraction(k)) for k in range(first, self.world.number[kind] + 1)
+            ]
             # A block is a number when run, so its letter must be bound as a loop's.
             choices += [Idx(x) for x, count in index.items() if count == kind
                         and (kind == "H" or x == self.world.loop)]  # fmt: skip
@@ -233,7 +252,9 @@ class Grower:
         if shape:
             return self.table(shape, 0, index)
         choices: list[Callable[[], Expr]] = [
-            lambda: Num(self.draw(NUMBERS) if not self.tame else Fraction(self.one(-2, -1, 1, 2, 3)) / 4),
+            lambda: Num(
+                self.draw(NUMBERS) if not self.tame else Fraction(self.one(-2, -1, 1, 2, 3)) / 4
+            ),
             lambda: self.world.dim[self.one("n", "d", "k", "V", "H")],
         ]
         if index:
@@ -242,14 +263,22 @@ class Grower:
             choices.append(lambda: Apply(self.one("pi", "inf"), ()))
         return self.one(*choices)()
 
-    # -- every shape ----------------------------------------------------------------------------------
+    # -- every shape -------------------------------------------------------------------------------
 
     def grow(self, shape: Shape, depth: int, index: dict[str, str]) -> Expr:
         """A formula of this shape, at most ``depth`` operations deep."""
         if depth <= 0:
             return self.leaf(shape, index)
-        rules = [self.leaf_rule, self.entrywise, self.entrywise, self.unary, self.scaled, self.choice,
-                 self.folded, self.blocks]  # fmt: skip
+        rules = [
+            self.leaf_rule,
+            self.entrywise,
+            self.entrywise,
+            self.unary,
+            self.scaled,
+            self.choice,
+            self.folded,
+            self.blocks,
+        ]
         if shape:
             rules += [self.product, self.function, self.table_rule, self.picked, self.concat]
         else:
@@ -306,7 +335,9 @@ class Grower:
             return Apply(name, (self.leaf((), index), self.leaf((), index)))
         if self.tame:  # rounded numbers that are meant to be equal could compare either way
             odd = Num(Fraction("0.31415926"))
-            return Apply(self.one("lt", "le", "gt", "ge"), (self.grow(shape, depth - 1, index), odd))
+            return Apply(
+                self.one("lt", "le", "gt", "ge"), (self.grow(shape, depth - 1, index), odd)
+            )
         return Apply(name, (self.grow(shape, depth - 1, index), self.grow((), depth - 1, index)))
 
     def choice(self, shape: Shape, depth: int, index: dict[str, str]) -> Expr:
@@ -342,7 +373,7 @@ class Grower:
         name = self.one("sum", "sum", "mean", "max")
         return Bind(name, letter, Num(Fraction(1)), self.world.dim["N"], self.depends(body, letter))
 
-    # -- vectors and matrices ----------------------------------------------------------------------------
+    # -- vectors and matrices ----------------------------------------------------------------------
 
     def product(self, shape: Shape, depth: int, index: dict[str, str]) -> Expr:
         inner = self.one("d", "k", "V", "n")
@@ -375,8 +406,12 @@ class Grower:
         return Table(tuple(ranges), self.grow((), depth, inside))
 
     def fallback(self, shape: Shape) -> Expr:
-        return Apply("sinusoidal", tuple(map(self.size, shape))) if len(shape) == 2 else Pick(
-            Apply("sinusoidal", (Num(Fraction(1)), self.size(shape[0]))), (Num(Fraction(0)),)
+        return (
+            Apply("sinusoidal", tuple(map(self.size, shape)))
+            if len(shape) == 2
+            else Pick(
+                Apply("sinusoidal", (Num(Fraction(1)), self.size(shape[0]))), (Num(Fraction(0)),)
+            )
         )
 
     def picked(self, shape: Shape, depth: int, index: dict[str, str]) -> Expr:
@@ -433,15 +468,22 @@ class Grower:
         small = Num(Fraction("1e-5")) if self.tame else self.leaf((), index)
         row = self.leaf((last,), index)
         choices: list[Callable[[], Expr]] = [
-            *(lambda f=f: op(f, z) for f in ("softmax", "sigmoid", "ReLU", "GELU", "GELU_tanh", "SiLU")),
+            *(
+                lambda f=f: op(f, z)
+                for f in ("softmax", "sigmoid", "ReLU", "GELU", "GELU_tanh", "SiLU")
+            ),
             lambda: op("LN", z, row, self.leaf((last,), index), Num(Fraction("0.1")), semi=1),
-            lambda: op("RMSNorm", z, Num(Fraction(1)), small if not self.tame else Num(Fraction(1)), semi=1),
-        ]  # fmt: skip
+            lambda: op(
+                "RMSNorm", z, Num(Fraction(1)), small if not self.tame else Num(Fraction(1)), semi=1
+            ),
+        ]
         if not self.tame:
             choices += [
-                lambda: op("LN", z), lambda: op("RMSNorm", z, row, semi=1),
-                lambda: op("LN", z, row, row, semi=1), lambda: op("logsoftmax", z),
-            ]  # fmt: skip
+                lambda: op("LN", z),
+                lambda: op("RMSNorm", z, row, semi=1),
+                lambda: op("LN", z, row, row, semi=1),
+                lambda: op("logsoftmax", z),
+            ]
         if len(shape) == 2:
             choices.append(lambda: op("sinusoidal", *map(self.size, shape)))
             choices.append(lambda: op(
@@ -466,7 +508,7 @@ class Grower:
         z = op("causal", z) if name == "causal" else op("window", z, Num(Fraction(2)), semi=1)
         return op("softmax", z) if self.tame else z
 
-    # -- numbers --------------------------------------------------------------------------------------------
+    # -- numbers -----------------------------------------------------------------------------------
 
     def number(self, shape: Shape, depth: int, index: dict[str, str]) -> Expr:
         s = self.one("d", "k", "n", "V")
@@ -480,7 +522,12 @@ class Grower:
         ]
         if near := [x for x, count in index.items() if count == s]:
             rules += [lambda: Pick(vector, (Idx(self.one(*near)),))] * 3
-        pairs = [(x, y) for x, a in index.items() for y, b in index.items() if a == "n" and b in ("n", "k", "d", "V")]
+        pairs = [
+            (x, y)
+            for x, a in index.items()
+            for y, b in index.items()
+            if a == "n" and b in ("n", "k", "d", "V")
+        ]
         if pairs:
             x, y = self.one(*pairs)
             matrix = self.grow(("n", index[y]), depth, index)
@@ -496,9 +543,19 @@ class Grower:
 
 
 SHAPES: tuple[Shape, ...] = (
-    (), ("d",), ("n",), ("k",), ("n", "d"), ("n", "k"), ("n", "n"), ("n", "V"), ("d", "d"), ("d", "k"),
-    ("k", "d"), ("V", "d"),
-)  # fmt: skip
+    (),
+    ("d",),
+    ("n",),
+    ("k",),
+    ("n", "d"),
+    ("n", "k"),
+    ("n", "n"),
+    ("n", "V"),
+    ("d", "d"),
+    ("d", "k"),
+    ("k", "d"),
+    ("V", "d"),
+)
 
 
 @st.composite
@@ -509,13 +566,15 @@ def expressions(
 
     ``free`` says which letters are in force: those of blocks and heads, of heads, or 'none'.
     """
-    index = {"all": {world.loop: "N", world.head: "H"}, "heads": {world.head: "H"}, "none": {}}[free]
+    index = {"all": {world.loop: "N", world.head: "H"}, "heads": {world.head: "H"}, "none": {}}[
+        free
+    ]
     shape = draw(st.sampled_from(SHAPES))
     grower = Grower(draw, world, tame)
     return grower.grow(shape, draw(st.integers(1, depth)), index), shape
 
 
-# Weights ------------------------------------------------------------------------------------------------
+# Weights ------------------------------------------------------------------------------------------
 
 
 def random_weights(
@@ -529,7 +588,7 @@ def random_weights(
     }
 
 
-# Cards ------------------------------------------------------------------------------------------------------
+# Cards --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -598,7 +657,9 @@ def cards(draw: st.DrawFn, causal: bool | None = None) -> Card:
     dims += [("w", 2, "window")] if mask == "window" else []
     dims += [("ρ", "1/2" if k == 4 else 1, "share that rotates")] if positions == "rope" else []
     dims += [("n_{max}", 9, "context"), ("n", "$≤ n_{max}$", "length")]
-    dims += [("g", "$1, …, G$", ""), ("r", "$1, …, H / G$", "")] if groups else [("h", "$1, …, H$", "")]
+    dims += (
+        [("g", "$1, …, G$", ""), ("r", "$1, …, H / G$", "")] if groups else [("h", "$1, …, H$", "")]
+    )
 
     parameters: list[tuple[str, str]] = [("E", "V × d")]
     if positions == "learned":
@@ -712,28 +773,38 @@ def cards(draw: st.DrawFn, causal: bool | None = None) -> Card:
         text += ["", "## Functions", "", "- $bump(z; s = 1/2) = z ⊙ exp(-s * z^2)$: a bump"]
     text += ["", "## Forward pass", "", *equations]
     if derived:
-        text += ["", "## Derived", "", f"- $W_{{QK}}{q_at} = W_Q{q_at} {{W_K{k_at}}}^⊤$: the circuit"]
+        text += [
+            "",
+            "## Derived",
+            "",
+            f"- $W_{{QK}}{q_at} = W_Q{q_at} {{W_K{k_at}}}^⊤$: the circuit",
+        ]
         if looped:
-            text += [f"- $Δx^i = x^i - x^{{i-1}}$: a block's part", "", "## Claims", ""]
+            text += ["- $Δx^i = x^i - x^{i-1}$: a block's part", "", "## Claims", ""]
             text += ["- $x^N = x^0 + \\sum_{i=1}^{N} Δx^i$: it is a sum"]
         else:
             text += ["- $Δx = x_1 - x_0$: all but the start", "", "## Claims", ""]
             text += ["- $x_1 = x_0 + Δx$: it is a sum"]
     content = "\n".join(text) + "\n"
-    has = frozenset({positions, mask, norm, activation, kind} | ({"loop"} if looped else set())
-                    | ({"groups"} if groups else set()) | ({"derived"} if derived else set()))  # fmt: skip
+    has = frozenset(
+        {positions, mask, norm, activation, kind}
+        | ({"loop"} if looped else set())
+        | ({"groups"} if groups else set())
+        | ({"derived"} if derived else set())
+    )
     return Card(content, reads(content), mask in ("causal", "window"), tuple(names), has, V,
                 draw(st.integers(0, 999)))  # fmt: skip
 
 
-# Shipped cards ------------------------------------------------------------------------------------------
+# Shipped cards ------------------------------------------------------------------------------------
 
 
 @cache
 def shipped() -> tuple[str, ...]:
     """Paths of all cards that come with the program."""
-    import viete.cards.reader as reader
     from pathlib import Path
+
+    import viete.cards.reader as reader
 
     return tuple(map(str, sorted((Path(reader.__file__).parent / "shipped").rglob("*.md"))))
 
@@ -759,7 +830,9 @@ def tiny(path: str) -> Model:
     return model.bind(**{d.name: SMALL[d.name] for d in model.dims if d.name in SMALL})
 
 
-def random_inputs(model: Model, seed: int = 0, n: int = 5, batch: int | None = None) -> dict[str, Any]:
+def random_inputs(
+    model: Model, seed: int = 0, n: int = 5, batch: int | None = None
+) -> dict[str, Any]:
     """A value for every input of a model; texts are ``n`` long where the card allows it."""
     rng = np.random.default_rng(seed)
     lengths = {}

@@ -1,4 +1,4 @@
-"""Law 6: a fast version of a named function equals its definition, and writes into nobody's array."""
+"""Law 6: a fast version of a named function equals its definition, and alters no one's array."""
 
 from __future__ import annotations
 
@@ -20,8 +20,19 @@ from viete.interpret.run import run
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
 
-NAMES = ["GELU", "GELU_tanh", "LN", "RMSNorm", "ReLU", "SiLU", "causal", "cross_entropy", "logsoftmax",
-         "sigmoid", "softmax"]  # fmt: skip
+NAMES = [
+    "GELU",
+    "GELU_tanh",
+    "LN",
+    "RMSNorm",
+    "ReLU",
+    "SiLU",
+    "causal",
+    "cross_entropy",
+    "logsoftmax",
+    "sigmoid",
+    "softmax",
+]
 MODEL = Model("functions")
 KINDS = {"numpy": np.asarray, "torch": lambda a: torch.from_numpy(np.array(a)),
          "jax": jax.numpy.asarray}  # fmt: skip
@@ -62,21 +73,32 @@ def arguments(draw: st.DrawFn, name: str) -> list[tuple[Any, tuple[str, ...]]]:
             shape = ([3] if family else []) + [columns]
             axes = (("h",) if family else ()) + (COL,)
             out.append((rng.standard_normal(shape), axes) if vector else (Fraction(plain), ()))
-        out.append((draw(st.sampled_from([Fraction(0), Fraction("1e-5"), Fraction(1)])), ()))
+        if "h" in lead and draw(st.booleans()):
+            out.append((rng.random(3), ("h",)))
+        else:
+            out.append((draw(st.sampled_from([Fraction(0), Fraction("1e-5"), Fraction(1)])), ()))
     return out
 
 
-def call(name: str, args: list[tuple[Any, tuple[str, ...]]], quick: bool, kind: str = "numpy",
-         dtype: str = "float64", fresh: bool = False) -> tuple[np.ndarray, list[Any], Value]:  # fmt: skip
-    """The function's value in the order of its first argument's axes, and the arrays it was given."""
+def call(
+    name: str,
+    args: list[tuple[Any, tuple[str, ...]]],
+    quick: bool,
+    kind: str = "numpy",
+    dtype: str = "float64",
+    fresh: bool = False,
+) -> tuple[np.ndarray, list[Any], Value]:
+    """The value, its axes in the order of the first argument's, and the arrays that were given."""
     given: list[Any] = []
     for a, _ in args:
         if isinstance(a, np.ndarray):
             a = KINDS[kind](a.astype(dtype) if a.dtype.kind == "f" else a.copy())
         given.append(a)
     it = Arrays(MODEL, {}, given[0], lambda key, loops: None, quick)  # type: ignore[arg-type,return-value]
-    values = [Value(a, axes, isinstance(a, Fraction), fresh and not isinstance(a, Fraction))
-              for a, (_, axes) in zip(given, args, strict=True)]  # fmt: skip
+    values = [
+        Value(a, axes, isinstance(a, Fraction), fresh and not isinstance(a, Fraction))
+        for a, (_, axes) in zip(given, args, strict=True)
+    ]
     out = it.call(name, values)
     order = [a for a in args[0][1] if a in out.axes]
     order += [a for a in out.axes if a not in order]
@@ -85,8 +107,15 @@ def call(name: str, args: list[tuple[Any, tuple[str, ...]]], quick: bool, kind: 
 
 
 def equals_definition(name: str, args: list[Any], kind: str, dtype: str, fresh: bool) -> None:
-    rounded = [(a.astype(dtype).astype("float64") if isinstance(a, np.ndarray) and a.dtype.kind == "f"
-                else a, axes) for a, axes in args]  # fmt: skip
+    rounded = [
+        (
+            a.astype(dtype).astype("float64")
+            if isinstance(a, np.ndarray) and a.dtype.kind == "f"
+            else a,
+            axes,
+        )
+        for a, axes in args
+    ]
     with np.errstate(all="ignore"):
         wanted, _, _ = call(name, rounded, quick=False)
     found, given, out = call(name, args, True, kind, dtype, fresh)
@@ -141,7 +170,18 @@ def test_scores_too_large_for_exp(kind: str) -> None:
     assert np.allclose(loss, np.log(2) / 2)
 
 
-# Whole runs ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["numpy", "torch", "jax"])
+def test_constants_are_brought_to_the_kind_of_the_weights(kind: str) -> None:
+    """LN(sinusoidal(n, d); γ): what is normalized is made in NumPy, and γ is a weight."""
+    z, gamma = np.arange(12.0).reshape(3, 4) ** 2, np.array([1.0, 2.0, 3.0, 4.0], "float32")
+    it = Arrays(MODEL, {}, KINDS[kind](gamma), lambda key, loops: None)  # type: ignore[arg-type,return-value]
+    out = it.call("LN", [Value(z, (ROW, COL), True), Value(KINDS[kind](gamma), (COL,))])
+    centred = z - z.mean(1, keepdims=True)
+    assert "float32" in str(out.array.dtype)
+    assert np.allclose(out.array, gamma * centred / z.std(1, keepdims=True), rtol=1e-5)
+
+
+# Whole runs ---------------------------------------------------------------------------------------
 
 EVERY_ONE = reads(r"""
 # Every fast function of a weight, an input and a named value

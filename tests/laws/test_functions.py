@@ -1,4 +1,4 @@
-"""The named functions against other people's implementations, and inferred shapes against real ones."""
+"""The named functions against other implementations, and inferred shapes against real ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.laws.strategies import (
-    Card, cards, expressions, random_inputs, random_weights, shipped, tiny, worlds,
+    Card,
+    cards,
+    expressions,
+    random_inputs,
+    random_weights,
+    shipped,
+    tiny,
+    worlds,
 )  # fmt: skip
 from viete.algebra.functions import library
 from viete.algebra.model import Model
@@ -61,7 +68,7 @@ S = RNG.standard_normal((4, 6))
 GAMMA, BETA = RNG.standard_normal(8), RNG.standard_normal(8)
 
 
-# Rows to rows ------------------------------------------------------------------------------------------------
+# Rows to rows -------------------------------------------------------------------------------------
 
 
 @quick
@@ -74,14 +81,16 @@ def test_rows(z: np.ndarray, quick: bool) -> None:
         check("LN", of("LN", z, GAMMA, BETA, ε, quick=quick), norm)
         check("RMSNorm", of("RMSNorm", z, GAMMA, ε, quick=quick),
               F.rms_norm(t(z), (8,), t(GAMMA), float(ε)))  # fmt: skip
-    check("LN", of("LN", z, quick=quick), (z - z.mean(-1, keepdims=True)) / z.std(-1, keepdims=True))
+    check(
+        "LN", of("LN", z, quick=quick), (z - z.mean(-1, keepdims=True)) / z.std(-1, keepdims=True)
+    )
     check("LN", of("LN", z, GAMMA, quick=quick), F.layer_norm(t(z), (8,), t(GAMMA), None, 0))
     check("RMSNorm", of("RMSNorm", z, quick=quick), z / np.sqrt((z**2).mean(-1, keepdims=True)))
     check("var", of("var", z, quick=quick), z.var(-1))
     check("std", of("std", z, quick=quick), z.std(-1))
 
 
-# Entry by entry --------------------------------------------------------------------------------------------------
+# Entry by entry -----------------------------------------------------------------------------------
 
 
 @quick
@@ -98,7 +107,7 @@ def test_entries(z: np.ndarray, quick: bool) -> None:
         check("SwiGLU", of("SwiGLU", z, w, u, quick=quick), gated, 1e-10)
 
 
-# Who sees whom -----------------------------------------------------------------------------------------------------
+# Who sees whom ------------------------------------------------------------------------------------
 
 
 @quick
@@ -122,21 +131,24 @@ def test_masks(shape: tuple[int, int], quick: bool) -> None:
     check("visible", of("visible", scores, seen, quick=quick), visible)
 
 
-# Positions ---------------------------------------------------------------------------------------------------------
+# Positions ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("d", [2, 6, 7])
 def test_sinusoidal(d: int) -> None:
-    wanted = np.array([
-        [(np.sin, np.cos)[c % 2](j / 10000 ** (2 * (c // 2) / d)) for c in range(d)] for j in range(5)
-    ])  # fmt: skip
+    wanted = np.array(
+        [
+            [(np.sin, np.cos)[c % 2](j / 10000 ** (2 * (c // 2) / d)) for c in range(d)]
+            for j in range(5)
+        ]
+    )
     check("sinusoidal", of("sinusoidal", 5, d), wanted)
 
 
 @pytest.mark.parametrize(("d", "share"), [(8, "1"), (8, "1/2"), (8, "1/4"), (2, "1")])
 @pytest.mark.parametrize("base", [10000, 500])
 def test_rope_is_a_rotation_of_complex_numbers(d: int, share: str, base: int) -> None:
-    """Columns m and m + r/2 are the real and imaginary part of one number, turned by j θ^{-2m/r}."""
+    """Columns m and m + r/2 are the parts of one complex number, turned by j θ^{-2m/r}."""
     x = RNG.standard_normal((5, d))
     r = int(Fraction(share) * d)
     m, j = np.arange(r // 2), np.arange(5)[:, None]
@@ -170,7 +182,7 @@ def test_alibi(shape: tuple[int, int]) -> None:
             check("ALiBi", of("ALiBi", scores, h, heads), scores - slope * distance)
 
 
-# Loss -----------------------------------------------------------------------------------------------------------------
+# Loss ---------------------------------------------------------------------------------------------
 
 
 @quick
@@ -185,7 +197,7 @@ def test_every_function_of_the_library_is_tested() -> None:
     assert not library().keys() - set(tested)
 
 
-# Shapes --------------------------------------------------------------------------------------------------------------
+# Shapes -------------------------------------------------------------------------------------------
 
 
 def sizes_of(made: Run, found: Type) -> tuple[int, ...]:
@@ -236,8 +248,10 @@ def test_shape_of_any_formula(data: st.DataObject) -> None:
 def test_a_column_has_two_sizes() -> None:
     from viete.cards.reader import reads
 
-    model = reads("# m\n## Dimensions\n| symbol | value |\n|-|-|\n| $d$ | 3 |\n## Inputs\n"
-                  "- $X ∈ ℝ^{d × d}$: x\n## Forward pass\n1. $m = mean(X)$\n1. $Y = X - m$\n")  # fmt: skip
+    model = reads(
+        "# m\n## Dimensions\n| symbol | value |\n|-|-|\n| $d$ | 3 |\n## Inputs\n"
+        "- $X ∈ ℝ^{d × d}$: x\n## Forward pass\n1. $m = mean(X)$\n1. $Y = X - m$\n"
+    )
     made = run(model, X=np.arange(9.0).reshape(3, 3))
     assert [str(s) for s in Shapes(model).types["m"].shape] == ["d", "1"]
     assert made["m"].shape == (3, 1)

@@ -59,7 +59,9 @@ def test_counting_costs_does_not_grow_with_the_blocks() -> None:
 
     few, many = small(4), small(4000)
     costs(few, {"n": 4})
-    assert seconds(lambda: costs(many, {"n": 4})) < 1.5 * seconds(lambda: costs(few, {"n": 4})) + 0.01
+    assert (
+        seconds(lambda: costs(many, {"n": 4})) < 1.5 * seconds(lambda: costs(few, {"n": 4})) + 0.01
+    )
 
 
 def grows_in_proportion(work: Callable[[int], Any]) -> None:

@@ -15,12 +15,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.laws.strategies import (
-    Card, World, cards, expressions, random_inputs, random_weights, shipped, tiny, worlds,
+    Card,
+    World,
+    cards,
+    expressions,
+    random_inputs,
+    random_weights,
+    shipped,
+    tiny,
+    worlds,
 )  # fmt: skip
 from viete.algebra.model import Model
 from viete.interpret.run import Run, run
 from viete.notation.expr import (
-    Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table, free_indices,
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Num,
+    Pick,
+    Ref,
+    Slice,
+    Table,
+    free_indices,
 )  # fmt: skip
 from viete.notation.printer import show
 
@@ -52,7 +69,7 @@ def same(a: Run, b: Run, bound: float) -> None:
         close(a[name], b[name], bound, name)
 
 
-# The libraries ---------------------------------------------------------------------------------------------
+# The libraries ------------------------------------------------------------------------------------
 
 KINDS = {
     "numpy": lambda w: w,
@@ -112,7 +129,7 @@ def test_half_precision_runs(path: str, dtype: str) -> None:
             close(found[name], reference[name], 0.2, name)
 
 
-# Batches, parts and prefixes --------------------------------------------------------------------------------
+# Batches, parts and prefixes ----------------------------------------------------------------------
 
 
 @given(cards())
@@ -148,7 +165,7 @@ def test_a_causal_card_sees_no_later_token(card: Card, n: int) -> None:
     close(part, whole[:n], 1e-12)
 
 
-# Members and formulas ------------------------------------------------------------------------------------------
+# Members and formulas -----------------------------------------------------------------------------
 
 
 @given(cards())
@@ -187,7 +204,7 @@ class ByHand:
         return self.memo[key]
 
     def compute(self, e: Expr, at: Mapping[str, int], names: Mapping[str, Any] | None) -> Any:
-        def value(x: Expr, more: Mapping[str, int] = {}) -> Any:  # noqa: B006
+        def value(x: Expr, more: Mapping[str, int] = {}) -> Any:
             return self.of(x, {**at, **more}, names)
 
         match e:
@@ -249,7 +266,7 @@ class ByHand:
                 return a.T
             case "inner", [a, b]:
                 return np.sum(a * b)
-            case ("sum" | "mean" | "max" | "min"), [a]:
+            case (("sum" | "mean" | "max" | "min"), [a]):
                 return getattr(np, op)(a, axis=-1, keepdims=a.ndim == 2)
             case "rows", [a]:
                 return np.float64(a.shape[0])
@@ -266,13 +283,34 @@ class ByHand:
             case "pi", []:
                 return np.float64(np.pi)
         ufunc = {
-            "neg": np.negative, "add": np.add, "sub": np.subtract, "had": np.multiply,
-            "times": np.multiply, "div": np.divide, "mod": np.mod, "pow": np.power, "max": np.maximum,
-            "min": np.minimum, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-            "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "and": np.logical_and,
-            "or": np.logical_or, "not": np.logical_not, "exp": np.exp, "log": np.log, "abs": np.abs,
-            "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "floor": np.floor,
-        }  # fmt: skip
+            "neg": np.negative,
+            "add": np.add,
+            "sub": np.subtract,
+            "had": np.multiply,
+            "times": np.multiply,
+            "div": np.divide,
+            "mod": np.mod,
+            "pow": np.power,
+            "max": np.maximum,
+            "min": np.minimum,
+            "lt": np.less,
+            "le": np.less_equal,
+            "gt": np.greater,
+            "ge": np.greater_equal,
+            "eq": np.equal,
+            "ne": np.not_equal,
+            "and": np.logical_and,
+            "or": np.logical_or,
+            "not": np.logical_not,
+            "exp": np.exp,
+            "log": np.log,
+            "abs": np.abs,
+            "sqrt": np.sqrt,
+            "sin": np.sin,
+            "cos": np.cos,
+            "tanh": np.tanh,
+            "floor": np.floor,
+        }
         with np.errstate(all="ignore"):
             return ufunc[op](*args)
 

@@ -20,7 +20,7 @@ from viete.notation.symbols import Scope
 FORMS = ("md", "latex", "json")
 
 
-# Random formulas ---------------------------------------------------------------------------------------
+# Random formulas ----------------------------------------------------------------------------------
 
 
 @settings(max_examples=400)
@@ -35,7 +35,7 @@ def test_a_formula_reads_back_as_itself(data: st.DataObject) -> None:
         assert show(again, style) == text
 
 
-# Whole cards -----------------------------------------------------------------------------------------------
+# Whole cards --------------------------------------------------------------------------------------
 
 
 def reads_back(model: Model) -> None:
@@ -61,7 +61,7 @@ def test_a_shipped_card_reads_back(path: str) -> None:
     reads_back(read(path))
 
 
-# The same formula in three spellings ---------------------------------------------------------------------
+# The same formula in three spellings --------------------------------------------------------------
 
 SCOPE = reads(r"""
 # Spellings
@@ -124,7 +124,7 @@ SAME = [
     ("inner(u, v)", r"\langle u, v \rangle", "⟨u, v⟩"),
     ("<u, v>", r"\left\langle u, v \right\rangle", "⟨ u, v ⟩"),
     ("where(d <= 3 and not d_k = 2, u, v)",
-     r"\begin{cases} u & d \le 3 \text{ and } \text{not } d_k = 2 \\ v & \text{otherwise} \end{cases}",
+     r"\begin{cases} u & d \le 3 \land \text{not } d_k = 2 \\ v & \text{otherwise} \end{cases}",
      "where(d ≤ 3 and not d_k = 2, u, v)"),
     ("-inf", r"-\infty", "−∞"),
     ("2 * pi", r"2 \times \pi", "2 × π"),
@@ -167,7 +167,7 @@ def test_three_spellings_one_tree(spellings: tuple[str, str, str]) -> None:
         assert parse(show(first, style), scope) == first
 
 
-# Letters run together ---------------------------------------------------------------------------------------
+# Letters run together -----------------------------------------------------------------------------
 
 
 def scope_of(*names: str) -> Scope:

@@ -221,7 +221,10 @@ class Model:
         waiting: dict[str, tuple[Dimension, Size, set[str]]] = {}
         for dim in self.dims:
             if dim.value is not None:
-                size = self.size(dim.value)
+                try:
+                    size = self.size(dim.value)
+                except VieteError as error:
+                    raise dim.text.error(error.message) from None
                 if size is None:
                     raise dim.text.error(f"{dim.name} must be a number or a product of dimensions")
                 waiting[dim.name] = dim, size, size.names()
@@ -233,6 +236,8 @@ class Model:
                         values[name] = size.evaluate(values)
                     except ZeroDivisionError:
                         raise dim.text.error(f"{name} divides by zero") from None
+                    except VieteError as error:
+                        raise dim.text.error(error.message) from None
                     del waiting[name]
                 elif not all(n in values or n in waiting for n in needs):
                     del waiting[name]  # over a dimension that is not bound yet

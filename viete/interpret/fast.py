@@ -142,11 +142,13 @@ def replace_label(v: Value, old: str, new: str) -> Value:
     return v.relabel(old, new)
 
 
-def layer_norm(it: Arrays, args: list[Value]) -> Value:
+def layer_norm(it: Arrays, args: list[Value]) -> Value | None:
     """As defined, with the centred row computed once."""
     from viete.interpret.array import COL, Value
 
     z, gamma, beta, epsilon = args
+    if epsilon.axes:  # a different one for each head
+        return None
     xp, axis = it.xp, z.axes.index(COL)
     x = z.array - xp.mean(z.array, axis=axis, keepdims=True)
     variance = xp.mean(x * x, axis=axis, keepdims=True)
@@ -154,10 +156,12 @@ def layer_norm(it: Arrays, args: list[Value]) -> Value:
     return scaled(it, Value(x, z.axes, False, True), gamma, beta)
 
 
-def rms_norm(it: Arrays, args: list[Value]) -> Value:
+def rms_norm(it: Arrays, args: list[Value]) -> Value | None:
     from viete.interpret.array import COL, Value
 
     z, gamma, epsilon = args
+    if epsilon.axes:  # a different one for each head
+        return None
     square = it.xp.mean(z.array * z.array, axis=z.axes.index(COL), keepdims=True)
     x = divided(it, owned(it, z), square, epsilon)
     return scaled(it, Value(x, z.axes, False, True), gamma, None)

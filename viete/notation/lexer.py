@@ -188,7 +188,8 @@ def command(source: Text, i: int, put) -> int:  # type: ignore[no-untyped-def]
             raise source.error("of LaTeX's environments the notation has only {cases}", i, end)
         put("op", f"\\{name}", i, cases.end())
         return cases.end()
-    if (name in ACCENTS and (name != "Delta" or _LETTER_NEXT.match(text[end:].lstrip()))) or name in ("widetilde", "widehat"):
+    bare = name == "Delta" and not _LETTER_NEXT.match(text[end:].lstrip())
+    if name in ("widetilde", "widehat") or (name in ACCENTS and not bare):
         put("accent", name.removeprefix("wide"), i, end)
     elif name in COMMANDS:
         put("op", COMMANDS[name], i, end)

@@ -1,8 +1,8 @@
 """Data-flow diagrams: an abstract graph, drawn as SVG, as Mermaid and in plain text.
 
 SVG and text come from one layout, measured once in pixels and once in character cells: ``rows``,
-then ``columns``, then ``wires``. Nothing here knows what a card is; whoever has a graph of boxes
-may draw it.
+then ``columns`` (with ``places``), then ``wires``. Nothing here knows what a card is; whoever has
+a graph of boxes may draw it.
 """
 
 from viete.interpret.drawing.diagram import Arrow, Box, Diagram, Group

@@ -12,8 +12,8 @@ from functools import lru_cache
 from math import ceil
 from xml.sax.saxutils import escape
 
-from viete.interpret.drawing.columns import Metrics
 from viete.interpret.drawing.diagram import Box, Diagram, Group, cells, cleaned, wrap
+from viete.interpret.drawing.places import Metrics
 from viete.interpret.drawing.wires import Label, Point, Rect, layout
 
 _PIXELS = Metrics(

@@ -6,8 +6,8 @@ from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
 
-from viete.interpret.drawing.columns import Metrics
 from viete.interpret.drawing.diagram import Box, Diagram, cells, cleaned, wrap
+from viete.interpret.drawing.places import Metrics
 from viete.interpret.drawing.rows import rows
 from viete.interpret.drawing.wires import Layout, Point, Rect, layout
 

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from viete.interpret.drawing.columns import Item, Metrics, Plan, Route, plan, port_space
+from viete.interpret.drawing.columns import Plan, Route, plan, port_space
 from viete.interpret.drawing.diagram import Arrow, Box, Diagram, Group
+from viete.interpret.drawing.places import Item, Metrics
 
 Point = tuple[int, int]
 

@@ -1,0 +1,60 @@
+"""Coverage-guided fuzzing of the card readers, by hand: ``python benchmarks/fuzz.py [seconds]``.
+
+Needs `atheris` (pip install atheris). The shipped cards, as Markdown, LaTeX and JSON, are the
+corpus. Anything but a VieteError stops it, and so does an input that takes more than five seconds;
+libFuzzer then leaves the input as ``crash-…`` or ``timeout-…`` in the folder it names.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["viete"]):
+    import viete as vt
+    from viete.cards.library import shipped
+
+TINY = Path(__file__).parents[1] / "tests/bad_input/tiny.md"
+# Pieces that random bytes would take long to find.
+WORDS = (
+    "\\sum_h \\frac{ \\sqrt{ \\text{ \\begin{cases} \\end{cases} \\times \\in softmax( "
+    "causal( table_{j<n} concat_h( where( mean_j argmax( x^{i-1} W_Q^{i,h} ⊤ ⊙ ⌈ ⟨ ∈ ≤ … ² ₁ not and mod"
+).split()
+
+
+def one(data: bytes) -> None:
+    """Read one text; write and read back what is a card."""
+    text = data.decode("utf-8", "replace")
+    try:
+        model = vt.reads(text)
+        for form in ("md", "latex", "json"):
+            vt.write(model, form)
+        vt.parameter_shapes(model)
+    except vt.VieteError as error:
+        str(error)
+
+
+def main() -> None:
+    seconds = sys.argv[1] if len(sys.argv) > 1 else "180"
+    folder = Path(tempfile.mkdtemp(prefix="viete-fuzz-"))
+    corpus = folder / "corpus"
+    corpus.mkdir()
+    for path in (TINY, *shipped().values()):
+        (corpus / f"{path.stem}.md").write_bytes(path.read_bytes())
+        for form in ("latex", "json"):
+            (corpus / f"{path.stem}.{form}").write_text(vt.write(vt.read(path), form), "utf-8")
+    words = folder / "words.txt"
+    escaped = ("".join(f"\\x{byte:02x}" for byte in word.encode()) for word in WORDS)
+    words.write_text("".join(f'"{word}"\n' for word in escaped))
+    print(f"corpus and findings: {folder}", flush=True)
+    options = [f"-max_total_time={seconds}", "-timeout=5", "-max_len=8000", f"-dict={words}",
+               f"-artifact_prefix={folder}/", "-print_final_stats=1"]  # fmt: skip
+    atheris.Setup([sys.argv[0], *options, str(corpus)], one)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
