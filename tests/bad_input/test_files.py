@@ -51,27 +51,35 @@ CARDS = [
     ("a picture", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is a binary file"),
     ("Latin-1", TINY.replace("blocks", "blöcke").encode("latin-1", "replace"), "not UTF-8 text"),
     ("UTF-16", TINY.encode("utf-16"), "is a binary file"),
-    ("cut in a character", TINY.encode()[: TINY.encode().index("∈".encode()) + 1], ":21: this is not"),
+    ("cut in a character",
+     TINY.encode()[: TINY.encode().index("∈".encode()) + 1], ":21: this is not"),
     ("a long line", b"# Tiny\n\n" + b"x" * 1_000_000, "is a page or two"),
     ("a long line in a small card", b"# Tiny\n\n" + b"x" * 50_000, ":3:1: this line has 50,000"),
     ("an endless paragraph", b"# Tiny\n\n" + b"x\n" * 100_000, ":3:1: this paragraph goes on"),
-    ("10,000 parentheses", TINY.replace("x^N W_U", "(" * 4000 + "x^N W_U").encode(), "nested too deep"),
-    ("a sum of 1,000", TINY.replace("x^N W_U", "1 + " * 1000 + "x^N W_U").encode(), "nested more than"),
-    ("a tower of scripts", TINY.replace("x^N W_U", "2" + "^{2" * 900 + "}" * 900).encode(), "nested too deep"),
+    ("10,000 parentheses",
+     TINY.replace("x^N W_U", "(" * 4000 + "x^N W_U").encode(), "nested too deep"),
+    ("a sum of 1,000",
+     TINY.replace("x^N W_U", "1 + " * 1000 + "x^N W_U").encode(), "nested more than"),
+    ("a tower of scripts",
+     TINY.replace("x^N W_U", "2" + "^{2" * 900 + "}" * 900).encode(), "nested too deep"),
     ("a thousand minus signs", TINY.replace("x^N W_U", "-" * 1000 + "x^N").encode(), "too deep"),
     ("a thousand roots", TINY.replace("x^N W_U", "sqrt " * 1000 + "x^N").encode(), "too deep"),
-    ("spaces", TINY.replace("For $i = 1, …, N$:", "For " + " " * 9000 + "= …" + " " * 900).encode(), ":43:"),
+    ("spaces",
+     TINY.replace("For $i = 1, …, N$:", "For " + " " * 9000 + "= …" + " " * 900).encode(), ":43:"),
     ("functions in functions in functions", TINY.replace("## Forward", "".join(
-        f"- $f_{{{k}}}(x) = {f'f_{{{k - 1}}}(x)' if k else 'x'}$\n" for k in range(900)) + "\n## Forward"
-    ).replace("argmax(s)", "f_{899}(argmax(s))").encode(), "nested too deep in each other"),
+        f"- $f_{{{k}}}(x) = {f'f_{{{k - 1}}}(x)' if k else 'x'}$\n" for k in range(900))
+        + "\n## Forward").replace("argmax(s)", "f_{899}(argmax(s))").encode(), "nested too deep in each other"),
     ("sizes that explode", TINY.replace("| $H$ |", "| $z_0$ | $d + H$ | |\n" + "".join(
-        f"| $z_{{{k + 1}}}$ | $z_{{{k}}}^8$ | |\n" for k in range(40)) + "| $H$ |").encode(), "size"),
+        f"| $z_{{{k + 1}}}$ | $z_{{{k}}}^8$ | |\n" for k in range(40)) + "| $H$ |").encode(),
+     "has more digits than any computer can use"),
     ("JSON of another thing", b'{"model_type": "gpt2"}', '"schema": "viete-card/1"'),
     ("JSON cut off", b'{"schema": "viete-card/1", "title": "Ti', ":1:37: this is not JSON"),
     ("JSON too deep", b'{"a": ' + b"[" * 100_000, "JSON"),
-    ("JSON of 100,000 lines", json.dumps({"schema": "viete-card/1", "about": ["a"] * 100_000}).encode(),
+    ("JSON of 100,000 lines",
+     json.dumps({"schema": "viete-card/1", "about": ["a"] * 100_000}).encode(),
      "more than 10,000 texts"),
-    ("LaTeX of another thing", b"\\documentclass{article}\n\\begin{document}\nHello\n", "no equations"),
+    ("LaTeX of another thing",
+     b"\\documentclass{article}\n\\begin{document}\nHello\n", "no equations"),
 ]
 CONFIGS = [
     ("no JSON", b"hidden_size: 8", "is no JSON"), ("a list", b"[1]", "holds no JSON object"),
@@ -159,7 +167,8 @@ def weights_file(folder: Path, name: str) -> None:
             "a header that lies": (2**60).to_bytes(8, "little") + good[8:],
             "a header of another thing": good[:8] + b"[" * length + good[8 + length :],
             "a zip of nothing": b"PK\x05\x06" + bytes(18), "half a zip": b"PK\x03\x04" + bytes(50),
-            "a pickle": b"\x80\x04\x95\x1a\0\0\0\0\0\0\0\x8c\x05posix\x94\x8c\x06system\x94\x93\x94.",
+            "a pickle": b"\x80\x04\x95\x1a\0\0\0\0\0\0\0\x8c\x05posix\x94\x8c\x06system"
+                        b"\x94\x93\x94.",
             "GGUF in name": b"GGUF" + bytes(50), "ONNX in name": b"\x08\xff" * 30,
             "an LFS pointer": b"version https://git-lfs.github.com/spec/v1\n",
         }[name])  # fmt: skip
@@ -171,9 +180,11 @@ WEIGHTS = [
     ("a header that lies", "its header claims"), ("a header of another thing", "w: "),
     ("a zip of nothing", "w"), ("half a zip", "cannot be read"), ("a pickle", "it holds a pickle"),
     ("GGUF in name", "cannot be read as GGUF"), ("ONNX in name", "cannot be read as ONNX"),
-    ("an LFS pointer", "run git lfs pull"), ("a folder", "is a folder"), ("no file", "No such file"),
+    ("an LFS pointer", "run git lfs pull"), ("a folder", "is a folder"),
+    ("no file", "No such file"),
     ("objects", "E"), ("an array missing", "E"), ("an array too many", "zzz"),
-    ("a wrong shape", "E is 6 × 10, and the card says 10 × 6"), ("NaN", "not a finite number"), ("whole numbers", "is int64"),
+    ("a wrong shape", "E is 6 × 10, and the card says 10 × 6"), ("NaN", "not a finite number"),
+    ("whole numbers", "is int64"),
 ]  # fmt: skip
 
 

@@ -518,7 +518,9 @@ class Grower:
             lambda: op("inner", vector, self.grow((s,), depth, index)),
             lambda: Pick(vector, (Num(Fraction(self.one(0, 1))),)),
             lambda: op(self.one("var", "std") if not self.tame else "var", vector),
-            lambda: op("cols", self.leaf((s,), {})),  # the same for all of a family
+            lambda: op(
+                "cols", self.ref(self.one(*self.world.of_shape(("n", "d"))), {})
+            ),  # the same for all of a family
         ]
         if near := [x for x, count in index.items() if count == s]:
             rules += [lambda: Pick(vector, (Idx(self.one(*near)),))] * 3
@@ -535,7 +537,7 @@ class Grower:
         if not self.tame:
             rules += [
                 lambda: op("argmax", vector),
-                lambda: op("rows", self.leaf(("n", "d"), {})),
+                lambda: op("rows", self.ref(self.one(*self.world.of_shape(("n", "d"))), {})),
                 lambda: op("cross_entropy", self.grow(("n", "V"), depth - 1, index),
                            Ref(self.world.tokens), semi=1),
             ]  # fmt: skip

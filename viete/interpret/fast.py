@@ -56,14 +56,20 @@ def entrywise(xp: Any, op: str, args: list[Array], out: Array | None) -> Array:
 
 
 def like_arrays(xp: Any, args: list[Array]) -> list[Array]:
-    """Plain numbers among arrays as arrays of the same float type."""
+    """Plain numbers among arrays as arrays of the same type."""
     model = next((a for a in args if hasattr(a, "dtype") and a.dtype != xp.bool), None)
     if model is None or xp is np:
         return args
+
+    def dtype(a: bool | int | float) -> Any:
+        if isinstance(a, bool):
+            return xp.bool
+        # Among whole numbers (an argmax) only a whole number may take their type.
+        fits = float(a).is_integer() or xp.isdtype(model.dtype, "real floating")
+        return model.dtype if fits else None
+
     return [
-        a if hasattr(a, "shape") else xp.asarray(
-            a, dtype=xp.bool if isinstance(a, bool) else model.dtype, device=model.device
-        )
+        a if hasattr(a, "shape") else xp.asarray(a, dtype=dtype(a), device=model.device)
         for a in args
     ]
 

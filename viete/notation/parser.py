@@ -266,7 +266,7 @@ class Parser:
         start = self.peek
         left = self.factor()
         while True:
-            if self.accept("·", "∘"):
+            if self.accept("·"):
                 pass
             elif not self.starts_factor():
                 return left
