@@ -53,7 +53,7 @@ def main() -> None:
     from by_hand import PEERS
 
     import viete as vt
-    from viete.interpret.run import program
+    from viete.interpret.run import execute, program
 
     model = vt.read("simple-transformer")
     w: dict[str, Any] = vt.initial_weights(model, 0, "float32")
@@ -66,7 +66,7 @@ def main() -> None:
         w, t = {k: torch.from_numpy(v.copy()) for k, v in w.items()}, torch.from_numpy(t)
     ready = program(model)
     functions: dict[str, Callable[[], Any]] = {
-        "card": lambda: ready.run({"t": t}, w, ["logits"])["logits"]
+        "card": lambda: execute(ready, {"t": t}, w, ["logits"])["logits"]
     }
     logits = functions["card"]()
     for name, peer in PEERS[options.library].items():

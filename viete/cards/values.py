@@ -19,7 +19,7 @@ import numpy as np
 from viete.algebra.model import Model, Parameter
 from viete.errors import Text, VieteError
 from viete.interpret.array import Arrays
-from viete.interpret.run import program
+from viete.interpret.schedule import program
 from viete.notation.parser import parse
 from viete.notation.symbols import Scope
 

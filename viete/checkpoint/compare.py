@@ -38,7 +38,7 @@ from viete.checkpoint.suggest import (
     tied,
 )
 from viete.errors import VieteError
-from viete.interpret.run import parameter_shapes, program
+from viete.interpret.schedule import parameter_shapes, program
 from viete.notation.expr import Ref
 
 Array = Any

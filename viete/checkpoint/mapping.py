@@ -35,7 +35,7 @@ from viete.algebra.model import Model, Parameter
 from viete.checkpoint.files import TensorFile, open_tensors, save_safetensors
 from viete.checkpoint.tensors import SIZES, require
 from viete.errors import Text, VieteError
-from viete.interpret.run import Program, member_name, parameter_shapes, program
+from viete.interpret.schedule import Program, member_name, parameter_shapes, program
 from viete.notation.expr import Expr, Idx, Num, Ref, walk
 from viete.notation.parser import parse
 from viete.notation.printer import show

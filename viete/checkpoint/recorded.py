@@ -23,7 +23,8 @@ from viete.checkpoint.files import TensorFile
 from viete.checkpoint.suggest import Family
 from viete.errors import VieteError
 from viete.interpret.array import COL, ROW, Value
-from viete.interpret.run import Member, Program, Run, Step, program
+from viete.interpret.run import Run, execute
+from viete.interpret.schedule import Member, Program, Step, program
 from viete.notation.expr import (
     Apply,
     Bind,
@@ -99,7 +100,7 @@ def check_recorded(
     names, skipped = _members(ready, outputs)
     given = _inputs(model, outputs, dict(inputs or {}))
     wide = {n: np.asarray(w, np.float64) for n, w in weights.items() if w.dtype.kind != "c"}
-    run = ready.run(given, wide, names=[])
+    run = execute(ready, given, wide, names=[])
     trial = Trial(run, ready, extra or {})
     last = {step.makes: k for k, step in enumerate(ready.steps)}
     agree, differences = list[str](), list[Difference]()

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from viete.atomic import replacing
 from viete.checkpoint.tensors import (
     SIZES,
     Bytes,
@@ -27,7 +28,6 @@ from viete.checkpoint.tensors import (
     sibling,
     torch_bytes,
 )
-from viete.atomic import replacing
 from viete.errors import VieteError
 
 # In the library's order: it writes the last of these first, so that every tensor is aligned.

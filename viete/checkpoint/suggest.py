@@ -17,7 +17,7 @@ from math import prod, sqrt
 from viete.algebra.model import Model, Parameter
 from viete.checkpoint.mapping import Expected, Match
 from viete.checkpoint.tensors import TensorInfo
-from viete.interpret.run import Program, program
+from viete.interpret.schedule import Program, program
 from viete.notation.expr import Ref
 
 _NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+(?![A-Za-z0-9])")

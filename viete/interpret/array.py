@@ -88,6 +88,7 @@ class Arrays:
         self.model, self.like, self.lookup = model, like, lookup
         self.xp = array_namespace(like)
         self.numpy = is_numpy_array(like)
+        self.writes = self.numpy or fast.free_of_gradients(self.xp)
         self.quick = fast.FAST if quick else {}
         self.memo = {} if memo is None else memo
         # What is kept in the memo as an array of this kind must not reach a run on another kind.
@@ -454,7 +455,7 @@ class Arrays:
                 for a, v in zip(arrays, args, strict=True)
             ]
         out = None
-        if self.numpy and not const and axes and args[0].fresh and args[0].axes == axes:
+        if self.writes and not const and axes and args[0].fresh and args[0].axes == axes:
             shape = np.broadcast_shapes(*(getattr(a, "shape", ()) for a in arrays))
             if arrays[0].shape == shape and arrays[0].dtype == self.like.dtype:
                 out = arrays[0]

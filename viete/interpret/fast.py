@@ -2,12 +2,14 @@
 
 A fast version computes what the definition in algebra/functions.md says, in fewer passes over
 memory and without overflow; tests/laws/test_fast.py holds each to its definition. It returns None
-where it does not apply. On NumPy, an array that nobody else holds is written in place.
+where it does not apply. On NumPy, and on PyTorch without gradients, an array that nobody else holds
+is written in place.
 """
 
 from __future__ import annotations
 
 import math
+from operator import iadd, imul, isub, itruediv
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,17 +37,30 @@ OPERATORS = {
     "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b, "and": lambda a, b: a & b, "or": lambda a, b: a | b,
 }  # fmt: skip
+IN_PLACE = {"add": iadd, "sub": isub, "had": imul, "times": imul, "div": itruediv}  # PyTorch
+
+
+def free_of_gradients(xp: Any) -> bool:
+    """PyTorch under no_grad: no array is kept for a derivative, so a fresh one may be reused."""
+    if "torch" not in xp.__name__:
+        return False
+    import torch
+
+    return not torch.is_grad_enabled()
 
 
 def entrywise(xp: Any, op: str, args: list[Array], out: Array | None) -> Array:
-    """One primitive on arrays that already line up; ``out`` only for NumPy."""
+    """One primitive on arrays that already line up; ``out``, if any, may take the result."""
     if op == "where":
         return xp.where(*like_arrays(xp, args))
     if op == "erf":
         return erf(xp, args[0])
     with np.errstate(all="ignore"):
         if out is not None and op in UNARY | BINARY and op not in LOGICAL:
-            return getattr(np, (UNARY | BINARY)[op])(*args, out=out)
+            if isinstance(out, np.ndarray):
+                return getattr(np, (UNARY | BINARY)[op])(*args, out=out)
+            if op in IN_PLACE:
+                return IN_PLACE[op](out, args[1])
         if op in OPERATORS:
             if op == "pow" and args[1] == 2 if not hasattr(args[1], "shape") else False:
                 return args[0] * args[0]
@@ -196,7 +211,8 @@ def relu(it: Arrays, args: list[Value]) -> Value:
 
     v = args[0]
     if "torch" in it.xp.__name__:
-        return Value(v.array.relu(), v.axes, False, True)
+        z = v.array.relu_() if v.fresh and it.writes else v.array.relu()
+        return Value(z, v.axes, False, True)
     if it.numpy:
         return Value(np.maximum(v.array, 0, out=v.array if v.fresh else None), v.axes, False, True)
     return Value(it.xp.maximum(v.array, it.xp.zeros_like(v.array)), v.axes, False, True)
@@ -284,7 +300,8 @@ def causal(it: Arrays, args: list[Value]) -> Value:
         np.copyto(array, -np.inf, where=hidden)
         return Value(array, v.axes, False, True)
     if "torch" in it.xp.__name__:
-        return Value(v.array.masked_fill(hidden, -math.inf), v.axes, False, True)
+        fill = v.array.masked_fill_ if v.fresh and it.writes else v.array.masked_fill
+        return Value(fill(hidden, -math.inf), v.axes, False, True)
     return Value(it.xp.where(hidden, -math.inf, v.array), v.axes, False, True)
 
 

@@ -1,0 +1,191 @@
+"""What a run is given: inputs and weights, checked against the card and made ready."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from viete.algebra.model import Input
+from viete.errors import VieteError
+from viete.interpret.array import COL, ROW, Array, Value
+from viete.interpret.schedule import Member, Program
+from viete.notation.expr import Ref
+from viete.notation.printer import show
+
+
+class Feeding:
+    """Arrays for one run of a program: ``store`` holds what is given, ``sizes`` all numbers.
+
+    ``like`` is an array with the dtype, device and library to compute in.
+    """
+
+    def __init__(
+        self, program: Program, inputs: Mapping[str, Array], weights: Mapping[str, Array]
+    ) -> None:
+        self.program, self.model = program, program.model
+        self.sizes = dict(program.sizes)
+        self.store: dict[Member, Value] = {}
+        like = next((w for w in weights.values() if is_float(w)), None)
+        self.like = np.zeros(0) if like is None else like
+        for item in self.model.inputs:
+            value = self.input(item, inputs)
+            if value is not None:
+                self.store[item.name, ()] = value
+        batches = {k[0]: v.size("batch") for k, v in self.store.items() if "batch" in v.axes}
+        if len(set(batches.values())) > 1 or 0 in batches.values():
+            shown = ", ".join(f"{k} has {n}" for k, n in batches.items())
+            raise VieteError(f"all inputs must come in one batch, and not an empty one: {shown}")
+        self.default_inputs(inputs)
+        for name, (p, loops, shape) in program.parameters.items():
+            if name in weights:
+                w = weights[name]
+                if tuple(w.shape) != shape:
+                    raise VieteError(
+                        f"the weight {name} has shape {tuple(w.shape)}, and the card says {shape}"
+                    )
+                axes = tuple(s for s in p.symbol.slots if s not in self.model.loop_letters)
+                self.store[p.name, loops] = Value(w, axes + ((ROW, COL)[2 - len(p.shape) :]))
+
+    def input(self, item: Input, given: Mapping[str, Array]) -> Value | None:
+        """A given input, its lengths noted, its shape and its entries checked."""
+        if item.name not in given:
+            return None
+        sizes = self.sizes
+        array = as_input(item, given[item.name], self.like)
+        rank = len(item.shape)
+        if array.ndim not in (rank, rank + 1):
+            raise VieteError(
+                f"the input {item.name} has {array.ndim} axes; it takes {rank}, or {rank + 1} with a "
+                f"batch in front"
+            )
+        shape = tuple(array.shape)[array.ndim - rank :]
+        for e, n in zip(item.shape, shape, strict=True):
+            if isinstance(e, Ref) and e.key in self.model.lengths and e.key not in sizes:
+                limit = self.model.size(self.model.lengths[e.key])
+                most = None if limit is None else self.program.evaluate(limit, f"the length {e.key}")
+                if most is not None and n > most:
+                    raise VieteError(
+                        f"the input {item.name} is {n} long, and {e.key} is at most {most}"
+                    )
+                if n == 0:
+                    raise VieteError(f"the input {item.name} is empty; it needs at least one entry")
+                sizes[e.key] = Fraction(n)
+                continue
+            size = self.model.size(e)
+            assert size is not None
+            try:
+                wanted = size.evaluate(sizes)
+            except KeyError as missing:
+                raise VieteError(f"the length {missing.args[0]} has no value here") from None
+            if n != wanted:
+                raise VieteError(f"the input {item.name} is {n} long where {show(e)} = {wanted}")
+        self.check_range(item, array)
+        return Value(array, (("batch",) if array.ndim > rank else ()) + (ROW, COL)[2 - rank :])
+
+    def check_range(self, item: Input, array: Array) -> None:
+        if item.low is None or item.high is None or not array.shape or 0 in array.shape:
+            return
+        bounds = []
+        for e in (item.low, item.high):
+            size = self.model.size(e)
+            bounds.append(None if size is None else size.evaluate(self.sizes))
+        host = np.asarray(array.cpu() if hasattr(array, "cpu") else array)
+        for bad in (host[host < bounds[0]], host[host > bounds[1]]):
+            if bad.size:
+                raise VieteError(
+                    f"the input {item.name} holds {bad.flat[0]}, which is not among "
+                    f"{bounds[0]} … {bounds[1]}"
+                )
+
+    def default_inputs(self, given: Mapping[str, Array]) -> None:
+        known = {i.name for i in self.model.inputs}
+        if unknown := [n for n in given if n not in known]:
+            raise VieteError(
+                f"{self.model.title} has no input {unknown[0]}; it has {', '.join(sorted(known)) or 'none'}"
+            )
+        for item in self.model.inputs:
+            if item.name in given or item.default is None:
+                continue
+            shape = []
+            for e in item.shape:
+                size = self.model.size(e)
+                try:
+                    shape.append(int(size.evaluate(self.sizes)))  # type: ignore[union-attr]
+                except KeyError:
+                    break
+            else:
+                fill = self.model.size(item.default)
+                value = 0 if fill is None else fill.evaluate(self.sizes)
+                array = np.full(shape, int(value) if item.high is not None else float(value))
+                self.store[item.name, ()] = Value(
+                    as_input(item, array, self.like), (ROW, COL)[2 - len(shape) :]
+                )
+
+
+def is_float(array: Array) -> bool:
+    kind = getattr(array.dtype, "kind", None)
+    if kind == "V":  # ml_dtypes' bfloat16 and the like, not a plain void or a record
+        return "float" in array.dtype.name
+    return kind == "f" if kind is not None else bool(array.dtype.is_floating_point)
+
+
+def as_input(item: Input, given: Array, like: Array) -> Array:
+    """An input as an array of the kind the weights are."""
+    from array_api_compat import array_namespace, is_numpy_array
+
+    whole = item.high is not None
+    if not hasattr(given, "dtype"):
+        try:
+            given = np.asarray(given)
+        except (ValueError, OverflowError, TypeError):
+            raise VieteError(f"the input {item.name} must be a rectangular list of numbers") from None
+    kind = getattr(given.dtype, "kind", None)
+    if kind is not None and kind not in "iuf" + "b":
+        raise VieteError(f"the input {item.name} must be numbers, not {given.dtype}")
+    if whole and is_float(given) and 0 not in given.shape:
+        raise VieteError(f"the input {item.name} takes whole numbers, not {given.dtype}")
+    xp = array_namespace(like)
+    if is_numpy_array(like):
+        return np.asarray(given).astype(np.int64 if whole else like.dtype, copy=False)
+    dtype = xp.int64 if whole and "jax" not in xp.__name__ else xp.int32 if whole else like.dtype
+    return xp.asarray(given, dtype=dtype, device=like.device)
+
+
+def check_weights(ready: Program, weights: Mapping[str, Array]) -> None:
+    """Refuse weights that do not fit the card: names, kinds of array and values."""
+    from array_api_compat import array_namespace, is_array_api_obj
+
+    if not isinstance(weights, Mapping):
+        raise VieteError(f"weights are a mapping from names to arrays, not {type(weights).__name__}")
+    unknown = [str(n) for n in weights if n not in ready.parameters]
+    missing = [n for n in ready.parameters if n not in weights]
+    if unknown or missing:
+        parts = []
+        if missing:
+            parts.append(f"{count(missing)} missing ({some(missing)})")
+        if unknown:
+            parts.append(f"{count(unknown)} not in the card ({some(unknown)})")
+        raise VieteError(f"these weights do not fit {ready.model.title}: {', '.join(parts)}")
+    kinds = set()
+    for name, w in weights.items():
+        if not is_array_api_obj(w):
+            raise VieteError(f"the weight {name} must be an array, not {type(w).__name__}")
+        if not is_float(w):
+            raise VieteError(f"the weight {name} must be floating-point numbers, not {w.dtype}")
+        xp = array_namespace(w)
+        kinds.add((xp.__name__, str(w.dtype)))
+        if not bool(xp.all(xp.isfinite(w))):
+            raise VieteError(f"the weight {name} holds a value that is not a finite number")
+    if len(kinds) > 1:
+        shown = " and ".join(sorted(f"{k.rsplit('.', 1)[-1]} {d}" for k, d in kinds))
+        raise VieteError(f"the weights are of different kinds: {shown}; convert them to one")
+
+
+def count(names: Sequence[str]) -> str:
+    return f"{len(names)} {'is' if len(names) == 1 else 'are'}"
+
+
+def some(names: Sequence[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")

@@ -1,0 +1,238 @@
+"""What a model computes, in order: every equation once for every block, and the weights it takes.
+
+Made from a card once; from it is known what a wanted value needs and when an array was used for
+the last time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from viete.algebra.dims import Size
+from viete.algebra.model import Equation, Model, Parameter
+from viete.algebra.shapes import Shapes
+from viete.errors import VieteError
+from viete.interpret.array import MOST_BLOCKS
+from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Ref, Symbol, walk
+from viete.notation.printer import show
+
+Member = tuple[str, tuple[int, ...]]  # a symbol's key and its block numbers
+
+
+def member_name(symbol: Symbol, loops: Mapping[str, int]) -> str:
+    """The name of one block's member of a family: ``W_Q^{i,h}`` at i = 3 is ``W_Q^{3,h}``."""
+    index = tuple(Num(Fraction(loops[s])) if s in loops else Idx(s) for s in symbol.slots)
+    return show(Ref(symbol, index))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One equation for one turn of its loop, what it makes and what it needs."""
+
+    equation: Equation
+    loops: Mapping[str, int]
+    makes: Member
+    needs: frozenset[Member]
+
+
+class Program:
+    """A model for given dimensions, ready to run on arrays.
+
+    ``sizes`` gives the numbers of all dimensions but lengths. Raises VieteError for a dimension
+    without a value.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.sizes = dict(model.sizes)
+        for d in model.dims:
+            if d.name not in self.sizes and d.at_most is None:
+                raise VieteError(
+                    f"the dimension {d.name} of {model.title} has no value; give one with "
+                    f"--set {d.name}=… or model.bind({d.name}=…)"
+                )
+        self.memo: dict[Any, Any] = {}
+        self.parameters = self.members()
+        self.steps = [
+            Step(e, loops, self.made(e.left, loops), self.needed(e.right, loops))
+            for e, loops in self.unrolled()
+        ]
+        self.computed = {e.name for e in model.equations}
+        self.names = {
+            member_name(s.equation.left.symbol, self.loops_of(s.equation.left.symbol, s.makes[1])):
+            s.makes for s in self.steps
+        }  # fmt: skip
+
+    # -- what there is ------------------------------------------------------------------------------
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """For formulas that a run is asked for; what a card states need not hold of other sizes."""
+        plain = tuple(replace(e, stated=None) for e in self.model.equations)
+        return Shapes(replace(self.model, equations=plain, claims=()))
+
+    def bounds(self, lower: Expr, upper: Expr, what: str) -> range:
+        values = []
+        for e in (lower, upper):
+            size = self.model.size(e)
+            value = None if size is None else self.evaluate(size, what)
+            if value is None or value.denominator != 1:
+                raise VieteError(f"{what} runs to {show(e)} = {value}, which is not a whole number")
+            values.append(int(value))
+        if values[1] < values[0] - 1:
+            raise VieteError(f"{what} runs from {values[0]} down to {values[1]}; it must run up")
+        return range(values[0], values[1] + 1)
+
+    def evaluate(self, size: Size, what: str) -> Fraction:
+        try:
+            return size.evaluate(self.sizes)
+        except KeyError as missing:
+            raise VieteError(f"{what} needs the dimension {missing.args[0]}, which has no value") from None
+        except ZeroDivisionError:
+            raise VieteError(f"{what} = {size} divides by zero") from None
+
+    def range_of(self, letter: str) -> range:
+        """The values of an index letter."""
+        ranges = {loop.index: (loop.lower, loop.upper) for loop in self.model.loops}
+        ranges |= {i.name: (i.lower, i.upper) for i in self.model.indices}
+        if letter not in ranges:
+            raise VieteError(f"the index {letter} has no range")
+        found = self.bounds(*ranges[letter], f"the index {letter}")
+        loop = letter in self.model.loop_letters
+        if loop and len(found) > MOST_BLOCKS:
+            raise VieteError(
+                f"the index {letter} runs over {len(found):,} blocks; at most {MOST_BLOCKS:,}"
+            )
+        if not loop and not found:
+            raise VieteError(
+                f"the index {letter} has no values: it runs from {found.start} to {found.stop - 1}"
+            )
+        return found
+
+    def unrolled(self) -> Iterator[tuple[Equation, Mapping[str, int]]]:
+        """Every equation in the order of computing, loops written out."""
+        equations, k = self.model.equations, 0
+        while k < len(equations):
+            loop = equations[k].loop
+            if loop is None:
+                yield equations[k], {}
+                k += 1
+                continue
+            end = k
+            while end < len(equations) and equations[end].loop == loop:
+                end += 1
+            for i in self.range_of(loop.index):
+                for equation in equations[k:end]:
+                    yield equation, {loop.index: i}
+            k = end
+
+    def loop_slots(self, symbol: Symbol) -> list[str]:
+        return [s for s in symbol.slots if s in self.model.loop_letters]
+
+    def loops_of(self, symbol: Symbol, values: tuple[int, ...]) -> dict[str, int]:
+        return dict(zip(self.loop_slots(symbol), values, strict=True))
+
+    def made(self, left: Ref, loops: Mapping[str, int]) -> Member:
+        return left.key, self.places(left, loops)
+
+    def places(self, ref: Ref, loops: Mapping[str, int]) -> tuple[int, ...]:
+        """The block numbers of a reference."""
+        out = []
+        for slot, index in zip(ref.symbol.slots, ref.index, strict=True):
+            if slot in self.model.loop_letters:
+                size = self.index_size(index, loops)
+                if size.denominator != 1:
+                    raise VieteError(f"the block {show(index)} = {size} is not a whole number")
+                out.append(int(size))
+        return tuple(out)
+
+    def index_size(self, index: Expr, loops: Mapping[str, int]) -> Fraction:
+        match index:
+            case Idx(name) if name in loops:
+                return Fraction(loops[name])
+            case Num(value):
+                return value
+            case Ref() if index.symbol.kind == "dim" and index.key in self.sizes:
+                return self.sizes[index.key]
+            case Apply("add" | "sub" | "prod" | "times" | "div" as op, (a, b)):
+                x, y = self.index_size(a, loops), self.index_size(b, loops)
+                if op == "div" and not y:
+                    raise VieteError(f"the block {show(index)} divides by zero")
+                if op == "div":
+                    return x / y
+                return x + y if op == "add" else x - y if op == "sub" else x * y
+            case Apply("neg", (a,)):
+                return -self.index_size(a, loops)
+            case Apply("floor", (a,)):
+                return Fraction(self.index_size(a, loops).__floor__())
+            case Apply("mod", (a, b)):
+                y = self.index_size(b, loops)
+                if not y:
+                    raise VieteError(f"the block {show(index)} divides by zero")
+                return self.index_size(a, loops) % y
+        raise VieteError(f"{show(index)} is no block number; write a number, or give the index a value")
+
+    def needed(self, e: Expr, loops: Mapping[str, int]) -> frozenset[Member]:
+        """Values, parameters and inputs that an expression refers to."""
+        if isinstance(e, Bind) and e.index in self.model.loop_letters and e.lower and e.upper:
+            first, last = (int(self.index_size(x, loops)) for x in (e.lower, e.upper))
+            if last - first >= MOST_BLOCKS:
+                raise VieteError(f"a {e.op} over {last - first + 1:,} blocks; at most {MOST_BLOCKS:,}")
+            parts = [self.needed(e.body, {**loops, e.index: k}) for k in range(first, last + 1)]
+            return frozenset[Member]().union(*parts)
+        out: set[Member] = set()
+        binders = [x for x in walk(e) if isinstance(x, Bind) and x.index in self.model.loop_letters
+                   and x.lower and x.upper]  # fmt: skip
+        inside = {id(y) for x in binders for y in walk(x)}
+        for binder in binders:
+            out |= self.needed(binder, loops)
+        for x in walk(e):
+            if isinstance(x, Ref) and x.symbol.kind in ("value", "parameter", "input") and id(x) not in inside:
+                out.add((x.key, self.places(x, loops)))
+        return frozenset(out)
+
+    def members(self) -> dict[str, tuple[Parameter, tuple[int, ...], tuple[int, ...]]]:
+        """Name of each parameter array → (parameter, its block numbers, its array shape).
+
+        Array axes are the index letters other than blocks, in the order of the name, then rows and
+        columns.
+        """
+        out: dict[str, tuple[Parameter, tuple[int, ...], tuple[int, ...]]] = {}
+        for p in self.model.parameters:
+            shape = []
+            for letter in p.symbol.slots:
+                if letter not in self.model.loop_letters:
+                    shape.append(len(self.range_of(letter)))
+            for e in p.shape:
+                size = self.model.size(e)
+                assert size is not None  # shapes were checked
+                value = self.evaluate(size, f"a size of {p.name}")
+                if value.denominator != 1 or value < 0:
+                    raise VieteError(f"{p.name} has the size {size} = {value}, which is no whole number")
+                shape.append(int(value))
+            slots = self.loop_slots(p.symbol)
+            combos: list[dict[str, int]] = [{}]
+            for slot in slots:
+                combos = [{**c, slot: k} for c in combos for k in self.range_of(slot)]
+            for loops in combos:
+                out[member_name(p.symbol, loops)] = (p, tuple(loops.values()), tuple(shape))
+        return out
+
+
+def program(model: Model) -> Program:
+    """The model's program, kept on the model object for its next run."""
+    kept = model.__dict__  # as functools.cached_property keeps its values
+    if "_program" not in kept:
+        kept["_program"] = Program(model)
+    found = kept["_program"]
+    assert isinstance(found, Program)
+    return found
+
+
+def parameter_shapes(model: Model) -> dict[str, tuple[int, ...]]:
+    """The name and array shape of every weight that `run` takes."""
+    return {name: shape for name, (_, _, shape) in program(model).parameters.items()}
