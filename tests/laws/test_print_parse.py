@@ -172,7 +172,7 @@ def test_three_spellings_one_tree(spellings: tuple[str, str, str]) -> None:
 
 def scope_of(*names: str) -> Scope:
     from viete.errors import Text
-    from viete.notation.parser import parse_name
+    from viete.notation.cursor import parse_name
 
     scope = Scope()
     for name in names:

@@ -160,7 +160,7 @@ def power(name: str, p: int, style: str) -> str:
 def spell(name: str, style: str) -> str:
     """A dimension's plain key (``d_k``, ``vocab_size``) in a spelling."""
     from viete.errors import Text
-    from viete.notation.parser import parse_name
+    from viete.notation.cursor import parse_name
     from viete.notation.printer import show_symbol
 
     return show_symbol(parse_name(Text(name), "dim", set()), style)

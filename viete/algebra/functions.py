@@ -9,7 +9,8 @@ from importlib import resources
 from viete.algebra.model import Argument, Function
 from viete.errors import Text, VieteError
 from viete.notation.lexer import Token, tokenize
-from viete.notation.parser import Parser, bounded, parse_name, top_level
+from viete.notation.cursor import parse_name, top_level
+from viete.notation.parser import Parser, bounded
 from viete.notation.symbols import Scope, Signature
 
 _BULLET = re.compile(r"^- \$(.+?)\$:?\s*(.*)$")

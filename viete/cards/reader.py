@@ -21,7 +21,8 @@ from viete.cards.document import MAX_LINE, Block, Heading, Item, Paragraph, Tabl
 from viete.errors import Text, VieteError, Where
 from viete.notation.expr import Expr, Idx, Num, Ref, Slot, Symbol
 from viete.notation.lexer import tokenize
-from viete.notation.parser import parse, parse_equation, parse_name, parse_range
+from viete.notation.cursor import parse_name
+from viete.notation.parser import parse, parse_range
 from viete.notation.symbols import PRIMITIVES, Scope
 
 MAX_BYTES = 1_000_000
@@ -695,4 +696,4 @@ def alternatives(tensor: str, count: int) -> list[str]:
     return [tensor] * count
 
 
-__all__ = ["Slot", "build", "parse_equation", "read", "reads"]
+__all__ = ["Slot", "build", "read", "reads"]

@@ -13,40 +13,30 @@ refused with both spellings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
-from viete.errors import Text, VieteError
+from viete.errors import Text
+from viete.notation.cursor import CLOSERS, MAX_DEPTH, Cursor, Script, end_token, top_level
 from viete.notation.expr import (
-    Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Slot, Symbol, Table, children,
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Num,
+    Pick,
+    Ref,
+    Slice,
+    Symbol,
+    Table,
+    children,
 )  # fmt: skip
-from viete.notation.lexer import ACCENTS, Token, tokenize
+from viete.notation.lexer import Token, tokenize
 from viete.notation.symbols import BINDERS, CONSTANTS, Scope
 
-MAX_DEPTH = 120
-MAX_NESTING = 60  # counts brackets twice
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "=": "eq", "!=": "ne"}
 UNARY_WORDS = frozenset(("exp", "log", "sqrt", "sin", "cos", "tanh"))
 TRANSPOSE = frozenset(("T", "⊤"))
-CLOSERS = {"(": ")", "[": "]", "{": "}", "⟨": "⟩", "\\{": "\\}"}
-
-
-@dataclass(frozen=True)
-class Script:
-    """One comma-separated item below (``_``) or above (``^``) a name, still as tokens."""
-
-    sign: str
-    tokens: tuple[Token, ...]
-    braced: bool
-
-    @property
-    def label(self) -> str:
-        return "".join(t.text for t in self.tokens)
-
-    @property
-    def at(self) -> tuple[int, int]:
-        return self.tokens[0].start, self.tokens[-1].end
 
 
 def parse(source: Text | str, scope: Scope) -> Expr:
@@ -62,21 +52,6 @@ def parse(source: Text | str, scope: Scope) -> Expr:
     result = parser.expression()
     parser.finish()
     return bounded(result, source)
-
-
-def parse_equation(source: Text, scope: Scope) -> tuple[Expr, Expr]:
-    """Read ``left = right``."""
-    tokens = tokenize(source)
-    cut = top_level(tokens, "=")
-    if cut is None:
-        raise source.error("an equation needs an = sign")
-    left = Parser(source, [*tokens[:cut], end_token(tokens[cut])], scope)
-    a = left.expression()
-    left.finish()
-    right = Parser(source, tokens[cut + 1 :], scope)
-    b = right.expression()
-    right.finish()
-    return bounded(a, source), bounded(b, source)
 
 
 def parse_range(source: Text, scope: Scope) -> tuple[str, Expr, Expr]:
@@ -99,42 +74,6 @@ def parse_range(source: Text, scope: Scope) -> tuple[str, Expr, Expr]:
     return tokens[0].text, bound(tokens[2:cut], tokens[cut]), bound(tokens[cut + 1 : -1], tokens[-1])
 
 
-def parse_name(source: Text, kind: str, indices: set[str]) -> Symbol:
-    """Read a name that is being declared, such as ``W_Q^{i,h}``; no other names are needed."""
-    tokens = tokenize(source)
-    parser = Parser(source, tokens, Scope())
-    base = parser.accent() if parser.peek.kind == "accent" or parser.at_accent_word() else None
-    if base is None:
-        first = parser.next()
-        if first.kind != "word":
-            raise source.error("a name must begin with a letter")
-        base = first.text
-    slots: dict[str, list[Slot]] = {"_": [], "^": []}
-    for item in parser.scripts():
-        if not all(t.kind in ("word", "num") or t.text in ("'", "*") for t in item.tokens):
-            raise source.error(f"{item.label} cannot stand in a name that is declared", *item.at)
-        slots[item.sign].append(Slot(item.label, item.label in indices))
-    parser.finish()
-    return Symbol(kind, base, tuple(slots["_"]), tuple(slots["^"]))
-
-
-def top_level(tokens: Sequence[Token], sign: str) -> int | None:
-    """Position of ``sign`` outside all brackets."""
-    depth = 0
-    for k, token in enumerate(tokens):
-        if token.kind == "op" and token.text in CLOSERS:
-            depth += 1
-        elif token.kind == "op" and token.text in CLOSERS.values():
-            depth -= 1
-        elif token.text == sign and depth == 0:
-            return k
-    return None
-
-
-def end_token(before: Token) -> Token:
-    return Token("end", "", before.start, before.start)
-
-
 def bounded(e: Expr, source: Text) -> Expr:
     """Refuse a tree too deep for a person to read (and for Python to recurse into)."""
     level: list[Expr] = [e]
@@ -145,62 +84,12 @@ def bounded(e: Expr, source: Text) -> Expr:
     raise source.error(f"this expression is nested more than {MAX_DEPTH} deep; name its parts")
 
 
-class Parser:
+class Parser(Cursor):
     """Recursive descent over one formula's tokens."""
-
-    def __init__(self, source: Text, tokens: list[Token], scope: Scope) -> None:
-        self.source, self.tokens, self.scope = source, tokens, scope
-        self.pos = self.depth = 0
-        self.left: set[str] = set()  # index letters whose binder has ended
 
     # -- tokens ---------------------------------------------------------------------------------
 
-    @property
-    def peek(self) -> Token:
-        return self.tokens[self.pos]
-
-    def next(self) -> Token:
-        token = self.peek
-        if token.kind != "end":
-            self.pos += 1
-        return token
-
-    def accept(self, *signs: str) -> Token | None:
-        return self.next() if self.peek.kind == "op" and self.peek.text in signs else None
-
-    def expect(self, sign: str, opened: Token | None = None) -> Token:
-        if token := self.accept(sign):
-            return token
-        if opened is not None and self.peek.kind == "end":
-            raise self.error(f"this {opened.text} is never closed; expected {sign}", opened)
-        raise self.error(f"expected {sign} here, found {self.found()}", self.peek)
-
-    def found(self) -> str:
-        return "the end" if self.peek.kind == "end" else repr(self.peek.text)
-
-    def error(self, message: str, token: Token | Expr | Script) -> VieteError:
-        span = (token.start, token.end) if isinstance(token, Token) else token.at
-        return self.source.error(message, *(span or (0, None)))
-
-    def finish(self) -> None:
-        if self.peek.kind != "end":
-            sign = self.peek.text
-            why = "nothing was opened that this closes" if sign in CLOSERS.values() else (
-                f"{sign!r} cannot stand here")  # fmt: skip
-            raise self.error(why, self.peek)
-
-    def node(self, e: Expr, start: Token | Expr) -> Expr:
-        """Give a node the stretch of text from ``start`` to the last token read."""
-        first = start.start if isinstance(start, Token) else (start.at or (0, 0))[0]
-        return replace(e, at=(first, self.tokens[self.pos - 1].end if self.pos else first))
-
     # -- precedence levels ------------------------------------------------------------------------
-
-    def deeper(self) -> None:
-        """One more bracket, sign or factor; Python's own stack must never decide."""
-        self.depth += 1
-        if self.depth > MAX_NESTING:
-            raise self.error("this expression is nested too deep to read; name its parts", self.peek)
 
     def expression(self) -> Expr:
         self.deeper()
@@ -364,21 +253,6 @@ class Parser:
         self.pos += close + 1
         return self.node(Apply("inner", (a, b)), opened)
 
-    def at_accent_word(self) -> bool:
-        """``tilde{A}``, the plain spelling of an accent."""
-        after = self.tokens[min(self.pos + 1, len(self.tokens) - 1)]
-        return self.peek.kind == "word" and self.peek.text in ACCENTS and after.text == "{"
-
-    def accent(self) -> str:
-        mark = self.next()
-        braced = self.accept("{")
-        letter = self.next()
-        if letter.kind != "word":
-            raise self.error(f"a name must stand under the {mark.text}", letter)
-        if braced:
-            self.expect("}", braced)
-        return f"{mark.text}{{{letter.text}}}"
-
     def word(self, t: Token) -> Expr:
         text, scope = t.text, self.scope
         if text in ("table",) and self.peek.text == "_":
@@ -467,38 +341,6 @@ class Parser:
         return self.node(Apply(name, tuple(args), semi=semi), t)
 
     # -- names and their scripts -----------------------------------------------------------------------
-
-    def script_group(self, sign: str) -> list[Script]:
-        """The items of one ``_…`` or ``^…``, whose sign has been read."""
-        t = self.peek
-        if t.text == "{" and t.kind == "op":
-            opened, items, part, depth = self.next(), list[Script](), list[Token](), 0
-            while True:
-                token = self.peek
-                if token.kind == "end":
-                    raise self.error("this { is never closed; expected }", opened)
-                self.next()
-                if depth == 0 and token.text in ("}", ",") and token.kind == "op":
-                    if not part:
-                        raise self.error("nothing stands in this script", token)
-                    items.append(Script(sign, tuple(part), True))
-                    part = []
-                    if token.text == "}":
-                        return items
-                    continue
-                depth += (token.text in CLOSERS) - (token.text in CLOSERS.values())
-                part.append(token)
-        if t.text == "-" and self.tokens[self.pos + 1].kind == "num":
-            return [Script(sign, (self.next(), self.next()), False)]
-        if t.kind in ("num", "word") or t.text in ("⊤", "'", "*"):
-            return [Script(sign, (self.next(),), False)]
-        raise self.error(f"expected a script after {sign}", t)
-
-    def scripts(self) -> list[Script]:
-        items: list[Script] = []
-        while self.peek.kind == "op" and self.peek.text in ("_", "^"):
-            items += self.script_group(self.next().text)
-        return items
 
     def name(self, base: str, t: Token) -> Expr:
         start = self.pos

@@ -7,10 +7,26 @@ from decimal import Decimal
 from fractions import Fraction
 
 from viete.notation.expr import (
-    Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Symbol, Table, script, walk,
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Num,
+    Pick,
+    Ref,
+    Slice,
+    Symbol,
+    Table,
+    script,
+    walk,
 )  # fmt: skip
 from viete.notation.lexer import (
-    ACCENTS, COMBINING, GREEK, GREEK_NAMES, SUBSCRIPTS, SUPERSCRIPTS,
+    ACCENTS,
+    COMBINING,
+    GREEK,
+    GREEK_NAMES,
+    SUBSCRIPTS,
+    SUPERSCRIPTS,
 )  # fmt: skip
 
 STYLES = ("plain", "latex", "unicode")

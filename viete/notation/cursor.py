@@ -1,0 +1,169 @@
+"""A place in a formula's tokens, and how to go on from it: brackets, names, scripts, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from viete.errors import Text, VieteError
+from viete.notation.expr import Expr, Slot, Symbol
+from viete.notation.lexer import ACCENTS, Token, tokenize
+from viete.notation.symbols import Scope
+
+MAX_DEPTH = 120
+MAX_NESTING = 60  # counts brackets twice
+CLOSERS = {"(": ")", "[": "]", "{": "}", "⟨": "⟩", "\\{": "\\}"}
+
+
+@dataclass(frozen=True)
+class Script:
+    """One comma-separated item below (``_``) or above (``^``) a name, still as tokens."""
+
+    sign: str
+    tokens: tuple[Token, ...]
+    braced: bool
+
+    @property
+    def label(self) -> str:
+        return "".join(t.text for t in self.tokens)
+
+    @property
+    def at(self) -> tuple[int, int]:
+        return self.tokens[0].start, self.tokens[-1].end
+
+
+def parse_name(source: Text, kind: str, indices: set[str]) -> Symbol:
+    """Read a name that is being declared, such as ``W_Q^{i,h}``; no other names are needed."""
+    tokens = tokenize(source)
+    parser = Cursor(source, tokens, Scope())
+    base = parser.accent() if parser.peek.kind == "accent" or parser.at_accent_word() else None
+    if base is None:
+        first = parser.next()
+        if first.kind != "word":
+            raise source.error("a name must begin with a letter")
+        base = first.text
+    slots: dict[str, list[Slot]] = {"_": [], "^": []}
+    for item in parser.scripts():
+        if not all(t.kind in ("word", "num") or t.text in ("'", "*") for t in item.tokens):
+            raise source.error(f"{item.label} cannot stand in a name that is declared", *item.at)
+        slots[item.sign].append(Slot(item.label, item.label in indices))
+    parser.finish()
+    return Symbol(kind, base, tuple(slots["_"]), tuple(slots["^"]))
+
+
+def top_level(tokens: Sequence[Token], sign: str) -> int | None:
+    """Position of ``sign`` outside all brackets."""
+    depth = 0
+    for k, token in enumerate(tokens):
+        if token.kind == "op" and token.text in CLOSERS:
+            depth += 1
+        elif token.kind == "op" and token.text in CLOSERS.values():
+            depth -= 1
+        elif token.text == sign and depth == 0:
+            return k
+    return None
+
+
+def end_token(before: Token) -> Token:
+    return Token("end", "", before.start, before.start)
+
+
+class Cursor:
+    """One formula's tokens, read from the left."""
+
+    def __init__(self, source: Text, tokens: list[Token], scope: Scope) -> None:
+        self.source, self.tokens, self.scope = source, tokens, scope
+        self.pos = self.depth = 0
+        self.left: set[str] = set()  # index letters whose binder has ended
+
+    @property
+    def peek(self) -> Token:
+        return self.tokens[self.pos]
+
+    def next(self) -> Token:
+        token = self.peek
+        if token.kind != "end":
+            self.pos += 1
+        return token
+
+    def accept(self, *signs: str) -> Token | None:
+        return self.next() if self.peek.kind == "op" and self.peek.text in signs else None
+
+    def expect(self, sign: str, opened: Token | None = None) -> Token:
+        if token := self.accept(sign):
+            return token
+        if opened is not None and self.peek.kind == "end":
+            raise self.error(f"this {opened.text} is never closed; expected {sign}", opened)
+        raise self.error(f"expected {sign} here, found {self.found()}", self.peek)
+
+    def found(self) -> str:
+        return "the end" if self.peek.kind == "end" else repr(self.peek.text)
+
+    def error(self, message: str, token: Token | Expr | Script) -> VieteError:
+        span = (token.start, token.end) if isinstance(token, Token) else token.at
+        return self.source.error(message, *(span or (0, None)))
+
+    def finish(self) -> None:
+        if self.peek.kind != "end":
+            sign = self.peek.text
+            why = "nothing was opened that this closes" if sign in CLOSERS.values() else (
+                f"{sign!r} cannot stand here")  # fmt: skip
+            raise self.error(why, self.peek)
+
+    def node(self, e: Expr, start: Token | Expr) -> Expr:
+        """Give a node the stretch of text from ``start`` to the last token read."""
+        first = start.start if isinstance(start, Token) else (start.at or (0, 0))[0]
+        return replace(e, at=(first, self.tokens[self.pos - 1].end if self.pos else first))
+
+    def deeper(self) -> None:
+        """One more bracket, sign or factor; Python's own stack must never decide."""
+        self.depth += 1
+        if self.depth > MAX_NESTING:
+            raise self.error("this expression is nested too deep to read; name its parts", self.peek)
+
+    def at_accent_word(self) -> bool:
+        """``tilde{A}``, the plain spelling of an accent."""
+        after = self.tokens[min(self.pos + 1, len(self.tokens) - 1)]
+        return self.peek.kind == "word" and self.peek.text in ACCENTS and after.text == "{"
+
+    def accent(self) -> str:
+        mark = self.next()
+        braced = self.accept("{")
+        letter = self.next()
+        if letter.kind != "word":
+            raise self.error(f"a name must stand under the {mark.text}", letter)
+        if braced:
+            self.expect("}", braced)
+        return f"{mark.text}{{{letter.text}}}"
+
+    def script_group(self, sign: str) -> list[Script]:
+        """The items of one ``_…`` or ``^…``, whose sign has been read."""
+        t = self.peek
+        if t.text == "{" and t.kind == "op":
+            opened, items, part, depth = self.next(), list[Script](), list[Token](), 0
+            while True:
+                token = self.peek
+                if token.kind == "end":
+                    raise self.error("this { is never closed; expected }", opened)
+                self.next()
+                if depth == 0 and token.text in ("}", ",") and token.kind == "op":
+                    if not part:
+                        raise self.error("nothing stands in this script", token)
+                    items.append(Script(sign, tuple(part), True))
+                    part = []
+                    if token.text == "}":
+                        return items
+                    continue
+                depth += (token.text in CLOSERS) - (token.text in CLOSERS.values())
+                part.append(token)
+        if t.text == "-" and self.tokens[self.pos + 1].kind == "num":
+            return [Script(sign, (self.next(), self.next()), False)]
+        if t.kind in ("num", "word") or t.text in ("⊤", "'", "*"):
+            return [Script(sign, (self.next(),), False)]
+        raise self.error(f"expected a script after {sign}", t)
+
+    def scripts(self) -> list[Script]:
+        items: list[Script] = []
+        while self.peek.kind == "op" and self.peek.text in ("_", "^"):
+            items += self.script_group(self.next().text)
+        return items
