@@ -91,7 +91,8 @@ def einsum(w: Weights, t: Array) -> Array:
     (h, _, k), (b, n) = w["W_Q^h"].shape, t.shape
     x = w["E"][t] + w["P"][:n]
     q, key, v = (
-        np.einsum("bnd,hdk->bhnk", x, w[name], optimize=True) for name in ("W_Q^h", "W_K^h", "W_V^h")
+        np.einsum("bnd,hdk->bhnk", x, w[name], optimize=True)
+        for name in ("W_Q^h", "W_K^h", "W_V^h")
     )
     s = np.einsum("bhnk,bhmk->bhnm", q, key, optimize=True) / math.sqrt(k) + hidden(n)
     c = np.einsum("bhnm,bhmk->bnhk", softmax(s), v, optimize=True)

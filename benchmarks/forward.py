@@ -79,7 +79,9 @@ def main() -> None:
     print(f"{options.library}, {options.threads} thread(s), {options.rounds} rounds, "
           f"load {os.getloadavg()[0]:.1f}")  # fmt: skip
     print(f"{'card':24} {statistics.median(r['card'] for r in rows) * 1e3:7.1f} ms")
-    for name in sorted(functions.keys() - {"card"}, key=lambda p: -statistics.median(ratios(rows, p))):
+    for name in sorted(
+        functions.keys() - {"card"}, key=lambda p: -statistics.median(ratios(rows, p))
+    ):
         r = ratios(rows, name)
         print(f"{name:24} {statistics.median(row[name] for row in rows) * 1e3:7.1f} ms   card / this "
               f"{statistics.median(r):.3f}  ({r[0]:.3f} to {r[-1]:.3f})")  # fmt: skip

@@ -17,7 +17,15 @@ from viete.errors import VieteError
 if TYPE_CHECKING:
     from viete.algebra.model import Model
 
-__all__ = ["VieteError", "__version__", "initial_weights", "parameter_shapes", "read", "reads", "write"]
+__all__ = [
+    "VieteError",
+    "__version__",
+    "initial_weights",
+    "parameter_shapes",
+    "read",
+    "reads",
+    "write",
+]
 
 
 def read(card: str | Path) -> Model:

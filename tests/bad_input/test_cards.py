@@ -398,8 +398,9 @@ def check_place(said: str, file: Path, text: str, place: tuple[int, int, int]) -
     assert shown[at : at + len(caret.strip())] == under[: len(shown) - at]
 
 
-@pytest.mark.parametrize(("old", "new", "line", "words"),
-                         [pytest.param(o, n, at, w, id=i) for i, o, n, at, *w in CASES])
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"), [pytest.param(o, n, at, w, id=i) for i, o, n, at, *w in CASES]
+)
 def test_card(old, new, line, words, tmp_path, capsys, monkeypatch) -> None:
     text, place = marked(TINY, old, new)
     file = tmp_path / "card.md"

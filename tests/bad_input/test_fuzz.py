@@ -26,7 +26,6 @@ SECONDS = 1.0  # of processor time, for any one input
 FORMS = ("md", "latex", "json", "text")
 
 
-
 def fuzzing(examples: int) -> settings:
     unhurried = [HealthCheck.too_slow, HealthCheck.data_too_large]
     return settings(max_examples=examples, deadline=None, suppress_health_check=unhurried)

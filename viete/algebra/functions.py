@@ -8,8 +8,8 @@ from importlib import resources
 
 from viete.algebra.model import Argument, Function
 from viete.errors import Text, VieteError
-from viete.notation.lexer import Token, tokenize
 from viete.notation.cursor import parse_name, top_level
+from viete.notation.lexer import Token, tokenize
 from viete.notation.parser import Parser, bounded
 from viete.notation.symbols import Scope, Signature
 
@@ -111,4 +111,6 @@ def parse_argument(source: Text, tokens: list[Token]) -> Argument:
             default,
         )
     except VieteError as error:
-        raise VieteError(f"in the arguments of this function: {error.message}", error.where) from None
+        raise VieteError(
+            f"in the arguments of this function: {error.message}", error.where
+        ) from None

@@ -209,7 +209,7 @@ class Model:
 
         return run(self, tokens, weights, **options)
 
-    # -- sizes ---------------------------------------------------------------------------------
+    # -- sizes -------------------------------------------------------------------------------------
 
     @cached_property
     def sizes(self) -> dict[str, Fraction]:

@@ -26,11 +26,15 @@ class Order:
 
     def once(self, k: int, equation: Equation) -> None:
         for j, other in self.by_key[equation.name]:
-            if j < k and other.left == equation.left and (
-                other.loop == equation.loop or other.loop is None or equation.loop is None
+            if (
+                j < k
+                and other.left == equation.left
+                and (other.loop == equation.loop or other.loop is None or equation.loop is None)
             ):
                 line = other.text.line
-                raise equation.text.error(f"{show(equation.left)} is already defined in line {line}")
+                raise equation.text.error(
+                    f"{show(equation.left)} is already defined in line {line}"
+                )
 
     def available(self, k: int, equation: Equation, ref: Ref) -> None:
         makers = self.by_key.get(ref.key, [])
@@ -39,7 +43,9 @@ class Order:
         if not loop_slots:
             if makers and min(j for j, _ in makers) < k:
                 return
-        elif (len(loop_slots) == 1 and self.reaches(k, equation, makers, loop_slots[0][1])) or (len(loop_slots) > 1 and any(j < k for j, _ in makers)):
+        elif (len(loop_slots) == 1 and self.reaches(k, equation, makers, loop_slots[0][1])) or (
+            len(loop_slots) > 1 and any(j < k for j, _ in makers)
+        ):
             return
         span = ref.at or (0, None)
         name = show(ref)
@@ -48,7 +54,8 @@ class Order:
             step = offset(loop_slots[0][1], loop.index)
         if loop is not None and step is not None and step > 0:
             raise equation.text.error(
-                f"{name} does not exist yet: blocks are computed in the order of {loop.index}", *span
+                f"{name} does not exist yet: blocks are computed in the order of {loop.index}",
+                *span,
             )
         if loop is not None and step is not None and step < 0:
             first = _plus(self.model.size(loop.lower), step)

@@ -110,7 +110,9 @@ class Shapes:
         for claim in model.claims:
             letters = free_indices(claim.statement)
             if self.located(claim.text, claim.statement, letters, loops=True).kind != "bool":
-                raise claim.text.error("a claim says that something holds: it needs =, ≤ or the like")
+                raise claim.text.error(
+                    "a claim says that something holds: it needs =, ≤ or the like"
+                )
 
     # -- equations ---------------------------------------------------------------------------------
 
@@ -156,9 +158,7 @@ class Shapes:
         family = self.axis_letters(equation.left.symbol.slots) | found.family
         self.types[equation.name] = replace(found, family=family)
 
-    def located(
-        self, source: Text, e: Expr, letters: frozenset[str], loops: bool = False
-    ) -> Type:
+    def located(self, source: Text, e: Expr, letters: frozenset[str], loops: bool = False) -> Type:
         """The type of ``e``, with any mismatch placed in ``source``."""
         env = self.env
         for letter in letters:
@@ -184,7 +184,7 @@ class Shapes:
         """Index letters that become array axes: all but those of block loops."""
         return frozenset(letters) - self.model.loop_letters
 
-    # -- sizes ---------------------------------------------------------------------------------------
+    # -- sizes -------------------------------------------------------------------------------------
 
     def count(self, lower: Expr, upper: Expr, where: Text) -> Size:
         a, b = self.model.size(lower), self.model.size(upper)
@@ -265,7 +265,7 @@ class Shapes:
             out = a[: len(a) - len(b)] + tuple(m for m in merged if m is not None)
         return out
 
-    # -- expressions ---------------------------------------------------------------------------------
+    # -- expressions -------------------------------------------------------------------------------
 
     def of(self, e: Expr, env: Env | None = None) -> Type:
         """The type of an expression; raises Mismatch."""
@@ -460,7 +460,8 @@ class Shapes:
             u, v = (t.shape for t in args)
             if len(u) != 1 or len(v) != 1 or not self.same(u[0], v[0]):
                 raise Mismatch(
-                    f"an inner product needs two vectors of one length, not {text(u)} and {text(v)}", e
+                    f"an inner product needs two vectors of one length, not {text(u)} and {text(v)}",
+                    e,
                 )
             return Type((), family)
         if op == "concat":

@@ -92,7 +92,10 @@ class Writer:
         c = self.costs
         amounts = [("weights", c.weights), ("activations, all kept", c.activations)]
         if c.cache.rows:
-            amounts += [("KV cache, each token", c.cache.per_token), ("KV cache, full", c.cache.full)]
+            amounts += [
+                ("KV cache, each token", c.cache.per_token),
+                ("KV cache, full", c.cache.full),
+            ]
         rows = [[what, number(q), *(size(q.bytes(d).number) for d in BYTES)] for what, q in amounts]
         return table(["", "entries", *BYTES], rows)
 

@@ -75,7 +75,11 @@ def read_markdown(content: str, file: str) -> list[Block]:
             title = m[2].rstrip().rstrip("#").rstrip()
             blocks.append(Heading(len(m[1]), text.cut(m.start(2), m.start(2) + len(title))))
             indent = None
-        elif line.lstrip().startswith("|") and k + 1 < len(lines) and _RULE.match(lines[k + 1].strip()):
+        elif (
+            line.lstrip().startswith("|")
+            and k + 1 < len(lines)
+            and _RULE.match(lines[k + 1].strip())
+        ):
             header, rows = cells(text), []
             k += 2
             while k < len(lines) and lines[k].lstrip().startswith("|"):

@@ -55,7 +55,9 @@ def unescape(text: str) -> str:
             out.append(signs.get(piece, piece))
             continue
         piece = re.sub(r"\\texttt\{((?:[^{}\\]|\\[^a-z]|\\text[a-z]+\{\})*)\}", r"`\1`", piece)
-        piece = re.sub(r"\\(?:textbf|emph)\{((?:[^{}\\]|\\[^a-z]|\\text[a-z]+\{\})*)\}", r"**\1**", piece)
+        piece = re.sub(
+            r"\\(?:textbf|emph)\{((?:[^{}\\]|\\[^a-z]|\\text[a-z]+\{\})*)\}", r"**\1**", piece
+        )
         table = {v: c for c, v in ESCAPES.items() if not v.startswith("$")} | {r"\$": "$"}
         pattern = "|".join(re.escape(v) for v in sorted(table, key=len, reverse=True))
         out.append(re.sub(pattern, lambda m: table[m[0]], piece))

@@ -48,7 +48,9 @@ def write_json(model: Model) -> str:
         if e.part:
             line["part"] = e.part
         out["forward"].append(line)
-    out["derived"] = [entry("equation", show_equation(e.left, e.right), e.meaning) for e in model.derived]
+    out["derived"] = [
+        entry("equation", show_equation(e.left, e.right), e.meaning) for e in model.derived
+    ]
     out["claims"] = [entry("claim", w.e(c.statement), c.meaning) for c in model.claims]
     return json.dumps({k: v for k, v in out.items() if v}, ensure_ascii=False, indent=1) + "\n"
 
@@ -96,13 +98,16 @@ class Reader:
         found = self.content.find(json.dumps(value, ensure_ascii=False))
         line = self.content.count("\n", 0, max(found, 0)) + 1
         start = self.content.rfind("\n", 0, max(found, 0)) + 1
-        whole = self.content[start:].split("\n", 1)[0]
+        end = self.content.find("\n", start)
+        whole = self.content[start : end if end >= 0 else len(self.content)]
         return Text(value, self.file, line, max(found, 0) - start + 2, whole)
 
     def many(self, card: dict[str, Any], name: str, kind: type) -> list[Any]:
         values = card.get(name, [])
         if not isinstance(values, list) or not all(isinstance(v, kind) for v in values):
-            raise self.wrong(f'"{name}" must be a list of {"objects" if kind is dict else "strings"}')
+            raise self.wrong(
+                f'"{name}" must be a list of {"objects" if kind is dict else "strings"}'
+            )
         return values
 
     def blocks(self, card: Any) -> list[Block]:
@@ -110,7 +115,9 @@ class Reader:
             raise self.wrong(f'a JSON card is an object with "schema": "{SCHEMA}"')
         known = {"schema", "title", "about", "facts", "vocabulary", "forward", *TABLES, *LISTS}
         if unknown := [k for k in card if k not in known]:
-            raise self.wrong(f'a card has no field "{unknown[0]}"; there are {", ".join(sorted(known))}')
+            raise self.wrong(
+                f'a card has no field "{unknown[0]}"; there are {", ".join(sorted(known))}'
+            )
         out: list[Block] = [Heading(1, self.text(card.get("title", ""), '"title"'))]
         out += [Paragraph(self.text(p, '"about"')) for p in self.many(card, "about", str)]
         for fact in self.many(card, "facts", dict):

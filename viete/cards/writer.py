@@ -144,7 +144,7 @@ class Writer:
         name = Printer(self.style).function(f.name)
         return f"{name}({inner}) = {self.e(f.body)}"
 
-    # -- equations -----------------------------------------------------------------------------------
+    # -- equations ---------------------------------------------------------------------------------
 
     def forward(self) -> list[Block]:
         out: list[Block] = []
@@ -188,5 +188,3 @@ def table(header: list[str], rows: list[list[str]]) -> Table:
     """A table without the columns that are empty in every row."""
     used = [c for c in range(len(header)) if any(row[c] for row in rows)]
     return Table([Text(header[c]) for c in used], [[Text(row[c]) for c in used] for row in rows])
-
-

@@ -376,7 +376,9 @@ def load_weights(
         raise VieteError(f"{file.path} does not fit the card {model.title}:\n" + "\n".join(lines))
     for name in found.fits:
         if re.match(r"u?int|bool|complex", kind := file.infos[name].dtype):
-            raise VieteError(f"{file.path}: '{name}' is {kind}, and weights are floating-point numbers")
+            raise VieteError(
+                f"{file.path}: '{name}' is {kind}, and weights are floating-point numbers"
+            )
     weights = read_weights(found, file, framework, dtype)
     shapes = parameter_shapes(model)
     whole = {}

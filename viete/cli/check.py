@@ -12,9 +12,15 @@ from viete.cli.common import Card, Config, Set, card, numbers
 
 def check(
     name: Card,
-    weights: Annotated[Path, typer.Option("--weights", "-w", help="safetensors, npz, PyTorch, ONNX or GGUF.")],
-    outputs: Annotated[Path | None, typer.Option(help="Recorded values, under the card's names.")] = None,
-    tokens: Annotated[str | None, typer.Option("--tokens", "-t", help="The tokens they were recorded for.")] = None,
+    weights: Annotated[
+        Path, typer.Option("--weights", "-w", help="safetensors, npz, PyTorch, ONNX or GGUF.")
+    ],
+    outputs: Annotated[
+        Path | None, typer.Option(help="Recorded values, under the card's names.")
+    ] = None,
+    tokens: Annotated[
+        str | None, typer.Option("--tokens", "-t", help="The tokens they were recorded for.")
+    ] = None,
     sets: Set = None,
     config: Config = None,
 ) -> None:

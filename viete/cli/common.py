@@ -19,7 +19,9 @@ Set = Annotated[
 Config = Annotated[
     Path | None, typer.Option(help="Take dimensions from a Hugging Face config.json.")
 ]
-Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write here, not to the screen.")]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", help="Write here, not to the screen.")
+]
 
 
 def card(name: str, sets: list[str] | None = None, config: Path | None = None) -> Model:
@@ -57,7 +59,11 @@ def row_of(text: str, model: Model, what: str) -> list[int]:
         elif word.lstrip("-").isdigit() and len(word) < 19:
             out.append(int(word))
         else:
-            known = f" or words of its vocabulary ({' '.join(model.vocabulary[:12])})" if model.vocabulary else ""
+            known = (
+                f" or words of its vocabulary ({' '.join(model.vocabulary[:12])})"
+                if model.vocabulary
+                else ""
+            )
             raise VieteError(f"{what}: {word!r} is no token; give numbers such as 3,1,4{known}")
     return out
 

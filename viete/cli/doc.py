@@ -20,8 +20,12 @@ class Format(str, Enum):
 
 def doc(
     name: Card,
-    form: Annotated[Format | None, typer.Option("--format", "-f", help="By the output's suffix, else text.")] = None,
-    length: Annotated[int | None, typer.Option("-T", "--length", help="Sequence length of the examples.")] = None,
+    form: Annotated[
+        Format | None, typer.Option("--format", "-f", help="By the output's suffix, else text.")
+    ] = None,
+    length: Annotated[
+        int | None, typer.Option("-T", "--length", help="Sequence length of the examples.")
+    ] = None,
     batch: Annotated[int, typer.Option("-B", "--batch", help="Batch size of the examples.")] = 64,
     sets: Set = None,
     config: Config = None,

@@ -14,13 +14,25 @@ from viete.errors import VieteError
 
 def run(
     name: Card,
-    tokens: Annotated[str, typer.Option("--tokens", "-t", help="Token ids: 3,1,4 (a / begins another sequence).")],
+    tokens: Annotated[
+        str, typer.Option("--tokens", "-t", help="Token ids: 3,1,4 (a / begins another sequence).")
+    ],
     weights: Annotated[Path | None, typer.Option("--weights", "-w", help="A tensor file.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Random weights, as the card's init column says.")] = None,
-    show: Annotated[str | None, typer.Option(help="Names or formulas to print: S,A,logits.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Write all named values (.safetensors or .npz).")] = None,
-    given: Annotated[list[str] | None, typer.Option("--input", help="Another input: --input y=1,4,1.")] = None,
-    dtype: Annotated[str, typer.Option(help="float16, bfloat16 (torch), float32 or float64.")] = "float64",
+    seed: Annotated[
+        int | None, typer.Option(help="Random weights, as the card's init column says.")
+    ] = None,
+    show: Annotated[
+        str | None, typer.Option(help="Names or formulas to print: S,A,logits.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Write all named values (.safetensors or .npz).")
+    ] = None,
+    given: Annotated[
+        list[str] | None, typer.Option("--input", help="Another input: --input y=1,4,1.")
+    ] = None,
+    dtype: Annotated[
+        str, typer.Option(help="float16, bfloat16 (torch), float32 or float64.")
+    ] = "float64",
     device: Annotated[str | None, typer.Option(help="Run on PyTorch: cpu or cuda.")] = None,
     sets: Set = None,
     config: Config = None,
@@ -123,5 +135,7 @@ def write(result: Any, path: Path) -> None:
 
     save = {".safetensors": save_safetensors, ".npz": save_npz}.get(path.suffix)
     if save is None:
-        raise VieteError(f"--save writes .safetensors or .npz, not {path.suffix or 'a file without suffix'}")
+        raise VieteError(
+            f"--save writes .safetensors or .npz, not {path.suffix or 'a file without suffix'}"
+        )
     save(path, {name: host(result[name]) for name in result})

@@ -23,10 +23,16 @@ class Format(str, Enum):
 
 def show(
     name: Card,
-    form: Annotated[Format, typer.Option("--format", "-f", help="Unicode text by default.")] = Format.text,
-    costs: Annotated[bool, typer.Option("--costs", help="Parameters, operations and bytes.")] = False,
+    form: Annotated[
+        Format, typer.Option("--format", "-f", help="Unicode text by default.")
+    ] = Format.text,
+    costs: Annotated[
+        bool, typer.Option("--costs", help="Parameters, operations and bytes.")
+    ] = False,
     detail: Annotated[bool, typer.Option(help="A diagram's boxes are single equations.")] = False,
-    length: Annotated[int | None, typer.Option("-T", "--length", help="Sequence length for --costs.")] = None,
+    length: Annotated[
+        int | None, typer.Option("-T", "--length", help="Sequence length for --costs.")
+    ] = None,
     batch: Annotated[int, typer.Option("-B", "--batch", help="Batch size for --costs.")] = 1,
     sets: Set = None,
     config: Config = None,

@@ -81,7 +81,9 @@ def tour(
         show.show(str(folder / "wrong.md"))
     except VieteError as error:
         print(f"viete: {error}")
-    print(f"\nThat was the tour. Its files are in {folder}/; `viete cards` lists the shipped cards.")
+    print(
+        f"\nThat was the tour. Its files are in {folder}/; `viete cards` lists the shipped cards."
+    )
 
 
 def step(title: str, command: str) -> None:

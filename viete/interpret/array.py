@@ -120,7 +120,7 @@ class Arrays:
             if self.numpy:
                 moved = v.array.astype(dtype, copy=False)
             else:
-                moved = self.xp.asarray(v.array, dtype=dtype, device=device_of(self.like))
+                moved = self.xp.asarray(v.array.copy(), dtype=dtype, device=device_of(self.like))
             self.memo[memo] = (v.array, moved)
         return self.memo[memo][1]
 
@@ -130,7 +130,7 @@ class Arrays:
             return np, [number(v.array) for v in values], True
         return self.xp, [self.lift(v) for v in values], False
 
-    # -- expressions ---------------------------------------------------------------------------------
+    # -- expressions -------------------------------------------------------------------------------
 
     def of(self, e: Expr, env: Env | None = None) -> Value:
         """The value of an expression."""
@@ -182,7 +182,9 @@ class Arrays:
             return env.arguments[e.key]
         if e.symbol.kind == "dim":
             if e.key not in env.sizes:
-                raise VieteError(f"the dimension {e.key} has no value; give one with --set {e.key}=…")
+                raise VieteError(
+                    f"the dimension {e.key} has no value; give one with --set {e.key}=…"
+                )
             return Value(env.sizes[e.key], (), True)
         letters = self.model.loop_letters
         loops = tuple(
@@ -214,9 +216,7 @@ class Arrays:
                 raise VieteError(f"{show(index)} is not a whole number, so it cannot be an index")
             k = int(at.array) - first
             if not 0 <= k < size:
-                raise VieteError(
-                    f"index {k + first} is outside {first} to {size + first - 1}"
-                )
+                raise VieteError(f"index {k + first} is outside {first} to {size + first - 1}")
             place = tuple(k if a == label else slice(None) for a in v.axes)
             rest = tuple(a for a in v.axes if a != label)
             return Value(v.array[place], rest, v.const)
@@ -321,7 +321,11 @@ class Arrays:
     def sum(self, e: Bind, env: Env, label: str) -> Value:
         """A sum, or sums within sums; over a product they are part of its contraction."""
         labels, body = [label], e.body
-        while isinstance(body, Bind) and body.op == "sum" and body.index not in self.model.loop_letters:
+        while (
+            isinstance(body, Bind)
+            and body.op == "sum"
+            and body.index not in self.model.loop_letters
+        ):
             env, label = self.bound(body, env)
             labels.append(label)
             body = body.body
@@ -360,11 +364,11 @@ class Arrays:
 
     def table(self, e: Table, env: Env) -> Value:
         level = env.level + 1
-        bounds = {
-            i: (f"{i}{level}", 0, self.exact(size, env)) for i, size in e.ranges
-        }
+        bounds = {i: (f"{i}{level}", 0, self.exact(size, env)) for i, size in e.ranges}
         if negative := [i for i, b in bounds.items() if b[2] < 0]:
-            raise VieteError(f"the table's index {negative[0]} runs over {bounds[negative[0]][2]} values")
+            raise VieteError(
+                f"the table's index {negative[0]} runs over {bounds[negative[0]][2]} values"
+            )
         inner = replace(env, index={**env.index, **bounds}, level=level)
         v = self.of(e.body, inner)
         xp, (array,), const = self.namespace([v])
@@ -380,7 +384,7 @@ class Arrays:
             v = v.relabel(old, new)
         return Value(array, v.axes, const)
 
-    # -- operations ------------------------------------------------------------------------------------
+    # -- operations --------------------------------------------------------------------------------
 
     def apply(self, e: Apply, env: Env) -> Value:
         op = e.op
@@ -487,7 +491,7 @@ class Arrays:
         ]
         return Value(xp.concat(arrays, axis=at), axes, const, True)
 
-    # -- products --------------------------------------------------------------------------------------
+    # -- products ----------------------------------------------------------------------------------
 
     def product(self, a: Value, b: Value, also: tuple[str, ...] = ()) -> Value:
         """Juxtaposition: scaling by a number, or the matrix product (summed over ``also``)."""
@@ -513,7 +517,10 @@ class Arrays:
         shared = tuple(s for s in a.axes if s in b.axes and s not in over)
         left = tuple(s for s in a.axes if s not in b.axes)
         right = tuple(s for s in b.axes if s not in a.axes)
-        size_x, size_y = dict(zip(a.axes, x.shape, strict=True)), dict(zip(b.axes, y.shape, strict=True))
+        size_x, size_y = (
+            dict(zip(a.axes, x.shape, strict=True)),
+            dict(zip(b.axes, y.shape, strict=True)),
+        )
         x = permute(xp, x, a.axes, shared + left + over)
         y = permute(xp, y, b.axes, shared + over + right)
         lead = tuple(size_x[s] for s in shared)
@@ -584,7 +591,7 @@ def scalar(op: str, args: list[Any]) -> Any:
                 return a + b
             case "sub", [a, b]:
                 return a - b
-            case ("times" | "had" | "prod"), [a, b]:
+            case (("times" | "had" | "prod"), [a, b]):
                 return a * b
             case "div", [a, b] if b:
                 return a / b
@@ -596,9 +603,9 @@ def scalar(op: str, args: list[Any]) -> Any:
                 return a % b
             case "pow", [a, b] if b.denominator == 1 and abs(b) * digits(a) < 4000 and (a or b > 0):
                 return a ** int(b)
-            case ("max" | "min"), [a, b]:
+            case (("max" | "min"), [a, b]):
                 return max(a, b) if op == "max" else min(a, b)
-            case ("and" | "or"), [a, b]:
+            case (("and" | "or"), [a, b]):
                 return bool(a and b) if op == "and" else bool(a or b)
             case "not", [a]:
                 return not a

@@ -64,7 +64,9 @@ class Feeding:
         for e, n in zip(item.shape, shape, strict=True):
             if isinstance(e, Ref) and e.key in self.model.lengths and e.key not in sizes:
                 limit = self.model.size(self.model.lengths[e.key])
-                most = None if limit is None else self.program.evaluate(limit, f"the length {e.key}")
+                most = (
+                    None if limit is None else self.program.evaluate(limit, f"the length {e.key}")
+                )
                 if most is not None and n > most:
                     raise VieteError(
                         f"the input {item.name} is {n} long, and {e.key} is at most {most}"
@@ -140,7 +142,9 @@ def as_input(item: Input, given: Array, like: Array) -> Array:
         try:
             given = np.asarray(given)
         except (ValueError, OverflowError, TypeError):
-            raise VieteError(f"the input {item.name} must be a rectangular list of numbers") from None
+            raise VieteError(
+                f"the input {item.name} must be a rectangular list of numbers"
+            ) from None
     kind = getattr(given.dtype, "kind", None)
     if kind is not None and kind not in "iuf" + "b":
         raise VieteError(f"the input {item.name} must be numbers, not {given.dtype}")
@@ -158,7 +162,9 @@ def check_weights(ready: Program, weights: Mapping[str, Array]) -> None:
     from array_api_compat import array_namespace, is_array_api_obj
 
     if not isinstance(weights, Mapping):
-        raise VieteError(f"weights are a mapping from names to arrays, not {type(weights).__name__}")
+        raise VieteError(
+            f"weights are a mapping from names to arrays, not {type(weights).__name__}"
+        )
     unknown = [str(n) for n in weights if n not in ready.parameters]
     missing = [n for n in ready.parameters if n not in weights]
     if unknown or missing:

@@ -75,7 +75,9 @@ class Run(Mapping[str, Array]):
 
     def full(self, v: Value, equation: Equation) -> Value:
         """A constant side as an array; a family that does not vary gets its axis all the same."""
-        letters = [s for s in equation.left.symbol.slots if s not in self.program.model.loop_letters]
+        letters = [
+            s for s in equation.left.symbol.slots if s not in self.program.model.loop_letters
+        ]
         if v.const or any(s not in v.axes for s in letters):
             array = self.arrays.lift(v)
             if not hasattr(array, "shape"):

@@ -67,7 +67,7 @@ class Program:
             s.makes for s in self.steps
         }  # fmt: skip
 
-    # -- what there is ------------------------------------------------------------------------------
+    # -- what there is -----------------------------------------------------------------------------
 
     @cached_property
     def shapes(self) -> Shapes:
@@ -91,7 +91,9 @@ class Program:
         try:
             return size.evaluate(self.sizes)
         except KeyError as missing:
-            raise VieteError(f"{what} needs the dimension {missing.args[0]}, which has no value") from None
+            raise VieteError(
+                f"{what} needs the dimension {missing.args[0]}, which has no value"
+            ) from None
         except ZeroDivisionError:
             raise VieteError(f"{what} = {size} divides by zero") from None
 
@@ -174,14 +176,18 @@ class Program:
                 if not y:
                     raise VieteError(f"the block {show(index)} divides by zero")
                 return self.index_size(a, loops) % y
-        raise VieteError(f"{show(index)} is no block number; write a number, or give the index a value")
+        raise VieteError(
+            f"{show(index)} is no block number; write a number, or give the index a value"
+        )
 
     def needed(self, e: Expr, loops: Mapping[str, int]) -> frozenset[Member]:
         """Values, parameters and inputs that an expression refers to."""
         if isinstance(e, Bind) and e.index in self.model.loop_letters and e.lower and e.upper:
             first, last = (int(self.index_size(x, loops)) for x in (e.lower, e.upper))
             if last - first >= MOST_BLOCKS:
-                raise VieteError(f"a {e.op} over {last - first + 1:,} blocks; at most {MOST_BLOCKS:,}")
+                raise VieteError(
+                    f"a {e.op} over {last - first + 1:,} blocks; at most {MOST_BLOCKS:,}"
+                )
             parts = [self.needed(e.body, {**loops, e.index: k}) for k in range(first, last + 1)]
             return frozenset[Member]().union(*parts)
         out: set[Member] = set()
@@ -191,7 +197,11 @@ class Program:
         for binder in binders:
             out |= self.needed(binder, loops)
         for x in walk(e):
-            if isinstance(x, Ref) and x.symbol.kind in ("value", "parameter", "input") and id(x) not in inside:
+            if (
+                isinstance(x, Ref)
+                and x.symbol.kind in ("value", "parameter", "input")
+                and id(x) not in inside
+            ):
                 out.add((x.key, self.places(x, loops)))
         return frozenset(out)
 
@@ -212,7 +222,9 @@ class Program:
                 assert size is not None  # shapes were checked
                 value = self.evaluate(size, f"a size of {p.name}")
                 if value.denominator != 1 or value < 0:
-                    raise VieteError(f"{p.name} has the size {size} = {value}, which is no whole number")
+                    raise VieteError(
+                        f"{p.name} has the size {size} = {value}, which is no whole number"
+                    )
                 shape.append(int(value))
             slots = self.loop_slots(p.symbol)
             combos: list[dict[str, int]] = [{}]

@@ -119,7 +119,9 @@ class Cursor:
         """One more bracket, sign or factor; Python's own stack must never decide."""
         self.depth += 1
         if self.depth > MAX_NESTING:
-            raise self.error("this expression is nested too deep to read; name its parts", self.peek)
+            raise self.error(
+                "this expression is nested too deep to read; name its parts", self.peek
+            )
 
     def at_accent_word(self) -> bool:
         """``tilde{A}``, the plain spelling of an accent."""

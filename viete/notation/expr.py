@@ -52,8 +52,10 @@ class Symbol:
     @cached_property
     def key(self) -> str:
         """The canonical plain spelling, subscripts first: ``W_Q^{i,h}``."""
-        return self.base + script("_", [s.text for s in self.sub]) + script(
-            "^", [s.text for s in self.sup]
+        return (
+            self.base
+            + script("_", [s.text for s in self.sub])
+            + script("^", [s.text for s in self.sup])
         )
 
     @cached_property

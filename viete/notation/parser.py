@@ -71,7 +71,11 @@ def parse_range(source: Text, scope: Scope) -> tuple[str, Expr, Expr]:
         parser.finish()
         return value
 
-    return tokens[0].text, bound(tokens[2:cut], tokens[cut]), bound(tokens[cut + 1 : -1], tokens[-1])
+    return (
+        tokens[0].text,
+        bound(tokens[2:cut], tokens[cut]),
+        bound(tokens[cut + 1 : -1], tokens[-1]),
+    )
 
 
 def bounded(e: Expr, source: Text) -> Expr:
@@ -87,9 +91,9 @@ def bounded(e: Expr, source: Text) -> Expr:
 class Parser(Cursor):
     """Recursive descent over one formula's tokens."""
 
-    # -- tokens ---------------------------------------------------------------------------------
+    # -- tokens ------------------------------------------------------------------------------------
 
-    # -- precedence levels ------------------------------------------------------------------------
+    # -- precedence levels -------------------------------------------------------------------------
 
     def expression(self) -> Expr:
         self.deeper()
@@ -178,7 +182,7 @@ class Parser(Cursor):
         self.depth -= 1
         return found
 
-    # -- atoms --------------------------------------------------------------------------------------
+    # -- atoms -------------------------------------------------------------------------------------
 
     def atom(self) -> Expr:
         t = self.peek
@@ -290,7 +294,9 @@ class Parser(Cursor):
                      and self.peek.text == "(" and self.scope.splits(text[:n])), None)  # fmt: skip
         ways = self.scope.splits(text if tail is None else text[:tail])
         if not ways:
-            what = "unknown function" if self.peek.text == "(" and len(text) > 2 else "unknown symbol"
+            what = (
+                "unknown function" if self.peek.text == "(" and len(text) > 2 else "unknown symbol"
+            )
             if self.accept("_"):  # m_x is one name
                 text += "_" + ",".join(s.label for s in self.script_group("_"))
                 t = replace(t, end=self.tokens[self.pos - 1].end)
@@ -340,7 +346,7 @@ class Parser(Cursor):
             )
         return self.node(Apply(name, tuple(args), semi=semi), t)
 
-    # -- names and their scripts -----------------------------------------------------------------------
+    # -- names and their scripts -------------------------------------------------------------------
 
     def name(self, base: str, t: Token) -> Expr:
         start = self.pos
@@ -395,7 +401,9 @@ class Parser(Cursor):
             for given in ([s for s in items if s.sign == sign],)
         )
 
-    def match(self, base: str, items: list[Script]) -> tuple[Symbol, list[Script], list[Script]] | None:
+    def match(
+        self, base: str, items: list[Script]
+    ) -> tuple[Symbol, list[Script], list[Script]] | None:
         """The declared symbol that fits best, its index scripts, and the scripts left over."""
         found: list[tuple[tuple[int, int], Symbol, list[Script], list[Script]]] = []
         for symbol in self.scope.symbols.get(base, ()):
@@ -486,7 +494,7 @@ class Parser(Cursor):
         upper = None if ends else self.expression()
         return self.node(Slice(lower, upper), start)
 
-    # -- binders ------------------------------------------------------------------------------------------
+    # -- binders -----------------------------------------------------------------------------------
 
     def binder(self, op: str, t: Token) -> Expr:
         """``\\sum_{h=1}^{H} …``, ``concat_h(…)``; a sum takes the whole product that follows."""

@@ -162,7 +162,7 @@ class Printer:
     def index(self, name: str) -> str:
         return letters(name, self.style)
 
-    # -- names ----------------------------------------------------------------------------------
+    # -- names -------------------------------------------------------------------------------------
 
     def ref(self, e: Ref, extra: tuple[Expr, ...]) -> str:
         """A name with its index expressions; ``extra`` are row and entry indices to put below."""
@@ -204,7 +204,7 @@ class Printer:
         value = self.show(e.value, ATOM)
         return f"{value}[{inner}]"
 
-    # -- operations -------------------------------------------------------------------------------
+    # -- operations --------------------------------------------------------------------------------
 
     def function(self, name: str) -> str:
         if self.style != "latex":

@@ -1,0 +1,297 @@
+"""What a card declares before its equations: dimensions, inputs, parameters, functions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from viete.algebra.functions import library, parse_function
+from viete.algebra.model import (
+    Dimension,
+    Function,
+    Index,
+    Input,
+    Model,
+    Parameter,
+)  # fmt: skip
+from viete.cards.document import Block, Item, Paragraph
+from viete.cards.sections import FACT, Sections
+from viete.errors import Text
+from viete.notation.cursor import parse_name
+from viete.notation.expr import Expr, Num, Ref, Symbol
+from viete.notation.parser import parse, parse_range
+from viete.notation.symbols import PRIMITIVES, Scope
+
+_NOTATION = re.compile(r"^((?:`[^`]+`|\$[^$]+\$)(?:\s*,\s*(?:`[^`]+`|\$[^$]+\$))*)\s*:\s*(.*)$")
+_MEMBER = re.compile(r"^(.+?)(?:∈|\\in(?![a-zA-Z]))\s*")
+
+
+class Declarations(Sections):
+    """Everything that has a name of its own and no equation."""
+
+    def __init__(self, blocks: list[Block], file: str) -> None:
+        super().__init__(blocks, file)
+        self.dims: list[Dimension] = []
+        self.indices: list[Index] = []
+        self.inputs: list[Input] = []
+        self.stated: list[tuple[Symbol, Text]] = []  # a size's value, said beside its formula
+        self.prose: list[tuple[Text, str]] = []  # inputs described in a notation list
+        self.shapes = Scope()  # the names that a size may use
+
+    def header(self) -> None:
+        """``- **vocab_size**: 10``: a whole number is a dimension, anything else a fact."""
+        for block in self.sections["about"]:
+            if not isinstance(block, Item):
+                if isinstance(block, Paragraph):
+                    self.about.append(block.text.text)
+                continue
+            m = FACT.match(block.text.text)
+            if m is None:
+                self.about.append(block.text.text)
+            elif re.fullmatch(r"\d+", m[2].strip()):
+                name = block.text.cut(m.start(1), m.end(1))
+                symbol = parse_name(name, "dim", set())
+                if any(d.name == symbol.key for d in self.dims):
+                    raise name.error(f"the dimension {symbol.key} is declared twice")
+                value = parse(block.text.cut(*m.span(2)), Scope())
+                self.dims.append(Dimension(symbol, value, text=block.text))
+            else:
+                self.facts.append((m[1], m[2]))
+
+    def dimension_tables(self) -> None:
+        waiting: list[tuple[Symbol, Text, str, str]] = []
+        for row in self.rows("dimensions", "symbol"):
+            value = self.cell(row, "value")
+            meaning, config = row.get("meaning", Text("")).text, self.cell(row, "config").text
+            for name in self.names(row["symbol"]):
+                waiting.append((parse_name(name, "dim", set()), value, config, meaning))
+                if not value.text:
+                    waiting[-1] = (waiting[-1][0], replace(name, text=""), config, meaning)
+        scope = Scope()
+        for dim in self.dims:
+            scope.declare(dim.symbol)
+        seen = {d.name for d in self.dims}
+        for symbol, value, *_ in waiting:
+            if symbol.key in seen:
+                what = "index" if is_range(value.text) else "dimension"
+                raise value.error(f"the {what} {symbol.key} is declared twice")
+            seen.add(symbol.key)
+            if not is_range(value.text):
+                scope.declare(symbol)
+        for symbol, value, config, meaning in waiting:
+            if is_range(value.text):
+                bounds = Text(f"{symbol.key} = {value.text}", value.file, value.line,
+                              value.column - len(symbol.key) - 3, value.whole)  # fmt: skip
+                letter, lower, upper = parse_range(bounds, scope)
+                self.indices.append(Index(letter, lower, upper, meaning, value))
+                continue
+            if m := re.match(r"^(?:≤|<=|\\leq?(?![a-z])|at most)\s*", value.text):
+                bound = parse(value.cut(m.end()), scope)
+                self.dims.append(Dimension(symbol, None, bound, config, meaning, value))
+            else:
+                e = parse(value, scope) if value.text else None
+                self.dims.append(Dimension(symbol, e, None, config, meaning, value))
+
+    def notation(self) -> None:
+        """A list such as ``- `L`: Sequence length (= 5)``: sizes, inputs, and what names mean."""
+        found: list[tuple[Text, str, Text]] = []
+        for block in self.sections["notation"]:
+            if not isinstance(block, Item):
+                continue
+            m = _NOTATION.match(block.text.text)
+            if m is None:
+                continue
+            said = block.text.cut(m.start(2), m.end(2))
+            for name in self.names(block.text.cut(m.start(1), m.end(1))):
+                if "∈" in said.text or "\\in" in said.text:
+                    self.prose_input(said)
+                elif re.search(r"\(=", said.text):
+                    found.append((name, m[2], said))
+        declared = {d.name for d in self.dims}
+        scope = Scope()
+        for dim in self.dims:
+            scope.declare(dim.symbol)
+        symbols = [parse_name(name, "dim", set()) for name, _, _ in found]
+        for symbol, (name, *_) in zip(symbols, found, strict=True):
+            if symbol.key in declared:
+                raise name.error(f"the dimension {symbol.key} is declared twice")
+            declared.add(symbol.key)
+            scope.declare(symbol)
+        for symbol, (_, description, said) in zip(symbols, found, strict=True):
+            m = re.search(r"\(=\s*(.+?)\)\s*$|\(=\s*(.+?)\)", said.text)
+            if m is None:
+                raise said.error("this (= is never closed; a size is given as (= 512)")
+            start, end = m.span(1) if m[1] is not None else m.span(2)
+            parts = said.text[start:end].split("=")
+            value = parse(said.cut(start, start + len(parts[0])), scope)
+            meaning = description[: m.start()].strip() + description[m.end() :]
+            self.dims.append(Dimension(symbol, value, None, "", meaning.strip(), said))
+            if len(parts) > 1:  # (= d_model / num_heads = 5): the two must agree
+                self.stated.append((symbol, said.cut(start + len(parts[0]) + 1, end)))
+
+    def prose_input(self, said: Text) -> None:
+        """An input described in prose: ``Input token IDs, x ∈ {0,1,...,9}^L where L=5``."""
+        sign = "∈" if "∈" in said.text else "\\in"
+        name_end = said.text.index(sign)
+        words = said.text[:name_end].split()
+        if not words:
+            raise said.error(f"a name must stand before {sign}")
+        start = said.text.rindex(words[-1], 0, name_end)
+        self.prose.append((said.cut(start), said.text[:start].rstrip(" ,:;")))
+
+    def dims_scope(self) -> None:
+        self.shapes = Scope()
+        for dim in self.dims:
+            self.shapes.declare(dim.symbol)
+        sizes = Model("", dims=tuple(self.dims)).sizes
+        for symbol, stated in self.stated:
+            value = parse(stated, Scope())
+            if isinstance(value, Num) and sizes.get(symbol.key) != value.value:
+                raise stated.error(
+                    f"{symbol.key} is stated to be {value.value}, but its formula gives "
+                    f"{sizes.get(symbol.key)}"
+                )
+
+    def vocabulary(self) -> tuple[str, ...]:
+        out: list[str] = []
+        for block in self.sections["vocabulary"]:
+            if isinstance(block, Paragraph | Item):
+                out += re.findall(r"`([^`]+)`", block.text.text)
+        return tuple(out)
+
+    def input_list(self) -> None:
+        listed = [(*self.split(block.text), False) for block in self.items("inputs")]
+        for math, meaning, prose in [*((*p, True) for p in self.prose), *listed]:
+            wrong = math.error("an input is written t ∈ {0, …, V − 1}^n or x ∈ ℝ^{n × d}")
+            m = _MEMBER.match(math.text)
+            if m is None:
+                raise wrong
+            symbol = parse_name(math.cut(*m.span(1)), "input", set())
+            low = high = None
+            rest = math.cut(m.end())
+            if real := re.match(r"(?:ℝ|\\mathbb\{R\}|R)(?![a-zA-Z])\s*", rest.text):
+                rest = rest.cut(real.end())
+            else:
+                end = closing(rest.text)
+                if end is None:
+                    raise wrong
+                opened = 2 if rest.text[0] == "\\" else 1
+                low, high = self.number_set(rest.cut(opened, end - opened))
+                rest = rest.cut(end)
+            shape: tuple[Expr, ...] = ()
+            if rest.text.startswith("^"):
+                rest = rest.cut(1)
+                end = closing(rest.text) or re.match(r"[^\s=,]*", rest.text).end()  # type: ignore[union-attr]
+                inner = rest.cut(1, end - 1) if rest.text.startswith("{") else rest.cut(0, end)
+                shape = self.shape(inner)
+                rest = rest.cut(end)
+            default = None
+            if rest.text.startswith("="):
+                default = parse(rest.cut(1), self.shapes)
+            elif rest.text and not prose:
+                raise rest.error("nothing but a default (= 0) can stand here")
+            if prose:
+                self.make_lengths(shape)
+            if any(i.name == symbol.key for i in self.inputs):
+                raise math.error(f"the input {symbol.key} is declared twice")
+            self.inputs.append(Input(symbol, shape, low, high, default, meaning, math))
+
+    def make_lengths(self, shape: tuple[Expr, ...]) -> None:
+        """In a notation list the size of the token input is the longest, not the only length."""
+        for e in shape:
+            for k, dim in enumerate(self.dims):
+                if e == Ref(dim.symbol) and dim.value is not None:
+                    limit = next(
+                        (Ref(d.symbol) for d in self.dims if d.name == "context_length"), None
+                    )
+                    self.dims[k] = replace(dim, value=None, at_most=limit or dim.value)
+
+    def number_set(self, text: Text) -> tuple[Expr, Expr]:
+        """``0, 1, …, V − 1`` or ``0, 1``."""
+        parts = self.names(text)
+        values = [p for p in parts if p.text not in ("...", "…", "\\dots", "\\ldots", "\\cdots")]
+        if not values or not all(p.text for p in values):
+            raise text.error("a set of whole numbers is written {0, …, V − 1}")
+        return parse(values[0], self.shapes), parse(values[-1], self.shapes)
+
+    def shape(self, text: Text, batch: bool = False) -> tuple[Expr, ...]:
+        """``V × d``, ``(L, d)`` or ``5 x 5``."""
+        text = replace(text, text=re.sub(r"[$`]", " ", text.text)).cut(0)
+        if text.text.startswith("(") and text.text.endswith(")"):
+            text = text.cut(1, len(text.text) - 1)
+        if text.text.lower() in ("", "scalar", "1 number"):
+            return ()
+        bare = re.sub(r"\\times|(?<=[\s\d])x(?=[\s\d])", lambda m: "×".ljust(len(m[0])), text.text)
+        text = replace(text, text=bare)
+        depth, cuts = 0, [-1]
+        for k, c in enumerate(bare):
+            depth += (c in "{([") - (c in "})]")
+            if c in "×," and depth == 0:
+                cuts.append(k)
+        pieces = [text.cut(a + 1, b) for a, b in zip(cuts, [*cuts[1:], len(bare)], strict=True)]
+        # A trailing comma, as in Python's (n,), ends the shape.
+        pieces = pieces[:-1] if len(pieces) > 1 and not pieces[-1].text else pieces
+        if (
+            batch
+            and pieces[0].text.lower() in ("batch", "b")
+            and pieces[0].text not in self.shapes.symbols
+        ):
+            pieces = pieces[1:]
+        if len(pieces) > 2:
+            raise text.error(
+                "a value has at most two sizes, rows and columns; more axes are indices of its name"
+            )
+        return tuple(parse(p, self.shapes) for p in pieces)
+
+    def parameters(self, letters: set[str]) -> list[Parameter]:
+        out: list[Parameter] = []
+        for row in self.rows("parameters", "symbol shape"):
+            names = self.names(row["symbol"])
+            tensors = alternatives(self.cell(row, "checkpoint").text, len(names))
+            for name, tensor in zip(names, tensors, strict=True):
+                symbol = parse_name(name, "parameter", letters)
+                if any(p.name == symbol.key for p in out):
+                    raise name.error(f"the parameter {symbol.key} is declared twice")
+                meaning = row.get("meaning", Text("")).text
+                out.append(Parameter(
+                    symbol, self.shape(self.cell(row, "shape")), self.cell(row, "dtype").text,
+                    self.cell(row, "value").text, self.cell(row, "init").text, tensor, meaning, name,
+                ))  # fmt: skip
+        return out
+
+    def functions(self) -> list[Function]:
+        out: list[Function] = []
+        for block in self.items("functions"):
+            math, meaning = self.split(block.text)
+            known = {f.name: f.signature for f in (*library().values(), *out)}
+            function = parse_function(math, known, meaning)
+            if function.name in PRIMITIVES or any(f.name == function.name for f in out):
+                raise math.error(f"the function {function.name} already exists")
+            out.append(function)
+        return out
+
+
+def closing(text: str) -> int | None:
+    """The offset after the brace that closes the one ``text`` begins with (``{`` or ``\\{``)."""
+    if text.startswith("\\{"):
+        end = text.find("\\}")
+        return None if end < 0 else end + 2
+    depth = 0
+    for k, c in enumerate(text if text.startswith("{") else ""):
+        depth += (c == "{") - (c == "}")
+        if depth == 0:
+            return k + 1
+    return None
+
+
+def is_range(text: str) -> bool:
+    return any(dots in text for dots in ("…", "...", "\\dots", "\\ldots", "\\cdots"))
+
+
+def alternatives(tensor: str, count: int) -> list[str]:
+    """``norm.{weight,bias}`` for two symbols is ``norm.weight`` and ``norm.bias``."""
+    m = re.search(r"\{([^{}]*,[^{}]*)\}", tensor)
+    names = m[1].split(",") if m else []
+    if m and len(names) == count:
+        return [tensor[: m.start()] + name.strip() + tensor[m.end() :] for name in names]
+    return [tensor] * count
