@@ -83,8 +83,8 @@ def main() -> None:
         functions.keys() - {"card"}, key=lambda p: -statistics.median(ratios(rows, p))
     ):
         r = ratios(rows, name)
-        print(f"{name:24} {statistics.median(row[name] for row in rows) * 1e3:7.1f} ms   card / this "
-              f"{statistics.median(r):.3f}  ({r[0]:.3f} to {r[-1]:.3f})")  # fmt: skip
+        print(f"{name:24} {statistics.median(row[name] for row in rows) * 1e3:7.1f} ms   "
+              f"card / this {statistics.median(r):.3f}  ({r[0]:.3f} to {r[-1]:.3f})")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ class Size:
         return {n for m, _ in self.terms for n, _ in m}
 
     def substitute(self, values: Mapping[str, Size]) -> Size:
-        """Replace dimension names; a name whose replacement is a sum must not stand below a line."""
+        """Replace dimension names; a name replaced by a sum must not stand below a line."""
         if not self.names() & values.keys():
             return self
         total = Size(())
@@ -140,6 +140,7 @@ class Size:
 
 
 def times(a: Monomial, b: Monomial) -> Monomial:
+    """The product, sorted, without the names whose powers cancel."""
     powers = dict(a)
     for n, p in b:
         powers[n] = powers.get(n, 0) + p
@@ -148,6 +149,7 @@ def times(a: Monomial, b: Monomial) -> Monomial:
 
 @cache
 def power(name: str, p: int, style: str) -> str:
+    """``name^p`` in a spelling; the first power is the bare name."""
     base = spell(name, style)
     if p == 1:
         return base

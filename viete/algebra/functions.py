@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib import resources
+from itertools import pairwise
 
 from viete.algebra.model import Argument, Function
 from viete.errors import Text, VieteError
@@ -46,7 +47,7 @@ def parse_function(source: Text, known: dict[str, Signature], meaning: str = "")
     for part, separator in split_arguments(tokens[opened + 1 : cut - 1]):
         arguments.append(parse_argument(source, part))
         semi = len(arguments) if separator == ";" else semi
-    for before, after in zip(arguments, arguments[1:], strict=False):
+    for before, after in pairwise(arguments):
         if before.default is not None and after.default is None:
             raise source.error(
                 f"{after.symbol.key} needs a default, since {before.symbol.key} before it has one",
@@ -67,6 +68,7 @@ def parse_function(source: Text, known: dict[str, Signature], meaning: str = "")
 
 
 def split_arguments(tokens: list[Token]) -> list[tuple[list[Token], str]]:
+    """The parts of an argument list, each with the comma or semicolon after it, if any."""
     parts: list[tuple[list[Token], str]] = [([], "")]
     depth = 0
     for token in tokens:
@@ -80,6 +82,7 @@ def split_arguments(tokens: list[Token]) -> list[tuple[list[Token], str]]:
 
 
 def parse_argument(source: Text, tokens: list[Token]) -> Argument:
+    """Read ``x``, ``x: n × d`` or ``ρ = 1``."""
     if not tokens:
         raise source.error("a function needs its arguments named in the parentheses")
 

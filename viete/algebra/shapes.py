@@ -460,7 +460,8 @@ class Shapes:
             u, v = (t.shape for t in args)
             if len(u) != 1 or len(v) != 1 or not self.same(u[0], v[0]):
                 raise Mismatch(
-                    f"an inner product needs two vectors of one length, not {text(u)} and {text(v)}",
+                    "an inner product needs two vectors of one length, "
+                    f"not {text(u)} and {text(v)}",
                     e,
                 )
             return Type((), family)
@@ -529,7 +530,7 @@ class Shapes:
         key = (e.op, *((t.shape, t.family, t.kind, t.size) for t in args))
         if key in self.calls:
             return self.calls[key]
-        # A definition's own index letters must not meet those of its caller: primes keep them apart.
+        # A definition's own index letters must not meet its caller's: primes keep them apart.
         args = [replace(t, family=frozenset(f + "'" for f in t.family)) for t in args]
         arguments: dict[str, Type] = {}
         sizes: dict[str, Size] = {}

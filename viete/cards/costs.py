@@ -42,8 +42,8 @@ class Writer:
         out: list[Block] = [Heading(1, Text(f"{c.model.title}: costs"))]
         out.append(Paragraph(Text(
             f"For {c.batch} sequence{'s' * (c.batch > 1)}" + (f" with {given}" if given else "") +
-            ". A matrix product of m × k and k × n counts 2 m n k operations; every other operation "
-            "counts 1 an entry; causal attention counts the full square."
+            ". A matrix product of m × k and k × n counts 2 m n k operations; every other "
+            "operation counts 1 an entry; causal attention counts the full square."
         )))  # fmt: skip
         out += [Heading(2, Text("Parameters")), self.parameters()]
         out += [Heading(2, Text("Operations")), self.operations(), self.rates()]
@@ -52,8 +52,8 @@ class Writer:
     def parameters(self) -> Table:
         p = self.costs.parameters
         rows = [
-            [f"${show_symbol(r.parameter.symbol, self.style)}$", self.symbolic(r.all), number(r.all),
-             ", ".join(sorted(r.embeds)), r.parameter.meaning]
+            [f"${show_symbol(r.parameter.symbol, self.style)}$", self.symbolic(r.all),
+             number(r.all), ", ".join(sorted(r.embeds)), r.parameter.meaning]
             for r in p.rows
         ]  # fmt: skip
         rows.append(["**total**", self.symbolic(p.total), number(p.total), "", ""])
@@ -108,6 +108,7 @@ class Writer:
 
 
 def number(q: Quantity) -> str:
+    """With its thousands apart; nothing where a dimension has no value."""
     return "" if q.number is None else f"{q.number:,}"
 
 
@@ -122,4 +123,5 @@ def size(n: int | None) -> str:
 
 
 def table(header: list[str], rows: list[list[str]]) -> Table:
+    """Cells that stand in no source."""
     return Table([Text(h) for h in header], [[Text(c) for c in row] for row in rows])

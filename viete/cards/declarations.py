@@ -255,7 +255,8 @@ class Declarations(Sections):
                 meaning = row.get("meaning", Text("")).text
                 out.append(Parameter(
                     symbol, self.shape(self.cell(row, "shape")), self.cell(row, "dtype").text,
-                    self.cell(row, "value").text, self.cell(row, "init").text, tensor, meaning, name,
+                    self.cell(row, "value").text, self.cell(row, "init").text, tensor, meaning,
+                    name,
                 ))  # fmt: skip
         return out
 
@@ -285,6 +286,7 @@ def closing(text: str) -> int | None:
 
 
 def is_range(text: str) -> bool:
+    """Whether the text runs from one end to another, in any spelling of the dots."""
     return any(dots in text for dots in ("…", "...", "\\dots", "\\ldots", "\\cdots"))
 
 

@@ -17,12 +17,16 @@ from viete.errors import Text
 
 @dataclass
 class Heading:
+    """A title; ``level`` is 1 for the card's own and greater for what stands below it."""
+
     level: int
     text: Text
 
 
 @dataclass
 class Paragraph:
+    """Running text, or a formula on a line of its own."""
+
     text: Text
 
 
@@ -37,6 +41,8 @@ class Item:
 
 @dataclass
 class Table:
+    """Rows of cells; a row as written may be shorter or longer than the header."""
+
     header: list[Text]
     rows: list[list[Text]]
 
@@ -114,13 +120,14 @@ def read_markdown(content: str, file: str) -> list[Block]:
 
 
 def joined(a: Text, b: Text) -> Text:
+    """Two lines of a paragraph as one text, placed where the first stands."""
     if len(a.text) > MAX_LINE:
         raise a.error(f"this paragraph goes on for more than {MAX_LINE:,} characters", 0, 1)
     return Text(f"{a.text} {b.text.strip()}", a.file, a.line, a.column, a.whole)
 
 
 def cells(row: Text) -> list[Text]:
-    """A table row's cells; a bar inside ``$…$`` or backticks, or after a backslash, is no border."""
+    """A row's cells; a bar inside ``$…$`` or backticks, or after a backslash, is no border."""
     out, start, inside, k = list[Text](), 0, "", 0
     text = row.text
     while k < len(text):

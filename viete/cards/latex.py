@@ -49,8 +49,10 @@ def escape(text: str) -> str:
 def unescape(text: str) -> str:
     """The inverse of `escape`."""
     out = []
+    signs = {v: c for c, v in ESCAPES.items() if v.startswith("$")}
+    table = {v: c for c, v in ESCAPES.items() if not v.startswith("$")} | {r"\$": "$"}
+    pattern = "|".join(re.escape(v) for v in sorted(table, key=len, reverse=True))
     for k, piece in enumerate(re.split(r"((?<!\\)\$[^$]*\$)", text)):
-        signs = {v: c for c, v in ESCAPES.items() if v.startswith("$")}
         if k % 2:
             out.append(signs.get(piece, piece))
             continue
@@ -58,8 +60,6 @@ def unescape(text: str) -> str:
         piece = re.sub(
             r"\\(?:textbf|emph)\{((?:[^{}\\]|\\[^a-z]|\\text[a-z]+\{\})*)\}", r"**\1**", piece
         )
-        table = {v: c for c, v in ESCAPES.items() if not v.startswith("$")} | {r"\$": "$"}
-        pattern = "|".join(re.escape(v) for v in sorted(table, key=len, reverse=True))
         out.append(re.sub(pattern, lambda m: table[m[0]], piece))
     return "".join(out)
 
@@ -155,6 +155,7 @@ def read_latex(content: str, file: str) -> list[Block]:
 
 
 def said(text: Text, start: int, end: int) -> Text:
+    """A stretch of the source with its escapes undone, placed where it stands."""
     piece = text.cut(start, end)
     return Text(unescape(piece.text), piece.file, piece.line, piece.column, piece.whole)
 

@@ -68,7 +68,8 @@ def reads(content: str, file: str = "<card>") -> Model:
         raise VieteError(f"a card is text, not {type(content).__name__}")
     if len(content) > MAX_BYTES:
         raise VieteError(
-            f"{file} has {len(content):,} characters; a card is a page or two, at most {MAX_BYTES:,}"
+            f"{file} has {len(content):,} characters; a card is a page or two, "
+            f"at most {MAX_BYTES:,}"
         )
     start = content.lstrip()[:200]
     if start.startswith("{"):
@@ -113,8 +114,10 @@ class Reader(Declarations):
         functions = self.functions()
         lines = self.equation_lines()
         derived_lines = [(b, *self.split(b.text)) for b in self.items("derived")]
-        lefts = self.left_sides([(math, "value") for _, math, *_ in lines] +
-                                [(math, "value") for _, math, _ in derived_lines], letters)  # fmt: skip
+        lefts = self.left_sides(
+            [(math, "value") for _, math, *_ in lines] +
+            [(math, "value") for _, math, _ in derived_lines], letters,
+        )  # fmt: skip
         if not lines:
             raise VieteError(
                 f"{self.file}: no equations; a card lists them under a heading 'Forward pass'"

@@ -62,6 +62,7 @@ def bare(cell: str) -> str:
 
 
 def entry(key: str, formula: str, meaning: str) -> dict[str, Any]:
+    """A formula with its meaning, which is left out where it is empty."""
     return {key: formula, "meaning": meaning} if meaning else {key: formula}
 
 
@@ -80,6 +81,8 @@ def read_json(content: str, file: str) -> list[Block]:
 
 
 class Reader:
+    """One pass over a decoded card: the types of its entries checked, its texts placed."""
+
     def __init__(self, content: str, file: str) -> None:
         self.content, self.file, self.read = content, file, 0
 
@@ -168,7 +171,8 @@ class Reader:
             equation = self.item(e, "equation", numbered=True)
             if "shape" in e:
                 shape = self.text(e["shape"], '"shape"')
-                equation.notes.append(Text(f"Shape: {shape.text}", shape.file, shape.line, shape.column - 7,
-                                       shape.whole))  # fmt: skip
+                equation.notes.append(Text(
+                    f"Shape: {shape.text}", shape.file, shape.line, shape.column - 7, shape.whole
+                ))  # fmt: skip
             out.append(equation)
         return out

@@ -173,14 +173,17 @@ class Writer:
 
 
 def row_key(p: Parameter) -> tuple[object, ...]:
+    """What neighbouring parameters share if they are written in one row."""
     return p.shape, p.dtype, p.value, p.init, p.checkpoint, p.meaning
 
 
 def heading(level: int, text: str) -> Heading:
+    """A heading that stands in no source."""
     return Heading(level, Text(text))
 
 
 def item(math: str, meaning: str, numbered: bool = False) -> Item:
+    """``formula: meaning``, or the formula alone where nothing is said about it."""
     return Item(Text(f"{math}: {meaning}" if meaning else math), numbered)
 
 

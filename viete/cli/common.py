@@ -49,6 +49,7 @@ def numbers(text: str, model: Model, what: str = "--tokens") -> list[int] | list
 
 
 def row_of(text: str, model: Model, what: str) -> list[int]:
+    """One sequence: numbers as they are, words by their place in the vocabulary."""
     words = text.replace(",", " ").split()
     if not words:
         raise VieteError(f"{what} takes numbers such as 3,1,4")

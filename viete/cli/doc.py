@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -10,7 +10,7 @@ import typer
 from viete.cli.common import Card, Config, Output, Set, card, emit
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """What ``--format`` takes."""
 
     text = "text"

@@ -12,7 +12,8 @@ from viete.errors import VieteError
 
 app = typer.Typer(
     help="Write a transformer as the equations you would put in a paper; then run them.",
-    no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
+    no_args_is_help=True, add_completion=False, rich_markup_mode=None,
+    pretty_exceptions_enable=False,
 )  # fmt: skip
 app.command("show")(show.show)
 app.command("cards")(show.cards)
@@ -39,6 +40,7 @@ def main() -> None:
 
 
 def fail(message: str) -> None:
+    """One sentence on standard error, and the exit code of bad input."""
     print(f"viete: {message}", file=sys.stderr)
     sys.exit(2)
 

@@ -59,6 +59,7 @@ def run(
 def the_weights(
     model: Model, path: Path | None, seed: int | None, dtype: str, device: str | None
 ) -> dict[str, Any]:
+    """Those of the file; else the card's own values, and random ones where it gives none."""
     from viete.cards.values import initial_weights
 
     kinds = ("float16", "float32", "float64") + (("bfloat16",) if device else ())
@@ -78,6 +79,7 @@ def the_weights(
 
 
 def to_device(arrays: dict[str, Any], dtype: str, device: str) -> dict[str, Any]:
+    """The arrays as PyTorch tensors of that type, on that device."""
     try:
         import torch
     except ImportError:
@@ -121,6 +123,7 @@ def host(array: Any) -> Any:
 
 
 def pretty(name: str, array: Any) -> str:
+    """The value below its name and shape; a large one with its middle left out."""
     import numpy as np
 
     values = host(array)

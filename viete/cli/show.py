@@ -1,8 +1,8 @@
-"""``viete show``: a card in canonical form, its costs, its diagram. ``viete cards``: what is shipped."""
+"""``viete show``: a card, its costs or its diagram; ``viete cards``: the cards that are shipped."""
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -10,7 +10,7 @@ import typer
 from viete.cli.common import Card, Config, Output, Set, card, emit
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """What ``--format`` takes."""
 
     text = "text"

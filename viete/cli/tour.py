@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -71,10 +72,8 @@ def tour(
     step("Card against weights: the file was made by another model",
          "viete check symbolic-transformer --weights drifted.safetensors")  # fmt: skip
     drifted(folder / "drifted.safetensors")
-    try:
+    with suppress(typer.Exit):
         check.check("symbolic-transformer", folder / "drifted.safetensors")
-    except typer.Exit:
-        pass
     step("A mistake is shown where it stands", f"viete show {folder / 'wrong.md'}")
     (folder / "wrong.md").write_text(WRONG, "utf-8")
     try:
@@ -87,6 +86,7 @@ def tour(
 
 
 def step(title: str, command: str) -> None:
+    """Announce what comes, and the command that shows it again."""
     print(f"\n\n━━ {title} ━━\n$ {command}\n", flush=True)
 
 

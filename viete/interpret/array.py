@@ -51,6 +51,10 @@ class Value:
     def size(self, label: str) -> int:
         return int(self.array.shape[self.axes.index(label)])
 
+    def kept(self) -> Value:
+        """The same, held under a name: no longer to be written into."""
+        return Value(self.array, self.axes, self.const)
+
     def relabel(self, old: str, new: str) -> Value:
         return Value(
             self.array, tuple(new if a == old else a for a in self.axes), self.const, self.fresh
@@ -109,7 +113,9 @@ class Arrays:
 
     def lift(self, v: Value) -> Array:
         """A constant as an array (or number) of the kind computed in."""
-        if isinstance(v.array, Fraction | int | float) or not v.const:
+        if not v.const:
+            return v.array
+        if isinstance(v.array, Fraction | int | float):
             return number(v.array)
         if v.array.dtype == bool:
             dtype, key = self.xp.bool, "bool"
@@ -186,6 +192,8 @@ class Arrays:
                     f"the dimension {e.key} has no value; give one with --set {e.key}=…"
                 )
             return Value(env.sizes[e.key], (), True)
+        if not e.index:
+            return self.lookup(e.key, ())
         letters = self.model.loop_letters
         loops = tuple(
             self.exact(x, env) for s, x in zip(e.symbol.slots, e.index, strict=True) if s in letters
@@ -262,7 +270,7 @@ class Arrays:
     def pick(self, e: Pick, env: Env) -> Value:
         v = self.of(e.value, env)
         core = [a for a in (ROW, COL) if a in v.axes]
-        for label, item in zip(core, e.items, strict=False):
+        for label in core[: len(e.items)]:
             # Out of the way, so that what the index brings in may be called row or column.
             v = v.relabel(label, "picked" + label)
         for label, item in zip(core, e.items, strict=False):
@@ -419,7 +427,8 @@ class Arrays:
         key: tuple[Any, ...] = ()
         if constant:
             key = ("call", name, *(
-                v.array if isinstance(v.array, Fraction | int | float) else id(v.array) for v in args
+                v.array if isinstance(v.array, Fraction | int | float) else id(v.array)
+                for v in args
             ), *(v.axes for v in args))  # fmt: skip
             if key in self.memo:
                 return self.memo[key][1]
@@ -438,7 +447,7 @@ class Arrays:
             labels = (ROW, COL) if len(argument.pattern) == 2 else (COL,)
             for symbol, label in zip(argument.pattern, labels, strict=False):
                 sizes[symbol.key] = Fraction(v.size(label))
-            values[argument.symbol.key] = replace(v, fresh=False)
+            values[argument.symbol.key] = v.kept()
         found = self.of(function.body, Env(values, sizes, {}, level))
         if constant:
             if len(self.memo) > 512:
@@ -460,9 +469,9 @@ class Arrays:
             ]
         out = None
         if self.writes and not const and axes and args[0].fresh and args[0].axes == axes:
-            shape = np.broadcast_shapes(*(getattr(a, "shape", ()) for a in arrays))
-            if arrays[0].shape == shape and arrays[0].dtype == self.like.dtype:
-                out = arrays[0]
+            first = arrays[0]
+            if first.dtype == self.like.dtype and all(fits(a, first) for a in arrays[1:]):
+                out = first
         return Value(fast.entrywise(xp, op, arrays, out), axes, const, True)
 
     def reduce(self, op: str, v: Value) -> Value:
@@ -517,15 +526,10 @@ class Arrays:
         shared = tuple(s for s in a.axes if s in b.axes and s not in over)
         left = tuple(s for s in a.axes if s not in b.axes)
         right = tuple(s for s in b.axes if s not in a.axes)
-        size_x, size_y = (
-            dict(zip(a.axes, x.shape, strict=True)),
-            dict(zip(b.axes, y.shape, strict=True)),
-        )
         x = permute(xp, x, a.axes, shared + left + over)
         y = permute(xp, y, b.axes, shared + over + right)
-        lead = tuple(size_x[s] for s in shared)
-        m, k, n = ([size[s] for s in labels] for size, labels in
-                   ((size_x, left), (size_x, over), (size_y, right)))  # fmt: skip
+        s, t = len(shared), len(shared) + len(left)
+        lead, m, k, n = x.shape[:s], x.shape[s:t], x.shape[t:], y.shape[s + len(over) :]
         if len(m) != 1 or len(k) != 1:
             x = xp.reshape(x, (*lead, math.prod(m), math.prod(k)))
         if len(n) != 1 or len(k) != 1:
@@ -541,10 +545,7 @@ def check_places(at: Value, first: int, size: int) -> None:
     array = at.array
     if str(getattr(array, "device", "cpu")) == "meta" or is_jax_array(array):
         return  # JAX has no values while it traces, and clips
-    if at.const:
-        whole = bool(np.all(array == np.floor(array)))
-    else:
-        whole = "int" in str(array.dtype)
+    whole = bool(np.all(array == np.floor(array))) if at.const else "int" in str(array.dtype)
     if not whole:
         raise VieteError("an index must be a whole number, and this one is not")
     if 0 in tuple(array.shape):
@@ -575,6 +576,12 @@ def expand(xp: Any, array: Array, have: tuple[str, ...], want: tuple[str, ...]) 
     """Axes in the order ``want``, with axes of size 1 for labels that are missing."""
     array = permute(xp, array, have, tuple(a for a in want if a in have))
     return array[tuple(slice(None) if a in have else None for a in want)]
+
+
+def fits(array: Array, into: Array) -> bool:
+    """Whether an array (or number) broadcasts to the shape of another."""
+    shape = getattr(array, "shape", ())
+    return all(n in (1, m) for n, m in zip(shape[::-1], into.shape[::-1], strict=False))
 
 
 def digits(a: Fraction) -> int:

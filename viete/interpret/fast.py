@@ -131,11 +131,13 @@ def softmax(it: Arrays, args: list[Value]) -> Value:
 
 
 def logsumexp(xp: Any, z: Array, axis: int) -> Array:
+    """log Σ exp z with the largest score taken out; ``axis`` is kept, of size 1."""
     top = xp.max(z, axis=axis, keepdims=True)
     return top + xp.log(xp.sum(xp.exp(z - top), axis=axis, keepdims=True))
 
 
 def logsoftmax(it: Arrays, args: list[Value]) -> Value:
+    """z − log Σ exp z: no logarithm is taken of a quotient that has become 0."""
     from viete.interpret.array import COL, Value
 
     v = args[0]
@@ -160,6 +162,7 @@ def cross_entropy(it: Arrays, args: list[Value]) -> Value | None:
 
 
 def replace_label(v: Value, old: str, new: str) -> Value:
+    """The same array, its axis ``old`` called ``new``."""
     return v.relabel(old, new)
 
 
@@ -178,6 +181,7 @@ def layer_norm(it: Arrays, args: list[Value]) -> Value | None:
 
 
 def rms_norm(it: Arrays, args: list[Value]) -> Value | None:
+    """γ z / sqrt(mean z² + ε), on NumPy in place where z is nobody else's."""
     from viete.interpret.array import COL, Value
 
     z, gamma, epsilon = args
@@ -199,6 +203,7 @@ def divided(it: Arrays, x: Array, square: Array, epsilon: Value) -> Array:
 
 
 def scaled(it: Arrays, x: Value, gamma: Value, beta: Value | None) -> Value:
+    """γ x + β, without multiplying by 1 or adding 0."""
     if gamma.axes or gamma.array != 1:
         x = it.entrywise("had", [x, gamma])
     if beta is not None and (beta.axes or beta.array != 0):
@@ -207,6 +212,7 @@ def scaled(it: Arrays, x: Value, gamma: Value, beta: Value | None) -> Value:
 
 
 def relu(it: Arrays, args: list[Value]) -> Value:
+    """max(0, x), in one pass."""
     from viete.interpret.array import Value
 
     v = args[0]
@@ -219,6 +225,7 @@ def relu(it: Arrays, args: list[Value]) -> Value:
 
 
 def gelu(it: Arrays, args: list[Value]) -> Value:
+    """x (1 + erf(x / √2)) / 2, on NumPy in a single new array."""
     from viete.interpret.array import Value
 
     v = args[0]
@@ -240,6 +247,7 @@ def gelu(it: Arrays, args: list[Value]) -> Value:
 
 
 def gelu_tanh(it: Arrays, args: list[Value]) -> Value:
+    """x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2, on NumPy in a single new array."""
     from viete.interpret.array import Value
 
     v = args[0]
@@ -261,6 +269,7 @@ def gelu_tanh(it: Arrays, args: list[Value]) -> Value:
 
 
 def sigmoid(it: Arrays, args: list[Value]) -> Value:
+    """1 / (1 + exp(−x)); an exp that overflows gives the 0 it should."""
     from viete.interpret.array import Value
 
     v = args[0]
@@ -269,6 +278,7 @@ def sigmoid(it: Arrays, args: list[Value]) -> Value:
 
 
 def silu(it: Arrays, args: list[Value]) -> Value:
+    """x / (1 + exp(−x)): one quotient for the product of x and its sigmoid."""
     from viete.interpret.array import Value
 
     v = args[0]

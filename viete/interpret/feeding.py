@@ -14,6 +14,8 @@ from viete.interpret.schedule import Member, Program
 from viete.notation.expr import Ref
 from viete.notation.printer import show
 
+PIECE = 1024  # positions: what a layer makes of them fits the cache, and keeps the cores busy
+
 
 class Feeding:
     """Arrays for one run of a program: ``store`` holds what is given, ``sizes`` all numbers.
@@ -57,8 +59,8 @@ class Feeding:
         rank = len(item.shape)
         if array.ndim not in (rank, rank + 1):
             raise VieteError(
-                f"the input {item.name} has {array.ndim} axes; it takes {rank}, or {rank + 1} with a "
-                f"batch in front"
+                f"the input {item.name} has {array.ndim} axes; it takes {rank}, or {rank + 1} with "
+                f"a batch in front"
             )
         shape = tuple(array.shape)[array.ndim - rank :]
         for e, n in zip(item.shape, shape, strict=True):
@@ -86,6 +88,24 @@ class Feeding:
         self.check_range(item, array)
         return Value(array, (("batch",) if array.ndim > rank else ()) + (ROW, COL)[2 - rank :])
 
+    def pieces(self) -> list[tuple[range, dict[Member, Value]]]:
+        """On a CPU, the store for a few sequences at a time; nothing where one piece would do."""
+        batch = next((v.size("batch") for v in self.store.values() if "batch" in v.axes), 1)
+        length = max((self.sizes[k] for k in self.model.lengths if k in self.sizes), default=1)
+        step = max(1, PIECE // int(length))
+        if step >= batch or "cpu" not in str(getattr(self.like, "device", "cpu")):
+            return []
+        return [
+            (
+                range(k, min(k + step, batch)),
+                {
+                    m: Value(v.array[k : k + step], v.axes) if "batch" in v.axes else v
+                    for m, v in self.store.items()
+                },
+            )
+            for k in range(0, batch, step)
+        ]
+
     def check_range(self, item: Input, array: Array) -> None:
         if item.low is None or item.high is None or not array.shape or 0 in array.shape:
             return
@@ -105,7 +125,8 @@ class Feeding:
         known = {i.name for i in self.model.inputs}
         if unknown := [n for n in given if n not in known]:
             raise VieteError(
-                f"{self.model.title} has no input {unknown[0]}; it has {', '.join(sorted(known)) or 'none'}"
+                f"{self.model.title} has no input {unknown[0]}; "
+                f"it has {', '.join(sorted(known)) or 'none'}"
             )
         for item in self.model.inputs:
             if item.name in given or item.default is None:
@@ -127,6 +148,7 @@ class Feeding:
 
 
 def is_float(array: Array) -> bool:
+    """Whether the entries are floating-point numbers, in any array library."""
     kind = getattr(array.dtype, "kind", None)
     if kind == "V":  # ml_dtypes' bfloat16 and the like, not a plain void or a record
         return "float" in array.dtype.name
@@ -190,8 +212,10 @@ def check_weights(ready: Program, weights: Mapping[str, Array]) -> None:
 
 
 def count(names: Sequence[str]) -> str:
+    """``1 is`` or ``3 are``."""
     return f"{len(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def some(names: Sequence[str], most: int = 4) -> str:
+    """The first few names, and whether there are more."""
     return ", ".join(names[:most]) + (", …" if len(names) > most else "")

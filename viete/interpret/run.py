@@ -67,11 +67,24 @@ class Run(Mapping[str, Array]):
                 raise
             except MemoryError:
                 raise step.equation.text.error("this needs more memory than there is") from None
-            self.store[step.makes] = replace(self.full(value, step.equation), fresh=False)
+            self.store[step.makes] = self.full(value, step.equation).kept()
             if names is not None:
                 for m in (*step.needs, step.makes):
                     if last[m] == k and m not in keep and m[0] in self.program.computed:
                         self.store.pop(m, None)
+
+    def put(self, member: Member, v: Value, place: range, batch: int) -> None:
+        """Store a value that was computed for some sequences of a batch."""
+        if "batch" not in v.axes:
+            self.store[member] = v
+            return
+        at = v.axes.index("batch")
+        before = (slice(None),) * at
+        if member not in self.store:
+            shape = (*v.array.shape[:at], batch, *v.array.shape[at + 1 :])
+            empty = self.arrays.xp.empty(shape, dtype=v.array.dtype, device=v.array.device)
+            self.store[member] = Value(empty, v.axes)
+        self.store[member].array[(*before, slice(place.start, place.stop))] = v.array
 
     def full(self, v: Value, equation: Equation) -> Value:
         """A constant side as an array; a family that does not vary gets its axis all the same."""
@@ -203,7 +216,18 @@ def execute(
         ready.memo.clear()
     fed = Feeding(ready, inputs, weights)
     out = Run(ready, fed.store, fed.like, fed.sizes, quick)
-    out.compute(names)
+    pieces = fed.pieces() if names is not None and out.arrays.writes else []
+    if not pieces:
+        out.compute(names)
+    # The sequences of a batch have nothing to do with each other: a few at a time, what is between
+    # the inputs and the wanted values stays in the cache, and never lies there for all of them.
+    given, batch = set(fed.store), pieces[-1][0].stop if pieces else 0
+    for place, store in pieces:
+        part = Run(ready, store, fed.like, fed.sizes, quick)
+        part.compute(names)
+        out.wanted, out.missing = part.wanted, part.missing
+        for member in part.store.keys() - given:
+            out.put(member, part.store[member], place, batch)
     return out
 
 

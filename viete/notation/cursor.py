@@ -65,6 +65,7 @@ def top_level(tokens: Sequence[Token], sign: str) -> int | None:
 
 
 def end_token(before: Token) -> Token:
+    """The end of a part whose next token in the whole is ``before``."""
     return Token("end", "", before.start, before.start)
 
 
@@ -75,6 +76,7 @@ class Cursor:
         self.source, self.tokens, self.scope = source, tokens, scope
         self.pos = self.depth = 0
         self.left: set[str] = set()  # index letters whose binder has ended
+        self.script = False  # whether the tokens are those of a script
 
     @property
     def peek(self) -> Token:

@@ -301,6 +301,8 @@ class Parser(Cursor):
                 text += "_" + ",".join(s.label for s in self.script_group("_"))
                 t = replace(t, end=self.tokens[self.pos - 1].end)
             hint = self.scope.suggest(text)
+            if self.script and len(text) == 1 and not hint:
+                hint = "; an index needs a range under Dimensions, a loop or a sum around it"
             if text in self.left:
                 hint = f"; the sum over {text} ended before it: put all that it sums in parentheses"
             raise self.error(f"{what} {text}{hint}", t)
@@ -339,8 +341,11 @@ class Parser(Cursor):
         self.expect(")", opened)
         most = signature.most
         if len(args) < signature.least or (most is not None and len(args) > most):
-            takes = str(signature.least) if most == signature.least else (
-                f"at least {signature.least}" if most is None else f"{signature.least} to {most}")  # fmt: skip
+            takes = (
+                str(signature.least) if most == signature.least
+                else f"at least {signature.least}" if most is None
+                else f"{signature.least} to {most}"
+            )  # fmt: skip
             raise self.error(
                 f"{name} takes {takes} argument{'s' if takes != '1' else ''}, not {len(args)}", t
             )
@@ -412,12 +417,13 @@ class Parser(Cursor):
                 given = [s for s in items if s.sign == sign]
                 if len(given) < len(slots):
                     break
-                if any(not s.index and s.text != g.label for s, g in zip(slots, given)):
+                pairs = list(zip(slots, given, strict=False))  # what is left over comes after
+                if any(not s.index and s.text != g.label for s, g in pairs):
                     break
-                if any(s.index and g.label in TRANSPOSE for s, g in zip(slots, given)):
+                if any(s.index and g.label in TRANSPOSE for s, g in pairs):
                     break
                 labels += sum(not s.index for s in slots)
-                index += [g for s, g in zip(slots, given) if s.index]
+                index += [g for s, g in pairs if s.index]
                 left += given[len(slots) :]
             else:
                 # Labels spelled out beat index slots: h_0 is the name h_0 before it is h at 0.
@@ -438,7 +444,7 @@ class Parser(Cursor):
         """The expression in a script."""
         closing = Token("end", "", item.at[1], item.at[1])
         parser = Parser(self.source, [*item.tokens, closing], self.scope)
-        parser.depth, parser.left = self.depth + 1, self.left
+        parser.depth, parser.left, parser.script = self.depth + 1, self.left, True
         value = parser.item()
         parser.finish()
         return value
@@ -484,7 +490,7 @@ class Parser(Cursor):
                 return e
 
     def item(self) -> Expr:
-        """One index inside brackets or a script: an expression, ``a:b``, ``:b``, ``a:`` or ``:``."""
+        """One index in brackets or a script: an expression, ``a:b``, ``:b``, ``a:`` or ``:``."""
         start = self.peek
         lower = None if self.peek.text == ":" else self.expression()
         if not self.accept(":"):

@@ -198,7 +198,7 @@ class Printer:
     def picked(self, e: Pick) -> str:
         below = all(isinstance(x, Idx) or (isinstance(x, Pick) and isinstance(x.value, Ref))
                     for x in e.items)  # fmt: skip
-        if below and isinstance(e.value, Ref) and not e.value.symbol.kind == "dim":
+        if below and isinstance(e.value, Ref) and e.value.symbol.kind != "dim":
             return self.ref(e.value, e.items)
         inner = ", ".join(self.show(x) for x in e.items)
         value = self.show(e.value, ATOM)
