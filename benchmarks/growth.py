@@ -100,7 +100,7 @@ def stages(n: int) -> dict[str, Callable[[], Any]]:
 
 def measured(n: int) -> dict[str, tuple[float, float, float]]:
     """Of each stage: seconds the first time, the median of five more, and bytes at the peak."""
-    out = {}
+    out: dict[str, tuple[float, float, float]] = {}
     for name, step in stages(n).items():
         cold = seconds(step)
         warm = statistics.median(seconds(step) for _ in range(5))

@@ -73,9 +73,12 @@ def initial_weights(model: Model, seed: int = 0, dtype: str = "float64") -> dict
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        return version("viete")
+        try:
+            return version("viete")
+        except PackageNotFoundError:
+            return "0 (run from its source, not installed)"
     if name == "Model":
         from viete.algebra.model import Model
 

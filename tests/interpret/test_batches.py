@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 MODEL = vt.read("simple-transformer").bind(V=11, d=8, d_h=8)
 TOKENS = np.random.default_rng(0).integers(0, 11, (7, 5))
-NAMES = ["logits", "A^h", "X_{pos}", "L"]
+NAMES = ["logits", "A^h", "X_pos", "L"]
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
@@ -36,6 +36,8 @@ def test_a_batch_in_pieces(kind: str, positions: int, monkeypatch: pytest.Monkey
 
 def test_gradients_do_not_mind() -> None:
     """Under autograd nothing is written in place, so that every gradient is there."""
-    weights = {k: torch.from_numpy(v).requires_grad_() for k, v in vt.initial_weights(MODEL).items()}
+    weights = {
+        k: torch.from_numpy(v).requires_grad_() for k, v in vt.initial_weights(MODEL).items()
+    }
     run(MODEL, TOKENS, weights, names=["L"], y=TOKENS)["L"].sum().backward()
     assert all(w.grad is not None and bool(w.grad.isfinite().all()) for w in weights.values())

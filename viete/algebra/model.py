@@ -155,7 +155,7 @@ class Claim:
     text: Text = field(default=Text(""), compare=False, repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """A card's content. See `viete.cards.reader.read` for how to get one."""
 
@@ -171,6 +171,10 @@ class Model:
     equations: tuple[Equation, ...] = ()
     derived: tuple[Equation, ...] = ()
     claims: tuple[Claim, ...] = ()
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.parameters)} parameters, {len(self.equations)} equations"
+        return f"<model {self.title}: {counts}>"
 
     @cached_property
     def function(self) -> dict[str, Function]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -50,14 +51,14 @@ def numbers(text: str, model: Model, what: str = "--tokens") -> list[int] | list
 
 def row_of(text: str, model: Model, what: str) -> list[int]:
     """One sequence: numbers as they are, words by their place in the vocabulary."""
-    words = text.replace(",", " ").split()
-    if not words:
+    words = [w for part in text.split(",") for w in part.split() or [""]]
+    if not all(words):
         raise VieteError(f"{what} takes numbers such as 3,1,4")
     out = []
     for word in words:
         if word in model.vocabulary:
             out.append(model.vocabulary.index(word))
-        elif word.lstrip("-").isdigit() and len(word) < 19:
+        elif re.fullmatch(r"-?[0-9]{1,18}", word):
             out.append(int(word))
         else:
             known = (

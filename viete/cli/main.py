@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
+import viete
 from viete.cli import check, doc, run, show, tour
 from viete.errors import VieteError
 
@@ -15,6 +17,24 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )  # fmt: skip
+
+
+def print_version(wanted: bool) -> None:
+    """What ``--version`` does."""
+    if wanted:
+        print(f"viete {viete.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Which it is.")
+    ] = False,
+) -> None:
+    """Write a transformer as the equations you would put in a paper; then run them."""
+
+
 app.command("show")(show.show)
 app.command("cards")(show.cards)
 app.command("doc")(doc.doc)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,6 +55,8 @@ def run(
     shown = top_level(show) if show is not None else [] if save is not None else last(model, result)
     for wanted in shown:
         print(pretty(wanted, result[wanted]))
+    if show is None and (why := result.without()):
+        print(f"not computed: {'; '.join(why)}", file=sys.stderr)
 
 
 def the_weights(
@@ -118,7 +121,7 @@ def host(array: Any) -> Any:
         import torch
 
         array = array.detach().cpu()
-        array = array.float() if array.dtype in (torch.bfloat16, torch.float16) else array
+        array = array.float() if array.dtype == torch.bfloat16 else array
     return np.asarray(array)
 
 
@@ -127,9 +130,10 @@ def pretty(name: str, array: Any) -> str:
     import numpy as np
 
     values = host(array)
+    odd = values.dtype.kind == "f" and bool(np.isnan(values).any())
     shape = "scalar" if values.ndim == 0 else " × ".join(map(str, values.shape))
     with np.printoptions(precision=6, suppress=True, linewidth=100, threshold=400, edgeitems=4):
-        return f"{name}  ({shape})\n{values}"
+        return f"{name}  ({shape}){', not all of it numbers' * odd}\n{values}"
 
 
 def write(result: Any, path: Path) -> None:

@@ -194,14 +194,15 @@ class Arrays:
             return Value(env.sizes[e.key], (), True)
         if not e.index:
             return self.lookup(e.key, ())
-        letters = self.model.loop_letters
-        loops = tuple(
-            self.exact(x, env) for s, x in zip(e.symbol.slots, e.index, strict=True) if s in letters
-        )
-        v = self.lookup(e.key, loops)
+        blocks, rest = [], []
         for slot, index in zip(e.symbol.slots, e.index, strict=True):
-            if slot not in letters:
-                v = self.along(v, slot, index, env, first=self.env.index[slot][1])  # type: ignore[index]
+            if slot in self.model.loop_letters:
+                blocks.append(self.exact(index, env))
+            else:
+                rest.append((slot, index))
+        v = self.lookup(e.key, tuple(blocks))
+        for slot, index in rest:
+            v = self.along(v, slot, index, env, first=self.env.index[slot][1])  # type: ignore[index]
         return v
 
     def along(self, v: Value, label: str, index: Expr, env: Env, first: int = 0) -> Value:

@@ -113,8 +113,8 @@ class Feeding:
         for e in (item.low, item.high):
             size = self.model.size(e)
             bounds.append(None if size is None else size.evaluate(self.sizes))
-        host = np.asarray(array.cpu() if hasattr(array, "cpu") else array)
-        for bad in (host[host < bounds[0]], host[host > bounds[1]]):
+        entries = host(array)
+        for bad in (entries[entries < bounds[0]], entries[entries > bounds[1]]):
             if bad.size:
                 raise VieteError(
                     f"the input {item.name} holds {bad.flat[0]}, which is not among "
@@ -174,9 +174,16 @@ def as_input(item: Input, given: Array, like: Array) -> Array:
         raise VieteError(f"the input {item.name} takes whole numbers, not {given.dtype}")
     xp = array_namespace(like)
     if is_numpy_array(like):
-        return np.asarray(given).astype(np.int64 if whole else like.dtype, copy=False)
+        return host(given).astype(np.int64 if whole else like.dtype, copy=False)
     dtype = xp.int64 if whole and "jax" not in xp.__name__ else xp.int32 if whole else like.dtype
+    if array_namespace(given) is not xp:  # one library reads another's bytes as it likes
+        given = host(given)
     return xp.asarray(given, dtype=dtype, device=like.device)
+
+
+def host(array: Array) -> Array:
+    """Any library's array as NumPy."""
+    return np.array(array.detach().cpu() if hasattr(array, "detach") else array)
 
 
 def check_weights(ready: Program, weights: Mapping[str, Array]) -> None:

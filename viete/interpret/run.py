@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
+
 from viete.algebra.model import Equation, Model
 from viete.errors import Text, VieteError
 from viete.interpret.array import COL, ROW, Array, Arrays, Value, permute
@@ -55,36 +57,37 @@ class Run(Mapping[str, Array]):
             steps = chosen[::-1]
             last = {m: k for k, step in enumerate(steps) for m in (*step.needs, step.makes)}
             self.wanted = keep
-        for k, step in enumerate(steps):
-            env = self.arrays.env
-            if step.loops:
-                env = replace(env, index={**env.index, **step.loops})
-            try:
-                value = self.arrays.of(step.equation.right, env)
-            except VieteError as error:
-                if error.where is None:
-                    raise step.equation.text.error(error.message) from None
-                raise
-            except MemoryError:
-                raise step.equation.text.error("this needs more memory than there is") from None
-            self.store[step.makes] = self.full(value, step.equation).kept()
-            if names is not None:
-                for m in (*step.needs, step.makes):
-                    if last[m] == k and m not in keep and m[0] in self.program.computed:
-                        self.store.pop(m, None)
+        with np.errstate(all="ignore"):  # 0/0 is nan, as arrays have it, and says nothing
+            for k, step in enumerate(steps):
+                env = self.arrays.env
+                if step.loops:
+                    env = replace(env, index={**env.index, **step.loops})
+                try:
+                    value = self.arrays.of(step.equation.right, env)
+                except VieteError as error:
+                    if error.where is None:
+                        raise step.equation.text.error(error.message) from None
+                    raise
+                except MemoryError:
+                    raise step.equation.text.error("this needs more memory than there is") from None
+                self.store[step.makes] = self.full(value, step.equation).kept()
+                if names is not None:
+                    for m in (*step.needs, step.makes):
+                        if last[m] == k and m not in keep and m[0] in self.program.computed:
+                            self.store.pop(m, None)
 
-    def put(self, member: Member, v: Value, place: range, batch: int) -> None:
-        """Store a value that was computed for some sequences of a batch."""
-        if "batch" not in v.axes:
-            self.store[member] = v
-            return
-        at = v.axes.index("batch")
-        before = (slice(None),) * at
-        if member not in self.store:
-            shape = (*v.array.shape[:at], batch, *v.array.shape[at + 1 :])
-            empty = self.arrays.xp.empty(shape, dtype=v.array.dtype, device=v.array.device)
-            self.store[member] = Value(empty, v.axes)
-        self.store[member].array[(*before, slice(place.start, place.stop))] = v.array
+        def put(self, member: Member, v: Value, place: range, batch: int) -> None:
+            """Store a value that was computed for some sequences of a batch."""
+            if "batch" not in v.axes:
+                self.store[member] = v
+                return
+            at = v.axes.index("batch")
+            before = (slice(None),) * at
+            if member not in self.store:
+                shape = (*v.array.shape[:at], batch, *v.array.shape[at + 1 :])
+                empty = self.arrays.xp.empty(shape, dtype=v.array.dtype, device=v.array.device)
+                self.store[member] = Value(empty, v.axes)
+            self.store[member].array[(*before, slice(place.start, place.stop))] = v.array
 
     def full(self, v: Value, equation: Equation) -> Value:
         """A constant side as an array; a family that does not vary gets its axis all the same."""
@@ -173,7 +176,8 @@ class Run(Mapping[str, Array]):
         letters = tuple(dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx)))
         self.program.shapes.located(Text(name, "<name>"), e, free_indices(e), loops=True)
         try:
-            found = self.arrays.of(e)
+            with np.errstate(all="ignore"):
+                found = self.arrays.of(e)
         except MemoryError:
             raise VieteError(f"{name} needs more memory than there is") from None
         slots = e.symbol.slots if isinstance(e, Ref) else ()
@@ -194,6 +198,21 @@ class Run(Mapping[str, Array]):
         order = (*dict.fromkeys(lead), *rest, *(a for a in (ROW, COL) if a in v.axes))
         array = permute(self.arrays.xp, array, v.axes, order)
         return array[..., None] if ROW in v.axes and COL not in v.axes else array  # a column
+
+    def __contains__(self, name: object) -> bool:
+        """Whether ``run[name]`` was computed or can be, from what was."""
+        try:
+            return isinstance(name, str) and self.members(name) <= self.store.keys()
+        except VieteError:
+            return False
+
+    def without(self) -> list[str]:
+        """What could not be computed and for want of what, a sentence for each reason."""
+        reasons: dict[str, list[str]] = {}
+        for (key, _), why in self.missing.items():
+            if key not in reasons.setdefault(why, []):
+                reasons[why].append(key)
+        return [f"{', '.join(keys)} (needs {why})" for why, keys in reasons.items()]
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, member in self.program.names.items() if member in self.store

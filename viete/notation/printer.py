@@ -242,7 +242,7 @@ class Printer:
             return self.scripted(args[0], self.pick("^T", r"^\top", "ᵀ"))
         if op == "pow":
             power = self.above(args[1])
-            if self.style == "unicode" and power.isdigit():
+            if self.style == "unicode" and power.isascii() and power.isdigit():
                 return self.scripted(args[0], "".join(_ABOVE[c] for c in power), True)
             return self.scripted(
                 args[0], f"^{power}" if len(power) == 1 and power != "∞" else f"^{{{power}}}", True
