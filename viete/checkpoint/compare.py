@@ -178,6 +178,8 @@ class Report:
         r, out = self.recorded, [""]
         if r.agree:
             out.append(f"Agree with what was recorded ({len(r.agree)}): {_folded(r.agree)}.")
+        elif not r.differences:
+            out.append("None of what was recorded could be compared.")
         for k, d in enumerate(r.differences):
             out.append(_difference(d, "The first that differs is" if k == 0 else "Then"))
             for said, reads in d.fits:

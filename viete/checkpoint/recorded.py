@@ -84,7 +84,7 @@ class Recorded:
 
     @property
     def ok(self) -> bool:
-        return not self.differences
+        return bool(self.agree) and not self.differences  # nothing compared is no agreement
 
 
 def check_recorded(

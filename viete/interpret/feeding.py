@@ -183,7 +183,7 @@ def as_input(item: Input, given: Array, like: Array) -> Array:
 
 def host(array: Array) -> Array:
     """Any library's array as NumPy."""
-    return np.array(array.detach().cpu() if hasattr(array, "detach") else array)
+    return array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
 
 
 def check_weights(ready: Program, weights: Mapping[str, Array]) -> None:

@@ -59,35 +59,38 @@ class Run(Mapping[str, Array]):
             self.wanted = keep
         with np.errstate(all="ignore"):  # 0/0 is nan, as arrays have it, and says nothing
             for k, step in enumerate(steps):
-                env = self.arrays.env
-                if step.loops:
-                    env = replace(env, index={**env.index, **step.loops})
-                try:
-                    value = self.arrays.of(step.equation.right, env)
-                except VieteError as error:
-                    if error.where is None:
-                        raise step.equation.text.error(error.message) from None
-                    raise
-                except MemoryError:
-                    raise step.equation.text.error("this needs more memory than there is") from None
-                self.store[step.makes] = self.full(value, step.equation).kept()
+                self.store[step.makes] = self.value(step).kept()
                 if names is not None:
                     for m in (*step.needs, step.makes):
                         if last[m] == k and m not in keep and m[0] in self.program.computed:
                             self.store.pop(m, None)
 
-        def put(self, member: Member, v: Value, place: range, batch: int) -> None:
-            """Store a value that was computed for some sequences of a batch."""
-            if "batch" not in v.axes:
-                self.store[member] = v
-                return
-            at = v.axes.index("batch")
-            before = (slice(None),) * at
-            if member not in self.store:
-                shape = (*v.array.shape[:at], batch, *v.array.shape[at + 1 :])
-                empty = self.arrays.xp.empty(shape, dtype=v.array.dtype, device=v.array.device)
-                self.store[member] = Value(empty, v.axes)
-            self.store[member].array[(*before, slice(place.start, place.stop))] = v.array
+    def value(self, step: Step) -> Value:
+        """One equation, for one turn of its loop; an error gets its place in the card."""
+        env = self.arrays.env
+        if step.loops:
+            env = replace(env, index={**env.index, **step.loops})
+        try:
+            return self.full(self.arrays.of(step.equation.right, env), step.equation)
+        except VieteError as error:
+            if error.where is None:
+                raise step.equation.text.error(error.message) from None
+            raise
+        except MemoryError:
+            raise step.equation.text.error("this needs more memory than there is") from None
+
+    def put(self, member: Member, v: Value, place: range, batch: int) -> None:
+        """Store a value that was computed for some sequences of a batch."""
+        if "batch" not in v.axes:
+            self.store[member] = v
+            return
+        at = v.axes.index("batch")
+        before = (slice(None),) * at
+        if member not in self.store:
+            shape = (*v.array.shape[:at], batch, *v.array.shape[at + 1 :])
+            empty = self.arrays.xp.empty(shape, dtype=v.array.dtype, device=v.array.device)
+            self.store[member] = Value(empty, v.axes)
+        self.store[member].array[(*before, slice(place.start, place.stop))] = v.array
 
     def full(self, v: Value, equation: Equation) -> Value:
         """A constant side as an array; a family that does not vary gets its axis all the same."""
