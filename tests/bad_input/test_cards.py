@@ -275,7 +275,7 @@ CASES = [
     ("unclosed dollar in a cell", r"| $W_U$ | $d \times V$ |", r"| $W_U | $d \times V$ |",
      33, "the $ signs in this cell do not pair up"),
     ("unclosed brace in a name", "| $W_U$ | $d", "| $W_«{»U$ | $d", None, "never closed"),
-    ("size by a quotient", r"| $W_U$ | $d \times V$ |", r"| $W_U$ | $d \times 7 / 2$ |",
+    ("size by a quotient", r"| $W_U$ | $d \times V$ |", r"| $W_U$ | $d \times 8 / 2$ |",
      58, "the shape stated for s is (n, V), but its equation gives (n,"),
     ("parameter size with spaces", r"| $W_U$ | $d \times V$ |", "| $W_U$ | $d V$ |",
      57, "x^N has shape (n, d) and W_U has shape (V d): the inner size"),

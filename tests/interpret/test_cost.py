@@ -406,5 +406,5 @@ def test_bad_arguments(plain, arguments, words):
 
 
 def test_dimensions_that_do_not_divide(plain):
-    with pytest.raises(VieteError, match="no whole number"):
+    with pytest.raises(VieteError, match="must be a whole number"):
         costs(plain.bind(H=5))

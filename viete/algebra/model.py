@@ -256,6 +256,21 @@ class Model:
         return {d.name: d.at_most for d in self.dims if d.at_most is not None}
 
     @cached_property
+    def greatest(self) -> dict[str, Fraction]:
+        """`sizes`, and for every length the greatest that it may be."""
+        values = dict(self.sizes)
+        for dim in self.dims:
+            size = None if dim.at_most is None else self.size(dim.at_most)
+            if size is not None and size.names() <= self.sizes.keys():
+                try:
+                    values[dim.name] = size.evaluate(self.sizes)
+                except ZeroDivisionError:
+                    raise dim.text.error(f"{dim.name} divides by zero") from None
+                except VieteError as error:
+                    raise dim.text.error(error.message) from None
+        return values
+
+    @cached_property
     def definitions(self) -> dict[str, Size]:
         """Dimensions defined by others (``d_k = d / H``), as sizes over the rest."""
         found: dict[str, Size] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from viete.algebra.dims import Size
 from viete.algebra.model import Equation, Model
 from viete.notation.expr import Apply, Expr, Idx, Num, Ref, walk
@@ -21,6 +23,8 @@ class Order:
         for k, equation in enumerate(self.model.equations):
             self.once(k, equation)
             for node in walk(equation.right):
+                if isinstance(node, Ref) and node.symbol.kind in ("value", "parameter"):
+                    self.blocks(equation, node)
                 if isinstance(node, Ref) and node.symbol.kind == "value":
                     self.available(k, equation, node)
 
@@ -35,6 +39,50 @@ class Order:
                 raise equation.text.error(
                     f"{show(equation.left)} is already defined in line {line}"
                 )
+
+    def blocks(self, equation: Equation, ref: Ref) -> None:
+        """That a block number is whole, and a parameter's within its range, where it is known."""
+        size, span = self.model.size, ref.at or (0, None)
+        ranges = {loop.index: (loop.lower, loop.upper) for loop in self.model.loops}
+        loop = equation.loop
+        if loop is not None and self.outside(
+            Size.of(0), None, _minus(size(loop.upper), size(loop.lower))
+        ):
+            return  # the loop has no turns
+        for slot, index in zip(ref.symbol.slots, ref.index, strict=True):
+            if slot not in ranges:
+                continue
+            first = last = size(index)
+            if loop is not None and (step := offset(index, loop.index)) is not None:
+                first, last = _plus(size(loop.lower), step), _plus(size(loop.upper), step)
+            number = None if first is None else self.number(first)
+            if number is not None and number.denominator != 1:
+                raise equation.text.error(
+                    f"{show(ref)} has the block number {number}, which is not a whole number", *span
+                )
+            lower, upper = ranges[slot]
+            if ref.symbol.kind == "parameter" and any(
+                x is not None and self.outside(x, size(lower), size(upper)) for x in (first, last)
+            ):
+                raise equation.text.error(
+                    f"{show(ref)} does not exist in every block: {ref.key} is there for "
+                    f"{slot} = {show(lower)}, …, {show(upper)}", *span,
+                )  # fmt: skip
+
+    def number(self, size: Size) -> Fraction | None:
+        try:
+            return size.evaluate(self.model.sizes)
+        except (KeyError, ZeroDivisionError):
+            return None
+
+    def equal(self, a: Size | None, b: Size) -> bool:
+        return a == b or (a is not None and self.number(a - b) == 0)
+
+    def outside(self, value: Size, lower: Size | None, upper: Size | None) -> bool:
+        """Whether ``value`` is known to lie outside a range."""
+        below = None if lower is None else self.number(value - lower)
+        above = None if upper is None else self.number(upper - value)
+        return (below is not None and below < 0) or (above is not None and above < 0)
 
     def available(self, k: int, equation: Equation, ref: Ref) -> None:
         makers = self.by_key.get(ref.key, [])
@@ -103,9 +151,9 @@ class Order:
             if j >= k:
                 continue
             if m.loop is None or m.loop == loop:
-                if value is None or any(size(x) == value for x in m.left.index):
+                if value is None or any(self.equal(size(x), value) for x in m.left.index):
                     return True
-            elif value is None or not _outside(value, size(m.loop.lower), size(m.loop.upper)):
+            elif value is None or not self.outside(value, size(m.loop.lower), size(m.loop.upper)):
                 return True
         return False
 
@@ -138,12 +186,9 @@ def offset(index: Expr, letter: str) -> int | None:
     return None
 
 
+def _minus(a: Size | None, b: Size | None) -> Size | None:
+    return None if a is None or b is None else a - b
+
+
 def _plus(size: Size | None, step: int) -> Size | None:
     return None if size is None else size + Size.of(step)
-
-
-def _outside(value: Size, lower: Size | None, upper: Size | None) -> bool:
-    """Whether ``value`` is known to lie outside a range."""
-    below = None if lower is None else (value - lower).number()
-    above = None if upper is None else (upper - value).number()
-    return (below is not None and below < 0) or (above is not None and above < 0)

@@ -14,6 +14,8 @@ from fractions import Fraction
 from viete.algebra.dims import Size, size_of
 from viete.algebra.model import Equation, Model
 from viete.algebra.order import Order
+from viete.algebra.whole import MEANT, check_sizes, number_of, possible, shown
+from viete.algebra.written_out import check_written_out
 from viete.errors import Text
 from viete.notation.expr import (
     Apply,
@@ -79,6 +81,8 @@ class Shapes:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.numbers = model.sizes
+        check_sizes(model)
+        check_written_out(model)
         self.types: dict[str, Type] = {}
         self.named = [Size.of(d.name) for d in model.dims]
         self.computed: dict[int, Shape] = {}  # shape of each equation by its position
@@ -362,7 +366,7 @@ class Shapes:
                 raise Mismatch(f"{show(item)} cannot be an index", item)
             if isinstance(item, Num) and (
                 item.value < 0 or item.value.denominator != 1
-                or ((n := self.number(size)) is not None and item.value >= n)
+                or ((n := number_of(self.model, size)) is not None and item.value >= n)
             ):  # fmt: skip
                 raise Mismatch(
                     f"{item.value} is no index here: there are {self.said(size)} places, counted "
@@ -375,16 +379,27 @@ class Shapes:
         )
 
     def check_slice(self, start: Size, stop: Size, size: Size, item: Expr) -> None:
-        values = [self.number(x) for x in (start, stop, size)]
-        a, b, n = values
+        a, b, n = (number_of(self.model, x) for x in (start, stop, size))
         if (a is not None and (a < 0 or a.denominator != 1)) or (
             b is not None and (b.denominator != 1 or (n is not None and b > n))
         ):
             raise Mismatch(
-                f"{show(item)} goes beyond what there is: {self.said(size)} places", item
+                f"{show(item)} {self.ends(stop + size)}goes beyond what there is: "
+                f"{self.said(size)} places",
+                item,
             )
         if a is not None and b is not None and a > b:
             raise Mismatch(f"{show(item)} ends before it starts", item)
+
+    def ends(self, stop: Size) -> str:
+        """``with n ≤ 2000 `` for a slice that is as long as the input."""
+        known = sorted(stop.names() & self.model.lengths.keys() & self.model.greatest.keys())
+        said = ", ".join(f"{n} ≤ {self.model.greatest[n]}" for n in known)
+        return f"with {said} " if said else ""
+
+    def whole(self, size: Size, what: str, node: Expr) -> None:
+        if not possible(number_of(self.model, size), 0):
+            raise Mismatch(f"{what} is {shown(self.model, size)}, but it {MEANT} 0", node)
 
     def bind(self, e: Bind, env: Env) -> Type:
         if e.lower is not None and e.upper is not None:
@@ -393,6 +408,7 @@ class Shapes:
             else:
                 lower, upper = self.needed_size(e.lower, env), self.needed_size(e.upper, env)
                 count = upper - lower + ONE
+                self.whole(count, f"the number of values of {e.index}", e)
         elif e.index in env.ranges:
             count = env.ranges[e.index]
         else:
@@ -419,6 +435,8 @@ class Shapes:
         sizes = {i: self.needed_size(s, env) for i, s in e.ranges}
         if taken := sizes.keys() & env.ranges.keys():
             raise Mismatch(f"the index {min(taken)} is in use already; take another letter", e)
+        for letter, size in sizes.items():
+            self.whole(size, f"the number of values of {letter}", e)
         inner = replace(env, ranges={**env.ranges, **sizes})
         body = self.of(e.body, inner)
         if body.shape:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from fractions import Fraction
 
 from viete.algebra.functions import library, parse_function
 from viete.algebra.model import (
@@ -23,6 +24,8 @@ from viete.notation.parser import parse, parse_range
 from viete.notation.symbols import PRIMITIVES, Scope
 
 _NOTATION = re.compile(r"^((?:`[^`]+`|\$[^$]+\$)(?:\s*,\s*(?:`[^`]+`|\$[^$]+\$))*)\s*:\s*(.*)$")
+_IN_WORDS = re.compile(r"\(\s*([^()=]*?(?:×|\\times|(?<=[\s\d])x(?=[\s\d]))[^()]*?)\s*\)")
+_WHERE = re.compile(r"\b([A-Za-z]+(?:_(?:[A-Za-z0-9]+|\{\w+\}))?)\s*=\s*(\d+)(?![\w.])")
 _MEMBER = re.compile(r"^(.+?)(?:∈|\\in(?![a-zA-Z]))\s*")
 
 
@@ -36,6 +39,7 @@ class Declarations(Sections):
         self.inputs: list[Input] = []
         self.stated: list[tuple[Symbol, Text]] = []  # a size's value, said beside its formula
         self.prose: list[tuple[Text, str]] = []  # inputs described in a notation list
+        self.described: list[tuple[Text, Text]] = []  # a name, and its size said in words
         self.shapes = Scope()  # the names that a size may use
 
     def header(self) -> None:
@@ -107,6 +111,8 @@ class Declarations(Sections):
                     self.prose_input(said)
                 elif re.search(r"\(=", said.text):
                     found.append((name, m[2], said))
+                elif size := _IN_WORDS.search(said.text):
+                    self.described.append((name, said.cut(*size.span(1))))
         declared = {d.name for d in self.dims}
         scope = Scope()
         for dim in self.dims:
@@ -160,6 +166,7 @@ class Declarations(Sections):
         return tuple(out)
 
     def input_list(self) -> None:
+        sizes = Model("", dims=tuple(self.dims)).sizes
         listed = [(*self.split(block.text), False) for block in self.items("inputs")]
         for math, meaning, prose in [*((*p, True) for p in self.prose), *listed]:
             wrong = math.error("an input is written t ∈ {0, …, V − 1}^n or x ∈ ℝ^{n × d}")
@@ -191,19 +198,33 @@ class Declarations(Sections):
             elif rest.text and not prose:
                 raise rest.error("nothing but a default (= 0) can stand here")
             if prose:
-                self.make_lengths(shape)
+                self.where_clause(rest, sizes)
+                self.make_lengths(shape, sizes)
             if any(i.name == symbol.key for i in self.inputs):
                 raise math.error(f"the input {symbol.key} is declared twice")
             self.inputs.append(Input(symbol, shape, low, high, default, meaning, math))
 
-    def make_lengths(self, shape: tuple[Expr, ...]) -> None:
+    def where_clause(self, rest: Text, sizes: dict[str, Fraction]) -> None:
+        """``where L=5`` after an input in prose must say what the card says of L elsewhere."""
+        for m in _WHERE.finditer(rest.text):
+            known = sizes.get(parse_name(rest.cut(*m.span(1)), "dim", set()).key)
+            if known is not None and known != int(m[2]):
+                raise rest.error(f"{m[1]} is {m[2]} here, but {known} where it is declared",
+                                 *m.span())  # fmt: skip
+
+    def make_lengths(self, shape: tuple[Expr, ...], sizes: dict[str, Fraction]) -> None:
         """In a notation list the size of the token input is the longest, not the only length."""
         for e in shape:
             for k, dim in enumerate(self.dims):
                 if e == Ref(dim.symbol) and dim.value is not None:
-                    limit = next(
-                        (Ref(d.symbol) for d in self.dims if d.name == "context_length"), None
-                    )
+                    limit = next((Ref(d.symbol) for d in self.dims
+                                  if d.name == "context_length" != dim.name), None)  # fmt: skip
+                    length, most = sizes.get(dim.name), sizes.get("context_length")
+                    if limit is not None and None not in (length, most) and length != most:
+                        raise dim.text.error(
+                            f"{dim.name} is {length} here, but context_length is {most}; the two "
+                            f"are the greatest length of one input"
+                        )
                     self.dims[k] = replace(dim, value=None, at_most=limit or dim.value)
 
     def number_set(self, text: Text) -> tuple[Expr, Expr]:

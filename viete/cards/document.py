@@ -59,7 +59,8 @@ Block = Heading | Paragraph | Item | Table | Code
 _HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*)$")
 MAX_LINE = 10_000  # characters of a line or a paragraph
 _ITEM = re.compile(r"^(\s*)(?:[-*+]|(\d{1,9})[.)])\s+(.*\S)\s*$")
-_FOR = re.compile(r"^\**for\b.*=.*:\**\s*$", re.I)  # opens a loop, blank line before it or not
+# Opens a loop, blank line before it or not, or tries to.
+_FOR = re.compile(r"^\**for\b.*(=|\bfrom\b|\.\.).*:\**\s*$", re.I)
 _RULE = re.compile(r"\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?$")
 
 

@@ -19,6 +19,7 @@ from viete.algebra.model import (
     Parameter,
 )  # fmt: skip
 from viete.algebra.shapes import Shapes
+from viete.cards.agreement import Described, check_agreement
 from viete.cards.declarations import Declarations, is_range
 from viete.cards.document import MAX_LINE, Block, Heading, Item, Paragraph, read_markdown
 from viete.errors import Text, VieteError, Where
@@ -30,9 +31,19 @@ from viete.notation.symbols import PRIMITIVES, Scope
 
 MAX_BYTES = 1_000_000
 
-_FOR = re.compile(r"^\**\s*for\s+(?:each\s+|all\s+|every\s+)?\$?(.+)$", re.I)
-_BARE_FOR = re.compile(r"^for\s+(?:each\s+|all\s+|every\s+)?\$[^$]*\$\s*:?$", re.I)
-_SHAPE = re.compile(r"^\**shape\**\s*:\s*((?:(?!for each ).)*)", re.I)
+_FOR = re.compile(
+    r"^\**\s*for\s+(?:each\s+|all\s+|every\s+)?(?:(?:block|layer)s?\s+)?\$?(.+)$", re.I
+)
+_BARE_FOR = re.compile(
+    r"^for\s+(?:each\s+|all\s+|every\s+)?(?:(?:block|layer)s?\s+)?\$[^$]*\$\s*:?$", re.I
+)
+_FROM = re.compile(
+    r"^\**for\s+(?:(?:each|all|every)\s+)?(?:(?:block|layer)s?\s+)?[$`]?[A-Za-z][$`]?\s+"
+    r"(?:from|in)\b.*:\**$", re.I)  # fmt: skip
+_SHAPE = re.compile(
+    r"^\**(?:output\s+)?shape\**\s*(?:[:=]|is\b(?=\s*[$`]?\())\**\s*((?:(?!for each ).)*)",
+    re.I,
+)
 
 
 def read(path: str | Path) -> Model:
@@ -91,8 +102,9 @@ def reads(content: str, file: str = "<card>") -> Model:
 
 def build(blocks: list[Block], file: str) -> Model:
     """A document's blocks as a checked model."""
-    model = Reader(blocks, file).model()
-    Shapes(model)
+    reader = Reader(blocks, file)
+    model = reader.model()
+    check_agreement(model, Shapes(model), reader.sizes_in_words())
     return model
 
 
@@ -129,6 +141,7 @@ class Reader(Declarations):
         )  # fmt: skip
         scope = skeleton.scope
         scope.indices |= letters
+        scope.inputs = bool(self.inputs)
         for symbol in {left.symbol.key: left.symbol for left in lefts}.values():
             scope.symbols[symbol.base] = [
                 s for s in scope.symbols.get(symbol.base, []) if s.key != symbol.key
@@ -146,6 +159,16 @@ class Reader(Declarations):
         return replace(
             skeleton, equations=tuple(equations), derived=tuple(derived), claims=tuple(claims)
         )
+
+    def sizes_in_words(self) -> list[Described]:
+        """What the notation list says of shapes; words that are no sizes are prose."""
+        out: list[Described] = []
+        for name, words in self.described:
+            try:
+                out.append((name, words, self.shape(words, batch=True)))
+            except VieteError:
+                continue
+        return out
 
     # -- equations ---------------------------------------------------------------------------------
 
@@ -166,7 +189,8 @@ class Reader(Declarations):
 
     def for_line(self, block: Paragraph | Item) -> Text | None:
         m = _FOR.match(block.text.text)
-        if _BARE_FOR.match(block.text.text) and m and not is_range(m[1]):
+        bare = _BARE_FOR.match(block.text.text) and m and not is_range(m[1])
+        if bare or _FROM.match(block.text.text):
             raise block.text.error("a loop is written For $i = 1, …, N$:")
         if m is None or "=" not in m[1] or not is_range(m[1]):
             return None

@@ -180,7 +180,8 @@ class Arrays:
         if v.axes or not isinstance(v.array, Fraction | int):
             raise VieteError(f"{show(e)} is not made of dimensions, so it is no size")
         if Fraction(v.array).denominator != 1:
-            raise VieteError(f"{show(e)} is {v.array} here, which is not a whole number")
+            here = "" if show(e) == str(v.array) else f" is {v.array} here, which"
+            raise VieteError(f"{show(e)}{here} is not a whole number")
         return int(v.array)
 
     def ref(self, e: Ref, env: Env) -> Value:

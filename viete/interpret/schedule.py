@@ -15,6 +15,7 @@ from typing import Any
 from viete.algebra.dims import Size
 from viete.algebra.model import Equation, Model, Parameter
 from viete.algebra.shapes import Shapes
+from viete.algebra.whole import check_sizes
 from viete.errors import VieteError
 from viete.interpret.array import MOST_BLOCKS
 from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Ref, Symbol, walk
@@ -57,15 +58,52 @@ class Program:
                 )
         self.memo: dict[Any, Any] = {}
         self.parameters = self.members()
-        self.steps = [
-            Step(e, loops, self.made(e.left, loops), self.needed(e.right, loops))
-            for e, loops in self.unrolled()
-        ]
+        check_sizes(model)
+        self.steps = [self.step(e, loops) for e, loops in self.unrolled()]
         self.computed = {e.name for e in model.equations}
+        self.check_members()
         self.names = {
             member_name(s.equation.left.symbol, self.loops_of(s.equation.left.symbol, s.makes[1])):
             s.makes for s in self.steps
         }  # fmt: skip
+
+    def step(self, e: Equation, loops: Mapping[str, int]) -> Step:
+        try:
+            return Step(e, loops, self.made(e.left, loops), self.needed(e.right, loops))
+        except VieteError as error:
+            if error.where is None:
+                raise e.text.error(error.message) from None
+            raise
+
+    def check_members(self) -> None:
+        """Every block's member that an equation needs is a parameter's or was made before it."""
+        there = {(p.name, blocks) for p, blocks, _ in self.parameters.values()}
+        checked = self.computed | {p.name for p in self.model.parameters}
+        for step in self.steps:
+            for key, blocks in sorted(step.needs - there):
+                if key in checked:
+                    symbol = next(
+                        x.symbol for x in walk(step.equation.right)
+                        if isinstance(x, Ref) and x.key == key
+                    )  # fmt: skip
+                    name = member_name(symbol, self.loops_of(symbol, blocks))
+                    turn = ", ".join(f"{i} = {k}" for i, k in step.loops.items())
+                    known = sorted(b for k, b in there if k == key)
+                    raise step.equation.text.error(
+                        f"there is no {name}{turn and f', which this needs for {turn}'}; "
+                        f"{self.range_said(symbol, known)}"
+                    )
+            there.add(step.makes)
+
+    def range_said(self, symbol: Symbol, known: list[tuple[int, ...]]) -> str:
+        """``x^i is there for i = 0, …, 2``."""
+        if not known:
+            return "none comes before it"
+        ranges = []
+        for slot, numbers in zip(self.loop_slots(symbol), zip(*known, strict=True), strict=True):
+            first, last = min(numbers), max(numbers)
+            ranges.append(f"{slot} = {first}" + (f", …, {last}" if last > first else ""))
+        return f"{symbol.key} is there for {' and '.join(ranges)}"
 
     # -- what there is -----------------------------------------------------------------------------
 
@@ -148,7 +186,8 @@ class Program:
             if slot in self.model.loop_letters:
                 size = self.index_size(index, loops)
                 if size.denominator != 1:
-                    raise VieteError(f"the block {show(index)} = {size} is not a whole number")
+                    said = show(index) if isinstance(index, Num) else f"{show(index)} = {size}"
+                    raise VieteError(f"the block {said} is not a whole number")
                 out.append(int(size))
         return tuple(out)
 

@@ -32,7 +32,7 @@ from viete.notation.expr import (
     children,
 )  # fmt: skip
 from viete.notation.lexer import Token, tokenize
-from viete.notation.symbols import BINDERS, CONSTANTS, Scope
+from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, Scope
 
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "=": "eq", "!=": "ne"}
 UNARY_WORDS = frozenset(("exp", "log", "sqrt", "sin", "cos", "tanh"))
@@ -294,13 +294,16 @@ class Parser(Cursor):
                      and self.peek.text == "(" and self.scope.splits(text[:n])), None)  # fmt: skip
         ways = self.scope.splits(text if tail is None else text[:tail])
         if not ways:
-            what = (
-                "unknown function" if self.peek.text == "(" and len(text) > 2 else "unknown symbol"
-            )
+            before = self.tokens[self.pos - 2].text if self.pos > 1 else ""
             if self.accept("_"):  # m_x is one name
                 text += "_" + ",".join(s.label for s in self.script_group("_"))
                 t = replace(t, end=self.tokens[self.pos - 1].end)
+            called = self.peek.text == "(" and len(text) > 2
+            what = "unknown function" if called else "unknown symbol"
             hint = self.scope.suggest(text)
+            token = before == "[" and self.peek.text == "]"  # as in E[x]
+            if not called and not hint and (token or not self.scope.inputs):
+                hint = INPUTS_ARE
             if self.script and len(text) == 1 and not hint:
                 hint = "; an index needs a range under Dimensions, a loop or a sum around it"
             if text in self.left:
@@ -382,8 +385,11 @@ class Parser(Cursor):
                 return self.node(Apply(base, ()), t)
             if base in self.scope.indices:
                 return self.scripted(self.node(Idx(base), t), items, t)
-            written = self.source.text[t.start : self.tokens[self.pos - 1].end]
-            span = replace(Idx(base), at=(t.start, self.tokens[self.pos - 1].end))
+            end = self.tokens[self.pos - 1].end
+            if loose is not None and not self.scope.splits(self.peek.text):
+                end = self.peek.end  # d_model is one name, whatever begins like it
+            written = self.source.text[t.start : end]
+            span = replace(Idx(base), at=(t.start, end))
             declared = self.scope.symbols.get(base, ())
             if lacking := next((s for s in declared if s.slots and self.begins(s, items)), None):
                 letters = " and ".join(lacking.slots)
@@ -561,6 +567,8 @@ class Parser(Cursor):
         """LaTeX's two-way cases, the spelling of ``where(condition, a, b)``."""
         a = self.expression()
         self.expect("&")
+        if self.peek.text == "if" and "if" not in self.scope.symbols:
+            self.next()
         condition = self.expression()
         self.expect("\\\\")
         b = self.expression()

@@ -9,6 +9,7 @@ is a row or entry (below), a transpose or a power (above).
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -38,6 +39,13 @@ PRIMITIVES = {
         Signature("concat", 2, None), Signature("inner", 2, 2),
     )
 }  # fmt: skip
+# What code and papers call the functions of viete/algebra/functions.md, in small letters.
+ALIASES = {
+    "layernorm": ("LN",), "layernormalization": ("LN",), "norm": ("LN", "RMSNorm"),
+    "rootmeansquarenorm": ("RMSNorm",), "swish": ("SiLU",),
+    "gelunew": ("GELU_tanh",), "logistic": ("sigmoid",), "ln": ("LN", "log"),
+}  # fmt: skip
+INPUTS_ARE = "; an input is declared under Inputs: $t ∈ {0, …, V-1}^n$"
 BINDERS = ("sum", "mean", "max", "concat")
 CONSTANTS = ("pi", "inf")
 
@@ -49,6 +57,7 @@ class Scope:
     symbols: dict[str, list[Symbol]] = field(default_factory=dict)
     functions: dict[str, Signature] = field(default_factory=lambda: dict(PRIMITIVES))
     indices: set[str] = field(default_factory=set)
+    inputs: bool = True  # whether the card declares any; an error may have to say how
 
     def declare(self, symbol: Symbol) -> None:
         """Add a symbol; a card's reader checks for duplicates."""
@@ -61,7 +70,7 @@ class Scope:
             base: [s for s in group if base not in letters or s.sub or s.sup]
             for base, group in self.symbols.items()
         }
-        return Scope(symbols, self.functions, self.indices | letters)
+        return Scope(symbols, self.functions, self.indices | letters, self.inputs)
 
     def bases(self) -> set[str]:
         """Every word that may begin a name."""
@@ -88,5 +97,8 @@ class Scope:
         """``; did you mean …?`` for a misspelled name, or nothing."""
         known = {s.key for group in self.symbols.values() for s in group}
         known |= set(self.functions) | GREEK_NAMES & set(self.symbols)
-        near = difflib.get_close_matches(name, sorted(known), 2, 0.6)
+        plain = re.sub(r"[_ {}]", "", name.lower())
+        near = sorted(f for f in self.functions if re.sub("_", "", f.lower()) == plain != "")
+        near = near or [f for f in ALIASES.get(plain, ()) if f in self.functions]
+        near = near or difflib.get_close_matches(name, sorted(known), 2, 0.6)
         return f"; did you mean {' or '.join(near)}?" if near else ""

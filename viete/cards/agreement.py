@@ -1,0 +1,160 @@
+"""What a card says twice: its facts, its notation list and its equations must agree.
+
+A bullet such as ``- **num_blocks**: 2`` computes nothing by itself, so nothing else would notice
+that the equations have one block. Only statements with one reading are compared: a dimension by
+one of the usual names of a configuration (or described by exactly that phrase), and a size in
+words such as ``(vocab_size × d_model)`` after a name that the card gives a shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from viete.algebra.model import Dimension, Input, Model, Parameter
+from viete.algebra.shapes import Shapes
+from viete.errors import Text
+from viete.notation.cursor import parse_name
+from viete.notation.expr import Apply, Expr, Pick, Ref, walk
+
+Described = tuple[Text, Text, tuple[Expr, ...]]  # a name, its size in words, that size
+
+ROLES = {
+    "blocks": ("num_blocks", "num_layers", "n_layers", "n_layer", "number of blocks",
+               "number of layers"),
+    "heads": ("num_heads", "n_heads", "n_head", "number of heads", "number of attention heads"),
+    "vocabulary": ("vocab_size", "vocabulary_size", "vocabulary size", "vocab size"),
+    "embedding": ("embedding_dim", "embed_dim", "embedding dimension", "embedding size"),
+}  # fmt: skip
+
+
+def check_agreement(model: Model, shapes: Shapes, described: list[Described]) -> None:
+    """That the numbers a card states are those of its equations.
+
+    Raises VieteError at the statement that its equations contradict.
+    """
+    for dim in model.dims:
+        value = model.sizes.get(dim.name)
+        if value is None:
+            continue
+        said = {dim.name, dim.meaning.strip().rstrip(".").lower()}
+        role = next((r for r, names in ROLES.items() if said & set(names)), None)
+        if role == "blocks":
+            check_blocks(model, dim, value)
+        elif role == "heads":
+            check_heads(model, dim, value)
+        elif role == "vocabulary":
+            check_vocabulary(model, shapes, dim, value)
+        elif role == "embedding":
+            columns = {p.name: shapes.number(shapes.types[p.name].shape[1])
+                       for _, p in embeddings(model)}  # fmt: skip
+            refuse(dim, value, columns, "columns")
+    for name, words, stated in described:
+        check_described(model, shapes, name, words, stated)
+
+
+def refuse(dim: Dimension, value: Fraction, counts: dict[str, Fraction | None], what: str) -> None:
+    """An error unless one of the counts is the value, or there is none to compare."""
+    known = {name: count for name, count in counts.items() if count is not None}
+    if known and len(known) == len(counts) and value not in known.values():
+        found = ", ".join(f"{name} has {count} {what}" for name, count in known.items())
+        raise dim.text.error(f"{dim.name} is {value}, but {found}")
+
+
+def check_blocks(model: Model, dim: Dimension, value: Fraction) -> None:
+    """A loop has as many steps, all loops together have, or the blocks are written out."""
+    if model.loops:
+        counts = {loop: count(model, loop.lower, loop.upper) for loop in model.loops}
+        total = sum((n for n in counts.values() if n is not None), Fraction(0))
+        if None in counts.values() or value in (*counts.values(), total):
+            return
+        found = " and ".join(f"{loop.index} over {n}" for loop, n in counts.items())
+        raise dim.text.error(f"{dim.name} is {value}, but the equations have a loop of {found}")
+    # Blocks may also be written out one after the other; each has attention of its own.
+    written = sum(e.op == "softmax" for e in formulas(model) if isinstance(e, Apply))
+    if value > max(1, written) or (value == 0 and written):
+        raise dim.text.error(
+            f"{dim.name} is {value}, but the equations have no loop over blocks; one is opened by "
+            f"a line For $i = 1, …, {dim.symbol.key}$:"
+        )
+
+
+def check_heads(model: Model, dim: Dimension, value: Fraction) -> None:
+    """Something depends on the number, or an index or a concatenation has so many values."""
+    used = {e.key for e in formulas(model) if isinstance(e, Ref) and e.symbol.kind == "dim"}
+    indexed = any(count(model, i.lower, i.upper) in (value, None) for i in model.indices)
+    joined = any(isinstance(e, Apply) and e.op == "concat" and len(e.args) == value
+                 for e in formulas(model))  # fmt: skip
+    if value > 1 and dim.name not in used and not indexed and not joined:
+        raise dim.text.error(
+            f"{dim.name} is {value}, but no equation has {value} heads: no index has so many "
+            f"values, and nothing uses {dim.name}"
+        )
+
+
+def check_vocabulary(model: Model, shapes: Shapes, dim: Dimension, value: Fraction) -> None:
+    """An input has as many token numbers, and the matrix whose rows it takes as many rows."""
+    ranges = {i.name: count(model, i.low, i.high) for i, _ in embeddings(model)
+              if i.low is not None and i.high is not None}  # fmt: skip
+    refuse(dim, value, ranges, "token numbers")
+    rows = {p.name: shapes.number(shapes.types[p.name].shape[0]) for i, p in embeddings(model)
+            if ranges.get(i.name) == value}  # fmt: skip
+    refuse(dim, value, rows, "rows")
+
+
+def check_described(
+    model: Model, shapes: Shapes, name: Text, words: Text, stated: tuple[Expr, ...]
+) -> None:
+    """The size in words is the shape of the parameter or equation of that name."""
+    letters = {i.name for i in model.indices} | set(model.loop_letters)
+    found = shapes.types.get(parse_name(name, "parameter", letters).key)
+    if found is None:
+        return
+    sizes, real = shapes.shape(stated, words), found.shape
+    if len(sizes) != len(real):  # a vector is also said to be 1 × d
+        sizes = tuple(s for s in sizes if s.number() != 1)
+    if len(sizes) != len(real) or not all(map(shapes.same_number, sizes, real)):
+        given = " × ".join(map(str, real)) or "one number"
+        raise words.error(f"{name.text} is described as {words.text}, but its shape is {given}")
+
+
+def count(model: Model, lower: Expr, upper: Expr) -> Fraction | None:
+    """How many whole numbers there are from one bound to the other, where both have a value."""
+    low, high = model.size(lower), model.size(upper)
+    if low is None or high is None:
+        return None
+    extent = high - low
+    return extent.evaluate(model.sizes) + 1 if extent.names() <= model.sizes.keys() else None
+
+
+def formulas(model: Model) -> Iterator[Expr]:
+    """Every node of every expression of the card but the bodies of its functions."""
+    whole: list[Expr | None] = []
+    for d in model.dims:
+        whole += [d.value, d.at_most]
+    for index in model.indices:
+        whole += [index.lower, index.upper]
+    for loop in model.loops:
+        whole += [loop.lower, loop.upper]
+    for i in model.inputs:
+        whole += [*i.shape, i.low, i.high]
+    for p in model.parameters:
+        whole += p.shape
+    whole += [e.right for e in (*model.equations, *model.derived)]
+    for e in whole:
+        if e is not None:
+            yield from walk(e)
+
+
+def embeddings(model: Model) -> list[tuple[Input, Parameter]]:
+    """The matrices whose rows are taken by an input of whole numbers, as in ``E[x]``."""
+    inputs = {i.name: i for i in model.inputs if i.low is not None}
+    tables = {p.name: p for p in model.parameters if len(p.shape) == 2}
+    found = {}
+    for e in formulas(model):
+        if isinstance(e, Pick) and isinstance(e.value, Ref) and e.value.key in tables:
+            row = e.items[0]
+            row = row.value if isinstance(row, Pick) else row
+            if isinstance(row, Ref) and row.key in inputs:
+                found[row.key, e.value.key] = inputs[row.key], tables[e.value.key]
+    return list(found.values())
