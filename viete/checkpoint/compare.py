@@ -299,10 +299,10 @@ def _sizes(model: Model, found: Match, tensors: TensorFile) -> dict[str, int]:
             if dim:
                 seen.setdefault(dim, Counter())[n] += 1
     agreed = {dim: next(iter(c)) for dim, c in seen.items() if len(c) == 1}
-    new = {dim: n for dim, n in agreed.items() if ready.sizes.get(dim) != n}
+    new = {dim: n for dim, n in agreed.items() if n > 0 and ready.sizes.get(dim) != n}
     # What follows from the others (d_f = 4 d) need not be said.
     derived = {dim for dim in new if dim in model.definitions}
-    bound = program(model.bind(**{d: n for d, n in new.items() if d not in derived})).sizes
+    bound = model.bind(**{d: n for d, n in new.items() if d not in derived}).sizes
     return {d: n for d, n in new.items() if d not in derived or bound.get(d) != n}
 
 
