@@ -22,7 +22,7 @@ from viete.algebra.shapes import Mismatch, Shapes
 from viete.checkpoint.files import TensorFile
 from viete.checkpoint.suggest import Family
 from viete.errors import VieteError
-from viete.interpret.array import COL, ROW, Value
+from viete.interpret.labelled import COL, ROW, Value
 from viete.interpret.run import Run, execute
 from viete.interpret.schedule import Member, Program, Step, program
 from viete.notation.expr import (

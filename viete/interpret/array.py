@@ -23,42 +23,23 @@ from array_api_compat import array_namespace, is_jax_array, is_numpy_array
 from viete.algebra.model import Model
 from viete.errors import VieteError
 from viete.interpret import fast
-from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table, free_indices
+from viete.interpret.labelled import (
+    COL,
+    INNER,
+    ROW,
+    Array,
+    Value,
+    device_of,
+    digits,
+    expand,
+    fits,
+    number,
+    permute,
+)
+from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 from viete.notation.printer import show
 
-Array = Any
-ROW, COL, INNER = "row", "col", "inner"
 MOST_VALUES, MOST_BLOCKS = 100_000_000, 10_000  # of an index letter
-
-
-@dataclass(slots=True)
-class Value:
-    """An array (or a plain number) and what its axes mean.
-
-    ``const``: made of numbers, dimensions and indices alone. ``fresh``: nobody else holds the
-    array, so the next operation may write into it.
-    """
-
-    array: Array
-    axes: tuple[str, ...] = ()
-    const: bool = False
-    fresh: bool = False
-
-    @property
-    def core(self) -> int:
-        return (ROW in self.axes) + (COL in self.axes)
-
-    def size(self, label: str) -> int:
-        return int(self.array.shape[self.axes.index(label)])
-
-    def kept(self) -> Value:
-        """The same, held under a name: no longer to be written into."""
-        return Value(self.array, self.axes, self.const)
-
-    def relabel(self, old: str, new: str) -> Value:
-        return Value(
-            self.array, tuple(new if a == old else a for a in self.axes), self.const, self.fresh
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -558,39 +539,6 @@ def check_places(at: Value, first: int, size: int) -> None:
         raise VieteError(f"index {wrong} is outside {first} to {size + first - 1}")
 
 
-def number(a: Array) -> Array:
-    """Exact numbers become floats where arrays are computed."""
-    try:
-        return float(a) if isinstance(a, Fraction) else a
-    except OverflowError:
-        raise VieteError("a number here is larger than any float64 (10^308)") from None
-
-
-def device_of(array: Array) -> Any:
-    return getattr(array, "device", None)
-
-
-def permute(xp: Any, array: Array, have: tuple[str, ...], want: tuple[str, ...]) -> Array:
-    return array if have == want else xp.permute_dims(array, tuple(have.index(a) for a in want))
-
-
-def expand(xp: Any, array: Array, have: tuple[str, ...], want: tuple[str, ...]) -> Array:
-    """Axes in the order ``want``, with axes of size 1 for labels that are missing."""
-    array = permute(xp, array, have, tuple(a for a in want if a in have))
-    return array[tuple(slice(None) if a in have else None for a in want)]
-
-
-def fits(array: Array, into: Array) -> bool:
-    """Whether an array (or number) broadcasts to the shape of another."""
-    shape = getattr(array, "shape", ())
-    return all(n in (1, m) for n, m in zip(shape[::-1], into.shape[::-1], strict=False))
-
-
-def digits(a: Fraction) -> int:
-    """Binary digits of an exact number."""
-    return a.numerator.bit_length() + a.denominator.bit_length()
-
-
 def scalar(op: str, args: list[Any]) -> Any:
     """An operation on plain numbers: exact while it can be."""
     exact = [Fraction(a) if isinstance(a, int) else a for a in args]
@@ -620,6 +568,3 @@ def scalar(op: str, args: list[Any]) -> Any:
                 return not a
     result = fast.entrywise(np, op, [np.float64(number(a)) for a in args], None)
     return bool(result) if isinstance(result, np.bool_) else float(result)
-
-
-__all__ = ["Arrays", "Env", "Value", "free_indices"]

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from viete.interpret.array import Arrays, Value
+from viete.interpret.labelled import COL, ROW, Array, Value, expand
 
-Array = Any
+if TYPE_CHECKING:
+    from viete.interpret.array import Arrays
 
 BINARY = {
     "add": "add", "sub": "subtract", "had": "multiply", "times": "multiply", "div": "divide",
@@ -112,8 +112,6 @@ def owned(it: Arrays, v: Value) -> Array:
 
 def softmax(it: Arrays, args: list[Value]) -> Value:
     """exp(z − max z) / Σ exp(z − max z): the same quotient without overflow."""
-    from viete.interpret.array import COL, Value
-
     v = args[0]
     xp, axis = it.xp, v.axes.index(COL)
     if "torch" in xp.__name__:
@@ -138,16 +136,12 @@ def logsumexp(xp: Any, z: Array, axis: int) -> Array:
 
 def logsoftmax(it: Arrays, args: list[Value]) -> Value:
     """z − log Σ exp z: no logarithm is taken of a quotient that has become 0."""
-    from viete.interpret.array import COL, Value
-
     v = args[0]
     return Value(v.array - logsumexp(it.xp, v.array, v.axes.index(COL)), v.axes, False, True)
 
 
 def cross_entropy(it: Arrays, args: list[Value]) -> Value | None:
     """Mean over positions of log Σ exp z − z[t], with the largest score taken out."""
-    from viete.interpret.array import COL, ROW, Value
-
     z, t = args
     if ROW not in z.axes or t.const or z.const:
         return None
@@ -168,8 +162,6 @@ def replace_label(v: Value, old: str, new: str) -> Value:
 
 def layer_norm(it: Arrays, args: list[Value]) -> Value | None:
     """As defined, with the centred row computed once."""
-    from viete.interpret.array import COL, Value
-
     z, gamma, beta, epsilon = args
     if epsilon.axes:  # a different one for each head
         return None
@@ -182,8 +174,6 @@ def layer_norm(it: Arrays, args: list[Value]) -> Value | None:
 
 def rms_norm(it: Arrays, args: list[Value]) -> Value | None:
     """γ z / sqrt(mean z² + ε), on NumPy in place where z is nobody else's."""
-    from viete.interpret.array import COL, Value
-
     z, gamma, epsilon = args
     if epsilon.axes:  # a different one for each head
         return None
@@ -213,8 +203,6 @@ def scaled(it: Arrays, x: Value, gamma: Value, beta: Value | None) -> Value:
 
 def relu(it: Arrays, args: list[Value]) -> Value:
     """max(0, x), in one pass."""
-    from viete.interpret.array import Value
-
     v = args[0]
     if "torch" in it.xp.__name__:
         z = v.array.relu_() if v.fresh and it.writes else v.array.relu()
@@ -226,8 +214,6 @@ def relu(it: Arrays, args: list[Value]) -> Value:
 
 def gelu(it: Arrays, args: list[Value]) -> Value:
     """x (1 + erf(x / √2)) / 2, on NumPy in a single new array."""
-    from viete.interpret.array import Value
-
     v = args[0]
     if "torch" in it.xp.__name__:
         from torch.nn.functional import gelu as torch_gelu
@@ -248,8 +234,6 @@ def gelu(it: Arrays, args: list[Value]) -> Value:
 
 def gelu_tanh(it: Arrays, args: list[Value]) -> Value:
     """x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2, on NumPy in a single new array."""
-    from viete.interpret.array import Value
-
     v = args[0]
     x = v.array
     if "torch" in it.xp.__name__:
@@ -270,8 +254,6 @@ def gelu_tanh(it: Arrays, args: list[Value]) -> Value:
 
 def sigmoid(it: Arrays, args: list[Value]) -> Value:
     """1 / (1 + exp(−x)); an exp that overflows gives the 0 it should."""
-    from viete.interpret.array import Value
-
     v = args[0]
     with np.errstate(over="ignore"):
         return Value(1 / (1 + it.xp.exp(-v.array)), v.axes, False, True)
@@ -279,8 +261,6 @@ def sigmoid(it: Arrays, args: list[Value]) -> Value:
 
 def silu(it: Arrays, args: list[Value]) -> Value:
     """x / (1 + exp(−x)): one quotient for the product of x and its sigmoid."""
-    from viete.interpret.array import Value
-
     v = args[0]
     if "torch" in it.xp.__name__:
         from torch.nn.functional import silu as torch_silu
@@ -296,8 +276,6 @@ def silu(it: Arrays, args: list[Value]) -> Value:
 
 def causal(it: Arrays, args: list[Value]) -> Value:
     """The mask itself is constant: made once for each pair of sizes."""
-    from viete.interpret.array import COL, ROW, Value, expand
-
     v = args[0]
     n, m = v.size(ROW), v.size(COL)
     key = ("hidden", n, m, it.kind)

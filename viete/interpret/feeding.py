@@ -9,7 +9,7 @@ import numpy as np
 
 from viete.algebra.model import Input
 from viete.errors import VieteError
-from viete.interpret.array import COL, ROW, Array, Value
+from viete.interpret.labelled import COL, ROW, Array, Value
 from viete.interpret.schedule import Member, Program
 from viete.notation.expr import Ref
 from viete.notation.printer import show

@@ -10,8 +10,9 @@ import numpy as np
 
 from viete.algebra.model import Equation, Model
 from viete.errors import Text, VieteError
-from viete.interpret.array import COL, ROW, Array, Arrays, Value, permute
+from viete.interpret.array import Arrays
 from viete.interpret.feeding import Feeding, check_weights
+from viete.interpret.labelled import COL, ROW, Array, Value, permute
 from viete.interpret.schedule import Member, Program, Step, parameter_shapes, program
 from viete.notation.expr import Expr, Idx, Ref, Symbol, free_indices, walk
 from viete.notation.parser import parse

@@ -1,0 +1,77 @@
+"""Arrays whose axes have names, and how two of them are brought to line up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from viete.errors import VieteError
+
+Array = Any
+ROW, COL, INNER = "row", "col", "inner"
+
+
+@dataclass(slots=True)
+class Value:
+    """An array (or a plain number) and what its axes mean.
+
+    ``const``: made of numbers, dimensions and indices alone. ``fresh``: nobody else holds the
+    array, so the next operation may write into it.
+    """
+
+    array: Array
+    axes: tuple[str, ...] = ()
+    const: bool = False
+    fresh: bool = False
+
+    @property
+    def core(self) -> int:
+        return (ROW in self.axes) + (COL in self.axes)
+
+    def size(self, label: str) -> int:
+        return int(self.array.shape[self.axes.index(label)])
+
+    def kept(self) -> Value:
+        """The same, held under a name: no longer to be written into."""
+        return Value(self.array, self.axes, self.const)
+
+    def relabel(self, old: str, new: str) -> Value:
+        return Value(
+            self.array, tuple(new if a == old else a for a in self.axes), self.const, self.fresh
+        )
+
+
+def number(a: Array) -> Array:
+    """Exact numbers become floats where arrays are computed."""
+    try:
+        return float(a) if isinstance(a, Fraction) else a
+    except OverflowError:
+        raise VieteError("a number here is larger than any float64 (10^308)") from None
+
+
+def device_of(array: Array) -> Any:
+    """Where an array lives; None for plain numbers."""
+    return getattr(array, "device", None)
+
+
+def permute(xp: Any, array: Array, have: tuple[str, ...], want: tuple[str, ...]) -> Array:
+    """Axes in the order ``want``."""
+    return array if have == want else xp.permute_dims(array, tuple(have.index(a) for a in want))
+
+
+def expand(xp: Any, array: Array, have: tuple[str, ...], want: tuple[str, ...]) -> Array:
+    """Axes in the order ``want``, with axes of size 1 for labels that are missing."""
+    array = permute(xp, array, have, tuple(a for a in want if a in have))
+    return array[tuple(slice(None) if a in have else None for a in want)]
+
+
+def fits(array: Array, into: Array) -> bool:
+    """Whether an array (or number) broadcasts to the shape of another."""
+    shape = getattr(array, "shape", ())
+    return all(n in (1, m) for n, m in zip(shape[::-1], into.shape[::-1], strict=False))
+
+
+def digits(a: Fraction) -> int:
+    """Binary digits of an exact number."""
+    return a.numerator.bit_length() + a.denominator.bit_length()
