@@ -1,4 +1,4 @@
-"""The expression tree: seven kinds of node, the same for every spelling and every meaning.
+"""The expression tree: eight kinds of node, the same for every spelling and every meaning.
 
 Nodes are immutable and compare by content. ``at`` is the stretch of source a node came from
 (start and end offsets in the text that was parsed); it takes no part in comparison, so that two
