@@ -14,7 +14,7 @@ from viete.algebra.model import Input, Model
 from viete.algebra.uses import Uses, bodies, called
 from viete.interpret.axes import Read
 from viete.interpret.counting import Flows
-from viete.notation.expr import Apply, Bind, Expr, Idx, Pick, Ref, Slice, Table, children, walk
+from viete.notation.expr import Apply, Bind, Expr, Idx, Pick, Ref, Table, children, walk
 
 
 @dataclass(frozen=True)
@@ -144,18 +144,6 @@ class Traits:
                 if {"sqrt", "mean"} <= {y.op for y in below if isinstance(y, Apply | Bind)}:
                     return True
         return False
-
-    def sliced(self, name: str) -> list[int]:
-        """Equations that take a stretch of rows of a parameter."""
-        return [
-            k
-            for k in self.uses.parameters[name]
-            for x in walk(self.model.equations[k].right)
-            if isinstance(x, Pick)
-            and isinstance(x.value, Ref)
-            and x.value.key == name
-            and isinstance(x.items[0], Slice)
-        ]
 
 
 def counts_rows(e: Expr) -> bool:

@@ -332,6 +332,7 @@ class Arrays:
         return v
 
     def fold(self, op: str, v: Value, label: str) -> Value:
+        """One axis folded away by a reduction of the array library."""
         xp, (array,), const = self.namespace([v])
         axis = v.axes.index(label)
         rest = v.axes[:axis] + v.axes[axis + 1 :]
@@ -458,12 +459,8 @@ class Arrays:
         return Value(fast.entrywise(xp, op, arrays, out), axes, const, True)
 
     def reduce(self, op: str, v: Value) -> Value:
-        xp, (array,), const = self.namespace([v])
-        axis = v.axes.index(COL)
-        rest = v.axes[:axis] + v.axes[axis + 1 :]
-        if op == "argmax":
-            rest = tuple(COL if a == ROW else a for a in rest)
-        return Value(getattr(xp, op)(array, axis=axis), rest, const, True)
+        found = self.fold(op, v, COL)
+        return found.relabel(ROW, COL) if op == "argmax" else found
 
     def concat(self, args: list[Value]) -> Value:
         filled = [v for v in args if v.size(COL) > 0] or args[:1]

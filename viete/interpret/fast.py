@@ -145,19 +145,12 @@ def cross_entropy(it: Arrays, args: list[Value]) -> Value | None:
     z, t = args
     if ROW not in z.axes or t.const or z.const:
         return None
-    row = replace_label(z, ROW, "position")
-    picked = it.gather(row, COL, replace_label(t, COL, "position"), 0)
+    row = z.relabel(ROW, "position")
+    picked = it.gather(row, COL, t.relabel(COL, "position"), 0)
     lse = logsumexp(it.xp, row.array, row.axes.index(COL))
     total = Value(it.xp.squeeze(lse, axis=row.axes.index(COL)),
                   tuple(a for a in row.axes if a != COL))  # fmt: skip
-    loss = it.entrywise("sub", [total, picked])
-    axis = loss.axes.index("position")
-    return Value(it.xp.mean(loss.array, axis=axis), loss.axes[:axis] + loss.axes[axis + 1 :])
-
-
-def replace_label(v: Value, old: str, new: str) -> Value:
-    """The same array, its axis ``old`` called ``new``."""
-    return v.relabel(old, new)
+    return it.fold("mean", it.entrywise("sub", [total, picked]), "position")
 
 
 def layer_norm(it: Arrays, args: list[Value]) -> Value | None:
