@@ -32,9 +32,21 @@ def run(
         list[str] | None, typer.Option("--input", help="Another input: --input y=1,4,1.")
     ] = None,
     dtype: Annotated[
-        str, typer.Option(help="float16, bfloat16 (torch), float32 or float64.")
-    ] = "float64",
+        str | None, typer.Option(help="float16, bfloat16 (torch), float32 or float64 (default).")
+    ] = None,
     device: Annotated[str | None, typer.Option(help="Run on PyTorch: cpu or cuda.")] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Compute in exact numbers; nothing is rounded.")
+    ] = False,
+    digits: Annotated[
+        int | None, typer.Option(min=1, help="With --exact: so many certified digits.")
+    ] = None,
+    unfold: Annotated[
+        int | None, typer.Option(min=0, help="With --exact: write names out K levels deep.")
+    ] = None,
+    form: Annotated[
+        str | None, typer.Option("--format", "-f", help="With --exact: text, md or latex.")
+    ] = None,
     sets: Set = None,
     config: Config = None,
 ) -> None:
@@ -46,8 +58,17 @@ def run(
         if not equals:
             raise VieteError(f"--input takes NAME=NUMBERS, such as --input y=1,4,1, not {text!r}")
         inputs[key.strip()] = numbers(value, model, f"--input {key.strip()}")
-    arrays = the_weights(model, weights, seed, dtype, device)
     names = None if save is not None or show is None else top_level(show)
+    if exact:
+        if save is not None or device is not None or dtype is not None:
+            raise VieteError("--exact goes without --save, --device and --dtype")
+        fractions = exact_weights(model, weights, seed)
+        print_exact(model.run(numbers(tokens, model), fractions, names=names, exact=True, **inputs),
+                    names, digits, unfold or 0, form or "text")  # fmt: skip
+        return
+    if (digits, unfold, form) != (None, None, None):
+        raise VieteError("--digits, --unfold and --format go with --exact")
+    arrays = the_weights(model, weights, seed, dtype or "float64", device)
     result = model.run(numbers(tokens, model), arrays, names=names, **inputs)
     if save is not None:
         write(result, save)
@@ -57,6 +78,39 @@ def run(
         print(pretty(wanted, result[wanted]))
     if show is None and (why := result.without()):
         print(f"not computed: {'; '.join(why)}", file=sys.stderr)
+
+
+def print_exact(
+    result: Any, names: list[str] | None, digits: int | None, unfold: int, form: str
+) -> None:
+    """Exact values, and on standard error what could not be computed."""
+    from viete.interpret.exact.report import report
+
+    shown = list(result)[-1:] if names is None else names
+    print(report(result, shown, digits, unfold, form), end="")
+    if names is None and (why := result.without()):
+        print(f"not computed: {'; '.join(why)}", file=sys.stderr)
+
+
+def exact_weights(model: Model, path: Path | None, seed: int | None) -> dict[str, Any]:
+    """Those of the file, as the fractions that its floats are; else the card's own values.
+
+    What the card gives no value for is drawn with ``seed``, in float64.
+    """
+    from viete.cards.values import initial_weights, literal_fractions
+
+    if path is not None:
+        if seed is not None:
+            raise VieteError("give either --weights or --seed, not both")
+        from viete.checkpoint.mapping import load_weights
+
+        return load_weights(model, path, dtype=None)
+    given = literal_fractions(model)
+    if all(p.value for p in model.parameters):
+        return given
+    if seed is None:
+        raise VieteError("the card needs weights: give --weights FILE, or --seed N for random ones")
+    return initial_weights(model, seed) | given
 
 
 def the_weights(

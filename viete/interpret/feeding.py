@@ -194,15 +194,7 @@ def check_weights(ready: Program, weights: Mapping[str, Array]) -> None:
         raise VieteError(
             f"weights are a mapping from names to arrays, not {type(weights).__name__}"
         )
-    unknown = [str(n) for n in weights if n not in ready.parameters]
-    missing = [n for n in ready.parameters if n not in weights]
-    if unknown or missing:
-        parts = []
-        if missing:
-            parts.append(f"{count(missing)} missing ({some(missing)})")
-        if unknown:
-            parts.append(f"{count(unknown)} not in the card ({some(unknown)})")
-        raise VieteError(f"these weights do not fit {ready.model.title}: {', '.join(parts)}")
+    check_names(ready, weights)
     kinds = set()
     for name, w in weights.items():
         if not is_array_api_obj(w):
@@ -216,6 +208,19 @@ def check_weights(ready: Program, weights: Mapping[str, Array]) -> None:
     if len(kinds) > 1:
         shown = " and ".join(sorted(f"{k.rsplit('.', 1)[-1]} {d}" for k, d in kinds))
         raise VieteError(f"the weights are of different kinds: {shown}; convert them to one")
+
+
+def check_names(ready: Program, weights: Mapping[str, Array]) -> None:
+    """Refuse weights of which some are missing or not the card's."""
+    unknown = [str(n) for n in weights if n not in ready.parameters]
+    missing = [n for n in ready.parameters if n not in weights]
+    if unknown or missing:
+        parts = []
+        if missing:
+            parts.append(f"{count(missing)} missing ({some(missing)})")
+        if unknown:
+            parts.append(f"{count(unknown)} not in the card ({some(unknown)})")
+        raise VieteError(f"these weights do not fit {ready.model.title}: {', '.join(parts)}")
 
 
 def count(names: Sequence[str]) -> str:

@@ -26,6 +26,8 @@ class Run(Mapping[str, Array]):
     letters, rows, columns. Raises VieteError for a name the card does not have.
     """
 
+    meaning: type[Arrays] = Arrays
+
     def __init__(
         self, program: Program, store: dict[Member, Value], like: Array,
         sizes: Mapping[str, Fraction], quick: bool,
@@ -33,7 +35,7 @@ class Run(Mapping[str, Array]):
         self.program, self.store, self.sizes = program, store, dict(sizes)
         self.wanted: set[Member] | None = None
         self.missing: dict[Member, str] = {}  # what could not be computed, and for want of what
-        self.arrays = Arrays(program.model, sizes, like, self.lookup, quick, program.memo)
+        self.arrays = self.meaning(program.model, sizes, like, self.lookup, quick, program.memo)
         self.derived = {e.name: e for e in program.model.derived}
 
     def compute(self, names: Sequence[str] | None) -> None:
@@ -257,21 +259,25 @@ def execute(
 def run(
     model: Model, tokens: Array | Sequence[int] | None = None,
     weights: Mapping[str, Array] | None = None, *,
-    names: Sequence[str] | None = None, exact_definitions: bool = False, **inputs: Array,
+    names: Sequence[str] | None = None, exact_definitions: bool = False, exact: bool = False,
+    **inputs: Array,
 ) -> Run:  # fmt: skip
     """Run a model's equations on arrays: NumPy, PyTorch or JAX, whichever the weights are.
 
     ``tokens``, of shape (n) or (batch, n), goes to the card's first input, ``inputs`` to others by
     name. ``weights`` maps the names in `parameter_shapes` to arrays. With ``names`` only those
     values are computed and kept; otherwise all are. ``exact_definitions`` follows the definitions
-    of named functions to the letter instead of their fast versions.
+    of named functions to the letter instead of their fast versions. With ``exact`` nothing is
+    rounded: values are arrays of `viete.interpret.exact.numbers.Number`, see
+    `viete.interpret.exact.run.run_exact`.
 
     Raises VieteError for a missing, mis-shaped or non-finite weight, a token out of range and a
     text longer than the card's context.
     """
     ready = program(model)
     weights = {} if weights is None else weights
-    check_weights(ready, weights)
+    if not exact:
+        check_weights(ready, weights)
     given = dict(inputs)
     if tokens is not None:
         if not model.inputs:
@@ -281,6 +287,10 @@ def run(
         given = {model.inputs[0].name: tokens, **given}
     elif model.inputs and not given:
         raise VieteError(f"{model.title} needs its input {model.inputs[0].name}")
+    if exact:
+        from viete.interpret.exact.run import run_exact
+
+        return run_exact(ready, given, weights, names)
     return execute(ready, given, weights, names, not exact_definitions)
 
 

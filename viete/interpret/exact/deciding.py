@@ -1,0 +1,134 @@
+"""Whether a number is zero, and its sign: True, False or *unknown*, never a guess.
+
+A polynomial in powers of primes and of e^m is zero only if it has no terms: roots of primes and
+their products are linearly independent over ℚ (Besicovitch 1940), and exponentials of algebraic
+numbers linearly independent over ℚ are algebraically independent (Lindemann–Weierstrass; Baker
+1975, thm. 1.4). A square root r of an older number is eliminated: P + Q r = 0 needs P² = Q² N, and
+where that holds, an enclosure tells the two roots apart. Names are written out. So all numbers made
+of roots and of exponentials of sums of roots of rationals are decided. For the others (is e^e
+algebraic over e? nobody knows) having no terms proves zero, and an enclosure proves non-zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flint import arb, fmpq
+
+from viete.interpret.exact.atoms import Atom, Terms, age, enclosed
+from viete.interpret.exact.polynomials import ONE, added, atoms_of, multiplied, scaled
+
+MOST_BITS = 4096  # the precision at which an open comparison is given up
+MOST_WORK = 200_000  # products of terms in one elimination
+FIRST_BITS = 64
+
+
+class Effort:
+    """The finest enclosure that a comparison took since this was last set back to 0."""
+
+    bits = 0
+
+
+effort = Effort()
+
+
+def precisions(most: int = MOST_BITS) -> Iterator[int]:
+    """64, 128, … bits."""
+    bits = FIRST_BITS
+    while bits <= most:
+        yield bits
+        bits *= 2
+
+
+def is_zero(t: Terms) -> bool | None:
+    """Whether a polynomial in atoms is zero; None where that is unknown."""
+    if not t:
+        return True
+    if all(x.kind in ("prime", "e") for x in atoms_of(t)):
+        return False
+    if apart(t, 256):
+        return False
+    found = written_out(t)
+    return False if found is None and apart(t, MOST_BITS) else found
+
+
+def apart(t: Terms, most: int) -> bool:
+    """Whether an enclosure proves that it is not zero."""
+    for bits in precisions(most):
+        if not enclosed(t, ONE, bits).contains(0):
+            effort.bits = max(effort.bits, bits)
+            return True
+    return False
+
+
+def written_out(t: Terms) -> bool | None:
+    """As `is_zero`, by taking the youngest root or name apart until only the decided are left."""
+    if not t:
+        return True
+    atoms = atoms_of(t)
+    x = max((a for a in atoms if a.kind in ("root", "name")), key=age, default=None)
+    if x is None:
+        return False if all(a.decided for a in atoms) else None
+    if x.kind == "name":
+        found = substituted(t, x)
+        return None if found is None else written_out(found)
+    plain = {m: c for m, c in t.items() if (x, 1) not in m}
+    factor = {tuple(f for f in m if f[0] is not x): c for m, c in t.items() if (x, 1) in m}
+    if len(plain) ** 2 + len(factor) ** 2 * len(x.number.num) > MOST_WORK:
+        return None
+    square = multiplied(multiplied(factor, factor), x.number.num)
+    norm = written_out(added([multiplied(plain, plain), scaled(square, fmpq(-1))]))
+    if norm is not True:
+        return norm  # where P² ≠ Q² N, P + Q r is not zero either
+    with_root = multiplied(factor, {((x, 1),): fmpq(1)})
+    if apart(added([plain, scaled(with_root, fmpq(-1))]), MOST_BITS):
+        return True  # it is the other one, P − Q r, that is not zero
+    return True if written_out(plain) and written_out(factor) else None
+
+
+def substituted(t: Terms, name: Atom) -> Terms | None:
+    """A name replaced by its definition, the denominator multiplied out; None where it explodes."""
+    num, den = name.number.num, name.number.den
+    degrees = {m: next((int(p) for x, p in m if x is name), 0) for m in t}
+    top = max(degrees.values())
+    parts, powers = [], [ONE]
+    belows = [ONE]
+    for _ in range(top):
+        if len(powers[-1]) * len(num) + len(belows[-1]) * len(den) > MOST_WORK:
+            return None
+        powers.append(multiplied(powers[-1], num))
+        belows.append(multiplied(belows[-1], den))
+    for k in range(top + 1):
+        rest = {tuple(f for f in m if f[0] is not name): c for m, c in t.items() if degrees[m] == k}
+        if not rest:
+            continue
+        if len(rest) * len(powers[k]) * len(belows[top - k]) > MOST_WORK:
+            return None
+        parts.append(multiplied(multiplied(rest, powers[k]), belows[top - k]))
+    return added(parts)
+
+
+def sign(num: Terms, den: Terms) -> int | None:
+    """−1, 0 or 1; None where it is unknown."""
+    if not num:
+        return 0
+    if den is ONE and len(num) == 1 and () in num:
+        return 1 if num[()] > 0 else -1
+    zero: bool | None = None
+    for bits in precisions(16 * MOST_BITS):
+        found = sign_of(enclosed(num, den, bits))
+        if found:
+            effort.bits = max(effort.bits, bits)
+            return found
+        if bits == 4 * FIRST_BITS:
+            zero = is_zero(num)
+            if zero:
+                return 0
+        if zero is None and bits >= MOST_BITS:
+            break
+    return None
+
+
+def sign_of(ball: arb) -> int:
+    """The sign that all of a ball has; 0 where it has none."""
+    return 1 if ball > 0 else -1 if ball < 0 else 0
