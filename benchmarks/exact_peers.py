@@ -11,7 +11,6 @@ own; `python benchmarks/exact_peers.py PEER n d N H SEED LIMIT` is that process.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import math
 import random
@@ -401,23 +400,26 @@ def flint_polynomials(tokens: list[int], weights: Weights, done: Done, one: bool
 
 def viete(tokens: list[int], weights: Weights, done: Done) -> Logits:
     """Every value of the card, through to the argmax, and 15 certified digits of each logit."""
-    run = exact_run(tokens, weights)
+    run = exact_run(tokens, weights, done)
     done("argmax", None)
     return [[float(z.decimal(15)) for z in row] for row in run["logits"]]
 
 
 def viete_to_variance(tokens: list[int], weights: Weights, done: Done) -> Logits:
     """As far as flint_fractions goes."""
-    exact_run(tokens, weights, ["x^0", "a^1"])["var(x^0 + a^1)"]
+    exact_run(tokens, weights, done, ["x^0", "a^1"])["var(x^0 + a^1)"]
     return []
 
 
-def exact_run(tokens: list[int], weights: Weights, names: list[str] | None = None) -> Any:
+def exact_run(
+    tokens: list[int], weights: Weights, done: Done, names: list[str] | None = None
+) -> Any:
     import viete as vt
 
     model = vt.reads(CARD).bind(
         d=len(weights["W_U"]), H=len(weights["W_Q^{1,h}"]), N=len(blocks_of(weights))
     )
+    done("read", None)
     return model.run(tokens, weights, names=names, exact=True)
 
 
@@ -437,7 +439,7 @@ PEERS = {
 class Measured:
     """What a peer did before it ended or was stopped."""
 
-    seconds: float  # the whole pass, imports apart; when stopped, the limit
+    seconds: float  # the whole pass, imports apart; when stopped, so far
     peak: int  # bytes of the process at the most, the libraries included
     idle: int = 0  # bytes of the process before the pass
     stages: dict[str, float] = field(default_factory=dict)  # seconds at the end of each
@@ -472,7 +474,12 @@ def measure(
             out.stages |= said.pop("stage", {})
             for name, value in said.items():
                 setattr(out, name, value)
-    out.peak = out.peak or peak
+    if out.error and child.returncode not in (
+        0,
+        -signal.SIGKILL,
+    ):  # GMP aborts where it gets no memory
+        out.error, out.seconds = "out of memory or crashed", time.perf_counter() - start
+    out.peak = max(out.peak, peak)
     return out
 
 
@@ -481,9 +488,8 @@ def main() -> None:
     n, d, blocks, heads, seed = map(int, words[:5])
     limit, kept = float(words[5]), None
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    library = peer.split("_")[0]
-    for module in {"viete": ["viete", "viete.interpret.exact", "flint"]}.get(library, [library]):
-        importlib.import_module(module)
+    # One token through another, tiny card: what is imported on first use is not the pass's cost.
+    PEERS[peer](tokens_of(1), weights_of(2, 1, 1, 12345), lambda *_: None)
     tokens, weights = tokens_of(n), weights_of(d, blocks, heads, seed)
 
     def say(**what: Any) -> None:
@@ -507,11 +513,12 @@ def main() -> None:
     except TimeoutError:
         say(error="out of time")
     except Exception as error:  # one peer's failure is a cell of the table, not the end of it
-        say(error=f"{type(error).__name__}: {error}"[:200])
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        say(error=message[:200], seconds=time.perf_counter() - start)
     say(peak=memory("VmHWM"))
     signal.setitimer(signal.ITIMER_REAL, 5)
     with contextlib.suppress(TimeoutError, MemoryError):
-        if library == "sympy" and kept is not None:
+        if peer.startswith("sympy") and kept is not None:
             say(counts=operations(kept))
 
 

@@ -19,8 +19,8 @@ Interval = Any
 Matrix = list[list[Interval]]
 
 SHIPPED = {
-    "W_O^1": "W^O", "gamma^1": "gamma_1", "beta^1": "beta_1", "W_1^1": "W^{ff}_1", "W_2^1": "W^{ff}_2",
-    "W_U": "W^{out}", "E": "E",
+    "E": "E", "W_O^1": "W^O", "gamma^1": "gamma_1", "beta^1": "beta_1", "W_1^1": "W_1^ff",
+    "W_2^1": "W_2^ff", "W_U": "W^out",
 }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ ROOMS = [
     "interpret",
     "cards",
     "checkpoint",
+    "lesson",
     "train",
     "ask",
     "explore",
@@ -56,6 +57,7 @@ HEAVY = [
     "onnx",
     "gguf",
     "flint",
+    "latex2mathml",
 ]
 
 FILES = sorted(p for p in HOUSE.rglob("*.py"))

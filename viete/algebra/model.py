@@ -116,13 +116,15 @@ class Function:
 class Loop:
     """``For i = lower, …, upper``: a stretch of equations run once for each i in turn.
 
-    ``order`` counts a card's loops, so that an encoder's and a decoder's are two.
+    ``order`` counts a card's loops, so that an encoder's and a decoder's are two. A loop that runs
+    ``down`` takes the upper block first.
     """
 
     index: str
     lower: Expr
     upper: Expr
     order: int = 0
+    down: bool = False
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,9 @@ class Order:
         """Whether the member ``index`` of a block family exists when equation k is computed."""
         size = self.model.size
         loop = equation.loop
+        if any(x is not None and x.down for x in (loop, *(m.loop for _, m in makers))):
+            # Derived, not written by hand; each block's member is looked for when it is unrolled.
+            return any(j < k or m.loop == loop for j, m in makers)
         step = offset(index, loop.index) if loop is not None else None
         if loop is not None and step is not None:
             if step > 0:

@@ -165,7 +165,8 @@ class Program:
             end = k
             while end < len(equations) and equations[end].loop == loop:
                 end += 1
-            for i in self.range_of(loop.index):
+            turns = self.range_of(loop.index)
+            for i in reversed(turns) if loop.down else turns:
                 for equation in equations[k:end]:
                     yield equation, {loop.index: i}
             k = end

@@ -133,12 +133,16 @@ class Cursor:
     def accent(self) -> str:
         mark = self.next()
         braced = self.accept("{")
-        letter = self.next()
-        if letter.kind != "word":
-            raise self.error(f"a name must stand under the {mark.text}", letter)
+        if self.peek.kind == "accent" or self.at_accent_word():
+            inner = self.accent()
+        else:
+            letter = self.next()
+            if letter.kind != "word":
+                raise self.error(f"a name must stand under the {mark.text}", letter)
+            inner = letter.text
         if braced:
             self.expect("}", braced)
-        return f"{mark.text}{{{letter.text}}}"
+        return f"{mark.text}{{{inner}}}"
 
     def script_group(self, sign: str) -> list[Script]:
         """The items of one ``_…`` or ``^…``, whose sign has been read."""

@@ -30,7 +30,8 @@ SUPERSCRIPTS = dict(
         "0123456789+-abcdefghijklmnoprstuvwxyzABDEGHIJKLMNOPRTUVW", strict=True)
 )  # fmt: skip
 
-ACCENTS = ("tilde", "hat", "bar", "vec", "overline", "underline", "Delta")
+ACCENTS = ("tilde", "hat", "bar", "vec", "overline", "underline", "Delta", "partial")
+PREFIXES = {"Delta": "Δ", "partial": "∂"}  # accents that stand before their letter
 COMBINING = {"\u0303": "tilde", "\u0302": "hat", "\u0304": "bar", "\u20d7": "vec",
              "\u0305": "overline", "\u0332": "underline"}  # fmt: skip
 
@@ -113,6 +114,9 @@ def tokenize(source: Text) -> list[Token]:
             i = end
         elif c == "Δ" and _LETTER_NEXT.match(text, i + 1):
             put("accent", "Delta", i, i + 1)
+            i += 1
+        elif c == "∂":
+            put("accent", "partial", i, i + 1)
             i += 1
         elif c in GREEK:
             if i + 1 < len(text) and text[i + 1] in COMBINING:

@@ -25,6 +25,7 @@ from viete.notation.lexer import (
     COMBINING,
     GREEK,
     GREEK_NAMES,
+    PREFIXES,
     SUBSCRIPTS,
     SUPERSCRIPTS,
 )  # fmt: skip
@@ -109,8 +110,8 @@ def letters(base: str, style: str) -> str:
     for accent in ACCENTS:
         if base.startswith(accent + "{"):
             inner = letters(base[len(accent) + 1 : -1], style)
-            if style == "unicode" and accent == "Delta":
-                return "Δ" + inner
+            if style == "unicode" and accent in PREFIXES:
+                return PREFIXES[accent] + inner
             if style == "unicode" and len(inner) == 1:
                 return inner + _MARKS[accent]
             return f"\\{accent}{{{inner}}}" if style == "latex" else f"{accent}{{{inner}}}"

@@ -31,17 +31,19 @@ Power = int | Fraction
 Monomial = tuple[tuple["Atom", Power], ...]
 Terms = dict[Monomial, fmpq]  # a polynomial; no coefficient is zero
 
+PLAIN = ("prime", "e", "pi", "name")  # written by one letter or number
 GUARD = 32  # bits beyond those asked for
 
 
 class Atom:
     """A real number with a definition: its ``kind``, and what it is ``of``.
 
-    ``label`` is how a name is written, ``older`` are the atoms of its definition, and ``decided``
-    atoms those among which equality is decided (see `deciding`).
+    ``label`` is how a name is written, ``length`` how many letters and signs the atom takes,
+    ``older`` are the atoms of its definition, and ``decided`` atoms those among which equality is
+    decided (see `deciding`).
     """
 
-    __slots__ = ("__weakref__", "age", "balls", "decided", "kind", "label", "of", "older")
+    __slots__ = ("__weakref__", "age", "balls", "decided", "kind", "label", "length", "of", "older")
     ages = itertools.count()
     kept: ClassVar[WeakValueDictionary[tuple[str, Any], Atom]] = WeakValueDictionary()
 
@@ -52,6 +54,7 @@ class Atom:
         self.older = tuple(older)
         self.age = next(Atom.ages)
         self.balls: dict[int, arb] = {}
+        self.length = 1 + of.length if kind not in PLAIN else 1
         self.decided: bool = kind in ("prime", "e") or (
             kind in ("root", "name") and all(a.decided for a in self.older)
         )
@@ -118,9 +121,8 @@ def enclosed(num: Terms, den: Terms, bits: int) -> arb:
     ctx.prec = bits + GUARD
     try:
         # Oldest first, so that a definition's atoms are there and nothing recurs.
-        for atom in sorted(below(x for t in (num, den) for m in t for x, _ in m), key=age):
-            if bits not in atom.balls:
-                atom.balls[bits] = RULES[atom.kind](atom, bits)
+        for atom in sorted(below((x for t in (num, den) for m in t for x, _ in m), bits), key=age):
+            atom.balls[bits] = RULES[atom.kind](atom, bits)
         return value(num, bits) / value(den, bits)
     finally:
         ctx.prec = before
@@ -131,13 +133,13 @@ def age(atom: Atom) -> int:
     return atom.age
 
 
-def below(atoms: Iterable[Atom]) -> set[Atom]:
-    """The atoms, and all that their definitions are made of."""
+def below(atoms: Iterable[Atom], bits: int) -> set[Atom]:
+    """The atoms, and all that their definitions are made of, that are not yet enclosed."""
     found: set[Atom] = set()
     todo = list(atoms)
     while todo:
         atom = todo.pop()
-        if atom not in found:
+        if atom not in found and bits not in atom.balls:
             found.add(atom)
             todo += atom.older
     return found

@@ -11,15 +11,23 @@ algebraic over e? nobody knows) having no terms proves zero, and an enclosure pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from flint import arb, fmpq
 
 from viete.interpret.exact.atoms import Atom, Terms, age, enclosed
-from viete.interpret.exact.polynomials import ONE, added, atoms_of, multiplied, scaled
+from viete.interpret.exact.polynomials import (
+    ONE,
+    added,
+    atoms_of,
+    height,
+    multiplied,
+    scaled,
+)
 
 MOST_BITS = 4096  # the precision at which an open comparison is given up
 MOST_WORK = 200_000  # products of terms in one elimination
+MOST_HEIGHT = 1_000_000  # bits of a coefficient that are still multiplied out
 FIRST_BITS = 64
 
 
@@ -46,32 +54,49 @@ def is_zero(t: Terms) -> bool | None:
         return True
     if all(x.kind in ("prime", "e") for x in atoms_of(t)):
         return False
-    if apart(t, 256):
+    if apart(t, MOST_BITS, narrow):
         return False
     found = written_out(t)
     return False if found is None and apart(t, MOST_BITS) else found
 
 
-def apart(t: Terms, most: int) -> bool:
-    """Whether an enclosure proves that it is not zero."""
+def apart(t: Terms, most: int, enough: Callable[[arb, int], bool] | None = None) -> bool:
+    """Whether an enclosure proves that it is not zero; ``enough`` says where to stop trying."""
     for bits in precisions(most):
-        if not enclosed(t, ONE, bits).contains(0):
+        ball = enclosed(t, ONE, bits)
+        if not ball.contains(0):
             effort.bits = max(effort.bits, bits)
             return True
+        if enough is not None and enough(ball, bits):
+            break
     return False
+
+
+def narrow(ball: arb, bits: int) -> bool:
+    """Whether a ball around 0 is so small that a proof of zero is worth its work.
+
+    After many blocks the first enclosures are wide, or have no bounds at all.
+    """
+    return bits >= 4 * FIRST_BITS and (abs(ball) < arb(2) ** -128 or bits >= MOST_BITS // 2)
 
 
 def written_out(t: Terms) -> bool | None:
     """As `is_zero`, by taking the youngest root or name apart until only the decided are left."""
-    if not t:
-        return True
-    atoms = atoms_of(t)
-    x = max((a for a in atoms if a.kind in ("root", "name")), key=age, default=None)
-    if x is None:
-        return False if all(a.decided for a in atoms) else None
-    if x.kind == "name":
+    while True:
+        if not t:
+            return True
+        if height(t) > MOST_HEIGHT:
+            return None
+        atoms = atoms_of(t)
+        x = max((a for a in atoms if a.kind in ("root", "name")), key=age, default=None)
+        if x is None:
+            return False if all(a.decided for a in atoms) else None
+        if x.kind == "root":
+            break
         found = substituted(t, x)
-        return None if found is None else written_out(found)
+        if found is None:
+            return None
+        t = found
     plain = {m: c for m, c in t.items() if (x, 1) not in m}
     factor = {tuple(f for f in m if f[0] is not x): c for m, c in t.items() if (x, 1) in m}
     if len(plain) ** 2 + len(factor) ** 2 * len(x.number.num) > MOST_WORK:
@@ -114,14 +139,15 @@ def sign(num: Terms, den: Terms) -> int | None:
         return 0
     if den is ONE and len(num) == 1 and () in num:
         return 1 if num[()] > 0 else -1
-    zero: bool | None = None
+    zero, tried = None, False
     for bits in precisions(16 * MOST_BITS):
-        found = sign_of(enclosed(num, den, bits))
+        ball = enclosed(num, den, bits)
+        found = sign_of(ball)
         if found:
             effort.bits = max(effort.bits, bits)
             return found
-        if bits == 4 * FIRST_BITS:
-            zero = is_zero(num)
+        if not tried and narrow(ball, bits):
+            zero, tried = is_zero(num), True
             if zero:
                 return 0
         if zero is None and bits >= MOST_BITS:

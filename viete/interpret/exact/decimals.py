@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from flint import arb, ctx
+from flint import arb, ctx, fmpz  # whose str() has no limit of digits
 
 from viete.errors import VieteError
 from viete.interpret.exact import deciding
@@ -29,15 +29,21 @@ def decimal(x: Number, digits: int) -> str:
     q = x.rational
     if q is not None:
         return of_fraction(q, digits)
-    start = 4 * digits
+    start, tried = 4 * digits, False
     for bits in deciding.precisions(max(deciding.MOST_BITS, 8 * start)):
         if bits < start:
             continue
-        found = rounded(x.ball(bits), digits, bits)
+        ball = x.ball(bits)
+        found = rounded(ball, digits, bits)
         if found is not None:
             return placed(*found, digits)
-        if bits >= 256 and bits < 2 * max(256, start) and x.is_zero():
-            return "0"
+        if not tried and deciding.narrow(ball - ball.mid(), bits):
+            tried = True
+            if ball.contains(0) and x.is_zero():
+                return "0"
+            near = halfway(ball, digits, bits)
+            if near is not None and (x - near).is_zero():
+                return of_fraction(near, digits)
     raise Undecided(f"{digits} digits of a number in {shown(x)} cannot be told")
 
 
@@ -63,12 +69,27 @@ def rounded(ball: arb, digits: int, bits: int) -> tuple[bool, int, int] | None:
     return ball < 0, int(whole), int(first)
 
 
+def halfway(ball: arb, digits: int, bits: int) -> Fraction | None:
+    """The power of ten, or half of a unit in the last place, that the ball may hold."""
+    before = ctx.prec
+    ctx.prec = bits + 64
+    try:
+        first = (abs(ball.mid()).log() / arb.const_log10() + 2 ** (-bits // 2)).floor()
+        if first.unique_fmpz() is None:
+            return None
+        shift = digits - 1 - int(first.unique_fmpz())
+        twice = (ball * 2 * arb(10) ** shift).unique_fmpz()
+    finally:
+        ctx.prec = before
+    return None if twice is None else Fraction(int(twice), 2) / Fraction(10) ** shift
+
+
 def of_fraction(q: Fraction, digits: int) -> str:
     """A fraction's digits, all of them where they end before the last one asked for."""
     if q == 0:
         return "0"
     size = abs(q)
-    first = len(str(size.numerator)) - len(str(size.denominator))
+    first = len(fmpz(size.numerator).str()) - len(fmpz(size.denominator).str())
     if size < Fraction(10) ** first:
         first -= 1
     scaled = size * Fraction(10) ** (digits - 1 - first)
@@ -89,7 +110,7 @@ def trimmed(text: str) -> str:
 
 def placed(negative: bool, whole: int, first: int, digits: int) -> str:
     """The digits with their point."""
-    text, sign = str(whole).zfill(digits), "-" * negative
+    text, sign = fmpz(whole).str().zfill(digits), "-" * negative
     if -MOST_ZEROS <= first < 0:
         return f"{sign}0.{'0' * (-first - 1)}{text}"
     if 0 <= first < digits:

@@ -19,6 +19,7 @@ from viete.interpret.exact.polynomials import ONE, added, multiplied
 from viete.notation.expr import Expr
 
 MOST_TERMS = 40  # of a number within an equation; a longer one is carried on as a name
+MOST_BITS = 7_000  # of a coefficient: a fraction may double its digits in every block
 MOST_WORK = 400  # products of terms in one operation, before its operands are named
 Entry = Any  # a Number, or ±∞ as a float
 
@@ -55,7 +56,7 @@ class Namespace:
 
     def short(self, x: Entry) -> Entry:
         """Itself, or a name where it has grown long."""
-        if isinstance(x, float) or x.size <= MOST_TERMS:
+        if isinstance(x, float) or (x.size <= MOST_TERMS and x.bits <= MOST_BITS):
             return x
         return self.named(x)
 
@@ -148,15 +149,22 @@ class Namespace:
 
     def best(self, row: Sequence[Entry], way: int) -> int:
         """The first place of the greatest (or, with −1, smallest) entry."""
-        found = 0
+        found, open_ = 0, []
         for k in range(1, len(row)):
             try:
                 if self.compared(row[k], row[found]) * way > 0:
                     found = k
+            except Undecided:  # it may not matter: a later entry may be above both
+                open_.append(k)
+        for k in open_:
+            try:
+                order = self.compared(row[k], row[found]) * way
             except Undecided as error:
                 raise VieteError(
                     f"which of the entries {found} and {k} is greater is undecided: {error}"
                 ) from None
+            if order > 0 or (order == 0 and k < found):
+                found = k
         return found
 
     # -- entry by entry ----------------------------------------------------------------------------

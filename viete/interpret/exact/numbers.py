@@ -12,13 +12,24 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
 from math import isqrt
+from numbers import Real
 from typing import Any
 
-from flint import arb, fmpq, fmpz
+from flint import arb, ctx, fmpq, fmpz
 
 from viete.errors import VieteError
 from viete.interpret.exact import deciding
-from viete.interpret.exact.atoms import Atom, Terms, e_power, enclosed, function, pi, prime
+from viete.interpret.exact.atoms import (
+    GUARD,
+    Atom,
+    Monomial,
+    Terms,
+    e_power,
+    enclosed,
+    function,
+    pi,
+    prime,
+)
 from viete.interpret.exact.polynomials import (
     INVERTIBLE,
     ONE,
@@ -26,6 +37,7 @@ from viete.interpret.exact.polynomials import (
     atoms_of,
     content,
     exact_root,
+    height,
     lowest,
     monomial,
     multiplied,
@@ -69,6 +81,8 @@ class Number:
             return value
         if isinstance(value, fmpq):
             return Number({(): value} if value else {})
+        if isinstance(value, str):
+            raise VieteError(f"{value!r:.60} is not a number")
         try:
             f = Fraction(value.item() if hasattr(value, "item") else value)
         except (ValueError, OverflowError):
@@ -161,7 +175,10 @@ class Number:
     def whole_power(self, n: int) -> Number:
         q = self.rational
         if q is not None:
-            if abs(n) * (q.numerator.bit_length() + q.denominator.bit_length()) > MOST_DIGITS:
+            if (
+                abs(q) not in (0, 1)
+                and abs(n) * (q.numerator.bit_length() + q.denominator.bit_length()) > MOST_DIGITS
+            ):
                 raise VieteError(f"a power here has more than {MOST_DIGITS:,} binary digits")
             if q == 0 and n < 0:
                 raise ZeroDivisionError("a division by exactly zero")
@@ -186,7 +203,9 @@ class Number:
             return math.floor(q)
         for bits in deciding.precisions():
             ball = self.ball(bits)
-            if ball.is_finite() and (n := ball.floor().unique_fmpz()) is not None:
+            with ctx.workprec(bits + GUARD):
+                n = ball.floor().unique_fmpz() if ball.is_finite() else None
+            if n is not None:
                 return int(n)
             near = ball.unique_fmpz() if ball.is_finite() else None
             if near is not None and bits >= 256 and self == int(near):
@@ -232,6 +251,16 @@ class Number:
         """How many terms it is written in."""
         return len(self.num) + (0 if self.den is ONE else len(self.den))
 
+    @property
+    def length(self) -> int:
+        """How many letters it takes to write down, functions of functions included."""
+        return sum(1 + sum(x.length for x, _ in m) for t in (self.num, self.den) for m in t)
+
+    @property
+    def bits(self) -> int:
+        """Of its longest coefficient."""
+        return max(height(self.num), height(self.den))
+
     # -- functions ---------------------------------------------------------------------------------
 
     def sqrt(self) -> Number:
@@ -239,14 +268,16 @@ class Number:
 
         Raises ArithmeticError for a negative number.
         """
-        q = self.rational
-        if self.sign() < 0:
+        q, sign = self.rational, self.sign()
+        if sign < 0:
             raise ArithmeticError("the square root of a negative number")
+        if sign == 0:  # proven: no enclosure of the root could be found later
+            return Number({})
         if q is not None:
             return root(q.numerator * q.denominator) * Fraction(1, q.denominator)
         num, den = exact_root(self.num), exact_root(self.den)
-        if den is None:  # √(N/D) = √(N D) / D
-            return radical(multiplied(self.num, self.den)) / Number(self.den)
+        if den is None:  # √(N/D) = √(N D) / |D|
+            return radical(multiplied(self.num, self.den)) / abs(Number(self.den))
         if num is None:
             return radical(self.num) / abs(Number(den))
         return abs(Number(num, den))
@@ -259,10 +290,13 @@ class Number:
         if self.den is ONE and all(x.kind == "prime" for x in self.atoms()):
             powers = [(e_power(m), Fraction(int(c.p), int(c.q))) for m, c in self.num.items()]
             return Number({monomial(powers): fmpq(1)})
-        if self.den is ONE and len(self.num) == 1:
-            (((m, c),),) = [self.num.items()]
-            if c == 1 and len(m) == 1 and m[0][0].kind == "log" and m[0][1] == 1:
-                return m[0][0].number
+        if self.den is ONE:
+            powers_of = {m: p for m, c in self.num.items() if (p := power_of_log(m, c)) is not None}
+            if powers_of:  # e^{x + c log y} = e^x y^c
+                out = Number({m: c for m, c in self.num.items() if m not in powers_of}).exp()
+                for p in powers_of.values():
+                    out *= p
+                return out
         # One atom for exp(x) and exp(−x), so that they cancel.
         if self.num[min(self.num, key=order)] < 0:
             return Number({((function("exp", -self), -1),): fmpq(1)})
@@ -277,10 +311,8 @@ class Number:
             return log_of(q.numerator) - log_of(q.denominator)
         if self.den is ONE and len(self.num) == 1:
             ((m, c),) = self.num.items()
-            if c == 1 and all(x.kind in INVERTIBLE for x, _ in m):
-                return total([
-                    (Number({x.of: fmpq(1)}) if x.kind == "e" else x.number) * p for x, p in m
-                ])  # fmt: skip
+            if all(x.kind in (*INVERTIBLE, "prime") for x, _ in m):  # then c is positive
+                return total([Number.of(c).log(), *(log_of_atom(x) * p for x, p in m)])
         return Number.atom(function("log", self))
 
     def applied(self, name: str) -> Number:
@@ -313,7 +345,7 @@ class Number:
         return found
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Number | int | float | Fraction):
+        if not isinstance(other, Number | Real):
             return NotImplemented
         return (self - other).is_zero()
 
@@ -346,7 +378,18 @@ class Number:
 
     def __float__(self) -> float:
         q = self.rational
-        return float(self.ball(80).mid()) if q is None else float(q)
+        if q is not None:
+            try:
+                return float(q)
+            except OverflowError:
+                return math.inf if q > 0 else -math.inf
+        for bits in deciding.precisions():
+            ball = self.ball(bits)
+            if ball.rel_accuracy_bits() > 60 or abs(ball) < arb(2) ** -1100:
+                break
+        if not ball.is_finite():
+            raise Undecided(f"a number in {shown(self)} has no decimal value")
+        return float(ball.mid())
 
 
 FUNCTIONS: dict[str, Callable[[Number], Number]] = {
@@ -377,7 +420,20 @@ def total(numbers: list[Number]) -> Number:
 
 def shown(x: Number) -> str:
     """An enclosure, for an error message."""
-    return x.ball(64).str(8)
+    ball = x.ball(64)
+    return ball.str(8) if ball.is_finite() else "(-∞, ∞)"
+
+
+def power_of_log(m: Monomial, c: fmpq) -> Number | None:
+    """y^c for m = log y, the exponential of c m, where it is short: of a fraction, or c = ±1."""
+    if len(m) != 1 or m[0][0].kind != "log" or m[0][1] != 1:
+        return None
+    y, p = m[0][0].number, Fraction(int(c.p), int(c.q))
+    if y.rational is not None and y.rational <= FACTORED and abs(p) <= 1000:
+        return power_of_rational(y.rational, p)
+    if abs(p) == 1:  # y was proven positive when its logarithm was taken
+        return y if p == 1 else Number(y.den, y.num)
+    return None
 
 
 def root(n: int) -> Number:
@@ -415,6 +471,13 @@ def radical(t: Terms) -> Number:
                 # Below the line √(1/3) = √3/3: what is under the root stays whole.
                 out *= fmpq(q) ** (s * (int(k) // 2 if s > 0 else (int(k) + 1) // 2))
     return Number.atom(function("root", Number(scaled(t, 1 / (out * out))))) * Number.of(out)
+
+
+def log_of_atom(x: Atom) -> Number:
+    """log p, and the exponents of e^m and exp(…)."""
+    if x.kind == "prime":
+        return log_of(x.of)
+    return Number({x.of: fmpq(1)}) if x.kind == "e" else x.number
 
 
 def log_of(n: int) -> Number:

@@ -143,7 +143,9 @@ def lowest(num: Terms, den: Terms) -> tuple[Terms, Terms]:
     elif all(x.kind == "prime" for x in atoms_of(den)):
         num, den = rationalised(num, den)
     if len(den) > 1 and len(num) > 1:
-        num, den = without_common(num, den)
+        before, (num, den) = den, without_common(num, den)
+        if den is not before:
+            return lowest(num, den)  # what is left may be one term, or roots of primes alone
     first = den[min(den, key=order)] if len(den) > 1 else next(iter(den.values()))
     if first != 1:
         num, den = scaled(num, 1 / first), scaled(den, 1 / first)
@@ -251,6 +253,11 @@ def exact_root(t: Terms) -> Terms | None:
     except Exception:  # flint says by an exception, of different kinds, that it is no square
         return None
     return ring.back(found, Fraction(1, 2))
+
+
+def height(t: Terms) -> int:
+    """Bits of the longest coefficient."""
+    return max((int(c.height_bits()) for c in t.values()), default=0)
 
 
 def content(t: Terms) -> fmpq:

@@ -21,6 +21,7 @@ from viete.interpret.schedule import Member, Program, Step
 from viete.notation.expr import Expr, Num, Pick, Ref
 
 MOST_TERMS = 12  # of an entry of a named value; a longer one is named after its place
+MOST_LENGTH = 400  # letters of it: functions of functions could double in every block
 RATIONAL, CLOSED, NAMED = range(3)
 
 
@@ -81,7 +82,7 @@ class ExactRun(Run):
         return Value(array, axes)
 
     def named(self, x: Number, step: Step, place: dict[str, int]) -> Number:
-        if x.size > MOST_TERMS:
+        if x.size > MOST_TERMS or x.length > MOST_LENGTH:
             return self.arrays.space.named(x, self.place(step, place))
         if x.name is not None and self.inner(x.name):
             x.name.label = self.place(step, place)

@@ -1,0 +1,125 @@
+"""Random formulas over small fractions, each as an exact number and as mpmath computes it.
+
+mpmath (120 digits, floating) shares nothing with the exact numbers, which enclose by FLINT's Arb.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+from flint import arb
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from viete.errors import VieteError
+from viete.interpret.exact.numbers import FUNCTIONS, Number, Undecided
+
+DIGITS = 120
+ALGEBRAIC = ("add", "sub", "mul", "div", "sqrt", "power")
+DECIDED = (*ALGEBRAIC, "exp")
+ALL = (*DECIDED, "log", "erf", "tanh", "sin", "cos", "abs")
+HUGE = 10**4  # arguments of exp beyond it only cost time
+
+small = st.builds(Fraction, st.integers(-9, 9), st.integers(1, 6))
+mp = mpmath.MPContext()
+mp.dps = DIGITS
+
+
+@dataclass
+class Pair:
+    """One value in both worlds, and how it was made."""
+
+    exact: Number
+    approx: Any
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def real(q: Fraction) -> Any:
+    return mp.mpf(q.numerator) / q.denominator
+
+
+def leaf(q: Fraction) -> Pair:
+    return Pair(Number.of(q), real(q), str(q))
+
+
+@st.composite
+def pairs(draw: st.DrawFn, ops: tuple[str, ...] = ALL, depth: int = 4) -> Pair:
+    """A random formula. Those without a value (1/0, √−1) are thrown away."""
+    if depth == 0 or draw(st.integers(0, 5)) == 0:
+        return leaf(draw(small))
+    op = draw(st.sampled_from(ops))
+    x = draw(pairs(ops, depth - 1))
+    with refused():
+        if op in ("add", "sub", "mul", "div"):
+            return combine(op, x, draw(pairs(ops, depth - 1)))
+        if op == "power":
+            return raised(x, draw(st.sampled_from([2, 3, -1, -2, Fraction(1, 2), Fraction(-3, 2)])))
+        return applied(op, x)
+
+
+@contextmanager
+def refused() -> Iterator[None]:
+    try:
+        yield
+    except (ArithmeticError, VieteError):
+        assume(False)
+
+
+def combine(op: str, x: Pair, y: Pair) -> Pair:
+    """x op y."""
+    text = f"({x} {op} {y})"
+    match op:
+        case "add":
+            return Pair(x.exact + y.exact, x.approx + y.approx, text)
+        case "sub":
+            return Pair(x.exact - y.exact, x.approx - y.approx, text)
+        case "mul":
+            return Pair(x.exact * y.exact, x.approx * y.approx, text)
+    assume(abs(y.approx) > 1e-40)
+    return Pair(x.exact / y.exact, x.approx / y.approx, text)
+
+
+def raised(x: Pair, p: int | Fraction) -> Pair:
+    """x^p."""
+    assume(abs(x.approx) > 1e-40)
+    assume(isinstance(p, int) or x.approx > 0)
+    return Pair(x.exact**p, x.approx ** (p if isinstance(p, int) else real(p)), f"({x})^({p})")
+
+
+def applied(op: str, x: Pair) -> Pair:
+    """A function of one number."""
+    assume(op != "exp" or abs(x.approx) < HUGE)
+    assume(op not in ("sin", "cos") or abs(x.approx) < HUGE)  # mpmath's digits go into the turns
+    assume(op not in ("sqrt", "log") or x.approx > 1e-40)
+    approx = abs(x.approx) if op == "abs" else getattr(mp, op)(x.approx)
+    return Pair(FUNCTIONS[op](x.exact), approx, f"{op}({x})")
+
+
+def inside(ball: arb, approx: Any, digits: int = 50) -> bool:
+    """Whether a ball holds what mpmath found, with room for mpmath's own rounding."""
+    if not ball.is_finite():
+        return True  # an honest answer, if a useless one
+    error = (abs(approx) + 1) * mp.mpf(10) ** -digits
+    return bool(abs(approx - number(ball.mid())) <= number(ball.rad()) + error)
+
+
+def number(x: arb) -> Any:
+    """A point of FLINT's as one of mpmath's, exactly up to 120 digits."""
+    mantissa, exponent = x.man_exp()
+    return mp.ldexp(mp.mpf(int(mantissa)), int(exponent))
+
+
+def proven(x: Number) -> bool | None:
+    """True, False, or None where it is said to be undecided."""
+    try:
+        return x.is_zero()
+    except Undecided:
+        return None

@@ -1,0 +1,89 @@
+"""The derivative of a model: what is asked of it, checked, and the backward equations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from viete.algebra.adjoint.backward import Backward
+from viete.algebra.model import Equation, Model
+from viete.algebra.shapes import Shapes, text
+from viete.errors import Text, VieteError
+from viete.notation.expr import Ref, Symbol, walk
+from viete.notation.parser import parse
+from viete.notation.printer import show
+
+
+def grad(model: Model, of: str | None = None, by: Sequence[str] | None = None) -> Model:
+    """The model with its backward equations: ``∂X`` for every X on the way to the loss.
+
+    ``of`` is the loss, a value of the card or a formula that is one number (by default the last
+    value that is); ``by`` are the names of parameters or real inputs to differentiate by (by
+    default all parameters). Run with a batch, every sequence has derivatives of its own.
+
+    Raises VieteError for a card without a loss, a loss that is no single real number, and where
+    no derivative can pass (an argmax, a token id).
+    """
+    shapes = Shapes(model)
+    model, loss = with_loss(model, shapes, of)
+    leaves = {p.name for p in model.parameters}
+    real = {i.name for i in model.inputs if i.high is None}
+    for name in by or ():
+        if name in leaves | real:
+            continue
+        kind = next((i for i in model.inputs if i.name == name), None)
+        raise VieteError(
+            f"{name} holds whole numbers, and there is no derivative by those" if kind else
+            f"a derivative is taken by a parameter or a real input, and {name} is none of "
+            f"{model.title}"
+        )  # fmt: skip
+    wanted = frozenset(by) if by is not None else frozenset(leaves)
+    found = Backward(model, loss, wanted)
+    if loss.key not in found.active:
+        raise VieteError(blocked(found, model, loss))
+    return found.derive()
+
+
+def with_loss(model: Model, shapes: Shapes, of: str | None) -> tuple[Model, Ref]:
+    """The model and its loss; a formula gets an equation of its own."""
+    numbers = [
+        e for e in model.equations
+        if not shapes.types[e.name].shape and not shapes.types[e.name].family
+        and shapes.types[e.name].kind == "real" and not e.left.symbol.slots
+    ]  # fmt: skip
+    if of is None:
+        if not numbers:
+            raise VieteError(
+                f"{model.title} has no loss: no value of it is one number; add an equation such as "
+                f"L = cross_entropy(logits; y), or say which with --of"
+            )
+        return model, numbers[-1].left
+    source = Text(of, "<loss>")
+    e = parse(source, model.scope)
+    found = shapes.located(source, e, frozenset())
+    if found.shape or found.family or found.kind != "real":
+        raise source.error(
+            "a loss is one real number, and this is "
+            + (text(found.shape) if found.shape else f"of kind {found.kind}")
+        )
+    if isinstance(e, Ref) and not e.index and any(x.name == e.key for x in model.equations):
+        return model, e
+    base = next(b for b in ("L", "loss", "objective") if b not in model.scope.symbols)
+    left = Ref(Symbol("value", base))
+    return replace(model, equations=(*model.equations, Equation(left, e, text=source))), left
+
+
+def blocked(found: Backward, model: Model, loss: Ref) -> str:
+    """Why no derivative reaches what is wanted: the equation that stops it."""
+    reach: set[str] = {loss.key}
+    for e in reversed(model.equations):
+        if e.name in reach:
+            refs = {x.key for x in walk(e.right) if isinstance(x, Ref)}
+            if refs & found.active or (refs & found.wanted):
+                where = f" (line {e.text.line} of {e.text.file})" if e.text.file else ""
+                return (
+                    f"no derivative of {loss.key} reaches the parameters: "
+                    f"{show(e.left)} = {show(e.right)}{where} is not differentiable"
+                )
+            reach |= refs
+    return f"{loss.key} does not depend on what the derivative is asked by"

@@ -1,0 +1,447 @@
+"""One operation, going back: ∂ of a value handed on to what the value is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from viete.algebra.adjoint.places import picked_back, row_of
+from viete.algebra.adjoint.rules import INDICES, Rule, matched, put_in, rules
+from viete.algebra.adjoint.simplify import simplified
+from viete.algebra.model import Equation, Loop, Model
+from viete.algebra.shapes import Env, Shapes, Type
+from viete.errors import Text, VieteError
+from viete.notation.expr import (
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Num,
+    Pick,
+    Ref,
+    Slice,
+    Slot,
+    Symbol,
+    Table,
+    free_indices,
+    num,
+    transform,
+    walk,
+)
+from viete.notation.parser import parse
+from viete.notation.printer import INFIX, show
+
+BACK = 1000  # the order of a loop that runs back, beyond all that run forward
+FLAT = frozenset("argmax floor rows cols lt le gt ge eq ne".split())  # no derivative passes
+UNNAMED = frozenset(INFIX) | {"neg", "T", "where", "inner"}  # said by the equation's number alone
+Binder = tuple[str, Expr | None, Expr | None]
+
+
+@dataclass
+class Share:
+    """What one use of a value adds to its derivative: ``∂X^{index} += expr``, and why."""
+
+    index: tuple[Expr, ...]  # of the block slots
+    expr: Expr
+    reason: str
+
+
+@dataclass
+class Context:
+    """Where in an equation we are: its loop, the indices bound so far, the types of its letters."""
+
+    loop: Loop | None
+    binders: tuple[Binder, ...]
+    env: Env
+    reason: str = ""
+
+
+class Passing:
+    """The rules applied to one model's operations.
+
+    ``shares`` collects, by the value's key, what its uses add to its derivative, with the loop in
+    which they stand; ``out`` the equations written so far.
+    """
+
+    def __init__(self, model: Model, wanted: frozenset[str]) -> None:
+        self.model, self.wanted = model, wanted
+        self.shares: dict[str, list[tuple[Loop | None, Share]]] = {}
+        self.out: list[Equation] = []
+        self.shapes = Shapes(model)
+        taken = self.taken = set(model.scope.symbols)
+        self.letter = {
+            "back": next(x for x in ("G", "J", "D", "Y", "back") if x not in taken),
+            "again": next(x for x in ("F", "H", "R", "Z", "again") if x not in taken),
+        }
+        self.counts = {"back": 0, "again": 0}
+        self.named: dict[tuple[Expr, Loop | None], Ref] = {}
+        self.active = self.reached()
+
+    # -- what needs a derivative -------------------------------------------------------------------
+
+    def reached(self) -> set[str]:
+        """The values that depend on what is wanted, and that a derivative can pass through."""
+        active = set(self.wanted)
+        while True:
+            before = len(active)
+            for e in self.model.equations:
+                if self.shapes.types[e.name].kind == "real" and self.depends(e.right, active):
+                    active.add(e.name)
+            if len(active) == before:
+                return active
+
+    def depends(self, e: Expr, active: set[str] | None = None) -> bool:
+        """Whether a derivative passes from ``e`` to what is wanted: not through indices or tests."""
+        active = self.active if active is None else active
+        match e:
+            case Ref():
+                return e.key in active
+            case Pick():
+                return self.depends(e.value, active)
+            case Bind() | Table():
+                return self.depends(e.body, active)
+            case Apply():
+                args = e.args[1:] if e.op == "where" else e.args
+                return e.op not in FLAT and any(self.depends(a, active) for a in args)
+        return False
+
+    # -- one operation -----------------------------------------------------------------------------
+
+    def pass_on(self, e: Expr, back: Expr, c: Context, whole: Ref | None = None) -> None:
+        """Hand ``back`` = ∂e on to what ``e`` is made of; ``whole`` is the value that e is."""
+        if not self.depends(e):
+            return
+        match e:
+            case Ref():
+                self.share(e, back, c)
+            case Pick():
+                self.pass_pick(e, back, c)
+            case Bind():
+                self.pass_bind(e, back, c)
+            case Table():
+                self.pass_table(e, back, c)
+            case Apply():
+                self.pass_apply(e, back, c, whole)
+
+    def type(self, e: Expr, c: Context) -> Type:
+        return self.shapes.of(e, c.env)
+
+    def pass_apply(self, e: Apply, back: Expr, c: Context, whole: Ref | None) -> None:
+        if e.op == "concat":
+            return self.pass_concat(e, back, c)
+        found = self.rule(e, c)
+        if found is None:
+            function = self.model.function.get(e.op)
+            if function is None:
+                raise VieteError(f"there is no rule of differentiation for {e.op} in {show(e)}")
+            return self.pass_on(self.opened(e, c), back, c)
+        rule, values = found
+        outs = {k: f for k, f in rule.formulas if k.startswith("partial{")}
+        wanted = [k for k in values if f"partial{{{k}}}" in outs and self.depends(values[k])]
+        if len(wanted) > 1 or self.uses(rule, wanted, "partial{y}") > 1:
+            back = self.simple(back, c, "back")
+        letters = {
+            k: self.simple(v, c, "again") if self.uses(rule, wanted, k) > 1 else v
+            for k, v in values.items()
+        } | {"partial{y}": back}
+        reason = c.reason if e.op in UNNAMED else f"{c.reason} ({e.op})"
+        if self.uses(rule, wanted, "y"):
+            letters["y"] = whole if whole is not None else self.simple(e, c, "again")
+        taken = {i for v in letters.values() for x in walk(v) for i in free_indices(x)}
+        taken |= set(c.env.ranges) | set(self.model.loop_letters)
+        for part, formula in rule.formulas:
+            if part.removeprefix("partial{").removesuffix("}") in values and part in outs:
+                continue
+            if not self.uses(rule, wanted, part):
+                continue
+            made = self.sized(put_in(formula, letters, taken), c)
+            kind = "back" if part.startswith("partial") else "again"
+            letters[part] = self.simple(made, c, kind, hatted(part, whole))
+        for k in wanted:
+            made = self.sized(put_in(outs[f"partial{{{k}}}"], letters, taken), c)
+            made = self.fitted(made, values[k], c)
+            self.pass_on(values[k], made, replace(c, reason=reason))
+
+    def sized(self, e: Expr, c: Context) -> Expr:
+        """Simplified, with ``rows(x)`` and ``cols(x)`` by the names of the sizes."""
+
+        def rule(x: Expr) -> Expr | None:
+            if isinstance(x, Apply) and x.op in ("rows", "cols") and not free_indices(x) - set(
+                c.env.ranges
+            ):  # fmt: skip
+                size = self.type(x, c).size
+                return None if size is None else size_expr(size, self.model)
+            return None
+
+        return simplified(transform(e, rule))
+
+    def rule(self, e: Apply, c: Context) -> tuple[Rule, dict[str, Expr]] | None:
+        """The first rule that fits an operation, and what its letters stand for."""
+        plain = e
+        if (
+            e.op in ("times", "prod") and any(not self.type(a, c).shape for a in e.args)
+        ) or e.op == "times":
+            plain = replace(e, op="had")
+        ranks = tuple(len(self.type(a, c).shape) for a in e.args) if e.op == "prod" else ()
+        own = {f.name for f in self.model.functions}
+        for rule in rules():
+            if rule.ranks and rule.ranks != ranks:
+                continue
+            if any(isinstance(x, Apply) and x.op in own for x in walk(rule.pattern)):
+                continue
+            found = matched(rule.pattern, plain, self.model.function)
+            if found is not None:
+                return rule, found
+        return None
+
+    def uses(self, rule: Rule, wanted: Sequence[str], letter: str) -> int:
+        """How often the formulas that are wanted use a letter, through the parts they use."""
+        formulas = dict(rule.formulas)
+        needed = {f"partial{{{k}}}" for k in wanted}
+        todo, count = list(needed), 0
+        while todo:
+            formula = formulas[todo.pop()]
+            sizes = {id(y) for x in walk(formula) if isinstance(x, Apply)
+                     and x.op in ("rows", "cols") for y in walk(x)}  # fmt: skip
+            for x in walk(formula):
+                if id(x) in sizes:
+                    continue
+                if isinstance(x, Ref) and x.key == letter:
+                    count += 1
+                if isinstance(x, Ref) and x.key in formulas and x.key not in needed:
+                    needed.add(x.key)
+                    todo.append(x.key)
+        return count
+
+    def opened(self, e: Apply, c: Context) -> Expr:
+        """A function's definition with the arguments put in."""
+        function = self.model.function[e.op]
+        args = e.args + tuple(
+            a.default for a in function.arguments[len(e.args) :] if a.default is not None
+        )
+        values: dict[str, Expr] = {}
+        for argument, given in zip(function.arguments, args, strict=True):
+            values[argument.symbol.key] = given
+            for symbol, size in zip(argument.pattern, ("rows", "cols")[2 - len(argument.pattern) :],
+                                    strict=True):  # fmt: skip
+                values[symbol.key] = Apply(size, (given,))
+        taken = {i for v in values.values() for i in free_indices(v)} | set(c.env.ranges)
+        return put_in(function.body, values, taken)
+
+    # -- shapes and names --------------------------------------------------------------------------
+
+    def fitted(self, back: Expr, e: Expr, c: Context) -> Expr:
+        """``back`` in the shape of ``e``: summed over what was repeated, repeated where summed."""
+        have, want = self.type(back, c).shape, self.type(e, c).shape
+        one = [str(s) == "1" for s in want]
+        if len(have) == len(want) and all(
+            self.shapes.same(a, b) for a, b in zip(have, want, strict=True)
+        ):
+            return back
+        if len(have) == 2 and len(want) == 2 and one[1] and str(have[1]) != "1":
+            return self.fitted(Apply("sum", (back,)), e, c)
+        if len(have) == 2 and len(want) < 2:
+            letter = self.fresh(c, back)
+            size = size_expr(self.type(back, c).shape[0], self.model)
+            rows = size or Apply("rows", (back,))
+            bounds = num(0), simplified(Apply("sub", (rows, num(1))))
+            row = row_of(back, letter, lambda x: len(self.type(x, c).shape))
+            return self.fitted(Bind("sum", letter, bounds[0], bounds[1], row), e, c) if want else (
+                Bind("sum", letter, bounds[0], bounds[1], Apply("sum", (row,))))  # fmt: skip
+        if len(have) == 1 and not want:
+            return Apply("sum", (back,))
+        if len(have) == 2 and one[0] and str(have[0]) != "1":
+            return Apply("T", (Apply("sum", (Apply("T", (back,)),)),))
+        return Apply("spread", (back, e), 1)
+
+    def fresh(self, c: Context, *used: Expr) -> str:
+        taken = set(c.env.ranges) | set(self.model.loop_letters) | self.taken
+        for e in used:
+            taken |= {x.name for x in walk(e) if isinstance(x, Idx)}
+            taken |= {i for x in walk(e) if isinstance(x, Table) for i, _ in x.ranges}
+            taken |= {x.index for x in walk(e) if isinstance(x, Bind)}
+        return next(x for x in INDICES if x not in taken)
+
+    def simple(self, e: Expr, c: Context, kind: str, symbol: Symbol | None = None) -> Expr:
+        """``e`` if it is a name or a number already, else a name for it, with its own equation."""
+        core = e.args[0] if isinstance(e, Apply) and e.op in ("neg", "T") else e
+        if isinstance(core, Ref | Num) or not self.type(e, c).shape:
+            return e
+        loop = c.loop
+        if (e, loop) in self.named:
+            return self.named[e, loop]
+        letters = free_indices(e)
+        if letters & {b for b, lower, _ in c.binders if lower is not None}:
+            return e  # under an index with bounds of its own there is no family to name it in
+        slots = [i for i in self.order(letters) if i in letters]
+        if symbol is None or symbol.key in self.shapes.types:
+            self.counts[kind] += 1
+            base = Symbol("value", self.letter[kind], (Slot(str(self.counts[kind])),))
+            symbol = replace(base, sup=tuple(Slot(s, True) for s in slots))
+        elif set(symbol.slots) != set(slots):
+            return self.simple(e, c, kind)
+        ref = Ref(symbol, tuple(Idx(s) for s in symbol.slots))
+        self.write(ref, e, loop if loop is not None and loop.index in slots else None, c.reason)
+        self.named[e, loop] = ref
+        return ref
+
+    def order(self, letters: Iterable[str]) -> list[str]:
+        """Block letters first, then heads, as the card declares them."""
+        loops = [x for x in sorted(letters) if x in self.model.loop_letters]
+        return loops + [i.name for i in self.model.indices if i.name in letters]
+
+    def write(self, left: Ref, right: Expr, loop: Loop | None, meaning: str) -> None:
+        if loop is not None and not loop.down:
+            loop = self.down(loop)
+        text = Text(f"{show(left)} = {show(right)}", "<backward>")
+        equation = Equation(left, right, loop, "Backward", meaning, text=text)
+        self.shapes.equation(len(self.model.equations) + len(self.out), equation)
+        self.out.append(equation)
+
+    def down(self, loop: Loop) -> Loop:
+        return replace(loop, order=BACK + loop.order, down=True)
+
+    # -- uses of a value ---------------------------------------------------------------------------
+
+    def share(self, e: Ref, back: Expr, c: Context) -> None:
+        """Add ``back`` to ∂e: sums over what e does not vary over, tests where e is one member."""
+        index = dict(zip(e.symbol.slots, e.index, strict=True))
+        blocks = tuple(index[s] for s in e.symbol.slots if s in self.model.loop_letters)
+        pending = {b[0]: b for b in c.binders}
+        family = {x: (x, None, None) for x in self.type(back, c).family if x not in pending}
+        for letter in family:
+            pending[letter] = (letter, None, None)
+        loop = c.loop
+        for slot in e.symbol.slots:
+            if slot in self.model.loop_letters:
+                continue
+            at = index[slot]
+            if isinstance(at, Idx) and at.name in pending and at.name not in (
+                x.name for s, v in index.items() if s != slot for x in walk(v) if isinstance(x, Idx)
+            ):  # fmt: skip
+                if at.name != slot:
+                    back = transform(
+                        back,
+                        lambda x, a=at.name, s=slot: Idx(s) if x == Idx(a) else None,  # type: ignore[misc]
+                    )
+                del pending[at.name]
+            else:
+                test = Apply("eq", (at, Idx(slot)))
+                back = Apply("where", (test, back, num(0)))
+                pending.pop(slot, None)
+        for at in blocks:  # a sum over blocks, outside of their loop: each block's own share
+            if isinstance(at, Idx) and at.name in pending:
+                loop = next(x for x in self.model.loops if x.index == at.name)
+                del pending[at.name]
+        for letter, lower, upper in reversed(list(pending.values())):
+            if letter in free_indices(back):
+                back = Bind("sum", letter, lower, upper, back)
+            elif lower is not None or letter in [b[0] for b in c.binders]:
+                back = Apply("times", (self.count(letter, lower, upper), back))
+        self.add(e.key, loop, Share(blocks, back, c.reason))
+
+    def count(self, letter: str, lower: Expr | None, upper: Expr | None) -> Expr:
+        if lower is None or upper is None:
+            found = next(i for i in self.model.indices if i.name == letter)
+            lower, upper = found.lower, found.upper
+        return simplified(Apply("add", (Apply("sub", (upper, lower)), num(1))))
+
+    def add(self, key: str, loop: Loop | None, share: Share) -> None:
+        self.shares.setdefault(key, []).append((loop, share))
+
+    # -- binders, tables, places -------------------------------------------------------------------
+
+    def inner(self, c: Context, letter: str, count: object, binder: Binder) -> Context:
+        env = replace(c.env, ranges={**c.env.ranges, letter: count})  # type: ignore[dict-item]
+        return replace(c, env=env, binders=(*c.binders, binder))
+
+    def pass_bind(self, e: Bind, back: Expr, c: Context) -> None:
+        count = None
+        if e.lower is not None and e.upper is not None:
+            low, high = self.shapes.size(e.lower, c.env), self.shapes.size(e.upper, c.env)
+            if low is not None and high is not None:
+                count = high - low + low.of(1)
+        else:
+            count = c.env.ranges.get(e.index)
+        inside = self.inner(c, e.index, count, (e.index, e.lower, e.upper))
+        if e.op == "mean":
+            back = Apply("div", (back, self.count(e.index, e.lower, e.upper)))
+        if e.op == "max":
+            back = self.simple(back, c, "back")
+            value = self.simple(e, c, "again")
+            back = Apply("where", (Apply("eq", (e.body, value)), back, num(0)))
+        if e.op == "concat":
+            lower = e.lower
+            if lower is None:
+                lower = next(i for i in self.model.indices if i.name == e.index).lower
+            at = simplified(Apply("sub", (Idx(e.index), lower)))
+            shape = self.type(e.body, inside).shape
+            if not shape:
+                back = Pick(back, (at,))
+            else:
+                width = size_expr(shape[-1], self.model) or Apply("cols", (e.body,))
+                if len(shape) == 1:
+                    letter = self.fresh(inside, back, e.body)
+                    place = Apply("add", (Apply("times", (at, width)), Idx(letter)))
+                    back = Table(((letter, width),), Pick(back, (place,)))
+                else:
+                    back = Apply("part", (back, at, width), 1)
+        self.pass_on(e.body, back, inside)
+
+    def pass_concat(self, e: Apply, back: Expr, c: Context) -> None:
+        """Each part gets its own columns back."""
+        back = self.simple(back, c, "back")
+        start: Expr = num(0)
+        for k, a in enumerate(e.args):
+            size = self.type(a, c).shape[-1]
+            width = size_expr(size, self.model) or Apply("cols", (a,))
+            stop = simplified(Apply("add", (start, width)))
+            cut = Slice(None if k == 0 else start, None if k == len(e.args) - 1 else stop)
+            matrix = len(self.type(e, c).shape) == 2
+            items = (Slice(None, None), cut) if matrix else (cut,)
+            self.pass_on(a, Pick(back, items), c)
+            start = stop
+
+    def pass_table(self, e: Table, back: Expr, c: Context) -> None:
+        back = self.simple(back, c, "back")
+        inside = c
+        for letter, size in e.ranges:
+            count = self.shapes.size(size, c.env)
+            binder = (letter, num(0), simplified(Apply("sub", (size, num(1)))))
+            inside = self.inner(inside, letter, count, binder)
+        self.pass_on(e.body, Pick(back, tuple(Idx(i) for i, _ in e.ranges)), inside)
+
+    def pass_pick(self, e: Pick, back: Expr, c: Context) -> None:
+        rank = [len(self.type(x, c).shape) if not isinstance(x, Slice) else -1 for x in e.items]
+        shape = self.type(e.value, c).shape
+        letters = [self.fresh(c, e, back)]
+        letters.append(self.fresh(c, e, back, Idx(letters[0])))
+        sizes = [
+            size_expr(s, self.model) or Apply(what, (e.value,))
+            for s, what in zip(shape, ("rows", "cols")[2 - len(shape) :], strict=True)
+        ]
+        back, used = picked_back(e, back, rank, sizes, letters, {b[0] for b in c.binders},
+                                 lambda x: self.simple(x, c, "back"))  # fmt: skip
+        inside = replace(c, binders=tuple(b for b in c.binders if b[0] not in used))
+        self.pass_on(e.value, back, inside)
+
+
+def partial(symbol: Symbol) -> Symbol:
+    """The symbol of ∂X."""
+    return replace(symbol, base=f"partial{{{symbol.base}}}", kind="value")
+
+
+def hatted(part: str, whole: Ref | None) -> Symbol | None:
+    """ŷ of a value u is û; its derivative is ∂û."""
+    if whole is None:
+        return None
+    hat = replace(whole.symbol, base=f"hat{{{whole.symbol.base}}}", kind="value")
+    return partial(hat) if part.startswith("partial") else hat
+
+
+def size_expr(size: object, model: Model) -> Expr | None:
+    """A symbolic size as an expression over the card's dimensions."""
+    try:
+        return parse(Text(str(size)), model.scope)
+    except VieteError:
+        return None

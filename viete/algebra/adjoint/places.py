@@ -1,0 +1,74 @@
+"""Places within arrays, going back: what a slice or an index leaves out gets zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from viete.algebra.adjoint.simplify import simplified
+from viete.algebra.shapes import ENTRYWISE
+from viete.notation.expr import Apply, Expr, Idx, Pick, Slice, Table, num, transform
+
+
+def row_of(e: Expr, letter: str, rank: Callable[[Expr], int]) -> Expr:
+    """Row ``letter`` of a matrix, the index put on the values themselves: ``a_j ⊙ b_j``."""
+    if isinstance(e, Apply) and (e.op in ENTRYWISE or e.op == "where"):
+        args = tuple(row_of(a, letter, rank) if rank(a) == 2 else a for a in e.args)
+        return Apply(e.op, args, e.semi)
+    return Pick(e, (Idx(letter),))
+
+
+def picked_back(
+    e: Pick, back: Expr, rank: Sequence[int], sizes: Sequence[Expr], letters: Sequence[str],
+    bound: set[str], simple: Callable[[Expr], Expr],
+) -> tuple[Expr, set[str]]:  # fmt: skip
+    """∂ of the value of ``e`` from ``back`` = ∂e, and the bound letters that it takes up.
+
+    ``rank`` gives the axes of each index (−1 for a slice), ``sizes`` those of the value,
+    ``letters`` free index letters, ``bound`` letters that would be summed over.
+    """
+    items = [*e.items, *[Slice(None, None)] * (len(sizes) - len(e.items))]
+    slices = [isinstance(x, Slice) for x in items]
+    if rank[0] == 1 and all(
+        isinstance(x, Slice) and x.start is None and x.stop is None for x in items[1:]
+    ):
+        return Apply("gathered", (back, items[0], sizes[0]), 1), set()
+    if all(slices) and len(sizes) == 2:
+        back = sliced_back(back, items[0], sizes[0])
+        turned = sliced_back(Apply("T", (back,)), items[1], sizes[1])
+        return simplified(Apply("T", (turned,))), set()
+    back = simple(back) if any(slices) else back
+    used: set[str] = set()
+    tests: list[Expr] = []
+    places: list[Expr] = []
+    for item, letter, size in zip(items, letters, sizes, strict=False):
+        here = Idx(letter)
+        if isinstance(item, Slice):
+            start, stop = item.start or num(0), item.stop or size
+            if start != num(0):
+                tests.append(Apply("le", (start, here)))
+            if stop != size:
+                tests.append(Apply("lt", (here, stop)))
+            place: Expr = simplified(Apply("sub", (here, start)))
+            if tests:
+                last = simplified(Apply("sub", (Apply("sub", (stop, start)), num(1))))
+                place = Apply("min", (Apply("max", (place, num(0))), last))
+            places.append(place)
+        elif isinstance(item, Idx) and item.name in bound and item.name not in used:
+            back = transform(back, lambda x, a=item, b=here: b if x == a else None)  # type: ignore[misc]
+            tests = [transform(t, lambda x, a=item, b=here: b if x == a else None) for t in tests]  # type: ignore[misc]
+            used.add(item.name)
+        else:
+            tests.append(Apply("eq", (item, here)))
+    entry = Pick(back, tuple(places)) if places else back
+    for test in tests:
+        entry = Apply("where", (test, entry, num(0)))
+    ranges = tuple(zip(letters[: len(sizes)], sizes, strict=True))
+    return Table(ranges, entry), used
+
+
+def sliced_back(back: Expr, item: Expr, size: Expr) -> Expr:
+    """Rows of ``back`` put where they were cut out; the other rows are zeros."""
+    assert isinstance(item, Slice)
+    if item.start is None and (item.stop is None or item.stop == size):
+        return back
+    return Apply("placed", (back, item.start or num(0), size), 1)

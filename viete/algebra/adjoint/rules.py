@@ -1,0 +1,139 @@
+"""The rules of differentiation, read from rules.md beside this file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from viete.algebra.functions import library
+from viete.algebra.model import Function
+from viete.errors import Text
+from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, Symbol, Table, transform, walk
+from viete.notation.lexer import GREEK
+from viete.notation.parser import parse
+from viete.notation.symbols import Scope
+
+LETTERS = "a b c w x z t h H A B γ β ε ρ θ".split()
+RANKS = {"number": 0, "vector": 1, "matrix": 2}
+_LINE = re.compile(r"^- (\$.+)$")
+_MATH = re.compile(r"\$(.+?)\$")
+_KINDS = re.compile(r"\$ \(([a-z, ]+)\):")
+INDICES = "jkvclpqrsabefgmnouwxyz"  # index letters a rule may take when its own are in use
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``pattern`` with value y: formulas for parts of it and for ∂ of its arguments, in order.
+
+    ``ranks`` are the numbers of axes that the two factors of a product must have.
+    """
+
+    pattern: Expr
+    formulas: tuple[tuple[str, Expr], ...]
+    ranks: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The operation or function that the rule is of."""
+        assert isinstance(self.pattern, Apply)
+        return self.pattern.op
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """All rules, in the order in which they are tried."""
+    source = resources.files("viete.algebra.adjoint").joinpath("rules.md").read_text("utf-8")
+    scope = rule_scope()
+    out = []
+    for number, line in enumerate(source.splitlines(), 1):
+        if not _LINE.match(line):
+            continue
+        formulas = [
+            sides(Text(m[1], "rules.md", number, m.start(1) + 1, line), scope)
+            for m in _MATH.finditer(line)
+            if "=" in m[1]
+        ]
+        kinds = _KINDS.search(line)
+        ranks = tuple(RANKS[k.strip()] for k in kinds[1].split(",")) if kinds else ()
+        out.append(Rule(formulas[0][1], tuple(formulas[1:]), ranks))
+    return tuple(out)
+
+
+def rule_scope() -> Scope:
+    """The letters of rules: arguments, the value y, a part ŷ of it, and ∂ of each."""
+    scope = Scope()
+    scope.functions |= {f.name: f.signature for f in library().values()}
+    names = [GREEK.get(x, x) for x in LETTERS] + ["y", "hat{y}"]
+    for base in (*names, *(f"partial{{{n}}}" for n in names)):
+        scope.declare(Symbol("argument", base))
+    return scope
+
+
+def sides(text: Text, scope: Scope) -> tuple[str, Expr]:
+    """``∂z = …`` as the name on the left and the formula on the right."""
+    left, _, _ = text.text.partition("=")
+    name = parse(text.cut(0, len(left)), scope)
+    assert isinstance(name, Ref), text
+    return name.key, parse(text.cut(len(left) + 1), scope)
+
+
+def matched(pattern: Expr, e: Expr, functions: Mapping[str, Function]) -> dict[str, Expr] | None:
+    """What the letters of a pattern stand for in ``e``; None where it does not fit."""
+    found: dict[str, Expr] = {}
+
+    def fit(p: Expr, x: Expr) -> bool:
+        if isinstance(p, Ref):
+            return found.setdefault(p.key, x) == x
+        if not isinstance(p, Apply) or not isinstance(x, Apply) or p.op != x.op:
+            return False
+        args = with_defaults(x, functions)
+        return len(args) == len(p.args) and all(map(fit, p.args, args))
+
+    return found if fit(pattern, e) else None
+
+
+def with_defaults(e: Apply, functions: Mapping[str, Function]) -> tuple[Expr, ...]:
+    """A function's arguments, those left away with their defaults."""
+    function = functions.get(e.op)
+    if function is None:
+        return e.args
+    rest = function.arguments[len(e.args) :]
+    return e.args + tuple(a.default for a in rest if a.default is not None)
+
+
+def put_in(e: Expr, values: Mapping[str, Expr], taken: Iterable[str]) -> Expr:
+    """A rule's formula with its letters replaced; its own index letters give way to ``taken``."""
+    own = {i for x in walk(e) if isinstance(x, Table) for i, _ in x.ranges}
+    own |= {x.index for x in walk(e) if isinstance(x, Bind)}
+    used = set(taken)
+    new: dict[str, str] = {}
+    for letter in sorted(own):
+        new[letter] = next(x for x in (letter, *INDICES) if x not in used)
+        used.add(new[letter])
+    renamed = with_indices(e, new)
+
+    def rule(x: Expr) -> Expr | None:
+        if isinstance(x, Ref) and x.symbol.kind == "argument":
+            return values.get(x.key)
+        return None
+
+    return transform(renamed, rule)
+
+
+def with_indices(e: Expr, new: Mapping[str, str]) -> Expr:
+    """Index letters renamed, bound ones too."""
+
+    def rule(x: Expr) -> Expr | None:
+        match x:
+            case Idx(name) if name in new:
+                return Idx(new[name])
+            case Table(ranges, body):
+                return Table(tuple((new.get(i, i), s) for i, s in ranges), body)
+            case Bind(op, index, lower, upper, body):
+                return Bind(op, new.get(index, index), lower, upper, body)
+        return None
+
+    return transform(e, rule)

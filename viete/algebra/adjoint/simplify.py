@@ -1,0 +1,84 @@
+"""Small simplifications of a formula, as one makes them while writing it down."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from viete.notation.expr import Apply, Expr, Num, transform
+
+TIMES = ("had", "times", "prod")
+
+
+def simplified(e: Expr) -> Expr:
+    """Without ones, zeros, double signs and double transposes; √var is std."""
+    return transform(e, rule)
+
+
+def is_number(e: Expr, value: int) -> bool:
+    """Whether it is this number."""
+    return isinstance(e, Num) and e.value == value
+
+
+def rule(e: Expr) -> Expr | None:
+    """The simpler form of one node whose arguments are simple, or None."""
+    match e:
+        case Apply("add", (a, b)):
+            if is_number(a, 0) or is_number(b, 0):
+                return b if is_number(a, 0) else a
+            if isinstance(b, Apply) and b.op == "neg":
+                return Apply("sub", (a, b.args[0]))
+        case Apply("sub", (a, b)):
+            if is_number(b, 0):
+                return a
+            if is_number(a, 0):
+                return simplified(Apply("neg", (b,)))
+            if isinstance(b, Apply) and b.op == "neg":
+                return Apply("add", (a, b.args[0]))
+        case Apply("had" | "times" | "prod" as op, (a, b)):
+            if is_number(a, 1) or is_number(b, 1):
+                return b if is_number(a, 1) else a
+            for x, y in ((a, b), (b, a)):
+                if isinstance(x, Apply) and x.op == "neg" and op != "prod":
+                    pair = (x.args[0], y) if x is a else (y, x.args[0])
+                    return Apply("neg", (simplified(Apply(op, pair)),))
+        case Apply("div", (a, b)):
+            if is_number(b, 1):
+                return a
+            if isinstance(a, Apply) and a.op == "neg":
+                return Apply("neg", (Apply("div", (a.args[0], b)),))
+        case Apply("pow", (a, b)):
+            if is_number(b, 1):
+                return a
+        case Apply("neg", (a,)):
+            if isinstance(a, Apply) and a.op == "neg":
+                return a.args[0]
+            if isinstance(a, Num):
+                return Num(-a.value)
+        case Apply("T", (a,)):
+            if isinstance(a, Apply) and a.op == "T":
+                return a.args[0]
+            if isinstance(a, Apply) and a.op == "prod" and matrices(a):
+                x, y = a.args
+                return Apply("prod", (simplified(Apply("T", (y,))), simplified(Apply("T", (x,)))))
+        case Apply("sqrt", (a,)):
+            if isinstance(a, Apply) and a.op == "var":
+                return Apply("std", a.args)
+        case Apply("where", (_, a, b)):
+            if is_number(a, 0) and is_number(b, 0):
+                return Num(Fraction(0))
+    return constants(e)
+
+
+def matrices(e: Apply) -> bool:
+    """Whether one factor at least is a transpose already, so that turning both is no longer."""
+    return any(isinstance(x, Apply) and x.op == "T" for x in e.args)
+
+
+def constants(e: Expr) -> Expr | None:
+    """``3 - 1`` as 2."""
+    match e:
+        case Apply("add" | "sub" as op, (Num(a), Num(b))):
+            return Num(a + b if op == "add" else a - b)
+        case Apply("had" | "times" | "prod", (Num(a), Num(b))):
+            return Num(a * b)
+    return None
