@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = [
     "VieteError",
     "__version__",
+    "exact_weights",
+    "grad",
     "initial_weights",
     "parameter_shapes",
     "read",
@@ -69,6 +72,29 @@ def initial_weights(model: Model, seed: int = 0, dtype: str = "float64") -> dict
     from viete.cards.values import initial_weights as draw
 
     return draw(model, seed, dtype)
+
+
+def grad(model: Model, of: str | None = None, by: Sequence[str] | None = None) -> Model:
+    """The model with its backward equations, by rewriting: ``∂X`` for every X that leads to a loss.
+
+    >>> run = grad(read("simple-transformer")).run(tokens, weights, y=targets)    # doctest: +SKIP
+    >>> run["∂W_Q^h"].shape                                                       # doctest: +SKIP
+    (4, 256, 64)
+
+    ``of`` is the loss, a value or a formula that is one number (by default the last such value);
+    ``by`` are names of parameters or real inputs (by default all parameters). Raises VieteError
+    for a card without a loss, and where no derivative can pass, naming the equation.
+    """
+    from viete.algebra.adjoint import grad as derive
+
+    return derive(model, of, by)
+
+
+def exact_weights(model: Model) -> dict[str, Any]:
+    """The weights that the card's ``value`` column gives, as nested lists of exact fractions."""
+    from viete.cards.values import literal_fractions
+
+    return literal_fractions(model)
 
 
 def __getattr__(name: str) -> Any:

@@ -151,7 +151,7 @@ def test_numbers_that_square_again_and_again_do_not_hang() -> None:
     for _ in range(60):
         x, y = named(x * x / 2), named(y * y / 2)
     assert proven(x - y) in (True, None)
-    assert x > y - 1
+    assert x > 10**1000
 
 
 def test_undecidable_is_undecided() -> None:
@@ -245,7 +245,11 @@ def test_a_common_factor_leaves_the_same_key(a: Number, b: Number) -> None:
     for c in (*ROOTS, *POWERS):
         left = Number(multiplied(a.num, b.num), multiplied(c.num, b.num))
         assert left == a / c
-        if len(b.num) > 1 and len(a.num) > 1 and not any(x.kind == "prime" for x in b.atoms()):
+        if (
+            len(b.num) > 1
+            and len(a.num) > 1
+            and not any(x.kind in ("prime", "root") for x in b.atoms())
+        ):
             assert left.key == (a / c).key
 
 

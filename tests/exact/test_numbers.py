@@ -121,6 +121,8 @@ def test_exponentials_and_logarithms_undo_each_other(x: Pair) -> None:
     assume(abs(x.approx) < 100)
     assert x.exact.exp() * (-x.exact).exp() == 1
     assert proven(x.exact.exp().log() - x.exact) is not False  # log(e log 2) is not split
+    assert x.exact.exp() ** 2 == (2 * x.exact).exp()
+    assert x.exact.exp().sqrt() == (x.exact / 2).exp()
     if x.approx > 1e-30:
         assert x.exact.log().exp() == x.exact
 

@@ -192,6 +192,19 @@ def test_cross_entropy(quick: bool) -> None:
     check("cross_entropy", of("cross_entropy", Z, targets, quick=quick), wanted)
 
 
+@quick
+def test_places(quick: bool) -> None:
+    places = np.array([2, 0, 2, 5])
+    hot = np.eye(6)[places]
+    check("onehot", of("onehot", places, 6, quick=quick), hot)
+    check("spread", of("spread", Z[:, :1], Z, quick=quick), np.broadcast_to(Z[:, :1], Z.shape))
+    check("gathered", of("gathered", S, places, 6, quick=quick), hot.T @ S)
+    wanted = np.zeros((7, 6))
+    wanted[2:6] = S
+    check("placed", of("placed", S, 2, 7, quick=quick), wanted)
+    check("part", of("part", S, 1, 2, quick=quick), S[:, 2:4])
+
+
 def test_every_function_of_the_library_is_tested() -> None:
     tested = re.findall(r'check\("(\w+)"', Path(__file__).read_text("utf-8"))
     assert not library().keys() - set(tested)

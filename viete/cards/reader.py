@@ -8,6 +8,7 @@ declaration of the card in force.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,10 +24,10 @@ from viete.cards.agreement import Described, check_agreement
 from viete.cards.declarations import Declarations, is_range
 from viete.cards.document import MAX_LINE, Block, Heading, Item, Paragraph, read_markdown
 from viete.errors import Text, VieteError, Where
-from viete.notation.cursor import parse_name
-from viete.notation.expr import Expr, Idx, Ref, Slot, Symbol
+from viete.notation.expr import Expr, Idx, Ref, Slot, Symbol, walk
 from viete.notation.lexer import tokenize
-from viete.notation.parser import parse, parse_range
+from viete.notation.parser import parse, parse_left, parse_range
+from viete.notation.printer import show
 from viete.notation.symbols import PRIMITIVES, Scope
 
 MAX_BYTES = 1_000_000
@@ -127,8 +128,8 @@ class Reader(Declarations):
         lines = self.equation_lines()
         derived_lines = [(b, *self.split(b.text)) for b in self.items("derived")]
         lefts = self.left_sides(
-            [(math, "value") for _, math, *_ in lines] +
-            [(math, "value") for _, math, _ in derived_lines], letters,
+            [math for _, math, *_ in lines] + [math for _, math, _ in derived_lines],
+            letters, loops,
         )  # fmt: skip
         if not lines:
             raise VieteError(
@@ -179,12 +180,15 @@ class Reader(Declarations):
             if isinstance(block, Paragraph | Item) and (m := self.for_line(block)):
                 index, lower, upper = parse_range(m, self.shapes)
                 other = next((x for x in out if x.index == index), None)
-                if other is not None and (other.lower, other.upper) != (lower, upper):
+                down = other is not None and (other.upper, other.lower) == (lower, upper)
+                if down and lower != upper:
+                    lower, upper = upper, lower
+                elif other is not None and (other.lower, other.upper) != (lower, upper):
                     raise m.error(f"{index} already runs over another range; use another letter")
                 if any(i.name == index for i in self.indices):
                     raise m.error(f"{index} is declared under Dimensions as an axis; a loop needs "
                                   f"a letter of its own")  # fmt: skip
-                out.append(Loop(index, lower, upper, len(out)))
+                out.append(Loop(index, lower, upper, len(out), down))
         return out
 
     def for_line(self, block: Paragraph | Item) -> Text | None:
@@ -211,10 +215,10 @@ class Reader(Declarations):
                 out.append((block, math, meaning, loop, part))
         return out
 
-    def left_sides(self, maths: list[tuple[Text, str]], letters: set[str]) -> list[Ref]:
-        """The names on all left sides; x^0 joins the family x^i where there is one."""
-        symbols: list[tuple[Symbol, Text]] = []
-        for math, kind in maths:
+    def left_sides(self, maths: list[Text], letters: set[str], loops: list[Loop]) -> list[Ref]:
+        """The names on all left sides; x^0 and ∂x^N join the family x^i where there is one."""
+        lefts: list[Ref] = []
+        for math in maths:
             equals = next((t for t in tokenize(math) if t.text == "=" and t.kind == "op"), None)
             if equals is None:
                 raise math.error("an equation is written name = expression")
@@ -222,20 +226,20 @@ class Reader(Declarations):
             if not left.text:
                 raise math.error("an equation needs a name before the = sign")
             try:
-                symbols.append((parse_name(left, kind, letters), left))
+                lefts.append(parse_left(left, letters, self.shapes))
             except VieteError as error:
                 raise VieteError(
                     f"the left side of an equation is one name: {error.message}", error.where
                 ) from None
-        families = [s for s, _ in symbols if s.slots]
+        families = [x.symbol for x in lefts if x.symbol.slots]
+        ends = {(x.index, spelled(e)): e for x in loops if x.down for e in (x.lower, x.upper)}
         out = []
-        for symbol, _ in symbols:
-            index: tuple[Expr, ...] = tuple(Idx(x) for x in symbol.slots)
-            for family in families if not symbol.slots else ():
-                if (member := member_index(symbol, family)) is not None:
-                    symbol, index = family, member
+        for ref in lefts:
+            for family in families if not ref.symbol.slots else ():
+                if (member := member_index(ref.symbol, family, ends)) is not None:
+                    ref = Ref(family, member)
                     break
-            out.append(Ref(symbol, index))
+            out.append(ref)
         return out
 
     def unique(self, parameters: list[Parameter], lefts: list[Ref], letters: set[str]) -> None:
@@ -290,12 +294,12 @@ class Reader(Declarations):
         for (item, math, meaning, opened, part), left in zip(lines, lefts, strict=True):
             loop = None
             if opened is not None and opened not in closed:
-                if Idx(loops[opened].index) in left.index:
+                if any(Idx(loops[opened].index) in walk(x) for x in left.index):
                     loop = loops[opened]
                 else:
                     closed.add(opened)  # an equation without the index ends its loop
-            if loop is None and (loose := {x.name for x in left.index if isinstance(x, Idx)} &
-                                 {x.index for x in loops}):  # fmt: skip
+            free = {x.name for e in left.index for x in walk(e) if isinstance(x, Idx)}
+            if loop is None and (loose := free & {x.index for x in loops}):
                 raise math.error(
                     f"the index {loose.pop()} is bound to nothing here: this equation stands after "
                     f"the end of its loop (a loop ends at the first equation without its index)"
@@ -315,8 +319,18 @@ class Reader(Declarations):
         return out
 
 
-def member_index(symbol: Symbol, family: Symbol) -> tuple[Expr, ...] | None:
-    """The index at which ``symbol`` (x^0) is a member of ``family`` (x^i), or None."""
+def spelled(e: Expr) -> str:
+    """An expression as a label of a name: ``N-1``."""
+    return "".join(t.text for t in tokenize(Text(show(e))))
+
+
+def member_index(
+    symbol: Symbol, family: Symbol, ends: Mapping[tuple[str, str], Expr]
+) -> tuple[Expr, ...] | None:
+    """The index at which ``symbol`` (x^0) is a member of ``family`` (x^i), or None.
+
+    ``ends`` are the first and last block of a loop that runs down, by its letter and the label.
+    """
     if symbol.base != family.base:
         return None
     index: list[Expr] = []
@@ -326,6 +340,8 @@ def member_index(symbol: Symbol, family: Symbol) -> tuple[Expr, ...] | None:
         for slot, place in zip(slots, pattern, strict=True):
             if place.index and slot.text.isdigit():
                 index.append(parse(slot.text, Scope()))
+            elif place.index and (place.text, slot.text) in ends:
+                index.append(ends[place.text, slot.text])
             elif slot != place:
                 return None
     return tuple(index)

@@ -12,7 +12,7 @@ from viete.algebra.model import Argument, Function, Input, Loop, Model, Paramete
 from viete.algebra.shapes import Shapes, Type
 from viete.cards.document import Block, Heading, Item, Paragraph, Table, write_markdown, write_text
 from viete.errors import Text, VieteError
-from viete.notation.expr import Expr
+from viete.notation.expr import Expr, Ref
 from viete.notation.printer import Printer, letters, show, show_equation, show_symbol
 
 
@@ -39,10 +39,10 @@ def blocks(model: Model, style: str) -> list[Block]:
 
 
 class Writer:
-    """Formulas of one model in one style."""
+    """Formulas of one model in one style; see `Printer` for ``loss``."""
 
-    def __init__(self, model: Model, style: str) -> None:
-        self.model, self.style = model, style
+    def __init__(self, model: Model, style: str, loss: Ref | None = None) -> None:
+        self.model, self.style, self.loss = model, style, loss
         self.shapes = Shapes(model)
 
     def math(self, text: str) -> str:
@@ -103,7 +103,8 @@ class Writer:
         return f"{self.e(lower)}, {dots}, {self.e(upper)}"
 
     def loop(self, loop: Loop) -> str:
-        return f"{letters(loop.index, self.style)} = {self.range(loop.lower, loop.upper)}"
+        ends = (loop.upper, loop.lower) if loop.down else (loop.lower, loop.upper)
+        return f"{letters(loop.index, self.style)} = {self.range(*ends)}"
 
     def input(self, i: Input) -> str:
         name = show_symbol(i.symbol, self.style) + self.sign(" ∈ ", r" \in ", " ∈ ")
@@ -155,8 +156,8 @@ class Writer:
             if equation.part != part:
                 out.append(heading(3, equation.part))
             loop, part = equation.loop, equation.part
-            line = item(self.math(show_equation(equation.left, equation.right, self.style)),
-                        equation.meaning, numbered=True)  # fmt: skip
+            shown = show_equation(equation.left, equation.right, self.style, self.loss)
+            line = item(self.math(shown), equation.meaning, numbered=True)
             family = self.shapes.types[equation.name].family
             line.notes.append(Text("Shape: " + self.shape(Type(self.shapes.computed[k], family))))
             out.append(line)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import viete
-from viete.cli import check, doc, lesson, run, show, tour
+from viete.cli import check, doc, grad, lesson, run, show, tour
 from viete.errors import VieteError
 
 app = typer.Typer(
@@ -40,6 +40,7 @@ app.command("cards")(show.cards)
 app.command("doc")(doc.doc)
 app.command("run")(run.run)
 app.command("check")(check.check)
+app.command("grad")(grad.grad)
 app.command("lesson")(lesson.lesson)
 app.command("tour")(tour.tour)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from viete.cli import check, doc, run, show
+from viete.cli import check, doc, lesson, run, show
 from viete.errors import VieteError
 
 WRONG = """# A card with a mistake
@@ -61,6 +61,13 @@ def tour(
     step("Weights written by hand: the lesson's three letters",
          "viete run exact-lesson --tokens 'a b' --show A,logits,y")  # fmt: skip
     run.run("exact-lesson", "a b", show="A,logits,y")
+    step("The same pass in exact numbers: nothing is rounded, equality is decided",
+         "viete run exact-lesson --tokens 'a b' --exact --show S,A,r,u,logits,y --digits 12")  # fmt: skip
+    run.run("exact-lesson", "a b", exact=True, show="S,A,r,u,logits,y", digits=12)
+    lesson_page = folder / "lesson.html"
+    step("A lesson, written from the equations",
+         f"viete lesson exact-lesson --tokens 'a b' -o {lesson_page}")  # fmt: skip
+    lesson.lesson("exact-lesson", "a b", output=lesson_page)
     step("Parameters, operations and bytes, counted from the equations",
          "viete show simple-transformer --costs -B 64")  # fmt: skip
     show.show("simple-transformer", costs=True, batch=64)

@@ -22,7 +22,7 @@ from array_api_compat import array_namespace, is_jax_array, is_numpy_array
 
 from viete.algebra.model import Model
 from viete.errors import VieteError
-from viete.interpret import fast
+from viete.interpret import fast, fused
 from viete.interpret.labelled import (
     COL,
     INNER,
@@ -74,7 +74,7 @@ class Arrays:
         self.xp = array_namespace(like)
         self.numpy = is_numpy_array(like)
         self.writes = self.numpy or fast.free_of_gradients(self.xp)
-        self.quick = fast.FAST if quick else {}
+        self.quick = fast.FAST | fused.PLACES if quick else {}
         self.memo = {} if memo is None else memo
         # What is kept in the memo as an array of this kind must not reach a run on another kind.
         self.kind = (self.xp.__name__, str(like.dtype), str(device_of(like)))
@@ -320,15 +320,26 @@ class Arrays:
             env, label = self.bound(body, env)
             labels.append(label)
             body = body.body
-        if isinstance(body, Apply) and body.op == "prod":
-            a, b = (self.of(x, env) for x in body.args)
+        return self.summed(body, env, labels)
+
+    def summed(self, e: Expr, env: Env, labels: list[str]) -> Value:
+        """``e`` summed over labels, term by term where a term is a product."""
+        if isinstance(e, Apply) and e.op in ("add", "sub") and any(map(is_product, e.args)):
+            return self.entrywise(e.op, [self.summed(x, env, labels) for x in e.args])
+        if isinstance(e, Apply) and e.op == "prod":
+            a, b = (self.of(x, env) for x in e.args)
             both = tuple(x for x in labels if x in a.axes and x in b.axes)
-            v = self.product(a, b, both if a.core and b.core else ())
+            v, varies = self.product(a, b, both if a.core and b.core else ()), a.axes + b.axes
         else:
-            v = self.of(body, env)
+            v = self.of(e, env)
+            varies = v.axes
         for label in labels:
             if label in v.axes:
                 v = self.fold("sum", v, label)
+            elif label not in varies:  # the same for each value of the index
+                count = next(x[2] for x in env.index.values()
+                             if isinstance(x, tuple) and x[0] == label)  # fmt: skip
+                v = self.entrywise("times", [v, Value(Fraction(count), (), True)])
         return v
 
     def fold(self, op: str, v: Value, label: str) -> Value:
@@ -380,6 +391,12 @@ class Arrays:
 
     def apply(self, e: Apply, env: Env) -> Value:
         op = e.op
+        if self.quick and op in fused.forms():
+            form = fused.found(e)
+            if form is not None:
+                v = form[1](self, {k: self.of(x, env) for k, x in form[0].items()})
+                if v is not None:
+                    return v
         if op in self.model.function:
             return self.call(op, [self.of(a, env) for a in e.args], env.level + 1)
         if op in ("inf", "pi"):
@@ -493,7 +510,7 @@ class Arrays:
         b = b.relabel(COL if vector else ROW, INNER)
         if a.size(INNER) != b.size(INNER):
             raise VieteError(f"a product of inner sizes {a.size(INNER)} and {b.size(INNER)}")
-        out = self.contract(a, b, (INNER, *also))
+        out = self.contract(a, b, (*also, INNER))  # in the order of memory
         return out.relabel(ROW, COL) if vector else out
 
     def contract(self, a: Value, b: Value, over: tuple[str, ...]) -> Value:
@@ -518,6 +535,13 @@ class Arrays:
         if len(m) != 1 or len(n) != 1:
             out = xp.reshape(out, (*lead, *m, *n))
         return Value(out, shared + left + right, const, True)
+
+
+def is_product(e: Expr) -> bool:
+    """Whether an expression is a product, or a sum with one in it."""
+    return isinstance(e, Apply) and (
+        e.op == "prod" or (e.op in ("add", "sub") and any(map(is_product, e.args)))
+    )
 
 
 def check_places(at: Value, first: int, size: int) -> None:

@@ -88,11 +88,11 @@ class Feeding:
         self.check_range(item, array)
         return Value(array, (("batch",) if array.ndim > rank else ()) + (ROW, COL)[2 - rank :])
 
-    def pieces(self) -> list[tuple[range, dict[Member, Value]]]:
+    def pieces(self, positions: int = PIECE) -> list[tuple[range, dict[Member, Value]]]:
         """On a CPU, the store for a few sequences at a time; nothing where one piece would do."""
         batch = next((v.size("batch") for v in self.store.values() if "batch" in v.axes), 1)
         length = max((self.sizes[k] for k in self.model.lengths if k in self.sizes), default=1)
-        step = max(1, PIECE // int(length))
+        step = max(1, positions // int(length))
         if step >= batch or "cpu" not in str(getattr(self.like, "device", "cpu")):
             return []
         return [
@@ -112,7 +112,9 @@ class Feeding:
         bounds = []
         for e in (item.low, item.high):
             size = self.model.size(e)
-            bounds.append(None if size is None else size.evaluate(self.sizes))
+            value = None if size is None else size.evaluate(self.sizes)
+            # A whole bound as an int: arrays compare with fractions one entry at a time.
+            bounds.append(int(value) if value is not None and value.denominator == 1 else value)
         entries = host(array)
         for bad in (entries[entries < bounds[0]], entries[entries > bounds[1]]):
             if bad.size:

@@ -40,11 +40,16 @@ class Run(Mapping[str, Array]):
 
     def compute(self, names: Sequence[str] | None) -> None:
         """Run the schedule, keeping all values, or just those that ``names`` need."""
+        if names is None:
+            return self.compute_members(None)
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise VieteError(f"names is a list of names or formulas, not {names!r:.60}")
+        self.compute_members({m for name in names for m in self.members(name)})
+
+    def compute_members(self, keep: set[Member] | None) -> None:
+        """As `compute`, for members."""
         steps, self.missing = self.runnable()
-        if names is not None:
-            if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-                raise VieteError(f"names is a list of names or formulas, not {names!r:.60}")
-            keep = {m for name in names for m in self.members(name)}
+        if keep is not None:
             there = {s.makes for s in steps} | self.missing.keys() | self.store.keys()
             if beyond := sorted(keep - there):
                 given = "" if beyond[0][1] else ": it was not given"
@@ -63,7 +68,7 @@ class Run(Mapping[str, Array]):
         with np.errstate(all="ignore"):  # 0/0 is nan, as arrays have it, and says nothing
             for k, step in enumerate(steps):
                 self.store[step.makes] = self.value(step).kept()
-                if names is not None:
+                if keep is not None:
                     for m in (*step.needs, step.makes):
                         if last[m] == k and m not in keep and m[0] in self.program.computed:
                             self.store.pop(m, None)

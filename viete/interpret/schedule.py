@@ -57,6 +57,7 @@ class Program:
                     f"--set {d.name}=… or model.bind({d.name}=…)"
                 )
         self.memo: dict[Any, Any] = {}
+        self.leaves: frozenset[str] = frozenset()  # values that are summed over a batch
         self.parameters = self.members()
         check_sizes(model)
         self.steps = [self.step(e, loops) for e, loops in self.unrolled()]

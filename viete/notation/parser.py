@@ -17,7 +17,15 @@ from dataclasses import replace
 from fractions import Fraction
 
 from viete.errors import Text
-from viete.notation.cursor import CLOSERS, MAX_DEPTH, Cursor, Script, end_token, top_level
+from viete.notation.cursor import (
+    CLOSERS,
+    MAX_DEPTH,
+    Cursor,
+    Script,
+    end_token,
+    parse_name,
+    top_level,
+)  # fmt: skip
 from viete.notation.expr import (
     Apply,
     Bind,
@@ -27,6 +35,7 @@ from viete.notation.expr import (
     Pick,
     Ref,
     Slice,
+    Slot,
     Symbol,
     Table,
     children,
@@ -76,6 +85,32 @@ def parse_range(source: Text, scope: Scope) -> tuple[str, Expr, Expr]:
         bound(tokens[2:cut], tokens[cut]),
         bound(tokens[cut + 1 : -1], tokens[-1]),
     )
+
+
+def parse_left(source: Text, letters: set[str], scope: Scope) -> Ref:
+    """Read the left side of an equation: a name; of a derivative any block's: ``∂x^{i-1}``.
+
+    An index that is a formula over one of the ``letters`` stands in that letter's place; other
+    formulas are labels as yet.
+    """
+    tokens = tokenize(source)
+    if not any(t.text == "partial" for t in tokens[:1]):
+        symbol = parse_name(source, "value", letters)
+        return Ref(symbol, tuple(Idx(x) for x in symbol.slots))
+    cursor = Cursor(source, tokens, Scope())
+    base = cursor.accent()
+    slots: dict[str, list[Slot]] = {"_": [], "^": []}
+    index: dict[str, list[Expr]] = {"_": [], "^": []}
+    for item in cursor.scripts():
+        label, inside = item.label, letters & {t.text for t in item.tokens if t.kind == "word"}
+        if len(inside) == 1:
+            place = parse(source.cut(*item.at), scope.inside(letters))
+            index[item.sign].append(place)
+            label = inside.pop()
+        slots[item.sign].append(Slot(label, label in letters))
+    cursor.finish()
+    symbol = Symbol("value", base, tuple(slots["_"]), tuple(slots["^"]))
+    return Ref(symbol, tuple(index["_"] + index["^"]))
 
 
 def bounded(e: Expr, source: Text) -> Expr:

@@ -64,9 +64,9 @@ def show(e: Expr, style: str = "plain") -> str:
     return Printer(style).show(e)
 
 
-def show_equation(left: Expr, right: Expr, style: str = "plain") -> str:
-    """``left = right``."""
-    printer = Printer(style)
+def show_equation(left: Expr, right: Expr, style: str = "plain", loss: Ref | None = None) -> str:
+    """``left = right``; see `Printer` for ``loss``."""
+    printer = Printer(style, loss)
     return f"{printer.show(left)} = {printer.show(right)}"
 
 
@@ -121,10 +121,13 @@ def letters(base: str, style: str) -> str:
 
 
 class Printer:
-    """One spelling's writer."""
+    """One spelling's writer.
 
-    def __init__(self, style: str) -> None:
-        self.style = style
+    With a ``loss``, ∂X is written as a quotient: ``∂L/∂X``, for people alone.
+    """
+
+    def __init__(self, style: str, loss: Ref | None = None) -> None:
+        self.style, self.loss = style, loss
         self.column = 1 + STYLES.index(style)
 
     def show(self, e: Expr, place: int = 0) -> str:
@@ -171,7 +174,14 @@ class Printer:
         sub, sup = ([next(index) if s.index else self.label(s.text) for s in slots]
                     for slots in (e.symbol.sub, e.symbol.sup))  # fmt: skip
         sub += [self.show(x) for x in extra]
-        return letters(e.symbol.base, self.style) + self.script("_", sub) + self.script("^", sup)
+        scripts = self.script("_", sub) + self.script("^", sup)
+        if self.loss and e.symbol.base.startswith("partial{"):
+            below = letters(e.symbol.base[len("partial{") : -1], self.style) + scripts
+            above, sign = self.ref(self.loss, ()), self.pick("∂", r"\partial ", "∂")
+            return self.pick("{}/{}", r"\frac{{{}}}{{{}}}", "{}/{}").format(
+                sign + above, sign + below
+            )
+        return letters(e.symbol.base, self.style) + scripts
 
     def above(self, e: Expr) -> str:
         """An index or a power; the size T is set apart, since above a name T means transpose."""
@@ -299,7 +309,9 @@ class Printer:
         taken |= isinstance(base, Pick) and "^" in self.picked(base)
         raised = isinstance(base, Apply) and base.op in ("T", "pow")
         text = self.show(base, ATOM)
-        if raised or (isinstance(base, Num) and not text.isdigit() and text[0] != "("):
+        if self.loss and isinstance(base, Ref) and base.symbol.base.startswith("partial{"):
+            text = self.pick(f"({text})", f"\\left({text}\\right)", f"({text})")
+        elif raised or (isinstance(base, Num) and not text.isdigit() and text[0] != "("):
             text = f"({text})"
         elif taken and self.style == "latex":
             text = f"{{{text}}}"

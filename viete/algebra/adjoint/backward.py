@@ -7,11 +7,15 @@ from dataclasses import replace
 from fractions import Fraction
 
 from viete.algebra.adjoint.passing import Context, Passing, Share, partial
+from viete.algebra.adjoint.reasons import UNSAID, Reason, because
 from viete.algebra.adjoint.simplify import simplified
+from viete.algebra.adjoint.tidy import tidied
 from viete.algebra.model import Equation, Loop, Model
 from viete.algebra.order import offset
 from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, Slot, num, walk
 from viete.notation.printer import show
+
+CARRIED = Reason(said="carried")
 
 
 class Backward(Passing):
@@ -23,7 +27,7 @@ class Backward(Passing):
 
     def derive(self) -> Model:
         """The model with its backward equations."""
-        self.shares[self.loss.key] = [(None, Share((), num(1), "the loss itself"))]
+        self.shares[self.loss.key] = [(None, Share((), num(1), UNSAID))]
         for loop, equations in reversed(self.segments()):
             if loop is None:
                 for e in reversed(equations):
@@ -31,7 +35,21 @@ class Backward(Passing):
             else:
                 self.back_through(loop, equations)
             self.parameters(equations[0])
-        return replace(self.model, equations=(*self.model.equations, *self.out))
+        self.complete_or_refused()
+        out = tidied(self.out, self.helpers)
+        loops = dict.fromkeys(e.loop for e in out if e.loop is not None)
+        first = len(self.model.loops)
+        order = {loop: replace(loop, order=first + k) for k, loop in enumerate(loops)}
+        out = [replace(e, loop=e.loop and order[e.loop]) for e in out]
+        return replace(self.model, equations=(*self.model.equations, *out))
+
+    def complete_or_refused(self) -> None:
+        """That no share was left aside."""
+        for key, pairs in self.shares.items():
+            if pairs and key != self.loss.key and key in self.active:
+                e = self.model.equations[max(1, pairs[0][1].reason.equation) - 1]
+                at = ", ".join(map(show, pairs[0][1].index))
+                raise e.text.error(f"the derivative by the block {at} of {key} is not derived")
 
     def segments(self) -> list[tuple[Loop | None, list[Equation]]]:
         out: list[tuple[Loop | None, list[Equation]]] = []
@@ -45,12 +63,13 @@ class Backward(Passing):
         """One forward equation: ∂ of its left side is complete, and is handed on to its right."""
         if e.name not in self.active or e.name not in self.shares:
             return
+        self.part = e.part
         back = self.complete(e, loop)
         if back is None:
             return
         env = self.shapes.env
         number = self.model.equations.index(e) + 1
-        self.pass_on(e.right, back, Context(loop, (), env, f"{number}"), e.left)
+        self.pass_on(e.right, back, Context(loop, (), env, Reason(number)), e.left)
         self.finished(e, loop)
 
     def complete(self, e: Equation, loop: Loop | None) -> Expr | None:
@@ -81,8 +100,7 @@ class Backward(Passing):
         total = simplified(shares[0].expr)
         for s in shares[1:]:
             total = simplified(Apply("add", (total, simplified(s.expr))))
-        reasons = ", ".join(dict.fromkeys(s.reason for s in shares))
-        self.write(left, total, loop, reasons)
+        self.write(left, total, loop, because([s.reason for s in shares]))
         return left
 
     # -- loops -------------------------------------------------------------------------------------
@@ -92,27 +110,32 @@ class Backward(Passing):
         upper = loop.upper
         carried = self.carried(loop, equations)
         both = {k for k in carried if self.read_in_place(k, loop, equations)}
+        own = (Idx(loop.index),)
+        both |= {k for k in carried if any(s.index == own for _, s in self.shares.get(k, []))}
         for key in carried:
             e = next(x for x in equations if x.name == key)
             top, rest = self.at_top(key, upper)
             self.shares[key] = rest
             left = self.carry(e, key in both, upper)
             if not top:
-                zero = Apply("times", (num(0), Ref(e.left.symbol, left.index)))
-                top = [Share((upper,), zero, "nothing after the last block reads it")]
+                zero = Apply("spread", (num(0), Ref(e.left.symbol, left.index)), 1)
+                top = [Share((upper,), zero, Reason(said="nothing reads the last block's"))]
             self.state(left, top, None)
             if key in both:
                 i = Idx(loop.index)
-                self.add(key, loop, Share((i,), self.carry(e, True, i), "from the block above"))
+                above = Reason(said="from the block above")
+                self.add(key, loop, Share((i,), self.carry(e, True, i), above))
             else:
-                self.add(key, loop, Share((Idx(loop.index),), num(0), "carried"))
+                self.add(key, loop, Share((Idx(loop.index),), num(0), CARRIED))
+        self.start = len(self.out)
         for e in reversed(equations):
             if e.name in carried and e.name not in both:
                 below = Ref(partial(e.left.symbol), e.left.index)
-                self.shares[e.name] = [p for p in self.shares[e.name] if p[1].reason != "carried"]
+                self.shares[e.name] = [p for p in self.shares[e.name] if p[1].reason != CARRIED]
+                self.part = e.part
                 number = self.model.equations.index(e) + 1
                 self.pass_on(
-                    e.right, below, Context(loop, (), self.shapes.env, f"{number}"), e.left
+                    e.right, below, Context(loop, (), self.shapes.env, Reason(number)), e.left
                 )
                 self.finished(e, loop)
                 continue
@@ -129,6 +152,7 @@ class Backward(Passing):
                     here.append(replace(p[1], expr=Apply("where", (test, p[1].expr, num(0)))))
             self.shares[key] = [p for p in others if p[0] is not None]
             self.state(self.carry(e, key in both, before), here, loop)
+        self.start = None
         for key, pairs in self.shares.items():
             self.shares[key] = [self.summed(p, loop) for p in pairs]
 
@@ -237,7 +261,7 @@ class Backward(Passing):
             if loop is None:
                 return
             i = Idx(loop.index)
-            inside = [s for at, s in pairs if at == loop]
+            inside = [s for at, s in pairs if at is not None]
             for at, s in pairs:
                 if at is None:
                     test = Apply("eq", (i, s.index[0]))

@@ -9,6 +9,7 @@ from viete.algebra.adjoint.backward import Backward
 from viete.algebra.model import Equation, Model
 from viete.algebra.shapes import Shapes, text
 from viete.errors import Text, VieteError
+from viete.notation.cursor import parse_name
 from viete.notation.expr import Ref, Symbol, walk
 from viete.notation.parser import parse
 from viete.notation.printer import show
@@ -24,10 +25,15 @@ def grad(model: Model, of: str | None = None, by: Sequence[str] | None = None) -
     Raises VieteError for a card without a loss, a loss that is no single real number, and where
     no derivative can pass (an argmax, a token id).
     """
+    if not isinstance(of, str | None) or isinstance(by, str):
+        raise VieteError("of is a formula as text, and by a list of names: by=['W_Q^h']")
     shapes = Shapes(model)
     model, loss = with_loss(model, shapes, of)
     leaves = {p.name for p in model.parameters}
     real = {i.name for i in model.inputs if i.high is None}
+    if by is not None:
+        letters = set(model.scope.indices)
+        by = [parse_name(Text(name, "<by>"), "parameter", letters).key for name in by]
     for name in by or ():
         if name in leaves | real:
             continue
@@ -70,7 +76,9 @@ def with_loss(model: Model, shapes: Shapes, of: str | None) -> tuple[Model, Ref]
         return model, e
     base = next(b for b in ("L", "loss", "objective") if b not in model.scope.symbols)
     left = Ref(Symbol("value", base))
-    return replace(model, equations=(*model.equations, Equation(left, e, text=source))), left
+    part = "Loss" if model.equations[-1].part else ""
+    loss = Equation(left, e, None, part, "what is differentiated", text=source)
+    return replace(model, equations=(*model.equations, loss)), left
 
 
 def blocked(found: Backward, model: Model, loss: Ref) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from viete.algebra.adjoint.places import picked_back, row_of
+from viete.algebra.adjoint.reasons import UNSAID, Reason, because
 from viete.algebra.adjoint.rules import INDICES, Rule, matched, put_in, rules
 from viete.algebra.adjoint.simplify import simplified
 from viete.algebra.model import Equation, Loop, Model
@@ -43,7 +44,7 @@ class Share:
 
     index: tuple[Expr, ...]  # of the block slots
     expr: Expr
-    reason: str
+    reason: Reason
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Context:
     loop: Loop | None
     binders: tuple[Binder, ...]
     env: Env
-    reason: str = ""
+    reason: Reason = UNSAID
 
 
 class Passing:
@@ -75,6 +76,9 @@ class Passing:
         }
         self.counts = {"back": 0, "again": 0}
         self.named: dict[tuple[Expr, Loop | None], Ref] = {}
+        self.helpers: set[str] = set()  # the keys of G_1, F_1, …
+        self.part = ""  # the titled part of the card that we are in
+        self.start: int | None = None  # where in ``out`` the loop begins that we are in
         self.active = self.reached()
 
     # -- what needs a derivative -------------------------------------------------------------------
@@ -91,7 +95,7 @@ class Passing:
                 return active
 
     def depends(self, e: Expr, active: set[str] | None = None) -> bool:
-        """Whether a derivative passes from ``e`` to what is wanted: not through indices or tests."""
+        """Whether a derivative passes from ``e`` to what is wanted; none through indices, tests."""
         active = self.active if active is None else active
         match e:
             case Ref():
@@ -139,12 +143,14 @@ class Passing:
         outs = {k: f for k, f in rule.formulas if k.startswith("partial{")}
         wanted = [k for k in values if f"partial{{{k}}}" in outs and self.depends(values[k])]
         if len(wanted) > 1 or self.uses(rule, wanted, "partial{y}") > 1:
-            back = self.simple(back, c, "back")
+            named = self.simple(back, c, "back")
+            if named != back:  # what led up to it is said where it is named
+                back, c = named, replace(c, reason=Reason(c.reason.equation))
         letters = {
             k: self.simple(v, c, "again") if self.uses(rule, wanted, k) > 1 else v
             for k, v in values.items()
         } | {"partial{y}": back}
-        reason = c.reason if e.op in UNNAMED else f"{c.reason} ({e.op})"
+        reason = c.reason if e.op in UNNAMED else c.reason.by(e.op)
         if self.uses(rule, wanted, "y"):
             letters["y"] = whole if whole is not None else self.simple(e, c, "again")
         taken = {i for v in letters.values() for x in walk(v) for i in free_indices(x)}
@@ -156,7 +162,8 @@ class Passing:
                 continue
             made = self.sized(put_in(formula, letters, taken), c)
             kind = "back" if part.startswith("partial") else "again"
-            letters[part] = self.simple(made, c, kind, hatted(part, whole))
+            inner = replace(c, reason=reason)
+            letters[part] = self.simple(made, inner, kind, hatted(part, whole))
         for k in wanted:
             made = self.sized(put_in(outs[f"partial{{{k}}}"], letters, taken), c)
             made = self.fitted(made, values[k], c)
@@ -171,9 +178,29 @@ class Passing:
             ):  # fmt: skip
                 size = self.type(x, c).size
                 return None if size is None else size_expr(size, self.model)
+            if isinstance(x, Apply) and x.op == "had" and not free_indices(x) - set(c.env.ranges):
+                numbers = [not self.type(a, c).shape for a in x.args]
+                if any(numbers) and not all(numbers):  # 2 A, not A ⊙ 2
+                    return Apply("times", x.args if numbers[0] else x.args[::-1])
+            if isinstance(x, Apply) and x.op == "concat":
+                args = tuple(a for a in x.args if str(self.type(a, c).shape[-1]) != "0")
+                return args[0] if len(args) == 1 else replace(x, args=args)
+            if isinstance(x, Pick) and not free_indices(x) - set(c.env.ranges):
+                return self.open_ended(x, c)
             return None
 
-        return simplified(transform(e, rule))
+        return simplified(transform(simplified(e), rule))
+
+    def open_ended(self, e: Pick, c: Context) -> Expr:
+        """``x[:, 2:d]`` as ``x[:, 2:]`` where x has d columns."""
+        items = []
+        for item, size in zip(e.items, self.type(e.value, c).shape, strict=False):
+            stop = item.stop if isinstance(item, Slice) else None
+            count = None if stop is None else self.shapes.size(stop, c.env)
+            if isinstance(item, Slice) and count is not None and self.shapes.same(count, size):
+                item = replace(item, stop=None)
+            items.append(item)
+        return replace(e, items=tuple(items))
 
     def rule(self, e: Apply, c: Context) -> tuple[Rule, dict[str, Expr]] | None:
         """The first rule that fits an operation, and what its letters stand for."""
@@ -278,10 +305,12 @@ class Passing:
             self.counts[kind] += 1
             base = Symbol("value", self.letter[kind], (Slot(str(self.counts[kind])),))
             symbol = replace(base, sup=tuple(Slot(s, True) for s in slots))
+            self.helpers.add(symbol.key)
         elif set(symbol.slots) != set(slots):
             return self.simple(e, c, kind)
         ref = Ref(symbol, tuple(Idx(s) for s in symbol.slots))
-        self.write(ref, e, loop if loop is not None and loop.index in slots else None, c.reason)
+        why = because([c.reason]) if kind == "back" else f"a part of {c.reason.equation}"
+        self.write(ref, e, loop if loop is not None and loop.index in slots else None, why)
         self.named[e, loop] = ref
         return ref
 
@@ -294,9 +323,15 @@ class Passing:
         if loop is not None and not loop.down:
             loop = self.down(loop)
         text = Text(f"{show(left)} = {show(right)}", "<backward>")
-        equation = Equation(left, right, loop, "Backward", meaning, text=text)
+        title = f"Backward: {self.part}" if self.part else "Backward"
+        equation = Equation(left, right, loop, title, meaning, text=text)
         self.shapes.equation(len(self.model.equations) + len(self.out), equation)
-        self.out.append(equation)
+        if loop is None and self.start is not None:  # the same for every block: before the loop
+            before = self.out[self.start - 1].part if self.start else title
+            self.out.insert(self.start, replace(equation, part=before))
+            self.start += 1
+        else:
+            self.out.append(equation)
 
     def down(self, loop: Loop) -> Loop:
         return replace(loop, order=BACK + loop.order, down=True)
@@ -308,9 +343,8 @@ class Passing:
         index = dict(zip(e.symbol.slots, e.index, strict=True))
         blocks = tuple(index[s] for s in e.symbol.slots if s in self.model.loop_letters)
         pending = {b[0]: b for b in c.binders}
-        family = {x: (x, None, None) for x in self.type(back, c).family if x not in pending}
-        for letter in family:
-            pending[letter] = (letter, None, None)
+        for letter in self.order(self.type(back, c).family):
+            pending.setdefault(letter, (letter, None, None))
         loop = c.loop
         for slot in e.symbol.slots:
             if slot in self.model.loop_letters:
@@ -329,16 +363,60 @@ class Passing:
                 test = Apply("eq", (at, Idx(slot)))
                 back = Apply("where", (test, back, num(0)))
                 pending.pop(slot, None)
-        for at in blocks:  # a sum over blocks, outside of their loop: each block's own share
-            if isinstance(at, Idx) and at.name in pending:
-                loop = next(x for x in self.model.loops if x.index == at.name)
-                del pending[at.name]
+        for slot, at in zip((s for s in e.symbol.slots if s in self.model.loop_letters), blocks,
+                            strict=True):  # fmt: skip
+            if {x.name for x in walk(at) if isinstance(x, Idx)}:
+                back, loop = self.block_share(e, slot, at, back, c, pending)
+                blocks = tuple(Idx(slot) if x == at and loop != c.loop else x for x in blocks)
         for letter, lower, upper in reversed(list(pending.values())):
             if letter in free_indices(back):
                 back = Bind("sum", letter, lower, upper, back)
             elif lower is not None or letter in [b[0] for b in c.binders]:
                 back = Apply("times", (self.count(letter, lower, upper), back))
         self.add(e.key, loop, Share(blocks, back, c.reason))
+
+    def block_share(
+        self, e: Ref, slot: str, at: Expr, back: Expr, c: Context, pending: dict[str, Binder]
+    ) -> tuple[Expr, Loop | None]:
+        """What the block ``at`` of a family gets, and the loop in which each of its blocks does."""
+        made = [x.loop for x in self.model.equations if x.name == e.key and x.loop is not None]
+        if c.loop is not None and (c.loop in made or (not made and at == Idx(slot))):
+            if not {x.name for x in walk(at) if isinstance(x, Idx)} & pending.keys():
+                return back, c.loop
+        home = made or [x.loop for x in self.model.equations if x.loop is not None
+                        and x.loop.index == slot
+                        and any(y.key == e.key for y in walk(x.right) if isinstance(y, Ref))]  # fmt: skip
+        if isinstance(at, Idx) and home:
+            loop = home[0]
+            if c.loop is None and at.name in pending:  # a sum over blocks: each block's own share
+                _, lower, upper = pending.pop(at.name)
+            elif c.loop is not None and at.name == c.loop.index:
+                lower, upper = c.loop.lower, c.loop.upper
+            else:
+                raise self.refused(e, c)
+            assert lower is not None and upper is not None
+            first = self.model.size(Apply("sub", (loop.lower, lower)))
+            early = None if first is None else first.number()
+            if early is None or early > 4 or early.denominator != 1:
+                raise self.refused(e, c)
+            for k in range(int(early)):  # x^0, which is made before the loop
+                block = simplified(Apply("add", (lower, num(k))))
+                member = transform(back, lambda x, b=block: b if x == at else None)  # type: ignore[misc]
+                self.add(e.key, None, Share((block,), simplified(member), c.reason))
+            back = transform(back, lambda x: Idx(slot) if x == at else None)
+            tests = [Apply("le", (lower, Idx(slot)))] if early < 0 else []
+            tests += [Apply("le", (Idx(slot), upper))] if upper != loop.upper else []
+            for test in tests:
+                back = Apply("where", (test, back, num(0)))
+            return back, loop
+        raise self.refused(e, c)
+
+    def refused(self, e: Ref, c: Context) -> VieteError:
+        text = self.model.equations[c.reason.equation - 1].text
+        return text.error(
+            f"the derivative through {show(e)} is not derived: a block may read its own values, "
+            f"those of the block before and those of its like in another loop", *(e.at or (0, None)),
+        )  # fmt: skip
 
     def count(self, letter: str, lower: Expr | None, upper: Expr | None) -> Expr:
         if lower is None or upper is None:

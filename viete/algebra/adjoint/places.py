@@ -44,12 +44,13 @@ def picked_back(
         here = Idx(letter)
         if isinstance(item, Slice):
             start, stop = item.start or num(0), item.stop or size
+            whole = start == num(0) and stop == size
             if start != num(0):
                 tests.append(Apply("le", (start, here)))
             if stop != size:
                 tests.append(Apply("lt", (here, stop)))
             place: Expr = simplified(Apply("sub", (here, start)))
-            if tests:
+            if not whole:
                 last = simplified(Apply("sub", (Apply("sub", (stop, start)), num(1))))
                 place = Apply("min", (Apply("max", (place, num(0))), last))
             places.append(place)
@@ -58,7 +59,7 @@ def picked_back(
             tests = [transform(t, lambda x, a=item, b=here: b if x == a else None) for t in tests]  # type: ignore[misc]
             used.add(item.name)
         else:
-            tests.append(Apply("eq", (item, here)))
+            tests.append(Apply("eq", (here, item)))
     entry = Pick(back, tuple(places)) if places else back
     for test in tests:
         entry = Apply("where", (test, entry, num(0)))

@@ -11,7 +11,7 @@ from importlib import resources
 from viete.algebra.functions import library
 from viete.algebra.model import Function
 from viete.errors import Text
-from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, Symbol, Table, transform, walk
+from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Ref, Symbol, Table, transform, walk
 from viete.notation.lexer import GREEK
 from viete.notation.parser import parse
 from viete.notation.symbols import Scope
@@ -87,6 +87,8 @@ def matched(pattern: Expr, e: Expr, functions: Mapping[str, Function]) -> dict[s
     def fit(p: Expr, x: Expr) -> bool:
         if isinstance(p, Ref):
             return found.setdefault(p.key, x) == x
+        if isinstance(p, Num):
+            return p == x
         if not isinstance(p, Apply) or not isinstance(x, Apply) or p.op != x.op:
             return False
         args = with_defaults(x, functions)

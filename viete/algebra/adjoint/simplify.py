@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
-from viete.notation.expr import Apply, Expr, Num, transform
+from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Pick, num, transform
 
 TIMES = ("had", "times", "prod")
 
@@ -27,16 +28,23 @@ def rule(e: Expr) -> Expr | None:
                 return b if is_number(a, 0) else a
             if isinstance(b, Apply) and b.op == "neg":
                 return Apply("sub", (a, b.args[0]))
+            if a == b:
+                return Apply("times", (num(2), a))
+            return together(a, b) or constants(e)
         case Apply("sub", (a, b)):
             if is_number(b, 0):
                 return a
             if is_number(a, 0):
                 return simplified(Apply("neg", (b,)))
+            if isinstance(a, Apply) and a.op == "add" and a.args[1] == b:
+                return a.args[0]
             if isinstance(b, Apply) and b.op == "neg":
                 return Apply("add", (a, b.args[0]))
         case Apply("had" | "times" | "prod" as op, (a, b)):
             if is_number(a, 1) or is_number(b, 1):
                 return b if is_number(a, 1) else a
+            if op != "prod" and isinstance(a, Num) and a.value.numerator == 1 and not isinstance(b, Num):
+                return Apply("div", (b, num(a.value.denominator)))
             for x, y in ((a, b), (b, a)):
                 if isinstance(x, Apply) and x.op == "neg" and op != "prod":
                     pair = (x.args[0], y) if x is a else (y, x.args[0])
@@ -46,6 +54,10 @@ def rule(e: Expr) -> Expr | None:
                 return a
             if isinstance(a, Apply) and a.op == "neg":
                 return Apply("neg", (Apply("div", (a.args[0], b)),))
+            if isinstance(a, Apply) and a.op == "div":
+                below = simplified(Apply("had", (a.args[1], b)))
+                return Apply("div", (a.args[0], below))
+            return constants(e)
         case Apply("pow", (a, b)):
             if is_number(b, 1):
                 return a
@@ -63,10 +75,27 @@ def rule(e: Expr) -> Expr | None:
         case Apply("sqrt", (a,)):
             if isinstance(a, Apply) and a.op == "var":
                 return Apply("std", a.args)
+        case Pick(Pick(value, (Idx() | Num() as row,)), (entry,)):
+            return Pick(value, (row, entry))
         case Apply("where", (_, a, b)):
             if is_number(a, 0) and is_number(b, 0):
                 return Num(Fraction(0))
     return constants(e)
+
+
+def together(a: Expr, b: Expr) -> Expr | None:
+    """``∑_h x + ∑_h y`` as ``∑_h (x + y)``, wherever in the sum ``a`` the first stands."""
+    if not (isinstance(b, Bind) and b.op == "sum"):
+        return None
+    if isinstance(a, Bind) and replace(a, body=b.body) == b:
+        return replace(b, body=simplified(Apply("add", (a.body, b.body))))
+    if isinstance(a, Apply) and a.op in ("add", "sub"):
+        x, y = a.args
+        if a.op == "add" and (found := together(y, b)) is not None:
+            return Apply("add", (x, found))
+        if (found := together(x, b)) is not None:
+            return Apply(a.op, (found, y))
+    return None
 
 
 def matrices(e: Apply) -> bool:
@@ -81,4 +110,6 @@ def constants(e: Expr) -> Expr | None:
             return Num(a + b if op == "add" else a - b)
         case Apply("had" | "times" | "prod", (Num(a), Num(b))):
             return Num(a * b)
+        case Apply("div", (Num(a), Num(b))) if b:
+            return Num(a / b)
     return None

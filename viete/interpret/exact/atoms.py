@@ -133,8 +133,8 @@ def age(atom: Atom) -> int:
     return atom.age
 
 
-def below(atoms: Iterable[Atom], bits: int) -> set[Atom]:
-    """The atoms, and all that their definitions are made of, that are not yet enclosed."""
+def below(atoms: Iterable[Atom], bits: int | None = None) -> set[Atom]:
+    """The atoms, and all that their definitions are made of; those not yet enclosed to ``bits``."""
     found: set[Atom] = set()
     todo = list(atoms)
     while todo:
@@ -150,16 +150,25 @@ def quotient(atom: Atom, bits: int) -> arb:
     return value(atom.of.num, bits) / value(atom.of.den, bits)
 
 
+def power(ball: arb, p: int) -> arb:
+    """ball^p by products: Arb's own power is undefined where a ball is centred at zero."""
+    out = arb(1)
+    for _ in range(abs(p)):
+        out *= ball
+    return out if p > 0 else 1 / out
+
+
 def value(t: Terms, bits: int) -> arb:
     """A polynomial at its atoms' enclosures."""
     total = arb(0)
     for m, c in t.items():
         term = arb(c)
         for x, p in m:
-            if isinstance(p, int):
-                term *= x.balls[bits] ** p
-            elif x.kind == "e":  # e^{pm} by one exponential: a power would lose digits
-                term *= (value({x.of: fmpq(1)}, bits) * fmpq(p.numerator, p.denominator)).exp()
+            if x.kind in ("e", "exp") and abs(p) != 1:  # by one exponential: a power loses digits
+                exponent = value({x.of: fmpq(1)}, bits) if x.kind == "e" else quotient(x, bits)
+                term *= (exponent * fmpq(p.numerator, p.denominator)).exp()
+            elif isinstance(p, int):
+                term *= power(x.balls[bits], p)
             else:
                 term *= x.balls[bits] ** arb(fmpq(p.numerator, p.denominator))
         total += term

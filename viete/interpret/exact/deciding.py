@@ -28,6 +28,7 @@ from viete.interpret.exact.polynomials import (
 MOST_BITS = 4096  # the precision at which an open comparison is given up
 MOST_WORK = 200_000  # products of terms in one elimination
 MOST_HEIGHT = 1_000_000  # bits of a coefficient that are still multiplied out
+MOST_POWER = 1000  # of a name that is written out
 FIRST_BITS = 64
 
 
@@ -116,6 +117,8 @@ def substituted(t: Terms, name: Atom) -> Terms | None:
     num, den = name.number.num, name.number.den
     degrees = {m: next((int(p) for x, p in m if x is name), 0) for m in t}
     top = max(degrees.values())
+    if top > MOST_POWER:
+        return None
     parts, powers = [], [ONE]
     belows = [ONE]
     for _ in range(top):

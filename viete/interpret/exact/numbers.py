@@ -45,10 +45,12 @@ from viete.interpret.exact.polynomials import (
     ratio,
     scaled,
     shifted,
+    whole,
 )
 
 FACTORED = 10**24  # square roots and logarithms of larger numbers are not taken apart
 MOST_DIGITS = 1_000_000  # binary digits of a power that is written out
+SHORT = 40  # terms of a power of a logarithm's argument
 MOST_EXPONENT = 10**30  # beyond it no enclosure holds the exponential
 ODD = ("erf", "tanh", "sin")
 
@@ -291,16 +293,18 @@ class Number:
             powers = [(e_power(m), Fraction(int(c.p), int(c.q))) for m, c in self.num.items()]
             return Number({monomial(powers): fmpq(1)})
         if self.den is ONE:
-            powers_of = {m: p for m, c in self.num.items() if (p := power_of_log(m, c)) is not None}
-            if powers_of:  # e^{x + c log y} = e^x y^c
-                out = Number({m: c for m, c in self.num.items() if m not in powers_of}).exp()
-                for p in powers_of.values():
-                    out *= p
+            split = ((m, exponential_of_term(m, c)) for m, c in self.num.items())
+            factors = {m: f for m, f in split if f is not None}
+            if factors:  # e^{x + √2 + c log y} = e^x e^{√2} y^c
+                out = Number({m: c for m, c in self.num.items() if m not in factors}).exp()
+                for factor in factors.values():
+                    out *= factor
                 return out
-        # One atom for exp(x) and exp(−x), so that they cancel.
-        if self.num[min(self.num, key=order)] < 0:
-            return Number({((function("exp", -self), -1),): fmpq(1)})
-        return Number.atom(function("exp", self))
+        # One atom for e^x, e^{−x} and e^{x/2}, so that they cancel.
+        c = content(self.num) / content(self.den)
+        c = -c if self.num[min(self.num, key=order)] < 0 else c
+        power = whole(Fraction(int(c.p), int(c.q)))
+        return Number({((function("exp", self * (1 / c)), power),): fmpq(1)})
 
     def log(self) -> Number:
         """The natural logarithm. Raises ArithmeticError for what is not positive."""
@@ -424,15 +428,17 @@ def shown(x: Number) -> str:
     return ball.str(8) if ball.is_finite() else "(-∞, ∞)"
 
 
-def power_of_log(m: Monomial, c: fmpq) -> Number | None:
-    """y^c for m = log y, the exponential of c m, where it is short: of a fraction, or c = ±1."""
+def exponential_of_term(m: Monomial, c: fmpq) -> Number | None:
+    """e^{c m} where it is known: a power of e for roots of primes, y^c for m = log y if short."""
+    if all(x.kind == "prime" for x, _ in m):
+        return Number({monomial([(e_power(m), Fraction(int(c.p), int(c.q)))]): fmpq(1)})
     if len(m) != 1 or m[0][0].kind != "log" or m[0][1] != 1:
         return None
     y, p = m[0][0].number, Fraction(int(c.p), int(c.q))
     if y.rational is not None and y.rational <= FACTORED and abs(p) <= 1000:
         return power_of_rational(y.rational, p)
-    if abs(p) == 1:  # y was proven positive when its logarithm was taken
-        return y if p == 1 else Number(y.den, y.num)
+    if p.denominator <= 2 and abs(p) <= 1000 and y.size ** abs(p) <= SHORT:
+        return y**p  # y was proven positive when its logarithm was taken
     return None
 
 

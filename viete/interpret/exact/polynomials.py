@@ -189,36 +189,46 @@ class Ring:
     """A way to hand polynomials to FLINT and back: atoms become variables with whole powers."""
 
     def __init__(self, *polynomials: Terms) -> None:
-        self.atoms = sorted(atoms_of(*polynomials), key=age)
-        powers: dict[Atom, list[Fraction]] = {x: [] for x in self.atoms}
+        seen: dict[Atom, list[Power]] = {}
         for t in polynomials:
             for m in t:
-                have = dict(m)
-                for x, seen in powers.items():
-                    seen.append(Fraction(have.get(x, 0)))
-        self.unit = {x: lcm(*(p.denominator for p in seen)) for x, seen in powers.items()}
-        zero = Fraction(0)
-        self.low = {x: min(s) if x.kind in INVERTIBLE else zero for x, s in powers.items()}
-        self.degree = max(
-            (int((max(seen) - self.low[x]) * self.unit[x]) for x, seen in powers.items()), default=0
-        )
+                for x, p in m:
+                    seen.setdefault(x, []).append(p)
+        count = sum(map(len, polynomials))
+        self.atoms = sorted(seen, key=age)
+        self.place = {x: k for k, x in enumerate(self.atoms)}
+        self.unit: list[int] = []
+        self.low: list[Power] = []  # only what may stand below the line is shifted
+        self.degree = 0
+        for x in self.atoms:
+            powers = seen[x]
+            unit = lcm(*(p.denominator for p in powers))
+            low = 0 if x.kind not in INVERTIBLE else min(powers)
+            low = min(low, 0) if len(powers) < count else low
+            self.unit.append(unit)
+            self.low.append(low)
+            self.degree = max(self.degree, int((max(powers) - low) * unit))
+        self.base = [int(-low * unit) for low, unit in zip(self.low, self.unit, strict=True)]
         self.ring = fmpq_mpoly_ctx.get([f"x{k}" for k in range(len(self.atoms))], "lex")
 
     def there(self, t: Terms) -> fmpq_mpoly:
         entries = {}
         for m, c in t.items():
-            have = dict(m)
-            entries[
-                tuple(int((have.get(x, 0) - self.low[x]) * self.unit[x]) for x in self.atoms)
-            ] = c
+            row = self.base.copy()
+            for x, p in m:
+                k = self.place[x]
+                row[k] += int(p) if self.unit[k] == 1 else int(p * self.unit[k])
+            entries[tuple(row)] = c
         return self.ring.from_dict(entries)
 
     def back(self, p: fmpq_mpoly, shift: Fraction = Fraction(0)) -> Terms:
         """A polynomial in atoms; ``shift`` times the lowest powers of e^m are put back."""
+        moved = [shift * low for low in self.low]
         return {
-            monomial(
-                (x, Fraction(int(k), self.unit[x]) + shift * self.low[x])
-                for x, k in zip(self.atoms, powers, strict=True)
+            tuple(
+                (x, power)
+                for x, k, unit, by in zip(self.atoms, powers, self.unit, moved, strict=True)
+                if (power := whole(Fraction(int(k), unit) + by if unit > 1 or by else int(k)))
             ): c
             for powers, c in p.to_dict().items()
         }

@@ -1,0 +1,266 @@
+"""Law 3: the adjoint equals the derivative: of autograd, of finite differences, and exactly."""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import viete as vt
+from tests.laws.strategies import Card, cards, random_inputs, random_weights, shipped, tiny
+from viete.algebra.adjoint.grad import with_loss
+from viete.algebra.model import Model
+from viete.algebra.shapes import Shapes
+from viete.cards.reader import read, reads
+from viete.cards.writer import write
+
+torch = pytest.importorskip("torch")
+
+from tests.laws.differentiating import along, by_autograd, error, greatest, loss_of  # noqa: E402
+
+NAMES = [Path(p).stem for p in shipped()]
+
+
+@pytest.fixture(scope="module", params=shipped(), ids=NAMES)
+def system(request: pytest.FixtureRequest) -> tuple:
+    """A shipped card, its loss, weights, inputs, and the run of its backward equations."""
+    model = tiny(request.param)
+    drawn = random_weights(model, 3, scale=0.3)
+    weights = {k: v + 0.7 if v.ndim == 1 else v for k, v in drawn.items()}
+    inputs, of = random_inputs(model, 5), loss_of(model)
+    return model, of, weights, inputs, vt.grad(model, of)
+
+
+def slope_error(
+    model: Model, of: str | None, weights: dict, inputs: dict, run: dict, seed: int = 0
+) -> float:
+    """How far the derivative in a random direction is from central differences."""
+    whole, loss = with_loss(model, Shapes(model), of)
+    found, way = along(
+        lambda w: float(whole.run(None, w, names=[loss.key], **inputs)[loss.key]), weights, seed
+    )
+    grads = {}
+    for name in weights:
+        try:
+            grads[name] = np.asarray(run["∂" + name])
+        except vt.VieteError:
+            continue
+    derived = sum(float((g * way[k]).sum()) for k, g in grads.items())
+    size = sum(float(np.abs(g).sum()) for g in grads.values())
+    return abs(found - derived) / max(size, 1e-9)
+
+
+# Shipped cards ------------------------------------------------------------------------------------
+
+
+def test_a_shipped_card_against_autograd(system) -> None:
+    model, of, weights, inputs, derived = system
+    run = derived.run(None, weights, **inputs)
+    truth = by_autograd(model, of, weights, inputs)
+    assert greatest(truth) > 1e-6
+    assert {k for k in truth if np.abs(truth[k]).max() > 0} <= weights.keys()
+    assert error(run, truth) <= 1e-10
+
+
+def test_a_shipped_card_against_finite_differences(system) -> None:
+    model, of, weights, inputs, derived = system
+    run = derived.run(None, weights, **inputs)
+    assert slope_error(model, of, weights, inputs, run) < 1e-6
+
+
+def test_backward_equations_run_from_the_definitions_too(system) -> None:
+    _, _, weights, inputs, derived = system
+    quick = derived.run(None, weights, **inputs)
+    slow = derived.run(None, weights, exact_definitions=True, **inputs)
+    assert error(quick, {k: np.asarray(slow["∂" + k]) for k in weights
+                         if "∂" + k in slow}) <= 1e-10  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["llama", "simple-transformer"])
+def test_the_same_equations_on_torch_and_jax(name: str) -> None:
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    model = tiny(next(p for p in shipped() if Path(p).stem == name))
+    weights, inputs = random_weights(model, 1), random_inputs(model, 2)
+    derived = vt.grad(model, loss_of(model))
+    truth = derived.run(None, weights, **inputs)
+    for make in (torch.tensor, jax.numpy.asarray):
+        run = derived.run(None, {k: make(v) for k, v in weights.items()},
+                          **{k: make(v) for k, v in inputs.items()})  # fmt: skip
+        assert error(run, {k: np.asarray(truth["∂" + k]) for k in weights}) < 1e-12
+
+
+def test_a_batch_has_derivatives_of_its_own() -> None:
+    model = tiny(next(p for p in shipped() if Path(p).stem == "gpt2"))
+    weights, inputs = random_weights(model), random_inputs(model, n=4, batch=3)
+    derived = vt.grad(model, "cross_entropy(logits; t)")
+    whole = derived.run(None, weights, **inputs)["∂W_1^1"]
+    for k in range(3):
+        one = derived.run(inputs["t"][k], weights)["∂W_1^1"]
+        np.testing.assert_allclose(whole[k], one, rtol=1e-11, atol=1e-14)
+
+
+# Random cards -------------------------------------------------------------------------------------
+
+
+@st.composite
+def losses(draw: st.DrawFn, card: Card) -> str | None:
+    """A scalar over a random card: its own loss, or what one might ask."""
+    own = [e.name for e in card.model.equations]
+    looped = "loop" in card.has
+    first, last = ("x^0", "x^N") if looped else ("x_0", "x_1")
+    choices = [
+        "cross_entropy(logits; t)", "<logits_0, logits_1>", f"log(1 + <{last}_0, {last}_2>^2)",
+        f"<{first}_1, {last}_1> / 2", "logits_{1,t_1} - mean(logits_0)",
+        f"\\sum_{{j=0}}^{{n - 1}} <{last}_j, {last}_j>",
+    ]  # fmt: skip
+    if looped and card.model.sizes["N"] >= 1:
+        choices += ["<x^1_0, x^1_1>", "\\sum_{i=1}^{N} <o^i_0, x^i_1>"]
+    if "L" in own:
+        choices.append("L")
+    return draw(st.sampled_from(choices))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_a_random_card_with_a_random_loss(data: st.DataObject) -> None:
+    card = data.draw(cards())
+    model, of = card.model, data.draw(losses(card))
+    weights, inputs = card.weights(), card.given()
+    truth = by_autograd(model, of, weights, inputs)
+    assume(greatest(truth) > 1e-9 and all(np.isfinite(a).all() for a in truth.values()))
+    derived = vt.grad(model, of)
+    run = derived.run(None, weights, **inputs)
+    assert error(run, truth) < 1e-9, of
+    assert slope_error(model, of, weights, inputs, run, card.seed) < 1e-5, of
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_a_random_backward_card_reads_back(data: st.DataObject) -> None:
+    card = data.draw(cards())
+    derived = vt.grad(card.model, data.draw(losses(card)))
+    for form in ("md", "latex", "json"):
+        text = write(derived, form)
+        again = reads(text)
+        assert again == derived, form
+        assert write(again, form) == text, form
+
+
+@pytest.mark.parametrize("path", shipped(), ids=NAMES)
+def test_a_shipped_backward_card_reads_back_and_runs(path: str) -> None:
+    model = tiny(path)
+    derived = vt.grad(model, loss_of(model))
+    again = reads(write(derived, "md"))
+    assert again == derived
+    weights, inputs = random_weights(model), random_inputs(model)
+    a, b = derived.run(None, weights, **inputs), again.run(None, weights, **inputs)
+    for name in weights:
+        np.testing.assert_array_equal(a["∂" + name], b["∂" + name])
+
+
+# Exactly ------------------------------------------------------------------------------------------
+
+RATIONAL = """# Linear, ReLU, linear
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $V$ | 3 |
+| $d$ | 2 |
+| $k$ | 3 |
+| $n_{max}$ | 4 |
+| $n$ | $≤ n_{max}$ |
+## Inputs
+- $t ∈ \\{0, …, V-1\\}^n$
+## Parameters
+| symbol | shape | value |
+| --- | --- | --- |
+| $E$ | $V × d$ | [1/2 -1; 2/3 1/5; -3 1/7] |
+| $W$ | $d × k$ | [1 -1/2 3/4; 2/5 1 -1] |
+| $b$ | $k$ | [1/3 -1/6 1/8] |
+| $U$ | $k × d$ | [1 0; -2/3 1/2; 1/9 3] |
+## Forward pass
+1. $x = E[t]$
+2. $F = ReLU(x W + b)$
+3. $y = x + F U$
+4. $L = \\sum_{j=0}^{n - 1} <y_j, y_j> / n$
+"""
+
+
+def test_a_rational_card_equals_sympy() -> None:
+    sympy = pytest.importorskip("sympy")
+    tokens = [2, 0, 1, 0]
+    model = reads(RATIONAL)
+    values = vt.exact_weights(model)
+    run = vt.grad(model).run(tokens, values, exact=True)
+    symbols, numbers = {}, {}
+    for name, rows in values.items():
+        array = np.array(rows, dtype=object)
+        letters = np.empty(array.shape, dtype=object)
+        for at in np.ndindex(array.shape):
+            letters[at] = sympy.Symbol(f"{name}{at}")
+            value = Fraction(array[at])
+            numbers[letters[at]] = sympy.Rational(value.numerator, value.denominator)
+        symbols[name] = letters
+    loss = 0
+    for t in tokens:
+        x = symbols["E"][t]
+        hidden = [sympy.Max(z, 0) for z in x @ symbols["W"] + symbols["b"]]
+        loss += sum(v**2 for v in x + hidden @ symbols["U"]) / sympy.Integer(len(tokens))
+    for name, letters in symbols.items():
+        for at in np.ndindex(letters.shape):
+            true = sympy.diff(loss, letters[at]).subs(numbers)
+            assert run["∂" + name][at].rational == Fraction(int(true.p), int(true.q)), (name, at)
+
+
+def test_softmax_and_cross_entropy_are_exact() -> None:
+    from viete.interpret.exact.numbers import Number
+
+    text = RATIONAL.replace("4. $L = \\sum_{j=0}^{n - 1} <y_j, y_j> / n$",
+                            "4. $p = softmax(y)$\n5. $L = cross_entropy(y; s) + p_{0,1}$")  # fmt: skip
+    text = text.replace("^n$\n## Param", "^n$\n- $s ∈ \\{0, 1\\}^n$\n## Param")
+    model = reads(text)
+    run = vt.grad(model).run([1, 2], vt.exact_weights(model), s=[1, 0], exact=True)
+    y, found = run["y"], run["∂y"]
+    for j, target in enumerate([1, 0]):
+        powers = [v.exp() for v in y[j]]
+        p = [v / (powers[0] + powers[1]) for v in powers]
+        for k in range(2):
+            true = (p[k] - (1 if k == target else 0)) / Number.of(2)
+            if j == 0:
+                true = true + p[1] * ((1 if k == 1 else 0) - p[k])
+            assert found[j, k] == true
+
+
+def test_the_lesson_s_gradients_are_exact() -> None:
+    model = read(next(p for p in shipped() if Path(p).stem == "exact-lesson"))
+    derived = vt.grad(model, "cross_entropy(logits; t)")
+    run = derived.run([0, 1], vt.exact_weights(model), exact=True)
+    rounded = derived.run([0, 1], vt.initial_weights(model))
+    for name in vt.parameter_shapes(model):
+        exact = np.vectorize(float)(run["∂" + name])
+        np.testing.assert_allclose(exact, rounded["∂" + name], atol=1e-12)
+    e = type(run["∂logits"][0, 0]).of(1).exp()
+    assert run["∂logits"][0, 1] == (1 / e) / (2 * (1 + e + 1 / e))
+    # A norm of two numbers is 1 and −1 whatever they are, so nothing before it gets a derivative.
+    for name in ("W^Q", "W^K", "W^V", "P"):
+        assert all(x.is_zero() for x in run["∂" + name].flat)
+
+
+# Growth -------------------------------------------------------------------------------------------
+
+
+def test_deriving_does_not_depend_on_the_number_of_blocks() -> None:
+    llama = vt.read("llama")
+    counts = set()
+    for blocks in (0, 1, 8, 80):
+        began = time.perf_counter()
+        derived = vt.grad(llama.bind(N=blocks), "cross_entropy(logits; t)")
+        assert time.perf_counter() - began < 1
+        counts.add(len(derived.equations))
+    assert len(counts) == 1

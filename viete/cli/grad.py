@@ -1,0 +1,57 @@
+"""``viete grad``: the backward pass of a card, derived from its equations."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from viete.cli.common import Card, Config, Output, Set, card, emit
+
+
+class Format(StrEnum):
+    """What ``--format`` takes."""
+
+    text = "text"
+    md = "md"
+    latex = "latex"
+
+
+def grad(
+    name: Card,
+    of: Annotated[
+        str | None,
+        typer.Option(help="The loss, one number: 'cross_entropy(logits; t)'; else the card's own."),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="Parameters or real inputs: W_Q^h,b_O. By default all parameters."),
+    ] = None,
+    form: Annotated[
+        Format | None, typer.Option("--format", "-f", help="By the output's suffix, else text.")
+    ] = None,
+    sets: Set = None,
+    config: Config = None,
+    output: Output = None,
+) -> None:
+    """Derive the backward pass: every equation with its number, its shape and its reason."""
+    from viete.cards.backward import write_backward
+
+    model = card(name, sets, config)
+    if form is None:
+        suffix = output.suffix if output is not None else ""
+        form = {".md": Format.md, ".tex": Format.latex}.get(suffix, Format.text)
+    emit(write_backward(model, form.value, of, None if by is None else names(by)), output)
+
+
+def names(text: str) -> list[str]:
+    """``W_Q^{i,h},b``: split at the commas outside of braces."""
+    out, depth = [""], 0
+    for c in text:
+        depth += (c == "{") - (c == "}")
+        if c == "," and depth == 0:
+            out.append("")
+        else:
+            out[-1] += c
+    return [name.strip() for name in out]

@@ -1,0 +1,44 @@
+"""Source code as a meaning of the equations: a PyTorch module, a NumPy script, JAX functions, and
+documents in LaTeX and Typst.
+
+`lowering` writes one formula for an array library with its axes resolved, `functions` the named
+functions that a file needs, `body` the equations as statements; one file for each target puts a
+file together. What is written depends on its array library alone.
+"""
+
+from __future__ import annotations
+
+from viete.algebra.model import Model
+from viete.errors import VieteError
+
+SUFFIXES = {"torch": ".py", "numpy": ".py", "jax": ".py", "latex": ".tex", "typst": ".typ"}
+
+
+def export(model: Model, to: str, of: str | None = None) -> str:
+    """A model as stand-alone source, ``to`` 'torch', 'numpy', 'jax', 'latex' or 'typst'.
+
+    ``of`` is the loss, as in `viete.algebra.adjoint.grad`: by default the card's own, else the
+    cross-entropy of its logits and the tokens one further.
+
+    Raises VieteError for an unknown target, a dimension without a value, what a target cannot
+    say, and for a NumPy script of a card that has nothing to differentiate.
+    """
+    from viete.interpret.code.prepared import prepared
+
+    if to not in SUFFIXES:
+        raise VieteError(f"a card is exported to {', '.join(SUFFIXES)}, not {to!r:.60}")
+    if to == "numpy":
+        from viete.interpret.code.numpy_script import write
+
+        return write(prepared(model, of, backward=True))
+    if to == "torch":
+        from viete.interpret.code.torch_module import write
+
+        return write(prepared(model, of, backward=False))
+    if to == "jax":
+        from viete.interpret.code.jax_functions import write
+
+        return write(prepared(model, of, backward=False))
+    from viete.interpret.code.documents import write_document
+
+    return write_document(model, to, of)

@@ -1,0 +1,314 @@
+"""Equations as statements, each under the equation it came from; block loops as Python loops.
+
+A value of a block loop is one variable that every block overwrites, where nothing later asks for
+an earlier block's; otherwise a dictionary by block number, ``x[i]`` for xⁱ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from viete.algebra.model import Equation, Input, Loop, Model
+from viete.algebra.shapes import Shapes
+from viete.errors import VieteError
+from viete.interpret.code.dialects import Dialect
+from viete.interpret.code.functions import Functions, word
+from viete.interpret.code.layout import comment, statement
+from viete.interpret.code.lowering import LEAD, Code, Env, Lowering, plain_letter
+from viete.interpret.code.names import Names, identifier
+from viete.notation.expr import Apply, Expr, Idx, Ref, num, walk
+from viete.notation.printer import letters, show, show_equation
+
+Parameter = Callable[[Ref, tuple[str, ...], Env], str]
+
+
+class Body:
+    """The statements of one model in one library.
+
+    ``outputs`` are the keys of the values wanted; ``parameter`` writes a parameter of given block
+    numbers; ``apart`` are stages of equations that become functions of their own.
+    """
+
+    def __init__(
+        self, model: Model, dialect: Dialect, stages: Sequence[Sequence[Equation]],
+        outputs: Iterable[str], parameter: Parameter, like: str, reserved: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        self.model, self.dialect, self.stages = model, dialect, stages
+        self.shapes = Shapes(model)
+        self.outputs, self.parameter = set(outputs), parameter
+        self.names = Names({dialect.xp, "math", "jax", "functional", "nn", "self", *reserved})
+        self.functions = Functions(model, dialect, self.names, self.shapes)
+        for symbol in self.declared():
+            self.names.symbol(symbol)
+        self.number = {id(e): k for k, e in enumerate(model.equations, 1)}
+        self.parameters = {p.name for p in model.parameters}
+        self.inputs = {i.name for i in model.inputs}
+        self.varying = self.varies()
+        self.segments = [list(segments(stage)) for stage in stages]
+        self.rolling = {e.name for s in stages for e in s if self.rolls(e.name)}
+        self.lowering = Lowering(
+            model, dialect, self.names, self.shapes, self.variable, self.functions, like
+        )
+        self.begun: set[str] = set()
+        self.part = ""  # the titled part of the card that was written last
+
+    def declared(self) -> list:  # type: ignore[type-arg]
+        m = self.model
+        used = {x.key for s in self.stages for e in s for x in (e.left, *walk(e.right))
+                if isinstance(x, Ref)}  # fmt: skip
+        symbols = [p.symbol for p in m.parameters] + [i.symbol for i in m.inputs]
+        symbols += [e.left.symbol for e in m.equations if e.name in used]
+        return [*symbols, *(d.symbol for d in m.dims)]
+
+    def varies(self) -> set[str]:
+        """The values that differ from sequence to sequence."""
+        out = set(self.inputs)
+        while True:
+            before = len(out)
+            out |= {e.name for e in self.model.equations
+                    if any(isinstance(x, Ref) and x.key in out for x in walk(e.right))}  # fmt: skip
+            if len(out) == before:
+                return out
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def variable(self, e: Ref, blocks: tuple[Expr, ...], env: Env) -> tuple[str, bool]:
+        """How a value is written, and whether it may have a batch in front."""
+        lead = self.dialect.batched and e.key in self.varying
+        places = tuple(self.lowering.whole(b, env) for b in blocks)
+        if e.key in self.parameters:
+            return self.parameter(e, places, env), lead
+        name = self.names.symbol(e.symbol)
+        if not places or e.key in self.rolling:
+            return name, lead
+        return f"{name}[{', '.join(places)}]", lead
+
+    def rolls(self, key: str) -> bool:
+        """Whether one variable serves all blocks' members of a value."""
+        makers = [(s, k, e) for s in self.flat() for k, e in enumerate(s[1]) if e.name == key]
+        inside = [m for m in makers if m[0][0] is not None]
+        symbol = makers[0][2].left.symbol
+        slots = [s for s in symbol.slots if s in self.model.loop_letters]
+        if not slots:
+            return True
+        if len(slots) > 1 or len(inside) != 1 or key in self.outputs:
+            return False
+        (loop, equations, _), place, maker = inside[0]
+        at = symbol.slots.index(slots[0])
+        step = -1 if loop.down else 1
+        offset = self.offset(maker.left.index[at], loop)
+        if offset is None:
+            return False
+        first, last = (self.value(x) for x in (loop.lower, loop.upper))
+        if first is None or last is None:
+            return False
+        first, last = (last, first) if loop.down else (first, last)
+        before, after = first - step + offset, last + offset
+        seen = False
+        for segment in self.flat():
+            here = segment[1] is equations
+            seen = seen or here
+            for k, e in enumerate(segment[1]):
+                for x in walk(e.right):
+                    if not isinstance(x, Ref) or x.key != key:
+                        continue
+                    if here:
+                        away = self.offset(x.index[at], loop)
+                        if away is None or (away - offset, k > place) not in (
+                            (0, True), (-step, False)
+                        ):  # fmt: skip
+                            return False
+                    elif self.value(x.index[at]) != (after if seen else before):
+                        return False
+                if e.name == key and not here and (
+                    seen or self.value(e.left.index[at]) != before
+                ):  # fmt: skip
+                    return False
+        return True
+
+    def flat(self) -> list[tuple[Loop | None, list[Equation], int]]:
+        return [(loop, es, k) for k, stage in enumerate(self.segments) for loop, es in stage]
+
+    def offset(self, e: Expr, loop: Loop) -> int | None:
+        """c where an index is the loop's letter plus c."""
+        from viete.algebra.order import offset
+
+        return offset(e, loop.index)
+
+    def value(self, e: Expr) -> Fraction | None:
+        size = self.model.size(e)
+        return None if size is None else self.shapes.number(size)
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def statements(self, stage: int, depth: int) -> list[str]:
+        """The lines of one stage."""
+        out: list[str] = []
+        part = self.part
+        for loop, equations in self.segments[stage]:
+            inside = depth
+            env = self.lowering.env
+            if equations[0].part != part and loop is not None:
+                out += self.heading(equations[0].part, depth, bool(out))
+                part = equations[0].part
+            if loop is not None:
+                out += self.opening(loop, equations, depth)
+                inside += 1
+                letter = Code(plain_letter(loop.index), const=True, whole=True)
+                env = replace(env, index={**env.index, loop.index: letter})
+            for k, e in enumerate(equations):
+                if e.part != part:
+                    out += self.heading(e.part, inside, bool(out) and not (loop and k == 0))
+                    part = e.part
+                out += self.one(e, env, inside)
+        self.part = part
+        return out
+
+    def heading(self, part: str, depth: int, apart: bool) -> list[str]:
+        return ([""] if apart else []) + ([] if not part else comment(f"-- {part}", depth))
+
+    def opening(self, loop: Loop, equations: list[Equation], depth: int) -> list[str]:
+        """The head of a block loop, with dictionaries for what it makes."""
+        fresh = [e for e in equations if e.name not in self.rolling and e.name not in self.begun]
+        names = [self.names.symbol(e.left.symbol) for e in fresh]
+        self.begun |= {e.name for e in fresh}
+        out = []
+        for k in range(0, len(names), 8):
+            some = names[k : k + 8]
+            out += statement(f"{', '.join(some)} = {', '.join(['{}'] * len(some))}", depth)
+        return out + statement(self.loop_head(loop), depth)
+
+    def loop_head(self, loop: Loop) -> str:
+        i, low = plain_letter(loop.index), self.lowering
+        span = f"range({low.whole(loop.lower, low.env)}, {low.above(loop.upper, low.env)})"
+        return f"for {i} in {f'reversed({span})' if loop.down else span}:"
+
+    def one(self, e: Equation, env: Env, depth: int) -> list[str]:
+        """One equation under its own text."""
+        said = show_equation(e.left, e.right, "unicode")
+        why = f", {e.meaning}" if e.text.file == "<backward>" else f": {e.meaning}"
+        out = comment(f"({self.number[id(e)]}) {said}{why if e.meaning else ''}", depth)
+        try:
+            code = self.lowering.of(e.right, env)
+            left, _ = self.variable(e.left, self.blocks(e.left), env)
+            wanted = tuple(s for s in e.left.symbol.slots if s not in self.model.loop_letters)
+            text = self.full(code, wanted)
+        except VieteError as error:
+            if error.where is None:
+                raise e.text.error(f"this cannot be exported: {error.message}") from None
+            raise
+        name, bracket, place = left.partition("[")
+        if bracket and e.name not in self.begun:
+            self.begun.add(e.name)
+            left, text = name, f"{{{place[:-1]}: {text}}}"
+        return out + statement(f"{left} = {text}", depth)
+
+    def full(self, code: Code, wanted: tuple[str, ...]) -> str:
+        """The value with its families in the order of its name."""
+        have = tuple(a for a in code.lead if a != LEAD)
+        lead = (LEAD,) if LEAD in code.axes else ()
+        missing = tuple(a for a in wanted if a not in have)
+        if not missing:
+            return self.lowering.permuted(code, (*lead, *wanted, *code.core)).text
+        # The same for every member of a family: repeated, so that a sum over it counts them all.
+        low, xp = self.lowering, self.dialect.xp
+        counts = {a: low.whole(low.env.index[a].length, low.env) for a in missing}  # type: ignore[union-attr]
+        if not lead and wanted[: len(missing)] == missing and code.text.isidentifier():
+            sizes = ", ".join(counts[a] for a in missing)
+            return f"{xp}.broadcast_to({code.text}, ({sizes}, *{code.text}.shape))"
+        order = (*lead, *wanted, *code.core)
+        ones = ", ".join(counts.get(a, "1") for a in order if a != LEAD)
+        zeros = f"{xp}.zeros(({ones}))" + (f".to({low.env.like})" if self.dialect.casts else "")
+        return f"{low.brought(code, order, True)} + {zeros}"
+
+    def blocks(self, left: Ref) -> tuple[Expr, ...]:
+        return tuple(x for s, x in zip(left.symbol.slots, left.index, strict=True)
+                     if s in self.model.loop_letters)  # fmt: skip
+
+    # -- what comes first --------------------------------------------------------------------------
+
+    def preparations(self, code: list[str], inputs: Sequence[Input], depth: int) -> list[str]:
+        """Defaults of inputs, and the lengths that the code uses."""
+        out: list[str] = []
+        text = "\n".join(code)
+        for item in inputs:
+            if item.default is None:
+                continue
+            name = self.names.symbol(item.symbol)
+            twin = next((i for i in self.model.inputs if i.shape == item.shape and i != item), None)
+            fill = self.lowering.of(item.default).text
+            if twin is None:
+                sizes = ", ".join(self.lowering.whole(s, self.lowering.env) for s in item.shape)
+                made = f"{self.dialect.xp}.full(({sizes},), {fill})"
+            else:
+                like = self.names.symbol(twin.symbol)
+                made = f"{self.dialect.xp}.full_like({like}, {fill})"
+            if word(name, text):
+                out += statement(f"{name} = {made} if {name} is None else {name}", depth)
+        lengths = []
+        for length in self.model.lengths:
+            symbol = next(d.symbol for d in self.model.dims if d.name == length)
+            name = self.names.symbol(symbol)
+            bare = "\n".join(line.split("#")[0] for line in code + out)
+            item = next((i for i in inputs if any(isinstance(s, Ref) and s.key == length
+                                                  for s in i.shape)), None)  # fmt: skip
+            if item is None or not word(name, bare):
+                continue
+            k = next(k for k, s in enumerate(item.shape) if isinstance(s, Ref) and s.key == length)
+            given = self.names.symbol(item.symbol)
+            first = len(item.shape) == 1 and not self.dialect.batched
+            lengths += statement(
+                f"{name} = len({given})" if first else f"{name} = {given}.shape[{k - len(item.shape)}]",
+                depth,
+            )
+        return lengths + out
+
+    def dimensions(self, code: list[str]) -> list[str]:
+        """The card's dimensions that the code uses, a line each."""
+        out: list[tuple[str, str]] = []
+        text = "\n".join(line.split("#")[0] for line in code)
+        for d in reversed(self.model.dims):
+            name = self.names.symbol(d.symbol)
+            if d.value is None or not word(name, text):
+                continue
+            value = self.lowering.of(d.value).text
+            text += f" {value}"
+            out.append((f"{name} = {value}", d.meaning))
+        return [f"{a}  # {m}" if m and len(a + m) < 96 else a for a, m in sorted_dims(out)]
+
+
+def sorted_dims(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """In an order in which each stands after those it is made of."""
+    left, out = lines[::-1], list[tuple[str, str]]()
+    while left:
+        names = {a.split(" = ")[0] for a, _ in left}
+        ready = next(x for x in left if not any(word(n, x[0].split(" = ")[1]) for n in names))
+        out.append(ready)
+        left.remove(ready)
+    return out
+
+
+def segments(equations: Sequence[Equation]) -> Iterable[tuple[Loop | None, list[Equation]]]:
+    """Stretches of equations in one loop, or in none."""
+    out: list[tuple[Loop | None, list[Equation]]] = []
+    for e in equations:
+        if not out or out[-1][0] != e.loop:
+            out.append((e.loop, []))
+        out[-1][1].append(e)
+    return out
+
+
+def needed(model: Model, outputs: Iterable[str]) -> list[Equation]:
+    """The equations that the outputs need, in order."""
+    keys = set(outputs)
+    while True:
+        before = len(keys)
+        keys |= {x.key for e in model.equations if e.name in keys for x in walk(e.right)
+                 if isinstance(x, Ref)}  # fmt: skip
+        if len(keys) == before:
+            return [e for e in model.equations if e.name in keys]
+
+
+__all__ = ["Apply", "Body", "Idx", "identifier", "letters", "needed", "num", "segments", "show"]

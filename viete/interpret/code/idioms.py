@@ -1,0 +1,51 @@
+"""Named functions as people write them in NumPy, where a definition taken to the letter overflows
+or takes more memory than it should. Exported files get these functions as they stand here (for JAX
+with jnp); tests hold each to its definition in algebra/functions.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+
+def softmax(z: Array) -> Array:
+    """Probabilities of a row of scores; taking the largest out changes nothing but overflow."""
+    e = np.exp(z - z.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def logsoftmax(z: Array) -> Array:
+    """Logarithms of softmax, without taking one of a probability that has become 0."""
+    z = z - z.max(-1, keepdims=True)
+    return z - np.log(np.exp(z).sum(-1, keepdims=True))
+
+
+def cross_entropy(z: Array, t: Array) -> Array:
+    """Mean negative log-probability of the targets t."""
+    z = z - z.max(-1, keepdims=True)
+    surprise = np.log(np.exp(z).sum(-1)) - z[np.arange(len(t)), t]
+    return surprise.mean()
+
+
+def erf(z: Array) -> Array:
+    """The error function, which NumPy lacks."""
+    return np.vectorize(math.erf, otypes=[float])(z)
+
+
+def gathered(y: Array, t: Array, V: int) -> Array:
+    """Row v is the sum of the rows of y whose place t_j is v."""
+    rows = np.zeros((V, y.shape[-1]))
+    np.add.at(rows, t, y)
+    return rows
+
+
+def placed(y: Array, s: int, m: int) -> Array:
+    """The rows of y as rows s, s + 1, … of m; the others are 0."""
+    rows = np.zeros((m, y.shape[-1]))
+    rows[s : s + len(y)] = y
+    return rows

@@ -1,0 +1,118 @@
+"""Lines of at most 100 columns: long statements are broken at brackets and operators."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+WIDTH = 100
+STEP = "    "
+_HEAD = re.compile(r"(?:return |yield |[\w\[\]., '\"{}]+? = )?")
+# Loose to tight: where a formula is broken first.
+OPERATORS = ((" if ", " else "), (" + ", " - "), (" * ", " / ", " // ", " % ", " @ "))
+
+
+def statement(text: str, depth: int = 0) -> list[str]:
+    """One statement, on as many lines as it needs, ``depth`` steps in."""
+    indent = STEP * depth
+    if len(indent + text) <= WIDTH:
+        return [indent + text]
+    found = _HEAD.match(text)
+    head = found[0] if found else ""
+    return broken(head, text[len(head) :], "", indent, inside=False)
+
+
+def broken(head: str, body: str, tail: str, indent: str, inside: bool) -> list[str]:
+    """``head body tail`` on several lines; ``inside`` brackets a line may simply end."""
+    if len(indent + head + body + tail) <= WIDTH:
+        return [indent + head + body + tail]
+    for signs in OPERATORS:
+        parts = split(body, signs)
+        if len(parts) > 1:
+            deeper = indent if inside else indent + STEP
+            lines = [] if inside else [f"{indent}{head}("]
+            for k, (sign, part) in enumerate(parts):
+                start = f"{sign.strip()} " if sign else head if inside else ""
+                end = tail if inside and k == len(parts) - 1 else ""
+                lines += broken(start, part, end, deeper, inside=True)
+            return lines if inside else [*lines, f"{indent}){tail}"]
+    opened, closed = longest(body)
+    if opened < 0:
+        return [indent + head + body + tail]
+    content = body[opened + 1 : closed]
+    lines = [indent + head + body[: opened + 1]]
+    parts = [part for _, part in split(content, (", ",))]
+    if len(parts) > 1 and " for " not in content:
+        for part in parts:
+            lines += broken("", part, ",", indent + STEP, inside=True)
+    else:
+        lines += broken("", content, "", indent + STEP, inside=True)
+    return lines + broken("", body[closed:], tail, indent, inside=True)
+
+
+def split(text: str, signs: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The parts between signs that stand in no brackets, each with the sign before it."""
+    out, depth, start, before = list[tuple[str, str]](), 0, 0, ""
+    k = 0
+    while k < len(text):
+        depth += (text[k] in "([{") - (text[k] in ")]}")
+        sign = next((s for s in signs if text.startswith(s, k)), "") if depth == 0 else ""
+        if sign and k > start:
+            out.append((before, text[start:k]))
+            before, start, k = sign, k + len(sign), k + len(sign) - 1
+        k += 1
+    return [*out, (before, text[start:])]
+
+
+def longest(text: str) -> tuple[int, int]:
+    """Where the longest outermost pair of brackets opens and closes; −1 where there is none."""
+    best, depth, opened = (-1, -1), 0, -1
+    for k, c in enumerate(text):
+        if c in "([{":
+            opened = k if depth == 0 else opened
+            depth += 1
+        elif c in ")]}":
+            depth -= 1
+            if depth == 0 and k - opened > max(best[1] - best[0], 1):
+                best = opened, k
+    return best
+
+
+def comment(text: str, depth: int = 0) -> list[str]:
+    """A comment, continued further in."""
+    indent = STEP * depth
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}#     ",
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def docstring(paragraphs: list[str], depth: int = 0) -> list[str]:
+    """A docstring of paragraphs; the first is its summary."""
+    indent = STEP * depth
+    texts = [p.replace("\\", "/").replace('"""', "'''") for p in paragraphs if p]
+    texts[0] = texts[0][:1].upper() + texts[0][1:]
+    texts[0] += "" if texts[0].endswith((".", "?", "!")) else "."
+    lines = []
+    for k, text in enumerate(texts):
+        first = indent + '"""' if k == 0 else indent
+        room = WIDTH - 3 if len(texts) == 1 else WIDTH
+        lines += [*([""] if k else []), *textwrap.wrap(
+            text, room, initial_indent=first, subsequent_indent=indent,
+            break_long_words=False, break_on_hyphens=False,
+        )]  # fmt: skip
+    if len(lines) == 1:
+        return [lines[0] + '"""']
+    return [*lines, indent + '"""']
+
+
+def joined(items: list[str], opening: str, closing: str, depth: int = 0) -> list[str]:
+    """``opening a, b, c closing``, filled line by line where one is not enough."""
+    indent = STEP * depth
+    line = indent + opening + ", ".join(items) + closing
+    if len(line) <= WIDTH:
+        return [line]
+    inner = textwrap.wrap(
+        ", ".join(items), WIDTH, initial_indent=indent + STEP, subsequent_indent=indent + STEP
+    )
+    return [indent + opening, *inner, indent + closing]

@@ -1,0 +1,719 @@
+"""Formulas as source code of one array library, with every axis resolved while writing.
+
+A piece of code knows the labels of its value's axes, in order: index letters, then ``row`` and
+``col`` for the axes it has on paper. So a family broadcasts by an axis inserted where it lacks
+one, a sum over heads is a sum over an axis, and no name of an axis is left when the code runs.
+In front there may be `LEAD`: axes that are not counted, a batch or a caller's families.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from viete.algebra.dims import Size
+from viete.algebra.model import Model
+from viete.algebra.shapes import Env as TypeEnv
+from viete.algebra.shapes import Shapes, Type
+from viete.errors import VieteError
+from viete.interpret.code.dialects import Dialect
+from viete.interpret.code.names import Names
+from viete.notation.expr import (
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Num,
+    Pick,
+    Ref,
+    Slice,
+    Table,
+    free_indices,
+)  # fmt: skip
+from viete.notation.printer import show
+
+LEAD, ROW, COL = "…", "row", "col"
+# Python's binding strengths, loose to tight.
+ELSE, COMPARE, OR, AND, ADD, MUL, NEG, POWER, ATOM = range(1, 10)
+INFIX = {
+    "add": (ADD, "+"), "sub": (ADD, "-"), "had": (MUL, "*"), "times": (MUL, "*"), "div": (MUL, "/"),
+    "mod": (MUL, "%"), "pow": (POWER, "**"), "lt": (COMPARE, "<"), "le": (COMPARE, "<="),
+    "gt": (COMPARE, ">"), "ge": (COMPARE, ">="), "eq": (COMPARE, "=="), "ne": (COMPARE, "!="),
+    "and": (AND, "&"), "or": (OR, "|"),
+}  # fmt: skip
+TESTS = frozenset("lt le gt ge eq ne and or not".split())
+Axes = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Code:
+    """An expression of Python, how strongly it binds, and what its value's axes are.
+
+    ``const``: made of numbers, dimensions and indices alone; ``whole``: a whole number.
+    """
+
+    text: str
+    level: int = ATOM
+    axes: Axes = ()
+    const: bool = False
+    whole: bool = False
+
+    def at(self, level: int) -> str:
+        """The text, in parentheses where a tighter level is asked for."""
+        return self.text if self.level >= level else f"({self.text})"
+
+    @property
+    def core(self) -> Axes:
+        return tuple(a for a in self.axes if a in (ROW, COL))
+
+    @property
+    def lead(self) -> Axes:
+        return tuple(a for a in self.axes if a not in (ROW, COL))
+
+    def relabel(self, old: str, new: str) -> Code:
+        return replace(self, axes=tuple(new if a == old else a for a in self.axes))
+
+    def without(self, label: str) -> Axes:
+        return tuple(a for a in self.axes if a != label)
+
+    def place(self, label: str) -> int:
+        """Where an axis is: from the front if all axes are counted and it is the first."""
+        k = self.axes.index(label)
+        return 0 if k == 0 and LEAD not in self.axes else k - len(self.axes)
+
+
+@dataclass(frozen=True)
+class Family:
+    """What an index letter stands for: an axis of that label, its first value and its length."""
+
+    label: str
+    lower: Expr
+    count: Size
+    length: Expr  # the same, to be written
+    code: Code | None = None  # its values, where they have a name
+    exact: bool = True  # whether they are only compared, or used as places
+
+
+@dataclass(frozen=True)
+class Env:
+    """Names in force; ``index`` maps a letter to its `Family`, or to a block number's code."""
+
+    index: Mapping[str, Family | Code]
+    types: TypeEnv
+    arguments: Mapping[str, Code] | None = None
+    like: str = ""  # an array whose dtype and device a table of numbers takes
+    level: int = field(default=0)
+
+
+class Lowering:
+    """Formulas of one model as code of one library.
+
+    ``variable`` writes a value, parameter or input of given block numbers; ``function`` gives the
+    name of a function emitted for arguments of given axes, and the axes of its result.
+    """
+
+    def __init__(
+        self, model: Model, dialect: Dialect, names: Names, shapes: Shapes,
+        variable: Callable[[Ref, tuple[Expr, ...], Env], tuple[str, bool]],
+        function: Callable[[Apply, Sequence[Code], Env], tuple[str, Axes]],
+        like: str = "",
+    ) -> None:  # fmt: skip
+        self.model, self.dialect, self.names, self.shapes = model, dialect, names, shapes
+        self.variable, self.function = variable, function
+        self.xp = dialect.xp
+        index: dict[str, Family | Code] = {}
+        for i in model.indices:
+            count = shapes.count(i.lower, i.upper, i.text)
+            index[i.name] = Family(i.name, i.lower, count, length(i.lower, i.upper))
+        self.env = Env(index, shapes.env, like=like)
+
+    def of(self, e: Expr, env: Env | None = None) -> Code:
+        """The code of an expression."""
+        env = self.env if env is None else env
+        match e:
+            case Num():
+                return number(e.value)
+            case Ref():
+                return self.ref(e, env)
+            case Idx():
+                return self.idx(e, env)
+            case Pick():
+                return self.pick(e, env)
+            case Bind():
+                return self.bind(e, env)
+            case Table():
+                return self.table(e, env)
+            case Apply():
+                return self.apply(e, env)
+        raise VieteError(f"{show(e)} has no value by itself")
+
+    def type(self, e: Expr, env: Env) -> Type:
+        return self.shapes.of(e, env.types)
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def ref(self, e: Ref, env: Env) -> Code:
+        if env.arguments is not None:
+            return env.arguments[e.key]
+        if e.symbol.kind == "dim":
+            value = self.model.sizes.get(e.key)
+            whole = value is None or value.denominator == 1
+            return Code(self.names.symbol(e.symbol), const=True, whole=whole)
+        loops = self.model.loop_letters
+        pairs = list(zip(e.symbol.slots, e.index, strict=True))
+        blocks = tuple(x for s, x in pairs if s in loops)
+        text, lead = self.variable(e, blocks, env)
+        core = (ROW, COL)[2 - len(self.shapes.types[e.key].shape) :]
+        letters = tuple(s for s in e.symbol.slots if s not in loops)
+        code = Code(text, axes=((LEAD,) if lead else ()) + letters + core)
+        for slot, index in pairs:
+            if slot not in loops:
+                family = self.env.index[slot]
+                assert isinstance(family, Family)
+                code = self.along(code, slot, index, family.lower, family.count, env)
+        return code
+
+    def idx(self, e: Idx, env: Env) -> Code:
+        meaning = env.index[e.name]
+        if isinstance(meaning, Code):
+            return meaning
+        if meaning.code is not None:
+            return meaning.code
+        return Code(self.arange(meaning, env), axes=(meaning.label,), const=True, whole=True)
+
+    def arange(self, family: Family, env: Env) -> str:
+        """The values of an index letter."""
+        first, n = self.of(family.lower, env), self.whole(family.length, env)
+        bounds = n
+        if first.text != "0":
+            upper = folded(Apply("add", (family.lower, family.length)))
+            bounds = f"{first.text}, {self.whole(upper, env)}"
+        more = ""
+        if self.dialect.casts:
+            more = f", device={env.like}.device" if env.like else ""
+            more += "" if family.exact else ", dtype=torch.float64"
+        return f"{self.xp}.arange({bounds}{more})"
+
+    def whole(self, e: Expr, env: Env) -> str:
+        """A size or a bound, as a whole number."""
+        code = self.of(e, env)
+        return code.text if code.whole else f"int({code.text})"
+
+    # -- axes --------------------------------------------------------------------------------------
+
+    def index(self, code: Code, label: str, text: str) -> str:
+        """``code[…]`` with something in the place of one axis."""
+        k = code.place(label)
+        if k >= 0:
+            return f"{code.at(ATOM)}[{', '.join([':'] * k + [text])}]"
+        rest = [":"] * (-k - 1)
+        if LEAD not in code.axes:
+            before = [":"] * (len(code.axes) + k)
+            return f"{code.at(ATOM)}[{', '.join([*before, text])}]"
+        return f"{code.at(ATOM)}[{', '.join(['...', text, *rest])}]"
+
+    def along(
+        self, code: Code, label: str, index: Expr, lower: Expr, count: Size, env: Env
+    ) -> Code:
+        """Members ``index``, counted from ``lower``, of an axis of ``count``."""
+        if isinstance(index, Idx) and isinstance(meaning := env.index[index.name], Family):
+            new = meaning.label
+            if (new == label or new not in code.axes) and self.same(meaning.lower, lower):
+                if self.shapes.same(meaning.count, count):
+                    return code.relabel(label, new)
+                cut = self.index(code, label, f":{self.whole(meaning.length, env)}")
+                return replace(code, text=cut, level=ATOM).relabel(label, new)
+        start = self.of(lower, env)
+        place: Expr = index if start.text == "0" else Apply("sub", (index, lower))
+        return self.take(code, label, self.of(folded(place), env), env)
+
+    def same(self, a: Expr, b: Expr) -> bool:
+        x, y = self.model.size(a), self.model.size(b)
+        return a == b or (x is not None and y is not None and self.shapes.same(x, y))
+
+    def take(self, code: Code, label: str, at: Code, env: Env) -> Code:
+        """Members of an axis at computed places, whose own axes come instead of it."""
+        const = code.const and at.const
+        if not at.axes:
+            text = at.text if at.whole or not at.const else f"int({at.text})"
+            return Code(self.index(code, label, text), axes=code.without(label), const=const)
+        rest = code.without(label)
+        if not set(at.axes) & set(rest):
+            k = code.axes.index(label)
+            axes = code.axes[:k] + at.axes + code.axes[k + 1 :]
+            if LEAD in axes[1:]:
+                if k == 1 and LEAD in code.axes or LEAD in code.axes:
+                    raise VieteError("members picked by several inputs at once")
+                # A batch of places goes to the front, past the families before it.
+                text = f"{self.index(code, label, at.text)}"
+                moved = (LEAD, *(a for a in axes if a != LEAD))
+                source = list(range(k))
+                goal = [j - (len(axes) - 1) for j in range(k)]
+                text = f"{self.xp}.{self.movable}({text}, {bare(source)}, {bare(goal)})"
+                return Code(text, axes=moved, const=const)
+            return Code(self.index(code, label, at.text), axes=axes, const=const)
+        if not set(at.axes) <= set(rest):
+            raise VieteError("members picked by an index that varies in two ways")
+        # Along the axes they share: place by place.
+        places = self.brought(at, tuple(a if a != label else "new" for a in code.axes), True)
+        name = "take_along_dim" if self.dialect.name == "torch" else "take_along_axis"
+        k = code.axes.index(label) - len(code.axes)
+        text = f"{self.xp}.{name}({code.text}, {places}, {k})"
+        picked = Code(text, axes=code.axes)
+        return Code(self.index(picked, label, "0"), axes=rest, const=const)
+
+    @property
+    def movable(self) -> str:
+        return "movedim" if self.dialect.name == "torch" else "moveaxis"
+
+    def brought(self, code: Code, target: Axes, fully: bool = False) -> str:
+        """The code with its axes in the order of ``target``, 1 where it lacks one.
+
+        What is missing in front broadcasts by itself, and is left out unless ``fully``.
+        """
+        have = tuple(a for a in target if a in code.axes)
+        code = self.permuted(code, have)
+        first = target.index(have[0]) if have and not fully else 0
+        wanted = target[first:] if have else ()
+        if wanted == have:
+            return code.text
+        missing = [k for k, a in enumerate(wanted) if a not in have]
+        if self.dialect.name == "torch" and len(missing) == 1:
+            return f"{code.at(ATOM)}.unsqueeze({missing[0] - len(wanted)})"
+        items = [":" if a in have else "None" for a in wanted]
+        if wanted[0] == LEAD:
+            items[0] = "..."
+        while items[-1] == ":" and items[0] != "...":
+            items.pop()
+        return f"{code.at(ATOM)}[{', '.join(items)}]"
+
+    def permuted(self, code: Code, order: Axes) -> Code:
+        if code.axes == order:
+            return code
+        moved = [k for k, (a, b) in enumerate(zip(code.axes, order, strict=True)) if a != b]
+        n = len(order)
+        if len(moved) == 2:
+            i, j = (k - n for k in moved)
+            text = f"{code.at(ATOM)}.mT" if (i, j) == (-2, -1) else (
+                f"{code.at(ATOM)}.swapaxes({i}, {j})")  # fmt: skip
+            return replace(code, text=text, level=ATOM, axes=order)
+        source = [code.axes.index(order[k]) - n for k in moved]
+        goal = [k - n for k in moved]
+        text = f"{self.xp}.{self.movable}({code.text}, {bare(source)}, {bare(goal)})"
+        return replace(code, text=text, level=ATOM, axes=order)
+
+    def aligned(self, codes: Sequence[Code]) -> tuple[list[Code], Axes]:
+        """Codes that broadcast together, and the axes that they have together."""
+        target = together([c.axes for c in codes])
+        return [self.fitted(c, target) if c.axes else c for c in codes], target
+
+    def fitted(self, code: Code, target: Axes) -> Code:
+        """As `brought`, still bound as it was if nothing had to be done."""
+        text = self.brought(code, target)
+        return code if text == code.text else replace(code, text=text, level=ATOM)
+
+    def cast(self, codes: Sequence[Code], env: Env) -> list[Code]:
+        """In PyTorch, tables of numbers with the dtype and device of what they meet."""
+        if not self.dialect.casts or all(c.const for c in codes):
+            return list(codes)
+        like = next(
+            (c.text for c in codes if not c.const and c.level == ATOM and c.text.isidentifier()),
+            env.like,
+        )
+        return [
+            replace(c, text=f"{c.at(ATOM)}.to({like})", level=ATOM) if c.const and c.axes else c
+            for c in codes
+        ]
+
+    # -- places ------------------------------------------------------------------------------------
+
+    def pick(self, e: Pick, env: Env) -> Code:
+        code = self.of(e.value, env)
+        shape = self.type(e.value, env).shape
+        core = (ROW, COL)[2 - len(shape) :]
+        labels = ["picked" + a for a in core[: len(e.items)]]
+        for label in labels:
+            code = code.relabel(label.removeprefix("picked"), label)
+        for label, size, item in zip(labels, shape, e.items, strict=False):
+            old = label.removeprefix("picked")
+            if isinstance(item, Slice):
+                start = "" if item.start is None else self.whole(item.start, env)
+                stop = "" if item.stop is None else self.whole(item.stop, env)
+                if start or stop:
+                    short = f" {start} : {stop} " if not (start + stop).isidentifier() else (
+                        f"{start}:{stop}")  # fmt: skip
+                    code = replace(code, text=self.index(code, label, short.strip()), level=ATOM)
+                code = code.relabel(label, old)
+                continue
+            at = None if isinstance(item, Idx) else self.of(item, env)
+            if at is None or COL not in at.axes:
+                code = self.along(code, label, item, Num(Fraction(0)), size, env)
+            else:
+                code = self.take(code, label, at.relabel(COL, "new"), env).relabel("new", old)
+        if ROW in code.axes and COL not in code.axes:
+            code = code.relabel(ROW, COL)
+        return code
+
+    # -- binders -----------------------------------------------------------------------------------
+
+    def bind(self, e: Bind, env: Env) -> Code:
+        loops = self.model.loop_letters
+        if e.index in loops and env.arguments is None and e.lower and e.upper:
+            return self.over_blocks(e, env)
+        label, level = f"{e.index}{env.level + 1}", env.level + 1
+        if e.lower is not None and e.upper is not None:
+            low = self.shapes.needed_size(e.lower, env.types)
+            count = self.shapes.needed_size(e.upper, env.types) - low + Size.of(1)
+            family = Family(label, e.lower, count, length(e.lower, e.upper),
+                            exact=not computed_with(e.body, e.index))  # fmt: skip
+        else:
+            declared = env.index[e.index]
+            assert isinstance(declared, Family)
+            family = replace(declared, label=label, code=None)
+        types = replace(env.types, ranges={**env.types.ranges, e.index: family.count})
+        inner = replace(env, index={**env.index, e.index: family}, types=types, level=level)
+        code = self.of(e.body, inner)
+        if label not in code.axes:
+            raise VieteError(f"{show(e)} folds an index that its body has no axis of")
+        if e.op != "concat":
+            return self.fold(e.op, code, label)
+        if COL not in code.axes:
+            order = (*code.without(label), label)
+            return self.permuted(code, order).relabel(label, COL)
+        order = (*(a for a in code.axes if a not in (label, COL)), label, COL)
+        axes = (*order[:-2], COL)
+        if code.axes == (label, ROW, COL) and self.dialect.name != "torch":
+            return Code(f"{self.xp}.concatenate({code.text}, axis=-1)", axes=axes)
+        code = self.permuted(code, order)
+        if self.dialect.name == "torch":
+            return Code(f"{code.at(ATOM)}.flatten(-2)", axes=axes, const=code.const)
+        return Code(f"{code.at(ATOM)}.reshape(*{code.at(ATOM)}.shape[:-2], -1)", axes=axes,
+                    const=code.const)  # fmt: skip
+
+    def fold(self, op: str, code: Code, label: str, keep: bool = False) -> Code:
+        """An axis folded away by a reduction; kept as 1 on paper for rows' sums."""
+        name = self.dialect.reductions.get(op, op)
+        more = f", {self.dialect.keep}=True" if keep else ""
+        text = f"{code.at(ATOM)}.{name}({code.place(label)}{more})"
+        return Code(text, axes=code.axes if keep else code.without(label), const=code.const)
+
+    def over_blocks(self, e: Bind, env: Env) -> Code:
+        assert e.lower is not None and e.upper is not None
+        i = plain_letter(e.index)
+        inner = replace(env, index={**env.index, e.index: Code(i, const=True, whole=True)})
+        code = self.of(e.body, inner)
+        span = f"range({self.whole(e.lower, env)}, {self.above(e.upper, env)})"
+        if e.op == "sum":
+            return replace(code, text=f"sum({code.text} for {i} in {span})", level=ATOM)
+        if e.op == "concat":
+            raise VieteError("blocks cannot be concatenated")
+        name = self.dialect.reductions.get(e.op, e.op)
+        text = f"{self.xp}.stack([{code.text} for {i} in {span}]).{name}(0)"
+        return replace(code, text=text, level=ATOM)
+
+    def above(self, upper: Expr, env: Env) -> str:
+        """One beyond an inclusive bound."""
+        return self.whole(folded(Apply("add", (upper, Num(Fraction(1))))), env)
+
+    def table(self, e: Table, env: Env) -> Code:
+        """A matrix by its entries; its index letters become its rows and columns."""
+        level = env.level + 1
+        index = dict(env.index)
+        ranges = dict(env.types.ranges)
+        labels = [f"{i}{level}" for i, _ in e.ranges]
+        for (i, size), label in zip(e.ranges, labels, strict=True):
+            count = self.shapes.needed_size(size, env.types)
+            ranges[i] = count
+            given = env.index.get(i)
+            code = given.code if isinstance(given, Family) else None
+            exact = not computed_with(e.body, i)
+            index[i] = Family(label, Num(Fraction(0)), count, size, code, exact)
+        types = replace(env.types, ranges=ranges)
+        code = self.of(e.body, replace(env, index=index, types=types, level=level))
+        free = free_indices(e.body)
+        core = (ROW, COL)[2 - len(labels) :]
+        lead = tuple(a for a in code.axes if a not in labels)
+        if not all(i in free for i, _ in e.ranges) or not set(labels) <= set(code.axes):
+            if lead:
+                raise VieteError(f"{show(e)} does not vary over all of its indices")
+            sizes = ", ".join(self.whole(size, env) for _, size in e.ranges)
+            if set(labels) - set(code.axes):
+                code = replace(code, text=self.brought(code, tuple(labels)), level=ATOM)
+            value = code.text
+            if not code.axes and self.dialect.casts:
+                value = f"torch.as_tensor({value})"
+            text = f"{self.xp}.broadcast_to({value}, ({sizes}{',' if len(labels) == 1 else ''}))"
+            return Code(text, axes=core, const=code.const)
+        order = (*lead, *labels)
+        code = self.permuted(code, order)
+        for label, new in zip(labels, core, strict=True):
+            code = code.relabel(label, new)
+        return code
+
+    # -- operations --------------------------------------------------------------------------------
+
+    def apply(self, e: Apply, env: Env) -> Code:
+        op = e.op
+        if op in ("inf", "pi"):
+            return Code(f"math.{op}", const=True)
+        if op in self.model.function:
+            return self.call(e, env)
+        if op in ("rows", "cols"):
+            value = self.of(e.args[0], env)
+            shape = f"{value.at(ATOM)}.shape[{-1 if op == 'cols' else -2}]"
+            return Code(shape, const=True, whole=True)
+        args = [self.of(a, env) for a in e.args]
+        if op == "prod" and all(a.core for a in args):
+            return self.product(args[0], args[1])
+        if op == "inner":
+            return self.inner(args)
+        if op == "T":
+            return self.transposed(args[0])
+        if op in ("sum", "mean", "max", "min", "argmax") and len(args) == 1:
+            keep = ROW in args[0].axes and op != "argmax"
+            found = self.fold(op, args[0], COL, keep)
+            return found.relabel(ROW, COL) if op == "argmax" else found
+        if op == "concat":
+            aligned, axes = self.widened(args)
+            parts = ", ".join(c.text for c in self.cast(aligned, env))
+            text = f"{self.xp}.{self.dialect.concat}([{parts}], {self.dialect.axis}=-1)"
+            return Code(text, axes=axes, const=all(c.const for c in args))
+        whole = op == "div" and env.arguments is None and self.divides(e)
+        return self.entrywise("had" if op == "prod" else op, args, env, whole)
+
+    def widened(self, args: list[Code]) -> tuple[list[Code], Axes]:
+        """Parts to put side by side; all but the last axis have to be there in each."""
+        aligned, axes = self.aligned(args)
+        if any(set(c.axes) != set(axes) for c in args):
+            raise VieteError("parts that vary over different indices cannot be put side by side")
+        return aligned, axes
+
+    def transposed(self, code: Code) -> Code:
+        if code.core == (COL,):
+            return replace(code, text=f"{code.at(ATOM)}[..., None, :]", level=ATOM,
+                           axes=(*code.lead, ROW, COL))  # fmt: skip
+        mark = ".T" if not code.lead else ".mT"
+        return replace(code, text=code.at(ATOM) + mark, level=ATOM)
+
+    def product(self, a: Code, b: Code) -> Code:
+        """The matrix product ``@``, entry by entry in the letters that both have."""
+        lead = together([a.lead, b.lead])
+        const = a.const and b.const
+        row, column = a.core == (COL,), b.core == (COL,)
+        if row and b.lead and a.lead:
+            a = Code(f"{a.at(ATOM)}[..., None, :]", axes=(*a.lead, ROW, COL))
+            out = self.product(a, b)
+            return Code(f"{out.at(ATOM)}[..., 0, :]", axes=(*out.lead, COL), const=const)
+        if column and (b.lead or row):
+            b = Code(f"{b.at(ATOM)}[..., None]", axes=(*b.lead, COL, "one"))
+            b = replace(b, axes=(*b.lead[:-1], ROW, COL))
+            out = self.product(a, b)
+            return Code(f"{out.at(ATOM)}[..., 0]", axes=(*out.lead, COL), const=const)
+        texts = [self.fitted(c, (*lead, *c.core)).at(level) for c, level in ((a, MUL), (b, NEG))]
+        core = ((ROW,) if not row else ()) + ((COL,) if not column else ())
+        core = (COL,) if core == (ROW,) else core
+        return Code(f"{texts[0]} @ {texts[1]}", MUL, (*lead, *core), const)
+
+    def inner(self, args: list[Code]) -> Code:
+        if not args[0].lead and not args[1].lead:
+            return Code(f"{args[0].at(MUL)} @ {args[1].at(NEG)}", MUL)
+        (a, b), axes = self.aligned(args)
+        both = Code(f"{a.at(MUL)} * {b.at(NEG)}", MUL, axes)
+        return self.fold("sum", both, COL)
+
+    def entrywise(self, op: str, args: list[Code], env: Env, divides: bool = False) -> Code:
+        const = all(c.const for c in args)
+        scalar = not any(c.axes for c in args)
+        if op not in TESTS and not (op == "where" and scalar):
+            tail = self.cast(args[1:] if op == "where" else args, env)
+            args = [*args[: op == "where"], *tail]
+        codes, axes = self.aligned(args)
+        whole = scalar and all(c.whole for c in codes) and (op != "div" or divides)
+        if op == "neg":
+            return Code(f"-{codes[0].at(NEG)}", NEG, axes, const, whole)
+        if op in INFIX:
+            return self.infix(op, codes, axes, const, whole)
+        if op == "not":
+            text = f"not {codes[0].at(COMPARE)}" if scalar and const else (
+                f"{self.xp}.logical_not({codes[0].text})")  # fmt: skip
+            return Code(text, COMPARE if scalar and const else ATOM, axes, const)
+        if op == "where":
+            test, yes, no = codes
+            if not test.axes and test.const:
+                text = f"{yes.at(COMPARE)} if {test.at(COMPARE)} else {no.at(ELSE)}"
+                return Code(text, ELSE, axes, const)
+            fixed = [as_float(x) if not x.axes and x.const else x.text for x in (yes, no)]
+            if not yes.axes and not no.axes and self.dialect.casts:
+                fixed[0] = f"torch.tensor({fixed[0]}, device={env.like}.device)" if env.like else (
+                    f"torch.tensor({fixed[0]})")  # fmt: skip
+            return Code(f"{self.xp}.where({test.text}, {', '.join(fixed)})", ATOM, axes, const)
+        if scalar and const:
+            if op in ("max", "min"):
+                return Code(f"{op}({codes[0].text}, {codes[1].text})", const=True, whole=whole)
+            if op == "abs":
+                return Code(f"abs({codes[0].text})", const=True, whole=whole)
+            return Code(f"math.{op}({codes[0].text})", const=True, whole=op == "floor")
+        if op in ("max", "min") and self.dialect.casts and any(not c.axes for c in codes):
+            value, bound = codes if codes[0].axes else codes[::-1]
+            if bound.const:
+                side = "min" if op == "max" else "max"
+                return Code(f"{value.at(ATOM)}.clamp({side}={bound.text})", ATOM, axes, const)
+        if op == "erf" and self.dialect.name == "numpy":
+            name, _ = self.function(Apply("erf", ()), codes, env)
+        else:
+            said = self.dialect.calls[op]
+            name = said if "." in said else f"{self.xp}.{said}"
+        return Code(f"{name}({', '.join(c.text for c in codes)})", ATOM, axes, const)
+
+    def infix(self, op: str, codes: list[Code], axes: Axes, const: bool, whole: bool) -> Code:
+        level, sign = INFIX[op]
+        a, b = codes
+        if op in ("and", "or"):
+            return Code(f"{a.at(level)} {sign} {b.at(level + 1)}", level, axes, const)
+        if level == COMPARE:
+            return Code(f"{a.at(COMPARE + 1)} {sign} {b.at(COMPARE + 1)}", COMPARE, axes, const)
+        if op == "pow":
+            base = f"{a.text}.0" if a.text.isdigit() and (b.axes or not b.whole) else (
+                a.at(POWER + 1))  # fmt: skip
+            return Code(f"{base} ** {b.at(NEG)}", POWER, axes, const, whole)
+        if op == "div" and whole:
+            sign = "//"
+        return Code(f"{a.at(level)} {sign} {b.at(level + 1)}", level, axes, const, whole)
+
+    def divides(self, e: Expr) -> bool:
+        """Whether a quotient of dimensions is whole, by the numbers that they have."""
+        size = self.model.size(e)
+        value = None if size is None else self.shapes.number(size)
+        return value is not None and value.denominator == 1
+
+    # -- named functions ---------------------------------------------------------------------------
+
+    def call(self, e: Apply, env: Env) -> Code:
+        """A named function: the library's own, or one written into the file."""
+        if e.op == "part" and self.dialect.name == "numpy":
+            found = self.heads(e, env)
+            if found is not None:
+                return found
+        args = [self.of(a, env) for a in e.args]
+        lead = together([c.lead for c in args])
+        ready = [self.fitted(c, (*lead, *c.core)) if c.axes else c for c in args]
+        const = all(c.const for c in args)
+        own = {f.name for f in self.model.functions}
+        form = self.dialect.inline.get(e.op) if e.op not in own else None
+        if form is None and e.op == "LN" and self.dialect.name == "torch" and e.op not in own:
+            form = torch_norm(ready)
+        if form is not None:
+            axes = () if e.op == "cross_entropy" else (*lead, *args[0].core)
+            axes = (*lead, ROW, COL) if e.op == "onehot" else axes
+            texts = [c.at(ATOM) if f"{{{k}}}." in form else c.text for k, c in enumerate(ready)]
+            return Code(form.format(*texts), ATOM, axes, const)
+        if e.op == "cross_entropy" and len(e.args) == 2 and lead:
+            raise VieteError("a loss for each of a family")
+        name, core = self.function(e, ready, env)
+        text = f"{name}({', '.join(c.text for c in ready)})"
+        return Code(text, ATOM, (*lead, *core), const)
+
+    def heads(self, e: Apply, env: Env) -> Code | None:
+        """``part(y; h − 1, d_k)`` for all heads: the columns of each."""
+        place = e.args[1]
+        value = self.of(e.args[0], env)
+        letters = free_indices(place)
+        if value.lead or len(letters) != 1:
+            return None
+        family = env.index[next(iter(letters))]
+        if not isinstance(family, Family) or family.label in value.axes:
+            return None
+        zero = folded(Apply("sub", (Idx(next(iter(letters))), family.lower)))
+        if place != zero:
+            return None
+        count = self.whole(family.length, env)
+        text = f"{self.xp}.stack({self.xp}.split({value.text}, {count}, axis=-1))"
+        return Code(text, axes=(family.label, ROW, COL))
+
+
+def torch_norm(args: Sequence[Code]) -> str | None:
+    """PyTorch's layer norm, where scale and shift are plain vectors."""
+    if len(args) < 3 or any(c.axes != (COL,) for c in args[1:3]) or (args[3:] and args[3].axes):
+        return None
+    return "functional.layer_norm({0}, {1}.shape, {1}, {2}, " + ("{3})" if args[3:] else "0.0)")
+
+
+def together(axes: Iterable[Axes]) -> Axes:
+    """All axes of several values: those of the longest, with others' letters before them."""
+    found = list(axes)
+    out = max(found, key=len, default=())
+    extra = dict.fromkeys(a for x in found for a in x if a not in out)
+    lead = (LEAD,) if LEAD in out or LEAD in extra else ()
+    core = tuple(a for a in (ROW, COL) if a in out or a in extra)
+    middle = (*(a for a in extra if a not in (LEAD, ROW, COL)),
+              *(a for a in out if a not in (LEAD, ROW, COL)))  # fmt: skip
+    return (*lead, *middle, *core)
+
+
+def number(value: Fraction) -> Code:
+    """A rational as Python writes it, exactly where a float would be the same."""
+    size = abs(value)
+    if value.denominator == 1:
+        code = Code(str(size) if size < 10**15 else repr(float(size)), const=True, whole=True)
+    elif Fraction(repr(float(size))) == size:
+        code = Code(repr(float(size)), const=True)
+    else:
+        code = Code(f"{size.numerator} / {size.denominator}", MUL, const=True)
+    return code if value >= 0 else replace(code, text=f"-{code.at(NEG)}", level=NEG)
+
+
+def as_float(code: Code) -> str:
+    """A whole number among floats."""
+    return f"{code.text}.0" if code.text.lstrip("-").isdigit() else code.text
+
+
+def bare(places: Sequence[int]) -> str:
+    """One place, or a tuple of them."""
+    return str(places[0]) if len(places) == 1 else f"({', '.join(map(str, places))})"
+
+
+def plain_letter(letter: str) -> str:
+    """An index letter as a Python name."""
+    from viete.interpret.code.names import TAKEN
+
+    return f"{letter}_" if letter in TAKEN else letter
+
+
+def folded(e: Expr) -> Expr:
+    """``h - 1 + 1`` as ``h``, ``2 - 1`` as 1."""
+    if isinstance(e, Apply) and e.op in ("add", "sub"):
+        a, b = e.args
+        if isinstance(b, Num) and b.value == 0:
+            return a
+        if isinstance(a, Num) and isinstance(b, Num):
+            return Num(a.value + b.value if e.op == "add" else a.value - b.value)
+        if isinstance(a, Apply) and a.op in ("add", "sub") and a.op != e.op and a.args[1] == b:
+            return a.args[0]
+    return e
+
+
+def length(lower: Expr, upper: Expr) -> Expr:
+    """How many whole numbers there are from ``lower`` to ``upper``."""
+    one = Num(Fraction(1))
+    if isinstance(lower, Num) and lower.value == 1:
+        return upper
+    return folded(Apply("add", (folded(Apply("sub", (upper, lower))), one)))
+
+
+def computed_with(e: Expr, letter: str) -> bool:
+    """Whether a letter's values enter what is computed, and not only tests and places."""
+    match e:
+        case Idx():
+            return e.name == letter
+        case Pick():
+            return computed_with(e.value, letter)
+        case Ref():
+            return False
+        case Apply():
+            if e.op in TESTS:
+                return False
+            return any(computed_with(a, letter) for a in e.args[e.op == "where" :])
+        case Bind() | Table():
+            return computed_with(e.body, letter)
+    return False

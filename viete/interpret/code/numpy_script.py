@@ -1,0 +1,263 @@
+"""A NumPy script: forward, loss, backward equation by equation, Adam, a small training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from viete.algebra.model import Input, Model
+from viete.errors import VieteError
+from viete.interpret.code.body import Body
+from viete.interpret.code.dialects import DIALECTS
+from viete.interpret.code.functions import word
+from viete.interpret.code.initial import Initial, per_block, renamed
+from viete.interpret.code.layout import docstring, joined, statement
+from viete.interpret.code.lowering import Env
+from viete.interpret.code.prepared import Prepared
+from viete.notation.expr import Ref, walk
+from viete.notation.printer import show_equation
+
+RESERVED = frozenset(
+    "initial renamed forward backward adam train params grads kept rng rate sys xavier keys loss "
+    "weights gradients".split()
+)
+XAVIER = [
+    "",
+    "    def xavier(*shape):",
+    "        bound = math.sqrt(6 / (shape[-2] + shape[-1]))",
+    "        return rng.uniform(-bound, bound, shape)",
+    "",
+]
+ADAM = '''def adam(params, grads, state, rate=0.01, beta_1=0.9, beta_2=0.999, tiny=1e-8):
+    """One step of Adam (Kingma & Ba 2015, algorithm 1), in place."""
+    k = state["k"] = state.get("k", 0) + 1
+    for name, g in {each}:
+        m, v = state.setdefault(name, (np.zeros_like(g), np.zeros_like(g)))
+        m += (1 - beta_1) * (g - m)
+        v += (1 - beta_2) * (g * g - v)
+        step = rate * (m / (1 - beta_1**k)) / (np.sqrt(v / (1 - beta_2**k)) + tiny)
+        {target} -= step'''
+BLOCKS = '''def arrays(tree):
+    """Every array with its name, (name, block) where each block has its own."""
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from (((name, i), array) for i, array in value.items())
+        else:
+            yield name, value'''
+
+
+def write(p: Prepared) -> str:
+    """The script, as text."""
+    return NumpyScript(p).text()
+
+
+class NumpyScript:
+    """One model as a NumPy script."""
+
+    def __init__(self, p: Prepared) -> None:
+        self.p, self.model = p, p.model
+        outputs = {e.name for e in p.backward if self.is_gradient(e.name)} | {p.output.key}
+        stages = [p.forward, p.more, p.backward]
+        self.body = Body(p.model, DIALECTS["numpy"], stages, outputs, self.parameter, "", RESERVED)
+        self.initial = Initial(self.body)
+        assert p.loss is not None
+        self.loss = self.body.names.symbol(p.loss.symbol)
+        self.output = self.body.names.symbol(p.output.symbol)
+
+    def is_gradient(self, key: str) -> bool:
+        return key in {f"partial{{{p.symbol.base}}}" + p.name[len(p.symbol.base) :]
+                       for p in self.model.parameters}  # fmt: skip
+
+    def parameter(self, e: Ref, places: tuple[str, ...], env: Env) -> str:
+        name = self.body.names.symbol(e.symbol)
+        return f"{name}[{', '.join(places)}]" if places else name
+
+    def text(self) -> str:
+        forward, backward = self.forward(), self.backward()
+        initial, names = self.initial_lines(), renamed(self.body)
+        functions = [line for f in self.body.functions.written.values() for line in ["", "", *f]]
+        train = self.train()
+        code = [*functions, *initial, *names, *forward, *backward, *train]
+        dims = self.body.dimensions(code)
+        out = [*self.head(), ""]
+        imports = ["import math"] if any(word("math", x) for x in [*code, *dims]) else []
+        out += [*imports, "import sys", "", "import numpy as np", "", *dims, *functions]
+        for part in (initial, names, forward, backward, self.adam(), train):
+            out += ["", "", *part] if part else []
+        out += ["", "", 'if __name__ == "__main__":', *self.main()]
+        return "\n".join(out) + "\n"
+
+    def head(self) -> list[str]:
+        return docstring(about(self.p, "in NumPy: forward, loss, backward and Adam"))
+
+    def initial_lines(self) -> list[str]:
+        rows = []
+        for p in self.model.parameters:
+            made = per_block(self.body, p, self.initial.of(p))
+            rows += entry(f"{self.body.names.symbol(p.symbol)}={made}", 2)
+        drawn = any(word("rng", r) for r in rows) or self.initial.xavier
+        lines = ["def initial(seed=0):", *docstring(["Parameters to begin with"], 1)]
+        lines += ["    rng = np.random.default_rng(seed)"] if drawn else []
+        lines += XAVIER if self.initial.xavier else []
+        return [*lines, "    return dict(", *rows, "    )"]
+
+    def forward(self) -> list[str]:
+        p, body = self.p, self.body
+        first, second = body.statements(0, 1), body.statements(1, 1)
+        every = p.inputs((*p.forward, *p.more))
+        kept = self.kept()
+        closing = joined(kept, f"return {self.output}, {self.loss}, (",
+                         ",)" if len(kept) == 1 else ")", 1)  # fmt: skip
+        said = f"{self.output}; with targets also the loss and what `backward` needs"
+        lines = [*first, *second, *closing]
+        optional = targets(p)
+        early = []
+        if optional:
+            none = " or ".join(f"{body.names.symbol(i.symbol)} is None" for i in optional)
+            early = [f"    if {none}:", f"        return {self.output}, None, None"]
+        own = self.signature("forward", every, [*first, *second], "")
+        out = [*own, *docstring([said], 1), *body.preparations(lines, every, 1)]
+        return [*out, *first, *([""] if early else []), *early, *second, *closing]
+
+    def kept(self) -> list[str]:
+        """Names of the forward values that the backward equations read."""
+        p = self.p
+        made = {e.name for e in (*p.forward, *p.more)}
+        keys = {x.key for e in p.backward for x in walk(e.right) if isinstance(x, Ref)}
+        found = [e for e in (*p.forward, *p.more) if e.name in keys & made]
+        return list(dict.fromkeys(self.body.names.symbol(e.left.symbol) for e in found))
+
+    def signature(
+        self, name: str, inputs: Sequence[Input], code: list[str], more: str
+    ) -> list[str]:
+        """``def name(inputs, *, parameters):`` with the parameters that the code uses."""
+        optional = targets(self.p)
+        plain = [self.body.names.symbol(i.symbol) for i in inputs if i not in optional and
+                 i.default is None]  # fmt: skip
+        late = [self.body.names.symbol(i.symbol) for i in inputs if i in optional or
+                i.default is not None]  # fmt: skip
+        bare = "\n".join(line.split("#")[0] for line in code)
+        used = [n for p in self.model.parameters if word(n := self.body.names.symbol(p.symbol),
+                                                         bare)]  # fmt: skip
+        if more:
+            items = [*plain, *late, more, "*", *used, "**_"]
+        else:
+            unused = len(used) < len(self.model.parameters)
+            items = [*plain, *(f"{x}=None" for x in late), "*", *used, *(["**_"] if unused else [])]
+        items = [x for k, x in enumerate(items) if x != "*" or items[k + 1 : k + 2] != ["**_"]]
+        return joined(items, f"def {name}(", "):")
+
+    def backward(self) -> list[str]:
+        p, body = self.p, self.body
+        lines = body.statements(2, 1)
+        inputs = p.inputs((*p.forward, *p.more))
+        names = [self.body.names.symbol(q.symbol) for q in p.model.parameters]
+        by_key = {e.name: body.names.symbol(e.left.symbol) for e in p.backward}
+        found = []
+        for q, name in zip(p.model.parameters, names, strict=True):
+            key = f"partial{{{q.symbol.base}}}" + q.name[len(q.symbol.base) :]
+            if key in by_key:
+                found.append(f"{name}={by_key[key]}")
+        closing = joined(found, "return dict(", ")", 1)
+        kept = self.kept()
+        long = len(", ".join(kept)) > 84
+        after = ")" if long else "," if len(kept) == 1 else ""
+        unpack = joined(kept, "(" if long else "", f"{after} = kept", 1)
+        body_lines = [*lines, *closing]
+        out = self.signature("backward", inputs, lines, "kept")
+        said = f"The derivative of {self.loss} by every parameter"
+        return [*out, *docstring([said], 1), *unpack,
+                *body.preparations(body_lines, inputs, 1), *body_lines]  # fmt: skip
+
+    def adam(self) -> list[str]:
+        blocks = any(s in self.model.loop_letters for p in self.model.parameters
+                     for s in p.symbol.slots)  # fmt: skip
+        if not blocks:
+            return ADAM.format(each="grads.items()", target="params[name]").split("\n")
+        text = ADAM.format(each="arrays(grads)", target="weights[name]")
+        text = text.replace("    for name, g", "    weights = dict(arrays(params))\n    for name, g")
+        return [*BLOCKS.split("\n"), "", "", *text.split("\n")]
+
+    def train(self) -> list[str]:
+        p = self.p
+        optional = targets(p)
+        given = []
+        for i in p.inputs((*p.forward, *p.more)):
+            if i.default is not None:
+                continue
+            if i.high is None or len(i.shape) != 1:
+                shape = ", ".join(self.body.lowering.whole(e, self.body.lowering.env)
+                                  for e in i.shape)  # fmt: skip
+                raise VieteError(f"the input {i.name} of shape ({shape}) is not made of tokens, "
+                                 f"so a script cannot train on them")  # fmt: skip
+            given.append("y" if i in optional else "x")
+        args = ", ".join(given)
+        lines = ["def train(tokens, steps=200, rate=0.01):"]
+        lines += docstring(["Learn one sequence, each token from those before it"], 1)
+        lines += [
+            "    params, state = initial(), {}",
+            "    x, y = tokens[:-1], tokens[1:]" if "y" in given else "    x = tokens[:-1]",
+            "    for step in range(1, steps + 1):",
+            f"        _, loss, kept = forward({args}, **params)",
+            f"        adam(params, backward({args_of(p, given)}, kept, **params), state, rate)",
+            "        if step == 1 or step % 20 == 0:",
+            '            print(f"step {step:4}  loss {loss:.6f}")',
+            "    return params",
+        ]
+        return lines
+
+    def main(self) -> list[str]:
+        """Tokens from the command line, or a few of the vocabulary's own."""
+        model = self.model
+        tokens = [i for i in self.p.inputs(self.p.forward) if i.high is not None]
+        high = min([largest(model, i) for i in tokens] or [9])
+        most = min([int(v) for k, v in model.greatest.items() if k in model.lengths] or [8])
+        some = [(k * k + k // 3) % (min(high, 9) + 1) for k in range(min(most + 1, 17))]
+        listed = joined([str(x) for x in some],
+                        "tokens = [int(word) for word in sys.argv[1:]] or [", "]", 1)  # fmt: skip
+        return [*listed, "    train(np.array(tokens))"]
+
+
+def args_of(p: Prepared, given: list[str]) -> str:
+    """The arguments of `backward`: those of `forward`, with defaults spelled out."""
+    inputs = p.inputs((*p.forward, *p.more))
+    optional = targets(p)
+    first = ["x" for i in inputs if i.default is None and i not in optional]
+    late = ["None" if i.default is not None else "y" for i in inputs
+            if i.default is not None or i in optional]  # fmt: skip
+    return ", ".join([*first, *late])
+
+
+def targets(p: Prepared) -> list[Input]:
+    """The inputs that only the loss needs."""
+    first = p.inputs(p.forward)
+    return [i for i in p.inputs(p.more) if i not in first and i.default is None]
+
+
+def largest(model: Model, item: Input) -> int:
+    """The largest number that an input may hold."""
+    size = None if item.high is None else model.size(item.high)
+    return 9 if size is None else int(size.evaluate(model.greatest | {"": Fraction(0)}))
+
+
+def entry(text: str, depth: int) -> list[str]:
+    """One argument of a call on lines of its own."""
+    lines = statement(text, depth)
+    return [*lines[:-1], lines[-1] + ","]
+
+
+def about(p: Prepared, what: str) -> list[str]:
+    """The paragraphs of a file's docstring."""
+    m = p.model
+    out = [f"{m.title}, {what}", *m.about[:1]]
+    out += [a for a in m.about[1:] if a.startswith("Source")]
+    note = "Written by Viète from the card's equations: each line stands under the one it came from"
+    note += ", and blocks, heads and the rest keep their letters."
+    out.append(note)
+    if p.added and p.loss is not None:
+        e = next(e for e in m.equations if e.name == p.loss.key)
+        out.append(f"The card has no loss; here it is {show_equation(e.left, e.right, 'unicode')}.")
+    if p.left_out:
+        shown = "; ".join(show_equation(e.left, e.right, "unicode") for e in p.left_out)
+        out.append(f"Left out, since nothing here needs it: {shown}.")
+    return out

@@ -1,0 +1,125 @@
+"""What all targets share: the model with its loss, and which equations come out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from viete.algebra.adjoint import grad
+from viete.algebra.adjoint.grad import with_loss
+from viete.algebra.adjoint.passing import size_expr
+from viete.algebra.model import Equation, Input, Model
+from viete.algebra.shapes import Shapes
+from viete.errors import Text, VieteError
+from viete.interpret.code.body import needed
+from viete.interpret.schedule import program
+from viete.notation.expr import Apply, Ref, Symbol, num
+from viete.notation.printer import show_equation
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A model to export: ``forward`` gives ``output``; ``loss`` needs the equations ``more``.
+
+    ``added``: the loss is not the card's. ``backward`` are the equations of all derivatives, of
+    the model that has them too.
+    """
+
+    model: Model
+    output: Ref
+    loss: Ref | None
+    forward: tuple[Equation, ...]
+    more: tuple[Equation, ...]
+    backward: tuple[Equation, ...] = ()
+    added: bool = False
+
+    @property
+    def left_out(self) -> list[Equation]:
+        """Forward equations that neither the output nor the loss needs."""
+        there = {e.name for e in (*self.forward, *self.more, *self.backward)}
+        return [e for e in self.model.equations if e.name not in there]
+
+    def inputs(self, equations: tuple[Equation, ...]) -> list[Input]:
+        """The inputs that equations need, or whose length they do; without a default first."""
+        from viete.notation.expr import walk
+
+        keys = {x.key for e in equations for x in walk(e.right) if isinstance(x, Ref)}
+        found = [i for i in self.model.inputs if i.name in keys]
+        return sorted(found, key=lambda i: i.default is not None)
+
+
+def prepared(model: Model, of: str | None, backward: bool) -> Prepared:
+    """The model ready for export; with ``backward`` there is a loss and its derivatives.
+
+    Raises VieteError for a dimension without a value, for a card without a value to give back,
+    and, with ``backward``, for one that has neither a loss nor logits to take one of.
+    """
+    if not model.equations:
+        raise VieteError(f"{model.title} has no equations to export")
+    program(model)  # that every dimension has a value, and every block its values
+    own = {e.name: e for e in model.equations}
+    shapes = Shapes(model)
+    added = of is not None and of not in own
+    scalars = [e for e in model.equations if not shapes.types[e.name].shape and not
+               e.left.symbol.slots and shapes.types[e.name].kind == "real"]  # fmt: skip
+    loss: Ref | None = None
+    if of is not None:
+        model, loss = with_loss(model, shapes, of)
+    elif scalars:
+        loss = scalars[-1].left
+    elif "logits" in own:
+        model, loss, added = *with_targets(model, shapes), True
+    elif backward:
+        raise VieteError(
+            f"{model.title} has neither a loss nor a value called logits to take one of, so there "
+            f"is nothing to differentiate; say what with --of"
+        )
+    rest = [e for e in model.equations if loss is None or e.name != loss.key]
+    output = own["logits"].left if "logits" in own else (rest or list(model.equations))[-1].left
+    if "logits" not in own and output.symbol.slots and rest[-1].loop is not None:
+        at = tuple(rest[-1].loop.upper if s == rest[-1].loop.index else x for s, x in
+                   zip(output.symbol.slots, output.index, strict=True))  # fmt: skip
+        output = replace(output, index=at)
+    if backward:
+        assert loss is not None
+        count = len(model.equations)
+        model = grad(model, of=loss.key)
+        back = model.equations[count:]
+    else:
+        back = ()
+    first = needed(replace(model, equations=model.equations[: len(model.equations) - len(back)]),
+                   [output.key])  # fmt: skip
+    if back:
+        wanted = {f"partial{{{p.symbol.base}}}" for p in model.parameters}
+        assert wanted
+    names = {e.name for e in first}
+    second = [] if loss is None else [
+        e for e in needed(replace(model, equations=model.equations[: len(model.equations)
+                          - len(back)]), [loss.key]) if e.name not in names]  # fmt: skip
+    return Prepared(model, output, loss, tuple(first), tuple(second), tuple(back), added)
+
+
+def with_targets(model: Model, shapes: Shapes) -> tuple[Model, Ref]:
+    """The model with targets as an input and their cross-entropy as its loss."""
+    logits = next(e for e in model.equations if e.name == "logits").left
+    shape = shapes.types["logits"].shape
+    if len(shape) != 2 or logits.symbol.slots:
+        raise VieteError(
+            f"{model.title} has no loss, and its logits are not one row for each position; say "
+            f"what the loss is with --of"
+        )
+    rows, columns = (size_expr(s, model) for s in shape)
+    assert rows is not None and columns is not None
+    taken = set(model.scope.symbols)
+    name = next(x for x in ("y", "target", "targets", "wanted") if x not in taken)
+    loss = next(x for x in ("L", "loss", "objective") if x not in taken)
+    y = Symbol("input", name)
+    item = Input(y, (rows,), num(0), Apply("sub", (columns, num(1))), None,
+                 "targets, the tokens one further")  # fmt: skip
+    left = Ref(Symbol("value", loss))
+    right = Apply("cross_entropy", (logits, Ref(y)), 1)
+    part = "" if not model.equations[-1].part else "Loss"
+    text = Text(show_equation(left, right), "<loss>")
+    equation = Equation(left, right, part=part, text=text)
+    return replace(
+        model, inputs=(*model.inputs, item), equations=(*model.equations, equation)
+    ), left  # fmt: skip

@@ -1,0 +1,199 @@
+"""A PyTorch module: parameters as the card draws them, and ``forward`` equation by equation."""
+
+from __future__ import annotations
+
+import re
+
+from viete.algebra.model import Input, Parameter
+from viete.errors import VieteError
+from viete.interpret.code.body import Body
+from viete.interpret.code.dialects import DIALECTS
+from viete.interpret.code.functions import word
+from viete.interpret.code.initial import Initial, block_range, blocks_of, viete_name
+from viete.interpret.code.layout import docstring, joined, statement
+from viete.interpret.code.lowering import Env, plain_letter
+from viete.interpret.code.numpy_script import about, entry, targets
+from viete.interpret.code.prepared import Prepared
+from viete.notation.expr import Ref
+
+RESERVED = frozenset("Block blocks block renamed xavier weights forward bound shape".split())
+XAVIER = [
+    "def xavier(*shape):",
+    '    """Uniform, as Glorot & Bengio 2010, eq. 16."""',
+    "    bound = math.sqrt(6 / (shape[-2] + shape[-1]))",
+    "    return torch.empty(shape).uniform_(-bound, bound)",
+]
+
+
+def write(p: Prepared) -> str:
+    """The module, as text."""
+    return TorchModule(p).text()
+
+
+class TorchModule:
+    """One model as a PyTorch module."""
+
+    def __init__(self, p: Prepared) -> None:
+        self.p, self.model = p, p.model
+        title = class_name(p.model.title)
+        self.letters = list(dict.fromkeys(x for q in p.model.parameters
+                                          for x in blocks_of(p.model, q)))  # fmt: skip
+        for q in p.model.parameters:
+            if len(blocks_of(p.model, q)) > 1:
+                raise VieteError(
+                    f"{q.name} has two block numbers, and a PyTorch module keeps the parameters of "
+                    f"one block together; export it to numpy or jax"
+                )
+        whole = next((q for q in p.model.parameters if not blocks_of(p.model, q)), None)
+        if whole is None:
+            raise VieteError(f"{p.model.title} has no parameter outside of its blocks")
+        self.body = Body(p.model, DIALECTS["torch"], [p.forward, p.more], [], self.parameter, "",
+                         RESERVED | {title})  # fmt: skip
+        like = f"self.{self.body.names.symbol(whole.symbol)}"
+        self.body.lowering.env = Env(self.body.lowering.env.index, self.body.lowering.env.types,
+                                     like=like)  # fmt: skip
+        self.initial = Initial(self.body)
+        self.title = title
+
+    def blocks(self, letter: str) -> str:
+        """The list of a letter's blocks."""
+        return "blocks" if len(self.letters) == 1 else f"blocks_{plain_letter(letter)}"
+
+    def kind(self, letter: str) -> str:
+        return "Block" if len(self.letters) == 1 else f"Block{plain_letter(letter).capitalize()}"
+
+    def parameter(self, e: Ref, places: tuple[str, ...], env: Env) -> str:
+        name = self.body.names.symbol(e.symbol)
+        if not places:
+            return f"self.{name}"
+        letter = next(s for s in e.symbol.slots if s in self.model.loop_letters)
+        first = self.first(letter)
+        place, shift = places[0], int(first) if first.lstrip("-").isdigit() else None
+        if shift is None:
+            place = f"{place} - {first}"
+        elif place.isdigit():
+            place = str(int(place) - shift)
+        elif shift:
+            place = f"{place} - {shift}"
+        return f"self.{self.blocks(letter)}[{place}].{name}"
+
+    def first(self, letter: str) -> str:
+        """The number of a letter's first block."""
+        return block_range(self.body, letter).removeprefix("range(").split(",")[0]
+
+    def text(self) -> str:
+        forward = self.forward()
+        classes = [line for x in self.letters for line in ["", "", *self.block(x)]]
+        functions = [line for f in self.body.functions.written.values() for line in ["", "", *f]]
+        module = self.module(forward)
+        names = self.renamed()
+        if self.initial.xavier:
+            functions += ["", "", *XAVIER]
+        code = [*functions, *classes, *module, *names]
+        dims = self.body.dimensions(code)
+        out = [*docstring(about(self.p, "as a PyTorch module")), ""]
+        out += ["import math", ""] if any(word("math", x) for x in [*code, *dims]) else []
+        out += ["import torch", "from torch import nn"]
+        bare = "\n".join(line.split("#")[0] for line in code)
+        out += ["from torch.nn import functional"] if word("functional", bare) else []
+        out += ["", *dims, *functions, *classes, "", "", *module, "", "", *names]
+        return "\n".join(out) + "\n"
+
+    def rows(self, parameters: list[Parameter]) -> list[str]:
+        out = []
+        for q in parameters:
+            name = self.body.names.symbol(q.symbol)
+            out += statement(f"self.{name} = nn.Parameter({self.initial.of(q)})", 2)
+        return out
+
+    def block(self, letter: str) -> list[str]:
+        """The class that holds one block's parameters."""
+        own = [q for q in self.model.parameters if blocks_of(self.model, q) == [letter]]
+        return [
+            f"class {self.kind(letter)}(nn.Module):",
+            *docstring([f"The parameters of block {letter}"], 1),
+            "",
+            "    def __init__(self):",
+            "        super().__init__()",
+            *self.rows(own),
+        ]
+
+    def module(self, forward: list[str]) -> list[str]:
+        lines = [
+            f"class {self.title}(nn.Module):",
+            *docstring([f"{self.model.title}; `renamed` takes weights by Viète's names"], 1),
+            "",
+            "    def __init__(self):",
+            "        super().__init__()",
+            *self.rows([q for q in self.model.parameters if not blocks_of(self.model, q)]),
+        ]
+        for letter in self.letters:
+            many = block_range(self.body, letter)
+            if many.startswith("range(1, "):
+                many = re.sub(r"^range\(1, (\w+) \+ 1\)$", r"range(\1)", many)
+            lines += statement(
+                f"self.{self.blocks(letter)} = nn.ModuleList({self.kind(letter)}() for _ in {many})",
+                2,
+            )
+        return [*lines, "", *forward]
+
+    def forward(self) -> list[str]:
+        p, body = self.p, self.body
+        first = body.statements(0, 2)
+        optional = targets(p)
+        second = body.statements(1, 2) if p.more else []
+        output = self.output()
+        every = p.inputs((*p.forward, *p.more))
+        names = [body.names.symbol(i.symbol) + ("" if required(i, optional) else "=None")
+                 for i in sorted(every, key=lambda i: not required(i, optional))]  # fmt: skip
+        shape = "of one sequence, or of a batch of them along a first axis"
+        said = f"{p.output.key} {shape}"
+        if second:
+            said += "; with targets also the loss"
+        out = [*joined(["self", *names], "def forward(", "):", 1), *docstring([said], 2)]
+        out += body.preparations([*first, *second], every, 2)
+        if not second:
+            return [*out, *first, f"        return {output}"]
+        assert p.loss is not None
+        loss = body.names.symbol(p.loss.symbol)
+        early = []
+        if optional:
+            none = " or ".join(f"{body.names.symbol(i.symbol)} is None" for i in optional)
+            early = ["", f"        if {none}:", f"            return {output}"]
+        return [*out, *first, *early, *second, f"        return {output}, {loss}"]
+
+    def output(self) -> str:
+        p = self.p
+        places = tuple(x for s, x in zip(p.output.symbol.slots, p.output.index, strict=True)
+                       if s in self.model.loop_letters)  # fmt: skip
+        return self.body.variable(p.output, places, self.body.lowering.env)[0]
+
+    def renamed(self) -> list[str]:
+        """The mapping from Viète's names to those of the state_dict."""
+        rows = []
+        for q in self.model.parameters:
+            name, there = self.body.names.symbol(q.symbol), viete_name(self.model, q.symbol)
+            letters = blocks_of(self.model, q)
+            if not letters:
+                rows += entry(f'"{name}": weights[{there}]', 2)
+                continue
+            i, first = plain_letter(letters[0]), self.first(letters[0])
+            place = i if first == "0" else f"{i} - {first}"
+            rows += entry(
+                f'**{{f"{self.blocks(letters[0])}.{{{place}}}.{name}": weights[{there}] '
+                f"for {i} in {block_range(self.body, letters[0])}}}", 2,
+            )  # fmt: skip
+        said = "Weights by the names that Viète gives them, by the names of the state_dict"
+        return ["def renamed(weights):", *docstring([said], 1), "    return {", *rows, "    }"]
+
+
+def required(item: Input, optional: list[Input]) -> bool:
+    """Whether `forward` cannot do without an input."""
+    return item not in optional and item.default is None
+
+
+def class_name(title: str) -> str:
+    """A title as the name of a class."""
+    words = re.findall(r"[A-Za-z0-9]+", title)
+    name = "".join(w[:1].upper() + w[1:] for w in words) or "Model"
+    return f"Model{name}" if name[0].isdigit() else name
