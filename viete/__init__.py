@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "VieteError",
     "__version__",
+    "export",
     "exact_weights",
     "grad",
     "initial_weights",
@@ -54,6 +55,18 @@ def write(model: Model, form: str = "md") -> str:
     from viete.cards.writer import write as write_card
 
     return write_card(model, form)
+
+
+def export(model: Model, to: str, of: str | None = None) -> str:
+    """A model as stand-alone source: ``to`` 'torch', 'numpy', 'jax', 'latex' or 'typst'.
+
+    A PyTorch module, a NumPy script with the backward pass and Adam, JAX functions, or an article.
+    ``of`` is the loss, as in ``viete grad``; a card without one gets the cross-entropy of its
+    logits and the tokens one further.
+    """
+    from viete.interpret.code import export as written
+
+    return written(model, to, of)
 
 
 def parameter_shapes(model: Model) -> dict[str, tuple[int, ...]]:

@@ -18,6 +18,7 @@ from tests.laws.strategies import random_inputs, shipped, tiny
 from viete.errors import VieteError
 from viete.interpret.exact.numbers import Number
 from viete.interpret.exact.run import ExactRun
+from viete.interpret.exact.spelling import spell
 
 SHIPPED = pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
 LESSON = {"t": [1, 1]}  # its first row has no variance under other tokens
@@ -29,6 +30,10 @@ def run(card: Any, tokens: Any = None, w: Any = None, **inputs: Any) -> ExactRun
 
 def numbers(array: Any) -> list[Any]:
     return list(np.asarray(array, dtype=object).flat)
+
+
+def same(a: Any, b: Any) -> bool:
+    return all(x == y for x, y in zip(numbers(a), numbers(b), strict=True))
 
 
 def close(exact: Any, floats: Any, what: str) -> None:
@@ -77,10 +82,7 @@ def test_a_batch_is_its_texts() -> None:
     both = run(card, [TOKENS[:3], TOKENS[3:6]], w)
     for k in range(2):
         alone = run(card, TOKENS[3 * k : 3 * k + 3], w)
-        assert all(
-            a == b
-            for a, b in zip(numbers(both["A^{1,h}"][k]), numbers(alone["A^{1,h}"]), strict=True)
-        )
+        assert same(both["A^{1,h}"][k], alone["A^{1,h}"])
         assert list(both["choice"][k]) == list(alone["choice"])
 
 
@@ -115,7 +117,7 @@ def test_the_symbolic_card_is_inside_mpmath(dims: Mapping[str, int], n: int, see
     card = model(**dims)
     w = weights(card, seed)
     exact = run(card, TOKENS[:n], w)
-    theirs = forward(TOKENS[:n], {name: a.tolist() for name, a in w.items()})
+    theirs = forward(TOKENS[:n], {name: a.tolist() for name, a in w.items()}, digits=80)
     assert len(theirs) > 8
     for name, intervals in theirs.items():
         inside(exact[name], intervals, name)
@@ -137,7 +139,7 @@ def proven(array: Any, value: int) -> None:
 )
 def test_identities_are_proven_in_every_block(dims: Mapping[str, int], seed: int) -> None:
     card = model(**dims)
-    exact = run(card, TOKENS[:3], weights(card, seed, plain_norm=True))
+    exact = run(card, TOKENS[:2], weights(card, seed, plain_norm=True))
     for i in range(1, dims.get("N", 1) + 1):
         for h in range(1, dims.get("H", 1) + 1):
             proven(exact[f"sum(A^{{{i},{h}}})"], 1)
@@ -240,9 +242,7 @@ def test_sixty_blocks(block: str) -> None:
         text = x.decimal(20)
         assert text == "1" or float(text) == pytest.approx(float(x)) or "e" in text
         assert len(repr(x)) < 20_000
-        from viete.interpret.exact.spelling import spell
-
-        assert len(spell(x, levels=2)) < 10**6
+        assert len(spell(x, levels=1)) < 10**6
 
 
 # -- which numbers may be given --------------------------------------------------------------------
@@ -300,7 +300,7 @@ def test_any_expression_is_a_key() -> None:
     one = exact["Q^{1,1} {K^{1,1}}^⊤ / sqrt(d_k) - S^{1,1}"]
     proven(one, 0)
     proven(exact["x^0[0] - E[3]"], 0)
-    assert exact["x^0[0, 1]"].item() == exact["E[3, 1]"].item()
+    assert exact["x^0[0, 1]"] == exact["E[3, 1]"]
 
 
 REAL = r"""# Real inputs

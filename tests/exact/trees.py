@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from random import Random
 from typing import Any
 
 import mpmath
@@ -23,6 +24,7 @@ DIGITS = 120
 ALGEBRAIC = ("add", "sub", "mul", "div", "sqrt", "power")
 DECIDED = (*ALGEBRAIC, "exp")
 ALL = (*DECIDED, "log", "erf", "tanh", "sin", "cos", "abs")
+EXPONENTS = (2, 3, -1, -2, Fraction(1, 2), Fraction(-3, 2))
 HUGE = 10**4  # arguments of exp beyond it only cost time
 
 small = st.builds(Fraction, st.integers(-9, 9), st.integers(1, 6))
@@ -50,27 +52,59 @@ def leaf(q: Fraction) -> Pair:
     return Pair(Number.of(q), real(q), str(q))
 
 
+def pairs(ops: tuple[str, ...] = ALL, depth: int = 4) -> st.SearchStrategy[Pair]:
+    """A random formula: small ones, which shrink well, and bushy ones grown from a seed."""
+    return st.one_of(
+        formulas(ops, depth),
+        st.builds(lambda seed: grown(Random(seed), ops, depth + 2), st.integers(0, 2**32)),
+    )
+
+
 @st.composite
-def pairs(draw: st.DrawFn, ops: tuple[str, ...] = ALL, depth: int = 4) -> Pair:
-    """A random formula. Those without a value (1/0, √−1) are thrown away."""
+def formulas(draw: st.DrawFn, ops: tuple[str, ...], depth: int) -> Pair:
+    """Drawn part by part. Those without a value (1/0, √−1) are thrown away."""
     if depth == 0 or draw(st.integers(0, 5)) == 0:
         return leaf(draw(small))
     op = draw(st.sampled_from(ops))
-    x = draw(pairs(ops, depth - 1))
+    x = draw(formulas(ops, depth - 1))
+    y = draw(formulas(ops, depth - 1)) if op in ALGEBRAIC[:4] else None
     with refused():
-        if op in ("add", "sub", "mul", "div"):
-            return combine(op, x, draw(pairs(ops, depth - 1)))
-        if op == "power":
-            return raised(x, draw(st.sampled_from([2, 3, -1, -2, Fraction(1, 2), Fraction(-3, 2)])))
-        return applied(op, x)
+        return made(op, x, y, draw(st.sampled_from(EXPONENTS)))
+
+
+def grown(random: Random, ops: tuple[str, ...], depth: int) -> Pair:
+    """Sums and products above all; a part without a value is left out."""
+    if depth == 0 or random.random() < 0.1:
+        return leaf(Fraction(random.randint(-9, 9), random.randint(1, 6)))
+    op = random.choice((*ops, *ALGEBRAIC[:4], *ALGEBRAIC[:3]))
+    x = grown(random, ops, depth - 1)
+    y = grown(random, ops, depth - 1) if op in ALGEBRAIC[:4] else None
+    try:
+        return made(op, x, y, random.choice(EXPONENTS))
+    except (ArithmeticError, VieteError):
+        return x
+
+
+def made(op: str, x: Pair, y: Pair | None, p: int | Fraction) -> Pair:
+    """One operation. Raises ArithmeticError or VieteError where it has no value."""
+    if y is not None:
+        return combine(op, x, y)
+    return raised(x, p) if op == "power" else applied(op, x)
 
 
 @contextmanager
 def refused() -> Iterator[None]:
+    """What has no value is no example."""
     try:
         yield
     except (ArithmeticError, VieteError):
         assume(False)
+
+
+def defined(condition: Any) -> None:
+    """What mpmath's own digits would not bear is left out too."""
+    if not condition:
+        raise ArithmeticError("no value, or none that mpmath could compute")
 
 
 def combine(op: str, x: Pair, y: Pair) -> Pair:
@@ -83,22 +117,22 @@ def combine(op: str, x: Pair, y: Pair) -> Pair:
             return Pair(x.exact - y.exact, x.approx - y.approx, text)
         case "mul":
             return Pair(x.exact * y.exact, x.approx * y.approx, text)
-    assume(abs(y.approx) > 1e-40)
+    defined(abs(y.approx) > 1e-40)
     return Pair(x.exact / y.exact, x.approx / y.approx, text)
 
 
 def raised(x: Pair, p: int | Fraction) -> Pair:
     """x^p."""
-    assume(abs(x.approx) > 1e-40)
-    assume(isinstance(p, int) or x.approx > 0)
+    defined(abs(x.approx) > 1e-40)
+    defined(isinstance(p, int) or x.approx > 0)
     return Pair(x.exact**p, x.approx ** (p if isinstance(p, int) else real(p)), f"({x})^({p})")
 
 
 def applied(op: str, x: Pair) -> Pair:
     """A function of one number."""
-    assume(op != "exp" or abs(x.approx) < HUGE)
-    assume(op not in ("sin", "cos") or abs(x.approx) < HUGE)  # mpmath's digits go into the turns
-    assume(op not in ("sqrt", "log") or x.approx > 1e-40)
+    defined(op != "exp" or abs(x.approx) < HUGE)
+    defined(op not in ("sin", "cos") or abs(x.approx) < HUGE)  # mpmath's digits go into the turns
+    defined(op not in ("sqrt", "log") or x.approx > 1e-40)
     approx = abs(x.approx) if op == "abs" else getattr(mp, op)(x.approx)
     return Pair(FUNCTIONS[op](x.exact), approx, f"{op}({x})")
 

@@ -221,8 +221,10 @@ def test_a_rational_card_equals_sympy() -> None:
 def test_softmax_and_cross_entropy_are_exact() -> None:
     from viete.interpret.exact.numbers import Number
 
-    text = RATIONAL.replace("4. $L = \\sum_{j=0}^{n - 1} <y_j, y_j> / n$",
-                            "4. $p = softmax(y)$\n5. $L = cross_entropy(y; s) + p_{0,1}$")  # fmt: skip
+    text = RATIONAL.replace(
+        "4. $L = \\sum_{j=0}^{n - 1} <y_j, y_j> / n$",
+        "4. $p = softmax(y)$\n5. $L = cross_entropy(y; s) + p_{0,1}$",
+    )
     text = text.replace("^n$\n## Param", "^n$\n- $s ∈ \\{0, 1\\}^n$\n## Param")
     model = reads(text)
     run = vt.grad(model).run([1, 2], vt.exact_weights(model), s=[1, 0], exact=True)

@@ -57,7 +57,8 @@ def backward(
 def conventions(model: Model, loss: Ref, first: int, write: Writer) -> list[str]:
     """How to read it: the quotients, the sums of rows, the helper names."""
     equations = model.equations[first:]
-    d = Printer(write.style, loss).show(Ref(Symbol("value", "partial{X}")))
+    p, dot = Printer(write.style, loss), write.sign(".", r"\cdot", "·")
+    d = p.show(Ref(Symbol("value", "partial{X}")))
     number = next(k for k, e in enumerate(model.equations, 1) if e.left == loss)
     out = [
         f"Equations 1 to {first} are the card's, and those after them the derivatives of "
@@ -66,7 +67,7 @@ def conventions(model: Model, loss: Ref, first: int, write: Writer) -> list[str]
         f"row, head or block on the way forward is summed on the way back."
     ]
     ops = {x.op for e in equations for x in walk(e.right) if isinstance(x, Apply)}
-    if means := [f"${f}(·)$" for f in ("sum", "mean", "max") if f in ops]:
+    if means := [f"${p.function(f)}({dot})$" for f in ("sum", "mean", "max") if f in ops]:
         verb = "take" if len(means) > 1 else "takes"
         out[0] += f" {listed(means)} of a matrix {verb} each row to one number."
     back, again, hats = helpers(equations)
@@ -76,7 +77,8 @@ def conventions(model: Model, loss: Ref, first: int, write: Writer) -> list[str]
         said.append(f"{spread(again, write.style)} {parts} of the forward pass")
     if back:
         parts = of_many(back, "the derivative", "derivatives")
-        said.append(f"{spread(back, write.style)} {parts} of ${write.e(loss)}$ by such parts")
+        those = "such parts" if again else "parts of the forward pass that have no name"
+        said.append(f"{spread(back, write.style)} {parts} of ${write.e(loss)}$ by {those}")
     if hats:
         hat = show_symbol(hats[0].left.symbol, write.style)
         said.append(f"${hat}$ is the normalized value before its scale and shift")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import viete
-from viete.cli import check, doc, grad, lesson, run, show, tour
+from viete.cli import check, doc, export, grad, lesson, run, show, tour
 from viete.errors import VieteError
 
 app = typer.Typer(
@@ -41,6 +41,7 @@ app.command("doc")(doc.doc)
 app.command("run")(run.run)
 app.command("check")(check.check)
 app.command("grad")(grad.grad)
+app.command("export")(export.export)
 app.command("lesson")(lesson.lesson)
 app.command("tour")(tour.tour)
 

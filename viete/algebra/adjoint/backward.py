@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 
 from viete.algebra.adjoint.passing import Context, Passing, Share, partial
 from viete.algebra.adjoint.reasons import UNSAID, Reason, because
@@ -12,7 +11,7 @@ from viete.algebra.adjoint.simplify import simplified
 from viete.algebra.adjoint.tidy import tidied
 from viete.algebra.model import Equation, Loop, Model
 from viete.algebra.order import offset
-from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, Slot, num, walk
+from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, Slot, Symbol, num, walk
 from viete.notation.printer import show
 
 CARRIED = Reason(said="carried")
@@ -82,8 +81,9 @@ class Backward(Passing):
         here = [s for at, s in pairs if at == loop and s.index == blocks]
         if loop is None and not here and symbol.slots:
             # x^0, say: the loop has made its derivative already.
-            known = any(x.name == partial(symbol).key for x in self.out)
-            return Ref(partial(symbol), e.left.index) if known else None
+            made = {x.name for x in self.out}
+            both = (above(symbol), partial(symbol))
+            return next((Ref(s, e.left.index) for s in both if s.key in made), None)
         if not here:
             return None
         self.shares[e.name] = [p for p in pairs if p[1] not in here]
@@ -139,7 +139,8 @@ class Backward(Passing):
                 )
                 self.finished(e, loop)
                 continue
-            self.outside(e, loop)
+            if e.name not in both:  # of what is carried, what comes from above has it already
+                self.outside(e, loop)
             self.back(e, loop)
         for key in carried:
             e = next(x for x in equations if x.name == key)
@@ -168,25 +169,20 @@ class Backward(Passing):
         """The uses after a loop of its last block's value, and those of other blocks."""
         top: list[Share] = []
         rest: list[tuple[Loop | None, Share]] = []
-        last = self.number(upper)
         for at, s in self.shares.get(key, []):
             if at is not None:
                 rest.append((at, s))
-            elif s.index == (upper,) or (last is not None and self.number(s.index[0]) == last):
+                continue
+            size = self.model.size(Apply("sub", (upper, s.index[0])))
+            after = None if size is None else size.number()  # blocks that come after this one
+            if after == 0:
                 top.append(s)
             else:
                 rest.append((at, s))
-                if last is None or self.number(s.index[0]) is None:  # it may be the last one
+                if after is None:  # it may be the last one: the dimensions can be bound later
                     test = Apply("eq", (upper, s.index[0]))
                     top.append(replace(s, expr=Apply("where", (test, s.expr, num(0)))))
         return top, rest
-
-    def number(self, e: Expr) -> Fraction | None:
-        size = self.model.size(e)
-        try:
-            return None if size is None else size.evaluate(self.model.sizes)
-        except (KeyError, ZeroDivisionError):
-            return None
 
     def outside(self, e: Equation, loop: Loop) -> None:
         """Uses after the loop of one block's member: they count for that block alone."""
@@ -226,9 +222,7 @@ class Backward(Passing):
 
     def carry(self, e: Equation, own: bool, at: Expr) -> Ref:
         """∂x^{at}, or the part of it that comes from the block above, where there is more."""
-        symbol = partial(e.left.symbol)
-        if own:
-            symbol = replace(symbol, sub=(*symbol.sub, Slot("next")))
+        symbol = above(e.left.symbol) if own else partial(e.left.symbol)
         return Ref(symbol, tuple(at if s == e.loop.index else Idx(s) for s in symbol.slots))  # type: ignore[union-attr]
 
     # -- parameters --------------------------------------------------------------------------------
@@ -275,3 +269,9 @@ class Backward(Passing):
         index = tuple(Idx(s) for s in symbol.slots)
         self.state(Ref(partial(symbol), index), [s for _, s in pairs], None)
         del self.shares[key]
+
+
+def above(symbol: Symbol) -> Symbol:
+    """The symbol of the part of ∂X^i that comes from block i + 1."""
+    out = partial(symbol)
+    return replace(out, sub=(*out.sub, Slot("next")))

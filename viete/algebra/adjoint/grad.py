@@ -70,7 +70,13 @@ def with_loss(model: Model, shapes: Shapes, of: str | None) -> tuple[Model, Ref]
     if found.shape or found.family or found.kind != "real":
         raise source.error(
             "a loss is one real number, and this is "
-            + (text(found.shape) if found.shape else f"of kind {found.kind}")
+            + (
+                text(found.shape)
+                if found.shape
+                else f"one for each {' and '.join(sorted(found.family))}"
+                if found.family
+                else f"of kind {found.kind}"
+            )
         )
     if isinstance(e, Ref) and not e.index and any(x.name == e.key for x in model.equations):
         return model, e

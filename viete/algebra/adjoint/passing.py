@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from viete.algebra.adjoint.places import picked_back, row_of
+from viete.algebra.adjoint.places import index_put, picked_back, row_of
 from viete.algebra.adjoint.reasons import UNSAID, Reason, because
 from viete.algebra.adjoint.rules import INDICES, Rule, matched, put_in, rules
 from viete.algebra.adjoint.simplify import simplified
 from viete.algebra.model import Equation, Loop, Model
 from viete.algebra.shapes import Env, Shapes, Type
+from viete.algebra.uses import bodies, called
 from viete.errors import Text, VieteError
 from viete.notation.expr import (
     Apply,
@@ -35,6 +36,7 @@ from viete.notation.printer import INFIX, show
 BACK = 1000  # the order of a loop that runs back, beyond all that run forward
 FLAT = frozenset("argmax floor rows cols lt le gt ge eq ne".split())  # no derivative passes
 UNNAMED = frozenset(INFIX) | {"neg", "T", "where", "inner"}  # said by the equation's number alone
+PLACED = ("spread", "gathered", "part", "placed")  # what a derivation itself writes
 Binder = tuple[str, Expr | None, Expr | None]
 
 
@@ -74,6 +76,12 @@ class Passing:
             "back": next(x for x in ("G", "J", "D", "Y", "back") if x not in taken),
             "again": next(x for x in ("F", "H", "R", "Z", "again") if x not in taken),
         }
+        self.own = {f.name for f in model.functions}
+        if clash := sorted(self.own & set(PLACED)):
+            raise model.function[clash[0]].text.error(
+                f"the backward pass needs the name {clash[0]} for a function of the library; call "
+                f"this one otherwise"
+            )
         self.counts = {"back": 0, "again": 0}
         self.named: dict[tuple[Expr, Loop | None], Ref] = {}
         self.helpers: set[str] = set()  # the keys of G_1, F_1, …
@@ -182,6 +190,11 @@ class Passing:
                 numbers = [not self.type(a, c).shape for a in x.args]
                 if any(numbers) and not all(numbers):  # 2 A, not A ⊙ 2
                     return Apply("times", x.args if numbers[0] else x.args[::-1])
+            if free_indices(x) - set(c.env.ranges):
+                return None
+            match x:
+                case Apply("sqrt", (Apply("var", z),)) if not {"std", "var"} & self.own:
+                    return Apply("std", z)
             if isinstance(x, Apply) and x.op == "concat":
                 args = tuple(a for a in x.args if str(self.type(a, c).shape[-1]) != "0")
                 return args[0] if len(args) == 1 else replace(x, args=args)
@@ -197,7 +210,7 @@ class Passing:
         for item, size in zip(e.items, self.type(e.value, c).shape, strict=False):
             stop = item.stop if isinstance(item, Slice) else None
             count = None if stop is None else self.shapes.size(stop, c.env)
-            if isinstance(item, Slice) and count is not None and self.shapes.same(count, size):
+            if isinstance(item, Slice) and count == size:
                 item = replace(item, stop=None)
             items.append(item)
         return replace(e, items=tuple(items))
@@ -210,14 +223,21 @@ class Passing:
         ) or e.op == "times":
             plain = replace(e, op="had")
         ranks = tuple(len(self.type(a, c).shape) for a in e.args) if e.op == "prod" else ()
-        own = {f.name for f in self.model.functions}
+        inside = (f.name for x in bodies(self.model, replace(e, args=()))
+                  for f in called(self.model, x))  # fmt: skip
+        if self.own and self.own & set(inside):
+            return None  # a function of the library over one that the card has changed
         for rule in rules():
             if rule.ranks and rule.ranks != ranks:
                 continue
-            if any(isinstance(x, Apply) and x.op in own for x in walk(rule.pattern)):
-                continue
+            formulas = (rule.pattern, *(f for _, f in rule.formulas))
+            if any(isinstance(x, Apply) and x.op in self.own for f in formulas for x in walk(f)):
+                continue  # the rule means the library's function, not the card's
             found = matched(rule.pattern, plain, self.model.function)
-            if found is not None:
+            outs = {k for k, _ in rule.formulas}
+            if found is not None and all(
+                f"partial{{{k}}}" in outs for k, v in found.items() if self.depends(v)
+            ):
                 return rule, found
         return None
 
@@ -253,7 +273,8 @@ class Passing:
                                     strict=True):  # fmt: skip
                 values[symbol.key] = Apply(size, (given,))
         taken = {i for v in values.values() for i in free_indices(v)} | set(c.env.ranges)
-        return put_in(function.body, values, taken)
+        body = put_in(function.body, values, taken)
+        return body if e.op == "std" else self.sized(body, c)
 
     # -- shapes and names --------------------------------------------------------------------------
 
@@ -272,6 +293,9 @@ class Passing:
             size = size_expr(self.type(back, c).shape[0], self.model)
             rows = size or Apply("rows", (back,))
             bounds = num(0), simplified(Apply("sub", (rows, num(1))))
+            if str(have[1]) == "1" and not want:
+                entry = Pick(back, (Idx(letter), num(0)))
+                return Bind("sum", letter, bounds[0], bounds[1], entry)
             row = row_of(back, letter, lambda x: len(self.type(x, c).shape))
             return self.fitted(Bind("sum", letter, bounds[0], bounds[1], row), e, c) if want else (
                 Bind("sum", letter, bounds[0], bounds[1], Apply("sum", (row,))))  # fmt: skip
@@ -346,6 +370,7 @@ class Passing:
         for letter in self.order(self.type(back, c).family):
             pending.setdefault(letter, (letter, None, None))
         loop = c.loop
+        members: list[Expr] = []
         for slot in e.symbol.slots:
             if slot in self.model.loop_letters:
                 continue
@@ -354,15 +379,22 @@ class Passing:
                 x.name for s, v in index.items() if s != slot for x in walk(v) if isinstance(x, Idx)
             ):  # fmt: skip
                 if at.name != slot:
-                    back = transform(
-                        back,
-                        lambda x, a=at.name, s=slot: Idx(s) if x == Idx(a) else None,  # type: ignore[misc]
-                    )
+                    back = index_put(back, at.name, Idx(slot))
                 del pending[at.name]
             else:
-                test = Apply("eq", (at, Idx(slot)))
-                back = Apply("where", (test, back, num(0)))
-                pending.pop(slot, None)
+                test = Apply("eq", (Idx(slot), at))
+                if not free_indices(
+                    at
+                ):  # one member: what it gets is summed before it is put there
+                    members.append(test)
+                else:
+                    if slot in pending:  # the letter is taken by the sum: that gets another
+                        other = self.fresh(c, back, at)
+                        bounds = self.bounds(*pending.pop(slot))
+                        pending[other] = (other, *bounds)
+                        back, at = (index_put(x, slot, Idx(other)) for x in (back, at))
+                        test = Apply("eq", (Idx(slot), at))
+                    back = Apply("where", (test, back, num(0)))
         for slot, at in zip((s for s in e.symbol.slots if s in self.model.loop_letters), blocks,
                             strict=True):  # fmt: skip
             if {x.name for x in walk(at) if isinstance(x, Idx)}:
@@ -373,6 +405,8 @@ class Passing:
                 back = Bind("sum", letter, lower, upper, back)
             elif lower is not None or letter in [b[0] for b in c.binders]:
                 back = Apply("times", (self.count(letter, lower, upper), back))
+        for member in members:
+            back = Apply("where", (member, back, num(0)))
         self.add(e.key, loop, Share(blocks, back, c.reason))
 
     def block_share(
@@ -380,12 +414,11 @@ class Passing:
     ) -> tuple[Expr, Loop | None]:
         """What the block ``at`` of a family gets, and the loop in which each of its blocks does."""
         made = [x.loop for x in self.model.equations if x.name == e.key and x.loop is not None]
-        if c.loop is not None and (c.loop in made or (not made and at == Idx(slot))):
-            if not {x.name for x in walk(at) if isinstance(x, Idx)} & pending.keys():
-                return back, c.loop
-        home = made or [x.loop for x in self.model.equations if x.loop is not None
-                        and x.loop.index == slot
-                        and any(y.key == e.key for y in walk(x.right) if isinstance(y, Ref))]  # fmt: skip
+        free = {x.name for x in walk(at) if isinstance(x, Idx)}
+        here = c.loop in made or (not made and at == Idx(slot))
+        if c.loop is not None and here and not free & pending.keys():
+            return back, c.loop
+        home = made or self.readers(e.key, slot)
         if isinstance(at, Idx) and home:
             loop = home[0]
             if c.loop is None and at.name in pending:  # a sum over blocks: each block's own share
@@ -401,9 +434,9 @@ class Passing:
                 raise self.refused(e, c)
             for k in range(int(early)):  # x^0, which is made before the loop
                 block = simplified(Apply("add", (lower, num(k))))
-                member = transform(back, lambda x, b=block: b if x == at else None)  # type: ignore[misc]
+                member = index_put(back, at.name, block)
                 self.add(e.key, None, Share((block,), simplified(member), c.reason))
-            back = transform(back, lambda x: Idx(slot) if x == at else None)
+            back = index_put(back, at.name, Idx(slot))
             tests = [Apply("le", (lower, Idx(slot)))] if early < 0 else []
             tests += [Apply("le", (Idx(slot), upper))] if upper != loop.upper else []
             for test in tests:
@@ -411,18 +444,32 @@ class Passing:
             return back, loop
         raise self.refused(e, c)
 
+    def readers(self, key: str, letter: str) -> list[Loop]:
+        """The loops over a letter that read a value, the first one first."""
+        return [
+            e.loop for e in self.model.equations
+            if e.loop is not None and e.loop.index == letter
+            and any(isinstance(x, Ref) and x.key == key for x in walk(e.right))
+        ]  # fmt: skip
+
     def refused(self, e: Ref, c: Context) -> VieteError:
         text = self.model.equations[c.reason.equation - 1].text
         return text.error(
             f"the derivative through {show(e)} is not derived: a block may read its own values, "
-            f"those of the block before and those of its like in another loop", *(e.at or (0, None)),
-        )  # fmt: skip
+            f"those of the block before and those of its like in another loop",
+            *(e.at or (0, None)),
+        )
 
     def count(self, letter: str, lower: Expr | None, upper: Expr | None) -> Expr:
+        lower, upper = self.bounds(letter, lower, upper)
+        return simplified(Apply("add", (Apply("sub", (upper, lower)), num(1))))
+
+    def bounds(self, letter: str, lower: Expr | None, upper: Expr | None) -> tuple[Expr, Expr]:
+        """The bounds of a sum, those declared for its letter if it has none of its own."""
         if lower is None or upper is None:
             found = next(i for i in self.model.indices if i.name == letter)
-            lower, upper = found.lower, found.upper
-        return simplified(Apply("add", (Apply("sub", (upper, lower)), num(1))))
+            return found.lower, found.upper
+        return lower, upper
 
     def add(self, key: str, loop: Loop | None, share: Share) -> None:
         self.shares.setdefault(key, []).append((loop, share))
@@ -436,6 +483,8 @@ class Passing:
     def pass_bind(self, e: Bind, back: Expr, c: Context) -> None:
         count = None
         if e.lower is not None and e.upper is not None:
+            e = replace(e, lower=self.sized(e.lower, c), upper=self.sized(e.upper, c))
+            assert e.lower is not None and e.upper is not None
             low, high = self.shapes.size(e.lower, c.env), self.shapes.size(e.upper, c.env)
             if low is not None and high is not None:
                 count = high - low + low.of(1)
@@ -483,7 +532,7 @@ class Passing:
     def pass_table(self, e: Table, back: Expr, c: Context) -> None:
         back = self.simple(back, c, "back")
         inside = c
-        for letter, size in e.ranges:
+        for letter, size in ((i, self.sized(s, c)) for i, s in e.ranges):
             count = self.shapes.size(size, c.env)
             binder = (letter, num(0), simplified(Apply("sub", (size, num(1)))))
             inside = self.inner(inside, letter, count, binder)
@@ -498,10 +547,28 @@ class Passing:
             size_expr(s, self.model) or Apply(what, (e.value,))
             for s, what in zip(shape, ("rows", "cols")[2 - len(shape) :], strict=True)
         ]
-        back, used = picked_back(e, back, rank, sizes, letters, {b[0] for b in c.binders},
+        bound = {
+            (letter, axis) for letter, lower, upper in c.binders if lower == num(0) and upper
+            for axis, size in enumerate(shape)
+            if (last := self.shapes.size(upper, c.env)) is not None and last + last.of(1) == size
+        }  # fmt: skip
+        back, used = picked_back(e, back, rank, sizes, letters, bound,
                                  lambda x: self.simple(x, c, "back"))  # fmt: skip
         inside = replace(c, binders=tuple(b for b in c.binders if b[0] not in used))
-        self.pass_on(e.value, back, inside)
+        self.pass_on(e.value, self.untabled(back, inside), inside)
+
+    def untabled(self, e: Expr, c: Context) -> Expr:
+        """``table_{j<n,k<m}(x_{j,k})`` as x."""
+        e = simplified(e)
+        match e:
+            case Table(ranges, Pick(value, items)) if items == tuple(Idx(i) for i, _ in ranges):
+                sizes = tuple(self.shapes.size(s, c.env) for _, s in ranges)
+                if (
+                    not free_indices(value) & {i for i, _ in ranges}
+                    and sizes == self.type(value, c).shape
+                ):
+                    return value
+        return e
 
 
 def partial(symbol: Symbol) -> Symbol:

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from viete.algebra.adjoint.simplify import simplified
 from viete.algebra.shapes import ENTRYWISE
-from viete.notation.expr import Apply, Expr, Idx, Pick, Slice, Table, num, transform
+from viete.notation.expr import (
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Pick,
+    Ref,
+    Slice,
+    Table,
+    free_indices,
+    num,
+)  # fmt: skip
 
 
 def row_of(e: Expr, letter: str, rank: Callable[[Expr], int]) -> Expr:
@@ -19,12 +31,13 @@ def row_of(e: Expr, letter: str, rank: Callable[[Expr], int]) -> Expr:
 
 def picked_back(
     e: Pick, back: Expr, rank: Sequence[int], sizes: Sequence[Expr], letters: Sequence[str],
-    bound: set[str], simple: Callable[[Expr], Expr],
+    bound: set[tuple[str, int]], simple: Callable[[Expr], Expr],
 ) -> tuple[Expr, set[str]]:  # fmt: skip
     """∂ of the value of ``e`` from ``back`` = ∂e, and the bound letters that it takes up.
 
     ``rank`` gives the axes of each index (−1 for a slice), ``sizes`` those of the value,
-    ``letters`` free index letters, ``bound`` letters that would be summed over.
+    ``letters`` free index letters, ``bound`` the letters that would be summed over all of an axis,
+    with the axis.
     """
     items = [*e.items, *[Slice(None, None)] * (len(sizes) - len(e.items))]
     slices = [isinstance(x, Slice) for x in items]
@@ -40,7 +53,8 @@ def picked_back(
     used: set[str] = set()
     tests: list[Expr] = []
     places: list[Expr] = []
-    for item, letter, size in zip(items, letters, sizes, strict=False):
+    new: dict[str, Expr] = {}
+    for axis, (item, letter, size) in enumerate(zip(items, letters, sizes, strict=False)):
         here = Idx(letter)
         if isinstance(item, Slice):
             start, stop = item.start or num(0), item.stop or size
@@ -54,17 +68,48 @@ def picked_back(
                 last = simplified(Apply("sub", (Apply("sub", (stop, start)), num(1))))
                 place = Apply("min", (Apply("max", (place, num(0))), last))
             places.append(place)
-        elif isinstance(item, Idx) and item.name in bound and item.name not in used:
-            back = transform(back, lambda x, a=item, b=here: b if x == a else None)  # type: ignore[misc]
-            tests = [transform(t, lambda x, a=item, b=here: b if x == a else None) for t in tests]  # type: ignore[misc]
+        elif isinstance(item, Idx) and (item.name, axis) in bound and item.name not in used:
+            back = index_put(back, item.name, here)
             used.add(item.name)
+            new[item.name] = here
         else:
             tests.append(Apply("eq", (here, item)))
     entry = Pick(back, tuple(places)) if places else back
     for test in tests:
+        for name, place in new.items():
+            test = index_put(test, name, place)
         entry = Apply("where", (test, entry, num(0)))
     ranges = tuple(zip(letters[: len(sizes)], sizes, strict=True))
     return Table(ranges, entry), used
+
+
+def index_put(e: Expr, letter: str, new: Expr) -> Expr:
+    """``new`` for an index letter, where nothing inside ``e`` binds it."""
+    if letter not in free_indices(e):
+        return e
+
+    def put(x: Expr) -> Expr:
+        return index_put(x, letter, new)
+
+    match e:
+        case Idx():
+            return new
+        case Ref():
+            return replace(e, index=tuple(map(put, e.index)))
+        case Apply():
+            return replace(e, args=tuple(map(put, e.args)))
+        case Bind():
+            body = e.body if e.index == letter else put(e.body)
+            return replace(e, lower=e.lower and put(e.lower), upper=e.upper and put(e.upper),
+                           body=body)  # fmt: skip
+        case Table():
+            body = e.body if letter in dict(e.ranges) else put(e.body)
+            return replace(e, ranges=tuple((i, put(s)) for i, s in e.ranges), body=body)
+        case Slice():
+            return replace(e, start=e.start and put(e.start), stop=e.stop and put(e.stop))
+        case Pick():
+            return replace(e, value=put(e.value), items=tuple(map(put, e.items)))
+    return e
 
 
 def sliced_back(back: Expr, item: Expr, size: Expr) -> Expr:

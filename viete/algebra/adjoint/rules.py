@@ -118,7 +118,7 @@ def put_in(e: Expr, values: Mapping[str, Expr], taken: Iterable[str]) -> Expr:
     renamed = with_indices(e, new)
 
     def rule(x: Expr) -> Expr | None:
-        if isinstance(x, Ref) and x.symbol.kind == "argument":
+        if isinstance(x, Ref) and x.symbol.kind in ("argument", "dim"):  # a size that it names
             return values.get(x.key)
         return None
 

@@ -11,7 +11,7 @@ TIMES = ("had", "times", "prod")
 
 
 def simplified(e: Expr) -> Expr:
-    """Without ones, zeros, double signs and double transposes; √var is std."""
+    """Without ones, zeros, double signs and double transposes."""
     return transform(e, rule)
 
 
@@ -43,7 +43,16 @@ def rule(e: Expr) -> Expr | None:
         case Apply("had" | "times" | "prod" as op, (a, b)):
             if is_number(a, 1) or is_number(b, 1):
                 return b if is_number(a, 1) else a
-            if op != "prod" and isinstance(a, Num) and a.value.numerator == 1 and not isinstance(b, Num):
+            if op == "had" and isinstance(a, Num) and not isinstance(b, Num):
+                return simplified(Apply("times", (a, b)))
+            if op != "prod" and isinstance(b, Num) and not isinstance(a, Num):
+                return simplified(Apply("times", (b, a)))
+            if (
+                op != "prod"
+                and isinstance(a, Num)
+                and a.value.numerator == 1
+                and not isinstance(b, Num)
+            ):
                 return Apply("div", (b, num(a.value.denominator)))
             for x, y in ((a, b), (b, a)):
                 if isinstance(x, Apply) and x.op == "neg" and op != "prod":
@@ -72,9 +81,6 @@ def rule(e: Expr) -> Expr | None:
             if isinstance(a, Apply) and a.op == "prod" and matrices(a):
                 x, y = a.args
                 return Apply("prod", (simplified(Apply("T", (y,))), simplified(Apply("T", (x,)))))
-        case Apply("sqrt", (a,)):
-            if isinstance(a, Apply) and a.op == "var":
-                return Apply("std", a.args)
         case Pick(Pick(value, (Idx() | Num() as row,)), (entry,)):
             return Pick(value, (row, entry))
         case Apply("where", (_, a, b)):

@@ -11,15 +11,16 @@ from dataclasses import replace
 from fractions import Fraction
 
 from viete.algebra.model import Equation, Input, Loop, Model
+from viete.algebra.order import offset
 from viete.algebra.shapes import Shapes
 from viete.errors import VieteError
 from viete.interpret.code.dialects import Dialect
 from viete.interpret.code.functions import Functions, word
 from viete.interpret.code.layout import comment, statement
 from viete.interpret.code.lowering import LEAD, Code, Env, Lowering, plain_letter
-from viete.interpret.code.names import Names, identifier
-from viete.notation.expr import Apply, Expr, Idx, Ref, num, walk
-from viete.notation.printer import letters, show, show_equation
+from viete.interpret.code.names import Names
+from viete.notation.expr import Expr, Ref, Symbol, walk
+from viete.notation.printer import show_equation
 
 Parameter = Callable[[Ref, tuple[str, ...], Env], str]
 
@@ -28,17 +29,22 @@ class Body:
     """The statements of one model in one library.
 
     ``outputs`` are the keys of the values wanted; ``parameter`` writes a parameter of given block
-    numbers; ``apart`` are stages of equations that become functions of their own.
+    numbers; ``stages`` are the equations written one after the other, those of a stage together.
+    ``block_list`` names a list of all blocks to loop over, where a target keeps one.
     """
 
     def __init__(
         self, model: Model, dialect: Dialect, stages: Sequence[Sequence[Equation]],
-        outputs: Iterable[str], parameter: Parameter, like: str, reserved: Iterable[str] = (),
+        outputs: Iterable[str], parameter: Parameter, reserved: Iterable[str] = (),
+        block_list: Callable[[Loop], str | None] = lambda loop: None,
     ) -> None:  # fmt: skip
         self.model, self.dialect, self.stages = model, dialect, stages
         self.shapes = Shapes(model)
         self.outputs, self.parameter = set(outputs), parameter
-        self.names = Names({dialect.xp, "math", "jax", "functional", "nn", "self", *reserved})
+        self.names = Names(
+            {dialect.xp, "math", "jax", "functional", "nn", "self", *reserved}
+            | {plain_letter(x) for x in model.loop_letters}
+        )
         self.functions = Functions(model, dialect, self.names, self.shapes)
         for symbol in self.declared():
             self.names.symbol(symbol)
@@ -49,12 +55,13 @@ class Body:
         self.segments = [list(segments(stage)) for stage in stages]
         self.rolling = {e.name for s in stages for e in s if self.rolls(e.name)}
         self.lowering = Lowering(
-            model, dialect, self.names, self.shapes, self.variable, self.functions, like
+            model, dialect, self.names, self.shapes, self.variable, self.functions
         )
+        self.block_list = block_list
         self.begun: set[str] = set()
         self.part = ""  # the titled part of the card that was written last
 
-    def declared(self) -> list:  # type: ignore[type-arg]
+    def declared(self) -> list[Symbol]:
         m = self.model
         used = {x.key for s in self.stages for e in s for x in (e.left, *walk(e.right))
                 if isinstance(x, Ref)}  # fmt: skip
@@ -96,6 +103,7 @@ class Body:
         if len(slots) > 1 or len(inside) != 1 or key in self.outputs:
             return False
         (loop, equations, _), place, maker = inside[0]
+        assert loop is not None
         at = symbol.slots.index(slots[0])
         step = -1 if loop.down else 1
         offset = self.offset(maker.left.index[at], loop)
@@ -133,8 +141,6 @@ class Body:
 
     def offset(self, e: Expr, loop: Loop) -> int | None:
         """c where an index is the loop's letter plus c."""
-        from viete.algebra.order import offset
-
         return offset(e, loop.index)
 
     def value(self, e: Expr) -> Fraction | None:
@@ -154,34 +160,49 @@ class Body:
                 out += self.heading(equations[0].part, depth, bool(out))
                 part = equations[0].part
             if loop is not None:
-                out += self.opening(loop, equations, depth)
+                out += self.dictionaries(equations, depth)
                 inside += 1
                 letter = Code(plain_letter(loop.index), const=True, whole=True)
-                env = replace(env, index={**env.index, loop.index: letter})
+                index = {**env.index, loop.index: letter}
+                env = replace(env, index=index, block=loop.index)
+            lines: list[str] = []
             for k, e in enumerate(equations):
                 if e.part != part:
-                    out += self.heading(e.part, inside, bool(out) and not (loop and k == 0))
+                    apart = bool(out or lines) and not (loop and k == 0)
+                    lines += self.heading(e.part, inside, apart)
                     part = e.part
-                out += self.one(e, env, inside)
+                lines += self.one(e, env, inside)
+            if loop is not None:
+                out += statement(self.loop_head(loop, lines), depth)
+            out += lines
         self.part = part
         return out
 
     def heading(self, part: str, depth: int, apart: bool) -> list[str]:
         return ([""] if apart else []) + ([] if not part else comment(f"-- {part}", depth))
 
-    def opening(self, loop: Loop, equations: list[Equation], depth: int) -> list[str]:
-        """The head of a block loop, with dictionaries for what it makes."""
+    def dictionaries(self, equations: list[Equation], depth: int) -> list[str]:
+        """Dictionaries by block number for what a loop makes and something later asks for."""
         fresh = [e for e in equations if e.name not in self.rolling and e.name not in self.begun]
         names = [self.names.symbol(e.left.symbol) for e in fresh]
         self.begun |= {e.name for e in fresh}
         out = []
-        for k in range(0, len(names), 8):
-            some = names[k : k + 8]
+        while names:
+            count = next(k for k in range(len(names), 0, -1)
+                         if k == 1 or len(", ".join(names[:k])) + 4 * k < 88)  # fmt: skip
+            some, names = names[:count], names[count:]
             out += statement(f"{', '.join(some)} = {', '.join(['{}'] * len(some))}", depth)
-        return out + statement(self.loop_head(loop), depth)
+        return out
 
-    def loop_head(self, loop: Loop) -> str:
+    def loop_head(self, loop: Loop, lines: list[str]) -> str:
+        """``for i in range(1, N + 1):``, or over the list that the target keeps its blocks in."""
         i, low = plain_letter(loop.index), self.lowering
+        blocks = self.block_list(loop)
+        if blocks is not None:
+            bare = "\n".join(line.split("#")[0] for line in lines)
+            if not word(i, bare):
+                return f"for block in {blocks}:"
+            return f"for {i}, block in enumerate({blocks}, {low.whole(loop.lower, low.env)}):"
         span = f"range({low.whole(loop.lower, low.env)}, {low.above(loop.upper, low.env)})"
         return f"for {i} in {f'reversed({span})' if loop.down else span}:"
 
@@ -252,17 +273,16 @@ class Body:
             symbol = next(d.symbol for d in self.model.dims if d.name == length)
             name = self.names.symbol(symbol)
             bare = "\n".join(line.split("#")[0] for line in code + out)
-            item = next((i for i in inputs if any(isinstance(s, Ref) and s.key == length
+            found = next((i for i in inputs if any(isinstance(s, Ref) and s.key == length
                                                   for s in i.shape)), None)  # fmt: skip
-            if item is None or not word(name, bare):
+            if found is None or not word(name, bare):
                 continue
+            item = found
             k = next(k for k, s in enumerate(item.shape) if isinstance(s, Ref) and s.key == length)
             given = self.names.symbol(item.symbol)
             first = len(item.shape) == 1 and not self.dialect.batched
-            lengths += statement(
-                f"{name} = len({given})" if first else f"{name} = {given}.shape[{k - len(item.shape)}]",
-                depth,
-            )
+            size = f"len({given})" if first else f"{given}.shape[{k - len(item.shape)}]"
+            lengths += statement(f"{name} = {size}", depth)
         return lengths + out
 
     def dimensions(self, code: list[str]) -> list[str]:
@@ -309,6 +329,3 @@ def needed(model: Model, outputs: Iterable[str]) -> list[Equation]:
                  if isinstance(x, Ref)}  # fmt: skip
         if len(keys) == before:
             return [e for e in model.equations if e.name in keys]
-
-
-__all__ = ["Apply", "Body", "Idx", "identifier", "letters", "needed", "num", "segments", "show"]

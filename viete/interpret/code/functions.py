@@ -70,7 +70,8 @@ class Functions:
         by_hand = idioms(self.dialect.name).get(e.op) if e.op not in own else None
         if by_hand is not None:
             name = self.names.name(f"function {e.op}", plain(e.op))
-            self.written.setdefault(name, by_hand.replace(f"def {e.op}(", f"def {name}(").split("\n"))
+            source = by_hand.replace(f"def {e.op}(", f"def {name}(")
+            self.written.setdefault(name, source.split("\n"))
             if e.op == "erf":
                 return name, ()
             return name, core_of(self.shapes.of(e, env.types))
@@ -130,7 +131,9 @@ class Functions:
         if used:
             left, right = (", ".join(x) for x in zip(*((v[2], v[1]) for v in used.values()),
                                                      strict=True))  # fmt: skip
-            unpacked.append(f"{left} = {right}")
+            both = f"{left} = {right}"
+            each = [f"{v[2]} = {v[1]}" for v in used.values()]
+            unpacked += [both] if len(both) < 96 else each
         said = f.meaning or f"{f.name}: {show(f.body, 'unicode')}"
         lines = [*docstring([said], 1)]
         for text in unpacked:

@@ -6,11 +6,12 @@ import re
 from fractions import Fraction
 
 from viete.algebra.model import Model, Parameter
-from viete.errors import Text, VieteError
+from viete.errors import Text
 from viete.interpret.code.body import Body
-from viete.interpret.code.lowering import Code, Family, plain_letter
+from viete.interpret.code.layout import docstring, statement
+from viete.interpret.code.lowering import MUL, Code, Family, plain_letter
 from viete.interpret.schedule import program
-from viete.notation.expr import Idx, Num, Ref, Symbol
+from viete.notation.expr import Idx, Ref, Symbol
 from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.notation.symbols import Scope
@@ -21,7 +22,8 @@ FORMS = {
     "numpy": {
         "normal": "rng.normal(0, {1}, {0})", "uniform": "rng.uniform(-{1}, {1}, {0})",
         "0": "np.zeros({0})", "1": "np.ones({0})", "fill": "np.full({0}, {1})",
-        "array": "np.array({1})", "eye": "np.eye({1})", "spread": "np.broadcast_to({1}, {0}).copy()",
+        "array": "np.array({1})", "eye": "np.eye({1})",
+        "spread": "np.broadcast_to({1}, {0}).copy()",
     },
     "jax": {
         "normal": "{1} * jax.random.normal(next(keys), {0})",
@@ -30,8 +32,9 @@ FORMS = {
         "array": "jnp.array({1})", "eye": "jnp.eye({1})", "spread": "jnp.broadcast_to({1}, {0})",
     },
     "torch": {
-        "normal": "torch.empty({0}).normal_(0, {1})", "uniform": "torch.empty({0}).uniform_(-{1}, {1})",
-        "0": "torch.zeros({0})", "1": "torch.ones({0})", "fill": "torch.full({0}, {1})",
+        "normal": "torch.empty({0}).normal_(0, {1})",
+        "uniform": "torch.empty({0}).uniform_(-{1}, {1})",
+        "0": "torch.zeros({0})", "1": "torch.ones({0})", "fill": "torch.full({2}, {1})",
         "array": "torch.tensor({1})", "eye": "torch.eye({1})", "spread": "{1}.expand({0}).clone()",
     },
 }  # fmt: skip
@@ -66,16 +69,15 @@ class Initial:
         found = _DRAW.fullmatch(text)
         amount = self.amount(p, found[2] if found else text)
         if found:
-            tight = amount.at(6)
-            return self.form[found[1]].format(every, amount.text if found[1] == "normal" and
-                                              self.body.dialect.name != "jax" else tight)  # fmt: skip
+            loose = found[1] == "normal" and self.body.dialect.name != "jax"
+            return self.form[found[1]].format(every, amount.text if loose else amount.at(MUL))
         return self.filled(every, amount)
 
     def filled(self, every: str, amount: Code) -> str:
         if amount.text in ("0", "1"):
             return self.form[amount.text].format(every)
         value = f"{amount.text}.0" if amount.text.lstrip("-").isdigit() else amount.text
-        return self.form["fill"].format(every, value)
+        return self.form["fill"].format(every, value, every if "(" in every else f"({every},)")
 
     def sizes(self, p: Parameter) -> tuple[list[str], list[str]]:
         """The lengths of an array's axes: index letters, then what it is on paper."""
@@ -165,20 +167,14 @@ def renamed(body: Body) -> list[str]:
         rows.append(f"{name}={per_block(body, p, f'weights[{there}]')}")
     if same:
         return []
-    from viete.interpret.code.layout import docstring, statement
-
     said = "Weights by the names that Viète gives them, as the parameters of this file."
     lines = ["def renamed(weights):", *docstring([said], 1), "    return dict("]
     for row in rows:
-        lines += [line + ("," if k == 0 and len(x) == 1 else "") for x in [statement(row, 2)]
-                  for k, line in enumerate(x)]  # fmt: skip
-        lines[-1] += "" if lines[-1].endswith(",") else ","
+        lines += statement(row, 2)
+        lines[-1] += ","
     return [*lines, "    )"]
 
 
 def size_of_program(model: Model) -> int:
     """How many arrays of parameters there are."""
     return len(program(model).parameters)
-
-
-__all__ = ["Initial", "Num", "VieteError", "block_range", "blocks_of", "per_block", "renamed"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from viete.interpret.code.body import Body
 from viete.interpret.code.dialects import DIALECTS
 from viete.interpret.code.functions import word
-from viete.interpret.code.initial import Initial, per_block, renamed
+from viete.interpret.code.initial import Initial, per_block, renamed, size_of_program
 from viete.interpret.code.layout import docstring, joined
 from viete.interpret.code.lowering import Env
 from viete.interpret.code.numpy_script import about, entry, targets
@@ -33,7 +33,7 @@ class JaxFunctions:
 
     def __init__(self, p: Prepared) -> None:
         self.p, self.model = p, p.model
-        self.body = Body(p.model, DIALECTS["jax"], [p.forward, p.more], [], self.parameter, "",
+        self.body = Body(p.model, DIALECTS["jax"], [p.forward, p.more], [], self.parameter,
                          RESERVED)  # fmt: skip
         self.initial = Initial(self.body)
 
@@ -65,8 +65,6 @@ class JaxFunctions:
         many = "".join(rows).count("next(keys)") + "".join(rows).count("xavier(")
         lines = ["def initial(key):", *docstring(["Parameters to begin with"], 1)]
         if many:
-            from viete.interpret.code.initial import size_of_program
-
             lines += [f"    keys = iter(jax.random.split(key, {size_of_program(self.model)}))"]
         lines += XAVIER if self.initial.xavier else []
         return [*lines, "    return dict(", *rows, "    )"]
@@ -106,9 +104,10 @@ class JaxFunctions:
         """The loss as a function of the parameters, and its gradients."""
         if not self.p.more:
             return []
+        said = "The loss as a function of the parameters; inputs as `forward` takes them"
         return [
             "def loss(params, *inputs):",
-            *docstring(["The loss as a function of the parameters: inputs as `forward` takes them"], 1),
+            *docstring([said], 1),
             "    return forward(*inputs, **params)[1]",
             "",
             "",

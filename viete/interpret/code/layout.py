@@ -41,9 +41,9 @@ def broken(head: str, body: str, tail: str, indent: str, inside: bool) -> list[s
         return [indent + head + body + tail]
     content = body[opened + 1 : closed]
     lines = [indent + head + body[: opened + 1]]
-    parts = [part for _, part in split(content, (", ",))]
-    if len(parts) > 1 and " for " not in content:
-        for part in parts:
+    items = [part for _, part in split(content, (", ",))]
+    if len(items) > 1 and " for " not in content:
+        for part in items:
             lines += broken("", part, ",", indent + STEP, inside=True)
     else:
         lines += broken("", content, "", indent + STEP, inside=True)

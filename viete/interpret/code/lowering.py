@@ -9,7 +9,7 @@ In front there may be `LEAD`: axes that are not counted, a batch or a caller's f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from viete.algebra.dims import Size
@@ -103,7 +103,8 @@ class Env:
     types: TypeEnv
     arguments: Mapping[str, Code] | None = None
     like: str = ""  # an array whose dtype and device a table of numbers takes
-    level: int = field(default=0)
+    level: int = 0
+    block: str = ""  # the letter of the block loop that this stands in
 
 
 class Lowering:
@@ -219,13 +220,16 @@ class Lowering:
         """Members ``index``, counted from ``lower``, of an axis of ``count``."""
         if isinstance(index, Idx) and isinstance(meaning := env.index[index.name], Family):
             new = meaning.label
-            if (new == label or new not in code.axes) and self.same(meaning.lower, lower):
-                if self.shapes.same(meaning.count, count):
+            if new == label or new not in code.axes:
+                same = self.same(meaning.lower, lower)
+                if same and self.shapes.same(meaning.count, count):
                     return code.relabel(label, new)
-                cut = self.index(code, label, f":{self.whole(meaning.length, env)}")
+                start = Num(Fraction(0)) if same else folded(Apply("sub", (meaning.lower, lower)))
+                stop = folded(Apply("add", (start, meaning.length)))
+                first, last = self.whole(start, env), self.whole(stop, env)
+                cut = self.index(code, label, f"{'' if first == '0' else first}:{last}")
                 return replace(code, text=cut, level=ATOM).relabel(label, new)
-        start = self.of(lower, env)
-        place: Expr = index if start.text == "0" else Apply("sub", (index, lower))
+        place: Expr = index if self.of(lower, env).text == "0" else Apply("sub", (index, lower))
         return self.take(code, label, self.of(folded(place), env), env)
 
     def same(self, a: Expr, b: Expr) -> bool:
@@ -239,11 +243,14 @@ class Lowering:
             text = at.text if at.whole or not at.const else f"int({at.text})"
             return Code(self.index(code, label, text), axes=code.without(label), const=const)
         rest = code.without(label)
+        if at.const and not at.whole:
+            cast = "long()" if self.dialect.name == "torch" else "astype(int)"
+            at = replace(at, text=f"{at.at(ATOM)}.{cast}", level=ATOM, whole=True)
         if not set(at.axes) & set(rest):
             k = code.axes.index(label)
             axes = code.axes[:k] + at.axes + code.axes[k + 1 :]
             if LEAD in axes[1:]:
-                if k == 1 and LEAD in code.axes or LEAD in code.axes:
+                if LEAD in code.axes:
                     raise VieteError("members picked by several inputs at once")
                 # A batch of places goes to the front, past the families before it.
                 text = f"{self.index(code, label, at.text)}"
@@ -253,13 +260,17 @@ class Lowering:
                 text = f"{self.xp}.{self.movable}({text}, {bare(source)}, {bare(goal)})"
                 return Code(text, axes=moved, const=const)
             return Code(self.index(code, label, at.text), axes=axes, const=const)
-        if not set(at.axes) <= set(rest):
+        extra = [a for a in at.axes if a not in rest]
+        if len(extra) > 1:
             raise VieteError("members picked by an index that varies in two ways")
         # Along the axes they share: place by place.
-        places = self.brought(at, tuple(a if a != label else "new" for a in code.axes), True)
+        target = tuple(a if a != label else (extra or ["one"])[0] for a in code.axes)
+        places = self.brought(at, target, True)
         name = "take_along_dim" if self.dialect.name == "torch" else "take_along_axis"
         k = code.axes.index(label) - len(code.axes)
         text = f"{self.xp}.{name}({code.text}, {places}, {k})"
+        if extra:
+            return Code(text, axes=target, const=const)
         picked = Code(text, axes=code.axes)
         return Code(self.index(picked, label, "0"), axes=rest, const=const)
 
@@ -401,7 +412,8 @@ class Lowering:
     def over_blocks(self, e: Bind, env: Env) -> Code:
         assert e.lower is not None and e.upper is not None
         i = plain_letter(e.index)
-        inner = replace(env, index={**env.index, e.index: Code(i, const=True, whole=True)})
+        index = {**env.index, e.index: Code(i, const=True, whole=True)}
+        inner = replace(env, index=index, block="")
         code = self.of(e.body, inner)
         span = f"range({self.whole(e.lower, env)}, {self.above(e.upper, env)})"
         if e.op == "sum":
@@ -529,7 +541,8 @@ class Lowering:
             tail = self.cast(args[1:] if op == "where" else args, env)
             args = [*args[: op == "where"], *tail]
         codes, axes = self.aligned(args)
-        whole = scalar and all(c.whole for c in codes) and (op != "div" or divides)
+        whole = all(c.whole for c in codes) and (op != "div" or divides)
+        whole &= scalar or op in ("add", "sub", "had", "times", "neg", "mod", "max", "min")
         if op == "neg":
             return Code(f"-{codes[0].at(NEG)}", NEG, axes, const, whole)
         if op in INFIX:
@@ -601,6 +614,8 @@ class Lowering:
         const = all(c.const for c in args)
         own = {f.name for f in self.model.functions}
         form = self.dialect.inline.get(e.op) if e.op not in own else None
+        if e.op == "placed" and self.dialect.name == "numpy" and args[1].text == "0" and not lead:
+            form = "np.pad({0}, ((0, {2} - len({0})), (0, 0)))" if args[0].level == ATOM else None
         if form is None and e.op == "LN" and self.dialect.name == "torch" and e.op not in own:
             form = torch_norm(ready)
         if form is not None:
@@ -686,6 +701,10 @@ def folded(e: Expr) -> Expr:
         a, b = e.args
         if isinstance(b, Num) and b.value == 0:
             return a
+        if e.op == "add" and isinstance(a, Num) and a.value == 0:
+            return b
+        if e.op == "add" and isinstance(b, Apply) and b.op == "sub" and b.args[1] == a:
+            return b.args[0]
         if isinstance(a, Num) and isinstance(b, Num):
             return Num(a.value + b.value if e.op == "add" else a.value - b.value)
         if isinstance(a, Apply) and a.op in ("add", "sub") and a.op != e.op and a.args[1] == b:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from viete.algebra.adjoint.passing import partial
 from viete.algebra.model import Input, Model
 from viete.errors import VieteError
 from viete.interpret.code.body import Body
@@ -56,17 +57,14 @@ class NumpyScript:
 
     def __init__(self, p: Prepared) -> None:
         self.p, self.model = p, p.model
-        outputs = {e.name for e in p.backward if self.is_gradient(e.name)} | {p.output.key}
+        made = {partial(q.symbol).key for q in p.model.parameters}
+        outputs = {e.name for e in p.backward if e.name in made} | {p.output.key}
         stages = [p.forward, p.more, p.backward]
-        self.body = Body(p.model, DIALECTS["numpy"], stages, outputs, self.parameter, "", RESERVED)
+        self.body = Body(p.model, DIALECTS["numpy"], stages, outputs, self.parameter, RESERVED)
         self.initial = Initial(self.body)
         assert p.loss is not None
         self.loss = self.body.names.symbol(p.loss.symbol)
         self.output = self.body.names.symbol(p.output.symbol)
-
-    def is_gradient(self, key: str) -> bool:
-        return key in {f"partial{{{p.symbol.base}}}" + p.name[len(p.symbol.base) :]
-                       for p in self.model.parameters}  # fmt: skip
 
     def parameter(self, e: Ref, places: tuple[str, ...], env: Env) -> str:
         name = self.body.names.symbol(e.symbol)
@@ -139,12 +137,10 @@ class NumpyScript:
         bare = "\n".join(line.split("#")[0] for line in code)
         used = [n for p in self.model.parameters if word(n := self.body.names.symbol(p.symbol),
                                                          bare)]  # fmt: skip
-        if more:
-            items = [*plain, *late, more, "*", *used, "**_"]
-        else:
-            unused = len(used) < len(self.model.parameters)
-            items = [*plain, *(f"{x}=None" for x in late), "*", *used, *(["**_"] if unused else [])]
-        items = [x for k, x in enumerate(items) if x != "*" or items[k + 1 : k + 2] != ["**_"]]
+        rest = ["**_"] if len(used) < len(self.model.parameters) else []
+        first = [more] if more else []
+        items = [*first, *plain, *(f"{x}=None" for x in late), *(["*"] if used else []), *used]
+        items += rest
         return joined(items, f"def {name}(", "):")
 
     def backward(self) -> list[str]:
@@ -155,8 +151,7 @@ class NumpyScript:
         by_key = {e.name: body.names.symbol(e.left.symbol) for e in p.backward}
         found = []
         for q, name in zip(p.model.parameters, names, strict=True):
-            key = f"partial{{{q.symbol.base}}}" + q.name[len(q.symbol.base) :]
-            if key in by_key:
+            if (key := partial(q.symbol).key) in by_key:
                 found.append(f"{name}={by_key[key]}")
         closing = joined(found, "return dict(", ")", 1)
         kept = self.kept()
@@ -175,7 +170,8 @@ class NumpyScript:
         if not blocks:
             return ADAM.format(each="grads.items()", target="params[name]").split("\n")
         text = ADAM.format(each="arrays(grads)", target="weights[name]")
-        text = text.replace("    for name, g", "    weights = dict(arrays(params))\n    for name, g")
+        whole = "    weights = dict(arrays(params))\n"
+        text = text.replace("    for name, g", f"{whole}    for name, g")
         return [*BLOCKS.split("\n"), "", "", *text.split("\n")]
 
     def train(self) -> list[str]:
@@ -191,7 +187,7 @@ class NumpyScript:
                 raise VieteError(f"the input {i.name} of shape ({shape}) is not made of tokens, "
                                  f"so a script cannot train on them")  # fmt: skip
             given.append("y" if i in optional else "x")
-        args = ", ".join(given)
+        args = ", ".join(sorted(given))  # targets last
         lines = ["def train(tokens, steps=200, rate=0.01):"]
         lines += docstring(["Learn one sequence, each token from those before it"], 1)
         lines += [
@@ -199,7 +195,7 @@ class NumpyScript:
             "    x, y = tokens[:-1], tokens[1:]" if "y" in given else "    x = tokens[:-1]",
             "    for step in range(1, steps + 1):",
             f"        _, loss, kept = forward({args}, **params)",
-            f"        adam(params, backward({args_of(p, given)}, kept, **params), state, rate)",
+            f"        adam(params, backward(kept, {args}, **params), state, rate)",
             "        if step == 1 or step % 20 == 0:",
             '            print(f"step {step:4}  loss {loss:.6f}")',
             "    return params",
@@ -216,16 +212,6 @@ class NumpyScript:
         listed = joined([str(x) for x in some],
                         "tokens = [int(word) for word in sys.argv[1:]] or [", "]", 1)  # fmt: skip
         return [*listed, "    train(np.array(tokens))"]
-
-
-def args_of(p: Prepared, given: list[str]) -> str:
-    """The arguments of `backward`: those of `forward`, with defaults spelled out."""
-    inputs = p.inputs((*p.forward, *p.more))
-    optional = targets(p)
-    first = ["x" for i in inputs if i.default is None and i not in optional]
-    late = ["None" if i.default is not None else "y" for i in inputs
-            if i.default is not None or i in optional]  # fmt: skip
-    return ", ".join([*first, *late])
 
 
 def targets(p: Prepared) -> list[Input]:

@@ -12,7 +12,7 @@ from viete.algebra.shapes import Shapes
 from viete.errors import Text, VieteError
 from viete.interpret.code.body import needed
 from viete.interpret.schedule import program
-from viete.notation.expr import Apply, Ref, Symbol, num
+from viete.notation.expr import Apply, Ref, Symbol, num, walk
 from viete.notation.printer import show_equation
 
 
@@ -40,8 +40,6 @@ class Prepared:
 
     def inputs(self, equations: tuple[Equation, ...]) -> list[Input]:
         """The inputs that equations need, or whose length they do; without a default first."""
-        from viete.notation.expr import walk
-
         keys = {x.key for e in equations for x in walk(e.right) if isinstance(x, Ref)}
         found = [i for i in self.model.inputs if i.name in keys]
         return sorted(found, key=lambda i: i.default is not None)
@@ -79,23 +77,17 @@ def prepared(model: Model, of: str | None, backward: bool) -> Prepared:
         at = tuple(rest[-1].loop.upper if s == rest[-1].loop.index else x for s, x in
                    zip(output.symbol.slots, output.index, strict=True))  # fmt: skip
         output = replace(output, index=at)
+    back: tuple[Equation, ...] = ()
     if backward:
         assert loss is not None
         count = len(model.equations)
         model = grad(model, of=loss.key)
         back = model.equations[count:]
-    else:
-        back = ()
-    first = needed(replace(model, equations=model.equations[: len(model.equations) - len(back)]),
-                   [output.key])  # fmt: skip
-    if back:
-        wanted = {f"partial{{{p.symbol.base}}}" for p in model.parameters}
-        assert wanted
-    names = {e.name for e in first}
-    second = [] if loss is None else [
-        e for e in needed(replace(model, equations=model.equations[: len(model.equations)
-                          - len(back)]), [loss.key]) if e.name not in names]  # fmt: skip
-    return Prepared(model, output, loss, tuple(first), tuple(second), tuple(back), added)
+    ahead = replace(model, equations=model.equations[: len(model.equations) - len(back)])
+    first = needed(ahead, [output.key])
+    both = needed(ahead, [output.key] + ([loss.key] if loss else []))
+    second = [e for e in both if e not in first]
+    return Prepared(model, output, loss, tuple(first), tuple(second), back, added)
 
 
 def with_targets(model: Model, shapes: Shapes) -> tuple[Model, Ref]:

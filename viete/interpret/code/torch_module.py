@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from viete.algebra.model import Input, Parameter
+from viete.algebra.model import Input, Loop, Parameter
 from viete.errors import VieteError
 from viete.interpret.code.body import Body
 from viete.interpret.code.dialects import DIALECTS
@@ -47,8 +47,8 @@ class TorchModule:
         whole = next((q for q in p.model.parameters if not blocks_of(p.model, q)), None)
         if whole is None:
             raise VieteError(f"{p.model.title} has no parameter outside of its blocks")
-        self.body = Body(p.model, DIALECTS["torch"], [p.forward, p.more], [], self.parameter, "",
-                         RESERVED | {title})  # fmt: skip
+        self.body = Body(p.model, DIALECTS["torch"], [p.forward, p.more], [], self.parameter,
+                         RESERVED | {title}, self.block_list)  # fmt: skip
         like = f"self.{self.body.names.symbol(whole.symbol)}"
         self.body.lowering.env = Env(self.body.lowering.env.index, self.body.lowering.env.types,
                                      like=like)  # fmt: skip
@@ -67,6 +67,8 @@ class TorchModule:
         if not places:
             return f"self.{name}"
         letter = next(s for s in e.symbol.slots if s in self.model.loop_letters)
+        if env.block == letter and places[0] == plain_letter(letter) and self.whole(letter):
+            return f"block.{name}"
         first = self.first(letter)
         place, shift = places[0], int(first) if first.lstrip("-").isdigit() else None
         if shift is None:
@@ -76,6 +78,14 @@ class TorchModule:
         elif shift:
             place = f"{place} - {shift}"
         return f"self.{self.blocks(letter)}[{place}].{name}"
+
+    def whole(self, letter: str) -> bool:
+        """Whether every loop of a letter runs over all blocks that have parameters."""
+        loops = [x for x in self.model.loops if x.index == letter]
+        return letter in self.letters and len({(x.lower, x.upper) for x in loops}) == 1
+
+    def block_list(self, loop: Loop) -> str | None:
+        return f"self.{self.blocks(loop.index)}" if self.whole(loop.index) else None
 
     def first(self, letter: str) -> str:
         """The number of a letter's first block."""
@@ -131,10 +141,8 @@ class TorchModule:
             many = block_range(self.body, letter)
             if many.startswith("range(1, "):
                 many = re.sub(r"^range\(1, (\w+) \+ 1\)$", r"range(\1)", many)
-            lines += statement(
-                f"self.{self.blocks(letter)} = nn.ModuleList({self.kind(letter)}() for _ in {many})",
-                2,
-            )
+            made = f"nn.ModuleList({self.kind(letter)}() for _ in {many})"
+            lines += statement(f"self.{self.blocks(letter)} = {made}", 2)
         return [*lines, "", *forward]
 
     def forward(self) -> list[str]:

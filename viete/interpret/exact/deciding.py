@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 from flint import arb, fmpq
 
-from viete.interpret.exact.atoms import Atom, Terms, age, enclosed
+from viete.interpret.exact.atoms import Atom, Monomial, Terms, age, enclosed
 from viete.interpret.exact.polynomials import (
     ONE,
     added,
@@ -113,27 +113,37 @@ def written_out(t: Terms) -> bool | None:
 
 
 def substituted(t: Terms, name: Atom) -> Terms | None:
-    """A name replaced by its definition, the denominator multiplied out; None where it explodes."""
-    num, den = name.number.num, name.number.den
-    degrees = {m: next((int(p) for x, p in m if x is name), 0) for m in t}
-    top = max(degrees.values())
+    """A name replaced by its definition, with all names over the same denominator at once.
+
+    So (Σ y_k² − d v)/v for y_k = c_k/√v is multiplied by v once, not once for each y_k. None where
+    it explodes.
+    """
+    den = name.number.den
+    names = {name}
+    if den is not ONE:
+        names |= {x for x in atoms_of(t) if x.kind == "name" and x.number.den == den}
+    parts: dict[Monomial, Terms] = {}
+    for m, c in t.items():
+        of = tuple(f for f in m if f[0] in names)
+        parts.setdefault(of, {})[tuple(f for f in m if f[0] not in names)] = c
+    top = max(degree(of) for of in parts)
     if top > MOST_POWER:
         return None
-    parts, powers = [], [ONE]
-    belows = [ONE]
-    for _ in range(top):
-        if len(powers[-1]) * len(num) + len(belows[-1]) * len(den) > MOST_WORK:
-            return None
-        powers.append(multiplied(powers[-1], num))
-        belows.append(multiplied(belows[-1], den))
-    for k in range(top + 1):
-        rest = {tuple(f for f in m if f[0] is not name): c for m, c in t.items() if degrees[m] == k}
-        if not rest:
-            continue
-        if len(rest) * len(powers[k]) * len(belows[top - k]) > MOST_WORK:
-            return None
-        parts.append(multiplied(multiplied(rest, powers[k]), belows[top - k]))
-    return added(parts)
+    out = []
+    for of, rest in parts.items():
+        factors = [x.number.num for x, p in of for _ in range(int(p))]
+        part: Terms | None = rest
+        for factor in (*factors, *([den] * (top - degree(of)))):
+            if part is None or len(part) * len(factor) > MOST_WORK:
+                return None
+            part = multiplied(part, factor)
+        out.append(part)
+    return added(out)
+
+
+def degree(m: Monomial) -> int:
+    """Of a product of names, which have whole powers."""
+    return sum(int(p) for _, p in m)
 
 
 def sign(num: Terms, den: Terms) -> int | None:

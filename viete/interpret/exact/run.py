@@ -21,7 +21,7 @@ from viete.interpret.schedule import Member, Program, Step
 from viete.notation.expr import Expr, Num, Pick, Ref
 
 MOST_TERMS = 12  # of an entry of a named value; a longer one is named after its place
-MOST_LENGTH = 400  # letters of it: functions of functions could double in every block
+MOST_LENGTH = 150  # letters of it: functions of functions could double in every block
 RATIONAL, CLOSED, NAMED = range(3)
 
 

@@ -1,0 +1,124 @@
+"""Expression trees as Typst maths: a fourth way to print what the other three spellings say."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
+from viete.notation.lexer import ACCENTS, GREEK, GREEK_NAMES
+from viete.notation.printer import ADD, ATOM, FACTOR, INFIX, SUM, Printer
+
+_LETTERS = {name: char for char, name in reversed(GREEK.items())}
+_MARKS = {"tilde": "tilde", "hat": "hat", "bar": "macron", "vec": "arrow", "overline": "overline",
+          "underline": "underline"}  # fmt: skip
+OPERATORS = frozenset(("exp", "log", "sin", "cos", "tanh", "max", "min"))
+
+
+def show_typst(e: Expr) -> str:
+    """An expression as the inside of a Typst formula."""
+    return Typst().show(e)
+
+
+def word(text: str) -> str:
+    """A name: a letter as it is, Greek by its character, a word in quotes."""
+    for accent in ACCENTS:
+        if text.startswith(accent + "{"):
+            inner = word(text[len(accent) + 1 : -1])
+            if accent in _MARKS:
+                return f"{_MARKS[accent]}({inner})"
+            return f"{'∂' if accent == 'partial' else 'Δ'} {inner}"
+    if text in GREEK_NAMES:
+        return _LETTERS[text]
+    return text if len(text) == 1 or text.isdigit() else f'"{text}"'
+
+
+class Typst(Printer):
+    """The printer of Typst's maths, which takes most signs as Unicode has them."""
+
+    def __init__(self) -> None:
+        super().__init__("unicode")
+
+    def write(self, e: Expr) -> tuple[str, int]:
+        match e:
+            case Num():
+                return fraction(e.value)
+            case Idx():
+                return word(e.name), ATOM
+            case Slice():
+                a = "" if e.start is None else self.show(e.start)
+                b = "" if e.stop is None else self.show(e.stop)
+                return f"{a} : {b}".strip(), ATOM
+            case Table():
+                inner = ", ".join(f"{word(i)} < {self.show(s)}" for i, s in e.ranges)
+                return f'"table"_({inner}) ({self.show(e.body)})', ATOM
+        return super().write(e)
+
+    def index(self, name: str) -> str:
+        return word(name)
+
+    def ref(self, e: Ref, extra: tuple[Expr, ...]) -> str:
+        index = iter(map(self.show, e.index))
+        sub, sup = ([next(index) if s.index else word(s.text) for s in slots]
+                    for slots in (e.symbol.sub, e.symbol.sup))  # fmt: skip
+        sub += [self.show(x) for x in extra]
+        return word(e.symbol.base) + self.script("_", sub) + self.script("^", sup)
+
+    def script(self, sign: str, items: list[str]) -> str:
+        text = ",".join(items)
+        return f"{sign}{text}" if len(text) == 1 else f"{sign}({text})" if text else ""
+
+    def picked(self, e: Pick) -> str:
+        text = super().picked(e)
+        # Without a space a bracket would go below the line with a subscript before it.
+        return re.sub(r" ?\[(.*)\]$", r" [\1]", text) if text.endswith("]") else text
+
+    def function(self, name: str) -> str:
+        return name if name in OPERATORS else word(name)
+
+    def bind(self, e: Bind) -> tuple[str, int]:
+        below = word(e.index) + (f" = {self.show(e.lower)}" if e.lower is not None else "")
+        name = "∑" if e.op == "sum" else self.function(e.op)
+        text = name + self.script("_", [below])
+        if e.upper is not None:
+            text += self.script("^", [self.show(e.upper)])
+        if e.op == "sum":
+            return f"{text} {self.show(e.body, SUM)}", SUM
+        return f"{text} ({self.show(e.body)})", ATOM
+
+    def apply(self, e: Apply) -> tuple[str, int]:
+        match e.op, e.args:
+            case "div", (a, b):
+                return f"frac({self.show(a)}, {self.show(b)})", FACTOR
+            case "sqrt", (a,):
+                return f"sqrt({self.show(a)})", ATOM
+            case "where", (test, yes, no):
+                rows = f'{self.show(yes)} &"if" {self.show(test)}, {self.show(no)} &"otherwise"'
+                return f"cases({rows})", ATOM
+            case (("T" | "pow"), (a, *rest)):
+                mark = self.show(rest[0]) if rest else "⊤"
+                base = self.show(a, ATOM)
+                raised = (isinstance(a, Ref) and bool(a.symbol.sup)) or (
+                    isinstance(a, Apply) and a.op in ("T", "pow", "sqrt")
+                )
+                base = f"({base})" if raised or "^" in base.rsplit(")", 1)[-1] else base
+                return base + self.script("^", [mark]), ATOM
+            case (("and" | "or" | "mod"), (a, b)):
+                strength = INFIX[e.op][0]
+                sign = "mod" if e.op == "mod" else f'"{e.op}"'
+                return f"{self.show(a, strength)} {sign} {self.show(b, strength + 1)}", strength
+        return super().apply(e)
+
+
+def fraction(value: Fraction) -> tuple[str, int]:
+    """A rational: whole, a power of ten, a decimal that ends, or a fraction."""
+    sign, size = ("−" if value < 0 else ""), abs(value)
+    strength = ADD if value < 0 else ATOM
+    if size.denominator == 1:
+        return f"{sign}{size.numerator}", strength
+    power = len(str(size.denominator)) - 1
+    if size.numerator == 1 and size.denominator == 10**power:
+        return f"{sign}10^(−{power})", strength
+    if size.denominator > 1000 and Fraction(repr(float(size))) == size:
+        return f"{sign}{float(size)}", strength
+    return f"{sign}frac({size.numerator}, {size.denominator})", min(strength, FACTOR)
