@@ -2,8 +2,8 @@
 
     python benchmarks/step.py [--rounds 7] [--threads 2] [--dtype float32|bfloat16] [--compile]
 
-B = 64 sequences of T = 256 tokens: the loss, all gradients and an Adam step (PyTorch's fused one, for
-all). Ours are the backward equations derived from the card, run a few sequences at a time, with no
+B = 64 sequences of T = 256 tokens: the loss, all gradients and an Adam step (PyTorch's fused one,
+for all). Ours are the backward equations derived from the card, run a few sequences at a time, with no
 line written for this card. The peers take turns with it in one process; times are medians, ratios
 are ours / peer. Gradients are compared before anything is timed.
 """
@@ -143,8 +143,11 @@ def main() -> None:
     mine = statistics.median(times["card"])
     for name, seconds in times.items():
         ratios = [a / b for a, b in zip(times["card"], seconds, strict=True)]
-        print(f"{name}: {1000 * statistics.median(seconds):.0f} ms; card / it "
-              f"{mine / statistics.median(seconds):.3f} ({min(ratios):.3f}-{max(ratios):.3f})")  # fmt: skip
+        middle = statistics.median(seconds)
+        print(
+            f"{name}: {1000 * middle:.0f} ms; card / it {mine / middle:.3f} "
+            f"({min(ratios):.3f}-{max(ratios):.3f})"
+        )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak memory of the process {peak:.0f} MB")
 

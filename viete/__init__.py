@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = [
     "VieteError",
     "__version__",
-    "export",
     "exact_weights",
+    "export",
     "grad",
     "initial_weights",
     "parameter_shapes",

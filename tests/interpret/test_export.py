@@ -177,7 +177,9 @@ def test_the_dialog_transformer_is_short() -> None:
     assert len(code) <= 130
 
 
-@pytest.mark.parametrize("name", sorted(idioms("numpy").keys() - {"erf"}))
+@pytest.mark.parametrize(
+    "name", [x for x in sorted(idioms("numpy")) if x != "erf" and "_each" not in x]
+)
 def test_idioms_are_their_definitions(name: str) -> None:
     """The functions written by hand, against algebra/functions.md."""
     from viete.interpret.code import idioms as written

@@ -1,4 +1,4 @@
-"""Law 6, of formulas: a fused form equals its pattern, and a fast version of a place its definition."""
+"""Law 6, of formulas: a fused form equals its pattern, a fast version of a place its definition."""
 
 from __future__ import annotations
 

@@ -62,7 +62,8 @@ def tour(
          "viete run exact-lesson --tokens 'a b' --show A,logits,y")  # fmt: skip
     run.run("exact-lesson", "a b", show="A,logits,y")
     step("The same pass in exact numbers: nothing is rounded, equality is decided",
-         "viete run exact-lesson --tokens 'a b' --exact --show S,A,r,u,logits,y --digits 12")  # fmt: skip
+         "viete run exact-lesson --tokens 'a b' --exact --show S,A,r,u,logits,y "
+         "--digits 12")  # fmt: skip
     run.run("exact-lesson", "a b", exact=True, show="S,A,r,u,logits,y", digits=12)
     lesson_page = folder / "lesson.html"
     step("A lesson, written from the equations",

@@ -36,7 +36,8 @@ from viete.notation.expr import Apply, Expr, Ref, Table, num
 from viete.notation.printer import show
 
 IDIOMS = {"numpy": ("idioms.py",), "jax": ("idioms.py",), "torch": ("idioms_torch.py",)}
-NOT_IN_JAX = frozenset(("erf", "softmax", "logsoftmax", "gathered", "placed"))
+NOT_IN_JAX = frozenset(("erf", "softmax", "logsoftmax", "gathered", "placed", "gathered_each",
+                         "placed_each"))  # fmt: skip
 
 
 @cache
@@ -67,10 +68,13 @@ class Functions:
     def __call__(self, e: Apply, codes: Sequence[Code], env: Env) -> tuple[str, Axes]:
         """The name of the function for arguments like these, and its result's axes on paper."""
         own = {f.name for f in self.model.functions}
-        by_hand = idioms(self.dialect.name).get(e.op) if e.op not in own else None
+        written = e.op
+        if e.op in ("gathered", "placed") and any(c.lead for c in codes):
+            written = f"{e.op}_each"
+        by_hand = idioms(self.dialect.name).get(written) if e.op not in own else None
         if by_hand is not None:
-            name = self.names.name(f"function {e.op}", plain(e.op))
-            source = by_hand.replace(f"def {e.op}(", f"def {name}(")
+            name = self.names.name(f"function {written}", plain(written))
+            source = by_hand.replace(f"def {written}(", f"def {name}(")
             self.written.setdefault(name, source.split("\n"))
             if e.op == "erf":
                 return name, ()

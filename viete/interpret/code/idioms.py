@@ -49,3 +49,17 @@ def placed(y: Array, s: int, m: int) -> Array:
     rows = np.zeros((m, y.shape[-1]))
     rows[s : s + len(y)] = y
     return rows
+
+
+def gathered_each(y: Array, t: Array, V: int) -> Array:
+    """For every member of a family: row v is the sum of the rows of y whose place t_j is v."""
+    rows = np.zeros((*y.shape[:-2], V, y.shape[-1]))
+    np.add.at(rows.swapaxes(-2, 0), t, y.swapaxes(-2, 0))
+    return rows
+
+
+def placed_each(y: Array, s: int, m: int) -> Array:
+    """For every member of a family: the rows of y as rows s, s + 1, … of m; the others are 0."""
+    rows = np.zeros((*y.shape[:-2], m, y.shape[-1]))
+    rows[..., s : s + y.shape[-2], :] = y
+    return rows

@@ -132,9 +132,9 @@ def substituted(t: Terms, name: Atom) -> Terms | None:
     out = []
     for of, rest in parts.items():
         factors = [x.number.num for x, p in of for _ in range(int(p))]
-        part: Terms | None = rest
+        part = rest
         for factor in (*factors, *([den] * (top - degree(of)))):
-            if part is None or len(part) * len(factor) > MOST_WORK:
+            if len(part) * len(factor) > MOST_WORK:
                 return None
             part = multiplied(part, factor)
         out.append(part)
