@@ -288,6 +288,8 @@ class Printer:
 
     def infix(self, e: Apply) -> tuple[str, int]:
         strength, *signs = INFIX[e.op]
+        if e.op in ("add", "sub"):
+            return self.long_sum(e), strength
         left, right = e.args
         if e.op == "div" and self.style == "latex":
             return f"\\frac{{{self.show(left)}}}{{{self.show(right)}}}", FACTOR
@@ -302,6 +304,15 @@ class Printer:
             a = f"({a})" if a.endswith(r"\Delta") else a
             b = f"({b})" if b.startswith("<") else b
         return f"{a}{signs[self.column - 1]}{b}", strength
+
+    def long_sum(self, e: Expr) -> str:
+        """Sums and differences without recursion: an exact number may have hundreds of terms."""
+        terms = []
+        strength = INFIX["add"][0]
+        while isinstance(e, Apply) and e.op in ("add", "sub"):
+            terms.append(str(INFIX[e.op][self.column]) + self.show(e.args[1], strength + 1))
+            e = e.args[0]
+        return self.show(e, strength) + "".join(reversed(terms))
 
     def scripted(self, base: Expr, mark: str, power: bool = False) -> tuple[str, int]:
         """A transpose or a power; a base that has superscripts of its own is set apart."""
