@@ -118,8 +118,8 @@ def test_with_an_epsilon_a_constant_row_is_nothing() -> None:
 @pytest.mark.parametrize(
     "part, words",
     [
-        ("exp(10^{40} * x)", ["beyond any enclosure"]),
-        ("exp(exp(10^{35} * x))", ["beyond any enclosure"]),
+        ("exp(10^{40} * x)", ["exponential", "[0, 0]"]),
+        ("exp(exp(10^{35} * x))", ["exponential", "[0, 0]"]),
         ("log(x)", ["logarithm", "[0, 1]"]),
         ("log(x - x)", ["logarithm", "[0, 0]"]),
         ("sqrt(x)", ["square root of a negative number", "[0, 1]"]),
@@ -138,9 +138,12 @@ def test_what_has_no_value(part: str, words: list[str]) -> None:
 @pytest.mark.parametrize("part", ["argmax(BIG)", "max(BIG)", "ReLU(BIG)", "where(BIG > 1, x, 0)"])
 def test_too_large_for_any_enclosure(part: str) -> None:
     big = "exp(exp(10^{20} * x)) - exp(exp(10^{20} * (x + 1)))"
-    refused(
-        lambda: run(part.replace("BIG", f"({big})")), "undecided" if "max" in part else "cannot"
-    )
+    assert untold(refused(lambda: run(part.replace("BIG", f"({big})"))))
+
+
+def untold(message: str) -> bool:
+    """Whether it says that nobody knows."""
+    return any(words in message for words in ("undecided", "cannot be told", "not known"))
 
 
 TIED = "(sin(erf(x)) ⊙ sin(erf(x)) + cos(erf(x)) ⊙ cos(erf(x)))"
@@ -153,8 +156,7 @@ TIED = "(sin(erf(x)) ⊙ sin(erf(x)) + cos(erf(x)) ⊙ cos(erf(x)))"
 )  # fmt: skip
 def test_an_undecidable_tie_is_not_picked(part: str) -> None:
     """sin² + cos² = 1 is true, and beyond what is decided: it is said so, never guessed."""
-    message = refused(lambda: run(part), "$z = ")
-    assert "undecided" in message or "cannot be told" in message
+    assert untold(refused(lambda: run(part), "$z = "))
 
 
 def test_a_tie_that_does_not_matter_is_no_obstacle() -> None:

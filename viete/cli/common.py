@@ -70,8 +70,10 @@ def row_of(text: str, model: Model, what: str) -> list[int]:
     return out
 
 
-def emit(text: str, output: Path | None) -> None:
-    """Print, or write the file whole or not at all."""
+def emit(text: str, output: Path | None, source: str = "") -> None:
+    """Print, or write the file whole or not at all; never over the card it is ``source`` of."""
+    if output is not None and source and output.resolve() == Path(source).resolve():
+        raise VieteError(f"-o {output} would overwrite the card itself; give another name")
     if output is None:
         print(text, end="" if text.endswith("\n") else "\n")
         return

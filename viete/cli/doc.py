@@ -47,5 +47,5 @@ def doc(
         from viete.interpret.drawing import to_svg
         from viete.interpret.flow import flow
 
-        emit(to_svg(flow(model)), drawn)
-    emit(text, output)
+        emit(to_svg(flow(model)), drawn, name)
+    emit(text, output, name)

@@ -41,4 +41,4 @@ def export(
         raise VieteError(
             f"{output} looks like another kind of file: {to.value} is written to {suffix}"
         )
-    emit(written(card(name, sets, config), to.value, of), output)
+    emit(written(card(name, sets, config), to.value, of), output, name)

@@ -42,7 +42,7 @@ def grad(
     if form is None:
         suffix = output.suffix if output is not None else ""
         form = {".md": Format.md, ".tex": Format.latex}.get(suffix, Format.text)
-    emit(write_backward(model, form.value, of, None if by is None else names(by)), output)
+    emit(write_backward(model, form.value, of, None if by is None else names(by)), output, name)
 
 
 def names(text: str) -> list[str]:

@@ -67,7 +67,7 @@ def lesson(
         style=FORMS[form], origin=origin(weights, seed, all(p.value for p in model.parameters)),
         inputs=inputs,
     )  # fmt: skip
-    emit(write_lesson(found, form), output)
+    emit(write_lesson(found, form), output, name)
     if output is not None:
         print(f"written: {output}", file=sys.stderr)
 

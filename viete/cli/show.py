@@ -60,7 +60,7 @@ def show(
         diagram = flow(model, "equations" if detail else "parts")
         emit(to_svg(diagram) if form is Format.svg else to_mermaid(diagram), output)
     else:
-        emit(write(model, form.value), output)
+        emit(write(model, form.value), output, name)
 
 
 def cards() -> None:

@@ -4,8 +4,9 @@ A polynomial in powers of primes and of e^m is zero only if it has no terms: roo
 their products are linearly independent over ℚ (Besicovitch 1940), and exponentials of algebraic
 numbers linearly independent over ℚ are algebraically independent (Lindemann–Weierstrass; Baker
 1975, thm. 1.4). A square root r of an older number is eliminated: P + Q r = 0 needs P² = Q² N, and
-where that holds, an enclosure tells the two roots apart. Names are written out. So all numbers made
-of roots and of exponentials of sums of roots of rationals are decided. For the others (is e^e
+where that holds, an enclosure tells the two roots apart. Names are written out. So numbers made of
+roots of rationals, exponentials of sums of those, and square roots of all of these are decided, as
+far as the work stays bounded. For the others (is e^e
 algebraic over e? nobody knows) having no terms proves zero, and an enclosure proves non-zero.
 """
 
@@ -26,6 +27,7 @@ from viete.interpret.exact.polynomials import (
 )
 
 MOST_BITS = 4096  # the precision at which an open comparison is given up
+SIGN_BITS = 2**20  # and the sign of what is proven not to be zero
 MOST_WORK = 200_000  # products of terms in one elimination
 MOST_HEIGHT = 1_000_000  # bits of a coefficient that are still multiplied out
 MOST_POWER = 1000  # of a name that is written out
@@ -153,7 +155,7 @@ def sign(num: Terms, den: Terms) -> int | None:
     if den is ONE and len(num) == 1 and () in num:
         return 1 if num[()] > 0 else -1
     zero, tried = None, False
-    for bits in precisions(16 * MOST_BITS):
+    for bits in precisions(SIGN_BITS):
         ball = enclosed(num, den, bits)
         found = sign_of(ball)
         if found:

@@ -139,11 +139,16 @@ class Namespace:
     def argmax(self, array: np.ndarray, axis: int) -> Any:
         def place(row: Sequence[Entry]) -> int:
             found = self.best(row, 1)
-            for k in range(found + 1, len(row)):
-                if self.compared(row[k], row[found]) == 0:
-                    self.ties.append(f"entries {found} and {k} are equal, proven; the first counts")
+            same = [k for k in range(found + 1, len(row)) if not self.compared(row[k], row[found])]
+            if same:
+                tied = ", ".join(map(str, [found, *same[:-1]])) + f" and {same[-1]}"
+                self.ties.append(
+                    f"the entries {tied} of row {len(rows)} are equal, proven, and the first counts"
+                )
+            rows.append(found)
             return found
 
+        rows: list[int] = []
         found = along(array, axis, place)
         return found.astype(np.int64) if hasattr(found, "shape") else np.int64(found)
 

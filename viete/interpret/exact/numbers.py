@@ -288,7 +288,9 @@ class Number:
         """e^x; e^{q + r√p + …} splits into powers of e, e^√p, …"""
         q = self.rational
         if q is not None and abs(q) > MOST_EXPONENT:
-            raise VieteError(f"the exponential of {float(q):.3g} is beyond any enclosure")
+            raise VieteError(
+                f"the exponential of {Number.of(q).decimal(3)} is too large to be worked with"
+            )
         if self.den is ONE and all(x.kind == "prime" for x in self.atoms()):
             powers = [(e_power(m), Fraction(int(c.p), int(c.q))) for m, c in self.num.items()]
             return Number({monomial(powers): fmpq(1)})
@@ -335,7 +337,7 @@ class Number:
         if found is None:
             raise Undecided(
                 f"whether a number in {shown(self)} is zero cannot be told at "
-                f"{deciding.MOST_BITS} bits"
+                f"{deciding.MOST_BITS} bits, nor by a short proof"
             )
         return found
 
@@ -344,9 +346,13 @@ class Number:
         found = deciding.sign(self.num, self.den)
         if found is None:
             raise Undecided(
-                f"the sign of a number in {shown(self)} cannot be told at {deciding.MOST_BITS} bits"
+                f"the sign of a number in {shown(self)} cannot be told at {deciding.MOST_BITS} "
+                f"bits, nor by a short proof that it is zero"
             )
         return found
+
+    def __bool__(self) -> bool:
+        return not self.is_zero()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Number | Real):

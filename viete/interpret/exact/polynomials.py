@@ -16,6 +16,7 @@ from viete.interpret.exact.atoms import Atom, Monomial, Power, Terms, age
 
 ONE: Terms = {(): fmpq(1)}
 INVERTIBLE = ("e", "exp")  # never zero: negative powers may stand above the line
+MOST_PRIMES = 3  # whose roots are moved out of one denominator
 MOST_DEGREE = 1000  # above it no common divisor is looked for: it could take for ever
 
 
@@ -175,7 +176,12 @@ def over_monomial(num: Terms, den: Terms) -> tuple[Terms, Terms]:
 
 
 def rationalised(num: Terms, den: Terms) -> tuple[Terms, Terms]:
-    """Square roots of primes moved up: times the conjugate, which has one with the other sign."""
+    """Square roots of primes moved up: times the conjugate, which has one with the other sign.
+
+    Each prime may double the terms, so many stay below.
+    """
+    if len(atoms_of(den)) > MOST_PRIMES:
+        return num, den
     for x in sorted(atoms_of(den), key=age):
         if all(dict(m).get(x, Fraction(1, 2)) == Fraction(1, 2) for m in den):
             conjugate = {m: -c if dict(m).get(x) else c for m, c in den.items()}

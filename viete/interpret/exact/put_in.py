@@ -236,7 +236,7 @@ class PutIn(Exact):
         for part in parts:
             if is_arithmetic(part.formula) and part.label == part.formula:
                 continue  # short enough to be written out again
-            for x in part.value.array.flat:
+            for x in np.asarray(part.value.array, dtype=object).flat:
                 if isinstance(x, Shown):
                     x.part = True
         return value, [replace(p, label=self.shortened(p.label)) for p in parts]

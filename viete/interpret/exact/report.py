@@ -12,14 +12,16 @@ from viete.errors import VieteError
 from viete.interpret.exact.atoms import Atom, below
 from viete.interpret.exact.numbers import Number
 from viete.interpret.exact.run import CLOSED, NAMED, RATIONAL, ExactRun, Status, level_of
-from viete.interpret.exact.spelling import written
+from viete.interpret.exact.spelling import Speller
 from viete.interpret.labelled import COL, ROW, permute
 from viete.interpret.schedule import Member, member_name
 from viete.notation.expr import Expr, Idx, Num, Pick, Ref, transform, walk
 from viete.notation.printer import Printer, show
 
 FORMS = {"text": "plain", "md": "latex", "latex": "latex"}
+ROOM = 300  # terms of one number on paper, names written out
 WIDTH = 96  # of a row that is set on one line
+MOST_TIES = 3
 MOST_NAMES = 40  # whose definitions are listed
 KINDS = {"e": "powers of e", "prime": "roots", "root": "roots", "exp": "exp", "log": "log",
          "erf": "erf", "tanh": "tanh", "sin": "sin", "cos": "cos", "pi": "π"}  # fmt: skip
@@ -39,7 +41,11 @@ def report(
     if unfold < 0:
         raise VieteError(f"names are unfolded 0 or more levels deep, not {unfold}")
     page = Page(run, digits, unfold, form)
-    return "\n\n".join([*map(page.value, wanted), *page.definitions()]) + "\n"
+    parts = [*map(page.value, wanted), *page.definitions()]
+    if page.cut:
+        note = "… marks what is left out of numbers too long to read; --digits gives decimals."
+        parts.append(f"% {note}" if form == "latex" else note)
+    return "\n\n".join(parts) + "\n"
 
 
 class Page:
@@ -49,6 +55,7 @@ class Page:
         self.run, self.digits, self.unfold, self.form = run, digits, unfold, form
         self.style = FORMS[form]
         self.names: set[Atom] = set()
+        self.cut = False
         self.places = run.places()
 
     # -- values ------------------------------------------------------------------------------------
@@ -68,7 +75,8 @@ class Page:
             return "\n".join([f"{name}  ({shape})  {said}", *(f"  {line}" for line in lines)])
         if self.form == "md":
             head = f"**{self.math(self.run.parse(name))}** ({shape}): {said}"
-            return "\n".join([head, "", *(f"- ${line}$" for line in lines)])
+            items = "\n".join(lines).replace("\n\\quad", " \\quad").split("\n")
+            return "\n".join([head, "", *(f"- ${line}$" for line in items)])
         body = " \\\\\n".join(lines)
         return f"% {name} ({shape}): {said}\n\\begin{{gather*}}\n{body}\n\\end{{gather*}}"
 
@@ -77,8 +85,8 @@ class Page:
 
     def row(self, e: Expr, row: Sequence[Any]) -> Iterator[str]:
         """``x_0 = (1, 0)``, and below it the decimals; entry by entry where that is too long."""
-        texts = [self.entry(x, pick(e, k)) for k, x in enumerate(row)]
         one = isinstance(e, Pick) or len(row) > 1 or self.is_vector(e)
+        texts = [self.entry(x, pick(e, k) if one else e) for k, x in enumerate(row)]
         line = f"{self.left(e)} = " + (f"({', '.join(texts)})" if one else texts[0])
         if len(line) <= WIDTH or not one:
             yield line
@@ -108,7 +116,14 @@ class Page:
         if x.name is not None and x.name.label == here:
             x = x.name.number
         self.names |= shown_names(x, self.unfold)
-        return show(written(x, self.unfold, self.places), self.style)
+        return self.spelled(x, self.unfold)
+
+    def spelled(self, x: Number, levels: int) -> str:
+        """A number, cut where it is too long to be read."""
+        speller = Speller(levels, self.places, room=ROOM)
+        text = show(speller.number(x), self.style)
+        self.cut |= speller.cut
+        return text
 
     def decimals(self, row: Sequence[Any]) -> list[str]:
         """Certified decimals, where an entry is not a whole number anyway."""
@@ -130,7 +145,7 @@ class Page:
             return []
         ordered = sorted(self.names, key=lambda a: a.age)
         lines = [
-            f"{show(label(a), self.style)} = {show(written(a.number, 0, self.places), self.style)}"
+            f"{show(label(a), self.style)} = {self.spelled(a.number, 0)}"
             for a in ordered[:MOST_NAMES]
         ]
         deeper = {a for a in below(self.names) if a.kind == "name"} - self.names
@@ -180,7 +195,8 @@ def rows(run: ExactRun, name: str) -> Iterator[tuple[Expr, list[Any]]]:
     lead = [a for a in ("batch", *letters) if a in v.axes]
     core = [a for a in (ROW, COL) if a in v.axes]
     if not v.axes:
-        yield e, [Number.of(v.array) if isinstance(v.array, Fraction) else v.array]
+        x = v.array.item() if hasattr(v.array, "item") else v.array
+        yield e, [Number.of(x) if isinstance(x, Fraction) else x]
         return
     array = permute(np, v.array, v.axes, (*lead, *core))
     for place in np.ndindex(array.shape[:-1]):
@@ -218,7 +234,9 @@ def describe(run: ExactRun, status: Status, entries: Sequence[Any]) -> str:
                          + (f", since {since[1]}" * bool(since[1])))  # fmt: skip
     if status.bits:
         parts.append(f"decided by enclosure at {status.bits} bits")
-    return "; ".join([*parts, *status.ties])
+    more = len(status.ties) - MOST_TIES
+    parts += [*status.ties[:MOST_TIES], *([f"{more} more ties"] if more > 0 else [])]
+    return "; ".join(parts)
 
 
 def said(run: ExactRun, member: Member) -> str:

@@ -94,8 +94,9 @@ class ExactRun(Run):
     def place(self, step: Step, place: dict[str, int]) -> Expr:
         """One entry in the notation: ``A^{1,2}[0, 1]``, with block and head as index letters."""
         symbol, rest = step.equation.left.symbol, dict(place)
+        loops = self.program.loops_of(symbol, step.makes[1])
         index = tuple(
-            Num(Fraction(step.loops[s] if s in step.loops else
+            Num(Fraction(loops[s] if s in loops else
                 rest.pop(s) + self.program.range_of(s).start)) for s in symbol.slots
         )  # fmt: skip
         items = tuple(Num(Fraction(k)) for k in rest.values())

@@ -18,6 +18,7 @@ E = Ref(Symbol("value", "e"))
 LONG = 24  # digits of an exponent that is written by the name of its place, where it has one
 IN_EXPONENT = 4  # terms of an exponent that is set above e; a longer one is written exp(…)
 Places = Mapping[Any, Expr]
+MOST_TERMS, MOST_DIGITS = 16, 24  # of a sum and of a whole number, where there is little room
 RANK = {"name": 0, "log": 1, "erf": 1, "tanh": 1, "sin": 1, "cos": 1, "pi": 1, "exp": 2, "e": 2,
         "root": 3, "prime": 4}  # fmt: skip
 
@@ -37,10 +38,15 @@ def written(x: Number, levels: int = 0, places: Places | None = None) -> Expr:
 
 
 class Speller:
-    """Writes numbers, ``levels`` names deep."""
+    """Writes numbers, ``levels`` names deep.
 
-    def __init__(self, levels: int, places: Places) -> None:
-        self.levels, self.places = levels, places
+    With ``room`` for so many terms, long sums and long whole numbers are cut, and names are written
+    out only while there is room; ``cut`` says whether anything was left out.
+    """
+
+    def __init__(self, levels: int, places: Places, room: int | None = None) -> None:
+        self.levels, self.places, self.room = levels, places, room
+        self.cut = False
 
     def number(self, x: Number) -> Expr:
         num, den = x.num, x.den
@@ -52,8 +58,8 @@ class Speller:
         above, below = Fraction(int(c.p)), Fraction(int(c.q))
         if len(den) == 1 and () in den:
             if len(num) == 1 and () in num:
-                return Num(above * int(num[()].p) / below)
-            bottom: Expr | None = None if below == 1 else Num(below)
+                return self.fraction(above * int(num[()].p) / below)
+            bottom: Expr | None = None if below == 1 else self.fraction(below)
         else:
             bottom = self.polynomial(scaled(den, fmpq(int(below))))
         top = self.polynomial(scaled(num, fmpq(int(above))))
@@ -62,6 +68,22 @@ class Speller:
         if isinstance(top, Apply) and top.op == "neg":
             return Apply("neg", (Apply("div", (top.args[0], bottom)),))
         return Apply("div", (top, bottom))
+
+    def fraction(self, c: Fraction) -> Expr:
+        """A plain number; one with very many digits by its first ones, if there is not the room."""
+        digits = max(len(str(abs(c.numerator))), len(str(c.denominator)))
+        if self.room is None or digits <= MOST_DIGITS:
+            return Num(c)
+        above, below = (self.whole(n) for n in (abs(c.numerator), c.denominator))
+        e = above if c.denominator == 1 else Apply("div", (above, below))
+        return e if c > 0 else Apply("neg", (e,))
+
+    def whole(self, n: int) -> Expr:
+        text = str(n)
+        if len(text) <= MOST_DIGITS:
+            return Num(Fraction(n))
+        self.cut = True
+        return Ref(Symbol("value", f"{text[:6]}…{text[-3:]}"))
 
     def inside(self, x: Number) -> Expr:
         """An exponent or what is under a root: by the name of its place where it is long."""
@@ -73,6 +95,11 @@ class Speller:
         terms = sorted(t.items(), key=lambda item: place(item[0]))
         first = next((k for k, (_, c) in enumerate(terms) if c > 0), 0)
         terms = [terms[first], *terms[:first], *terms[first + 1 :]]
+        left_out = 0
+        if self.room is not None:
+            left_out = max(0, len(terms) - MOST_TERMS)
+            terms = terms[: len(terms) - left_out]
+            self.room -= len(terms)
         out: Expr | None = None
         for m, c in terms:
             e = self.term(m, abs(Fraction(int(c.p), int(c.q))))
@@ -81,6 +108,9 @@ class Speller:
             else:
                 out = Apply("add" if c > 0 else "sub", (out, e))
         assert out is not None
+        if left_out:
+            self.cut = True
+            out = Apply("add", (out, Ref(Symbol("value", f"…({left_out})"))))
         return out
 
     def term(self, m: Monomial, c: Fraction) -> Expr:
@@ -93,7 +123,7 @@ class Speller:
             factors.append(self.exponential(exponent))
         factors += self.roots([(x, p) for x, p in m if RANK[x.kind] > 2])
         if c != 1 or not factors:
-            factors.insert(0, Num(c))
+            factors.insert(0, self.fraction(c))
         out = factors[0]
         for f in factors[1:]:
             out = Apply("prod", (out, f))
@@ -103,11 +133,12 @@ class Speller:
         """A name, or a function of a number."""
         if x.kind == "name":
             assert x.label is not None
-            return (
-                Speller(self.levels - 1, self.places).number(x.number)
-                if self.levels > 0
-                else x.label
-            )
+            if self.levels <= 0 or (self.room is not None and self.room <= 0):
+                return x.label
+            deeper = Speller(self.levels - 1, self.places, self.room)
+            e = deeper.number(x.number)
+            self.room, self.cut = deeper.room, self.cut or deeper.cut
+            return e
         if x.kind == "pi":
             return Apply("pi", ())
         return Apply("sqrt" if x.kind == "root" else x.kind, (self.inside(x.number),))
@@ -118,7 +149,7 @@ class Speller:
             [(Number({x.of: fmpq(1)}) if x.kind == "e" else x.number) * p for x, p in factors]
         )
         exponent = self.inside(of)
-        if of.size <= IN_EXPONENT and self.levels == 0:
+        if of.size <= IN_EXPONENT:
             return Apply("pow", (E, exponent))
         return Apply("exp", (exponent,))
 
