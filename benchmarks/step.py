@@ -3,9 +3,9 @@
     python benchmarks/step.py [--rounds 7] [--threads 2] [--dtype float32|bfloat16] [--compile]
 
 B = 64 sequences of T = 256 tokens: the loss, all gradients and an Adam step (PyTorch's fused one,
-for all). Ours are the backward equations derived from the card, run a few sequences at a time, with no
-line written for this card. The peers take turns with it in one process; times are medians, ratios
-are ours / peer. Gradients are compared before anything is timed.
+for all). Ours are the backward equations derived from the card, run a few sequences at a time, with
+no line written for this card. The peers take turns with it in one process; times are medians,
+ratios are ours / peer. Gradients are compared before anything is timed.
 """
 
 from __future__ import annotations

@@ -363,3 +363,16 @@ def test_the_pair_helpers_are_honest() -> None:
     ball, e = N(1).exp().ball(64), mp.e
     assert inside(ball, e)
     assert not inside(ball, e + number(ball.rad()) * 3)
+
+
+def test_arrays_of_numbers_take_a_number_on_either_side():
+    root = Number.of(2).sqrt()
+    array = np.array([root, Number.of(3)], dtype=object)
+    assert list(array * root) == list(root * array) == [Number.of(2), 3 * root]
+    assert list(root - np.array([1.0, 2.0])) == [root - 1, root - 2]
+    assert root != float("inf")
+
+
+def test_a_number_of_very_many_digits_is_spelled_whole():
+    assert repr(Number.of(10**6000 + 1)) == "1" + "0" * 5999 + "1"
+    assert repr(Number.of(Fraction(1, 3**10000))).startswith("1/1631350185")

@@ -75,6 +75,11 @@ def show_symbol(symbol: Symbol, style: str = "plain") -> str:
     return show(Ref(symbol, tuple(Idx(s) for s in symbol.slots)), style)
 
 
+def digits(n: int) -> str:
+    """All digits of an integer; Python's own conversion refuses more than 4300."""
+    return f"{Decimal(n):f}"
+
+
 def number(value: Fraction, style: str) -> tuple[str, int]:
     """A rational, exactly: integers, short fractions, then decimals that end."""
     sign, size = ("-" if value < 0 else ""), abs(value)
@@ -86,23 +91,24 @@ def number(value: Fraction, style: str) -> tuple[str, int]:
         while rest % p == 0:
             rest //= p
     if size.denominator == 1:
-        if size >= 10**7 and (power := str(size).rstrip("0")) in ("1",):
-            zeros = len(str(size)) - len(power)
+        if size >= 10**7 and (text := digits(size.numerator)).rstrip("0") == "1":
+            zeros = len(text) - 1
             text = f"10^{{{zeros}}}" if style == "latex" else f"1e{zeros}"
             return sign + text, strength
-        return sign + str(size), strength
+        return sign + digits(size.numerator), strength
     if rest == 1 and size.denominator > 1000:
-        digits = Decimal(size.numerator) / Decimal(size.denominator)
-        if Fraction(digits) == size:
+        decimal = Decimal(size.numerator) / Decimal(size.denominator)
+        if Fraction(decimal) == size:
             if style == "latex":
-                if size.numerator == 1 and set(str(size.denominator)) <= {"0", "1"}:
-                    return f"{sign}10^{{-{len(str(size.denominator)) - 1}}}", strength
-                return sign + f"{digits:f}", strength
-            text = f"{digits.normalize():e}" if size < Fraction(1, 1000) else f"{digits:f}"
+                if size.numerator == 1 and set(digits(size.denominator)) <= {"0", "1"}:
+                    return f"{sign}10^{{-{len(digits(size.denominator)) - 1}}}", strength
+                return sign + f"{decimal:f}", strength
+            text = f"{decimal.normalize():e}" if size < Fraction(1, 1000) else f"{decimal:f}"
             return sign + text, strength
+    above, below = digits(size.numerator), digits(size.denominator)
     if style == "latex":
-        return f"{sign}\\frac{{{size.numerator}}}{{{size.denominator}}}", min(strength, FACTOR)
-    return f"{sign}{size.numerator}/{size.denominator}", min(strength, MUL)
+        return f"{sign}\\frac{{{above}}}{{{below}}}", min(strength, FACTOR)
+    return f"{sign}{above}/{below}", min(strength, MUL)
 
 
 def letters(base: str, style: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, wraps
 from math import isqrt
 from numbers import Real
 from typing import Any
@@ -59,6 +59,16 @@ class Undecided(VieteError):
     """A comparison that neither proof nor enclosure settles, at the precision reached."""
 
 
+def entrywise(operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An operator of two numbers, which an array on the right takes entry by entry."""
+
+    @wraps(operator)
+    def either(self: Any, other: Any) -> Any:
+        return NotImplemented if getattr(other, "ndim", 0) else operator(self, other)
+
+    return either
+
+
 class Number:
     """An exact real number ``num / den``, both polynomials in atoms.
 
@@ -68,7 +78,6 @@ class Number:
 
     __slots__ = ("__dict__", "den", "num")
     __hash__ = None  # type: ignore[assignment]
-    __array_ufunc__ = None  # NumPy's numbers leave the arithmetic to this class
 
     def __init__(self, num: Terms, den: Terms = ONE) -> None:
         self.num, self.den = (num, ONE) if den is ONE else lowest(num, den)
@@ -119,6 +128,7 @@ class Number:
 
     # -- arithmetic --------------------------------------------------------------------------------
 
+    @entrywise
     def __add__(self, other: Any) -> Number:
         return total([self, Number.of(other)])
 
@@ -127,12 +137,14 @@ class Number:
         out.den = self.den
         return out
 
+    @entrywise
     def __sub__(self, other: Any) -> Number:
         return self + -Number.of(other)
 
     def __rsub__(self, other: Any) -> Number:
         return Number.of(other) - self
 
+    @entrywise
     def __mul__(self, other: Any) -> Number:
         other = Number.of(other)
         num, den = self.num, self.den
@@ -146,6 +158,7 @@ class Number:
 
     __radd__, __rmul__ = __add__, __mul__
 
+    @entrywise
     def __truediv__(self, other: Any) -> Number:
         return self * Number.of(other).inverse()
 
@@ -357,6 +370,8 @@ class Number:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Number | Real):
             return NotImplemented
+        if isinstance(other, float) and not math.isfinite(other):
+            return False
         return (self - other).is_zero()
 
     def __lt__(self, other: Any) -> bool:

@@ -25,9 +25,29 @@ def atoms_of(*polynomials: Terms) -> set[Atom]:
     return {x for t in polynomials for m in t for x, _ in m}
 
 
+class Exponent(Fraction):
+    """A fraction that remembers its hash: monomials are hashed far more often than made."""
+
+    __slots__ = ("known",)
+    known: int
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        try:
+            return self.known
+        except AttributeError:
+            self.known = super().__hash__()
+            return self.known
+
+
 def whole(p: Power) -> Power:
     """The power as an int where it is one, so that equal powers are spelled alike."""
-    return int(p) if p == int(p) else p
+    if p.__class__ is int or p.__class__ is Exponent:
+        return p
+    if p.denominator == 1:
+        return int(p)
+    out = object.__new__(Exponent)
+    out._numerator, out._denominator = p.numerator, p.denominator  # type: ignore[attr-defined]
+    return out
 
 
 def times(a: Monomial, b: Monomial) -> Monomial:

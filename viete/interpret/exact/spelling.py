@@ -12,7 +12,7 @@ from viete.interpret.exact.atoms import Atom, Monomial, Power, Terms
 from viete.interpret.exact.numbers import Number, total
 from viete.interpret.exact.polynomials import ONE, content, ratio, scaled
 from viete.notation.expr import Apply, Expr, Num, Ref, Symbol
-from viete.notation.printer import show
+from viete.notation.printer import digits, show
 
 E = Ref(Symbol("value", "e"))
 LONG = 24  # digits of an exponent that is written by the name of its place, where it has one
@@ -71,15 +71,15 @@ class Speller:
 
     def fraction(self, c: Fraction) -> Expr:
         """A plain number; one with very many digits by its first ones, if there is not the room."""
-        digits = max(len(str(abs(c.numerator))), len(str(c.denominator)))
-        if self.room is None or digits <= MOST_DIGITS:
+        longest = max(len(digits(n)) for n in abs(c).as_integer_ratio())
+        if self.room is None or longest <= MOST_DIGITS:
             return Num(c)
         above, below = (self.whole(n) for n in (abs(c.numerator), c.denominator))
         e = above if c.denominator == 1 else Apply("div", (above, below))
         return e if c > 0 else Apply("neg", (e,))
 
     def whole(self, n: int) -> Expr:
-        text = str(n)
+        text = digits(n)
         if len(text) <= MOST_DIGITS:
             return Num(Fraction(n))
         self.cut = True
