@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 
 import viete as vt
-from viete.interpret.gradient import Gradients
+from viete.interpret.plan.engine import Engine
 
 B, T = 64, 256
 Weights = dict[str, torch.Tensor]
@@ -82,21 +82,20 @@ def peer(loss: Callable[..., torch.Tensor], weights: Weights, t: Any, y: Any, bf
 
 
 def ours(weights: Weights, t: Any, y: Any, bf16: bool, piece: int) -> Any:
-    """One step with the derived equations; bfloat16 with a float32 master."""
+    """One step with the planned equations; bfloat16 with a float32 master."""
     model = vt.read("simple-transformer")
-    gradients = Gradients(model, piece=piece)
-    master = {k: v.clone() for k, v in weights.items()}
-    adam = torch.optim.Adam(master.values(), lr=1e-4, fused=True)
+    engine = Engine(model, weights, compute=torch.bfloat16 if bf16 else None, piece=piece)
+    adam = torch.optim.Adam([engine.flat], lr=1e-4, fused=True)
+    engine.flat.grad = engine.flat_gradient
+    for name, w in engine.weights.items():
+        w.grad = engine.gradients[name]
 
     def step() -> None:
         with torch.no_grad():
-            w = {k: v.bfloat16() for k, v in master.items()} if bf16 else master
-            _, found = gradients(t, w, y=y)
-            for k, v in master.items():
-                v.grad = found[k].to(v.dtype)
+            engine(t, y=y)
         adam.step()
 
-    return step, master
+    return step, engine.weights
 
 
 def main() -> None:

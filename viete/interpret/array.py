@@ -252,6 +252,8 @@ class Arrays:
 
     def pick(self, e: Pick, env: Env) -> Value:
         v = self.of(e.value, env)
+        if len(e.items) > v.core:
+            v = self.column(v)
         core = [a for a in (ROW, COL) if a in v.axes]
         for label in core[: len(e.items)]:
             # Out of the way, so that what the index brings in may be called row or column.
@@ -274,7 +276,7 @@ class Arrays:
             # A vector of places (token ids): its axis takes the place of the picked one.
             v = self.gather(v, label, at.relabel(COL, "new"), 0)
             v = v.relabel("new", label.removeprefix("picked"))
-        if ROW in v.axes and COL not in v.axes and len(core) > 0:
+        if ROW in v.axes and COL not in v.axes and COL in core:
             v = v.relabel(ROW, COL)
         return v
 
@@ -394,7 +396,7 @@ class Arrays:
         if self.quick and op in fused.forms():
             form = fused.found(e)
             if form is not None:
-                v = form[1](self, {k: self.of(x, env) for k, x in form[0].items()})
+                v = self.special(form[1], {k: self.of(x, env) for k, x in form[0].items()})
                 if v is not None:
                     return v
         if op in self.model.function:
@@ -414,6 +416,8 @@ class Arrays:
             return Value(v.array, tuple(swap.get(a, a) for a in v.axes), v.const)
         if len(args) == 1 and op in ("sum", "mean", "max", "min", "argmax"):
             return self.reduce(op, args[0])
+        if op in ("cols", "inner", "concat"):
+            args = [self.column(v) for v in args]
         if op in ("rows", "cols"):
             return Value(Fraction(args[0].size(ROW if op == "rows" else COL)), (), True)
         if op == "inner":
@@ -438,7 +442,10 @@ class Arrays:
             assert argument.default is not None
             args.append(self.of(argument.default))
         quick = self.quick.get(name)
-        if quick is not None and not args[0].const and function.text.file == "functions.md":
+        if (
+            quick is not None and not args[0].const and COL in args[0].axes
+            and function.text.file == "functions.md"
+        ):  # fmt: skip
             found = quick(self, args)
             if found is not None:
                 return found
@@ -446,6 +453,7 @@ class Arrays:
         values: dict[str, Value] = {}
         for argument, v in zip(function.arguments, args, strict=True):
             labels = (ROW, COL) if len(argument.pattern) == 2 else (COL,)
+            v = self.column(v) if argument.pattern else v
             for symbol, label in zip(argument.pattern, labels, strict=False):
                 sizes[symbol.key] = Fraction(v.size(label))
             values[argument.symbol.key] = v.kept()
@@ -473,10 +481,22 @@ class Arrays:
             first = arrays[0]
             if first.dtype == self.like.dtype and all(fits(a, first) for a in arrays[1:]):
                 out = first
-        return Value(fast.entrywise(xp, op, arrays, out), axes, const, True)
+        return Value(self.primitive(xp, op, arrays, out), axes, const, True)
+
+    def primitive(self, xp: Any, op: str, arrays: list[Array], out: Array | None) -> Array:
+        """One operation on arrays that line up; ``out``, if any, may take the result."""
+        return fast.entrywise(xp, op, arrays, out)
+
+    def special(self, form: fused.Form, values: dict[str, Value]) -> Value | None:
+        """An expression that fits the pattern of a fast form."""
+        return form(self, values)
+
+    def column(self, v: Value) -> Value:
+        """A column's rows of one entry each, which it keeps without an axis, with one."""
+        return v if COL in v.axes else Value(self.lift(v)[..., None], (*v.axes, COL), v.const)
 
     def reduce(self, op: str, v: Value) -> Value:
-        found = self.fold(op, v, COL)
+        found = self.fold(op, self.column(v), COL)
         return found.relabel(ROW, COL) if op == "argmax" else found
 
     def concat(self, args: list[Value]) -> Value:

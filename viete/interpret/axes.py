@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from viete.algebra.dims import Size
-from viete.interpret.masks import Mask
+from viete.algebra.masks import Mask
 from viete.notation.expr import Expr
 
 ROW, COL = "row", "col"

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from viete.algebra.dims import Size, size_of
+from viete.algebra.masks import SIGN, Mask, combined, distance, hidden
 from viete.algebra.model import Equation, Model
 from viete.algebra.shapes import COMPARE, Shapes
 from viete.interpret.axes import COL, ONE, ROW, ZERO, Axis, Env, Flow, Read, turned
 from viete.interpret.embeddings import Embeddings
-from viete.interpret.masks import SIGN, Mask, combined, distance, hidden
 from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
 INNER, BATCH = "inner", "batch"
@@ -52,6 +52,7 @@ class Flows:
         self.env = Env(index={k: (k, n) for k, n in self.ranges.items()})
         for item in model.inputs:
             axes = {BATCH: Axis(Size.of(batch))} if batch > 1 else {}
+            axes |= {s: Axis(self.ranges[s]) for s in item.symbol.slots if s in self.ranges}
             labels = (ROW, COL)[2 - len(item.shape) :] if item.shape else ()
             for k, (label, e) in enumerate(zip(labels, item.shape, strict=True)):
                 size = self.size(e)

@@ -31,10 +31,10 @@ class Feeding:
         self.store: dict[Member, Value] = {}
         like = next((w for w in weights.values() if is_float(w)), None)
         self.like = np.zeros(0) if like is None else like
-        for item in self.model.inputs:
-            value = self.input(item, inputs)
+        for name, (item, loops) in program.inputs.items():
+            value = self.input(item, name, inputs)
             if value is not None:
-                self.store[item.name, ()] = value
+                self.store[item.name, loops] = value
         batches = {k[0]: v.size("batch") for k, v in self.store.items() if "batch" in v.axes}
         if len(set(batches.values())) > 1 or 0 in batches.values():
             shown = ", ".join(f"{k} has {n}" for k, n in batches.items())
@@ -50,20 +50,24 @@ class Feeding:
                 axes = tuple(s for s in p.symbol.slots if s not in self.model.loop_letters)
                 self.store[p.name, loops] = Value(w, axes + ((ROW, COL)[2 - len(p.shape) :]))
 
-    def input(self, item: Input, given: Mapping[str, Array]) -> Value | None:
+    def input(self, item: Input, name: str, given: Mapping[str, Array]) -> Value | None:
         """A given input, its lengths noted, its shape and its entries checked."""
-        if item.name not in given:
+        if name not in given:
             return None
         sizes = self.sizes
-        array = as_input(item, given[item.name], self.like)
-        rank = len(item.shape)
+        array = as_input(item, given[name], self.like)
+        letters = tuple(s for s in item.symbol.slots if s not in self.model.loop_letters)
+        rank = len(letters) + len(item.shape)
         if array.ndim not in (rank, rank + 1):
             raise VieteError(
-                f"the input {item.name} has {array.ndim} axes; it takes {rank}, or {rank + 1} with "
+                f"the input {name} has {array.ndim} axes; it takes {rank}, or {rank + 1} with "
                 f"a batch in front"
             )
         shape = tuple(array.shape)[array.ndim - rank :]
-        for e, n in zip(item.shape, shape, strict=True):
+        for letter, n in zip(letters, shape[: len(letters)], strict=True):
+            if n != (wanted := len(self.program.range_of(letter))):
+                raise VieteError(f"the input {name} has {n} members where {letter} has {wanted}")
+        for e, n in zip(item.shape, shape[len(letters) :], strict=True):
             if isinstance(e, Ref) and e.key in self.model.lengths and e.key not in sizes:
                 limit = self.model.size(self.model.lengths[e.key])
                 most = (
@@ -71,22 +75,23 @@ class Feeding:
                 )
                 if most is not None and n > most:
                     raise VieteError(
-                        f"the input {item.name} is {n} long, and {e.key} is at most {most}"
+                        f"the input {name} is {n} long, and {e.key} is at most {most}"
                     )
                 if n == 0:
-                    raise VieteError(f"the input {item.name} is empty; it needs at least one entry")
+                    raise VieteError(f"the input {name} is empty; it needs at least one entry")
                 sizes[e.key] = Fraction(n)
                 continue
             size = self.model.size(e)
             assert size is not None
             try:
-                wanted = size.evaluate(sizes)
+                length = size.evaluate(sizes)
             except KeyError as missing:
                 raise VieteError(f"the length {missing.args[0]} has no value here") from None
-            if n != wanted:
-                raise VieteError(f"the input {item.name} is {n} long where {show(e)} = {wanted}")
+            if n != length:
+                raise VieteError(f"the input {name} is {n} long where {show(e)} = {length}")
         self.check_range(item, array)
-        return Value(array, (("batch",) if array.ndim > rank else ()) + (ROW, COL)[2 - rank :])
+        core = (ROW, COL)[2 - len(item.shape) :]
+        return Value(array, (("batch",) if array.ndim > rank else ()) + letters + core)
 
     def pieces(self, positions: int = PIECE) -> list[tuple[range, dict[Member, Value]]]:
         """On a CPU, the store for a few sequences at a time; nothing where one piece would do."""
@@ -124,16 +129,17 @@ class Feeding:
                 )
 
     def default_inputs(self, given: Mapping[str, Array]) -> None:
-        known = {i.name for i in self.model.inputs}
+        known = self.program.inputs
         if unknown := [n for n in given if n not in known]:
             raise VieteError(
                 f"{self.model.title} has no input {unknown[0]}; "
                 f"it has {', '.join(sorted(known)) or 'none'}"
             )
-        for item in self.model.inputs:
-            if item.name in given or item.default is None:
+        for name, (item, loops) in known.items():
+            if name in given or item.default is None:
                 continue
-            shape = []
+            letters = tuple(s for s in item.symbol.slots if s not in self.model.loop_letters)
+            shape = [len(self.program.range_of(s)) for s in letters]
             for e in item.shape:
                 size = self.model.size(e)
                 try:
@@ -144,8 +150,9 @@ class Feeding:
                 fill = self.model.size(item.default)
                 value = 0 if fill is None else fill.evaluate(self.sizes)
                 array = np.full(shape, int(value) if item.high is not None else float(value))
-                self.store[item.name, ()] = Value(
-                    as_input(item, array, self.like), (ROW, COL)[2 - len(shape) :]
+                self.store[item.name, loops] = Value(
+                    as_input(item, array, self.like),
+                    letters + (ROW, COL)[2 - len(item.shape) :],
                 )
 
 

@@ -17,7 +17,6 @@ from viete.algebra.model import Model
 from viete.algebra.shapes import Shapes
 from viete.interpret.array import Arrays, Env
 from viete.interpret.feeding import Feeding, check_weights
-from viete.interpret.fused import gathered
 from viete.interpret.labelled import Array, Value
 from viete.interpret.run import Run
 from viete.interpret.schedule import Member, Program, Step
@@ -39,7 +38,8 @@ class Summing(Arrays):
                 return self.folded(self.product_over(self.of(a, env), self.of(b, env)))
             case Apply("gathered", args):
                 values = [self.of(a, env) for a in args]
-                found = gathered(self, values, batch=True)
+                quick = self.quick.get("gathered")
+                found = quick(self, values, batch=True) if quick else None
                 if found is not None:
                     return found
             case Bind("sum", _, lower, upper, body) if lower is not None and upper is not None:

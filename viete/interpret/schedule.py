@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from viete.algebra.dims import Size
-from viete.algebra.model import Equation, Model, Parameter
+from viete.algebra.model import Equation, Input, Model, Parameter
 from viete.algebra.shapes import Shapes
 from viete.algebra.whole import check_sizes
 from viete.errors import VieteError
@@ -67,6 +67,17 @@ class Program:
             member_name(s.equation.left.symbol, self.loops_of(s.equation.left.symbol, s.makes[1])):
             s.makes for s in self.steps
         }  # fmt: skip
+
+    @cached_property
+    def inputs(self) -> dict[str, tuple[Input, tuple[int, ...]]]:
+        """Name of each input array → (input, its block numbers); of a family those in use."""
+        used = sorted({m for step in self.steps for m in step.needs})
+        out: dict[str, tuple[Input, tuple[int, ...]]] = {}
+        for item in self.model.inputs:
+            blocks = [b for key, b in used if key == item.name]
+            for loops in blocks if self.loop_slots(item.symbol) else [()]:
+                out[member_name(item.symbol, self.loops_of(item.symbol, loops))] = item, loops
+        return out
 
     def step(self, e: Equation, loops: Mapping[str, int]) -> Step:
         try:

@@ -1,0 +1,132 @@
+"""The loss and its gradients, planned: weights and gradients each in one row of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from viete.algebra.model import Model
+from viete.interpret.feeding import Feeding, check_weights
+from viete.interpret.gradient import PIECE, Backprop, Gradients
+from viete.interpret.labelled import Array, Value
+from viete.interpret.plan.making import Plan, make
+from viete.interpret.plan.node import FLOAT, INT
+from viete.interpret.plan.recorder import Recorder
+from viete.interpret.plan.recording import Recording
+
+LOSS = "loss"
+
+
+class Recorded(Backprop):
+    """A run of the backward equations on nodes."""
+
+    meaning = Recording
+
+
+class Engine:
+    """The loss and gradients of one model, planned for each size of input once.
+
+    ``weights`` maps the names of `viete.parameter_shapes` to arrays, NumPy or PyTorch, which are
+    copied into ``flat``; ``compute`` is the precision to compute in where it is not theirs (such as
+    ``torch.bfloat16``; ``flat`` and the gradients keep the weights' own). ``of`` is the loss, as in
+    `viete.grad`, ``piece`` how many positions go through the equations at a time.
+    """
+
+    def __init__(
+        self, model: Model, weights: Mapping[str, Array], of: str | None = None,
+        compute: Any = None, piece: int = PIECE,
+    ) -> None:  # fmt: skip
+        equations = Gradients(model, of, piece)
+        self.model, self.loss = model, equations.loss
+        self.program, self.members, self.piece = equations.program, equations.members, piece
+        check_weights(self.program, weights)
+        shapes = {name: shape for name, (_, _, shape) in self.program.parameters.items()}
+        like = next(iter(weights.values()))
+        self.torch = hasattr(like, "detach")
+        count = sum(int(np.prod(s)) for s in shapes.values())
+        self.flat, self.flat_gradient = zeros(like, count), zeros(like, count)
+        self.weights, self.gradients = split(self.flat, shapes), split(self.flat_gradient, shapes)
+        for name, w in weights.items():
+            self.weights[name][...] = w.detach() if self.torch else w
+        self.computed = self.flat
+        if compute is not None and compute != like.dtype:
+            self.computed = self.flat.to(compute) if self.torch else self.flat.astype(compute)
+        self.given = split(self.computed, shapes)
+        self.total = zeros(like, 1)
+        self.plans: dict[Any, Plan] = {}
+
+    def __call__(self, tokens: Any, **inputs: Any) -> float:
+        """The mean loss over the sequences; ``gradients`` are filled with its derivatives.
+
+        Raises VieteError for inputs that do not fit.
+        """
+        if tokens is not None:
+            inputs = {self.model.inputs[0].name: tokens, **inputs}
+        fed = Feeding(self.program, inputs, self.given)
+        if self.computed is not self.flat:
+            self.computed[...] = self.flat
+        self.flat_gradient[...] = 0
+        self.total[...] = 0
+        count = next((v.size("batch") for v in fed.store.values() if "batch" in v.axes), 1)
+        for store in [store for _, store in fed.pieces(self.piece)] or [fed.store]:
+            plan = self.plan(fed, store)
+            for (name, _), v in store.items():
+                if name in plan.given and name not in self.given:
+                    plan.given[name][...] = v.array
+            plan.run()
+        self.flat_gradient *= 1 / count
+        return float(self.total[0]) / count
+
+    def plan(self, fed: Feeding, store: Mapping[Any, Value]) -> Plan:
+        """The plan for inputs of these shapes, made when they first come."""
+        leaves = {(p.name, loops): name for name, (p, loops, _) in self.program.parameters.items()}
+        key = tuple((m, v.array.shape) for m, v in store.items() if m not in leaves)
+        if key not in self.plans:
+            self.plans[key] = self.made(fed, store, leaves)
+        return self.plans[key]
+
+    def made(self, fed: Feeding, store: Mapping[Any, Value], leaves: Mapping[Any, str]) -> Plan:
+        batch = next((v.size("batch") for v in store.values() if "batch" in v.axes), 1)
+        space = Recorder(batch)
+        given: dict[str, Array] = {}
+        nodes: dict[Any, Value] = {}
+        for member, v in store.items():
+            name = leaves.get(member, member[0])
+            kind = INT if "int" in str(v.array.dtype) else FLOAT
+            given[name] = self.given[name] if member in leaves else empty_like(v.array)
+            node = space.given(name, tuple(v.array.shape), kind, "batch" in v.axes)
+            nodes[member] = Value(node, v.axes)
+        run = Recorded(self.program, nodes, space.given("like", ()), fed.sizes, True)
+        wanted = {LOSS: (self.loss.key, ()), **self.members}
+        run.compute_members(set(wanted.values()))
+        results, totals = {}, {}
+        for name, member in wanted.items():
+            v = run.arrays.folded(run.store[member])
+            results[name] = run.ordered(v, ())
+            totals[name] = self.total.reshape(()) if name == LOSS else self.gradients[name]
+        return make(space, results, given, totals, self.computed)
+
+
+def zeros(like: Array, count: int) -> Array:
+    """A row of zeros of a weight's kind."""
+    return like.new_zeros(count) if hasattr(like, "detach") else np.zeros(count, like.dtype)
+
+
+def empty_like(array: Array) -> Array:
+    if hasattr(array, "detach"):
+        import torch
+
+        return torch.empty(tuple(array.shape), dtype=array.dtype, device=array.device)
+    return np.empty(array.shape, array.dtype)
+
+
+def split(flat: Array, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+    """Views of a row by name."""
+    out, start = {}, 0
+    for name, shape in shapes.items():
+        size = int(np.prod(shape))
+        out[name] = flat[start : start + size].reshape(shape)
+        start += size
+    return out

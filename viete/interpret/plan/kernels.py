@@ -1,0 +1,283 @@
+"""What a step does: for each kernel a function that prepares the call, on NumPy and on PyTorch.
+
+``prepare(out, args, attrs)`` gets arrays that stay where they are, and gives the call to be made
+again and again. Where ``adds`` is in force, `out` is added to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+Call = Callable[[], Any]
+Prepare = Callable[[Any, tuple[Any, ...], tuple[Any, ...]], Call]
+
+# The arguments whose memory the result may take.
+IN_PLACE: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("add", "sub", "mul", "div", "max", "min", "relu_back"), (0, 1)),
+    **dict.fromkeys(
+        ("neg", "exp", "log", "sqrt", "tanh", "sin", "cos", "abs", "floor", "relu", "softmax",
+         "softmax_back", "less_onehot", "pow", "sigmoid", "erf"), (0,)),
+    "where": (2,), "matmul": (2,),
+}  # fmt: skip
+IN_PLACE["relu_back"] = (0,)
+
+
+def sequence(*calls: Call) -> Call:
+    def run() -> None:
+        for call in calls:
+            call()
+
+    return run
+
+
+def numpy_kernels() -> dict[str, Prepare]:
+    """Kernels on NumPy arrays, all of which write into ``out``."""
+    import numpy as np
+    from scipy.special import erf
+
+    def ufunc(f: Callable[..., Any]) -> Prepare:
+        return lambda out, args, attrs: partial(f, *args, out=out)
+
+    def where(out: Any, args: Any, attrs: Any) -> Call:
+        condition, a, b = args
+        put = partial(np.copyto, out, a, where=condition)
+        return put if out is b else sequence(partial(np.copyto, out, b), put)
+
+    def reduction(f: Callable[..., Any]) -> Prepare:
+        return lambda out, args, attrs: partial(f, args[0], axis=attrs[0], out=out)
+
+    def matmul(out: Any, args: Any, attrs: Any) -> Call:
+        return partial(np.matmul, args[0], args[1], out=out)
+
+    def copy(out: Any, args: Any, attrs: Any) -> Call:
+        return partial(np.copyto, out, args[0])
+
+    def astype(out: Any, args: Any, attrs: Any) -> Call:
+        return partial(np.copyto, out, args[0], casting="unsafe")
+
+    def take(out: Any, args: Any, attrs: Any) -> Call:
+        return partial(np.take, args[0], args[1], axis=attrs[0], out=out, mode="clip")
+
+    def pick(out: Any, args: Any, attrs: Any) -> Call:
+        return lambda: np.copyto(out, np.take_along_axis(args[0], args[1], axis=attrs[0]))
+
+    def concat(out: Any, args: Any, attrs: Any) -> Call:
+        return partial(np.concatenate, args, axis=attrs[0], out=out)
+
+    def softmax(out: Any, args: Any, attrs: Any) -> Call:
+        z = args[0]
+        rows = np.empty((*z.shape[:-1], 1), z.dtype)
+        return sequence(
+            partial(np.max, z, axis=-1, keepdims=True, out=rows),
+            partial(np.subtract, z, rows, out=out),
+            partial(np.exp, out, out=out),
+            partial(np.sum, out, axis=-1, keepdims=True, out=rows),
+            partial(np.divide, out, rows, out=out),
+        )
+
+    def softmax_back(out: Any, args: Any, attrs: Any) -> Call:
+        g, y = args
+        rows = np.empty((*y.shape[:-1], 1), y.dtype)
+        return sequence(
+            partial(np.vecdot, g, y, out=rows[..., 0]),
+            partial(np.subtract, g, rows, out=out),
+            partial(np.multiply, out, y, out=out),
+        )
+
+    def relu(out: Any, args: Any, attrs: Any) -> Call:
+        return partial(np.maximum, args[0], 0, out=out)
+
+    def relu_back(out: Any, args: Any, attrs: Any) -> Call:
+        mask = np.empty(args[1].shape, bool)
+        return sequence(
+            partial(np.greater, args[1], 0, out=mask), partial(np.multiply, args[0], mask, out=out)
+        )
+
+    def nll(out: Any, args: Any, attrs: Any) -> Call:
+        z, p, t = args
+
+        def call() -> None:
+            # p's largest entry is exp(max z − log Σ exp z), and at least 1 / V.
+            picked = np.take_along_axis(z, t[..., None], axis=-1)[..., 0]
+            np.subtract(z.max(axis=-1) - np.log(p.max(axis=-1)), picked, out=out)
+
+        return call
+
+    def less_onehot(out: Any, args: Any, attrs: Any) -> Call:
+        p, t = args
+        places = np.ix_(*map(np.arange, t.shape))
+
+        def call() -> None:
+            if out is not p:
+                np.copyto(out, p)
+            out[(*places, t)] -= 1
+
+        return call
+
+    def gathered(out: Any, args: Any, attrs: Any) -> Call:
+        rows, places = args
+
+        def call() -> None:
+            order = np.argsort(places, kind="stable")
+            sorted_places = places[order]
+            starts = np.flatnonzero(np.diff(sorted_places, prepend=-1))
+            out[sorted_places[starts]] += np.add.reduceat(rows[order], starts, axis=0)
+
+        return call
+
+    def placed(out: Any, args: Any, attrs: Any) -> Call:
+        axis, first = attrs
+        inside = out[(slice(None),) * axis + (slice(first, first + args[0].shape[axis]),)]
+        return sequence(partial(out.fill, 0), partial(np.copyto, inside, args[0]))
+
+    def composed(f: Callable[[Any], Any]) -> Prepare:
+        return lambda out, args, attrs: lambda: np.copyto(out, f(args[0]))
+
+    def sigmoid(z: Any) -> Any:
+        with np.errstate(over="ignore"):
+            return 1 / (1 + np.exp(-z))
+
+    def gelu_tanh(z: Any) -> Any:
+        return z * (1 + np.tanh((2 / np.pi) ** 0.5 * (z + 0.044715 * z * z * z))) / 2
+
+    names = {"sub": "subtract", "mul": "multiply", "div": "divide", "mod": "remainder",
+             "pow": "power", "neg": "negative", "max": "maximum", "min": "minimum", "lt": "less",
+             "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal",
+             "ne": "not_equal", "and": "logical_and", "or": "logical_or", "not": "logical_not"}  # fmt: skip
+    plain = "add exp log sqrt tanh sin cos abs floor".split()
+    return {
+        **{k: ufunc(getattr(np, v)) for k, v in names.items()},
+        **{k: ufunc(getattr(np, k)) for k in plain},
+        **{k: reduction(getattr(np, k)) for k in ("sum", "mean", "amax", "amin", "argmax")},
+        "erf": ufunc(erf), "where": where, "matmul": matmul, "copy": copy, "astype": astype,
+        "take": take, "pick": pick, "concat": concat, "softmax": softmax,
+        "softmax_back": softmax_back, "relu": relu, "relu_back": relu_back, "nll": nll,
+        "less_onehot": less_onehot, "gathered": gathered, "placed": placed,
+        "sigmoid": composed(sigmoid), "silu": composed(lambda z: z * sigmoid(z)),
+        "gelu": composed(lambda z: z * (1 + erf(z * 0.5**0.5)) / 2),
+        "gelu_tanh": composed(gelu_tanh),
+    }  # fmt: skip
+
+
+def torch_kernels() -> dict[str, Prepare]:
+    """Kernels on PyTorch tensors, all of which write into ``out``."""
+    import torch
+
+    aten = torch.ops.aten
+
+    def tensor(a: Any, args: Any, out: Any) -> Any:
+        """A plain number as a tensor of the others' kind."""
+        if isinstance(a, torch.Tensor):
+            return a
+        kinds = [x.dtype for x in args if isinstance(x, torch.Tensor) and x.is_floating_point()]
+        return torch.tensor(a, dtype=kinds[0] if kinds else None, device=out.device)
+
+    def ufunc(f: Callable[..., Any]) -> Prepare:
+        """An operation that takes a plain number in second place, but not in the first."""
+        return lambda out, args, attrs: partial(f, tensor(args[0], args, out), *args[1:], out=out)
+
+    def strict(f: Callable[..., Any]) -> Prepare:
+        return lambda out, args, attrs: partial(f, *(tensor(a, args, out) for a in args), out=out)
+
+    def where(out: Any, args: Any, attrs: Any) -> Call:
+        condition, a, b = args
+        if isinstance(a, float) and out is b:
+            return partial(out.masked_fill_, condition, a)
+        rest = [tensor(x, args, out) for x in (a, b)]
+        return partial(torch.where, condition, *rest, out=out)
+
+    def matmul(out: Any, args: Any, attrs: Any) -> Call:
+        scale = attrs[0] if attrs else 1
+        if len(args) == 3:  # added to what is there
+            return partial(torch.addmm, args[2], args[0], args[1], alpha=scale, out=out)
+        a, b = args
+        while a.ndim == b.ndim == out.ndim > 3 and out.shape[0] == 1:
+            a, b, out = a[0], b[0], out[0]
+        if a.ndim == b.ndim == 3:
+            return partial(torch.baddbmm, out, a, b, beta=0, alpha=scale, out=out)
+        if a.ndim == b.ndim == 2:
+            if scale == 1:
+                return partial(torch.mm, a, b, out=out)
+            return partial(torch.addmm, out, a, b, beta=0, alpha=scale, out=out)
+        product = partial(torch.matmul, a, b, out=out)
+        return product if scale == 1 else sequence(product, partial(out.mul_, scale))
+
+    def reduction(f: Callable[..., Any]) -> Prepare:
+        return lambda out, args, attrs: partial(f, args[0], attrs[0], out=out)
+
+    def total(out: Any, args: Any, attrs: Any) -> Call:
+        return partial(torch.sum, args[0], attrs[0], dtype=out.dtype, out=out)
+
+    def copy(out: Any, args: Any, attrs: Any) -> Call:
+        return partial(out.copy_, args[0])
+
+    def take(out: Any, args: Any, attrs: Any) -> Call:
+        return partial(torch.index_select, args[0], attrs[0], args[1], out=out)
+
+    def pick(out: Any, args: Any, attrs: Any) -> Call:
+        return partial(torch.gather, args[0], attrs[0], args[1], out=out)
+
+    def concat(out: Any, args: Any, attrs: Any) -> Call:
+        return partial(torch.cat, args, attrs[0], out=out)
+
+    def softmax(out: Any, args: Any, attrs: Any) -> Call:
+        return partial(torch.softmax, args[0], -1, out=out)
+
+    def softmax_back(out: Any, args: Any, attrs: Any) -> Call:
+        g, y = args
+        return partial(aten._softmax_backward_data.out, g, y, -1, y.dtype, grad_input=out)
+
+    def relu(out: Any, args: Any, attrs: Any) -> Call:
+        return partial(torch.clamp_min, args[0], 0, out=out)
+
+    def relu_back(out: Any, args: Any, attrs: Any) -> Call:
+        return partial(aten.threshold_backward.grad_input, args[0], args[1], 0, grad_input=out)
+
+    def nll(out: Any, args: Any, attrs: Any) -> Call:
+        z, p, t = args
+
+        def call() -> None:
+            # p's largest entry is exp(max z − log Σ exp z), and at least 1 / V.
+            picked = z.gather(-1, t[..., None])[..., 0]
+            torch.sub(z.amax(-1) - p.amax(-1).log_(), picked, out=out)
+
+        return call
+
+    def less_onehot(out: Any, args: Any, attrs: Any) -> Call:
+        p, t = args
+        less = torch.full((*t.shape, 1), -1, dtype=out.dtype, device=out.device)
+        add = lambda: out.scatter_add_(-1, t[..., None], less)  # noqa: E731
+        return add if out is p else sequence(partial(out.copy_, p), add)
+
+    def gathered(out: Any, args: Any, attrs: Any) -> Call:
+        rows, places = args
+        count = out.shape[0]
+        return lambda: out.add_(aten.embedding_dense_backward(rows, places, count, -1, False))
+
+    def placed(out: Any, args: Any, attrs: Any) -> Call:
+        axis, first = attrs
+        inside = out.narrow(axis, first, args[0].shape[axis])
+        return sequence(out.zero_, partial(inside.copy_, args[0]))
+
+    def gelu(approximate: str) -> Prepare:
+        return lambda out, args, attrs: partial(
+            aten.gelu.out, args[0], approximate=approximate, out=out
+        )
+
+    names = {"max": "maximum", "min": "minimum", "and": "logical_and", "or": "logical_or",
+             "not": "logical_not"}  # fmt: skip
+    plain = ("add sub mul div pow neg exp log sqrt tanh sin cos abs floor erf sigmoid lt le gt ge "
+             "eq ne").split()  # fmt: skip
+    return {
+        **{k: strict(getattr(torch, v)) for k, v in names.items()},
+        **{k: ufunc(getattr(torch, k)) for k in plain},
+        **{k: reduction(getattr(torch, k)) for k in ("mean", "amax", "amin", "argmax")},
+        "sum": total, "where": where, "matmul": matmul, "copy": copy, "astype": copy, "take": take,
+        "mod": ufunc(torch.remainder),
+        "pick": pick, "concat": concat, "softmax": softmax, "softmax_back": softmax_back,
+        "relu": relu, "relu_back": relu_back, "nll": nll, "less_onehot": less_onehot,
+        "gathered": gathered, "placed": placed, "gelu": gelu("none"), "gelu_tanh": gelu("tanh"),
+        "silu": lambda out, args, attrs: partial(aten.silu.out, args[0], out=out),
+    }  # fmt: skip

@@ -1,0 +1,114 @@
+"""One operation of a plan: what it is of, the shape of its result, and where that lies.
+
+A view (a slice, a transpose, a reshape that moves nothing) shares the memory of its base. Shapes
+and strides are worked out by NumPy itself, on arrays that have strides but no memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+FLOAT, INT, BOOL = "float", "int", "bool"
+Shape = tuple[int, ...]
+_NOWHERE = np.empty(1, dtype=np.int8)  # entries of one byte: strides count entries
+
+
+def laid_out(shape: Shape) -> np.ndarray:
+    """An array in row-major order without memory, never to be read."""
+    strides = tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
+    return as_strided(_NOWHERE, shape, strides)
+
+
+def address(probe: np.ndarray) -> int:
+    return int(probe.__array_interface__["data"][0])
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """An operation, which also is its result: an array of the recorder's namespace.
+
+    ``lead`` says which axis runs over the sequences of the batch, and how many of its entries
+    belong to each; None where sequences cannot be told apart (any more).
+    """
+
+    name: str
+    args: tuple[Any, ...]
+    attrs: tuple[Any, ...]
+    kind: str
+    probe: np.ndarray
+    space: Any
+    lead: tuple[int, int] | None = None
+    of: Node | None = None  # the array that this is a view of
+    equation: Any = None
+    data: Any = None  # a constant's entries
+    id: int = field(default=0)
+
+    @property
+    def shape(self) -> Shape:
+        return self.probe.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.probe.ndim
+
+    @property
+    def dtype(self) -> Any:
+        return {FLOAT: self.space.float, INT: self.space.int64, BOOL: self.space.bool}[self.kind]
+
+    @property
+    def device(self) -> str:
+        return "meta"  # it has no entries
+
+    @property
+    def base(self) -> Node:
+        return self if self.of is None else self.of
+
+    @property
+    def offset(self) -> int:
+        """Entries before the first one, in the base."""
+        return 0 if self.of is None else address(self.probe) - address(self.of.probe)
+
+    @property
+    def strides(self) -> Shape:
+        return self.probe.strides
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def whole(self) -> bool:
+        """Whether this is all of its base, in its order."""
+        return self.of is None or (
+            self.size == self.of.size and self.strides == laid_out(self.shape).strides
+        )
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        return self.space
+
+    def __getitem__(self, place: Any) -> Node:
+        return self.space.index(self, place)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.shape}>"
+
+
+def _binary(name: str, swapped: bool = False) -> Callable[[Node, Any], Node]:
+    def operator(a: Node, b: Any) -> Node:
+        return a.space.entrywise(name, [b, a] if swapped else [a, b])
+
+    return operator
+
+
+for _op, _name in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"),
+                   ("pow", "pow"), ("mod", "mod")):  # fmt: skip
+    setattr(Node, f"__{_op}__", _binary(_name))
+    setattr(Node, f"__r{_op}__", _binary(_name, swapped=True))
+for _op in ("lt", "le", "gt", "ge"):
+    setattr(Node, f"__{_op}__", _binary(_op))

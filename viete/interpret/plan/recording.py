@@ -1,0 +1,208 @@
+"""Recording: the array meaning of a step, run on nodes in place of arrays.
+
+Named functions with a kernel of their own are one node; all others are what their definitions say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from viete.algebra.model import Model
+from viete.interpret.array import Env, Lookup
+from viete.interpret.gradient import Summing
+from viete.interpret.labelled import COL, ROW, Array, Value, permute
+from viete.interpret.plan.node import FLOAT
+from viete.interpret.plan.recorder import Recorder
+
+
+class Recording(Summing):
+    """`Summing`, of which every operation becomes a node."""
+
+    xp: Recorder
+
+    def __init__(
+        self, model: Model, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
+        quick: bool = True, memo: dict[Any, Any] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(model, sizes, like, lookup, quick, {})  # nodes are this recording's own
+        self.quick = {**NAMED, **PLACES}
+
+    def primitive(self, xp: Any, op: str, arrays: list[Array], out: Array | None) -> Array:
+        if xp is not self.xp:  # on constants
+            return super().primitive(xp, op, arrays, out)
+        return self.xp.entrywise({"had": "mul", "times": "mul"}.get(op, op), arrays)
+
+    def special(self, form: Callable[..., Any], values: dict[str, Value]) -> Value | None:
+        recorded = FORMS.get(form.__name__)
+        return None if recorded is None else recorded(self, values)
+
+
+def last(it: Recording, v: Value) -> Value:
+    """The value with its columns as the last axis."""
+    order = (*(a for a in v.axes if a != COL), COL)
+    return Value(permute(it.xp, v.array, v.axes, order), order)
+
+
+def along_rows(name: str) -> Callable[[Recording, list[Value]], Value]:
+    """A kernel that takes each row to a row."""
+
+    def recorded(it: Recording, args: list[Value]) -> Value:
+        v = last(it, args[0])
+        lead = v.array.lead if v.array.lead and v.array.lead[0] < v.array.ndim - 1 else None
+        return Value(it.xp.node(name, (v.array,), v.array.shape, FLOAT, lead), v.axes)
+
+    return recorded
+
+
+def by_entries(name: str) -> Callable[[Recording, list[Value]], Value]:
+    """A kernel that takes each entry to an entry."""
+
+    def recorded(it: Recording, args: list[Value]) -> Value:
+        return Value(it.xp.entrywise(name, [args[0].array]), args[0].axes)
+
+    return recorded
+
+
+def logsoftmax(it: Recording, args: list[Value]) -> Value:
+    """z − log Σ exp z, without an overflow."""
+    v = last(it, args[0])
+    top = it.xp.max(v.array, axis=v.array.ndim - 1)[..., None]
+    z = v.array - top
+    total = it.xp.sum(it.xp.entrywise("exp", [z]), axis=z.ndim - 1)[..., None]
+    return Value(z - it.xp.entrywise("log", [total]), v.axes)
+
+
+def cross_entropy(it: Recording, args: list[Value]) -> Value | None:
+    """The mean over positions of log Σ exp z − z[t], by way of the softmax the derivative takes."""
+    z, t = args
+    if not lined_up(z, t):
+        return None
+    p = NAMED["softmax"](it, [z])
+    lead = z.array.lead if z.array.lead == t.array.lead else None
+    each = it.xp.node("nll", (z.array, p.array, t.array), t.array.shape, FLOAT, lead)
+    return it.fold("mean", Value(each, t.axes), COL)
+
+
+def lined_up(z: Value, t: Value) -> bool:
+    """Whether there is a target for every row of z, in the same order."""
+    return (
+        not z.const and not t.const and z.axes[-2:] == (ROW, COL) and t.axes == (*z.axes[:-2], COL)
+    )
+
+
+def causal(it: Recording, args: list[Value]) -> Value:
+    """A row sees no later column; the mask itself is a constant."""
+    v = last(it, args[0])
+    order = (*(a for a in v.axes if a not in (ROW, COL)), ROW, COL)
+    array = permute(it.xp, v.array, v.axes, order)
+    n, m = array.shape[-2:]
+    key = ("hidden", n, m)
+    if key not in it.memo:
+        it.memo[key] = it.xp.asarray(np.arange(m) > np.arange(n)[:, None] + (m - n))
+    return Value(it.xp.where(it.memo[key], -np.inf, array), order)
+
+
+NAMED: dict[str, Callable[..., Value | None]] = {
+    "softmax": along_rows("softmax"),
+    "logsoftmax": logsoftmax,
+    "cross_entropy": cross_entropy,
+    "ReLU": by_entries("relu"),
+    "GELU": by_entries("gelu"),
+    "GELU_tanh": by_entries("gelu_tanh"),
+    "SiLU": by_entries("silu"),
+    "sigmoid": by_entries("sigmoid"),
+    "causal": causal,
+}  # fmt: skip
+
+
+# -- forms of backward equations -------------------------------------------------------------------
+
+
+def softmax_back(it: Recording, of: dict[str, Value]) -> Value | None:
+    y, g = of["y"], of["a"]
+    if y.axes != g.axes or y.axes[-1] != COL or y.array.shape != g.array.shape:
+        return None
+    lead = y.array.lead if y.array.lead == g.array.lead else None
+    node = it.xp.node("softmax_back", (g.array, y.array), g.array.shape, FLOAT, lead)
+    return Value(node, y.axes)
+
+
+def relu_back(it: Recording, of: dict[str, Value]) -> Value | None:
+    y, g = of["y"], of["a"]
+    if y.axes != g.axes or y.array.shape != g.array.shape:
+        return None
+    return Value(it.xp.entrywise("relu_back", [g.array, y.array]), y.axes)
+
+
+def loss_back(it: Recording, of: dict[str, Value]) -> Value | None:
+    z, t = of["z"], of["t"]
+    if not lined_up(z, t):
+        return None
+    p = NAMED["softmax"](it, [z])
+    assert p is not None
+    lead = z.array.lead if z.array.lead == t.array.lead else None
+    node = it.xp.node("less_onehot", (p.array, t.array), p.array.shape, FLOAT, lead)
+    return Value(node, z.axes)
+
+
+FORMS = {f.__name__: f for f in (softmax_back, relu_back, loss_back)}
+
+
+# -- places ----------------------------------------------------------------------------------------
+
+
+def gathered(it: Recording, args: list[Value], batch: bool = False) -> Value | None:
+    """Rows added up by where they belong; with ``batch`` over all sequences at once."""
+    y, t, size = args
+    if y.const or t.const or y.axes[-2:] != (ROW, COL) or size.axes:
+        return None
+    if (not batch and len(y.axes) > 2) or t.axes != (*y.axes[:-2], COL):
+        return None
+    rows = it.xp.reshape(y.array, (-1, y.array.shape[-1]))
+    places = it.xp.reshape(t.array, (-1,))
+    shape = (int(size.array), rows.shape[1])
+    return Value(it.xp.node("gathered", (rows, places), shape), (ROW, COL))
+
+
+def placed(it: Recording, args: list[Value]) -> Value | None:
+    """Rows among zeros."""
+    y, start, size = args
+    if y.const or start.axes or size.axes or ROW not in y.axes:
+        return None
+    axis, first, count = y.axes.index(ROW), int(start.array), int(size.array)
+    if first < 0 or first + y.size(ROW) > count:
+        return None
+    shape = (*y.array.shape[:axis], count, *y.array.shape[axis + 1 :])
+    lead = y.array.lead if y.array.lead and y.array.lead[0] != axis else None
+    return Value(it.xp.node("placed", (y.array,), shape, FLOAT, lead, (axis, first)), y.axes)
+
+
+def part(it: Recording, args: list[Value]) -> Value | None:
+    """Columns k m to (k + 1) m − 1 for all k of a family: a new axis, and nothing moved."""
+    y, k, width = args
+    if y.const or y.axes[-1:] != (COL,) or width.axes or len(k.axes) != 1 or not k.const:
+        return None
+    m, label = int(width.array), k.axes[0]
+    if label in y.axes or list(np.asarray(k.array)) != list(range(y.size(COL) // m)):
+        return None
+    shape = (*y.array.shape[:-1], y.size(COL) // m, m)
+    return Value(it.xp.reshape(y.array, shape), (*y.axes[:-1], label, COL))
+
+
+def onehot(it: Recording, args: list[Value]) -> Value | None:
+    """A comparison with all places."""
+    t, size = args
+    if t.const or size.axes or t.axes[-1:] != (COL,):
+        return None
+    places = it.xp.asarray(np.arange(int(size.array)))
+    hot = it.xp.entrywise("eq", [t.array[..., None], places])
+    return Value(it.xp.astype(hot, "float"), (*t.axes[:-1], ROW, COL))
+
+
+PLACES: dict[str, Callable[..., Value | None]] = {
+    "gathered": gathered, "placed": placed, "part": part, "onehot": onehot,
+}  # fmt: skip
