@@ -86,7 +86,9 @@ class Gradients:
         self.program = Program(grad(model, of))
         self.piece = piece
         keys = {p.name: partial(p.symbol).key for p in model.parameters}
-        self.program.leaves = frozenset(keys.values())
+        used = {key for s in self.program.steps for key, _ in s.needs}
+        # A gradient that others are made from is summed over the batch in the end.
+        self.program.leaves = frozenset(keys.values()) - used
         made = {s.makes for s in self.program.steps}
         members = {name: (keys[p.name], loops)
                    for name, (p, loops, _) in self.program.parameters.items()}  # fmt: skip

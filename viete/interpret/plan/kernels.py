@@ -185,22 +185,21 @@ def torch_kernels() -> dict[str, Prepare]:
         condition, a, b = args
         if isinstance(a, float) and out is b:
             return partial(out.masked_fill_, condition, a)
+        if isinstance(condition, bool):
+            return partial(out.copy_, tensor(a if condition else b, args, out))
         rest = [tensor(x, args, out) for x in (a, b)]
         return partial(torch.where, condition, *rest, out=out)
 
     def matmul(out: Any, args: Any, attrs: Any) -> Call:
-        scale = attrs[0] if attrs else 1
-        if len(args) == 3:  # added to what is there
-            return partial(torch.addmm, args[2], args[0], args[1], alpha=scale, out=out)
-        a, b = args
+        scale, more = attrs[0] if attrs else 1, 1 if len(args) == 3 else 0
+        a, b, c = (*args, out)[:3]  # c is added to, where it is an argument
         while a.ndim == b.ndim == out.ndim > 3 and out.shape[0] == 1:
-            a, b, out = a[0], b[0], out[0]
-        if a.ndim == b.ndim == 3:
-            return partial(torch.baddbmm, out, a, b, beta=0, alpha=scale, out=out)
-        if a.ndim == b.ndim == 2:
-            if scale == 1:
-                return partial(torch.mm, a, b, out=out)
-            return partial(torch.addmm, out, a, b, beta=0, alpha=scale, out=out)
+            a, b, c, out = a[0], b[0], c[0], out[0]
+        if a.ndim == b.ndim == out.ndim in (2, 3):
+            f = torch.addmm if a.ndim == 2 else torch.baddbmm
+            return partial(f, c, a, b, beta=more, alpha=scale, out=out)
+        if more:
+            return lambda: torch.add(c, torch.matmul(a, b), alpha=scale, out=out)
         product = partial(torch.matmul, a, b, out=out)
         return product if scale == 1 else sequence(product, partial(out.mul_, scale))
 

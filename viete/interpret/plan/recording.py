@@ -95,15 +95,16 @@ def lined_up(z: Value, t: Value) -> bool:
 
 
 def causal(it: Recording, args: list[Value]) -> Value:
-    """A row sees no later column; the mask itself is a constant."""
+    """A row sees no later column: the smaller of a score and a constant, ∞ or −∞."""
     v = last(it, args[0])
     order = (*(a for a in v.axes if a not in (ROW, COL)), ROW, COL)
     array = permute(it.xp, v.array, v.axes, order)
     n, m = array.shape[-2:]
-    key = ("hidden", n, m)
+    key = ("most", n, m)
     if key not in it.memo:
-        it.memo[key] = it.xp.asarray(np.arange(m) > np.arange(n)[:, None] + (m - n))
-    return Value(it.xp.where(it.memo[key], -np.inf, array), order)
+        hidden = np.arange(m) > np.arange(n)[:, None] + (m - n)
+        it.memo[key] = it.xp.asarray(np.where(hidden, -np.inf, np.inf))
+    return Value(it.xp.entrywise("min", [array, it.memo[key]]), order)
 
 
 NAMED: dict[str, Callable[..., Value | None]] = {

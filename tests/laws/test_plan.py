@@ -1,0 +1,111 @@
+"""A plan gives the gradients of the equations it was made from, whatever the batch and the pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.laws.differentiating import by_autograd, greatest, loss_of
+from tests.laws.strategies import cards, random_inputs, random_weights, shipped, tiny
+from tests.laws.test_adjoint import losses
+from viete.algebra.model import Model
+from viete.interpret.plan import arranging
+from viete.interpret.plan.engine import Engine
+
+torch = pytest.importorskip("torch")
+KINDS: dict[str, Any] = {"numpy": np.asarray, "torch": torch.from_numpy}
+
+
+@pytest.fixture(params=[1, 2**20], ids=["one at a time", "all at once"])
+def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """How many bytes a group of steps may take: with one byte, a sequence at a time."""
+    monkeypatch.setattr(arranging, "CHUNK", request.param)
+    yield request.param
+
+
+def mean_by_autograd(
+    model: Model, of: str | None, weights: dict[str, np.ndarray], batch: dict[str, Any]
+) -> dict[str, np.ndarray]:
+    count = len(next(iter(batch.values())))
+    each = [by_autograd(model, of, weights, {k: v[j] for k, v in batch.items()})
+            for j in range(count)]  # fmt: skip
+    return {k: np.mean([e[k] for e in each], axis=0) for k in each[0]}
+
+
+def worst(found: dict[str, Any], truth: dict[str, np.ndarray]) -> float:
+    """The largest difference, by the largest entry of all."""
+    scale = max(greatest(truth), 1e-300)
+    return max(float(np.abs(np.asarray(found[k]) - g).max(initial=0)) / scale
+               for k, g in truth.items())  # fmt: skip
+
+
+def check(
+    model: Model, of: str | None, weights: dict[str, np.ndarray], batch: dict[str, Any],
+    truth: dict[str, np.ndarray], kind: str, piece: int,
+) -> None:  # fmt: skip
+    engine = Engine(model, {k: KINDS[kind](v) for k, v in weights.items()}, of, piece=piece)
+    with torch.no_grad():
+        first = engine(None, **batch)
+        assert worst(engine.gradients, truth) < 1e-9
+        before = np.array(engine.flat_gradient)
+        again = engine(None, **batch)  # nothing is left over from the first time
+    assert again == first
+    np.testing.assert_array_equal(np.asarray(engine.flat_gradient), before)
+    for k, w in weights.items():
+        np.testing.assert_array_equal(np.asarray(engine.weights[k]), w)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
+def test_shipped_cards(path: str, kind: str, chunk: int) -> None:
+    model = tiny(path)
+    weights = {k: v + 0.3 * np.random.default_rng(2).standard_normal(v.shape)
+               for k, v in random_weights(model).items()}  # fmt: skip
+    batch = random_inputs(model, 2, batch=4)
+    truth = mean_by_autograd(model, loss_of(model), weights, batch)
+    for piece in (1, 10, 100):
+        check(model, loss_of(model), weights, batch, truth, kind, piece)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_random_cards(data: st.DataObject) -> None:
+    card = data.draw(cards())
+    of = data.draw(losses(card))
+    count = data.draw(st.integers(1, 4))
+    weights, batch = card.weights(), card.given(batch=count)
+    truth = mean_by_autograd(card.model, of, weights, batch)
+    assume(greatest(truth) > 1e-9 and all(np.isfinite(a).all() for a in truth.values()))
+    kind, piece = data.draw(st.sampled_from(sorted(KINDS))), data.draw(st.sampled_from([1, 9, 99]))
+    before, arranging.CHUNK = arranging.CHUNK, data.draw(st.sampled_from([1, 200, 2**20]))
+    try:
+        check(card.model, of, weights, batch, truth, kind, piece)
+    finally:
+        arranging.CHUNK = before
+
+
+def test_a_single_text_needs_no_batch() -> None:
+    model = tiny(next(p for p in shipped() if "simple" in p))
+    weights, inputs = random_weights(model), random_inputs(model)
+    engine = Engine(model, weights)
+    engine(None, **inputs)
+    assert worst(engine.gradients, by_autograd(model, None, weights, inputs)) < 1e-9
+
+
+def test_low_precision_keeps_a_master() -> None:
+    """With bfloat16 for computing, gradients are float32 and near the true ones."""
+    model = tiny(next(p for p in shipped() if "simple" in p))
+    weights = {k: torch.from_numpy(v).float() for k, v in random_weights(model).items()}
+    batch = random_inputs(model, batch=4)
+    exact, low = Engine(model, weights), Engine(model, weights, compute=torch.bfloat16)
+    with torch.no_grad():
+        assert low(None, **batch) == pytest.approx(exact(None, **batch), rel=0.02)
+    assert low.flat_gradient.dtype == torch.float32
+    error = (low.flat_gradient - exact.flat_gradient).norm() / exact.flat_gradient.norm()
+    assert float(error) < 0.05
