@@ -1,4 +1,4 @@
-"""A plan gives the gradients of the equations it was made from, whatever the batch and the pieces."""
+"""A plan gives the gradients of its equations, whatever the batch and the pieces."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def check(
     with torch.no_grad():
         first = engine(None, **batch)
         assert worst(engine.gradients, truth) < 1e-9
-        before = np.array(engine.flat_gradient)
+        before = np.asarray(engine.flat_gradient).copy()
         again = engine(None, **batch)  # nothing is left over from the first time
     assert again == first
     np.testing.assert_array_equal(np.asarray(engine.flat_gradient), before)

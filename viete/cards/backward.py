@@ -21,15 +21,18 @@ def write_backward(
     model: Model, form: str, of: str | None = None, by: Sequence[str] | None = None
 ) -> str:
     """The document of `backward` as 'md', 'text' or 'latex'."""
+    return written(backward(model, of, by, "unicode" if form == "text" else "latex"), form)
+
+
+def written(blocks: list[Block], form: str) -> str:
+    """A document as 'md', 'text' or 'latex'."""
     if form == "latex":
         from viete.cards.latex import write_latex
 
-        return write_latex(backward(model, of, by))
-    if form == "text":
-        return write_text(backward(model, of, by, style="unicode"))
-    if form == "md":
-        return write_markdown(backward(model, of, by))
-    raise VieteError(f"a backward pass is written as md, text or latex, not {form!r:.60}")
+        return write_latex(blocks)
+    if form not in ("md", "text"):
+        raise VieteError(f"a backward pass is written as md, text or latex, not {form!r:.60}")
+    return write_text(blocks) if form == "text" else write_markdown(blocks)
 
 
 def backward(

@@ -8,6 +8,15 @@ from typing import Annotated
 import typer
 
 from viete.cli.common import Card, Config, Output, Set, card, emit
+from viete.errors import VieteError
+
+
+class Precision(StrEnum):
+    """What ``--dtype`` takes."""
+
+    float64 = "float64"
+    float32 = "float32"
+    bfloat16 = "bfloat16"
 
 
 class Format(StrEnum):
@@ -31,17 +40,36 @@ def grad(
     form: Annotated[
         Format | None, typer.Option("--format", "-f", help="By the output's suffix, else text.")
     ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="How a training step is run: steps, buffers, FLOPs.")
+    ] = False,
+    batch: Annotated[int, typer.Option(help="Of the plan: sequences in a step.")] = 64,
+    length: Annotated[
+        int | None, typer.Option(help="Of the plan: positions; by default the whole context.")
+    ] = None,
+    dtype: Annotated[Precision, typer.Option(help="Of the plan.")] = Precision.float32,
     sets: Set = None,
     config: Config = None,
     output: Output = None,
 ) -> None:
-    """Derive the backward pass: every equation with its number, its shape and its reason."""
+    """Derive the backward pass: every equation with its number, its shape and its reason.
+
+    With --plan: how the equations of a training step are run, and in what memory.
+    """
     from viete.cards.backward import write_backward
 
     model = card(name, sets, config)
     if form is None:
         suffix = output.suffix if output is not None else ""
         form = {".md": Format.md, ".tex": Format.latex}.get(suffix, Format.text)
+    if plan:
+        from viete.cards.backward import written
+        from viete.interpret.plan.showing import plan_document
+
+        if by is not None:
+            raise VieteError("a plan is of all gradients; leave out --by, or --plan")
+        page = plan_document(model, of, batch, length, dtype.value)
+        return emit(written(page, form.value), output, name)
     emit(write_backward(model, form.value, of, None if by is None else names(by)), output, name)
 
 

@@ -38,7 +38,7 @@ class Summing(Arrays):
                 return self.folded(self.product_over(self.of(a, env), self.of(b, env)))
             case Apply("gathered", args):
                 values = [self.of(a, env) for a in args]
-                quick = self.quick.get("gathered")
+                quick: Any = self.quick.get("gathered")
                 found = quick(self, values, batch=True) if quick else None
                 if found is not None:
                     return found

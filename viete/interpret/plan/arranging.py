@@ -87,9 +87,12 @@ def steps_of(results: Mapping[str, Node], onto: bool) -> list[Step]:
     out = list(made.values())
     for name, r in results.items():
         step = made.get(r.base)
-        alone = step is not None and uses[r.base] == 1 and r.whole and not step.target
-        reduces = step is not None and step.kernel == "sum" and step.lead is None
-        if alone and (reduces or (step.kernel == "matmul" and onto) or step.kernel == "gathered"):
+        adds = step is not None and (
+            step.kernel == "gathered"
+            or (step.kernel == "sum" and step.lead is None)
+            or (step.kernel == "matmul" and onto)
+        )
+        if step is not None and adds and uses[r.base] == 1 and r.whole and not step.target:
             step.target = name
         else:
             out.append(Step("copy", (r,), (), r, laid_out(r.shape), None, target=name))
@@ -106,7 +109,7 @@ def joined(step: Step, made: dict[Node, Step], uses: Counter[Node], onto: bool) 
         return found if found is not None and found.kernel == "matmul" else None
 
     match step.kernel, step.args:
-        case ("mul" | "div"), (Node() as a, float() as c):
+        case (("mul" | "div"), (Node() as a, float() as c)):
             if onto and (p := product(a)) is not None and len(p.args) == 2 and not p.attrs:
                 del made[p.node]
                 scale = c if step.kernel == "mul" else 1 / c
@@ -114,10 +117,11 @@ def joined(step: Step, made: dict[Node, Step], uses: Counter[Node], onto: bool) 
         case "add", (Node() as a, Node() as b):
             for x, y in ((a, b), (b, a)):
                 p = product(y)
-                if onto and p is not None and len(p.args) == 2 and not p.attrs and x.whole:
-                    if x.size == y.size and x.base.name not in VIEWS and p.form.ndim == 2:
-                        del made[p.node]
-                        return Step("matmul", (*p.args, x), (), step.node, p.form, p.lead)
+                if not onto or p is None or len(p.args) != 2 or p.attrs or p.form.ndim != 2:
+                    continue
+                if x.whole and x.size == y.size and x.base.name not in VIEWS:
+                    del made[p.node]
+                    return Step("matmul", (*p.args, x), (), step.node, p.form, p.lead)
     return step
 
 

@@ -39,6 +39,7 @@ class Memory:
 
 
 def bytes_of(node: Node, float_bytes: int) -> int:
+    """What a value takes, in whole cache lines."""
     each = float_bytes if node.kind == FLOAT else 1 if node.kind == BOOL else 8
     return -(-node.size * each // ALIGNED) * ALIGNED
 
@@ -66,7 +67,8 @@ def laid(groups: list[Group], batch: int, float_bytes: int) -> Memory:
         readers = uses.get(node, [])
         first_axis = node.lead is not None and node.size // max(1, node.shape[node.lead[0]]) \
             == node.strides[node.lead[0]]  # fmt: skip
-        scratch = g if g.looped(batch) and first_axis and all(order[r][1] is g for r in readers) else None
+        here = first_axis and g.looped(batch) and all(order[r][1] is g for r in readers)
+        scratch = g if here else None
         size = bytes_of(node, float_bytes)
         wanted += size
         if scratch is not None:
@@ -82,8 +84,11 @@ def laid(groups: list[Group], batch: int, float_bytes: int) -> Memory:
         home[node] = Buffer(size, first, last, scratch)
     buffers = list({id(b): b for b in home.values()}.values())
     arena = packed([b for b in buffers if b.scratch is None])
-    rooms = {id(g): [b for b in buffers if b.scratch is g] for g in groups if g.inner}
-    scratch_size = max((packed(r) for r in rooms.values() if r), default=0)
+    rooms: dict[int, list[Buffer]] = {}
+    for buffer in buffers:
+        if buffer.scratch is not None:
+            rooms.setdefault(id(buffer.scratch), []).append(buffer)
+    scratch_size = max(map(packed, rooms.values()), default=0)
     return Memory(home, arena, scratch_size, wanted)
 
 

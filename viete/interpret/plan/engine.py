@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,11 +13,12 @@ import numpy as np
 from viete.algebra.model import Model
 from viete.interpret.feeding import Feeding, check_weights
 from viete.interpret.gradient import PIECE, Backprop, Gradients
-from viete.interpret.labelled import Array, Value
+from viete.interpret.labelled import COL, ROW, Array, Value
 from viete.interpret.plan.making import Plan, make
-from viete.interpret.plan.node import FLOAT, INT
+from viete.interpret.plan.node import FLOAT, INT, Node
 from viete.interpret.plan.recorder import Recorder
 from viete.interpret.plan.recording import Recording
+from viete.interpret.schedule import Member, Program, Step
 
 LOSS = "loss"
 
@@ -23,6 +27,11 @@ class Recorded(Backprop):
     """A run of the backward equations on nodes."""
 
     meaning = Recording
+    arrays: Recording
+
+    def value(self, step: Step) -> Value:
+        self.arrays.xp.equation = step
+        return super().value(step)
 
 
 class Engine:
@@ -84,29 +93,60 @@ class Engine:
         leaves = {(p.name, loops): name for name, (p, loops, _) in self.program.parameters.items()}
         key = tuple((m, v.array.shape) for m, v in store.items() if m not in leaves)
         if key not in self.plans:
-            self.plans[key] = self.made(fed, store, leaves)
+            with uncollected():
+                self.plans[key] = self.made(fed, store, leaves)
         return self.plans[key]
 
     def made(self, fed: Feeding, store: Mapping[Any, Value], leaves: Mapping[Any, str]) -> Plan:
-        batch = next((v.size("batch") for v in store.values() if "batch" in v.axes), 1)
-        space = Recorder(batch)
-        given: dict[str, Array] = {}
-        nodes: dict[Any, Value] = {}
-        for member, v in store.items():
-            name = leaves.get(member, member[0])
-            kind = INT if "int" in str(v.array.dtype) else FLOAT
-            given[name] = self.given[name] if member in leaves else empty_like(v.array)
-            node = space.given(name, tuple(v.array.shape), kind, "batch" in v.axes)
-            nodes[member] = Value(node, v.axes)
-        run = Recorded(self.program, nodes, space.given("like", ()), fed.sizes, True)
+        given = {m[0]: empty_like(v.array) for m, v in store.items() if m not in leaves}
         wanted = {LOSS: (self.loss.key, ()), **self.members}
-        run.compute_members(set(wanted.values()))
-        results, totals = {}, {}
-        for name, member in wanted.items():
-            v = run.arrays.folded(run.store[member])
-            results[name] = run.ordered(v, ())
-            totals[name] = self.total.reshape(()) if name == LOSS else self.gradients[name]
-        return make(space, results, given, totals, self.computed)
+        space, results = recorded(self.program, store, fed.sizes, wanted)
+        totals = {LOSS: self.total.reshape(()), **self.gradients}
+        return make(space, results, given | self.given, totals, self.computed)
+
+
+def recorded(
+    program: Program, store: Mapping[Member, Value], sizes: Mapping[str, Fraction],
+    wanted: Mapping[str, Member],
+) -> tuple[Recorder, dict[str, Node]]:  # fmt: skip
+    """What a piece takes to compute: the nodes, and those of the wanted values by name.
+
+    Inputs have the shapes of those in ``store``; results are summed over the sequences and have
+    their axes in the order of `viete.parameter_shapes`.
+    """
+    batch = next((v.size("batch") for v in store.values() if "batch" in v.axes), 1)
+    space = Recorder(batch)
+    nodes: dict[Member, Value] = {}
+    inputs = {i.name for i in program.model.inputs}
+    for (name, loops), v in store.items():
+        if name not in inputs:
+            continue
+        kind = INT if "int" in str(v.array.dtype) else FLOAT
+        node = space.given(name, tuple(v.array.shape), kind, "batch" in v.axes)
+        nodes[name, loops] = Value(node, v.axes)
+    for name, (p, loops, shape) in program.parameters.items():
+        axes = tuple(s for s in p.symbol.slots if s not in program.model.loop_letters)
+        axes += (ROW, COL)[2 - len(p.shape) :]
+        nodes[p.name, loops] = Value(space.given(name, shape), axes)
+    run = Recorded(program, nodes, space.given("like", ()), sizes, True)
+    run.compute_members(set(wanted.values()))
+    space.equation = None
+    return space, {
+        name: run.ordered(run.arrays.folded(run.store[member]), ())
+        for name, member in wanted.items()
+    }
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the garbage collector, which would look at every node again and again."""
+    going = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if going:
+            gc.enable()
 
 
 def zeros(like: Array, count: int) -> Array:
@@ -115,6 +155,7 @@ def zeros(like: Array, count: int) -> Array:
 
 
 def empty_like(array: Array) -> Array:
+    """Memory for another array of this shape."""
     if hasattr(array, "detach"):
         import torch
 

@@ -13,6 +13,8 @@ from typing import Any
 Call = Callable[[], Any]
 Prepare = Callable[[Any, tuple[Any, ...], tuple[Any, ...]], Call]
 
+SMALLEST = 1e-30  # of a probability whose logarithm is taken: float32 ends at 1e-38
+
 # The arguments whose memory the result may take.
 IN_PLACE: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("add", "sub", "mul", "div", "max", "min", "relu_back"), (0, 1)),
@@ -25,6 +27,8 @@ IN_PLACE["relu_back"] = (0,)
 
 
 def sequence(*calls: Call) -> Call:
+    """Several calls as one."""
+
     def run() -> None:
         for call in calls:
             call()
@@ -97,11 +101,16 @@ def numpy_kernels() -> dict[str, Prepare]:
 
     def nll(out: Any, args: Any, attrs: Any) -> Call:
         z, p, t = args
+        places = t[..., None]
 
         def call() -> None:
-            # p's largest entry is exp(max z − log Σ exp z), and at least 1 / V.
-            picked = np.take_along_axis(z, t[..., None], axis=-1)[..., 0]
-            np.subtract(z.max(axis=-1) - np.log(p.max(axis=-1)), picked, out=out)
+            picked = np.take_along_axis(p, places, axis=-1)[..., 0]
+            if picked.size and picked.min() < SMALLEST:  # its logarithm has lost its digits
+                top = z.max(axis=-1, keepdims=True)
+                total = top[..., 0] + np.log(np.exp(z - top).sum(axis=-1))
+                np.subtract(total, np.take_along_axis(z, places, axis=-1)[..., 0], out=out)
+            else:
+                np.negative(np.log(picked), out=out)
 
         return call
 
@@ -145,7 +154,8 @@ def numpy_kernels() -> dict[str, Prepare]:
     names = {"sub": "subtract", "mul": "multiply", "div": "divide", "mod": "remainder",
              "pow": "power", "neg": "negative", "max": "maximum", "min": "minimum", "lt": "less",
              "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal",
-             "ne": "not_equal", "and": "logical_and", "or": "logical_or", "not": "logical_not"}  # fmt: skip
+             "ne": "not_equal", "and": "logical_and", "or": "logical_or",
+             "not": "logical_not"}  # fmt: skip
     plain = "add exp log sqrt tanh sin cos abs floor".split()
     return {
         **{k: ufunc(getattr(np, v)) for k, v in names.items()},
@@ -236,13 +246,20 @@ def torch_kernels() -> dict[str, Prepare]:
 
     def nll(out: Any, args: Any, attrs: Any) -> Call:
         z, p, t = args
+        places = t[..., None]
+
+        def from_scores() -> None:
+            wide = z.float() if z.itemsize < 4 else z
+            out.copy_(wide.logsumexp(-1).sub_(wide.gather(-1, places)[..., 0]))
 
         def call() -> None:
-            # p's largest entry is exp(max z − log Σ exp z), and at least 1 / V.
-            picked = z.gather(-1, t[..., None])[..., 0]
-            torch.sub(z.amax(-1) - p.amax(-1).log_(), picked, out=out)
+            picked = p.gather(-1, places)[..., 0]
+            if float(picked.min()) < SMALLEST:  # its logarithm has lost its digits
+                from_scores()
+            else:
+                out.copy_((picked.float() if picked.itemsize < 4 else picked).log_().neg_())
 
-        return call
+        return call if z.device.type == "cpu" else from_scores
 
     def less_onehot(out: Any, args: Any, attrs: Any) -> Call:
         p, t = args

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from viete.interpret.plan.arranging import Group, Step, grouped, steps_of
 from viete.interpret.plan.buffers import Memory, laid
@@ -64,7 +63,8 @@ class Library:
             import torch
 
             return torch.as_strided(flat, shape, strides, flat.storage_offset() + offset)
-        return as_strided(flat[offset:], shape, [k * flat.itemsize for k in strides])
+        each = flat.itemsize
+        return np.ndarray(shape, flat.dtype, flat, offset * each, [k * each for k in strides])
 
     def add_to(self, out: Any, a: Any) -> Call:
         if self.torch:
@@ -201,5 +201,3 @@ def same(a: Any, b: Any) -> bool:
         return bool(a.data_ptr() == b.data_ptr() and a.stride() == b.stride())
     here, there = a.__array_interface__, b.__array_interface__
     return bool(here["data"] == there["data"] and a.strides == b.strides)
-
-

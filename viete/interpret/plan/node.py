@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ Shape = tuple[int, ...]
 _NOWHERE = np.empty(1, dtype=np.int8)  # entries of one byte: strides count entries
 
 
+@cache
 def laid_out(shape: Shape) -> np.ndarray:
     """An array in row-major order without memory, never to be read."""
     strides = tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
@@ -26,6 +28,7 @@ def laid_out(shape: Shape) -> np.ndarray:
 
 
 def address(probe: np.ndarray) -> int:
+    """Where the first entry would lie."""
     return int(probe.__array_interface__["data"][0])
 
 

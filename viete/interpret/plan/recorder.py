@@ -35,7 +35,11 @@ class Recorder:
         self, name: str, args: Sequence[Any], shape: Shape, kind: str = FLOAT,
         lead: tuple[int, int] | None = None, attrs: tuple[Any, ...] = (),
     ) -> Node:  # fmt: skip
-        key = (name, *(a.id if isinstance(a, Node) else ("number", type(a), a) for a in args), attrs)
+        key = (
+            name,
+            *(a.id if isinstance(a, Node) else ("number", type(a), a) for a in args),
+            attrs,
+        )
         if key not in self.known:
             self.known[key] = self.added(
                 Node(name, tuple(args), attrs, kind, laid_out(shape), self, lead)

@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 
 from viete.algebra.model import Model
-from viete.interpret.array import Env, Lookup
+from viete.interpret.array import Lookup
 from viete.interpret.gradient import Summing
 from viete.interpret.labelled import COL, ROW, Array, Value, permute
 from viete.interpret.plan.node import FLOAT
-from viete.interpret.plan.recorder import Recorder
 
 
 class Recording(Summing):
     """`Summing`, of which every operation becomes a node."""
 
-    xp: Recorder
+    xp: Any  # a Recorder
 
     def __init__(
         self, model: Model, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
@@ -81,7 +80,7 @@ def cross_entropy(it: Recording, args: list[Value]) -> Value | None:
     z, t = args
     if not lined_up(z, t):
         return None
-    p = NAMED["softmax"](it, [z])
+    p = SOFTMAX(it, [z])
     lead = z.array.lead if z.array.lead == t.array.lead else None
     each = it.xp.node("nll", (z.array, p.array, t.array), t.array.shape, FLOAT, lead)
     return it.fold("mean", Value(each, t.axes), COL)
@@ -107,8 +106,9 @@ def causal(it: Recording, args: list[Value]) -> Value:
     return Value(it.xp.entrywise("min", [array, it.memo[key]]), order)
 
 
+SOFTMAX = along_rows("softmax")
 NAMED: dict[str, Callable[..., Value | None]] = {
-    "softmax": along_rows("softmax"),
+    "softmax": SOFTMAX,
     "logsoftmax": logsoftmax,
     "cross_entropy": cross_entropy,
     "ReLU": by_entries("relu"),
@@ -124,6 +124,7 @@ NAMED: dict[str, Callable[..., Value | None]] = {
 
 
 def softmax_back(it: Recording, of: dict[str, Value]) -> Value | None:
+    """y ⊙ (g − Σ g ⊙ y)."""
     y, g = of["y"], of["a"]
     if y.axes != g.axes or y.axes[-1] != COL or y.array.shape != g.array.shape:
         return None
@@ -133,6 +134,7 @@ def softmax_back(it: Recording, of: dict[str, Value]) -> Value | None:
 
 
 def relu_back(it: Recording, of: dict[str, Value]) -> Value | None:
+    """g where y > 0, else 0."""
     y, g = of["y"], of["a"]
     if y.axes != g.axes or y.array.shape != g.array.shape:
         return None
@@ -140,11 +142,11 @@ def relu_back(it: Recording, of: dict[str, Value]) -> Value | None:
 
 
 def loss_back(it: Recording, of: dict[str, Value]) -> Value | None:
+    """softmax(z) less 1 at the target."""
     z, t = of["z"], of["t"]
     if not lined_up(z, t):
         return None
-    p = NAMED["softmax"](it, [z])
-    assert p is not None
+    p = SOFTMAX(it, [z])
     lead = z.array.lead if z.array.lead == t.array.lead else None
     node = it.xp.node("less_onehot", (p.array, t.array), p.array.shape, FLOAT, lead)
     return Value(node, z.axes)
