@@ -15,6 +15,7 @@ from tests.laws.differentiating import by_autograd, greatest, loss_of
 from tests.laws.strategies import cards, random_inputs, random_weights, shipped, tiny
 from tests.laws.test_adjoint import losses
 from viete.algebra.model import Model
+from viete.interpret.gradient import Gradients
 from viete.interpret.plan import arranging
 from viete.interpret.plan.engine import Engine
 
@@ -109,3 +110,15 @@ def test_low_precision_keeps_a_master() -> None:
     assert low.flat_gradient.dtype == torch.float32
     error = (low.flat_gradient - exact.flat_gradient).norm() / exact.flat_gradient.norm()
     assert float(error) < 0.05
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_target_that_is_next_to_impossible(kind: str) -> None:
+    """Its probability is 0 in floating point; the loss is none the less what the scores say."""
+    model = tiny(next(p for p in shipped() if "simple" in p))
+    weights = {k: (10_000.0 if k == "W_lm" else 1.0) * v for k, v in random_weights(model).items()}
+    batch = random_inputs(model, batch=3)
+    loss, _ = Gradients(model)(None, weights, **batch)
+    engine = Engine(model, {k: KINDS[kind](v) for k, v in weights.items()})
+    assert engine(None, **batch) == pytest.approx(float(loss), rel=1e-12)
+    assert float(loss) > 800

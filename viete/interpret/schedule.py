@@ -219,6 +219,9 @@ class Program:
                 if op == "div":
                     return x / y
                 return x + y if op == "add" else x - y if op == "sub" else x * y
+            case Apply("max" | "min" as op, (a, b)):
+                x, y = self.index_size(a, loops), self.index_size(b, loops)
+                return max(x, y) if op == "max" else min(x, y)
             case Apply("neg", (a,)):
                 return -self.index_size(a, loops)
             case Apply("floor", (a,)):

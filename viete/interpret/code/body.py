@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from viete.algebra.adjoint.blocks import size_expr
 from viete.algebra.model import Equation, Input, Loop, Model
 from viete.algebra.order import offset
 from viete.algebra.shapes import Shapes
@@ -19,7 +20,7 @@ from viete.interpret.code.functions import Functions, word
 from viete.interpret.code.layout import comment, statement
 from viete.interpret.code.lowering import LEAD, Code, Env, Lowering, plain_letter
 from viete.interpret.code.names import Names
-from viete.notation.expr import Expr, Ref, Symbol, walk
+from viete.notation.expr import Apply, Expr, Ref, Symbol, walk
 from viete.notation.printer import show_equation
 
 Parameter = Callable[[Ref, tuple[str, ...], Env], str]
@@ -179,7 +180,7 @@ class Body:
         return out
 
     def heading(self, part: str, depth: int, apart: bool) -> list[str]:
-        return ([""] if apart else []) + ([] if not part else comment(f"-- {part}", depth))
+        return ([""] if apart and not part else []) + (comment(f"-- {part}", depth) if part else [])
 
     def dictionaries(self, equations: list[Equation], depth: int) -> list[str]:
         """Dictionaries by block number for what a loop makes and something later asks for."""
@@ -211,6 +212,8 @@ class Body:
         said = show_equation(e.left, e.right, "unicode")
         why = f", {e.meaning}" if e.text.file == "<backward>" else f": {e.meaning}"
         out = comment(f"({self.number[id(e)]}) {said}{why if e.meaning else ''}", depth)
+        if (added := self.added_up(e, env)) is not None:
+            return out + [line for text in added for line in statement(text, depth)]
         try:
             code = self.lowering.of(e.right, env)
             left, _ = self.variable(e.left, self.blocks(e.left), env)
@@ -225,6 +228,21 @@ class Body:
             self.begun.add(e.name)
             left, text = name, f"{{{place[:-1]}: {text}}}"
         return out + statement(f"{left} = {text}", depth)
+
+    def added_up(self, e: Equation, env: Env) -> list[str] | None:
+        """``∂E = gathered(∂x; t, V)`` as NumPy people add rows up by their places."""
+        match e.right:
+            case Apply("gathered", (y, t, rows)) if self.dialect.name == "numpy":
+                sizes = [size_expr(self.shapes.of(y, env.types).shape[-1], self.model), rows]
+                codes = [self.lowering.of(x, env) for x in (y, t)]
+                lead = any(c.lead for c in codes) or e.left.index
+                if lead or "gathered" in {f.name for f in self.model.functions} or not sizes[0]:
+                    return None
+                columns, count = (self.lowering.whole(x, env) for x in sizes if x is not None)
+                name = self.names.symbol(e.left.symbol)
+                return [f"{name} = np.zeros(({count}, {columns}))",
+                        f"np.add.at({name}, {codes[1].text}, {codes[0].text})"]  # fmt: skip
+        return None
 
     def full(self, code: Code, wanted: tuple[str, ...]) -> str:
         """The value with its families in the order of its name."""

@@ -28,8 +28,7 @@ def logsoftmax(z: Array) -> Array:
 def cross_entropy(z: Array, t: Array) -> Array:
     """Mean negative log-probability of the targets t."""
     z = z - z.max(-1, keepdims=True)
-    surprise = np.log(np.exp(z).sum(-1)) - z[np.arange(len(t)), t]
-    return surprise.mean()
+    return (np.log(np.exp(z).sum(-1)) - z[np.arange(len(t)), t]).mean()
 
 
 def erf(z: Array) -> Array:

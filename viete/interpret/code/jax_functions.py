@@ -47,8 +47,8 @@ class JaxFunctions:
         functions = [line for f in self.body.functions.written.values() for line in ["", "", *f]]
         code = [*functions, *(line for part in parts for line in part)]
         dims = self.body.dimensions(code)
-        what = "in JAX: functions of a dictionary of parameters; jax.vmap makes them take a batch"
-        out = [*docstring(about(self.p, what)), ""]
+        how = "Functions of a dictionary of parameters; jax.vmap makes them take a batch."
+        out = [*docstring([*about(self.p, "in JAX"), how]), ""]
         out += ["import math", ""] if any(word("math", x) for x in [*code, *dims]) else []
         bare = "\n".join(line.split("#")[0] for line in code)
         out += ["import jax"] if word("jax", bare) else []

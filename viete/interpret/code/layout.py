@@ -7,7 +7,7 @@ import textwrap
 
 WIDTH = 100
 STEP = "    "
-_HEAD = re.compile(r"(?:return |yield |[\w\[\]., '\"{}]+? = )?")
+_HEAD = re.compile(r"(?:return |yield |[\w\[\]., '\"{}+-]+? = )?")
 # Loose to tight: where a formula is broken first.
 OPERATORS = ((" if ", " else "), (" + ", " - "), (" * ", " / ", " // ", " % ", " @ "))
 
@@ -104,6 +104,15 @@ def docstring(paragraphs: list[str], depth: int = 0) -> list[str]:
     if len(lines) == 1:
         return [lines[0] + '"""']
     return [*lines, indent + '"""']
+
+
+def filled(items: list[str], depth: int = 0) -> list[str]:
+    """``a, b, c,`` on as few lines as there must be, none broken within an item."""
+    lines = [""]
+    for item in items:
+        more = f"{lines[-1]} {item}," if lines[-1] else f"{STEP * depth}{item},"
+        lines = [*lines[:-1], more] if len(more) <= WIDTH else [*lines, f"{STEP * depth}{item},"]
+    return lines
 
 
 def joined(items: list[str], opening: str, closing: str, depth: int = 0) -> list[str]:

@@ -553,7 +553,8 @@ class Lowering:
             return Code(text, COMPARE if scalar and const else ATOM, axes, const)
         if op == "where":
             test, yes, no = codes
-            if not test.axes and test.const:
+            same = set(yes.axes) == set(no.axes) or self.dialect.casts
+            if not test.axes and test.const and same:  # else 0 would lose its shape
                 text = f"{yes.at(COMPARE)} if {test.at(COMPARE)} else {no.at(ELSE)}"
                 return Code(text, ELSE, axes, const)
             fixed = [as_float(x) if not x.axes and x.const else x.text for x in (yes, no)]
@@ -604,7 +605,8 @@ class Lowering:
 
     def call(self, e: Apply, env: Env) -> Code:
         """A named function: the library's own, or one written into the file."""
-        if e.op == "part" and self.dialect.name == "numpy":
+        own = {f.name for f in self.model.functions}
+        if e.op == "part" and self.dialect.name == "numpy" and e.op not in own:
             found = self.heads(e, env)
             if found is not None:
                 return found
@@ -612,18 +614,18 @@ class Lowering:
         lead = together([c.lead for c in args])
         ready = [self.fitted(c, (*lead, *c.core)) if c.axes else c for c in args]
         const = all(c.const for c in args)
-        own = {f.name for f in self.model.functions}
-        form = self.dialect.inline.get(e.op) if e.op not in own else None
-        if e.op == "placed" and self.dialect.name == "numpy" and args[1].text == "0" and not lead:
+        named = e.op if e.op not in own else ""  # the library's
+        form = self.dialect.inline.get(named)
+        if named == "placed" and self.dialect.name == "numpy" and args[1].text == "0" and not lead:
             form = "np.pad({0}, ((0, {2} - len({0})), (0, 0)))" if args[0].level == ATOM else None
-        if form is None and e.op == "LN" and self.dialect.name == "torch" and e.op not in own:
+        if form is None and named == "LN" and self.dialect.name == "torch":
             form = torch_norm(ready)
         if form is not None:
-            axes = () if e.op == "cross_entropy" else (*lead, *args[0].core)
-            axes = (*lead, ROW, COL) if e.op == "onehot" else axes
+            axes = () if named == "cross_entropy" else (*lead, *args[0].core)
+            axes = (*lead, ROW, COL) if named == "onehot" else axes
             texts = [c.at(ATOM) if f"{{{k}}}." in form else c.text for k, c in enumerate(ready)]
             return Code(form.format(*texts), ATOM, axes, const)
-        if e.op == "cross_entropy" and len(e.args) == 2 and lead:
+        if named == "cross_entropy" and lead:
             raise VieteError("a loss for each of a family")
         name, core = self.function(e, ready, env)
         text = f"{name}({', '.join(c.text for c in ready)})"

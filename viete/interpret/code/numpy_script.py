@@ -12,7 +12,7 @@ from viete.interpret.code.body import Body
 from viete.interpret.code.dialects import DIALECTS
 from viete.interpret.code.functions import word
 from viete.interpret.code.initial import Initial, per_block, renamed
-from viete.interpret.code.layout import docstring, joined, statement
+from viete.interpret.code.layout import docstring, filled, joined, statement
 from viete.interpret.code.lowering import Env
 from viete.interpret.code.prepared import Prepared
 from viete.notation.expr import Ref, walk
@@ -23,11 +23,8 @@ RESERVED = frozenset(
     "weights gradients".split()
 )
 XAVIER = [
-    "",
     "    def xavier(*shape):",
-    "        bound = math.sqrt(6 / (shape[-2] + shape[-1]))",
-    "        return rng.uniform(-bound, bound, shape)",
-    "",
+    "        return rng.uniform(-1, 1, shape) * math.sqrt(6 / sum(shape[-2:]))",
 ]
 ADAM = '''def adam(params, grads, state, rate=0.01, beta_1=0.9, beta_2=0.999, tiny=1e-8):
     """One step of Adam (Kingma & Ba 2015, algorithm 1), in place."""
@@ -36,8 +33,7 @@ ADAM = '''def adam(params, grads, state, rate=0.01, beta_1=0.9, beta_2=0.999, ti
         m, v = state.setdefault(name, (np.zeros_like(g), np.zeros_like(g)))
         m += (1 - beta_1) * (g - m)
         v += (1 - beta_2) * (g * g - v)
-        step = rate * (m / (1 - beta_1**k)) / (np.sqrt(v / (1 - beta_2**k)) + tiny)
-        {target} -= step'''
+        {target} -= rate * m / (1 - beta_1**k) / (np.sqrt(v / (1 - beta_2**k)) + tiny)'''
 BLOCKS = '''def arrays(tree):
     """Every array with its name, (name, block) where each block has its own."""
     for name, value in tree.items():
@@ -78,21 +74,25 @@ class NumpyScript:
         code = [*functions, *initial, *names, *forward, *backward, *train]
         dims = self.body.dimensions(code)
         out = [*self.head(), ""]
+        main = self.main()
         imports = ["import math"] if any(word("math", x) for x in [*code, *dims]) else []
-        out += [*imports, "import sys", "", "import numpy as np", "", *dims, *functions]
+        imports += ["import sys"] if any(word("sys", x) for x in main) else []
+        out += [*imports, *([""] if imports else []), "import numpy as np", "", *dims, *functions]
         for part in (initial, names, forward, backward, self.adam(), train):
             out += ["", "", *part] if part else []
-        out += ["", "", 'if __name__ == "__main__":', *self.main()]
+        out += ["", "", 'if __name__ == "__main__":', *main]
         return "\n".join(out) + "\n"
 
     def head(self) -> list[str]:
-        return docstring(about(self.p, "in NumPy: forward, loss, backward and Adam"))
+        return docstring(about(self.p, "in NumPy"))
 
     def initial_lines(self) -> list[str]:
-        rows = []
+        items = []
         for p in self.model.parameters:
             made = per_block(self.body, p, self.initial.of(p))
-            rows += entry(f"{self.body.names.symbol(p.symbol)}={made}", 2)
+            items.append(f"{self.body.names.symbol(p.symbol)}={made}")
+        short = len(items) > 1 and max(map(len, items)) < 24
+        rows = filled(items, 2) if short else [x for i in items for x in entry(i, 2)]
         drawn = any(word("rng", r) for r in rows) or self.initial.xavier
         lines = ["def initial(seed=0):", *docstring(["Parameters to begin with"], 1)]
         lines += ["    rng = np.random.default_rng(seed)"] if drawn else []
@@ -108,14 +108,18 @@ class NumpyScript:
                          ",)" if len(kept) == 1 else ")", 1)  # fmt: skip
         said = f"{self.output}; with targets also the loss and what `backward` needs"
         lines = [*first, *second, *closing]
-        optional = targets(p)
         early = []
-        if optional:
+        if optional := targets(p):
             none = " or ".join(f"{body.names.symbol(i.symbol)} is None" for i in optional)
-            early = [f"    if {none}:", f"        return {self.output}, None, None"]
+            early = ["", f"    if {none}:", f"        return {self.output}, None, None"]
+            start = f"    {self.loss} = "
+            if len(p.more) == 1 and second[-1].startswith(start):
+                early = []
+                code = f"None if {none} else {second[-1].removeprefix(start)}"
+                second = [*second[:-1], *statement(f"{self.loss} = {code}", 1)]
         own = self.signature("forward", every, [*first, *second], "")
         out = [*own, *docstring([said], 1), *body.preparations(lines, every, 1)]
-        return [*out, *first, *([""] if early else []), *early, *second, *closing]
+        return [*out, *first, *early, *second, *closing]
 
     def kept(self) -> list[str]:
         """Names of the forward values that the backward equations read."""
@@ -187,15 +191,17 @@ class NumpyScript:
                 raise VieteError(f"the input {i.name} of shape ({shape}) is not made of tokens, "
                                  f"so a script cannot train on them")  # fmt: skip
             given.append("y" if i in optional else "x")
-        args = ", ".join(sorted(given))  # targets last
-        lines = ["def train(tokens, steps=200, rate=0.01):"]
-        lines += docstring(["Learn one sequence, each token from those before it"], 1)
+        args = ", ".join([*sorted(given), "**params"])  # targets last
+        tokens = "tokens, " if given else ""
+        said = "Learn one sequence, each token from those before it" if given else "Lower the loss"
+        split = "    x, y = tokens[:-1], tokens[1:]" if "y" in given else "    x = tokens[:-1]"
+        lines = [f"def train({tokens}steps=200, rate=0.01):", *docstring([said], 1)]
         lines += [
             "    params, state = initial(), {}",
-            "    x, y = tokens[:-1], tokens[1:]" if "y" in given else "    x = tokens[:-1]",
+            *([split] if given else []),
             "    for step in range(1, steps + 1):",
-            f"        _, loss, kept = forward({args}, **params)",
-            f"        adam(params, backward(kept, {args}, **params), state, rate)",
+            f"        _, loss, kept = forward({args})",
+            f"        adam(params, backward(kept, {args}), state, rate)",
             "        if step == 1 or step % 20 == 0:",
             '            print(f"step {step:4}  loss {loss:.6f}")',
             "    return params",
@@ -208,10 +214,12 @@ class NumpyScript:
         tokens = [i for i in self.p.inputs(self.p.forward) if i.high is not None]
         high = min([largest(model, i) for i in tokens] or [9])
         most = min([int(v) for k, v in model.greatest.items() if k in model.lengths] or [8])
-        some = [(k * k + k // 3) % (min(high, 9) + 1) for k in range(min(most + 1, 17))]
-        listed = joined([str(x) for x in some],
-                        "tokens = [int(word) for word in sys.argv[1:]] or [", "]", 1)  # fmt: skip
-        return [*listed, "    train(np.array(tokens))"]
+        if not tokens:
+            return ["    train()"]
+        some = [(k * k + k // 3) % (min(high, 9) + 1) for k in range(min(most + 1, 13))]
+        listed = ", ".join(map(str, some))
+        return [f"    tokens = [int(word) for word in sys.argv[1:]] or [{listed}]",
+                "    train(np.array(tokens))"]  # fmt: skip
 
 
 def targets(p: Prepared) -> list[Input]:
@@ -235,11 +243,9 @@ def entry(text: str, depth: int) -> list[str]:
 def about(p: Prepared, what: str) -> list[str]:
     """The paragraphs of a file's docstring."""
     m = p.model
-    out = [f"{m.title}, {what}", *m.about[:1]]
+    said = "written by Viète: each line stands under the equation it came from"
+    out = [f"{m.title} {what}, {said}", *m.about[:1]]
     out += [a for a in m.about[1:] if a.startswith("Source")]
-    note = "Written by Viète from the card's equations: each line stands under the one it came from"
-    note += ", and blocks, heads and the rest keep their letters."
-    out.append(note)
     if p.added and p.loss is not None:
         e = next(e for e in m.equations if e.name == p.loss.key)
         out.append(f"The card has no loss; here it is {show_equation(e.left, e.right, 'unicode')}.")

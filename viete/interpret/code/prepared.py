@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from viete.algebra.adjoint import grad
+from viete.algebra.adjoint.blocks import size_expr
 from viete.algebra.adjoint.grad import with_loss
-from viete.algebra.adjoint.passing import size_expr
 from viete.algebra.model import Equation, Input, Model
 from viete.algebra.shapes import Shapes
 from viete.errors import Text, VieteError

@@ -96,7 +96,7 @@ def steps_of(results: Mapping[str, Node], onto: bool) -> list[Step]:
             step.target = name
         else:
             out.append(Step("copy", (r,), (), r, laid_out(r.shape), None, target=name))
-    return out
+    return sorted(out, key=lambda s: s.node.base.id)  # stable: a total right after its value
 
 
 def joined(step: Step, made: dict[Node, Step], uses: Counter[Node], onto: bool) -> Step:

@@ -40,16 +40,17 @@ class Engine:
     ``weights`` maps the names of `viete.parameter_shapes` to arrays, NumPy or PyTorch, which are
     copied into ``flat``; ``compute`` is the precision to compute in where it is not theirs (such as
     ``torch.bfloat16``; ``flat`` and the gradients keep the weights' own). ``of`` is the loss, as in
-    `viete.grad`, ``piece`` how many positions go through the equations at a time.
+    `viete.grad`; ``piece`` is how many positions go through the equations at a time, by default as
+    many as keep their values near the processor.
     """
 
     def __init__(
         self, model: Model, weights: Mapping[str, Array], of: str | None = None,
-        compute: Any = None, piece: int = PIECE,
+        compute: Any = None, piece: int | None = None,
     ) -> None:  # fmt: skip
-        equations = Gradients(model, of, piece)
+        equations = Gradients(model, of)
         self.model, self.loss = model, equations.loss
-        self.program, self.members, self.piece = equations.program, equations.members, piece
+        self.program, self.members = equations.program, equations.members
         check_weights(self.program, weights)
         shapes = {name: shape for name, (_, _, shape) in self.program.parameters.items()}
         like = next(iter(weights.values()))
@@ -63,6 +64,7 @@ class Engine:
         if compute is not None and compute != like.dtype:
             self.computed = self.flat.to(compute) if self.torch else self.flat.astype(compute)
         self.given = split(self.computed, shapes)
+        self.piece = PIECE * 4 // self.computed.itemsize if piece is None else piece
         self.total = zeros(like, 1)
         self.plans: dict[Any, Plan] = {}
 

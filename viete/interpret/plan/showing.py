@@ -88,8 +88,8 @@ class Page:
         pieces = math.ceil(batch / self.batch)
         arena = self.memory.arena + self.memory.scratch
         said = (
-            f"{batch} sequences of {positions} positions in {dtype}, {self.batch} at a time: "
-            f"{pieces} times the {k} steps below, {short(total)}FLOP each time. Values take "
+            f"{batch} × {positions} positions in {dtype}, {self.batch} of the {batch} sequences at "
+            f"a time: {pieces} × the {k} steps below, {short(total)}FLOP each time. Values take "
             f"{short(arena)}B, where buffers of their own would take {short(self.memory.wanted)}B. "
             f"#1, #2, … are buffers of values of all these sequences, ~1, ~2, … of the few that go "
             f"through a group of steps at a time; a value may take over the buffer of another. += "
