@@ -12,26 +12,15 @@ import numpy as np
 
 from viete.algebra.model import Model
 from viete.interpret.feeding import Feeding, check_weights
-from viete.interpret.gradient import PIECE, Backprop, Gradients
+from viete.interpret.gradient import PIECE, Gradients
 from viete.interpret.labelled import COL, ROW, Array, Value
 from viete.interpret.plan.making import Plan, make
 from viete.interpret.plan.node import FLOAT, INT, Node
 from viete.interpret.plan.recorder import Recorder
-from viete.interpret.plan.recording import Recording
-from viete.interpret.schedule import Member, Program, Step
+from viete.interpret.plan.turns import Recorded
+from viete.interpret.schedule import Member, Program
 
 LOSS = "loss"
-
-
-class Recorded(Backprop):
-    """A run of the backward equations on nodes."""
-
-    meaning = Recording
-    arrays: Recording
-
-    def value(self, step: Step) -> Value:
-        self.arrays.xp.equation = step
-        return super().value(step)
 
 
 class Engine:

@@ -16,7 +16,7 @@ from viete.interpret.gradient import PIECE, Gradients
 from viete.interpret.labelled import Value
 from viete.interpret.plan.arranging import Group, Step, grouped, steps_of
 from viete.interpret.plan.buffers import Buffer, Memory, bytes_of, laid
-from viete.interpret.plan.engine import LOSS, recorded
+from viete.interpret.plan.engine import LOSS, recorded, uncollected
 from viete.interpret.plan.node import Node
 from viete.notation.printer import show_symbol
 
@@ -36,6 +36,14 @@ def plan_document(
     Nothing is allocated: it can be asked of a card of any size. Raises VieteError as `grad` does,
     and for lengths beyond the context.
     """
+    with uncollected():
+        return planned_page(model, of, batch, length, dtype, piece)
+
+
+def planned_page(
+    model: Model, of: str | None, batch: int, length: int | None, dtype: str, piece: int
+) -> list[Block]:
+    """The work of `plan_document`."""
     equations = Gradients(model, of)
     program = equations.program
     if batch < 1 or (length is not None and length < 1):
