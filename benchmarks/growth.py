@@ -4,7 +4,10 @@
 
 Everything but the import is timed in this process; 'cold' is the first time, 'warm' the median of
 five more. Growth is Llama's card with tiny dimensions; its exponent is the slope of log time over
-log N (1 is linear). Memory is what Python allocated at the peak (tracemalloc, in a run of its own).
+log N (1 is linear). 'unrolled' is the program of the forward and backward equations of every block,
+'backward' their run, all gradients in float32; 'planned' is `viete grad --plan`: derived, unrolled,
+recorded, laid out in memory and written. Memory is what Python allocated at the peak
+(tracemalloc, in a run of its own).
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import viete as vt
+from viete.cards.planned import plan_document
 
+LOSS = "cross_entropy(logits; t)"
 TINY = {"V": 11, "d": 8, "H": 2, "G": 1, "d_f": 12}
 IMPORT = """
 import sys, time
@@ -88,6 +93,17 @@ def stages(n: int) -> dict[str, Callable[[], Any]]:
     def weights() -> None:
         keep("weights", vt.initial_weights(kept["program"].model, 0, "float32"))
 
+    def grad() -> None:
+        keep("derived", vt.grad(kept["model"], LOSS))
+
+    def program_back() -> None:
+        keep("back", Program(kept["derived"].bind(**TINY)))
+
+    def backward() -> None:
+        bare = {x: x.replace("partial{", "", 1).replace("}", "", 1) for x in kept["back"].names}
+        members = [x for x, name in bare.items() if x != name and name in kept["weights"]]
+        execute(kept["back"], {"t": [1, 2, 3, 4, 5]}, kept["weights"], members)
+
     return {
         "read": lambda: keep("model", vt.reads(text)),
         "shapes": lambda: Shapes(kept["model"]),
@@ -95,6 +111,10 @@ def stages(n: int) -> dict[str, Callable[[], Any]]:
         "program": program,
         "weights": weights,
         "forward": forward,
+        "grad": grad,
+        "unrolled": program_back,
+        "backward": backward,
+        "planned": lambda: plan_document(kept["model"].bind(**TINY), LOSS, batch=2, length=5),
     }
 
 
@@ -141,6 +161,9 @@ def main() -> None:
     print(f"read and shape-check Llama of 80 blocks: {first:.3f} s cold (this process's imports "
           f"included), {again:.3f} s warm")  # fmt: skip
 
+    read = vt.reads(text)
+    cold = seconds(lambda: vt.grad(read, LOSS))
+    print(f"derive its backward pass: {cold:.3f} s cold (reading the rules included)")
     table = {n: measured(n) for n in sizes}
     names = list(table[sizes[0]])
     for what, k, unit, scale in (("warm time", 1, "ms", 1e3), ("memory", 2, "kB", 1e-3)):

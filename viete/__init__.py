@@ -9,14 +9,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from viete.errors import VieteError
 
 if TYPE_CHECKING:
+    import torch
+
     from viete.algebra.model import Model
+    from viete.interpret.plan.engine import Engine
 
 __all__ = [
     "VieteError",
@@ -24,10 +27,14 @@ __all__ = [
     "exact_weights",
     "export",
     "grad",
+    "incremental",
     "initial_weights",
     "parameter_shapes",
+    "planned",
     "read",
     "reads",
+    "sample",
+    "to_torch",
     "write",
 ]
 
@@ -101,6 +108,76 @@ def grad(model: Model, of: str | None = None, by: Sequence[str] | None = None) -
     from viete.algebra.adjoint import grad as derive
 
     return derive(model, of, by)
+
+
+def incremental(model: Model, of: str | None = None, fixed: bool = False) -> Model:
+    """The model for new tokens after others whose keys and values are given: its KV cache, derived.
+
+    An ordinary model: its inputs are ``n`` new tokens and, for every value whose earlier rows are
+    read (``K^{i,h}``), those of the ``m`` positions before (``K_past^{i,h}``). ``of`` is the value
+    wanted for every position, by default the scores of the next token. With ``fixed`` there is room
+    for ``c`` rows, and an input ``q`` says which positions are new: shapes stay from step to step.
+    Raises VieteError, naming the equation, where a position reads later ones.
+    """
+    from viete.algebra.incremental import incremental as derive
+
+    return derive(model, of, fixed)
+
+
+def sample(
+    model: Model, weights: Mapping[str, Any], prompt: Sequence[int], **options: Any
+) -> Iterator[tuple[int | None, ...]]:
+    """Go on with a text, token by token; yields a token for each sample as it comes.
+
+    >>> for token, in sample(model, weights, [3, 1, 4], most=20, top_k=5): ...  # doctest: +SKIP
+
+    Options are most, temperature, top_k, top_p, greedy, stop, count, seed, cache, keep and the
+    card's other inputs: see `viete.sampling.generating.sample`.
+    """
+    from viete.sampling.generating import sample as draw
+
+    return draw(model, weights, prompt, **options)
+
+
+def planned(
+    model: Model, weights: Mapping[str, Any], of: str | None = None, compute: Any = None
+) -> Engine:
+    """The loss and its gradients, planned: for training, in memory that is laid out once.
+
+    >>> step = planned(model, weights)                                            # doctest: +SKIP
+    >>> loss = step(tokens, y=targets)                                            # doctest: +SKIP
+    >>> step.gradients["W_Q^h"].shape                                             # doctest: +SKIP
+    (4, 256, 64)
+
+    ``weights`` are copied, NumPy or PyTorch; ``of`` is the loss as for `grad`; ``compute`` another
+    precision to compute in, such as ``torch.bfloat16``.
+    """
+    from viete.interpret.plan.engine import Engine
+
+    return Engine(model, weights, of, compute)
+
+
+def to_torch(
+    model: Model, weights: Mapping[str, Any] | None = None, of: str | None = None
+) -> torch.nn.Module:
+    """The card as a genuine ``torch.nn.Module``, whose forward is the source that `export` writes.
+
+    >>> module = to_torch(read("gpt2"))                                           # doctest: +SKIP
+    >>> logits = module(tokens)                   # (batch, n) → (batch, n, V)    # doctest: +SKIP
+    >>> logits, loss = module(tokens, targets)    # loss: the mean over the batch # doctest: +SKIP
+    >>> module.weights()["W_Q^{1,h}"].shape       # the parameter itself          # doctest: +SKIP
+    torch.Size([12, 768, 64])
+
+    ``weights``, NumPy or PyTorch by the names of `parameter_shapes`, are copied and give dtype and
+    device; without them they are drawn as the card says, by PyTorch's generator. ``of`` is the
+    loss, as for `export`. Attention is PyTorch's fused kernel wherever its table is used for
+    nothing else. Dropout lets everything through: ``viete train`` is what applies it.
+
+    Raises VieteError for weights that do not fit, and as `export` does.
+    """
+    from viete.train.module import to_torch as made
+
+    return made(model, weights, of)
 
 
 def exact_weights(model: Model) -> dict[str, Any]:

@@ -172,9 +172,66 @@ def test_the_script_trains(tmp_path: Path) -> None:
 
 def test_the_dialog_transformer_is_short() -> None:
     """The document's program in Python, in a page or two of code."""
+    lines = vt.export(vt.read("dialog-transformer"), "numpy").splitlines()
+    assert len(lines) <= 150
+    assert len([x for x in lines if x.strip() and not x.strip().startswith("#")]) <= 100
+
+
+def test_rows_are_added_up_by_place_in_two_lines() -> None:
     text = vt.export(vt.read("dialog-transformer"), "numpy")
-    code = [x for x in text.splitlines() if x.strip() and not x.strip().startswith("#")]
-    assert len(code) <= 130
+    assert "    dE = np.zeros((V, d))\n    np.add.at(dE, t, dX)\n" in text
+    assert "def gathered" not in text
+
+
+BLOCKS = """# Blocks
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $d$ | 3 |
+| $N$ | 5 |
+
+## Parameters
+
+| symbol | shape |
+| --- | --- |
+| $A$ | $d × d$ |
+| $W^i, U^i$ | $d × d$ |
+| $v$ | $d$ |
+
+## Functions
+
+- $placed(z; a, b) = sin(z)$
+- $spread(z; a) = z^2$
+
+## Forward pass
+
+1. $x^0 = A$
+2. $x^{1} = placed(spread(A; 0); 0, 9)$
+
+For $i = 2, …, N$:
+
+3. $x^i = x^{i-2} W^{⌈(i + 1)/2⌉} + tanh(x^{i-1} U^{N-i+2})$
+4. $L = <x^N_0, v> + <x^1_0, v>$
+"""
+
+
+def test_blocks_read_from_further_off() -> None:
+    """Two blocks back, weights of two blocks, mirrored ones; no input; a library's name taken."""
+    model = vt.reads(BLOCKS)
+    weights = made_weights(model)
+    run = vt.grad(model).run(None, weights)
+    names = loaded(vt.export(model, "numpy"))
+    renamed = names["renamed"](weights)
+    _, loss, kept = names["forward"](**renamed)
+    close(loss, run["L"])
+    found = names["backward"](kept, **renamed)
+    close(found["A"], run["∂A"])
+    for i in range(2, 6):
+        close(found["W"][i], run[f"∂W^{i}"], 1.0)
+        close(found["U"][i], run[f"∂U^{i}"], 1.0)
+    names["train"](steps=2)
 
 
 @pytest.mark.parametrize(
@@ -323,6 +380,14 @@ def test_the_definitions_that_are_short_are_generated() -> None:
         (["bert", "--to", "numpy"], "neither a loss nor a value called logits"),
         (["pythia", "--to", "numpy", "-o", "{}/x.tex"], "numpy is written to .py"),
         (["pythia", "--to", "typst", "-o", "{}/x.tex"], "typst is written to .typ"),
+        (["pythia", "--to", "keras"], "not one of 'torch', 'numpy'"),
+        (["pythia", "--to", "torch", "-o", "{}/none/x.py"], "cannot be written"),
+        (["nowhere", "--to", "torch"], "there is no file nowhere"),
+        (
+            ["symbolic-transformer", "--to", "numpy", "--of", "y"],
+            "one real number, and this is (n)",
+        ),
+        (["symbolic-transformer", "--to", "jax", "--of", "logits_0"], "this is (V)"),
         (["{}/open.md", "--to", "torch"], "--set d=…"),
         (["{}/none.md", "--to", "torch"], "no "),
     ],

@@ -164,6 +164,38 @@ def test_a_shipped_backward_card_reads_back_and_runs(path: str) -> None:
         np.testing.assert_array_equal(a["∂" + name], b["∂" + name])
 
 
+def test_a_loop_of_one_turn_runs_down_in_a_backward_pass_alone() -> None:
+    """``For i = 1, …, 1`` looks the same in either direction."""
+    model = reads("""# One turn
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $d$ | 3 |
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $A, M$ | $d × d$ |
+## Forward pass
+1. $x^0 = A$
+
+For $i = 1, …, 1$:
+
+2. $x^i = tanh(x^{i-1} M)$
+3. $y^0 = x^1$
+
+For $i = 1, …, 1$:
+
+4. $y^i = sin(y^{i-1} M) ⊙ x^i$
+5. $L = <y^1_0, y^1_1>$
+""")
+    derived = vt.grad(model)
+    assert [x.down for x in model.loops] == [False, False]
+    assert [x.down for x in derived.loops] == [False, False, True, True]
+    assert all(reads(write(derived, form)) == derived for form in ("md", "latex", "json"))
+    weights = random_weights(model)
+    assert error(derived.run(None, weights), by_autograd(model, None, weights, {})) < 1e-12
+
+
 # Exactly ------------------------------------------------------------------------------------------
 
 RATIONAL = """# Linear, ReLU, linear

@@ -102,6 +102,7 @@ def test_entries(z: np.ndarray, quick: bool) -> None:
         check("GELU", of("GELU", z, quick=quick), F.gelu(t(z)))
         check("GELU_tanh", of("GELU_tanh", z, quick=quick), F.gelu(t(z), approximate="tanh"))
         check("SiLU", of("SiLU", z, quick=quick), F.silu(t(z)))
+        check("dropout", of("dropout", z, np.array(0.1), quick=quick), z)  # outside of training
         w, u = RNG.standard_normal((8, 3)), RNG.standard_normal((8, 3))
         gated = F.silu(t(z) @ t(w)) * (t(z) @ t(u))
         check("SwiGLU", of("SwiGLU", z, w, u, quick=quick), gated, 1e-10)
@@ -190,6 +191,10 @@ def test_cross_entropy(quick: bool) -> None:
     targets = np.array([0, 7, 3, 3, 1])
     wanted = F.cross_entropy(t(Z), torch.from_numpy(targets)).item()
     check("cross_entropy", of("cross_entropy", Z, targets, quick=quick), wanted)
+    weights = np.array([1.0, 0, 2, 0.5, 0])
+    each = F.cross_entropy(t(Z), torch.from_numpy(targets), reduction="none").numpy()
+    check("weighted_loss", of("weighted_loss", Z, targets, weights, quick=quick),
+          np.average(each, weights=weights))  # fmt: skip
 
 
 @quick
@@ -203,6 +208,10 @@ def test_places(quick: bool) -> None:
     wanted[2:6] = S
     check("placed", of("placed", S, 2, 7, quick=quick), wanted)
     check("part", of("part", S, 1, 2, quick=quick), S[:, 2:4])
+    wanted = S.copy()
+    wanted[[3, 0]] = S[:2] + 1
+    check("written", of("written", S, S[:2] + 1, np.array([3, 0]), quick=quick), wanted)
+    check("stack", of("stack", S, S[:2], quick=quick), np.concatenate([S, S[:2]]))
 
 
 def test_every_function_of_the_library_is_tested() -> None:

@@ -25,10 +25,12 @@ ROOMS = [
     "checkpoint",
     "lesson",
     "train",
+    "sampling",
     "ask",
     "explore",
     "viete",
     "cli",
+    "__main__",
 ]
 # The one arrow that points up: a model runs itself, as people expect of an object.
 EXCEPTIONS = {("algebra/model.py", "interpret", "function")}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from itertools import pairwise
@@ -10,6 +12,7 @@ from itertools import pairwise
 from viete.algebra.model import Argument, Function
 from viete.errors import Text, VieteError
 from viete.notation.cursor import parse_name, top_level
+from viete.notation.expr import Apply, Expr, transform
 from viete.notation.lexer import Token, tokenize
 from viete.notation.parser import Parser, bounded
 from viete.notation.symbols import Scope, Signature
@@ -28,6 +31,38 @@ def library() -> dict[str, Function]:
             function = parse_function(source, {f.name: f.signature for f in found.values()}, m[2])
             found[function.name] = function
     return found
+
+
+def in_force(own: Sequence[Function]) -> dict[str, Function]:
+    """All functions of a card by name, each definition with the names it meant where it stood.
+
+    A card's function hides the library's of that name from what comes after it, not from the
+    library; the hidden one is still there, as ``softmax_library``.
+    """
+    known = library()
+    hidden = {f.name for f in own} & known.keys()
+    if not hidden:
+        return known | {f.name: f for f in own}
+    out = known | {behind(name): replace(known[name], name=behind(name)) for name in hidden}
+    out = {name: replace(f, body=resolved(f.body, hidden)) for name, f in out.items()}
+    for f in own:
+        out[f.name] = replace(f, body=resolved(f.body, hidden))
+        hidden = hidden - {f.name}
+    return out
+
+
+def behind(name: str) -> str:
+    """What a function of the library is called in a card that has its own of that name."""
+    return f"{name}_library"
+
+
+def resolved(e: Expr, hidden: Collection[str]) -> Expr:
+    """A formula that means the library's functions by the names in ``hidden``."""
+
+    def rule(x: Expr) -> Expr | None:
+        return replace(x, op=behind(x.op)) if isinstance(x, Apply) and x.op in hidden else None
+
+    return transform(e, rule) if hidden else e
 
 
 def parse_function(source: Text, known: dict[str, Signature], meaning: str = "") -> Function:

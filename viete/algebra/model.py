@@ -53,7 +53,10 @@ class Index:
 
 @dataclass(frozen=True)
 class Input:
-    """What a run is given: ``t ∈ {low, …, high}^n`` (whole numbers) or ``∈ ℝ^{n × d}``."""
+    """What a run is given: ``t ∈ {low, …, high}^n`` (whole numbers) or ``∈ ℝ^{n × d}``.
+
+    With index letters it is a family, as a parameter is: one array for every block.
+    """
 
     symbol: Symbol
     shape: tuple[Expr, ...]
@@ -180,10 +183,10 @@ class Model:
 
     @cached_property
     def function(self) -> dict[str, Function]:
-        """All functions in force by name, the card's own before the library's."""
-        from viete.algebra.functions import library
+        """All functions in force by name; see `in_force`."""
+        from viete.algebra.functions import in_force
 
-        return library() | {f.name: f for f in self.functions}
+        return in_force(self.functions)
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:

@@ -177,6 +177,9 @@ class Order:
         return None
 
 
+FURTHEST = 8  # how many blocks back a block may read for a derivative to pass
+
+
 def offset(index: Expr, letter: str) -> int | None:
     """c where ``index`` is the loop letter plus a whole number c, else None."""
     match index:

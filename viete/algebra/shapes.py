@@ -93,7 +93,8 @@ class Shapes:
                 self.env = replace(self.env, ranges={**self.env.ranges, loop.index: None})
         for item in model.inputs:
             kind = "real" if item.high is None else "int"
-            self.types[item.name] = Type(self.shape(item.shape, item.text), frozenset(), kind)
+            family = self.axis_letters(item.symbol.slots)
+            self.types[item.name] = Type(self.shape(item.shape, item.text), family, kind)
         for parameter in model.parameters:
             shape = self.shape(parameter.shape, parameter.text)
             for size in shape:
@@ -380,6 +381,8 @@ class Shapes:
 
     def check_slice(self, start: Size, stop: Size, size: Size, item: Expr) -> None:
         a, b, n = (number_of(self.model, x) for x in (start, stop, size))
+        if len(stop.names() & self.model.lengths.keys()) > 1:
+            b = None  # m + n: both are not at their greatest at once
         if (a is not None and (a < 0 or a.denominator != 1)) or (
             b is not None and (b.denominator != 1 or (n is not None and b > n))
         ):

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 
-from viete.algebra.functions import library, parse_function
+from viete.algebra.functions import behind, in_force, library, parse_function
 from viete.algebra.model import (
     Dimension,
     Function,
@@ -165,7 +165,7 @@ class Declarations(Sections):
                 out += re.findall(r"`([^`]+)`", block.text.text)
         return tuple(out)
 
-    def input_list(self) -> None:
+    def input_list(self, letters: set[str]) -> None:
         sizes = Model("", dims=tuple(self.dims)).sizes
         listed = [(*self.split(block.text), False) for block in self.items("inputs")]
         for math, meaning, prose in [*((*p, True) for p in self.prose), *listed]:
@@ -173,7 +173,7 @@ class Declarations(Sections):
             m = _MEMBER.match(math.text)
             if m is None:
                 raise wrong
-            symbol = parse_name(math.cut(*m.span(1)), "input", set())
+            symbol = parse_name(math.cut(*m.span(1)), "input", letters)
             low = high = None
             rest = math.cut(m.end())
             if real := re.match(r"(?:ℝ|\\mathbb\{R\}|R)(?![a-zA-Z])\s*", rest.text):
@@ -285,10 +285,13 @@ class Declarations(Sections):
         out: list[Function] = []
         for block in self.items("functions"):
             math, meaning = self.split(block.text)
-            known = {f.name: f.signature for f in (*library().values(), *out)}
+            known = {name: f.signature for name, f in in_force(out).items()}
             function = parse_function(math, known, meaning)
             if function.name in PRIMITIVES or any(f.name == function.name for f in out):
                 raise math.error(f"the function {function.name} already exists")
+            if function.name in map(behind, library()):
+                name = function.name.removesuffix("_library")
+                raise math.error(f"{function.name} is the library's {name}; call this otherwise")
             out.append(function)
         return out
 

@@ -19,12 +19,13 @@ from viete.algebra.model import (
     Model,
     Parameter,
 )  # fmt: skip
+from viete.algebra.order import FURTHEST
 from viete.algebra.shapes import Shapes
 from viete.cards.agreement import Described, check_agreement
 from viete.cards.declarations import Declarations, is_range
 from viete.cards.document import MAX_LINE, Block, Heading, Item, Paragraph, read_markdown
 from viete.errors import Text, VieteError, Where
-from viete.notation.expr import Expr, Idx, Ref, Slot, Symbol, walk
+from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, num, walk
 from viete.notation.lexer import tokenize
 from viete.notation.parser import parse, parse_left, parse_range
 from viete.notation.printer import show
@@ -120,7 +121,7 @@ class Reader(Declarations):
         self.notation()
         self.dims_scope()
         vocabulary = self.vocabulary()
-        self.input_list()
+        self.input_list({i.name for i in self.indices} | self.loop_letters())
         loops = self.loops()
         letters = {i.name for i in self.indices} | {loop.index for loop in loops}
         parameters = self.parameters(letters)
@@ -176,11 +177,16 @@ class Reader(Declarations):
     def loops(self) -> list[Loop]:
         """Every ``For i = 1, …, N`` of the forward pass, in order."""
         out: list[Loop] = []
+        part = ""
         for block in self.sections["forward"]:
+            if isinstance(block, Heading):
+                part = block.text.text
             if isinstance(block, Paragraph | Item) and (m := self.for_line(block)):
                 index, lower, upper = parse_range(m, self.shapes)
                 other = next((x for x in out if x.index == index), None)
                 down = other is not None and (other.upper, other.lower) == (lower, upper)
+                if lower == upper:  # one turn looks the same either way
+                    down = down and part.startswith("Backward")
                 if down and lower != upper:
                     lower, upper = upper, lower
                 elif other is not None and (other.lower, other.upper) != (lower, upper):
@@ -190,6 +196,12 @@ class Reader(Declarations):
                                   f"a letter of its own")  # fmt: skip
                 out.append(Loop(index, lower, upper, len(out), down))
         return out
+
+    def loop_letters(self) -> set[str]:
+        """The letters of the loops, before their bounds are read."""
+        lines = (b for b in self.sections["forward"] if isinstance(b, Paragraph | Item))
+        found = (self.for_line(block) for block in lines)
+        return {m.text.partition("=")[0].strip() for m in found if m is not None}
 
     def for_line(self, block: Paragraph | Item) -> Text | None:
         m = _FOR.match(block.text.text)
@@ -232,7 +244,8 @@ class Reader(Declarations):
                     f"the left side of an equation is one name: {error.message}", error.where
                 ) from None
         families = [x.symbol for x in lefts if x.symbol.slots]
-        ends = {(x.index, spelled(e)): e for x in loops if x.down for e in (x.lower, x.upper)}
+        down = [x for x in loops if x.down]
+        ends = {(x.index, spelled(e)): e for x in down for e in (x.lower, *last_blocks(x))}
         out = []
         for ref in lefts:
             for family in families if not ref.symbol.slots else ():
@@ -319,6 +332,11 @@ class Reader(Declarations):
         return out
 
 
+def last_blocks(loop: Loop) -> list[Expr]:
+    """``N``, ``N - 1``, …: what a loop that runs down may begin with."""
+    return [loop.upper, *(Apply("sub", (loop.upper, num(k))) for k in range(1, FURTHEST))]
+
+
 def spelled(e: Expr) -> str:
     """An expression as a label of a name: ``N-1``."""
     return "".join(t.text for t in tokenize(Text(show(e))))
@@ -329,7 +347,7 @@ def member_index(
 ) -> tuple[Expr, ...] | None:
     """The index at which ``symbol`` (x^0) is a member of ``family`` (x^i), or None.
 
-    ``ends`` are the first and last block of a loop that runs down, by its letter and the label.
+    ``ends`` are the first and last blocks of a loop that runs down, by its letter and the label.
     """
     if symbol.base != family.base:
         return None

@@ -64,7 +64,7 @@ def grad(
         form = {".md": Format.md, ".tex": Format.latex}.get(suffix, Format.text)
     if plan:
         from viete.cards.backward import written
-        from viete.interpret.plan.showing import plan_document
+        from viete.cards.planned import plan_document
 
         if by is not None:
             raise VieteError("a plan is of all gradients; leave out --by, or --plan")

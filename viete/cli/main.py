@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import viete
-from viete.cli import check, doc, export, grad, lesson, run, show, tour
+from viete.cli import check, doc, export, grad, lesson, plot, run, sample, show, tour, train
 from viete.errors import VieteError
 
 app = typer.Typer(
@@ -43,6 +43,9 @@ app.command("check")(check.check)
 app.command("grad")(grad.grad)
 app.command("export")(export.export)
 app.command("lesson")(lesson.lesson)
+app.command("train")(train.train)
+app.command("plot")(plot.plot)
+app.command("sample")(sample.sample)
 app.command("tour")(tour.tour)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
+from shutil import rmtree
 from typing import Annotated
 
 import typer
 
-from viete.cli import check, doc, lesson, run, show
+from viete.cli import check, doc, export, grad, lesson, plot, run, sample, show, train
 from viete.errors import VieteError
 
 WRONG = """# A card with a mistake
@@ -69,6 +72,31 @@ def tour(
     step("A lesson, written from the equations",
          f"viete lesson exact-lesson --tokens 'a b' -o {lesson_page}")  # fmt: skip
     lesson.lesson("exact-lesson", "a b", output=lesson_page)
+    step("The derivative, by rewriting: equations again, with the reason of each",
+         "viete grad dialog-transformer --by W_Q")  # fmt: skip
+    grad.grad("dialog-transformer", by="W_Q")
+    script = folder / "dialog.py"
+    step("Equations, backward pass and Adam as a page of NumPy that needs no Viète",
+         f"viete export dialog-transformer --to numpy -o {script}\n$ python {script}")  # fmt: skip
+    export.export("dialog-transformer", export.Target.numpy, output=script)
+    lines = script.read_text("utf-8").splitlines()
+    begin = lines.index("    # -- Backward: Attention")
+    print("\n".join(["    …", *lines[begin : begin + 11], "    …"]), flush=True)
+    print(subprocess.run([sys.executable, script], capture_output=True, text=True).stdout, end="")
+    trained = folder / "dialogs"
+    rmtree(trained, ignore_errors=True)
+    step("Three dialogs learned with NumPy: Adam at 0.02, 3000 epochs, entries clipped at 1",
+         f"viete train dialog-transformer --data dialogs -o {trained} --steps 3000 --lr 0.02 "
+         "--clip 0 --clip-entries 1 --log-every 500")  # fmt: skip
+    train.train("dialog-transformer", "dialogs", trained, steps=3000, lr=0.02, clip=0.0,
+                clip_entries=1.0, log_every=500)  # fmt: skip
+    for question in ("hi", "what is 2+2?", "color of sky?"):
+        prompt = f"<system>You are helpful.</system><user>{question}</user><assistant>"
+        step("What it answers: computed position by position, from a cache that was derived",
+             f"viete sample {trained} --greedy --stop '<eot>' --prompt '{prompt}'")  # fmt: skip
+        sample.sample(trained, prompt, greedy=True, stop=["<eot>"])
+    step("How it learned", f"viete plot {trained}")
+    plot.plot([trained])
     step("Parameters, operations and bytes, counted from the equations",
          "viete show simple-transformer --costs -B 64")  # fmt: skip
     show.show("simple-transformer", costs=True, batch=64)

@@ -74,9 +74,7 @@ class Feeding:
                     None if limit is None else self.program.evaluate(limit, f"the length {e.key}")
                 )
                 if most is not None and n > most:
-                    raise VieteError(
-                        f"the input {name} is {n} long, and {e.key} is at most {most}"
-                    )
+                    raise VieteError(f"the input {name} is {n} long, and {e.key} is at most {most}")
                 if n == 0:
                     raise VieteError(f"the input {name} is empty; it needs at least one entry")
                 sizes[e.key] = Fraction(n)

@@ -16,7 +16,7 @@ from viete.algebra.adjoint.rules import matched, rule_scope
 from viete.algebra.functions import library
 from viete.errors import Text
 from viete.interpret.labelled import COL, ROW, Array, Value, expand
-from viete.notation.expr import Apply, Expr
+from viete.notation.expr import Apply, Expr, walk
 from viete.notation.parser import parse
 
 if TYPE_CHECKING:
@@ -93,17 +93,25 @@ def forms() -> dict[str, list[tuple[Expr, Form]]]:
     return out
 
 
-Found = tuple[dict[str, Expr], Form] | None
+Found = tuple[dict[str, Expr], Form, tuple[str, ...]] | None
 _seen: dict[int, tuple[Apply, Found]] = {}  # by identity: to hash a formula is to walk it
 
 
+def functions(pattern: Expr) -> tuple[str, ...]:
+    """The named functions in a pattern, which must be the library's where it is used."""
+    return tuple({x.op for x in walk(pattern) if isinstance(x, Apply) and x.op in library()})
+
+
 def found(e: Apply) -> Found:
-    """The first form whose pattern an expression fits, and what its letters stand for."""
+    """The first form that fits: what its letters stand for, the form, the functions it names."""
     if id(e) not in _seen:
         if len(_seen) > 100_000:
             _seen.clear()
-        fits = ((matched(p, e, library()), form) for p, form in forms().get(e.op, ()))
-        _seen[id(e)] = e, next(((v, form) for v, form in fits if v is not None), None)
+        fits = ((matched(p, e, library()), form, p) for p, form in forms().get(e.op, ()))
+        _seen[id(e)] = (
+            e,
+            next(((v, form, functions(p)) for v, form, p in fits if v is not None), None),
+        )
     return _seen[id(e)][1]
 
 

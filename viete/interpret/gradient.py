@@ -36,9 +36,9 @@ class Summing(Arrays):
                 return self.entrywise("neg", [self.over_batch(a, env)])
             case Apply("prod", (a, b)):
                 return self.folded(self.product_over(self.of(a, env), self.of(b, env)))
-            case Apply("gathered", args):
+            case Apply("gathered" | "gathered_library" as op, args):
                 values = [self.of(a, env) for a in args]
-                quick: Any = self.quick.get("gathered")
+                quick: Any = self.quick.get(self.library_name(op))
                 found = quick(self, values, batch=True) if quick else None
                 if found is not None:
                     return found

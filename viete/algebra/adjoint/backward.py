@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from viete.algebra.adjoint.passing import Context, Passing, Share, partial
+from viete.algebra.adjoint.passing import BACK, Context, Passing, Share, partial
 from viete.algebra.adjoint.reasons import UNSAID, Reason, because
 from viete.algebra.adjoint.simplify import simplified
 from viete.algebra.adjoint.tidy import tidied
 from viete.algebra.model import Equation, Loop, Model
-from viete.algebra.order import offset
+from viete.algebra.order import FURTHEST, offset
 from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, Slot, Symbol, num, walk
 from viete.notation.printer import show
 
@@ -23,6 +23,8 @@ class Backward(Passing):
     def __init__(self, model: Model, loss: Ref, wanted: frozenset[str]) -> None:
         super().__init__(model, wanted)
         self.loss = loss
+        self.steps: dict[str, list[int]] = {}  # how far back the blocks of a loop read a value
+        self.to_all: set[str] = set()  # values of which all of a loop's blocks read the same one
 
     def derive(self) -> Model:
         """The model with its backward equations."""
@@ -79,15 +81,39 @@ class Backward(Passing):
             return num(1)
         blocks = self.blocks(e.left)
         here = [s for at, s in pairs if at == loop and s.index == blocks]
-        if loop is None and not here and symbol.slots:
-            # x^0, say: the loop has made its derivative already.
-            made = {x.name for x in self.out}
-            both = (above(symbol), partial(symbol))
-            return next((Ref(s, e.left.index) for s in both if s.key in made), None)
-        if not here:
-            return None
         self.shares[e.name] = [p for p in pairs if p[1] not in here]
-        return self.state(Ref(partial(symbol), e.left.index), here, loop)
+        if loop is None:
+            above = self.from_above(e)
+            if len(above) == 1 and not here:  # x^0, say: the loop has made its derivative already
+                return above[0].expr
+            here += above
+        return self.state(Ref(partial(symbol), e.left.index), here, loop) if here else None
+
+    def from_above(self, e: Equation) -> list[Share]:
+        """What a value made before a loop gets from those of the loop's blocks that read it."""
+        symbol, made, out = e.left.symbol, {x.name for x in self.out}, []
+        for step in self.steps.get(e.name, ()):
+            names = (above(symbol, step), partial(symbol))
+            name = next((x for x in names if x.key in made), None)
+            if name is not None and self.read_by(e, step):
+                out.append(Share((), Ref(name, e.left.index), Reason(said="from the loop")))
+        return out
+
+    def read_by(self, e: Equation, step: int) -> bool:
+        """Whether a value made before a loop is read by a block of it that many further on."""
+        loop = next(x.loop for x in self.model.equations if x.name == e.name and x.loop is not None)
+        block = e.left.index[e.left.symbol.slots.index(loop.index)]
+        return not self.below(Apply("add", (block, num(step))), loop.lower)
+
+    def before(self, loop: Loop, block: Expr) -> bool:
+        """Whether a block number is one and the same for all blocks, and comes before them."""
+        return Idx(loop.index) not in walk(block) and self.below(block, loop.lower)
+
+    def below(self, block: Expr, lower: Expr) -> bool:
+        """Whether a block is known to come before another one."""
+        size = self.model.size(Apply("sub", (block, lower)))
+        number = None if size is None else size.number()
+        return number is not None and number < 0
 
     def blocks(self, left: Ref) -> tuple[Expr, ...]:
         return tuple(
@@ -109,23 +135,30 @@ class Backward(Passing):
         """A block loop, run downwards; what block i reads of block i − 1 is carried on."""
         upper = loop.upper
         carried = self.carried(loop, equations)
-        both = {k for k in carried if self.read_in_place(k, loop, equations)}
+        self.steps |= carried
+        both = {k for k, steps in carried.items() if steps != [1] or k in self.to_all}
+        both |= {k for k in carried if self.read_in_place(k, loop, equations)}
         own = (Idx(loop.index),)
         both |= {k for k in carried if any(s.index == own for _, s in self.shares.get(k, []))}
-        for key in carried:
+        for key, steps in carried.items():
             e = next(x for x in equations if x.name == key)
-            top, rest = self.at_top(key, upper)
-            self.shares[key] = rest
-            left = self.carry(e, key in both, upper)
-            if not top:
-                zero = Apply("spread", (num(0), Ref(e.left.symbol, left.index)), 1)
-                top = [Share((upper,), zero, Reason(said="nothing reads the last block's"))]
-            self.state(left, top, None)
-            if key in both:
-                i = Idx(loop.index)
-                above = Reason(said="from the block above")
-                self.add(key, loop, Share((i,), self.carry(e, True, i), above))
-            else:
+            for step in steps:
+                for k in range(step):  # the blocks that no block of the loop hands anything to
+                    block = simplified(Apply("sub", (upper, num(k))))
+                    top: list[Share] = []
+                    if step == steps[0]:
+                        top, self.shares[key] = self.at_top(key, block)
+                    left = self.carry(e, key in both, block, step)
+                    if not top:
+                        why = Reason(said="nothing reads the last block's")
+                        top = [Share((block,), self.zero(e, left), why)]
+                    self.state(left, top, None)
+                if key in both:
+                    i = Idx(loop.index)
+                    said = "from the block above" if step == 1 else f"from {step} blocks above"
+                    why = Reason(said=said)
+                    self.add(key, loop, Share((i,), self.carry(e, True, i, step), why))
+            if key not in both:
                 self.add(key, loop, Share((Idx(loop.index),), num(0), CARRIED))
         self.start = len(self.out)
         for e in reversed(equations):
@@ -142,17 +175,25 @@ class Backward(Passing):
             if e.name not in both:  # of what is carried, what comes from above has it already
                 self.outside(e, loop)
             self.back(e, loop)
-        for key in carried:
+        for key, steps in carried.items():
             e = next(x for x in equations if x.name == key)
-            before = Apply("sub", (Idx(loop.index), num(1)))
-            here = [s for at, s in self.shares[key] if at == loop and s.index == (before,)]
-            others = [p for p in self.shares[key] if p[1] not in here]
-            for p in others:
-                if p[0] is None:
-                    test = Apply("eq", (before, p[1].index[0]))
-                    here.append(replace(p[1], expr=Apply("where", (test, p[1].expr, num(0)))))
-            self.shares[key] = [p for p in others if p[0] is not None]
-            self.state(self.carry(e, key in both, before), here, loop)
+            for step in steps:
+                before = Apply("sub", (Idx(loop.index), num(step)))
+                here = [s for at, s in self.shares[key] if at == loop and s.index == (before,)]
+                others = [p for p in self.shares[key] if p[1] not in here]
+                if step == steps[0]:
+                    last = Apply("sub", (loop.lower, num(step)))
+                    after = [
+                        p for p in others if p[0] is None and not self.below(p[1].index[0], last)
+                    ]
+                    for _, s in after:
+                        test = Apply("eq", (before, s.index[0]))
+                        here.append(replace(s, expr=Apply("where", (test, s.expr, num(0)))))
+                    others = [p for p in others if p not in after]
+                self.shares[key] = others
+                left = self.carry(e, key in both, before, step)
+                none = Share((before,), self.zero(e, left), Reason(said="nothing passes there"))
+                self.state(left, here or [none], loop)
         self.start = None
         for key, pairs in self.shares.items():
             self.shares[key] = [self.summed(p, loop) for p in pairs]
@@ -165,38 +206,51 @@ class Backward(Passing):
         expr = Bind("sum", loop.index, loop.lower, loop.upper, s.expr)
         return None, replace(s, expr=expr)
 
-    def at_top(self, key: str, upper: Expr) -> tuple[list[Share], list[tuple[Loop | None, Share]]]:
-        """The uses after a loop of its last block's value, and those of other blocks."""
+    def zero(self, e: Equation, left: Ref) -> Expr:
+        """Zeros in the shape of a block's value."""
+        return self.library("spread", num(0), Ref(e.left.symbol, left.index))
+
+    def at_top(self, key: str, block: Expr) -> tuple[list[Share], list[tuple[Loop | None, Share]]]:
+        """The uses after a loop of one of its last blocks' values, and those of other blocks."""
         top: list[Share] = []
         rest: list[tuple[Loop | None, Share]] = []
         for at, s in self.shares.get(key, []):
             if at is not None:
                 rest.append((at, s))
                 continue
-            size = self.model.size(Apply("sub", (upper, s.index[0])))
+            size = self.model.size(Apply("sub", (block, s.index[0])))
             after = None if size is None else size.number()  # blocks that come after this one
             if after == 0:
                 top.append(s)
             else:
                 rest.append((at, s))
-                if after is None:  # it may be the last one: the dimensions can be bound later
-                    test = Apply("eq", (upper, s.index[0]))
+                if after is None:  # it may be this one: the dimensions can be bound later
+                    test = Apply("eq", (block, s.index[0]))
                     top.append(replace(s, expr=Apply("where", (test, s.expr, num(0)))))
         return top, rest
 
     def outside(self, e: Equation, loop: Loop) -> None:
         """Uses after the loop of one block's member: they count for that block alone."""
-        pairs = self.shares.get(e.name, [])
-        for k, (at, s) in enumerate(pairs):
-            if at is None and s.index:
-                test = Apply("eq", (Idx(loop.index), s.index[0]))
-                share = Share((Idx(loop.index),), Apply("where", (test, s.expr, num(0))), s.reason)
-                pairs[k] = (loop, share)
+        pairs, i = self.shares.get(e.name, []), Idx(loop.index)
+        firsts = [self.blocks(x.left) for x in self.model.equations
+                  if x.name == e.name and x.loop is None]  # fmt: skip
+        for k, (at, s) in enumerate(list(pairs)):
+            if at is not None or not s.index or self.below(s.index[0], loop.lower):
+                continue
+            pairs[k] = loop, self.if_block(s, i)
+            for first in firsts:  # x^N is x^0 where there are no blocks
+                if not self.below(loop.lower, Apply("add", (s.index[0], num(1)))):
+                    pairs.append((None, self.if_block(s, first[0])))
 
-    def carried(self, loop: Loop, equations: list[Equation]) -> list[str]:
-        """The values of this loop that a block reads from the block before."""
+    def if_block(self, s: Share, block: Expr) -> Share:
+        """A share of one block's value, for ``block`` if that is the one."""
+        test = Apply("eq", (block, s.index[0]))
+        return replace(s, index=(block,), expr=Apply("where", (test, s.expr, num(0))))
+
+    def carried(self, loop: Loop, equations: list[Equation]) -> dict[str, list[int]]:
+        """The values of this loop that a block reads from blocks before, and how far back."""
         made = {e.name: e for e in equations}
-        out: dict[str, None] = {}
+        out: dict[str, set[int]] = {}
         for e in equations:
             for x in walk(e.right):
                 if isinstance(x, Ref) and x.key in made and x.key in self.active:
@@ -204,14 +258,16 @@ class Backward(Passing):
                         if slot != loop.index:
                             continue
                         step = offset(index, loop.index)
-                        if step == -1:
-                            out[x.key] = None
+                        if step is not None and -FURTHEST <= step < 0:
+                            out.setdefault(x.key, set()).add(-step)
+                        elif self.before(loop, index):
+                            self.to_all.add(x.key)
                         elif step != 0:
                             raise e.text.error(
                                 f"the derivative through {show(x)} is not derived: a block may "
-                                f"read its own values and those of the block before"
+                                f"read its own values and those of the {FURTHEST} blocks before"
                             )
-        return list(out)
+        return {key: sorted(steps) for key, steps in out.items()}
 
     def read_in_place(self, key: str, loop: Loop, equations: list[Equation]) -> bool:
         """Whether a block also reads its own member."""
@@ -220,9 +276,9 @@ class Backward(Passing):
             for e in equations for x in walk(e.right)
         )  # fmt: skip
 
-    def carry(self, e: Equation, own: bool, at: Expr) -> Ref:
-        """∂x^{at}, or the part of it that comes from the block above, where there is more."""
-        symbol = above(e.left.symbol) if own else partial(e.left.symbol)
+    def carry(self, e: Equation, own: bool, at: Expr, step: int = 1) -> Ref:
+        """∂x^{at}, or the part of it that comes from so many blocks above, where there is more."""
+        symbol = above(e.left.symbol, step) if own else partial(e.left.symbol)
         return Ref(symbol, tuple(at if s == e.loop.index else Idx(s) for s in symbol.slots))  # type: ignore[union-attr]
 
     # -- parameters --------------------------------------------------------------------------------
@@ -252,8 +308,11 @@ class Backward(Passing):
         pairs = self.shares[key]
         blocks = [s for s in symbol.slots if s in self.model.loop_letters]
         if blocks:
-            if loop is None:
-                return
+            later = next((at for at, _ in pairs if at is not None and at.order >= 2 * BACK), None)
+            if (loop is None) == (later is None):
+                return  # with its own block's equations, or when all blocks are done
+            loop = loop or later
+            assert loop is not None
             i = Idx(loop.index)
             inside = [s for at, s in pairs if at is not None]
             for at, s in pairs:
@@ -271,7 +330,8 @@ class Backward(Passing):
         del self.shares[key]
 
 
-def above(symbol: Symbol) -> Symbol:
-    """The symbol of the part of ∂X^i that comes from block i + 1."""
+def above(symbol: Symbol, step: int = 1) -> Symbol:
+    """The symbol of the part of ∂X^i that comes from block i + step."""
     out = partial(symbol)
-    return replace(out, sub=(*out.sub, Slot("next")))
+    which = (Slot("next"),) if step == 1 else (Slot("next"), Slot(str(step)))
+    return replace(out, sub=(*out.sub, *which))

@@ -75,7 +75,9 @@ def with_loss(model: Model, shapes: Shapes, of: str | None) -> tuple[Model, Ref]
                 if found.shape
                 else f"one for each {' and '.join(sorted(found.family))}"
                 if found.family
-                else f"of kind {found.kind}"
+                else "a whole number, which has no derivative"
+                if found.kind == "int"
+                else "a condition"
             )
         )
     if isinstance(e, Ref) and not e.index and any(x.name == e.key for x in model.equations):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
+from viete.algebra.adjoint.blocks import Readers, Reading, size_expr
 from viete.algebra.adjoint.places import index_put, picked_back, row_of
 from viete.algebra.adjoint.reasons import UNSAID, Reason, because
 from viete.algebra.adjoint.rules import INDICES, Rule, matched, put_in, rules
 from viete.algebra.adjoint.simplify import simplified
+from viete.algebra.dims import Size
+from viete.algebra.functions import behind, library
 from viete.algebra.model import Equation, Loop, Model
 from viete.algebra.shapes import Env, Shapes, Type
-from viete.algebra.uses import bodies, called
 from viete.errors import Text, VieteError
 from viete.notation.expr import (
     Apply,
@@ -30,13 +33,11 @@ from viete.notation.expr import (
     transform,
     walk,
 )
-from viete.notation.parser import parse
 from viete.notation.printer import INFIX, show
 
 BACK = 1000  # the order of a loop that runs back, beyond all that run forward
 FLAT = frozenset("argmax floor rows cols lt le gt ge eq ne".split())  # no derivative passes
 UNNAMED = frozenset(INFIX) | {"neg", "T", "where", "inner"}  # said by the equation's number alone
-PLACED = ("spread", "gathered", "part", "placed")  # what a derivation itself writes
 Binder = tuple[str, Expr | None, Expr | None]
 
 
@@ -77,11 +78,7 @@ class Passing:
             "again": next(x for x in ("F", "H", "R", "Z", "again") if x not in taken),
         }
         self.own = {f.name for f in model.functions}
-        if clash := sorted(self.own & set(PLACED)):
-            raise model.function[clash[0]].text.error(
-                f"the backward pass needs the name {clash[0]} for a function of the library; call "
-                f"this one otherwise"
-            )
+        self.rules = tuple(rule.among(self.own & library().keys()) for rule in rules())
         self.counts = {"back": 0, "again": 0}
         self.named: dict[tuple[Expr, Loop | None], Ref] = {}
         self.helpers: set[str] = set()  # the keys of G_1, F_1, …
@@ -223,16 +220,9 @@ class Passing:
         ) or e.op == "times":
             plain = replace(e, op="had")
         ranks = tuple(len(self.type(a, c).shape) for a in e.args) if e.op == "prod" else ()
-        inside = (f.name for x in bodies(self.model, replace(e, args=()))
-                  for f in called(self.model, x))  # fmt: skip
-        if self.own and self.own & set(inside):
-            return None  # a function of the library over one that the card has changed
-        for rule in rules():
+        for rule in self.rules:
             if rule.ranks and rule.ranks != ranks:
                 continue
-            formulas = (rule.pattern, *(f for _, f in rule.formulas))
-            if any(isinstance(x, Apply) and x.op in self.own for f in formulas for x in walk(f)):
-                continue  # the rule means the library's function, not the card's
             found = matched(rule.pattern, plain, self.model.function)
             outs = {k for k, _ in rule.formulas}
             if found is not None and all(
@@ -240,6 +230,10 @@ class Passing:
             ):
                 return rule, found
         return None
+
+    def library(self, name: str, *args: Expr) -> Apply:
+        """A call of the library's function, under the name that it has in this card."""
+        return Apply(behind(name) if name in self.own else name, args, 1)
 
     def uses(self, rule: Rule, wanted: Sequence[str], letter: str) -> int:
         """How often the formulas that are wanted use a letter, through the parts they use."""
@@ -303,7 +297,7 @@ class Passing:
             return Apply("sum", (back,))
         if len(have) == 2 and one[0] and str(have[0]) != "1":
             return Apply("T", (Apply("sum", (Apply("T", (back,)),)),))
-        return Apply("spread", (back, e), 1)
+        return self.library("spread", back, e)
 
     def fresh(self, c: Context, *used: Expr) -> str:
         taken = set(c.env.ranges) | set(self.model.loop_letters) | self.taken
@@ -359,6 +353,10 @@ class Passing:
 
     def down(self, loop: Loop) -> Loop:
         return replace(loop, order=BACK + loop.order, down=True)
+
+    def after(self, loop: Loop) -> Loop:
+        """One more loop over the same blocks, when the derivatives of all of them are there."""
+        return replace(loop, order=2 * BACK + loop.order, down=True)
 
     # -- uses of a value ---------------------------------------------------------------------------
 
@@ -419,30 +417,35 @@ class Passing:
         if c.loop is not None and here and not free & pending.keys():
             return back, c.loop
         home = made or self.readers(e.key, slot)
-        if isinstance(at, Idx) and home:
-            loop = home[0]
-            if c.loop is None and at.name in pending:  # a sum over blocks: each block's own share
-                _, lower, upper = pending.pop(at.name)
-            elif c.loop is not None and at.name == c.loop.index:
-                lower, upper = c.loop.lower, c.loop.upper
-            else:
-                raise self.refused(e, c)
-            assert lower is not None and upper is not None
-            first = self.model.size(Apply("sub", (loop.lower, lower)))
-            early = None if first is None else first.number()
-            if early is None or early > 4 or early.denominator != 1:
-                raise self.refused(e, c)
-            for k in range(int(early)):  # x^0, which is made before the loop
-                block = simplified(Apply("add", (lower, num(k))))
-                member = index_put(back, at.name, block)
-                self.add(e.key, None, Share((block,), simplified(member), c.reason))
-            back = index_put(back, at.name, Idx(slot))
-            tests = [Apply("le", (lower, Idx(slot)))] if early < 0 else []
-            tests += [Apply("le", (Idx(slot), upper))] if upper != loop.upper else []
-            for test in tests:
-                back = Apply("where", (test, back, num(0)))
-            return back, loop
-        raise self.refused(e, c)
+        reading = Reading.of(at, min(free), self.model) if len(free) == 1 else None
+        if not home or reading is None:
+            raise self.refused(e, c)
+        (letter,), loop = free, home[0]
+        if c.loop is None and letter in pending:  # a sum over blocks: each block's own share
+            _, lower, upper = pending.pop(letter)
+        elif c.loop is not None and letter == c.loop.index:
+            lower, upper = c.loop.lower, c.loop.upper
+        else:
+            raise self.refused(e, c)
+        assert lower is not None and upper is not None
+        readers = Readers(reading, letter, lower, upper, c.loop is not None)
+        start = self.model.size(loop.lower)
+        first = reading.at(self.model.size(lower if reading.sign > 0 else upper))
+        early = None if first is None or start is None else (start - first).number()
+        if early is None and not made:
+            early = Fraction(0)
+        if early is None or early > 4 or early.denominator != 1:
+            raise self.refused(e, c)
+        for k in range(int(early)):  # x^0, which is made before the loop
+            assert first is not None
+            block = size_expr(first + Size.of(k), self.model)
+            assert block is not None
+            share = readers.share(back, block, (block, block), self.model)
+            self.add(e.key, None, Share((block,), simplified(share), c.reason))
+        if not made and loop == c.loop:
+            loop = self.after(loop)  # it comes from blocks on either side
+        ends = loop.lower, loop.upper
+        return readers.share(back, Idx(slot), ends, self.model), loop
 
     def readers(self, key: str, letter: str) -> list[Loop]:
         """The loops over a letter that read a value, the first one first."""
@@ -455,8 +458,8 @@ class Passing:
     def refused(self, e: Ref, c: Context) -> VieteError:
         text = self.model.equations[c.reason.equation - 1].text
         return text.error(
-            f"the derivative through {show(e)} is not derived: a block may read its own values, "
-            f"those of the block before and those of its like in another loop",
+            f"the derivative through {show(e)} is not derived: which blocks read a block must be "
+            f"plain, as with {e.key.partition('^')[0]}^{{i-2}} or ^{{N-i+1}}",
             *(e.at or (0, None)),
         )
 
@@ -512,7 +515,7 @@ class Passing:
                     place = Apply("add", (Apply("times", (at, width)), Idx(letter)))
                     back = Table(((letter, width),), Pick(back, (place,)))
                 else:
-                    back = Apply("part", (back, at, width), 1)
+                    back = self.library("part", back, at, width)
         self.pass_on(e.body, back, inside)
 
     def pass_concat(self, e: Apply, back: Expr, c: Context) -> None:
@@ -553,7 +556,7 @@ class Passing:
             if (last := self.shapes.size(upper, c.env)) is not None and last + last.of(1) == size
         }  # fmt: skip
         back, used = picked_back(e, back, rank, sizes, letters, bound,
-                                 lambda x: self.simple(x, c, "back"))  # fmt: skip
+                                 lambda x: self.simple(x, c, "back"), self.library)  # fmt: skip
         inside = replace(c, binders=tuple(b for b in c.binders if b[0] not in used))
         self.pass_on(e.value, self.untabled(back, inside), inside)
 
@@ -582,11 +585,3 @@ def hatted(part: str, whole: Ref | None) -> Symbol | None:
         return None
     hat = replace(whole.symbol, base=f"hat{{{whole.symbol.base}}}", kind="value")
     return partial(hat) if part.startswith("partial") else hat
-
-
-def size_expr(size: object, model: Model) -> Expr | None:
-    """A symbolic size as an expression over the card's dimensions."""
-    try:
-        return parse(Text(str(size)), model.scope)
-    except VieteError:
-        return None

@@ -31,23 +31,23 @@ def row_of(e: Expr, letter: str, rank: Callable[[Expr], int]) -> Expr:
 
 def picked_back(
     e: Pick, back: Expr, rank: Sequence[int], sizes: Sequence[Expr], letters: Sequence[str],
-    bound: set[tuple[str, int]], simple: Callable[[Expr], Expr],
+    bound: set[tuple[str, int]], simple: Callable[[Expr], Expr], library: Callable[..., Expr],
 ) -> tuple[Expr, set[str]]:  # fmt: skip
     """∂ of the value of ``e`` from ``back`` = ∂e, and the bound letters that it takes up.
 
     ``rank`` gives the axes of each index (−1 for a slice), ``sizes`` those of the value,
     ``letters`` free index letters, ``bound`` the letters that would be summed over all of an axis,
-    with the axis.
+    with the axis; ``library(name, …)`` calls a function of the library.
     """
     items = [*e.items, *[Slice(None, None)] * (len(sizes) - len(e.items))]
     slices = [isinstance(x, Slice) for x in items]
     if rank[0] == 1 and all(
         isinstance(x, Slice) and x.start is None and x.stop is None for x in items[1:]
     ):
-        return Apply("gathered", (back, items[0], sizes[0]), 1), set()
+        return library("gathered", back, items[0], sizes[0]), set()
     if all(slices) and len(sizes) == 2:
-        back = sliced_back(back, items[0], sizes[0])
-        turned = sliced_back(Apply("T", (back,)), items[1], sizes[1])
+        back = sliced_back(back, items[0], sizes[0], library)
+        turned = sliced_back(Apply("T", (back,)), items[1], sizes[1], library)
         return simplified(Apply("T", (turned,))), set()
     back = simple(back) if any(slices) else back
     used: set[str] = set()
@@ -112,9 +112,9 @@ def index_put(e: Expr, letter: str, new: Expr) -> Expr:
     return e
 
 
-def sliced_back(back: Expr, item: Expr, size: Expr) -> Expr:
+def sliced_back(back: Expr, item: Expr, size: Expr, library: Callable[..., Expr]) -> Expr:
     """Rows of ``back`` put where they were cut out; the other rows are zeros."""
     assert isinstance(item, Slice)
     if item.start is None and (item.stop is None or item.stop == size):
         return back
-    return Apply("placed", (back, item.start or num(0), size), 1)
+    return library("placed", back, item.start or num(0), size)

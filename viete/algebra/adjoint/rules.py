@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
-from viete.algebra.functions import library
+from viete.algebra.functions import library, resolved
 from viete.algebra.model import Function
 from viete.errors import Text
 from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Ref, Symbol, Table, transform, walk
@@ -40,6 +40,13 @@ class Rule:
         """The operation or function that the rule is of."""
         assert isinstance(self.pattern, Apply)
         return self.pattern.op
+
+    def among(self, hidden: Collection[str]) -> Rule:
+        """The same rule in a card that has functions of its own by the names in ``hidden``."""
+        if not hidden:
+            return self
+        formulas = tuple((name, resolved(f, hidden)) for name, f in self.formulas)
+        return replace(self, pattern=resolved(self.pattern, hidden), formulas=formulas)
 
 
 @cache

@@ -38,6 +38,7 @@ class Body:
         self, model: Model, dialect: Dialect, stages: Sequence[Sequence[Equation]],
         outputs: Iterable[str], parameter: Parameter, reserved: Iterable[str] = (),
         block_list: Callable[[Loop], str | None] = lambda loop: None,
+        lowering: type[Lowering] = Lowering,
     ) -> None:  # fmt: skip
         self.model, self.dialect, self.stages = model, dialect, stages
         self.shapes = Shapes(model)
@@ -55,7 +56,7 @@ class Body:
         self.varying = self.varies()
         self.segments = [list(segments(stage)) for stage in stages]
         self.rolling = {e.name for s in stages for e in s if self.rolls(e.name)}
-        self.lowering = Lowering(
+        self.lowering = lowering(
             model, dialect, self.names, self.shapes, self.variable, self.functions
         )
         self.block_list = block_list
@@ -184,7 +185,8 @@ class Body:
 
     def dictionaries(self, equations: list[Equation], depth: int) -> list[str]:
         """Dictionaries by block number for what a loop makes and something later asks for."""
-        fresh = [e for e in equations if e.name not in self.rolling and e.name not in self.begun]
+        done = self.rolling | self.begun | self.lowering.inlined
+        fresh = [e for e in equations if e.name not in done]
         names = [self.names.symbol(e.left.symbol) for e in fresh]
         self.begun |= {e.name for e in fresh}
         out = []
@@ -212,6 +214,8 @@ class Body:
         said = show_equation(e.left, e.right, "unicode")
         why = f", {e.meaning}" if e.text.file == "<backward>" else f": {e.meaning}"
         out = comment(f"({self.number[id(e)]}) {said}{why if e.meaning else ''}", depth)
+        if e.name in self.lowering.inlined:
+            return out
         if (added := self.added_up(e, env)) is not None:
             return out + [line for text in added for line in statement(text, depth)]
         try:

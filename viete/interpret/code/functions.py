@@ -51,7 +51,8 @@ def idioms(dialect: str) -> dict[str, str]:
             if isinstance(node, ast.FunctionDef):
                 source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
                 head, rest = source.split("\n", 1)
-                out[node.name] = re.sub(r": (?:Array|int)\b| -> Array", "", head) + "\n" + rest
+                head = re.sub(r": (?:Array|int|float)\b| -> Array", "", head)
+                out[node.name] = head.replace(" = ", "=") + "\n" + rest
     if dialect == "jax":
         out = {k: v.replace("np.", "jnp.") for k, v in out.items() if k not in NOT_IN_JAX}
     return out

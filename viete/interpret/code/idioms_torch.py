@@ -5,11 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.nn import functional
 
 Array = Any
+
+
+def RoPE(x: Array, rho: float = 1, theta: float = 10000) -> Array:
+    """Rotary positions on the first ρ d columns, column m paired with m + ρ d/2 (Su et al. 2021;
+    halves as in GPT-NeoX). The sines are taken before they are rounded.
+    """
+    n, half = x.shape[-2], int(rho * x.shape[-1] / 2)
+    m = torch.arange(half, dtype=torch.float64, device=x.device)
+    phi = torch.arange(n, device=x.device)[:, None] * theta ** (-m / half)
+    cos, sin = phi.cos().to(x), phi.sin().to(x)
+    a, b, rest = x.split((half, half, x.shape[-1] - 2 * half), -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], -1)
 
 
 def rotate(a: Array, b: Array, phi: Array) -> Array:
     """Turns every pair (a, b) by phi, whose sines are taken before they are rounded."""
     cos, sin = phi.cos().to(a), phi.sin().to(a)
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+def cross_entropy(z: Array, t: Array) -> Array:
+    """Mean negative log-probability of the targets t, for each sequence."""
+    each = functional.cross_entropy(z.flatten(0, -2), t.flatten(), reduction="none")
+    return each.reshape(t.shape).mean(-1)

@@ -123,6 +123,7 @@ class Lowering:
         self.model, self.dialect, self.names, self.shapes = model, dialect, names, shapes
         self.variable, self.function = variable, function
         self.xp = dialect.xp
+        self.inlined: set[str] = set()  # values that are written where they are used alone
         index: dict[str, Family | Code] = {}
         for i in model.indices:
             count = shapes.count(i.lower, i.upper, i.text)
@@ -369,21 +370,9 @@ class Lowering:
     # -- binders -----------------------------------------------------------------------------------
 
     def bind(self, e: Bind, env: Env) -> Code:
-        loops = self.model.loop_letters
-        if e.index in loops and env.arguments is None and e.lower and e.upper:
+        if self.is_loop(e, env):
             return self.over_blocks(e, env)
-        label, level = f"{e.index}{env.level + 1}", env.level + 1
-        if e.lower is not None and e.upper is not None:
-            low = self.shapes.needed_size(e.lower, env.types)
-            count = self.shapes.needed_size(e.upper, env.types) - low + Size.of(1)
-            family = Family(label, e.lower, count, length(e.lower, e.upper),
-                            exact=not computed_with(e.body, e.index))  # fmt: skip
-        else:
-            declared = env.index[e.index]
-            assert isinstance(declared, Family)
-            family = replace(declared, label=label, code=None)
-        types = replace(env.types, ranges={**env.types.ranges, e.index: family.count})
-        inner = replace(env, index={**env.index, e.index: family}, types=types, level=level)
+        label, inner = self.inside(e, env)
         code = self.of(e.body, inner)
         if label not in code.axes:
             raise VieteError(f"{show(e)} folds an index that its body has no axis of")
@@ -401,6 +390,27 @@ class Lowering:
             return Code(f"{code.at(ATOM)}.flatten(-2)", axes=axes, const=code.const)
         return Code(f"{code.at(ATOM)}.reshape(*{code.at(ATOM)}.shape[:-2], -1)", axes=axes,
                     const=code.const)  # fmt: skip
+
+    def is_loop(self, e: Bind, env: Env) -> bool:
+        """Whether a binder runs over blocks, whose values are variables of their own."""
+        loops = self.model.loop_letters
+        return e.index in loops and env.arguments is None and bool(e.lower and e.upper)
+
+    def inside(self, e: Bind, env: Env) -> tuple[str, Env]:
+        """The label of the axis that a binder folds, and the names in force in its body."""
+        label, level = f"{e.index}{env.level + 1}", env.level + 1
+        if e.lower is not None and e.upper is not None:
+            low = self.shapes.needed_size(e.lower, env.types)
+            count = self.shapes.needed_size(e.upper, env.types) - low + Size.of(1)
+            family = Family(label, e.lower, count, length(e.lower, e.upper),
+                            exact=not computed_with(e.body, e.index))  # fmt: skip
+        else:
+            declared = env.index[e.index]
+            assert isinstance(declared, Family)
+            family = replace(declared, label=label, code=None)
+        types = replace(env.types, ranges={**env.types.ranges, e.index: family.count})
+        index = {**env.index, e.index: family}
+        return label, replace(env, index=index, types=types, level=level)
 
     def fold(self, op: str, code: Code, label: str, keep: bool = False) -> Code:
         """An axis folded away by a reduction; kept as 1 on paper for rows' sums."""

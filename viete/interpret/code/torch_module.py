@@ -14,9 +14,11 @@ from viete.interpret.code.layout import docstring, joined, statement
 from viete.interpret.code.lowering import Env, plain_letter
 from viete.interpret.code.numpy_script import about, entry, targets
 from viete.interpret.code.prepared import Prepared
-from viete.notation.expr import Ref
+from viete.interpret.code.torch_products import Products
+from viete.notation.expr import Apply, Ref
 
-RESERVED = frozenset("Block blocks block renamed xavier weights forward bound shape".split())
+RESERVED = frozenset("Block blocks block renamed xavier weights names arguments forward bound shape"
+                     .split())  # fmt: skip
 XAVIER = [
     "def xavier(*shape):",
     '    """Uniform, as Glorot & Bengio 2010, eq. 16."""',
@@ -48,12 +50,22 @@ class TorchModule:
         if whole is None:
             raise VieteError(f"{p.model.title} has no parameter outside of its blocks")
         self.body = Body(p.model, DIALECTS["torch"], [p.forward, p.more], [], self.parameter,
-                         RESERVED | {title}, self.block_list)  # fmt: skip
+                         RESERVED | {title}, self.block_list, Products)  # fmt: skip
         like = f"self.{self.body.names.symbol(whole.symbol)}"
         self.body.lowering.env = Env(self.body.lowering.env.index, self.body.lowering.env.types,
                                      like=like)  # fmt: skip
+        self.fuse()
         self.initial = Initial(self.body)
         self.title = title
+
+    def fuse(self) -> None:
+        """Have the products written as PyTorch has them."""
+        p, products = self.p, self.body.lowering
+        assert isinstance(products, Products)
+        kept = {x.key for x in (p.output, p.loss) if x is not None}
+        products.fuse([*p.forward, *p.more], kept, self.body.varying)
+        loss = next((e.right for e in p.more if p.loss and e.name == p.loss.key), None)
+        self.bare = products.bare = isinstance(loss, Apply) and loss.op == "cross_entropy"
 
     def blocks(self, letter: str) -> str:
         """The list of a letter's blocks."""
@@ -145,6 +157,10 @@ class TorchModule:
             lines += statement(f"self.{self.blocks(letter)} = {made}", 2)
         return [*lines, "", *forward]
 
+    def arguments(self) -> dict[str, str]:
+        """The names of what `forward` takes, by the names of the card's inputs."""
+        return {i.name: self.body.names.symbol(i.symbol) for i in self.model.inputs}
+
     def forward(self) -> list[str]:
         p, body = self.p, self.body
         first = body.statements(0, 2)
@@ -168,7 +184,9 @@ class TorchModule:
         if optional:
             none = " or ".join(f"{body.names.symbol(i.symbol)} is None" for i in optional)
             early = ["", f"        if {none}:", f"            return {output}"]
-        return [*out, *first, *early, *second, f"        return {output}, {loss}"]
+        # One number of a batch, the mean over its sequences.
+        mean = "" if self.bare else ".mean()"
+        return [*out, *first, *early, *second, f"        return {output}, {loss}{mean}"]
 
     def output(self) -> str:
         p = self.p

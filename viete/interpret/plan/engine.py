@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from viete.algebra.model import Model
 from viete.interpret.feeding import Feeding, check_weights
-from viete.interpret.gradient import PIECE, Gradients
+from viete.interpret.gradient import Gradients
 from viete.interpret.labelled import COL, ROW, Array, Value
 from viete.interpret.plan.making import Plan, make
 from viete.interpret.plan.node import FLOAT, INT, Node
 from viete.interpret.plan.recorder import Recorder
 from viete.interpret.plan.turns import Recorded
+from viete.interpret.plan.workers import Workers
 from viete.interpret.schedule import Member, Program
 
 LOSS = "loss"
+PIECE = 1024  # positions in float32
+WORTH_IT = 10**7  # weights × positions, which is about a millisecond: less is not shared out
 
 
 class Engine:
@@ -30,32 +34,34 @@ class Engine:
     copied into ``flat``; ``compute`` is the precision to compute in where it is not theirs (such as
     ``torch.bfloat16``; ``flat`` and the gradients keep the weights' own). ``of`` is the loss, as in
     `viete.grad`; ``piece`` is how many positions go through the equations at a time, by default as
-    many as keep their values near the processor.
+    many as keep their values near the processor; ``threads`` how many such pieces at once, by
+    default as many as the array library has threads. Sums are in the same order every time.
     """
 
     def __init__(
         self, model: Model, weights: Mapping[str, Array], of: str | None = None,
-        compute: Any = None, piece: int | None = None,
+        compute: Any = None, piece: int | None = None, threads: int | None = None,
     ) -> None:  # fmt: skip
         equations = Gradients(model, of)
         self.model, self.loss = model, equations.loss
         self.program, self.members = equations.program, equations.members
         check_weights(self.program, weights)
-        shapes = {name: shape for name, (_, _, shape) in self.program.parameters.items()}
+        self.shapes = {name: shape for name, (_, _, shape) in self.program.parameters.items()}
         like = next(iter(weights.values()))
         self.torch = hasattr(like, "detach")
-        count = sum(int(np.prod(s)) for s in shapes.values())
-        self.flat, self.flat_gradient = zeros(like, count), zeros(like, count)
-        self.weights, self.gradients = split(self.flat, shapes), split(self.flat_gradient, shapes)
+        self.flat = zeros(like, sum(int(np.prod(s)) for s in self.shapes.values()))
+        self.weights = split(self.flat, self.shapes)
         for name, w in weights.items():
             self.weights[name][...] = w.detach() if self.torch else w
         self.computed = self.flat
         if compute is not None and compute != like.dtype:
             self.computed = self.flat.to(compute) if self.torch else self.flat.astype(compute)
-        self.given = split(self.computed, shapes)
+        self.given = split(self.computed, self.shapes)
         self.piece = PIECE * 4 // self.computed.itemsize if piece is None else piece
-        self.total = zeros(like, 1)
-        self.plans: dict[Any, Plan] = {}
+        self.inputs = frozenset(i.name for i in self.program.model.inputs)
+        self.workers = Workers(self.torch, threads)
+        self.shares = [Share(self)]
+        self.flat_gradient, self.gradients = self.shares[0].flat, self.shares[0].gradients
 
     def __call__(self, tokens: Any, **inputs: Any) -> float:
         """The mean loss over the sequences; ``gradients`` are filled with its derivatives.
@@ -67,33 +73,63 @@ class Engine:
         fed = Feeding(self.program, inputs, self.given)
         if self.computed is not self.flat:
             self.computed[...] = self.flat
-        self.flat_gradient[...] = 0
-        self.total[...] = 0
-        count = next((v.size("batch") for v in fed.store.values() if "batch" in v.axes), 1)
-        for store in [store for _, store in fed.pieces(self.piece)] or [fed.store]:
-            plan = self.plan(fed, store)
-            for (name, _), v in store.items():
-                if name in plan.given and name not in self.given:
-                    plan.given[name][...] = v.array
-            plan.run()
+        sequences = [v for v in fed.store.values() if "batch" in v.axes]
+        count = sequences[0].size("batch") if sequences else 1
+        pieces = [store for _, store in fed.pieces(self.positions(fed, count))] or [fed.store]
+        while len(self.shares) < min(len(pieces), self.workers.count):
+            self.shares.append(Share(self))
+        shares = self.shares[: len(pieces)]
+        tasks = [partial(s.run, fed, pieces[k :: len(shares)]) for k, s in enumerate(shares)]
+        if len(tasks) == 1:
+            tasks[0]()
+        else:
+            self.workers.run(tasks)
+        for other in shares[1:]:
+            self.flat_gradient += other.flat
         self.flat_gradient *= 1 / count
-        return float(self.total[0]) / count
+        return sum(float(s.total[0]) for s in shares) / count
 
-    def plan(self, fed: Feeding, store: Mapping[Any, Value]) -> Plan:
+    def positions(self, fed: Feeding, count: int) -> int:
+        """How many positions to take at a time: a share for each thread, where there is work."""
+        length = int(max((fed.sizes[k] for k in self.model.lengths), default=1))
+        each = min(self.piece, -(-count // self.workers.count) * length)
+        return each if len(self.flat) * length * count > WORTH_IT else self.piece
+
+
+class Share:
+    """What one thread does: its plans, and what it adds up."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.flat, self.total = zeros(engine.flat, len(engine.flat)), zeros(engine.flat, 1)
+        self.gradients = split(self.flat, engine.shapes)
+        self.plans: dict[Any, Plan] = {}
+
+    def run(self, fed: Feeding, pieces: Sequence[Mapping[Member, Value]]) -> None:
+        """The loss and gradients of some pieces, summed over their sequences."""
+        self.flat[...] = 0
+        self.total[...] = 0
+        for store in pieces:
+            inputs = {m: v for m, v in store.items() if m[0] in self.engine.inputs}
+            plan = self.plan(fed, inputs)
+            for m, v in inputs.items():
+                plan.given[m][...] = v.array
+            plan.run()
+
+    def plan(self, fed: Feeding, inputs: Mapping[Member, Value]) -> Plan:
         """The plan for inputs of these shapes, made when they first come."""
-        leaves = {(p.name, loops): name for name, (p, loops, _) in self.program.parameters.items()}
-        key = tuple((m, v.array.shape) for m, v in store.items() if m not in leaves)
+        key = tuple((m, tuple(v.array.shape)) for m, v in inputs.items())
         if key not in self.plans:
+            engine = self.engine
+            given: dict[Any, Array] = {m: empty_like(v.array) for m, v in inputs.items()}
+            wanted = {LOSS: (engine.loss.key, ()), **engine.members}
+            totals = {LOSS: self.total.reshape(()), **self.gradients}
             with uncollected():
-                self.plans[key] = self.made(fed, store, leaves)
+                space, results = recorded(engine.program, inputs, fed.sizes, wanted)
+                self.plans[key] = make(
+                    space, results, given | engine.given, totals, engine.computed
+                )
         return self.plans[key]
-
-    def made(self, fed: Feeding, store: Mapping[Any, Value], leaves: Mapping[Any, str]) -> Plan:
-        given = {m[0]: empty_like(v.array) for m, v in store.items() if m not in leaves}
-        wanted = {LOSS: (self.loss.key, ()), **self.members}
-        space, results = recorded(self.program, store, fed.sizes, wanted)
-        totals = {LOSS: self.total.reshape(()), **self.gradients}
-        return make(space, results, given | self.given, totals, self.computed)
 
 
 def recorded(
@@ -102,19 +138,16 @@ def recorded(
 ) -> tuple[Recorder, dict[str, Node]]:  # fmt: skip
     """What a piece takes to compute: the nodes, and those of the wanted values by name.
 
-    Inputs have the shapes of those in ``store``; results are summed over the sequences and have
-    their axes in the order of `viete.parameter_shapes`.
+    ``store`` has the inputs, of which the shapes count; results are summed over the sequences and
+    have their axes in the order of `viete.parameter_shapes`.
     """
     batch = next((v.size("batch") for v in store.values() if "batch" in v.axes), 1)
     space = Recorder(batch)
     nodes: dict[Member, Value] = {}
-    inputs = {i.name for i in program.model.inputs}
-    for (name, loops), v in store.items():
-        if name not in inputs:
-            continue
+    for m, v in store.items():
         kind = INT if "int" in str(v.array.dtype) else FLOAT
-        node = space.given(name, tuple(v.array.shape), kind, "batch" in v.axes)
-        nodes[name, loops] = Value(node, v.axes)
+        node = space.given(m, tuple(v.array.shape), kind, "batch" in v.axes)
+        nodes[m] = Value(node, v.axes)
     for name, (p, loops, shape) in program.parameters.items():
         axes = tuple(s for s in p.symbol.slots if s not in program.model.loop_letters)
         axes += (ROW, COL)[2 - len(p.shape) :]

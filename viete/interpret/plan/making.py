@@ -79,7 +79,7 @@ class Plan:
     space: Recorder
     groups: list[Group]
     memory: Memory
-    given: dict[str, Any]
+    given: dict[Any, Any]
     totals: dict[str, Any]
     calls: list[Call]
 
@@ -90,7 +90,7 @@ class Plan:
 
 
 def make(
-    space: Recorder, results: Mapping[str, Node], given: Mapping[str, Any],
+    space: Recorder, results: Mapping[str, Node], given: Mapping[Any, Any],
     totals: Mapping[str, Any], like: Any,
 ) -> Plan:  # fmt: skip
     """The plan that adds ``results`` to ``totals``.
@@ -109,7 +109,7 @@ class Compiler:
     """Turns steps into calls on arrays."""
 
     def __init__(
-        self, space: Recorder, groups: list[Group], memory: Memory, given: Mapping[str, Any],
+        self, space: Recorder, groups: list[Group], memory: Memory, given: Mapping[Any, Any],
         totals: Mapping[str, Any], library: Library,
     ) -> None:  # fmt: skip
         self.space, self.groups, self.memory, self.library = space, groups, memory, library

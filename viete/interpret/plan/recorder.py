@@ -51,7 +51,7 @@ class Recorder:
         self.nodes.append(node)
         return node
 
-    def given(self, name: str, shape: Shape, kind: str = FLOAT, batched: Any = False) -> Node:
+    def given(self, name: Any, shape: Shape, kind: str = FLOAT, batched: Any = False) -> Node:
         """An input or a weight."""
         return self.node("given", (), shape, kind, (0, 1) if batched else None, (name,))
 

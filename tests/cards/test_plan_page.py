@@ -11,8 +11,8 @@ import viete as vt
 from tests.laws.differentiating import loss_of
 from tests.laws.strategies import shipped
 from viete.cards.document import Table, write_markdown
+from viete.cards.planned import plan_document
 from viete.errors import VieteError
-from viete.interpret.plan.showing import plan_document
 
 pytest.importorskip("torch")
 
@@ -36,7 +36,7 @@ def test_every_card_has_a_plan(path: str) -> None:
 
 def test_products_dominate_and_are_counted_in_full() -> None:
     """SimpleTransformer at B = 64, T = 256: 80 GFLOP, nearly all in products."""
-    rows = table(plan_document(vt.read("simple-transformer"))).rows
+    rows = table(plan_document(vt.read("simple-transformer"), piece=2048)).rows
     units = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
 
     def flops(text: str) -> float:

@@ -12,11 +12,10 @@ from viete.cards.document import Block, Heading, Table
 from viete.cards.names import paragraph
 from viete.errors import Text, VieteError
 from viete.interpret.feeding import Feeding
-from viete.interpret.gradient import PIECE, Gradients
-from viete.interpret.labelled import Value
+from viete.interpret.gradient import Gradients
 from viete.interpret.plan.arranging import Group, Step, grouped, steps_of
 from viete.interpret.plan.buffers import Buffer, Memory, bytes_of, laid
-from viete.interpret.plan.engine import LOSS, recorded, uncollected
+from viete.interpret.plan.engine import LOSS, PIECE, recorded, uncollected
 from viete.interpret.plan.node import Node
 from viete.notation.printer import show_symbol
 
@@ -60,7 +59,7 @@ def planned_page(
         dims = [model.size(e) for e in item.shape]
         shape = [int(d.evaluate(program.sizes | sizes)) for d in dims if d is not None]
         given[item.name] = np.zeros((together, *shape), np.int64 if item.high else np.float64)
-    store: dict[tuple[str, tuple[int, ...]], Value] = Feeding(program, given, {}).store
+    store = Feeding(program, given, {}).store
     wanted = {LOSS: (equations.loss.key, ()), **equations.members}
     space, results = recorded(program, store, program.sizes | sizes, wanted)
     groups = grouped(steps_of(results, onto=True), space)
@@ -127,7 +126,8 @@ class Page:
             return f"{a:g}" if isinstance(a, float) else str(a)
         base = a.base
         if base.name == "given":
-            text = str(base.attrs[0])
+            name = base.attrs[0]
+            text = name if isinstance(name, str) else str(name[0])
         elif base.name == "constant":
             text = "constant"
         else:

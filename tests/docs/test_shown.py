@@ -1,0 +1,62 @@
+"""What the documentation shows is what the program prints."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from viete.cli.main import app
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("backward.md", "exact.md", "export.md", "plan.md")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+
+
+def fences(page: str) -> list[tuple[str, str]]:
+    """The kind and the text of every fenced block."""
+    return FENCE.findall((DOCS / page).read_text("utf-8"))
+
+
+def shown() -> list[tuple[str, str, list[str]]]:
+    """Page, command and the lines shown below it; … stands for lines left out."""
+    out = []
+    for page in PAGES:
+        for _, text in fences(page):
+            for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
+                command, *lines = part.rstrip().splitlines()
+                if command.startswith("viete ") and lines:
+                    out.append((page, command, lines))
+    return out
+
+
+def in_order(lines: list[str], printed: list[str]) -> str | None:
+    """The first line that the output does not have after those before it."""
+    rest = iter(x.rstrip() for x in printed)
+    return next((x for x in lines if x.strip() != "…" and x.rstrip() not in rest), None)
+
+
+@pytest.mark.parametrize(("page", "command", "lines"), shown(), ids=lambda x: str(x)[:40])
+def test_a_command_prints_what_is_shown(
+    page: str, command: str, lines: list[str], capsys: pytest.CaptureFixture
+) -> None:
+    app(shlex.split(command)[1:], standalone_mode=False)
+    lines = [x for x in lines if x.strip()]
+    missing = in_order(lines, capsys.readouterr().out.splitlines())
+    assert missing is None, missing
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_python_block_prints_the_text_after_it(page: str) -> None:
+    blocks = fences(page)
+    for (kind, code), (following, text) in pairwise(blocks):
+        if kind == "python" and following == "text":
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(code, page, "exec"), {})
+            assert printed.getvalue().strip() == text.strip()

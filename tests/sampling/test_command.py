@@ -1,0 +1,201 @@
+"""``viete sample``: texts in, texts out, and a sentence for what cannot be."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viete as vt
+from viete.checkpoint.files import save_safetensors
+from viete.cli.main import main
+from viete.sampling.opening import opened
+from viete.sampling.texts import Texts, sample_texts
+from viete.train.vocabulary import Characters, save_vocabulary
+
+CARD = """
+# Counter
+
+The next digit, by a table of pairs.
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $V$ | 12 |
+| $n_{max}$ | 6 |
+| $n$ | $≤ n_{max}$ |
+
+## Inputs
+
+- $t ∈ \\{0, …, V-1\\}^n$: characters
+
+## Parameters
+
+| symbol | shape |
+| --- | --- |
+| $B$ | $V × V$ |
+
+## Forward pass
+
+1. $logits = B[t]$
+"""
+VOCABULARY = Characters("0123456789", ["<end>", "<|endoftext|>"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A card after which every digit is followed by the next one, and 9 by the end."""
+    (tmp_path / "card.md").write_text(CARD)
+    table = 20 * np.eye(12)[[*range(1, 11), 0, 5]]
+    save_safetensors(tmp_path / "model.safetensors", {"B": table})
+    save_vocabulary(VOCABULARY, tmp_path / "tokenizer.json")
+    return tmp_path
+
+
+def viete(monkeypatch: Any, capsys: Any, *args: Any) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["viete", "sample", *map(str, args)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+def test_a_folder_is_opened(folder: Path) -> None:
+    model, weights, vocabulary = opened(folder)
+    assert model.title == "Counter" and weights["B"].shape == (12, 12)
+    assert vocabulary is not None and len(vocabulary) == 12
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--prompt", "12", "--most", 3], "345\n"),
+        (["--prompt", "12", "--most", 3, "--echo"], "12345\n"),
+        (["--prompt", "1", "--greedy", "--stop", "45"], "2345\n"),
+        (["--prompt", "1", "--stop", "9x", "--stop", "67"], None),
+        (["--prompt", "1", "--stop-token", "<end>"], "23456789<end>\n"),
+        (["--prompt", "1", "--stop-token", "4", "--stop", "9"], "234\n"),
+        (["--prompt", "0123456789<end>", "--most", 2], "01\n"),
+        (["--most", 2], "56\n"),  # after the end of a text
+        (["--prompt", "3", "--count", 2, "--most", 2], "--- 1\n45\n--- 2\n45\n"),
+        (["--tokens", "1,2", "--most", 2], "3 4 \n"),
+        (["--tokens", "1", "--stop-token", "3", "--no-cache"], "2 3 \n"),
+        (["--prompt", "8", "--top-k", 1, "--temperature", 0.5, "--top-p", 0.9, "--most", 1], "9\n"),
+    ],
+)
+def test_what_it_prints(
+    folder: Path, monkeypatch: Any, capsys: Any, options: list[Any], said: str | None
+) -> None:
+    code, out, err = viete(monkeypatch, capsys, folder, *options)
+    if said is None:
+        assert code == 2 and "cannot be spelled" in err
+        return
+    assert (code, out, err) == (0, said, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--prompt", "a"], "the prompt cannot be spelled: the character 'a'"),
+        (["--prompt", "1", "--temperature", "0"], "temperature is a number above 0"),
+        (["--prompt", "1", "--temperature", "-2"], "temperature is a number above 0"),
+        (["--prompt", "1", "--top-p", "0"], "top_p is a probability"),
+        (["--prompt", "1", "--top-p", "1.5"], "top_p is a probability"),
+        (["--prompt", "1", "--top-k", "0"], "top_k is a whole number"),
+        (["--prompt", "1", "--greedy", "--top-k", "2"], "greedy takes the likeliest"),
+        (["--prompt", "1", "--stop-token", "12"], "no single token"),
+        (["--prompt", "1", "--stop-token", "<eot>"], "cannot be spelled"),
+        (["--prompt", "1", "--stop", ""], "cannot be empty"),
+        (["--prompt", "1", "--count", "0"], "count is a whole number"),
+        (["--prompt", "1", "--most", "-1"], "most is a whole number"),
+        (["--prompt", "1", "--seed", "-1"], "seed is a whole number"),
+        (["--prompt", "1", "--keep", "7"], "keep is how many of the 6 tokens"),
+        (["--prompt", "1", "--tokens", "1"], "either --prompt or --tokens"),
+        (["--tokens", "1,12"], "not among the ids 0 … 11"),
+        (["--tokens", "1,2/3,4"], "takes one sequence"),
+    ],
+)
+def test_bad_input_gets_one_sentence(
+    folder: Path, monkeypatch: Any, capsys: Any, options: list[str], said: str
+) -> None:
+    code, out, err = viete(monkeypatch, capsys, folder, *options)
+    assert code == 2 and out == ""
+    assert said in err and err.startswith("viete: ")
+
+
+def test_folders_that_hold_no_run(folder: Path, monkeypatch: Any, capsys: Any) -> None:
+    def fails(what: Path, *options: str) -> str:
+        code, out, err = viete(monkeypatch, capsys, what, *options)
+        assert code == 2 and out == ""
+        return err
+
+    assert "there is no such folder" in fails(folder / "gone")
+    (folder / "empty").mkdir()
+    assert "there is no card.md in it" in fails(folder / "empty")
+    (folder / "tokenizer.json").rename(folder / "kept.json")
+    assert "there is no tokenizer.json in it" in fails(folder, "--prompt", "1")
+    (folder / "kept.json").rename(folder / "tokenizer.json")
+    save_vocabulary(Characters("0123456789abc"), folder / "tokenizer.json")
+    assert "the vocabulary has 13 tokens, and the card knows 12" in fails(folder, "--prompt", "1")
+    save_vocabulary(Characters("0123456789"), folder / "tokenizer.json")
+    assert "the prompt is empty" in fails(folder)
+    save_safetensors(folder / "model.safetensors", {"B": np.zeros((3, 3))})
+    assert "B" in fails(folder, "--prompt", "1")
+    (folder / "model.safetensors").unlink()
+    assert "no weights in it yet" in fails(folder, "--prompt", "1")
+
+
+def test_a_card_without_a_cache_says_why(folder: Path, monkeypatch: Any, capsys: Any) -> None:
+    card = CARD.replace("$logits = B[t]$", "$X = B[t]$\n2. $logits = softmax(X X^⊤) X$")
+    (folder / "card.md").write_text(card)
+    code, out, err = viete(monkeypatch, capsys, folder, "--prompt", "3", "--most", "2")
+    assert code == 0 and len(out) == 3
+    assert "every token runs the whole text: Counter has no incremental form: in equation 2" in err
+
+
+class Bytes:
+    """A vocabulary of bytes, of which several make a character."""
+
+    special: tuple[str, ...] = ()
+    end = None
+
+    def __len__(self) -> int:
+        return 256
+
+    def decode(self, ids: Any) -> str:
+        return bytes(ids).decode("utf-8", "replace")
+
+
+def test_a_character_is_shown_when_all_its_bytes_are_there() -> None:
+    text = "aé€b"
+    texts = Texts(Bytes(), 1, (), set())  # type: ignore[arg-type]
+    pieces = [p for _, p in texts.pieces([(b,) for b in text.encode()])]
+    assert pieces == ["a", "é", "€", "b"]
+    texts = Texts(Bytes(), 1, (), set())  # type: ignore[arg-type]
+    cut = [p for _, p in texts.pieces([(b,) for b in "€".encode()[:2]])]
+    assert "".join(cut) == "\ufffd"  # what never came is shown as such at the end
+
+
+def test_a_text_to_stop_at_may_end_within_a_token() -> None:
+    class Pairs(Bytes):
+        def decode(self, ids: Any) -> str:
+            return "".join(f"{k}{k}." for k in ids)
+
+    texts = Texts(Pairs(), 1, ("2",), set())  # type: ignore[arg-type]
+    assert not texts.ended([1]) and texts.ended([1, 2])
+    assert "".join(p for _, p in texts.pieces([(1,), (2,)])) == "11.2"
+
+
+def test_samples_of_texts_are_those_of_tokens(folder: Path) -> None:
+    model, weights, vocabulary = opened(folder)
+    assert vocabulary is not None
+    weights = {k: v / 20 for k, v in weights.items()}
+    texts = ["", "", ""]
+    for k, piece in sample_texts(model, weights, vocabulary, "12", count=3, most=9, seed=2):
+        texts[k] += piece
+    tokens = zip(*vt.sample(model, weights, [1, 2], count=3, most=9, seed=2), strict=True)
+    assert texts == [vocabulary.decode(t) for t in tokens]

@@ -1,0 +1,135 @@
+"""Runs that end badly: killed, out of disk, interrupted. What was kept is whole, and goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from viete.train.checkpoints import load, path_of, steps
+
+STEPS = 60
+COMMAND = [
+    "train", "dialog-transformer", "--set", "d=16", "--data", "dialogs", "--steps", str(STEPS),
+    "--batch", "2", "--lr", "0.01", "--log-every", "1", "--save-every", "1", "--keep", "2",
+]  # fmt: skip
+
+
+def viete(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "viete.cli.main", *arguments], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(__file__).parents[2],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def losses(run: Path) -> list[tuple[int, float]]:
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [(row["step"], row["loss"]) for row in rows]
+
+
+def whole(tmp: Path) -> Path:
+    process = viete(*COMMAND, "-o", str(tmp / "whole"))
+    assert process.wait(60) == 0
+    return tmp / "whole"
+
+
+def killed_until_done(run: Path, rng: random.Random, longest: float) -> int:
+    """Train, with kill −9 after random times, until a process comes to the end; how many did not.
+
+    After every kill, each checkpoint that has its name is whole, and none that was there is gone
+    but those that a later one replaced.
+    """
+    kills, before = 0, 0
+    while True:
+        begun = bool(steps(run))
+        process = viete(*(["train", "--resume", "-o"] if begun else [*COMMAND, "-o"]), str(run))
+        if not begun or rng.random() < 0.8:  # at a time after the start, in which it does work
+            wait_for_step(process, run, before)
+            time.sleep(rng.random() * longest)
+        else:
+            time.sleep(rng.random())
+        process.send_signal(signal.SIGKILL)
+        _, said = process.communicate(timeout=60)
+        if process.returncode == 0:
+            return kills
+        assert process.returncode == -signal.SIGKILL, said
+        kills += 1
+        there = steps(run)
+        for step in there:
+            assert load(path_of(run, step)).step == step
+        assert (there[-1] if there else 0) >= before
+        before = there[-1] if there else 0
+
+
+def wait_for_step(process: subprocess.Popen[str], run: Path, before: int) -> None:
+    while process.poll() is None and (not steps(run) or steps(run)[-1] <= before):
+        time.sleep(0.002)
+
+
+def test_killed_at_any_instant_a_run_goes_on_to_the_same_losses(tmp_path: Path) -> None:
+    right = whole(tmp_path)
+    kills = killed_until_done(tmp_path / "killed", random.Random(), 0.15)
+    assert kills
+    assert losses(tmp_path / "killed") == losses(right)
+    ends = [load(path_of(run, STEPS)) for run in (right, tmp_path / "killed")]
+    for name, w in ends[0].weights.items():
+        np.testing.assert_array_equal(ends[1].weights[name], w)
+    # Nothing half written is left.
+    assert len(list((tmp_path / "killed" / "checkpoints").iterdir())) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_saves_and_says_how_to_go_on(tmp_path: Path, number: int) -> None:
+    run = tmp_path / "run"
+    process = viete(*COMMAND, "-o", str(run), "--steps", "100000", "--save-every", "0")
+    metrics = run / "metrics.jsonl"
+    while process.poll() is None and not (metrics.exists() and metrics.stat().st_size):
+        time.sleep(0.01)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    last = out.splitlines()[-1]
+    step = int(last.split("stopped after step ")[1].split(",")[0])
+    assert last.endswith(f"viete train --resume -o {run}")
+    assert steps(run) == [step] and losses(run)[-1][0] == step
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path):
+    """A file system of 640 kB, where this may be mounted."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = shutil.which("mount")
+    command = [str(mount), "-t", "tmpfs", "-o", "size=640k", "tmpfs", str(place)]
+    if mount is None or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("a file system cannot be mounted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_ends_with_a_sentence(tmp_path: Path, small_disk: Path) -> None:
+    run = small_disk / "run"
+    process = viete(*COMMAND, "-o", str(run), "--keep", "100")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2, out
+    assert "No space left on device" in err and len(err.strip().splitlines()) == 1
+    there = steps(run)
+    assert there
+    for step in there:
+        load(path_of(run, step))
+    assert not list((run / "checkpoints").glob(".*"))
+    # With room again, it goes on as if nothing had been.
+    subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
+    process = viete("train", "--resume", "-o", str(run))
+    assert process.wait(60) == 0
+    assert losses(run) == losses(whole(tmp_path))

@@ -1,0 +1,285 @@
+"""A card as a PyTorch module: its equations, its gradients, and what people do with modules."""
+
+from __future__ import annotations
+
+import copy
+import io
+import socket
+import traceback
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viete as vt
+from tests.interpret.exported import CARDS, bound, loss_of, made_inputs, made_weights
+from viete.errors import VieteError
+from viete.interpret.code.prepared import prepared
+from viete.interpret.gradient import Gradients
+from viete.train.dropout import with_masks
+from viete.train.engines import make_engine
+from viete.train.fitting import with_loss
+from viete.train.metrics import read_metrics
+
+torch = pytest.importorskip("torch")
+
+
+@cache
+def made(card: str) -> Any:
+    """The module in float64, its weights, and three sequences."""
+    p = prepared(bound(card), loss_of(card), backward=False)
+    weights, one = made_weights(p.model), made_inputs(p.model)
+    batch = {k: np.stack([v, v[::-1], np.roll(v, 1)]) for k, v in one.items()}
+    return p, vt.to_torch(bound(card), weights, loss_of(card)), weights, batch
+
+
+def called(module: Any, inputs: dict[str, Any]) -> Any:
+    return module(**{module.arguments[k]: torch.as_tensor(v.copy()) for k, v in inputs.items()})
+
+
+def near(a: Any, b: Any, scale: float = 1.0) -> bool:
+    return float(np.abs(np.asarray(a) - np.asarray(b)).max()) <= 1e-12 * max(scale, 1)
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_logits_loss_and_gradients_are_the_card_s(card: str) -> None:
+    p, module, weights, batch = made(card)
+    module.zero_grad()
+    output, loss = called(module, batch)
+    loss.backward()
+    wanted, gradients = Gradients(p.model, p.loss.key)(None, weights, **batch)
+    run = p.model.run(None, weights, **batch)
+    assert near(output.detach(), run[p.output.key], np.abs(run[p.output.key]).max())
+    assert near(loss.detach(), wanted, abs(float(wanted)))
+    scale = max(np.abs(g).max() for g in gradients.values())
+    assert gradients.keys() == module.weights().keys()
+    for name, w in module.weights().items():
+        found = np.zeros(w.shape) if w.grad is None else w.grad
+        assert near(found, gradients[name], scale), name
+
+
+def test_a_loss_of_its_own_is_the_mean_over_the_batch() -> None:
+    """Also one in which a cross-entropy is a part, and with weights of the positions."""
+    old, y = r"\operatorname{cross\_entropy}(\mathrm{logits}; y)", "- $y "
+    text = vt.write(bound("dialog-transformer"))
+    assert old in text and y in text
+    weighted = text.replace(old, "weighted_loss(logits; y, w)")
+    weighted = weighted.replace(y, f"- $w ∈ ℝ^n$: what a position counts\n{y}")
+    for new in weighted, text.replace(old, f"{old}^2 + sum(b_{{out}}^2) {old}"):
+        model = vt.reads(new)
+        weights, batch = made_weights(model), dict(made("dialog-transformer")[3])
+        if new == weighted:
+            batch["w"] = np.random.default_rng(0).random((3, 5))
+        module = vt.to_torch(model, weights)
+        wanted, _ = Gradients(model)(None, weights, **batch)
+        assert near(called(module, batch)[1].detach(), wanted)
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_dynamo_takes_the_whole_graph(card: str) -> None:
+    _, module, _, batch = made(card)
+    whole = torch.compile(module, fullgraph=True, backend="aot_eager")
+    assert near(called_with(whole, module, batch), called(module, batch)[1].detach())
+    torch.compiler.reset()
+
+
+def called_with(compiled: Any, module: Any, batch: dict[str, Any]) -> Any:
+    given = {module.arguments[k]: torch.as_tensor(v.copy()) for k, v in batch.items()}
+    return compiled(**given)[1].detach()
+
+
+def test_torch_compile() -> None:
+    _, module, _, batch = made("attention-only-1")
+    found = called_with(torch.compile(module), module, batch)
+    assert near(found, called(module, batch)[1].detach())
+
+
+@pytest.mark.parametrize("card", ["gpt2", "llama", "dialog-transformer"])
+def test_bfloat16_by_autocast(card: str) -> None:
+    _, module, _, batch = made(card)
+    module = copy.deepcopy(module).float()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = called(module, batch)[1]
+    loss.backward()
+    exact = float(called(made(card)[1], batch)[1].detach())
+    assert 0 < abs(float(loss.detach()) - exact) < 0.03 * abs(exact)
+    assert all(p.grad is None or p.grad.dtype == torch.float32 for p in module.parameters())
+
+
+def test_attention_is_one_call_where_its_table_is_for_nothing_else() -> None:
+    for card in "gpt2", "llama", "bert", "dialog-transformer", "transformer-2017":
+        assert "scaled_dot_product_attention(" in vt.export(vt.read(card), "torch"), card
+    text = vt.write(bound("gpt2"))
+    for old, new in (
+        (r"$a^i = \sum_{h}", r"$a^i = \sum_{h} A^{i,h} A^{i,h}"),
+        (r"= \operatorname{softmax}(", r"= 2 \operatorname{softmax}("),
+        (r"{\sqrt{d_k}}))", r"{\sqrt{d_k}}) + W_P[:n] {W_P[:n]}^\top)"),
+    ):
+        assert old in text
+        model = vt.reads(text.replace(old, new))
+        assert "scaled_dot" not in vt.export(model, "torch")
+        weights, batch = made("gpt2")[2], made("gpt2")[3]
+        wanted = model.run(batch["t"], weights)["logits"]
+        found = vt.to_torch(model, weights)(torch.as_tensor(batch["t"].copy())).detach()
+        assert near(found, wanted, np.abs(wanted).max())
+
+
+def test_values_read_after_they_changed_are_not_fused() -> None:
+    """x is another block's by the time that A is used."""
+    card = """
+# Late
+## Dimensions
+| symbol | value | meaning |
+| --- | --- | --- |
+| $V$ | 7 | |
+| $d$ | 4 | |
+| $N$ | 2 | |
+| $n$ | $≤ 6$ | |
+## Inputs
+- $t ∈ \\{0, …, V-1\\}^n$: tokens
+## Parameters
+| symbol | shape | init | meaning |
+| --- | --- | --- | --- |
+| $E$ | $V × d$ | normal(1) | |
+| $W^i$ | $d × d$ | normal(1) | |
+## Forward pass
+1. $x^0 = E[t]$
+For $i = 1, …, N$:
+2. $A^i = softmax(causal(x^{i-1} {x^{i-1}}^⊤))$
+3. $v^i = x^{i-1} W^i$
+4. $x^i = 2 v^i$
+5. $y^i = A^i v^i$
+6. $logits = x^N E^⊤ + y^N E^⊤$
+"""
+    model = vt.reads(card)
+    weights = made_weights(model)
+    tokens = np.array([[1, 5, 2, 6]])
+    module = vt.to_torch(model, weights)
+    assert near(module(torch.as_tensor(tokens)).detach(), model.run(tokens, weights)["logits"], 100)
+
+
+def test_state_dict_deepcopy_and_pickle() -> None:
+    _, module, weights, batch = made("gpt2")
+    other = vt.to_torch(bound("gpt2")).double()
+    assert all(name.isidentifier() for key in other.state_dict() for name in key.split(".")
+               if not name.isdigit())  # fmt: skip
+    other.load_state_dict(module.state_dict())
+    for name, w in other.weights().items():
+        assert np.array_equal(w.detach(), weights[name])
+    wanted = called(module, batch)[1].detach()
+    file = io.BytesIO()
+    torch.save(module, file)
+    file.seek(0)
+    for twin in other, copy.deepcopy(module), torch.load(file, weights_only=False):
+        assert type(twin) is type(module)
+        assert torch.equal(called(twin, batch)[1].detach(), wanted)
+    with torch.no_grad():
+        copy.deepcopy(module).weights()["W_E"].zero_()
+    assert torch.equal(called(module, batch)[1].detach(), wanted)
+
+
+def test_weights_are_drawn_as_the_card_says() -> None:
+    torch.manual_seed(0)
+    model = vt.read("gpt2").bind(V=500, d=32, H=2, N=2, n_max=16)
+    drawn, own = vt.to_torch(model).weights(), vt.initial_weights(model)
+    assert drawn.keys() == own.keys()
+    for name, w in drawn.items():
+        assert tuple(w.shape) == own[name].shape
+        assert abs(float(w.detach().std(correction=0)) - own[name].std()) < 0.004, name
+
+
+def test_bad_weights_get_a_sentence() -> None:
+    model = bound("gpt2")
+    weights = made_weights(model)
+    for change, said in (
+        ({"W_X": weights["W_E"]}, "has no weight W_X"),
+        ({"W_E": weights["W_E"][1:]}, "W_E has shape"),
+    ):
+        with pytest.raises(VieteError, match=said):
+            vt.to_torch(model, {**weights, **change})
+    del weights["gamma"]
+    with pytest.raises(VieteError, match="a weight gamma, which is not given"):
+        vt.to_torch(model, weights)
+
+
+def test_a_traceback_shows_the_line() -> None:
+    _, module, _, _ = made("gpt2")
+    try:
+        module(torch.zeros((1, 5000), dtype=torch.int64))
+    except RuntimeError as error:
+        assert "x = self.W_E[t] + self.W_P[:n]" in "".join(traceback.format_exception(error))
+    else:
+        raise AssertionError("a text longer than the context was taken")
+
+
+def test_ddp_of_one_process() -> None:
+    dist = torch.distributed
+    if not dist.is_available() or not dist.is_gloo_available():
+        pytest.skip("PyTorch was built without gloo")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=1)
+    try:
+        _, module, _, batch = made("gpt2")
+        module.zero_grad()
+        called(module, batch)[1].backward()
+        twin = copy.deepcopy(module)
+        twin.zero_grad()
+        wrapped = torch.nn.parallel.DistributedDataParallel(twin)
+        given = {module.arguments[k]: torch.as_tensor(v.copy()) for k, v in batch.items()}
+        wrapped(**given)[1].backward()
+        del wrapped  # before the group that it is of
+        for a, b in zip(module.parameters(), twin.parameters(), strict=True):
+            assert torch.allclose(a.grad, b.grad, rtol=0, atol=1e-14)
+    finally:
+        dist.destroy_process_group()
+
+
+# -- the engine ------------------------------------------------------------------------------------
+
+
+def dropping() -> Any:
+    text = vt.write(bound("gpt2"))
+    new = text.replace("LN}(y^i;", "LN}(dropout(y^i; 0.2);").replace(
+        "A^{i,h} V^{i,h}", "dropout(A^{i,h} V^{i,h}; 0.1)")  # fmt: skip
+    assert new.count("dropout") == 2
+    return with_loss(vt.reads(new))
+
+
+def test_the_engine_is_the_planned_one_to_rounding() -> None:
+    card = dropping()
+    masks = with_masks(card)
+    weights = made_weights(card)
+    one, two = (make_engine(kind, masks.model, card, weights) for kind in ("numpy", "module"))
+    rng = np.random.default_rng(3)
+    for k in range(2):  # gradients do not pile up
+        tokens, targets = rng.integers(0, 11, (2, 3, 5))
+        given = {"y" if "y" in {i.name for i in card.inputs} else "target": targets}
+        given |= masks.draw(0, k, 5, 3, "float64")
+        assert near(one(tokens, **given), two(tokens, **given))
+        assert one.weights.keys() == two.weights.keys()
+        for name, g in one.gradients.items():
+            assert near(g, two.gradients[name]), name
+        assert near(one.flat, two.flat) and near(one.flat_gradient, two.flat_gradient)
+        two.flat -= 0.1 * two.flat_gradient  # the parameters are views
+        one.flat -= 0.1 * one.flat_gradient
+        plain = {k: v for k, v in given.items() if not k.startswith("D")}
+        assert near(one.evaluate(tokens, **plain), two.evaluate(tokens, **plain))
+
+
+def test_a_run_with_it(tmp_path: Path) -> None:
+    from tests.train.test_loop import losses, trained
+
+    more = {"dtype": "float64", "accumulate": 2, "steps": 6}
+    trained(tmp_path / "numpy", **more)
+    trained(tmp_path / "module", engine="module", **more)
+    assert near(losses(tmp_path / "numpy"), losses(tmp_path / "module"))
+    trained(tmp_path / "half", engine="module", bf16=True, steps=6, accumulate=2)
+    found = losses(tmp_path / "half")
+    assert 0 < max(abs(a - b) for a, b in zip(found, losses(tmp_path / "numpy"), strict=True)) < 0.1
+    assert [r["step"] for r in read_metrics(tmp_path / "half") if "loss" in r] == list(range(1, 7))
+    with pytest.raises(VieteError, match="--bf16 goes with --engine module"):
+        trained(tmp_path / "none", bf16=True)

@@ -1,0 +1,78 @@
+"""``viete train`` and ``viete plot`` as a person types them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from viete.cli.main import app
+from viete.errors import VieteError
+
+SMALL = ["train", "dialog-transformer", "--data", "dialogs", "--set", "d=8", "--batch", "2",
+         "--log-every", "2"]  # fmt: skip
+
+
+def viete(*arguments: object) -> str:
+    found = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+def refused(*arguments: object) -> str:
+    with pytest.raises(VieteError) as error:
+        CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    return str(error.value)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for library in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM"):  # put back what the command sets
+        monkeypatch.setenv(f"{library}_NUM_THREADS", "1")
+
+
+def test_train_go_on_and_plot(tmp_path: Path) -> None:
+    said = viete(*SMALL, "-o", tmp_path, "--steps", 4, "--tensorboard")
+    assert "30 tokens in its vocabulary; 260 tokens of" in said
+    assert "step      2  loss 3." in said and "4 steps done" in said
+    assert list((tmp_path / "tensorboard").iterdir())
+    said = viete("train", "--resume", "-o", tmp_path, "--steps", 6)
+    assert "going on after step 4" in said and "6 steps done" in said
+    assert str(tmp_path / "loss.svg") in viete("plot", tmp_path)
+    assert (tmp_path / "loss.svg").read_text().startswith("<svg")
+    viete("plot", tmp_path, tmp_path, "-o", tmp_path / "two.svg")
+    assert {p.name for p in tmp_path.iterdir()} >= {
+        "card.md", "config.json", "tokenizer.json", "metrics.jsonl", "checkpoints"
+    }  # fmt: skip
+
+
+def test_samples_as_it_learns(tmp_path: Path) -> None:
+    given = [*SMALL, "--set", "d=16", "--steps", 120, "--lr", 0.03, "--sample-every", 60]
+    said = viete(*given, "-o", tmp_path / "a")
+    shown = [line for line in said.splitlines() if "▸" in line]
+    assert [line[:14] for line in shown] == ["step     60  <", "step    120  <"]
+    assert shown[-1].split("  ")[-1].startswith("<system>You are helpful.</system><user>hi</user>")
+    assert [x for x in viete(*given, "-o", tmp_path / "b").splitlines() if "▸" in x] == shown
+    said = viete(*given, "-o", tmp_path / "c", "--prompt", "<system>You")
+    assert "<system>You▸" in said
+
+
+def test_the_runs_card_runs_on_the_runs_weights(tmp_path: Path) -> None:
+    viete(*SMALL, "-o", tmp_path, "--steps", 1)
+    weights = tmp_path / "checkpoints" / "step-000001" / "model.safetensors"
+    assert "logits  (2 × 30)" in viete("run", tmp_path / "card.md", "-t", "1,2", "-w", weights,
+                                       "--show", "logits")  # fmt: skip
+
+
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
+    assert "give -o RUN/" in refused(*SMALL)
+    assert "give a CARD and --data" in refused("train", "-o", tmp_path)
+    assert "leave out CARD" in refused(*SMALL, "-o", tmp_path, "--resume")
+    assert "no run of `viete train`" in refused("train", "-o", tmp_path, "--from", "best")
+    assert "--lr is a number from 0" in refused(*SMALL, "-o", tmp_path, "--lr", -1)
+    assert "there is no such file" in refused(
+        "train", "gpt2", "--data", tmp_path / "nothing.txt", "-o", tmp_path
+    )
+    assert "there is no loss" in refused("plot", tmp_path)
+    assert not list(tmp_path.iterdir())

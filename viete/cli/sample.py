@@ -1,0 +1,93 @@
+"""``viete sample``: text from a trained model, as it comes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from viete.errors import VieteError
+
+
+def sample(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a training run.")],
+    prompt: Annotated[str, typer.Option("--prompt", "-p", help="The text to go on with.")] = "",
+    tokens: Annotated[
+        str | None, typer.Option("--tokens", "-t", help="The same as token ids: 3,1,4.")
+    ] = None,
+    most: Annotated[int, typer.Option("--most", "-n", help="Tokens at most.")] = 200,
+    temperature: Annotated[float, typer.Option(help="Scores are divided by it.")] = 1.0,
+    top_k: Annotated[int | None, typer.Option(help="Only the K likeliest tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Only the fewest tokens that have this probability.")
+    ] = None,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Always the likeliest token.")] = False,
+    stop: Annotated[
+        list[str] | None, typer.Option(help="End with this text (several can be given).")
+    ] = None,
+    stop_token: Annotated[
+        list[str] | None, typer.Option(help="End with this token (several can be given).")
+    ] = None,
+    count: Annotated[int, typer.Option(help="So many samples at once.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of the choices.")] = 0,
+    which: Annotated[
+        str, typer.Option("--from", help="latest, previous, best or the step of a checkpoint.")
+    ] = "latest",
+    keep: Annotated[
+        int | None,
+        typer.Option(help="Tokens kept when the context is full; by default as many as it has."),
+    ] = None,
+    echo: Annotated[bool, typer.Option("--echo", help="Print the prompt first.")] = False,
+    cache: Annotated[
+        bool, typer.Option(help="Compute new positions alone, where the card allows it.")
+    ] = True,
+) -> None:
+    """Go on with a text, token by token."""
+    import viete
+    from viete.cli.common import numbers
+    from viete.sampling.generating import uncached
+    from viete.sampling.opening import opened
+    from viete.sampling.texts import sample_texts, told, without_words
+
+    model, weights, vocabulary = opened(folder, which)
+    if cache and (why := uncached(model)):
+        print(f"viete: every token runs the whole text: {why}", file=sys.stderr)
+        cache = False
+    options: dict[str, Any] = {
+        "most": most, "temperature": temperature, "top_k": top_k, "top_p": top_p,
+        "greedy": greedy, "count": count, "seed": seed, "keep": keep, "cache": cache,
+    }  # fmt: skip
+    if tokens is not None or vocabulary is None:
+        if tokens is None or prompt or stop:
+            raise VieteError(
+                "give either --prompt or --tokens, and --stop with texts only"
+                if vocabulary is not None
+                else f"{folder}: there is no tokenizer.json in it, so texts are token ids: give "
+                f"--tokens 3,1,4"
+            )
+        ids = numbers(tokens, model)
+        if ids and isinstance(ids[0], list):
+            raise VieteError("--tokens takes one sequence; --count samples it several times")
+        ends = [k for text in stop_token or () for k in numbers(text, model, "--stop-token")]
+        found = without_words(
+            viete.sample(model, weights, ids, stop=ends or None, **options)  # type: ignore[arg-type]
+        )
+        before = tokens + " "
+    else:
+        found = sample_texts(
+            model, weights, vocabulary, prompt, stop=stop or (), stop_tokens=stop_token or (),
+            **options,
+        )  # fmt: skip
+        before = prompt
+    before = before if echo else ""
+
+    def tell(text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    if count == 1:
+        tell(before)
+    told(found, count, tell, lambda k: "\n" * (k > 0) + f"--- {k + 1}\n{before}")
+    tell("\n")

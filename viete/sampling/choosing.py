@@ -1,0 +1,96 @@
+"""From a row of scores to a token."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from viete.errors import VieteError
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a token is chosen, in this order: temperature, ``top_k``, ``top_p``, and by chance.
+
+    Scores are divided by ``temperature``. Of the tokens the ``top_k`` likeliest are left, and of
+    these the fewest that together have the probability ``top_p``: the last of them is the one that
+    reaches it. Of equally likely tokens the lower id comes first. ``greedy`` takes the likeliest.
+
+    Raises VieteError for a temperature that is not above 0, a ``top_k`` below 1, a ``top_p``
+    outside (0, 1], and any of them beside ``greedy``.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    greedy: bool = False
+
+    def __post_init__(self) -> None:
+        t, k, p = self.temperature, self.top_k, self.top_p
+        if not number(t) or not 0 < t < math.inf:
+            raise VieteError(
+                f"the temperature is a number above 0, not {t!r:.40}; for the likeliest token "
+                f"each time ask for greedy"
+            )
+        if k is not None and (not isinstance(k, Integral) or isinstance(k, bool) or k < 1):
+            raise VieteError(f"top_k is a whole number from 1 up, not {k!r:.40}")
+        if p is not None and (not number(p) or not 0 < p <= 1):
+            raise VieteError(f"top_p is a probability above 0 and up to 1, not {p!r:.40}")
+        if self.greedy and (t != 1 or k is not None or p is not None):
+            raise VieteError(
+                "greedy takes the likeliest token each time, so temperature, top_k and top_p have "
+                "no part in it"
+            )
+
+    def probabilities(self, scores: Array) -> np.ndarray:
+        """What each token is chosen with: float64, of the shape (V) of ``scores``."""
+        z = checked(scores)
+        if self.greedy:
+            return (np.arange(len(z)) == np.argmax(z)).astype(np.float64)
+        with np.errstate(over="ignore"):
+            p = np.exp((z - z.max()) / self.temperature)
+        p /= p.sum()
+        if self.top_k is not None and self.top_k < len(p):
+            order = np.argsort(-z, kind="stable")
+            p[order[self.top_k :]] = 0
+            p /= p.sum()
+        if self.top_p is not None and self.top_p < 1:
+            order = np.argsort(-p, kind="stable")
+            enough = int(np.searchsorted(np.cumsum(p[order]), self.top_p)) + 1
+            p[order[enough:]] = 0
+            p /= p.sum()
+        return p
+
+    def token(self, scores: Array, chance: np.random.Generator) -> int:
+        """The id of a token; ``chance`` is drawn from once, and not at all when greedy."""
+        if self.greedy:
+            return int(np.argmax(checked(scores)))
+        total = np.cumsum(self.probabilities(scores))
+        # Tokens of probability 0 add nothing: the first sum above the number drawn is none of them.
+        k = int(np.searchsorted(total, chance.random() * total[-1], side="right"))
+        return k if k < len(total) else int(np.flatnonzero(np.diff(total, prepend=0.0))[-1])
+
+
+def checked(scores: Array) -> np.ndarray:
+    """Scores in float64. Raises VieteError where one is no number or none can be chosen."""
+    z = np.asarray(scores, np.float64)
+    if np.isnan(z).any() or (z == np.inf).any() or not (z > -np.inf).any():
+        raise VieteError(
+            "the scores of the next token are not all numbers, so there is nothing to choose by; "
+            "the weights may have diverged"
+        )
+    return z
+
+
+def number(x: object) -> bool:
+    """Whether something is a real number, and no truth value."""
+    return isinstance(x, Real) and not isinstance(x, bool)
+
+
+__all__ = ["Choice"]

@@ -1,0 +1,174 @@
+"""The loop of sampling: scores, a token, and on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from numbers import Integral
+
+import numpy as np
+
+from viete.algebra.incremental import derived, scores, text_of
+from viete.algebra.model import Input, Model
+from viete.errors import VieteError
+from viete.interpret.feeding import check_weights, host
+from viete.interpret.labelled import Array
+from viete.interpret.schedule import program
+from viete.notation.expr import Ref
+from viete.sampling.choosing import Choice
+from viete.sampling.planned import Incremental
+from viete.sampling.stepping import Steps, Whole
+
+Stop = int | Collection[int] | Callable[[Sequence[int]], bool]
+Drawn = tuple[int | None, ...]
+
+
+def sample(
+    model: Model, weights: Mapping[str, Array], prompt: Sequence[int] | Array, *,
+    most: int = 100, temperature: float = 1.0, top_k: int | None = None,
+    top_p: float | None = None, greedy: bool = False, stop: Stop | None = None, count: int = 1,
+    seed: int = 0, cache: bool = True, keep: int | None = None, **inputs: Array,
+) -> Iterator[Drawn]:  # fmt: skip
+    """Go on with a text, token by token: yields a token for each of ``count`` samples as it comes.
+
+    >>> for token, in sample(model, weights, [3, 1, 4], most=20): ...    # doctest: +SKIP
+
+    How a token is chosen: see `viete.sampling.choosing.Choice`. A sample ends after ``most``
+    tokens or a token of ``stop`` (an id, several, or a function of the sample's new tokens); the
+    others go on, with None in its place. Sample k draws from a generator of its own, made from
+    ``seed`` and k, so that the first sample is the same however many there are.
+
+    With ``cache`` the card's incremental form computes new positions alone; where there is none, a
+    warning says why and the whole text is run for every token, as without. The tokens are the same
+    but for rounding. A text longer than the context is cropped to its last ``keep`` tokens (by
+    default as many as the context has). Every kept token then has another position, so that the
+    cache is made anew: with the default at every token from there on, with half the context every
+    half context. ``inputs`` are the card's others, such as the source of a translation.
+
+    Raises VieteError for bad settings, tokens and weights, and a card without scores.
+    """
+    choice = Choice(temperature, top_k, top_p, greedy)
+    for name, value, least in (("most", most, 0), ("count", count, 1), ("seed", seed, 0)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+            raise VieteError(f"{name} is a whole number from {least} up, not {value!r:.40}")
+    scores(model)  # says so if there are none
+    tokens, size = text_of(model), vocabulary_size(model)
+    context = context_of(model, tokens)
+    if keep is None:
+        keep = context
+    elif not isinstance(keep, Integral) or not 1 <= keep <= context:
+        raise VieteError(f"keep is how many of the {context} tokens of the context, not {keep!r}")
+    text = prompt_of(prompt, model, size)
+    for item in model.inputs:
+        if item.name in inputs and item.shape and item.shape[0] == tokens.shape[0]:
+            raise VieteError(
+                f"the input {item.name} has an entry for every token, and there will be more of "
+                f"them; it cannot be given here"
+            )
+    check_weights(program(model), weights)
+    steps = stepper(model, weights, inputs, context, cache)
+    ended = stopping(stop, size)
+    return drawn(steps, choice, text, int(most), ended, int(count), int(seed), context, int(keep))
+
+
+def drawn(
+    steps: Steps, choice: Choice, text: list[int], most: int,
+    ended: Callable[[list[int]], bool], count: int, seed: int, context: int, keep: int,
+) -> Iterator[Drawn]:  # fmt: skip
+    """The tokens of checked settings."""
+    chances = [np.random.default_rng([seed, k]) for k in range(count)]
+    new: list[list[int]] = [[] for _ in range(count)]
+    going = [True] * count
+    length = min(len(text), context if len(text) <= context else keep)
+    for k in range(most):
+        if k == 0:
+            found = steps.begin(np.array([text[-length:]]), count)
+        elif length < context:
+            length += 1
+            found = steps.go_on(np.array([[t[-1]] for t in new]))
+        else:
+            length = keep
+            rows = [(text + t)[-length:] for t in new]
+            found = steps.begin(np.array(rows), count)
+        out: list[int | None] = [None] * count
+        for j in range(count):
+            if going[j]:
+                out[j] = choice.token(found[j], chances[j])
+            new[j].append(out[j] if out[j] is not None else new[j][-1])  # type: ignore[arg-type]
+        yield tuple(out)
+        for j in range(count):
+            going[j] = going[j] and not ended(new[j])
+        if not any(going):
+            return
+
+
+def stepper(
+    model: Model, weights: Mapping[str, Array], inputs: Mapping[str, Array], context: int,
+    cache: bool,
+) -> Steps:  # fmt: skip
+    """With a cache, or where there is none to be had without."""
+    if cache:
+        try:
+            return Incremental(model, weights, inputs, context)
+        except VieteError as error:
+            warnings.warn(f"every token runs the whole text: {error}", stacklevel=4)
+    return Whole(model, weights, inputs)
+
+
+def uncached(model: Model) -> str | None:
+    """Why a card has to be sampled without a cache, if it has."""
+    try:
+        derived(model)
+    except VieteError as error:
+        return str(error)
+    return None
+
+
+def context_of(model: Model, tokens: Input) -> int:
+    """The longest text that a card takes."""
+    length = tokens.shape[0]
+    assert isinstance(length, Ref)
+    most = model.greatest.get(length.key)
+    if most is None:
+        raise VieteError(f"the greatest length {length.key} of {model.title} has no value")
+    return int(most)
+
+
+def vocabulary_size(model: Model) -> int:
+    """How many tokens a card knows."""
+    high = text_of(model).high
+    size = None if high is None else model.size(high)
+    try:
+        assert size is not None
+        return int(size.evaluate(model.sizes)) + 1
+    except KeyError as missing:
+        raise VieteError(f"the dimension {missing.args[0]} of {model.title} has no value") from None
+
+
+def prompt_of(prompt: Sequence[int] | Array, model: Model, size: int) -> list[int]:
+    """The ids of a prompt, checked."""
+    ids = np.asarray(host(prompt) if hasattr(prompt, "dtype") else list(prompt))
+    if ids.ndim != 1 or not len(ids):
+        raise VieteError(f"{model.title} goes on from a text: the prompt needs at least one token")
+    if ids.dtype.kind not in "iu":
+        raise VieteError("a prompt is a list of token ids, which are whole numbers")
+    bad = ids[(ids < 0) | (ids >= size)]
+    if len(bad):
+        raise VieteError(f"the prompt holds {bad[0]}, which is not among the ids 0 … {size - 1}")
+    return [int(k) for k in ids]
+
+
+def stopping(stop: Stop | None, size: int) -> Callable[[list[int]], bool]:
+    """Whether a sample is at its end, given its new tokens."""
+    if stop is None:
+        return lambda new: False
+    if callable(stop):
+        return stop
+    ids: set[object] = {stop} if isinstance(stop, Integral) else set(stop)  # type: ignore[arg-type]
+    for k in ids:
+        if not isinstance(k, Integral) or not 0 <= int(k) < size:
+            raise VieteError(f"the stop token {k!r:.40} is not among the ids 0 … {size - 1}")
+    return lambda new: new[-1] in ids
+
+
+__all__ = ["sample", "uncached"]

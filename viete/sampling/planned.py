@@ -1,0 +1,133 @@
+"""Sampling with the cache, a step being a list of calls made ready before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from fractions import Fraction
+
+import numpy as np
+from array_api_compat import is_jax_array
+
+from viete.algebra.incremental import derived
+from viete.algebra.model import Model
+from viete.errors import VieteError
+from viete.interpret.feeding import host
+from viete.interpret.labelled import Array, Value
+from viete.interpret.run import Run
+from viete.interpret.schedule import Member
+from viete.sampling.cached import Cached
+from viete.sampling.replay import Replay, Unplanned
+from viete.sampling.stepping import last_row, without_gradients
+
+LEAST = 64  # positions that there is room for at first
+
+
+class Planned(Cached):
+    """`Cached` by the incremental form whose shapes stay, a `Replay` of which makes the steps.
+
+    The room doubles until it is the context. Raises Unplanned, in `begin`, where a step cannot be
+    recorded.
+    """
+
+    replay: Replay
+    fixed: dict[Member, Value]  # what no token changes
+    made: Run
+    count: int
+
+    def begin(self, text: np.ndarray, count: int) -> np.ndarray:
+        """As `Steps.begin`."""
+        with without_gradients(self.weights), np.errstate(all="ignore"):
+            room = self.larger(text.shape[1])
+            run = self.filled(text, count, room)
+            self.fixed = self.kept(run)
+            self.prepare(run, count, room)
+            return np.repeat(last_row(run, self.form.target, len(text)), count // len(text), 0)
+
+    def larger(self, length: int) -> int:
+        """Room for one position more, at least."""
+        room = LEAST
+        while room <= length:
+            room *= 2
+        return min(room, self.context)
+
+    def prepare(self, run: Run, count: int, room: int) -> None:
+        """Make the calls for rooms of this size."""
+        whole = {m: Value(contiguous(run.arrays.lift(v)), v.axes) for m, v in self.fixed.items()}
+        given = whole | {m: Value(r.array, r.axes) for m, r in self.rooms.items()}
+        self.sizes |= {self.length: Fraction(1), self.form.start: Fraction(room)}
+        for item in self.along:
+            if item.name != self.form.places:
+                given[item.name, ()] = self.default(item, run.arrays)
+        self.replay = Replay(
+            self.program, given, set(self.rooms), self.tokens.name, self.form.places, count,
+            self.sizes, self.target, run.arrays.like, room,
+        )  # fmt: skip
+        self.made, self.count = run, count
+
+    def go_on(self, tokens: np.ndarray) -> np.ndarray:
+        """As `Steps.go_on`."""
+        with without_gradients(self.weights), np.errstate(all="ignore"):
+            if self.before == self.replay.room:
+                self.grow()
+            found = self.replay.step(tokens, self.before)
+            self.before += 1
+            found = found[..., -1, :]
+            if "bfloat16" in str(found.dtype):
+                found = found.float()
+            return np.broadcast_to(host(found), (len(tokens), found.shape[-1]))
+
+    def grow(self) -> None:
+        """Rooms of twice the size, with the rows that there are."""
+        room = self.larger(self.before)
+        for member, old in self.rooms.items():
+            shape = list(old.array.shape)
+            shape[old.along] = room
+            array = self.made.arrays.xp.zeros(
+                tuple(shape), dtype=old.array.dtype, device=getattr(old.array, "device", None)
+            )
+            new = type(old)(old.of, array, old.axes, old.along, old.filled)
+            new.rows(0, self.before)[...] = old.rows(0, self.before)
+            self.rooms[member] = new
+        self.prepare(self.made, self.count, room)
+
+
+class Incremental:
+    """`Steps` with a cache: `Planned` where its form and calls are to be had, else `Cached`.
+
+    Raises VieteError for a card that has no incremental form.
+    """
+
+    def __init__(
+        self, model: Model, weights: Mapping[str, Array], inputs: Mapping[str, Array], context: int
+    ) -> None:
+        form = derived(model)
+        self.cached = Cached(model, form, weights, inputs, context)
+        self.steps = self.cached
+        jax = any(map(is_jax_array, weights.values()))  # whose arrays cannot be written into
+        with suppress(VieteError):
+            fixed = derived(model, fixed=True)
+            if not jax:
+                self.steps = Planned(model, fixed, weights, inputs, context)
+
+    def begin(self, text: np.ndarray, count: int) -> np.ndarray:
+        """As `Steps.begin`."""
+        try:
+            return self.steps.begin(text, count)
+        except Unplanned:
+            self.steps = self.cached
+            return self.steps.begin(text, count)
+
+    def go_on(self, tokens: np.ndarray) -> np.ndarray:
+        """As `Steps.go_on`."""
+        return self.steps.go_on(tokens)
+
+
+def contiguous(array: Array) -> Array:
+    """The same entries in row-major order, without a gradient."""
+    if hasattr(array, "detach"):
+        return array.detach().contiguous()
+    return np.ascontiguousarray(array)
+
+
+__all__ = ["Incremental", "Planned"]

@@ -1,0 +1,81 @@
+"""The scores of the next token: from the whole text each time, or from new positions alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+
+from viete.algebra.incremental import scores, text_of
+from viete.algebra.model import Model
+from viete.interpret.feeding import host
+from viete.interpret.labelled import COL, ROW, Array, permute
+from viete.interpret.run import Run, execute
+from viete.interpret.schedule import program
+
+BATCH = "batch"
+
+
+class Steps(Protocol):
+    """What gives the scores of the next token, for several texts of one length."""
+
+    def begin(self, text: np.ndarray, count: int) -> np.ndarray:
+        """After a text of shape (count, n), or (1, n) for ``count`` texts alike: (count, V)."""
+
+    def go_on(self, tokens: np.ndarray) -> np.ndarray:
+        """After one token more in each text: (count, 1) gives (count, V)."""
+
+
+class Whole:
+    """Without a cache: every step runs the card on the whole text."""
+
+    def __init__(
+        self, model: Model, weights: Mapping[str, Array], inputs: Mapping[str, Array]
+    ) -> None:
+        self.tokens, self.target = text_of(model).name, scores(model)
+        self.program, self.weights, self.inputs = program(model), weights, inputs
+        self.text = np.zeros((0, 0), np.int64)
+
+    def begin(self, text: np.ndarray, count: int) -> np.ndarray:
+        """As `Steps.begin`."""
+        times = count // len(text)
+        self.text = np.repeat(text, times, 0)
+        return np.repeat(self.run(text), times, 0)
+
+    def go_on(self, tokens: np.ndarray) -> np.ndarray:
+        """As `Steps.go_on`."""
+        self.text = np.concatenate([self.text, tokens], 1)
+        return self.run(self.text)
+
+    def run(self, text: np.ndarray) -> np.ndarray:
+        given = {**self.inputs, self.tokens: text}
+        with without_gradients(self.weights):
+            found = execute(self.program, given, self.weights, [self.target])
+            return last_row(found, self.target, len(text))
+
+
+def last_row(run: Run, target: str, count: int) -> np.ndarray:
+    """The scores at the last position, in NumPy: (count, V)."""
+    v = run.store[target, ()]
+    axes = tuple(a for a in (BATCH, ROW, COL) if a in v.axes)
+    array = permute(run.arrays.xp, run.arrays.lift(v), v.axes, axes)[..., -1, :]
+    if "bfloat16" in str(array.dtype):
+        array = array.float()
+    return np.broadcast_to(host(array), (count, array.shape[-1]))  # if no token changes them
+
+
+@contextmanager
+def without_gradients(weights: Mapping[str, Any]) -> Iterator[None]:
+    """On PyTorch nothing is kept for a derivative."""
+    if not any(hasattr(w, "detach") for w in weights.values()):
+        yield
+        return
+    import torch
+
+    with torch.no_grad():
+        yield
+
+
+__all__ = ["Steps", "Whole"]

@@ -1,0 +1,153 @@
+"""Samples as text: prompts, ends, and what can be shown of a text that is still coming."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from viete.algebra.model import Model
+from viete.errors import VieteError
+from viete.interpret.labelled import Array
+from viete.sampling.generating import sample, vocabulary_size
+from viete.train.vocabulary import Vocabulary
+
+HALF = "\ufffd"  # what decoders give for a character of which not all bytes are there
+
+
+def sample_texts(
+    model: Model, weights: Mapping[str, Array], vocabulary: Vocabulary, prompt: str, *,
+    stop: Sequence[str] = (), stop_tokens: Sequence[str] = (), count: int = 1, **options: Any,
+) -> Iterator[tuple[int, str]]:  # fmt: skip
+    """Go on with a text: yields (sample, piece of text) as the pieces come, all samples at once.
+
+    A sample ends with the first of the texts ``stop``, or of the tokens ``stop_tokens``; both are
+    part of it. Other options are `viete.sample`'s. An empty prompt begins after the vocabulary's
+    end of a text, where it has one.
+
+    Raises VieteError for a prompt or an end that the vocabulary cannot spell, and as `sample` does.
+    """
+    fits(model, vocabulary)
+    last = {token_of(text, vocabulary) for text in stop_tokens}
+    for text in stop:
+        if not text:
+            raise VieteError("a text to stop at cannot be empty")
+        spelled(text, vocabulary, "the text to stop at")
+    texts = Texts(vocabulary, count, tuple(stop), last)
+    ids = prompt_ids(prompt, vocabulary)
+    options["stop"] = texts.ended
+    drawn = sample(model, weights, ids, count=count, **options)
+    return texts.pieces(drawn)
+
+
+def fits(model: Model, vocabulary: Vocabulary) -> None:
+    """That a vocabulary has a token for every score."""
+    size = vocabulary_size(model)
+    if len(vocabulary) > size:
+        raise VieteError(
+            f"the vocabulary has {len(vocabulary)} tokens, and the card knows {size} of them"
+        )
+
+
+def prompt_ids(prompt: str, vocabulary: Vocabulary) -> list[int]:
+    """A prompt as ids."""
+    if prompt:
+        return [int(k) for k in spelled(prompt, vocabulary, "the prompt")]
+    if vocabulary.end is None:
+        raise VieteError(
+            "the prompt is empty, and the vocabulary has no token that begins a text; give at "
+            "least one character"
+        )
+    return [vocabulary.end]
+
+
+def spelled(text: str, vocabulary: Vocabulary, what: str) -> Iterable[int]:
+    try:
+        return vocabulary.encode(text)
+    except VieteError as error:
+        raise VieteError(f"{what} cannot be spelled: {error.message}") from None
+
+
+def token_of(text: str, vocabulary: Vocabulary) -> int:
+    """The one token that is this text."""
+    ids = list(spelled(text, vocabulary, "the stop token")) if text else []
+    if len(ids) != 1:
+        raise VieteError(
+            f"{text!r} is no single token of the vocabulary; a text to stop at is given as --stop"
+        )
+    return int(ids[0])
+
+
+class Texts:
+    """The texts of several samples as they grow.
+
+    ``last`` are tokens that end one. A text to stop at may end within a token; what comes after it
+    is left out.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, count: int, stop: tuple[str, ...], last: set[int]
+    ) -> None:
+        self.vocabulary, self.stop, self.last = vocabulary, stop, last
+        self.ids: list[list[int]] = [[] for _ in range(count)]
+        self.shown = [0] * count  # characters of each text that were given out
+
+    def text(self, ids: Sequence[int]) -> tuple[str, bool]:
+        """The text of ids, and whether it has come to a text to stop at."""
+        text = self.vocabulary.decode(ids)
+        ends = [text.find(s) + len(s) for s in self.stop if s in text]
+        return (text[: min(ends)], True) if ends else (text, False)
+
+    def ended(self, ids: Sequence[int]) -> bool:
+        return ids[-1] in self.last or (bool(self.stop) and self.text(ids)[1])
+
+    def pieces(self, drawn: Iterable[tuple[int | None, ...]]) -> Iterator[tuple[int, str]]:
+        for tokens in drawn:
+            for k, token in enumerate(tokens):
+                if token is not None:
+                    self.ids[k].append(token)
+                    if piece := self.grown(k, self.text(self.ids[k])[0], False):
+                        yield k, piece
+        for k, ids in enumerate(self.ids):
+            if piece := self.grown(k, self.text(ids)[0], True):
+                yield k, piece
+
+    def grown(self, k: int, text: str, whole: bool) -> str:
+        """What is new of a text; a character that is not whole yet is waited for."""
+        if not whole:
+            text = text.rstrip(HALF)
+        new = text[self.shown[k] :]
+        self.shown[k] = max(self.shown[k], len(text))
+        return new
+
+
+def without_words(tokens: Iterable[tuple[int | None, ...]]) -> Iterator[tuple[int, str]]:
+    """Token ids as text, for a model without a vocabulary."""
+    for found in tokens:
+        for k, token in enumerate(found):
+            if token is not None:
+                yield k, f"{token} "
+
+
+Teller = Callable[[str], None]
+
+
+def told(
+    pieces: Iterable[tuple[int, str]], count: int, tell: Teller, between: Callable[[int], str]
+) -> list[str]:
+    """Tell several growing texts one after the other: the first as it comes, the others when due.
+
+    ``between`` gives what stands before sample k. Returns the texts.
+    """
+    texts = [""] * count
+    if count > 1:
+        tell(between(0))
+    for k, piece in pieces:
+        texts[k] += piece
+        if k == 0:
+            tell(piece)
+    for k in range(1, count):
+        tell(between(k) + texts[k])
+    return texts
+
+
+__all__ = ["sample_texts", "told", "without_words"]

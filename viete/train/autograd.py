@@ -1,0 +1,116 @@
+"""The engine ``module``: a card as a PyTorch module, its gradients by autograd.
+
+The parameters are views of one row of memory and their gradients of another, so that the optimiser
+and the clipping work on it as on any engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from viete.algebra.model import Input, Model
+from viete.interpret.plan.engine import split
+from viete.interpret.schedule import program
+from viete.train.engines import Whole
+from viete.train.module import to_torch
+
+
+class Module(Whole):
+    """A loss and its gradients by `viete.to_torch`; see `viete.train.engines.Engine`.
+
+    ``bf16``: matrix products in bfloat16 (autocast), with weights and gradients as they are;
+    ``compiled``: by ``torch.compile``. ``model`` may have masks of dropout, which ``card`` has not.
+    """
+
+    def __init__(
+        self, model: Model, card: Model, weights: Mapping[str, Tensor], bf16: bool = False,
+        compiled: bool = False,
+    ) -> None:  # fmt: skip
+        self.model, self.inputs = model, program(model).inputs
+        self.masks = {i.name for i in model.inputs} - {i.name for i in card.inputs}
+        self.net = to_torch(model, weights)
+        self.bf16, self.compiled = bf16, compiled
+        self.factor = 1.0  # of the loss that is differentiated
+        self.parameters: dict[str, nn.Parameter] = self.net.weights()
+        self.lay_out()
+        self.call = self.ready(self.net)
+
+    def lay_out(self) -> None:
+        """Put all parameters into one row, and make room for their gradients."""
+        first = next(iter(self.parameters.values()))
+        shapes = {name: tuple(p.shape) for name, p in self.parameters.items()}
+        self.flat = torch.cat([p.detach().reshape(-1) for p in self.parameters.values()])
+        self.flat_gradient = torch.zeros_like(self.flat)
+        self.weights, self.gradients = split(self.flat, shapes), split(self.flat_gradient, shapes)
+        self.device, self.dtype = first.device, first.dtype
+        for name, p in self.parameters.items():
+            p.data, p.grad = self.weights[name], self.gradients[name]
+
+    def ready(self, net: nn.Module) -> Any:
+        return torch.compile(net) if self.compiled else net
+
+    def __call__(self, tokens: Any, **inputs: Any) -> float:
+        self.flat_gradient.zero_()  # autograd adds to what is there
+        loss = self.loss(tokens, inputs)
+        (loss * self.factor).backward()
+        return float(loss.detach())
+
+    def evaluate(self, tokens: Any, **inputs: Any) -> float:
+        with torch.no_grad():
+            return float(self.loss(tokens, inputs))
+
+    def loss(self, tokens: Any, inputs: Mapping[str, Any]) -> Tensor:
+        """The mean loss over the sequences."""
+        given = self.arguments({self.model.inputs[0].name: tokens, **inputs})
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            loss: Tensor = self.call(**given)[1]
+        return loss
+
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The card's inputs as those of ``forward``: what each block has its own of by its number.
+
+        A mask that is not given lets everything through.
+        """
+        out: dict[str, Any] = {}
+        for name, (item, loops) in self.inputs.items():
+            if name not in given and item.name not in self.masks:
+                continue
+            value = self.tensor(given[name]) if name in given else self.open(item)
+            there = self.net.arguments[item.name]
+            if loops:
+                out.setdefault(there, {})[loops[0] if len(loops) == 1 else loops] = value
+            else:
+                out[there] = value
+        return out
+
+    def tensor(self, array: Any) -> Tensor:
+        value = torch.as_tensor(array)
+        dtype = self.dtype if value.is_floating_point() else value.dtype
+        return value.to(self.device, dtype, non_blocking=True)
+
+    def open(self, item: Input) -> Tensor:
+        heads = [s for s in item.symbol.slots if s not in self.model.loop_letters]
+        return self.flat.new_ones((1,) * (1 + len(heads) + len(item.shape)))
+
+    def distribute(self, tokens: Any, inputs: Mapping[str, Any]) -> None:
+        """From now on a backward pass gives the mean of all processes' gradients.
+
+        What the loss does not depend on is told by a first pass, since DDP would wait for it.
+        """
+        found = torch.autograd.grad(self.loss(tokens, inputs), list(self.parameters.values()),
+                                    allow_unused=True)  # fmt: skip
+        for p, g in zip(self.parameters.values(), found, strict=True):
+            p.requires_grad_(g is not None)
+        self.call = self.ready(DistributedDataParallel(self.net))
+
+    def part_ways(self) -> None:
+        """The end of that: DDP has to go before the processes' group does."""
+        self.call = self.net
+
+
+__all__ = ["Module"]

@@ -1,0 +1,223 @@
+"""Batches: what a card is given at step k, a pure function of the data, the seed and k.
+
+Nothing has to be remembered between steps, so that a run goes on where it was stopped by counting
+on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viete.algebra.model import Model
+from viete.errors import VieteError
+from viete.train.data import Documents
+from viete.train.feeds import Feed, feed
+from viete.train.order import Order, drawn
+from viete.train.tokens import Tell, Tokens, tokenize
+from viete.train.vocabulary import Ids, Vocabulary
+
+PARTS = ("train", "validation")
+LOSS_ON = ("all", "assistant")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a batch depends on, apart from its number and the data."""
+
+    batch: int
+    length: int
+    seed: int
+    part: str
+    loss_on: str
+    validation: float
+
+
+class Batches:
+    """The batches of one part of the data, as a card takes them.
+
+    Plain text: windows of ``length`` tokens (by default the card's context) at random places, the
+    last tenth of the text set aside for validation, as nanoGPT does. Dialogs: each its own
+    sequence from position 0, once an epoch, in an order that is new every epoch; the last tenth of
+    them, rounded down, set aside. A card that has weights of the loss and looks only back takes
+    dialogs of different lengths in one batch, padded at the end with weight 0; for any other card
+    a batch holds dialogs of one length, and may be smaller than ``batch``.
+
+    ``loss_on`` 'assistant' counts the assistant's words alone, with what closes them.
+
+    Raises VieteError where card, vocabulary and data do not fit, and for a dialog longer than the
+    context.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        documents: Documents | Tokens,
+        vocabulary: Vocabulary,
+        batch: int,
+        length: int | None = None,
+        seed: int = 0,
+        part: str = "train",
+        loss_on: str = "all",
+        *,
+        validation: float = 0.1,
+        cache: str | Path | None = None,
+        tell: Tell | None = None,
+    ) -> None:
+        self.feed = feed(model)
+        self.title = model.title
+        if isinstance(documents, Documents):
+            documents = tokenize(documents, vocabulary, cache, tell)
+        self.data = documents
+        longest = self.feed.context if length is None else length
+        self.plan = Plan(batch, longest, seed, part, loss_on, validation)
+        checked(self.plan, self.feed, self.title)
+        if len(vocabulary) > self.feed.vocabulary:
+            raise VieteError(
+                f"{self.title} has a vocabulary of {self.feed.vocabulary}, and the data needs "
+                f"{len(vocabulary)}; bind it first, as with --set V={len(vocabulary)}"
+            )
+        self.order: Order | None = None
+        if self.data.starts is not None:
+            self.order = self.sequences(self.data.starts)
+            return
+        if loss_on == "assistant":
+            raise VieteError(f"{self.data.name} is plain text, with no assistant to learn from")
+        cut = int(len(self.data) * (1 - validation))
+        self.first, self.last = (0, cut) if part == "train" else (cut, len(self.data))
+        if self.last - self.first < longest + 1:
+            raise VieteError(
+                f"{self.data.name}: its {part} part has {self.last - self.first} tokens, and a "
+                f"window takes {longest + 1}; give more text or a shorter length"
+            )
+
+    def sequences(self, starts: Ids) -> Order:
+        """The dialogs of this part, each checked to fit."""
+        count = len(starts) - 1
+        held = int(count * self.plan.validation)
+        part = range(count - held) if self.plan.part == "train" else range(count - held, count)
+        if not part:
+            raise VieteError(
+                f"{self.data.name} has {count} dialogs, too few to set some aside for validation"
+            )
+        lengths = np.diff(starts[part.start : part.stop + 1]) - 1
+        if lengths.max() > self.plan.length or (self.feed.fixed and len(set(lengths)) > 1):
+            k = part.start + int(lengths.argmax())
+            raise VieteError(
+                f"{self.data.name}: dialog {k + 1} has {int(lengths.max())} tokens before its "
+                f"last, and {self.title} takes {self.plan.length}; dialogs are not cut: make the "
+                f"context longer or leave the dialog out"
+            )
+        padded = self.feed.weights is not None and self.feed.past
+        if self.plan.loss_on == "assistant" and self.feed.weights is None:
+            raise VieteError(
+                f"{self.title} counts every position in its loss; to learn from the assistant's "
+                f"words alone it needs an input of weights w, as in "
+                f"L = weighted_loss(logits; y, w)"
+            )
+        self.first, self.last = part.start, part.stop
+        stream = len(PARTS) + PARTS.index(self.plan.part)
+        return Order(lengths, self.plan.batch, padded, self.plan.seed, stream)
+
+    # -- batches ----------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """How many batches go through the data once; for random windows, as many tokens."""
+        if self.order is not None:
+            return len(self.order)
+        return max(1, (self.last - self.first) // (self.plan.batch * self.plan.length))
+
+    def batch(self, k: int, rows: slice = slice(None)) -> dict[str, Ids]:
+        """The inputs of the card at step k by name, int64 of shape (batch, n).
+
+        ``rows`` takes a share of them, for one of several processes.
+        """
+        if self.order is not None:
+            return self.padded(self.first + self.order.batch(k)[rows])
+        plan = self.plan
+        places = drawn(plan.seed, PARTS.index(plan.part), k, plan.batch)[rows]
+        n = plan.length
+        starts = self.first + (places % np.uint64(self.last - self.first - n)).astype(np.int64)
+        window = self.data.ids[starts[:, None] + np.arange(n + 1)].astype(np.int64)
+        return self.inputs(window, None)
+
+    def padded(self, which: Ids) -> dict[str, Ids]:
+        """Dialogs in one array, with 0 after their end and no weight there."""
+        starts, own = self.data.starts, self.data.own
+        assert starts is not None and own is not None
+        n = int((starts[which + 1] - starts[which]).max())
+        window = np.zeros((len(which), n), np.int64)
+        counts = np.zeros((len(which), n), np.int64)
+        for row, k in enumerate(which):
+            a, b = int(starts[k]), int(starts[k + 1])
+            window[row, : b - a] = self.data.ids[a:b]
+            counts[row, : b - a] = own[a:b] if self.plan.loss_on == "assistant" else 1
+        return self.inputs(window, counts)
+
+    def inputs(self, window: Ids, counts: Ids | None) -> dict[str, Ids]:
+        """n + 1 tokens as n inputs and n targets; a token counts where it is a target."""
+        if self.feed.targets is None:
+            return {self.feed.tokens: window[:, :-1]}
+        out = {self.feed.tokens: np.ascontiguousarray(window[:, :-1]),
+               self.feed.targets: np.ascontiguousarray(window[:, 1:])}  # fmt: skip
+        if self.feed.weights is not None and not (counts is None and self.feed.optional):
+            counts = np.ones_like(window) if counts is None else counts
+            out[self.feed.weights] = np.ascontiguousarray(counts[:, 1:])
+        return out
+
+    # -- resuming ---------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What, with the number of the next batch, a resumed run must find again. Plain JSON."""
+        return {
+            **vars(self.plan),
+            "tokens": len(self.data),
+            "source": self.data.source,
+            "vocabulary": self.data.vocabulary,
+        }
+
+    def check(self, state: Mapping[str, Any]) -> None:
+        """Refuse to go on with batches other than those a run began with.
+
+        Raises VieteError with what differs: the data, the vocabulary or a setting.
+        """
+        mine = self.state
+        if state.get("vocabulary") != mine["vocabulary"]:
+            raise VieteError(f"{self.data.name}: this run began with another vocabulary")
+        if state.get("source") != mine["source"]:
+            was, now = state.get("tokens"), mine["tokens"]
+            how = (f"{'shrunk' if now < was else 'grown'}, from {was:,} tokens to {now:,}"
+                   if isinstance(was, int) and was != now else "changed")  # fmt: skip
+            raise VieteError(
+                f"{self.data.name}: the data has {how}, since this run began; put back what it "
+                f"was, or start a new run"
+            )
+        for name in vars(self.plan):
+            if state.get(name) != mine[name]:
+                raise VieteError(
+                    f"this run began with {name.replace('_', ' ')} {state.get(name)}, and goes on "
+                    f"only with that, not {mine[name]}"
+                )
+
+
+def checked(plan: Plan, feed: Feed, title: str) -> None:
+    """Refuse settings that mean nothing."""
+    for name, value, known in ("part", plan.part, PARTS), ("loss_on", plan.loss_on, LOSS_ON):
+        if value not in known:
+            raise VieteError(f"{name} is {' or '.join(map(repr, known))}, not {value!r:.40}")
+    if plan.batch < 1 or plan.length < 1:
+        raise VieteError("a batch has at least one sequence, and that at least one token")
+    if not 0 <= plan.validation < 1:
+        raise VieteError(f"validation is a share of the data, 0 to 1, not {plan.validation}")
+    if plan.length > feed.context or (feed.fixed and plan.length != feed.context):
+        least = "takes texts of" if feed.fixed else "has a context of"
+        raise VieteError(f"{title} {least} {feed.context} tokens, and not {plan.length}")
+
+
+__all__ = ["Batches"]

@@ -1,0 +1,122 @@
+"""Dropout where a card says it: ``dropout(x; p)``, which is x but while a model is trained.
+
+Training rewrites it to ``x ⊙ D``, with an input D of x's shape (one for each block and head where x
+varies over those): ordinary equations, for which the adjoint and the plan need to know nothing new.
+What is fed for D is 0 with probability p and 1/(1 − p) otherwise (Srivastava et al. 2014, as
+scaled in training), a function of the seed and of the number of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from viete.algebra.model import Equation, Input, Model
+from viete.algebra.shapes import Shapes
+from viete.errors import Text
+from viete.interpret.schedule import program
+from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, free_indices, transform, walk
+from viete.notation.parser import parse
+from viete.notation.printer import show_equation
+
+
+@dataclass(frozen=True)
+class Masks:
+    """The model to train, ``model``, and for each input that is a mask its probability p."""
+
+    model: Model
+    chances: Mapping[str, float]
+
+    def draw(self, seed: int, k: int, length: int, batch: int, dtype: Any) -> dict[str, np.ndarray]:
+        """The masks of batch k, of shape (batch, heads …, rows, columns), by input name."""
+        if not self.chances:
+            return {}
+        model, out = self.model, {}
+        ready = program(model)
+        n = model.inputs[0].shape[0]
+        sizes = {**model.sizes, **({n.key: Fraction(length)} if isinstance(n, Ref) else {})}
+        for name, (item, _) in ready.inputs.items():
+            if item.name not in self.chances:
+                continue
+            p = self.chances[item.name]
+            heads = [s for s in item.symbol.slots if s not in model.loop_letters]
+            shape = [batch, *(len(ready.range_of(s)) for s in heads)]
+            for e in item.shape:
+                size = model.size(e)
+                assert size is not None
+                shape.append(int(size.evaluate(sizes)))
+            rng = np.random.default_rng([seed, k, *name.encode()])
+            kept = rng.random(shape, np.float32) >= p
+            out[name] = kept.astype(dtype) / np.asarray(1 - p, dtype)
+        return out
+
+
+def with_masks(card: Model) -> Masks:
+    """The card as it is trained.
+
+    Raises VieteError, at the equation, for a probability that is none and for dropout of a single
+    number.
+    """
+    drops = [x for e in card.equations for x in walk(e.right) if is_dropout(card, x)]
+    if not drops:
+        return Masks(card, {})
+    base = next(b for b in ("D", "drop", "mask", "kept") if b not in card.scope.symbols)
+    shapes, chances = Shapes(card), dict[str, float]()
+    inputs, equations = list[Input](), list[Equation]()
+    for equation in card.equations:
+
+        def rule(x: Expr, at: Equation = equation) -> Expr | None:
+            if not is_dropout(card, x):
+                return None
+            assert isinstance(x, Apply)
+            item = mask(card, shapes, x, at, f"{len(inputs) + 1}", base)
+            inputs.append(item)
+            chances[item.name] = chance(card, x.args[1], at)
+            return Apply("had", (x.args[0], Ref(item.symbol, tuple(
+                Idx(letter) for letter in item.symbol.slots))))  # fmt: skip
+
+        right = transform(equation.right, rule)
+        text = equation.text
+        if right != equation.right:
+            text = Text(show_equation(equation.left, right), text.file, text.line)
+        equations.append(replace(equation, right=right, text=text))
+    model = replace(card, inputs=(*card.inputs, *inputs), equations=tuple(equations))
+    return Masks(model, chances)
+
+
+def is_dropout(card: Model, x: Expr) -> bool:
+    """Whether this is the library's dropout, not a function of the card's own of that name."""
+    own = {f.name for f in card.functions}
+    return isinstance(x, Apply) and x.op == "dropout" and "dropout" not in own
+
+
+def mask(card: Model, shapes: Shapes, x: Apply, at: Equation, number: str, base: str) -> Input:
+    """The input that multiplies what is dropped from."""
+    letters = free_indices(x.args[0])
+    found = shapes.located(at.text, x.args[0], frozenset(letters), loops=True)
+    if not found.shape:
+        raise at.text.error("dropout takes a vector or a matrix, and this is one number")
+    blocks = sorted(letters & card.loop_letters)
+    slots = tuple(Slot(s, True) for s in (*blocks, *sorted(found.family)))
+    symbol = Symbol("input", base, (Slot(number),), slots)
+    shape = tuple(parse(Text(str(size), "<dropout>"), card.scope) for size in found.shape)
+    return Input(symbol, shape, meaning="0 where training drops an entry")
+
+
+def chance(card: Model, p: Expr, at: Equation) -> float:
+    """The probability that an entry is dropped, a number or made of dimensions."""
+    size = card.size(p)
+    try:
+        value = None if size is None else float(size.evaluate(card.sizes))
+    except KeyError:
+        value = None
+    if value is None or not 0 <= value < 1:
+        raise at.text.error("dropout's p is a number from 0, below 1")
+    return value
+
+
+__all__ = ["Masks", "with_masks"]

@@ -1,0 +1,136 @@
+"""What computes a loss and its gradients for the loop: the card's own equations, or a module.
+
+An engine keeps all weights in one flat array and all gradients in another, in one order, so that
+the optimiser and the clipping see two arrays however many names the card has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from viete.algebra.model import Model
+from viete.errors import VieteError
+from viete.interpret.plan.engine import Engine as Plan
+from viete.interpret.run import execute
+from viete.interpret.schedule import program
+from viete.train.optimiser import norm
+from viete.train.processes import Shared, own_device, team
+
+Array = Any  # NumPy's or PyTorch's
+ENGINES = ("numpy", "torch", "module")
+
+
+class Engine(Protocol):
+    """What the loop asks of whoever computes.
+
+    ``weights`` and ``gradients`` are views into ``flat`` and ``flat_gradient``, by the names of
+    `viete.parameter_shapes`. A call returns the loss, the mean over the batch's sequences, and
+    overwrites ``flat_gradient`` with the mean of their gradients; ``evaluate`` returns the loss.
+    `Whole` says what the last three do where one process has all weights.
+    """
+
+    model: Model  # as it is trained, with masks where the card says dropout
+    flat: Array
+    flat_gradient: Array
+    weights: dict[str, Array]
+    gradients: dict[str, Array]
+
+    def __call__(self, tokens: Array, **inputs: Array) -> float: ...
+
+    def evaluate(self, tokens: Array, **inputs: Array) -> float: ...
+
+    def norm(self, gradient: Array) -> float: ...
+
+    def whole(self, views: Mapping[str, Array]) -> Mapping[str, Array]: ...
+
+    def part(self, arrays: Mapping[str, Array]) -> Mapping[str, Array]: ...
+
+
+class Whole:
+    """What an engine with all weights in this process makes of parts and wholes."""
+
+    def norm(self, gradient: Array) -> float:
+        """The length of the gradient of all weights."""
+        return norm(gradient)
+
+    def whole(self, views: Mapping[str, Array]) -> Mapping[str, Array]:
+        """All of what this process has a part of, by NAME, m/NAME or v/NAME."""
+        return views
+
+    def part(self, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
+        """This process's part of all of something."""
+        return arrays
+
+
+class Planned(Plan, Whole):
+    """The card's forward and derived backward equations, planned: see `viete.interpret.plan`.
+
+    ``model`` is what is trained, ``card`` the same without dropout.
+    """
+
+    def __init__(self, model: Model, card: Model, weights: Mapping[str, Array]) -> None:
+        super().__init__(model, weights)
+        self.card = card
+
+    def __call__(self, tokens: Array, **inputs: Array) -> float:
+        with np.errstate(all="ignore"):  # the loop looks at what comes out
+            return super().__call__(tokens, **inputs)
+
+    def evaluate(self, tokens: Array, **inputs: Array) -> float:
+        """The loss alone."""
+        given = {self.card.inputs[0].name: tokens, **inputs}
+        run = execute(program(self.card), given, self.weights, [self.loss.key])
+        return float(run[self.loss.key].mean())
+
+
+def make_engine(
+    kind: str, model: Model, card: Model, weights: Mapping[str, np.ndarray],
+    device: str | None = None, bf16: bool = False, compiled: bool = False, shard: bool = False,
+) -> Engine:  # fmt: skip
+    """The engine of that name, starting from copies of these weights, in their dtype.
+
+    In several processes it is each one's own, or with ``shard`` its part, joined to the others'.
+    """
+    us = team()
+    made = own_engine(kind, model, card, weights, own_device(device), bf16, compiled, shard)
+    return made if us.size == 1 else Shared(made, us)
+
+
+def own_engine(
+    kind: str, model: Model, card: Model, weights: Mapping[str, np.ndarray],
+    device: str | None, bf16: bool, compiled: bool, shard: bool,
+) -> Engine:  # fmt: skip
+    if kind not in ENGINES:
+        raise VieteError(f"the engine is one of {', '.join(ENGINES)}, not {kind}")
+    if kind == "numpy":
+        if device is not None:
+            raise VieteError("--device goes with --engine torch or module")
+        return Planned(model, card, weights)
+    torch = import_torch()
+    try:
+        there = {name: torch.from_numpy(w).to(device or "cpu") for name, w in weights.items()}
+    except (RuntimeError, AssertionError) as error:
+        raise VieteError(f"PyTorch cannot use {device}: {str(error).splitlines()[0]}") from None
+    if kind == "torch":
+        return Planned(model, card, there)
+    if shard and team().size > 1:
+        from viete.train.sharded import Sharded
+
+        return Sharded(team(), model, card, there, bf16, compiled)
+    from viete.train.autograd import Module
+
+    return Module(model, card, there, bf16, compiled)
+
+
+def import_torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise VieteError("this engine needs PyTorch: pip install 'viete[torch]'") from None
+    return torch
+
+
+__all__ = ["ENGINES", "Engine", "Planned", "Whole", "make_engine"]

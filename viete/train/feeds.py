@@ -1,0 +1,155 @@
+"""What a card takes for learning: which input is the tokens, the targets, the weights of the loss.
+
+All of it is read off the equations, so that any card that has a loss can be trained.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from viete.algebra.model import Equation, Input, Model
+from viete.algebra.shapes import Shapes
+from viete.cards.traits import Traits
+from viete.errors import VieteError
+from viete.notation.expr import Apply, Expr, Ref, num, walk
+
+LOSSES = ("cross_entropy", "weighted_loss")
+
+
+@dataclass(frozen=True)
+class Feed:
+    """The inputs of a card by their part in learning.
+
+    ``targets`` is None for a card whose loss shifts the tokens itself. ``weights`` say how much
+    each position counts, and ``optional`` that 1 is their default; ``context`` is the longest
+    text, and the only one where it is ``fixed``. ``past`` says that no position sees a later one.
+    """
+
+    tokens: str
+    targets: str | None
+    weights: str | None
+    optional: bool
+    context: int
+    fixed: bool
+    vocabulary: int
+    past: bool
+
+
+def feed(model: Model) -> Feed:
+    """How a card is fed. Raises VieteError for one that text alone cannot train."""
+    tokens = token_input(model)
+    loss = loss_equations(model)
+    if not loss:
+        raise VieteError(
+            f"{model.title} says no loss to train by; add the targets y to its inputs and an "
+            f"equation such as L = cross_entropy(logits; y)"
+        )
+    named = {x.key for e in loss for x in walk(e.right) if isinstance(x, Ref)}
+    alike = [i for i in model.inputs[1:] if same_kind(i, tokens) and i.default is None]
+    calls = [c for e in loss for c in losses(model, e.right)]
+    said = {c.args[1].key for c in calls if isinstance(c.args[1], Ref)}
+    targets = next((i.name for i in alike if i.name in said), None)
+    if targets is None and len(alike) == 1:
+        targets = alike[0].name
+    weights = weights_input(model, tokens, targets, calls, named)
+    given = {tokens.name, targets, weights.name if weights else None}
+    for item in model.inputs:
+        if item.name not in given and item.default is None:
+            raise VieteError(
+                f"{model.title} needs its input {item.name}, and a text gives tokens and targets"
+            )
+    length = tokens.shape[0]
+    size = model.size(length)
+    assert size is not None
+    fixed = not (isinstance(length, Ref) and length.key in model.lengths)
+    return Feed(
+        tokens.name, targets, weights.name if weights else None,
+        weights is not None and weights.default == num(1),
+        int(size.evaluate(model.greatest)), fixed, vocabulary_size(model, tokens),
+        sees_the_past(model, tokens, calls),
+    )  # fmt: skip
+
+
+def token_input(model: Model) -> Input:
+    """The card's first input, which must be a row of whole numbers from 0."""
+    item = model.inputs[0] if model.inputs else None
+    if item is None or item.high is None or len(item.shape) != 1 or item.low != num(0):
+        raise VieteError(
+            f"{model.title} takes no text: its first input is no row of token ids, such as "
+            f"t ∈ {{0, …, V-1}}^n"
+        )
+    return item
+
+
+def same_kind(a: Input, b: Input) -> bool:
+    return (a.shape, a.low, a.high) == (b.shape, b.low, b.high)
+
+
+def loss_equations(model: Model) -> list[Equation]:
+    """The loss, the last value that is one real number, with what leads to it."""
+    types = Shapes(model).types
+    numbers = [e for e in model.equations if not e.left.symbol.slots and not types[e.name].shape
+               and not types[e.name].family and types[e.name].kind == "real"]  # fmt: skip
+    if not numbers:
+        return []
+    out, needed = [], {numbers[-1].name}
+    for equation in reversed(model.equations):
+        if equation.name in needed:
+            out.append(equation)
+            needed |= {x.key for x in walk(equation.right) if isinstance(x, Ref)}
+    return out
+
+
+def losses(model: Model, e: Expr) -> list[Apply]:
+    """The cross-entropies in an expression, unless the card means something of its own by that."""
+    own = {f.name for f in model.functions}
+    return [x for x in walk(e) if isinstance(x, Apply) and x.op in LOSSES and x.op not in own]
+
+
+def weights_input(
+    model: Model, tokens: Input, targets: str | None, calls: list[Apply], named: set[str]
+) -> Input | None:
+    """The input that says how much a position's loss counts.
+
+    It is the third argument of a `weighted_loss`; or the one of the tokens' shape that
+    stands in the loss, and in no equation that does not lead from the targets.
+    """
+    third = {c.args[2].key for c in calls if len(c.args) > 2 and isinstance(c.args[2], Ref)}
+    after: set[str] = {targets} if targets else set()
+    before: set[str] = set()
+    for equation in model.equations:
+        keys = {x.key for x in walk(equation.right) if isinstance(x, Ref)}
+        if keys & after:
+            after.add(equation.name)
+        else:
+            before |= keys
+    for item in model.inputs[1:]:
+        if item.shape != tokens.shape or item.name == targets or item.name not in named:
+            continue
+        if item.name in third or (targets is not None and item.name not in before):
+            return item
+    return None
+
+
+def sees_the_past(model: Model, tokens: Input, calls: list[Apply]) -> bool:
+    """Whether the scores at a position depend on no later token: then padding changes nothing."""
+    scores = {c.args[0].key for c in calls if isinstance(c.args[0], Ref)}
+    length = model.size(tokens.shape[0])
+    made = [k for k, e in enumerate(model.equations) if e.name in scores]
+    if not made or len(made) < len(scores) or length is None:
+        return False
+    traits = Traits(model)
+    return all(traits.is_causal(k, tokens.name, length) for k in made)
+
+
+def vocabulary_size(model: Model, tokens: Input) -> int:
+    """How many tokens a card knows."""
+    size = None if tokens.high is None else model.size(tokens.high)
+    assert size is not None
+    try:
+        return int(size.evaluate(model.greatest)) + 1
+    except KeyError as missing:
+        raise VieteError(f"{model.title} does not say how large {missing.args[0]} is") from None
+
+
+__all__ = ["Feed", "feed", "loss_equations", "losses", "token_input", "vocabulary_size"]

@@ -1,0 +1,90 @@
+"""Cards made to fit their data: a vocabulary, a loss, weights of the loss. Each gives a card again.
+
+What a run trains is such a card, and it is kept with the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from viete.algebra.dims import Size
+from viete.algebra.model import Input, Model
+from viete.algebra.shapes import Shapes
+from viete.errors import Text, VieteError
+from viete.interpret.code.prepared import with_targets
+from viete.notation.expr import Apply, Expr, Ref, Symbol, num, transform
+from viete.notation.printer import show, show_equation
+from viete.train.feeds import feed, loss_equations, losses, token_input, vocabulary_size
+
+
+def with_loss(model: Model) -> Model:
+    """The model with its own loss, or the cross-entropy of its logits and the tokens one further.
+
+    Raises VieteError for a card that has neither a loss nor logits.
+    """
+    if loss_equations(model):
+        return model
+    if not any(e.name == "logits" for e in model.equations):
+        raise VieteError(
+            f"{model.title} says no loss to train by, and has no logits to make one of; add an "
+            f"equation such as L = cross_entropy(logits; y)"
+        )
+    return with_targets(model, Shapes(model))[0]
+
+
+def with_vocabulary(model: Model, size: int) -> Model:
+    """The model for a vocabulary of so many tokens: ``model.bind(V=size)``, whatever V is called.
+
+    Raises VieteError where the card's vocabulary is no dimension with a number of its own.
+    """
+    tokens = token_input(model)
+    high = None if tokens.high is None else model.size(tokens.high)
+    for dim in model.dims:
+        plain = dim.value is not None and dim.name not in model.definitions
+        if plain and high == Size.of(dim.name) - Size.of(1):
+            return model.bind(**{dim.name: size})
+    if vocabulary_size(model, tokens) == size:
+        return model
+    raise VieteError(
+        f"{model.title} has a vocabulary of {vocabulary_size(model, tokens)}, and the data one of "
+        f"{size}; write its tokens as {tokens.name} ∈ {{0, …, V-1}} with a dimension V, which can "
+        f"be set"
+    )
+
+
+def with_loss_weights(model: Model) -> Model:
+    """The model with an input that says which positions count, 1 for all by default.
+
+    Its cross-entropy becomes a weighted one: ``L = weighted_loss(logits; y, w)``. Raises
+    VieteError for a card whose loss is written in some other way.
+    """
+    if feed(model).weights is not None:
+        return model
+    tokens = token_input(model)
+    w = next(x for x in ("w", "m", "counts", "loss_weights") if x not in model.scope.symbols)
+    symbol = Symbol("input", w)
+
+    def rule(e: Expr) -> Expr | None:
+        if isinstance(e, Apply) and e.op == "cross_entropy" and e in losses(model, e):
+            return Apply("weighted_loss", (*e.args, Ref(symbol)), 1)
+        return None
+
+    equations = []
+    for equation in model.equations:
+        right = transform(equation.right, rule)
+        if right != equation.right:
+            text = Text(show_equation(equation.left, right), "<loss>")
+            equation = replace(equation, right=right, text=text)
+        equations.append(equation)
+    if tuple(equations) == model.equations:
+        loss = loss_equations(model)[0]
+        raise VieteError(
+            f"{model.title} cannot say which positions count: its loss is "
+            f"{show(loss.left)} = {show(loss.right)}, and no cross_entropy(logits; y) to which an "
+            f"input of weights could go"
+        )
+    item = Input(symbol, tokens.shape, num(0), num(1), num(1), "1 where the loss counts")
+    return replace(model, inputs=(*model.inputs, item), equations=tuple(equations))
+
+
+__all__ = ["with_loss", "with_loss_weights", "with_vocabulary"]

@@ -1,0 +1,253 @@
+"""The training loop: batch, loss and gradients, clipping, a step of the optimiser, and notes.
+
+Step k is the k-th change of the weights, counted from 1; the loss it notes is that of its batch
+before the change. What a step does depends on the settings, the data and k alone, and on the
+weights and moments that a checkpoint holds: so a run that was killed goes on to the same losses,
+bit for bit, on the same machine.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from viete.errors import VieteError
+from viete.interpret.feeding import host
+from viete.train import checkpoints
+from viete.train.batches import Batches
+from viete.train.metrics import Metrics
+from viete.train.nonfinite import culprit
+from viete.train.optimiser import clip_entries, clip_norm, zeros_like
+from viete.train.processes import Team
+from viete.train.progress import Progress, clock
+from viete.train.schedule import Schedule
+from viete.train.setup import Job
+
+
+@dataclass
+class Outcome:
+    """How a run ended: after its last ``step``, or before, when it was ``stopped``."""
+
+    step: int
+    loss: float
+    validation: float | None
+    stopped: bool
+
+
+def train(job: Job, sample: Callable[[int], str] | None = None) -> Outcome:
+    """Take the steps that are left, and keep what they lead to in the run's folder.
+
+    ``sample`` gives a text that the model of a step would write, to be shown as it learns.
+
+    Ctrl-C and SIGTERM end it after the step it is at, with a checkpoint. Raises VieteError for a
+    loss or gradient that is not finite, with the first equation that is to blame, and for a disk
+    that is full: the checkpoints before are there in either case.
+    """
+    return Training(job, sample).run()
+
+
+class Training:
+    """A run on its way: ``job`` is what it works with, ``step`` how many are done."""
+
+    def __init__(self, job: Job, sample: Callable[[int], str] | None = None) -> None:
+        s = self.settings = job.settings
+        self.job, self.engine, self.step, self.sample = job, job.engine, job.step, sample
+        self.team = job.team
+        self.rate = Schedule(s.schedule, s.lr, s.steps, s.warmup, s.min_lr)
+        self.total = zeros_like(job.engine.flat_gradient) if s.accumulate > 1 else None
+        before = {} if job.last is None else job.last.state
+        self.loss, self.length = float(before.get("loss", math.nan)), 0.0
+        self.tokens, self.counted = 0, int(before.get("tokens", 0))  # of this process; before it
+        self.validation: float | None = before.get("validation")
+        self.saved = self.step
+
+    def run(self) -> Outcome:
+        s, job = self.settings, self.job
+        leads = self.team.leads
+        if leads:
+            checkpoints.prune(job.run, s.keep)  # what a killed run had no time for
+        self.progress = Progress(self.step, s.steps, quiet=not leads)
+        self.metrics = Metrics(job.run, self.step, s.tensorboard) if leads else None
+        try:
+            with stopping(self.team) as stopped:
+                if not self.step:
+                    self.validate()
+                while self.step < s.steps and not self.team.any(bool(stopped)):
+                    self.take_step()
+                    self.notes()
+            if self.saved < self.step:
+                self.save()
+        finally:
+            self.progress.clear()
+            if self.metrics:
+                self.metrics.close()
+            if job.lock:
+                job.lock.close()
+        return Outcome(self.step, self.loss, self.validation, self.step < s.steps)
+
+    # -- one step ----------------------------------------------------------------------------------
+
+    def take_step(self) -> None:
+        """One change of the weights."""
+        s, gradient = self.settings, self.engine.flat_gradient
+        first = self.step * s.accumulate
+        self.loss = self.forward_and_back(first)
+        if self.total is not None:
+            self.total[...] = gradient
+            for k in range(first + 1, first + s.accumulate):
+                self.loss += self.forward_and_back(k)
+                self.total += gradient
+            self.loss /= s.accumulate
+            self.total /= s.accumulate
+            gradient = self.total
+        if s.clip_entries:
+            clip_entries(gradient, s.clip_entries)
+        self.length = self.engine.norm(gradient)
+        if not math.isfinite(self.length):
+            raise self.broken("gradient", self.length, self.fed(first))
+        if s.clip:
+            clip_norm(gradient, self.length, s.clip)
+        self.job.optimiser(gradient, self.rate(self.step))
+        self.step += 1
+
+    def forward_and_back(self, k: int) -> float:
+        """The loss on batch k; its gradients are in the engine."""
+        batch = self.fed(k)
+        tokens, *rest = batch
+        self.tokens += batch[tokens].size
+        loss = self.engine(batch[tokens], **{name: batch[name] for name in rest})
+        if not math.isfinite(loss):
+            raise self.broken("loss", loss, batch)
+        return loss
+
+    def fed(self, k: int) -> dict[str, Any]:
+        """Batch k, and the masks of dropout."""
+        batch = self.job.batches.batch(k)
+        rows, length = next(iter(batch.values())).shape
+        masks = self.job.masks.draw(self.settings.seed, k, length, rows, self.settings.dtype)
+        return {**batch, **masks}
+
+    def broken(self, what: str, value: float, batch: dict[str, Any]) -> VieteError:
+        """What to say of a loss or gradient that is not finite."""
+        there = checkpoints.steps(self.job.run)
+        kept = f"; the last checkpoint is that of step {there[-1]}" if there else ""
+        why = culprit(self.engine.model, batch, self.engine.whole(self.engine.weights))
+        return VieteError(
+            f"the {what} of step {self.step + 1} is {value}; {why}{kept}; try a smaller --lr, a "
+            f"longer --warmup or a smaller --clip"
+        )
+
+    # -- between steps -----------------------------------------------------------------------------
+
+    def notes(self) -> None:
+        """After a step: a line, a validation, a checkpoint, where it is time for them."""
+        s = self.settings
+        if s.log_every and (self.step % s.log_every == 0 or self.step == s.steps):
+            self.log()
+        self.progress.draw(self.step, self.loss, self.tokens)
+        save = (bool(s.save_every) and self.step % s.save_every == 0) or self.step == s.steps
+        if save or (s.eval_every and self.step % s.eval_every == 0):
+            self.validate()
+        if self.sample and s.sample_every and self.step % s.sample_every == 0:
+            self.progress.line(f"step {self.step:>6}  {self.sample(self.step)}")
+        if save:
+            self.save()
+
+    def log(self) -> None:
+        lr = self.rate(self.step - 1)
+        speed = self.progress.rate(self.tokens)
+        left = self.progress.left(self.step)
+        self.note(loss=self.loss, lr=lr, norm=self.length, tokens=self.counted + self.tokens,
+                  tokens_per_second=round(speed),
+                  seconds=round(self.progress.seconds, 3))  # fmt: skip
+        self.progress.line(
+            f"step {self.step:>6}  loss {self.loss:.6f}  lr {lr:.3g}  norm {self.length:.3g}  "
+            f"{speed:,.0f} tokens/s  {clock(left)} left"
+        )
+
+    def note(self, **values: float) -> None:
+        if self.metrics:
+            self.metrics(self.step, **values)
+
+    def validate(self) -> None:
+        """The mean loss over the validation part, or over a fixed share of a large one."""
+        batches = self.job.validation
+        if batches is None:
+            return
+        self.validation = self.mean_loss(batches)
+        self.note(validation=self.validation)
+        self.progress.line(f"step {self.step:>6}  validation loss {self.validation:.6f}")
+
+    def mean_loss(self, batches: Batches) -> float:
+        total, count = 0.0, 0
+        most = self.settings.eval_batches
+        for k in range(most if batches.order is None else min(most, batches.epoch)):
+            batch = batches.batch(k)
+            tokens, *rest = batch
+            rows = len(batch[tokens])
+            loss = self.engine.evaluate(batch[tokens], **{name: batch[name] for name in rest})
+            total, count = total + rows * loss, count + rows
+        return total / count
+
+    def save(self) -> None:
+        job = self.job
+        state = {
+            "step": self.step, "title": job.model.title, "card": job.card,
+            "validation": self.validation_now(), "loss": self.loss,
+            "optimiser steps": job.optimiser.steps, "tokens": self.counted + self.tokens,
+            # All that is random is a function of the seed and of these two numbers.
+            "seed": self.settings.seed, "next batch": self.step * self.settings.accumulate,
+            "batches": job.batches.state,
+        }  # fmt: skip
+        weights = job.engine.whole(job.engine.weights)
+        moments = job.engine.whole(job.optimiser.moments(job.engine.weights))
+        self.saved = self.step
+        if not self.team.leads:
+            return
+        checkpoints.save(
+            job.run, state, {k: host(w) for k, w in weights.items()},
+            {k: host(w) for k, w in moments.items()},
+        )  # fmt: skip
+        checkpoints.prune(job.run, self.settings.keep)
+
+    def validation_now(self) -> float | None:
+        """The validation loss, where it is that of these weights."""
+        s = self.settings
+        fresh = self.step == s.steps or any(
+            every and self.step % every == 0 for every in (s.save_every, s.eval_every)
+        )
+        return self.validation if fresh else None
+
+
+@contextmanager
+def stopping(team: Team) -> Iterator[list[int]]:
+    """A list that is no more empty once somebody wants the run to stop.
+
+    The second Ctrl-C means at once; not in several processes, to which ``torchrun`` hands on the
+    first one that they had from the terminal.
+    """
+    asked: list[int] = []
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked and number == signal.SIGINT and team.size == 1:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+__all__ = ["Outcome", "train"]

@@ -1,0 +1,139 @@
+"""What a run measured, a line of JSON at a time; and the same for TensorBoard.
+
+``metrics.jsonl`` holds ``{"step": 200, "loss": 2.01, "lr": 0.001, "norm": 0.4, "tokens": 153600,
+"seconds": 12.3}`` and, where the model was validated, ``{"step": 200, "validation": 2.1}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from viete.atomic import replacing
+from viete.errors import VieteError
+
+METRICS = "metrics.jsonl"
+
+
+class Metrics:
+    """A run's measurements, appended to. ``step`` is that of the checkpoint it goes on from.
+
+    What an earlier process measured after that step is taken out, and so is a line that it had no
+    time to finish.
+    """
+
+    def __init__(self, run: Path, step: int = 0, tensorboard: bool = False) -> None:
+        self.path = run / METRICS
+        kept = [row for row in read_metrics(run) if row["step"] <= step] if step else []
+        with replacing(self.path) as file:
+            file.write("".join(json.dumps(row) + "\n" for row in kept).encode())
+        self.file = open(self.path, "ab", buffering=0)  # noqa: SIM115
+        self.events = Events(run / "tensorboard", step) if tensorboard else None
+
+    def __call__(self, step: int, **values: float) -> None:
+        """Note some values of a step. Raises VieteError where the disk is full."""
+        try:
+            self.file.write((json.dumps({"step": step, **values}) + "\n").encode())
+            if self.events is not None:
+                self.events(step, values)
+        except OSError as error:
+            raise VieteError(f"{self.path}: cannot be written ({error.strerror})") from None
+
+    def close(self) -> None:
+        self.file.close()
+        if self.events is not None:
+            self.events.file.close()
+
+
+def read_metrics(run: Path) -> list[dict[str, Any]]:
+    """All that was measured, in order, without a last line that is cut short.
+
+    Raises VieteError, with the line, for one that is no measurement.
+    """
+    path = run / METRICS
+    try:
+        lines = path.read_text("utf-8").split("\n")
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise VieteError(f"{path}: cannot be read ({error})") from None
+    rows = []
+    for number, line in enumerate(lines[:-1], 1):  # the last has no line break: cut short
+        try:
+            row = json.loads(line)
+            int(row["step"])
+        except (ValueError, TypeError, KeyError):
+            raise VieteError(f"{path}:{number}: this line is no measurement of a run") from None
+        rows.append(row)
+    return rows
+
+
+class Events:
+    """TensorBoard's file of events, of which ours need four fields of three messages.
+
+    A record is its length, that length's checksum, the data, its checksum (TFRecord); the data is
+    an ``Event`` of event.proto: wall_time = 1, step = 2, file_version = 3, summary = 5 {value = 1
+    {tag = 1, simple_value = 2}}, session_log = 7 {status = 1}.
+    """
+
+    def __init__(self, folder: Path, step: int) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            name = f"events.out.tfevents.{time.time_ns()}.{os.getpid()}"
+            self.file = open(folder / name, "xb", buffering=0)  # noqa: SIM115
+        except OSError as error:
+            raise VieteError(f"{folder}: cannot be written ({error.strerror})") from None
+        self.write(0, field(3, b"brain.Event:2"))
+        if step:  # a session that starts at a step: TensorBoard drops what came after it
+            self.write(step + 1, field(7, b"\x08\x01"))
+
+    def __call__(self, step: int, values: dict[str, float]) -> None:
+        parts = [field(1, field(1, name.encode()) + b"\x15" + struct.pack("<f", value))
+                 for name, value in values.items()]  # fmt: skip
+        self.write(step, field(5, b"".join(parts)))
+
+    def write(self, step: int, content: bytes) -> None:
+        data = b"\x09" + struct.pack("<d", time.time()) + b"\x10" + varint(step) + content
+        length = struct.pack("<Q", len(data))
+        self.file.write(length + masked(length) + data + masked(data))
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A length-delimited field of a protocol buffer."""
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def varint(n: int) -> bytes:
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    return bytes([*out, n])
+
+
+def masked(data: bytes) -> bytes:
+    """TFRecord's checksum: CRC-32C, rotated by 15 bits, plus a constant."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = table()[(crc ^ byte) & 255] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return struct.pack("<I", (crc >> 15 | crc << 17 & 0xFFFFFFFF) + 0xA282EAD8 & 0xFFFFFFFF)
+
+
+@cache
+def table() -> list[int]:
+    """CRC-32C of each byte (Castagnoli's polynomial, reversed)."""
+    out = []
+    for n in range(256):
+        for _ in range(8):
+            n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
+        out.append(n)
+    return out
+
+
+__all__ = ["METRICS", "Metrics", "read_metrics"]

@@ -1,0 +1,108 @@
+"""A card as a genuine PyTorch module: the source that `viete.export` writes, loaded.
+
+What runs is what one reads: `source(module)` is that text, and a traceback shows its lines.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import sys
+from collections.abc import Mapping
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from viete.algebra.model import Model
+from viete.errors import VieteError
+from viete.interpret.code.prepared import prepared
+from viete.interpret.code.torch_module import TorchModule
+from viete.interpret.schedule import parameter_shapes
+
+Names = tuple[str, ...]
+
+
+class Weighted:
+    """What a loaded module has beside its equations: the card's names for its parameters."""
+
+    names: Mapping[str, str]  # the state_dict's, by the card's
+    arguments: Mapping[str, str]  # the names of forward's arguments, by those of the card's inputs
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """The parameters themselves by the card's names, those of `viete.parameter_shapes`."""
+        assert isinstance(self, nn.Module)
+        own = dict(self.named_parameters(remove_duplicate=False))
+        return {name: own[there] for name, there in self.names.items()}
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickled with its source, so that another process can read it."""
+        made = source(self), tuple(self.names), tuple(self.arguments.items())
+        return revived, made, self.__dict__
+
+
+def to_torch(
+    model: Model, weights: Mapping[str, Any] | None = None, of: str | None = None
+) -> nn.Module:
+    """The module of a card; see `viete.to_torch`."""
+    shapes = parameter_shapes(model)
+    writer = TorchModule(prepared(model, of, backward=False))
+    module = kind(writer.text(), tuple(shapes), tuple(writer.arguments().items()))()
+    if weights is None:
+        return module
+    for name, shape in shapes.items():
+        if name not in weights:
+            raise VieteError(f"{model.title} has a weight {name}, which is not given")
+        if tuple(weights[name].shape) != shape:
+            raise VieteError(f"{name} has shape {shape}, not {tuple(weights[name].shape)}")
+    if odd := sorted(weights.keys() - shapes.keys()):
+        raise VieteError(f"{model.title} has no weight {odd[0]}")
+    given = {name: torch.as_tensor(w) for name, w in weights.items()}
+    first = next(iter(given.values()))
+    module.to(device=first.device, dtype=first.dtype)
+    with torch.no_grad():
+        for name, parameter in module.weights().items():
+            parameter.copy_(given[name])
+    return module
+
+
+@cache
+def kind(text: str, names: Names, arguments: tuple[tuple[str, str], ...]) -> type[nn.Module]:
+    """The class that a source defines, of a card whose weights have these names."""
+    file = file_of(text)
+    found = [x for x in vars(file).values() if isinstance(x, type) and issubclass(x, nn.Module)]
+    last = found[-1]
+    there = {name: key for key, name in file.renamed({name: name for name in names}).items()}
+    own = {"__doc__": last.__doc__, "__module__": file.__name__, "names": there,
+           "arguments": dict(arguments)}  # fmt: skip
+    return type(last.__name__, (Weighted, last), own)
+
+
+def revived(text: str, names: Names, arguments: tuple[tuple[str, str], ...]) -> nn.Module:
+    """An instance without parameters, which pickle and copy then fill."""
+    found = kind(text, names, arguments)
+    empty: nn.Module = object.__new__(found)
+    return empty
+
+
+def file_of(text: str) -> Any:
+    """A source as a module of Python's, the same for the same text."""
+    name = f"viete_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    if name not in sys.modules:
+        file = ModuleType(name)
+        file.__file__ = f"<{name}>"
+        # What traceback, inspect and torch.compile ask for a file's lines.
+        linecache.cache[file.__file__] = (len(text), None, text.splitlines(True), file.__file__)
+        exec(compile(text, file.__file__, "exec"), vars(file))
+        sys.modules[name] = file
+    return sys.modules[name]
+
+
+def source(module: Any) -> str:
+    """The text of a module that `to_torch` made."""
+    return "".join(linecache.getlines(str(sys.modules[type(module).__module__].__file__)))
+
+
+__all__ = ["source", "to_torch"]

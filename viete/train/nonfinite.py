@@ -1,0 +1,64 @@
+"""Where a NaN came from: the first equation, in the card's order, whose value is not finite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from viete.algebra.adjoint.grad import grad
+from viete.algebra.model import Model
+from viete.interpret.feeding import host
+from viete.interpret.run import execute
+from viete.interpret.schedule import Program, program
+from viete.notation.printer import show
+
+Array = Any
+
+
+def culprit(model: Model, batch: Mapping[str, Array], weights: Mapping[str, Array]) -> str:
+    """A sentence's end on what was the first value not finite, forward or backward.
+
+    The equations run again, on NumPy, a sequence at a time. A mask's −∞ counts only where there is
+    nothing worse.
+    """
+    here = {name: host(w) for name, w in weights.items()}
+    for name, w in here.items():
+        if not np.isfinite(w).all():
+            return f"the weight {name} is not finite"
+    found = first(program(model), batch, here)
+    if found is not None:
+        number, name = found
+        return f"equation {number} is the first whose value is not finite: {name}"
+    found = first(Program(grad(model)), batch, here)
+    if found is not None:
+        return f"the values are finite, and {found[1]} is the first derivative that is not"
+    return "computed again on NumPy, every value and derivative is finite"
+
+
+def first(
+    ready: Program, batch: Mapping[str, Array], weights: Mapping[str, np.ndarray]
+) -> tuple[int, str] | None:
+    """The number of the first equation with a value that is not finite, and the equation."""
+    worst: dict[bool, int] = {}  # whether it is more than a mask's −∞ → the first step
+    rows = len(next(iter(batch.values())))
+    for row in range(rows):
+        inputs = {name: array[row : row + 1] for name, array in batch.items()}
+        run = execute(ready, inputs, weights)
+        for k, step in enumerate(ready.steps):
+            if step.makes not in run.store:
+                continue
+            array = host(run.store[step.makes].array)
+            bad = array[~np.isfinite(array)] if array.dtype.kind == "f" else array[:0]
+            if bad.size:
+                severe = bool((bad != -np.inf).any())
+                worst[severe] = min(k, worst.get(severe, k))
+                if severe:
+                    break
+    if not worst:
+        return None
+    step = ready.steps[worst.get(True, worst.get(False, 0))]
+    number = ready.model.equations.index(step.equation) + 1
+    turn = "".join(f" at {i} = {n}" for i, n in step.loops.items())
+    return number, f"{show(step.equation.left)} = {show(step.equation.right)}{turn}"

@@ -1,0 +1,194 @@
+"""Adam and AdamW on one flat array of weights, NumPy's or PyTorch's.
+
+With g the gradient at step t (Kingma & Ba 2015, algorithm 1):
+
+    m ← β₁ m + (1 − β₁) g          v ← β₂ v + (1 − β₂) g²
+    w ← w − lr · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)
+
+AdamW first takes w ← w − lr λ w (Loshchilov & Hutter 2019, algorithm 2, with λ times the learning
+rate as PyTorch has it); Adam with weight decay adds λ w to g instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = Any  # one library's
+CHUNK = 32_768  # entries: five stretches of these, in float32, stay in the second-level cache
+
+
+@dataclass(frozen=True)
+class Span:
+    """Weights ``start`` to ``stop`` of the flat array, and whether they decay."""
+
+    start: int
+    stop: int
+    decays: bool
+
+    @property
+    def part(self) -> slice:
+        return slice(self.start, self.stop)
+
+
+def spans(shapes: Mapping[str, tuple[int, ...]], ranks: Mapping[str, int]) -> tuple[Span, ...]:
+    """The stretches of a flat array of weights of these shapes that decay, and that do not.
+
+    Matrices decay, biases and the γ and β of a norm do not: ``ranks`` is 2 for a matrix, also where
+    a family of vectors makes an array of two axes.
+    """
+    found: list[Span] = []
+    at = 0
+    for name, shape in shapes.items():
+        span = Span(at, at := at + math.prod(shape), ranks[name] >= 2)
+        if found and found[-1].decays == span.decays:
+            span = Span(found.pop().start, span.stop, span.decays)
+        found.append(span)
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class AdamSettings:
+    """β₁, β₂, ε and λ; ``decoupled`` is what the W of AdamW says."""
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    decoupled: bool = True
+
+
+class Adam:
+    """The optimiser's state for one flat array: ``m`` and ``v``, and how many ``steps`` were taken.
+
+    ``Adam(flat, spans, settings)`` changes ``flat`` in place with every call; ``optimiser(gradient,
+    lr)`` uses the gradient up as scratch.
+    """
+
+    def __init__(
+        self, flat: Array, spans: Sequence[Span], settings: AdamSettings | None = None
+    ) -> None:
+        self.flat, self.settings = flat, settings or AdamSettings()
+        every = Span(0, len(flat), False)
+        self.spans = tuple(spans) if self.settings.weight_decay else (every,)
+        self.steps = 0
+        self.on_numpy = isinstance(flat, np.ndarray)
+        self.m, self.v = zeros_like(flat), zeros_like(flat)
+        self.scratch = np.empty(min(CHUNK, flat.size), flat.dtype) if self.on_numpy else None
+
+    def __call__(self, gradient: Array, lr: float) -> None:
+        """One step down the gradient."""
+        self.steps += 1
+        if self.on_numpy:
+            with np.errstate(all="ignore"):  # an infinite gradient is found by its norm
+                for span in self.spans:
+                    for part in chunks(span):
+                        self.chunk(part, gradient[part], lr, self.decay(span))
+        else:
+            for span in self.spans:
+                self.fused(span.part, gradient[span.part], lr, self.decay(span))
+
+    def moments(self, weights: Mapping[str, Array]) -> dict[str, Array]:
+        """Views of ``m`` and ``v`` as m/NAME and v/NAME, for weights in the flat array's order."""
+        out, at = {}, 0
+        for name, w in weights.items():
+            part = slice(at, at := at + math.prod(w.shape))
+            out[f"m/{name}"] = self.m[part].reshape(tuple(w.shape))
+            out[f"v/{name}"] = self.v[part].reshape(tuple(w.shape))
+        return out
+
+    def load(self, moments: Mapping[str, np.ndarray], weights: Mapping[str, Array]) -> None:
+        """Take on the moments of a checkpoint."""
+        for key, view in self.moments(weights).items():
+            view[...] = moments[key] if self.on_numpy else view.new_tensor(moments[key])
+
+    def decay(self, span: Span) -> float:
+        return self.settings.weight_decay if span.decays else 0.0
+
+    def chunk(self, part: slice, g: np.ndarray, lr: float, decay: float) -> None:
+        """The formulas above in place, on as much as the cache holds."""
+        s, scratch = self.settings, self.scratch
+        assert scratch is not None
+        w, m, v, a = self.flat[part], self.m[part], self.v[part], scratch[: len(g)]
+        if decay and s.decoupled:
+            np.multiply(w, 1 - lr * decay, out=w)
+        elif decay:
+            np.multiply(w, decay, out=a)
+            np.add(g, a, out=g)
+        np.multiply(g, 1 - s.beta1, out=a)
+        np.multiply(m, s.beta1, out=m)
+        np.add(m, a, out=m)
+        np.multiply(g, g, out=a)
+        np.multiply(a, 1 - s.beta2, out=a)
+        np.multiply(v, s.beta2, out=v)
+        np.add(v, a, out=v)
+        np.sqrt(v, out=a)
+        # √(v/c₂) + ε = (√v + ε √c₂) / √c₂: the corrections go to the two scalars.
+        c1, c2 = 1 - s.beta1**self.steps, math.sqrt(1 - s.beta2**self.steps)
+        np.add(a, s.eps * c2, out=a)
+        np.divide(m, a, out=a)
+        np.multiply(a, lr * c2 / c1, out=a)
+        np.subtract(w, a, out=w)
+
+    def fused(self, part: slice, g: Array, lr: float, decay: float) -> None:
+        """PyTorch's own kernel, one pass over memory (3 × faster than the chunks above)."""
+        import torch
+        from torch.optim.adam import adam
+        from torch.optim.adamw import adamw
+
+        s = self.settings
+        before = torch.tensor(float(self.steps - 1), device=g.device)
+        (adamw if s.decoupled else adam)(
+            [self.flat[part]], [g], [self.m[part]], [self.v[part]], [], [before],
+            fused=True, amsgrad=False, beta1=s.beta1, beta2=s.beta2, lr=lr, eps=s.eps,
+            weight_decay=decay, maximize=False,
+        )  # fmt: skip
+
+
+def chunks(span: Span) -> Iterator[slice]:
+    return (slice(at, min(at + CHUNK, span.stop)) for at in range(span.start, span.stop, CHUNK))
+
+
+def zeros_like(flat: Array) -> Array:
+    if isinstance(flat, np.ndarray):
+        return np.zeros_like(flat)
+    import torch
+
+    return torch.zeros_like(flat)
+
+
+def norm(gradient: Array) -> float:
+    """The Euclidean length of the whole gradient; infinite or NaN where an entry is."""
+    if not isinstance(gradient, np.ndarray):
+        import torch
+
+        return float(torch.linalg.vector_norm(gradient))
+    with np.errstate(all="ignore"):
+        # Summed over chunks in float64: what is squared in float32 is a few tens of thousands long.
+        parts = (gradient[at : at + CHUNK] for at in range(0, gradient.size, CHUNK))
+        return math.sqrt(sum(float(np.dot(g, g)) for g in parts))
+
+
+def clip_norm(gradient: Array, length: float, most: float) -> None:
+    """Shorten a gradient of this ``length`` to ``most``, keeping its direction.
+
+    Pascanu et al. 2013, algorithm 1, with PyTorch's 10⁻⁶ in the denominator.
+    """
+    factor = most / (length + 1e-6)
+    if factor < 1:
+        gradient *= factor
+
+
+def clip_entries(gradient: Array, most: float) -> None:
+    """Cut every entry to −most … most, which turns the gradient's direction."""
+    if isinstance(gradient, np.ndarray):
+        np.clip(gradient, -most, most, out=gradient)
+    else:
+        gradient.clamp_(-most, most)
+
+
+__all__ = ["Adam", "AdamSettings", "Span", "clip_entries", "clip_norm", "norm", "spans"]

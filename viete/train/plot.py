@@ -1,0 +1,167 @@
+"""The losses of runs over their steps, as a stand-alone SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from viete.errors import VieteError
+from viete.train.metrics import METRICS, read_metrics
+
+PAPER, INK, PALE, RULE = "#fcfbf8", "#20242c", "#6d727c", "#e4dfd2"
+COLOURS = ("#3366aa", "#c2571a", "#17807a", "#8a4fa3", "#a38a17", "#b03a5b")
+WIDTH, HEIGHT = 720, 420
+LEFT, RIGHT, TOP, BOTTOM = 78, 24, 52, 58  # the room around the axes
+WIDE = 30.0  # a loss that falls by more than this factor is drawn over a logarithmic axis
+SANS = "-apple-system, 'Segoe UI', Roboto, Helvetica, Arial, 'Liberation Sans', sans-serif"
+
+Point = tuple[float, float]
+Place = Callable[[float, float], Point]
+
+
+@dataclass(frozen=True)
+class Line:
+    """Steps and losses of one run: those of its batches, or those of validation."""
+
+    name: str
+    points: tuple[Point, ...]
+    validation: bool
+    colour: str
+
+
+def plot_runs(runs: Sequence[Path]) -> str:
+    """The picture of one run or several. Raises VieteError for a folder without measurements."""
+    lines: list[Line] = []
+    for k, run in enumerate(runs):
+        rows = read_metrics(run)
+        several = len(runs) > 1
+        for key, name in ("loss", "training"), ("validation", "validation"):
+            points = tuple((float(r["step"]), float(r[key])) for r in rows if key in r)
+            shown = tuple(p for p in points if math.isfinite(p[1]))
+            if shown:
+                colour = COLOURS[(k if several else len(lines)) % len(COLOURS)]
+                said = f"{run.resolve().name}, {name}" if several else name
+                lines.append(Line(said, shown, key == "validation", colour))
+        if not any("loss" in r or "validation" in r for r in rows):
+            raise VieteError(f"{run}: there is no loss in its {METRICS} to draw")
+    title = "Loss" if len(runs) > 1 else f"Loss of {runs[0].resolve().name}"
+    return svg(lines, title)
+
+
+def svg(lines: Sequence[Line], title: str) -> str:
+    """Axes with round numbers, a thin line of every batch's loss under its running mean."""
+    losses = [loss for line in lines for _, loss in line.points]
+    last = max(step for line in lines for step, _ in line.points)
+    low, high = min(losses), max(losses)
+    log = low > 0 and high / low > WIDE
+    ticks = powers(low, high) if log else round_numbers(low, high)
+    below, above = min(low, ticks[0]), max(high, ticks[-1])
+    if below == above:
+        above = below + 1
+
+    def place(step: float, loss: float) -> Point:
+        f = math.log if log else float
+        up = (f(loss) - f(below)) / (f(above) - f(below))
+        return (
+            LEFT + (WIDTH - LEFT - RIGHT) * step / max(last, 1),
+            HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * up,
+        )
+
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
+        f'height="{HEIGHT}" role="img" font-family="{SANS}" font-size="13" '
+        f'style="max-width:100%;height:auto">',
+        f"<title>{escape(title)}</title>",
+        f'<rect width="{WIDTH}" height="{HEIGHT}" rx="14" fill="{PAPER}"/>',
+        text(LEFT, 30, title, INK, "start", 'font-size="15" font-weight="600"'),
+    ]
+    for value in ticks:
+        _, y = place(0, value)
+        out.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="{RULE}"/>')
+        out.append(text(LEFT - 10, y + 4, f"{value:g}", PALE, "end"))
+    for step in round_numbers(0, last, whole=True):
+        if step <= last:
+            x, _ = place(step, below)
+            out.append(text(x, HEIGHT - BOTTOM + 20, f"{step:,.0f}", PALE, "middle"))
+    out.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, "step", INK, "middle"))
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    name = "loss, nats a token" + ", logarithmic" * log
+    out.append(text(22, middle, name, INK, "middle",
+                    f'transform="rotate(-90 22 {middle:g})"'))  # fmt: skip
+    for line in lines:
+        out += drawn(line, place)
+    return "\n".join([*out, *legend(lines), "</svg>"]) + "\n"
+
+
+def drawn(line: Line, place: Place) -> list[str]:
+    """Validation as dots on a line; training as a pale line of every loss and a running mean."""
+    spots = [place(*p) for p in line.points]
+    if line.validation:
+        dash = 'stroke-dasharray="5 4"'
+        dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" fill="{PAPER}" stroke="{line.colour}" '
+                f'stroke-width="1.6"/>' for x, y in spots] if len(spots) <= 60 else []  # fmt: skip
+        return [path(spots, line.colour, 1.6, 1.0, dash), *dots]
+    if len(spots) < 40:
+        return [path(spots, line.colour, 2.0, 1.0)]
+    mean = [place(*p) for p in running_mean(line.points)]
+    return [path(spots, line.colour, 1.0, 0.3), path(mean, line.colour, 2.0, 1.0)]
+
+
+def running_mean(points: Sequence[Point]) -> list[Point]:
+    """The mean over a fiftieth of the run, of what came before."""
+    window = max(2, len(points) // 50)
+    total, out = 0.0, []
+    for k, (step, loss) in enumerate(points):
+        total += loss - (points[k - window][1] if k >= window else 0.0)
+        out.append((step, max(total, 0.0) / min(k + 1, window) if loss > 0 else loss))
+    return out
+
+
+def legend(lines: Sequence[Line]) -> list[str]:
+    """Names with a stroke of their line, in the upper right corner."""
+    out = []
+    for row, line in enumerate(lines):
+        y = TOP + 12 + 20 * row
+        x = WIDTH - RIGHT - 12
+        dash = ' stroke-dasharray="5 4"' if line.validation else ""
+        out.append(f'<path d="M{x - 26} {y - 4}H{x}" stroke="{line.colour}" '
+                   f'stroke-width="2"{dash}/>')  # fmt: skip
+        out.append(text(x - 34, y, line.name, INK, "end"))
+    return out
+
+
+def path(spots: Sequence[Point], colour: str, width: float, opacity: float, more: str = "") -> str:
+    at = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
+    return (
+        f'<polyline points="{at}" fill="none" stroke="{colour}" stroke-width="{width}" '
+        f'stroke-linejoin="round" opacity="{opacity}" {more}/>'
+    )
+
+
+def text(x: float, y: float, said: str, colour: str, anchor: str, more: str = "") -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" text-anchor="{anchor}" {more}>'
+        f"{escape(said)}</text>"
+    )
+
+
+def powers(low: float, high: float) -> list[float]:
+    """The powers of ten around an interval."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    return [10.0**k for k in range(first, max(last, first + 1) + 1)]
+
+
+def round_numbers(low: float, high: float, whole: bool = False) -> list[float]:
+    """Some six multiples of 1, 2 or 5 times a power of ten around an interval."""
+    raw = max(high - low, 1e-12) / 6
+    power = 10.0 ** math.floor(math.log10(raw))
+    apart = next(f * power for f in (1, 2, 5, 10) if f * power >= raw)
+    apart = max(1.0, apart) if whole else apart
+    first = math.floor(low / apart)
+    return [k * apart for k in range(first, math.ceil(high / apart) + 1)]
+
+
+__all__ = ["plot_runs"]

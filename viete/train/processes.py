@@ -1,0 +1,190 @@
+"""One run in several processes, as ``torchrun`` starts them: each has a share of every batch.
+
+All processes read the same batch and take their rows of it, so that batch, masks and order are
+those of one process; the first alone writes to the run's folder.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from viete.errors import VieteError
+
+if TYPE_CHECKING:
+    from viete.train.engines import Engine
+
+Array = Any
+LONGEST = timedelta(minutes=30)  # for which one process may wait for another
+
+
+class Team:
+    """The processes of a run: this one is number ``rank`` of ``size``."""
+
+    def __init__(self, rank: int = 0, size: int = 1) -> None:
+        self.rank, self.size = rank, size
+        self.engines: list[Shared] = []
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the process that writes and speaks."""
+        return self.rank == 0
+
+    def share(self, rows: int) -> slice:
+        """This process's rows of a batch."""
+        return slice(rows * self.rank // self.size, rows * (self.rank + 1) // self.size)
+
+    def sum(self, value: float) -> float:
+        """The sum of what all processes have."""
+        if self.size == 1:
+            return value
+        import torch
+
+        total = torch.tensor(value, dtype=torch.float64)
+        with together():
+            torch.distributed.all_reduce(total)
+        return float(total)
+
+    def any(self, asked: bool) -> bool:
+        """Whether it is so in any process."""
+        return self.sum(float(asked)) > 0
+
+    def add(self, array: Array) -> None:
+        """Make an array, NumPy's or PyTorch's, the sum of all processes'."""
+        import torch
+
+        with together():
+            torch.distributed.all_reduce(torch.as_tensor(array))
+
+    def tell(self, value: Any) -> Any:
+        """What the first process says."""
+        if self.size == 1:
+            return value
+        import torch
+
+        said = [value]
+        with together():
+            torch.distributed.broadcast_object_list(said, 0)
+        return said[0]
+
+    @contextmanager
+    def first(self) -> Iterator[None]:
+        """The first process does this before the others, which find what it left on disk."""
+        if not self.leads:
+            self.tell(None)
+        yield
+        if self.leads:
+            self.tell(None)
+
+    def leave(self) -> None:
+        """End well: threads of gloo's that still ran would abort a process that is done."""
+        import torch
+
+        for shared in self.engines:
+            if shared.met:
+                shared.part_ways()
+        gc.collect()
+        torch.distributed.destroy_process_group()
+
+
+@cache
+def team() -> Team:
+    """The processes that this one was started with, after all of them have met.
+
+    Raises VieteError where they do not.
+    """
+    rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    if size == 1:
+        return Team()
+    from viete.train.engines import import_torch
+
+    torch = import_torch()
+    kind = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    try:
+        torch.distributed.init_process_group(kind, timeout=LONGEST)
+    except (RuntimeError, ValueError) as error:
+        raise VieteError(f"the {size} processes did not meet: {first_line(error)}") from None
+    us = Team(rank, size)
+    atexit.register(us.leave)
+    return us
+
+
+def own_device(device: str | None) -> str | None:
+    """The device of this process: each has a GPU of its own."""
+    return f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" and team().size > 1 else device
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """What all processes do together. Raises VieteError where one of them is gone."""
+    try:
+        yield
+    except RuntimeError as error:
+        import torch
+
+        if isinstance(error, torch.distributed.DistError) or "gloo" in str(error):
+            raise VieteError(
+                f"another process of this run has ended ({first_line(error)}); what it saved is "
+                f"whole: go on with --resume"
+            ) from None
+        raise
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0].rsplit("] ", 1)[-1]
+
+
+class Shared:
+    """An engine of which every process has its own: loss and gradients over their whole batch.
+
+    A process whose share of a small batch is empty computes a row for nothing, since all of them
+    have to meet.
+    """
+
+    def __init__(self, engine: Engine, team: Team) -> None:
+        self.engine, self.team = engine, team
+        self.met = False
+        team.engines.append(self)
+        # Whether gradients come as the mean of all processes' by themselves.
+        self.joins = hasattr(engine, "distribute")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def __call__(self, tokens: Array, **inputs: Array) -> float:
+        engine: Any = self.engine
+        own, inputs, weight = self.mine(tokens, inputs)
+        with together():
+            if not self.joins:
+                loss = engine(own, **inputs)
+                engine.flat_gradient *= weight
+                self.team.add(engine.flat_gradient)
+                return self.team.sum(loss * weight)
+            if not self.met:
+                engine.distribute(own, inputs)
+                self.met = True
+            engine.factor = weight * self.team.size
+            return self.team.sum(engine(own, **inputs) * weight)
+
+    def evaluate(self, tokens: Array, **inputs: Array) -> float:
+        own, inputs, weight = self.mine(tokens, inputs)
+        with together():
+            return self.team.sum(self.engine.evaluate(own, **inputs) * weight)
+
+    def mine(
+        self, tokens: Array, inputs: Mapping[str, Array]
+    ) -> tuple[Array, dict[str, Array], float]:
+        """This process's rows of a batch, and their share of it."""
+        part = self.team.share(len(tokens))
+        weight = (part.stop - part.start) / len(tokens)
+        part = part if weight else slice(0, 1)
+        return tokens[part], {name: array[part] for name, array in inputs.items()}, weight
+
+
+__all__ = ["Shared", "Team", "own_device", "team"]

@@ -1,0 +1,64 @@
+"""What a person sees of a run: lines that stay, and on a terminal one that is overwritten."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+
+class Progress:
+    """Lines on stdout, and on stderr, where that is a terminal, how far the run is.
+
+    ``first`` and ``last`` are the steps that this process begins after and ends with; ``quiet`` is
+    for all but the first of several processes.
+    """
+
+    def __init__(self, first: int, last: int, quiet: bool = False) -> None:
+        self.first, self.last, self.quiet = first, last, quiet
+        self.live = sys.stderr.isatty() and not quiet
+        self.began = time.perf_counter()
+        self.drawn = 0.0
+        self.mark = self.began, 0  # when the last line was printed, and the tokens until then
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    def rate(self, tokens: int) -> float:
+        """Tokens a second since this was asked the last time."""
+        now = time.perf_counter()
+        (then, before), self.mark = self.mark, (now, tokens)
+        return (tokens - before) / max(now - then, 1e-9)
+
+    def left(self, step: int) -> float:
+        """The seconds that the steps to come will take, if they are like those before."""
+        return self.seconds / max(1, step - self.first) * (self.last - step)
+
+    def line(self, text: str) -> None:
+        """A line that stays."""
+        self.clear()
+        if not self.quiet:
+            print(text, flush=True)
+
+    def draw(self, step: int, loss: float, tokens: int) -> None:
+        """The bar, ten times a second at most."""
+        if not self.live or time.perf_counter() - self.drawn < 0.1:
+            return
+        self.drawn = time.perf_counter()
+        full = 24 * step // max(1, self.last)
+        print(
+            f"\r\033[K{'━' * full}{'╌' * (24 - full)} {step}/{self.last}  loss {loss:.4f}  "
+            f"{tokens / max(self.seconds, 1e-9):,.0f} tokens/s  {clock(self.left(step))} left",
+            end="", file=sys.stderr, flush=True,
+        )  # fmt: skip
+
+    def clear(self) -> None:
+        if self.live:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def clock(seconds: float) -> str:
+    """``1:02`` or ``3:20:00``."""
+    minutes, s = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{s:02}" if hours else f"{minutes}:{s:02}"

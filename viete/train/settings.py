@@ -1,0 +1,147 @@
+"""All settings of a run with their defaults: what the command takes and config.json holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from viete.atomic import replacing
+from viete.errors import VieteError
+from viete.train.engines import ENGINES
+from viete.train.schedule import KINDS
+
+OPTIMISERS = ("adamw", "adam")
+CONFIG = "config.json"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a card is trained. A length, a kind or a device that is None is found out.
+
+    ``clip`` and ``clip_entries`` of 0 do not clip; ``eval_every``, ``save_every`` and
+    ``sample_every`` of 0 leave that for the end of the run, and ``log_every`` of 0 logs nothing.
+    """
+
+    card: str = ""
+    data: str = ""
+    sets: tuple[str, ...] = ()
+    kind: str | None = None
+    tokenizer: str = "characters"
+    vocabulary: int | None = None
+    validation: float = 0.1
+    loss_on: str = "all"
+    steps: int = 1000
+    batch: int = 12
+    length: int | None = None
+    accumulate: int = 1
+    optimiser: str = "adamw"
+    lr: float = 1e-3
+    schedule: str = "constant"
+    warmup: int = 0
+    min_lr: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    clip_entries: float = 0.0
+    seed: int = 0
+    dtype: str = "float32"
+    engine: str = "numpy"
+    device: str | None = None
+    bf16: bool = False
+    compile: bool = False
+    shard: bool = False
+    threads: int = 1
+    log_every: int = 10
+    eval_every: int = 200
+    eval_batches: int = 10
+    save_every: int = 200
+    keep: int = 3
+    sample_every: int = 0
+    prompt: str = ""
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises VieteError for a setting that means nothing."""
+        choices = {"optimiser": OPTIMISERS, "schedule": KINDS, "engine": ENGINES,
+                   "dtype": ("float32", "float64")}  # fmt: skip
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise wrong(name, f"is one of {', '.join(known)}", getattr(self, name))
+        for name in ("bf16", "compile", "shard"):
+            if getattr(self, name) and self.engine != "module":
+                raise VieteError(f"--{name} goes with --engine module")
+        for name in ("steps", "batch", "accumulate", "threads", "keep", "eval_batches"):
+            if getattr(self, name) < 1:
+                raise wrong(name, "is a whole number from 1", getattr(self, name))
+        for name in ("warmup", "log_every", "eval_every", "save_every", "sample_every", "seed"):
+            if getattr(self, name) < 0:
+                raise wrong(name, "is a whole number from 0", getattr(self, name))
+        for name in ("lr", "min_lr", "eps", "weight_decay", "clip", "clip_entries"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise wrong(name, "is a number from 0", getattr(self, name))
+        for name in ("beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise wrong(name, "is a number from 0, below 1", getattr(self, name))
+        if self.min_lr > self.lr:
+            raise wrong("min_lr", f"is at most --lr, {self.lr:g}", self.min_lr)
+
+
+def wrong(name: str, right: str, value: object) -> VieteError:
+    return VieteError(f"--{name.replace('_', '-')} {right}, not {value}")
+
+
+# What a run that goes on cannot change: it would be another run.
+FIXED = ("sets", "seed", "dtype", "tokenizer", "vocabulary", "accumulate", "optimiser", "kind")
+
+
+def gone_on(before: Settings, given: Mapping[str, Any]) -> Settings:
+    """The settings of a run that goes on, with what is given this time.
+
+    Raises VieteError for a change that would make it another run; batches say so themselves.
+    """
+    for name in FIXED:
+        if name in given and given[name] != getattr(before, name):
+            raise VieteError(
+                f"this run began with --{name.replace('_', '-')} {getattr(before, name)}, and goes "
+                f"on only with that, not {given[name]}"
+            )
+    return dataclasses.replace(before, **given)
+
+
+def save_settings(settings: Settings, run: Path) -> None:
+    """Write ``config.json``, whole or not at all."""
+    with replacing(run / CONFIG) as file:
+        file.write((json.dumps(vars(settings), indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def load_settings(run: Path) -> Settings:
+    """The settings that a run began with.
+
+    Raises VieteError for a folder that holds no run, and for a file that was changed by hand.
+    """
+    path = run / CONFIG
+    try:
+        said = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise VieteError(f"{run}: no run of `viete train` (there is no {CONFIG} in it)") from None
+    except (OSError, ValueError) as error:
+        raise VieteError(f"{path}: cannot be read ({error})") from None
+    known = {f.name: f for f in dataclasses.fields(Settings)}
+    if not isinstance(said, dict) or not said.keys() <= known.keys():
+        odd = sorted(said.keys() - known.keys())[0] if isinstance(said, dict) else "no table"
+        raise VieteError(f"{path}: no settings of a run ({odd!r} is none)")
+    said["sets"] = tuple(said.get("sets", ()))
+    try:
+        return Settings(**said)
+    except TypeError as error:
+        raise VieteError(f"{path}: no settings of a run ({error})") from None
+
+
+__all__ = ["CONFIG", "OPTIMISERS", "Settings", "gone_on", "load_settings", "save_settings"]

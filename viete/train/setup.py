@@ -1,0 +1,228 @@
+"""From settings to everything a run needs, and the folder that keeps it.
+
+    RUN/card.md             the card as bound to this data, with the loss it is trained by
+    RUN/config.json         all settings
+    RUN/tokenizer.json      the vocabulary
+    RUN/checkpoints/        see `checkpoints`
+    RUN/metrics.jsonl       see `metrics`
+
+A run that begins and one that goes on both read the folder, so that they cannot differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from viete.algebra.model import Model
+from viete.atomic import replacing
+from viete.cards.reader import read
+from viete.cards.values import initial_weights
+from viete.cards.writer import write
+from viete.errors import VieteError
+from viete.interpret.schedule import program
+from viete.notation.expr import Ref, num
+from viete.train import checkpoints
+from viete.train.batches import Batches
+from viete.train.checkpoints import Checkpoint
+from viete.train.data import Documents, read_data
+from viete.train.dropout import Masks, with_masks
+from viete.train.engines import Engine, make_engine
+from viete.train.feeds import token_input
+from viete.train.fitting import with_loss, with_loss_weights, with_vocabulary
+from viete.train.optimiser import Adam, AdamSettings, spans
+from viete.train.processes import Team, team
+from viete.train.settings import CONFIG, Settings, gone_on, load_settings, save_settings
+from viete.train.tokens import tokenize
+from viete.train.vocabulary import Vocabulary, load_vocabulary, make_vocabulary, save_vocabulary
+
+CARD = "card.md"
+LARGE = 1 << 24  # bytes of data, above which its tokens are kept in files and mapped
+
+
+@dataclass
+class Job:
+    """A run ready to take its next step. ``last`` is the checkpoint that it goes on from."""
+
+    settings: Settings
+    run: Path
+    model: Model
+    card: str
+    vocabulary: Vocabulary
+    batches: Batches
+    validation: Batches | None
+    engine: Engine
+    masks: Masks
+    optimiser: Adam
+    last: Checkpoint | None
+    lock: BinaryIO | None  # of the process that writes
+    team: Team
+
+    @property
+    def step(self) -> int:
+        return 0 if self.last is None else self.last.step
+
+
+def begin(settings: Settings, model: Model, run: Path) -> Job:
+    """A new run of a card, in a folder that holds none.
+
+    Raises VieteError for a card and data that do not fit, and a folder that holds a run.
+    """
+    if not team().leads:
+        return follow(run)
+    if checkpoints.steps(run):
+        raise VieteError(
+            f"{run}: there is a run in it, at step {checkpoints.steps(run)[-1]}; go on with "
+            f"--resume, or give another folder"
+        )
+    documents = read_data(settings.data, settings.kind)
+    if settings.tokenizer in ("characters", "bpe"):
+        vocabulary = make_vocabulary(documents, settings.tokenizer, settings.vocabulary)
+    else:
+        vocabulary = load_vocabulary(settings.tokenizer)
+    model = fitted(model, documents, vocabulary, settings)
+    if Path(settings.data).exists():  # to be found again from any folder
+        settings = replace(settings, data=str(Path(settings.data).resolve()))
+    lock = owned(run)
+    with replacing(run / CARD) as file:
+        file.write(write(model, "md").encode())
+    save_vocabulary(vocabulary, run / "tokenizer.json")
+    save_settings(settings, run)
+    team().tell((settings, None))
+    return job(settings, run, None, lock)
+
+
+def resume(given: Mapping[str, Any], run: Path, which: str) -> Job:
+    """A run that goes on from its checkpoint ``which``, with some settings given anew.
+
+    Raises VieteError for a folder without one, and for data, card or settings that changed.
+    """
+    if not team().leads:
+        return follow(run)
+    settings = gone_on(load_settings(run), given)
+    lock = owned(run)
+    if not checkpoints.steps(run):
+        raise VieteError(f"{run}: there is no checkpoint in it yet; start without --resume")
+    last = checkpoints.choose(run, which, card_digest(run))
+    team().tell((settings, last.step))
+    found = job(settings, run, last, lock)
+    for step in checkpoints.steps(run):
+        if step > last.step:  # another future, which this one would be mistaken for
+            checkpoints.set_aside(checkpoints.path_of(run, step))
+    save_settings(settings, run)
+    return found
+
+
+def follow(run: Path) -> Job:
+    """The run that the first of several processes begins or goes on with."""
+    settings, step = team().tell(None)
+    last = None if step is None else checkpoints.load(checkpoints.path_of(run, step))
+    return job(settings, run, last, None)
+
+
+def job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO | None) -> Job:
+    model = read(run / CARD)
+    vocabulary = load_vocabulary(run / "tokenizer.json")
+    documents = read_data(settings.data, settings.kind)
+    large = documents.size > LARGE
+    with team().first():
+        tokens = tokenize(documents, vocabulary, run / "tokens" if large else None)
+
+    def part(name: str) -> Batches:
+        return Batches(
+            model, tokens, vocabulary, settings.batch, settings.length, settings.seed, name,
+            settings.loss_on, validation=settings.validation,
+        )  # fmt: skip
+
+    count = None if tokens.starts is None else len(tokens.starts) - 1
+    held = settings.validation if count is None else int(count * settings.validation)
+    batches, validation = part("train"), part("validation") if held else None
+    weights = initial_weights(model, settings.seed, settings.dtype)
+    if last is not None:
+        batches.check(last.state["batches"])
+        for name in weights:
+            weights[name][...] = last.weights[name]
+    masks = with_masks(model)
+    engine = make_engine(settings.engine, masks.model, model, weights, settings.device,
+                         settings.bf16, settings.compile, settings.shard)  # fmt: skip
+    ranks = {name: len(p.shape) for name, (p, _, _) in program(model).parameters.items()}
+    chosen = AdamSettings(settings.beta1, settings.beta2, settings.eps, settings.weight_decay,
+                          settings.optimiser == "adamw")  # fmt: skip
+    shapes = {name: tuple(w.shape) for name, w in engine.weights.items()}
+    adam = Adam(engine.flat, spans(shapes, ranks), chosen)
+    if last is not None:
+        adam.steps = int(last.state["optimiser steps"])
+        adam.load(engine.part(last.moments), engine.weights)
+    return Job(settings, run, model, card_digest(run), vocabulary, batches, validation, engine,
+               masks, adam, last, lock, team())  # fmt: skip
+
+
+def card_digest(run: Path) -> str:
+    """What says that two runs are of one card."""
+    try:
+        return hashlib.sha256((run / CARD).read_bytes()).hexdigest()
+    except OSError as error:
+        raise VieteError(f"{run / CARD}: cannot be read ({error.strerror})") from None
+
+
+def owned(run: Path) -> BinaryIO:
+    """The folder, made where it is not there, and locked until the file returned is closed.
+
+    Raises VieteError where another process trains in it.
+    """
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+        lock = open(run / ".lock", "ab")  # noqa: SIM115
+    except OSError as error:
+        raise VieteError(f"{run}: cannot be written to ({error.strerror})") from None
+    try:
+        import fcntl
+
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:  # not on Windows
+        pass
+    except OSError:
+        lock.close()
+        raise VieteError(f"{run}: another process is training in it") from None
+    return lock
+
+
+# -- a card for the data ---------------------------------------------------------------------------
+
+
+def fitted(model: Model, documents: Documents, vocabulary: Vocabulary, settings: Settings) -> Model:
+    """The card with a loss, the data's vocabulary and the length asked for."""
+    model = with_vocabulary(with_loss(model), len(vocabulary))
+    if settings.length is not None:
+        model = with_length(model, settings.length)
+    if documents.dialogs:
+        if settings.loss_on == "assistant":
+            return with_loss_weights(model)
+        with suppress(VieteError):  # then dialogs of one length make a batch
+            return with_loss_weights(model)
+    return model
+
+
+def with_length(model: Model, length: int) -> Model:
+    """The card with this context, so that no position it has goes untrained.
+
+    Its own where the context is no dimension that can be set.
+    """
+    if length < 1:
+        raise VieteError(f"--length is a whole number from 1, not {length}")
+    n = token_input(model).shape[0]
+    if not isinstance(n, Ref):
+        return model
+    most = model.lengths.get(n.key, n)
+    if isinstance(most, Ref):
+        of = next((d for d in model.dims if d.name == most.key), None)
+        settable = of is not None and of.value is not None and of.name not in model.definitions
+        return model.bind(**{most.key: length}) if settable else model
+    return model.bind(**{n.key: length}) if most != num(length) else model
+
+
+__all__ = ["CARD", "CONFIG", "Job", "begin", "resume"]
