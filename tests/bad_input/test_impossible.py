@@ -143,10 +143,10 @@ def doubling(count: int) -> str:
 
 def test_functions_that_double() -> None:
     vt.reads(doubling(12))
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(vt.VieteError, match="written out, f_14 has 131,067 operations") as error:
         vt.reads(doubling(26))
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert error.value.where is not None and "f_{14}(x) =" in error.value.where.text
 
 

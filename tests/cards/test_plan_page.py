@@ -52,9 +52,9 @@ def test_products_dominate_and_are_counted_in_full() -> None:
 def test_planning_is_linear_in_blocks() -> None:
     def seconds(blocks: int) -> float:
         model = vt.read("llama").bind(V=11, d=8, H=2, G=1, d_f=12, N=blocks)
-        start = time.perf_counter()
+        start = time.process_time()
         plan_document(model, "cross_entropy(logits; t)", batch=2, length=5)
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     seconds(2)
     assert min(seconds(40) for _ in range(2)) < 8 * min(seconds(10) for _ in range(2))

@@ -233,9 +233,9 @@ def test_a_large_card_is_quick():
     model = shipped("llama", N=80, d=8192, H=64, G=8, d_f=28672)
     took = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         found = costs(model)
-        took.append(time.perf_counter() - start)
+        took.append(time.process_time() - start)
     assert min(took) < 0.1
     assert found.parameters.total.number == 68_976_648_192  # Llama 2 70B
 

@@ -42,8 +42,8 @@ def losses(run: Path) -> list[float]:
 
 
 @pytest.fixture
-def text(tmp_path: Path) -> str:
-    path = tmp_path / "text.txt"
+def text(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("data") / "text.txt"
     path.write_text("a rose is a rose is a rose. " * 40)
     return str(path)
 
@@ -100,7 +100,7 @@ def test_a_run_that_goes_on_is_the_run_that_was_not_stopped(tmp_path: Path, text
     trained(tmp_path / "whole", **given)
     job = started(tmp_path / "parts", **given)
     part = Training(job)
-    genuine = part.take_step
+    genuine, handler = part.take_step, signal.getsignal(signal.SIGINT)
 
     def interrupted() -> None:
         genuine()
@@ -111,7 +111,7 @@ def test_a_run_that_goes_on_is_the_run_that_was_not_stopped(tmp_path: Path, text
     found = part.run()
     assert (found.step, found.stopped) == (7, True)
     assert checkpoints.steps(tmp_path / "parts") == [4, 7]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is handler
     # What was measured after the checkpoint goes, and so does a line cut short.
     with open(tmp_path / "parts" / "metrics.jsonl", "a") as file:
         file.write('{"step": 8, "loss": 99.0}\n{"step": 9, "lo')
@@ -168,7 +168,7 @@ def test_a_run_that_is_done_has_nothing_to_do(tmp_path: Path) -> None:
 def test_data_that_shrank_is_refused(tmp_path: Path, text: str) -> None:
     trained(tmp_path / "run", data=text, length=16)
     Path(text).write_text("a rose is a rose is a rose. " * 30)
-    with pytest.raises(VieteError, match="the data has shrunk, from 1,120 tokens to 840"):
+    with pytest.raises(VieteError, match="the data has shrunk, from 1,120 bytes to 840"):
         resume({"steps": 20}, tmp_path / "run", "latest")
 
 
