@@ -10,6 +10,7 @@ those of the undisturbed run, bit for bit. No network, one core, some two second
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import sys
 import tempfile
@@ -34,7 +35,7 @@ def main() -> None:
         end = load(path_of(right, STEPS)).weights
         while kills < said.kills:
             run = Path(folder) / f"run-{runs}"
-            kills, runs = kills + killed_until_done(run, rng, 0.05), runs + 1
+            kills, runs = kills + killed_until_done(run, rng, 0.05, math.inf), runs + 1
             assert losses(run) == losses(right), run
             found = load(path_of(run, STEPS)).weights
             assert all(np.array_equal(found[k], w) for k, w in end.items()), run

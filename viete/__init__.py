@@ -20,34 +20,110 @@ if TYPE_CHECKING:
 
     from viete.algebra.model import Model
     from viete.interpret.plan.engine import Engine
+    from viete.loaded.transformer import Transformer
 
 __all__ = [
     "VieteError",
     "__version__",
     "exact_weights",
     "export",
+    "from_transformers",
     "grad",
     "incremental",
     "initial_weights",
+    "load",
+    "padded",
     "parameter_shapes",
     "planned",
     "read",
     "reads",
     "sample",
+    "save",
     "to_torch",
     "write",
 ]
 
 
-def read(card: str | Path) -> Model:
+def read(
+    card: str | Path, config: Mapping[str, Any] | str | Path | None = None,
+    accept: Sequence[str] = (),
+) -> Model:  # fmt: skip
     """Read a card: a path to Markdown, LaTeX or JSON, or the name of a shipped card.
+
+    ``config`` is a Hugging Face ``config.json``, its folder or its content: it gives dimensions
+    and, where the card is a whole family's, says which member of it is meant. Keys that the card
+    does not know are refused, save those in ``accept``.
 
     Raises VieteError, with file, line and column, for whatever in it is wrong.
     """
+    from viete.cards.config import Config
     from viete.cards.library import find
     from viete.cards.reader import read as read_card
 
-    return read_card(find(card))
+    return read_card(find(card), None if config is None else Config(config), accept)
+
+
+def load(
+    source: str | Path, card: str | Path | None = None, accept: Sequence[str] = (),
+    framework: str = "numpy", dtype: str | None = None, device: str | None = None,
+    revision: str | None = None, config: Mapping[str, Any] | str | Path | None = None,
+) -> Transformer:  # fmt: skip
+    """Open a released model: a folder as `transformers` writes it, a file, or an id of the hub.
+
+    >>> model = load("EleutherAI/pythia-70m-deduped", revision="step143000")      # doctest: +SKIP
+    >>> model.run("The Eiffel Tower is in")["logits"].shape                       # doctest: +SKIP
+    (1, 8, 50304)
+
+    The equations are those of the family's card that the ``config.json`` selects, or of ``card``;
+    ``config`` stands in for a missing one. A key of the config that no equation accounts for is
+    refused, unless ``accept`` names it.
+
+    ``framework`` is 'numpy' or 'torch'. ``device`` loads for PyTorch: 'cpu', 'cuda', or 'auto', a
+    GPU if there is one with room. ``dtype`` is the precision, by default as stored, save that NumPy
+    gets float32 for halves. Weights are read when they are first needed. Raises VieteError, saying
+    what does not fit.
+    """
+    from viete.loaded.transformer import load as open_model
+
+    return open_model(source, card, accept, framework, dtype, device, revision, config)
+
+
+def from_transformers(
+    net: Any, tokenizer: Any = None, card: str | Path | None = None, accept: Sequence[str] = (),
+    framework: str = "torch", dtype: str | None = None,
+) -> Transformer:  # fmt: skip
+    """A model of `transformers` that is in memory, as its equations.
+
+    >>> model = from_transformers(GPT2LMHeadModel.from_pretrained("gpt2"))        # doctest: +SKIP
+    >>> back = model.to_transformers()                                            # doctest: +SKIP
+
+    For PyTorch nothing is copied: the weights are the module's own. ``tokenizer`` is a fast one of
+    `transformers`. Raises VieteError as `load` does.
+    """
+    from viete.loaded.transformer import from_transformers as taken
+
+    return taken(net, tokenizer, card, accept, framework, dtype)
+
+
+def save(
+    model: Transformer | Model, folder: str | Path, weights: Mapping[str, Any] | None = None
+) -> Path:
+    """Write a folder that `transformers` opens: ``config.json``, safetensors, the tokenizer.
+
+    >>> save(read("llama").bind(d=64, N=2), "my-llama", weights)                  # doctest: +SKIP
+
+    ``model`` is a loaded one, or a card with ``weights``, NumPy or PyTorch. Raises VieteError for a
+    card of no family of `transformers`, and for one whose equations are others than the family's,
+    since `transformers` would compute something else.
+    """
+    from viete.loaded.saving import save_folder
+    from viete.loaded.transformer import Transformer
+
+    if isinstance(model, Transformer):
+        return model.save(folder)
+    if weights is None:
+        raise VieteError(f"{model.title} is a card: give its weights too")
+    return save_folder(model, weights, folder)
 
 
 def reads(text: str) -> Model:
@@ -122,6 +198,20 @@ def incremental(model: Model, of: str | None = None, fixed: bool = False) -> Mod
     from viete.algebra.incremental import incremental as derive
 
     return derive(model, of, fixed)
+
+
+def padded(model: Model) -> Model:
+    """The model for texts of different lengths in one batch: an input says what is padding.
+
+    >>> run = padded(model).run(tokens, weights, a=mask)                          # doctest: +SKIP
+
+    ``a ∈ {0, 1}^n`` is 0 at padding, on whichever side: no other position sees it. Positions are
+    counted as before, padding among them, and values at padding mean nothing. Raises VieteError
+    for a card without a softmax over positions, or with a mask of its own.
+    """
+    from viete.algebra.padding import padded as derive
+
+    return derive(model)
 
 
 def sample(

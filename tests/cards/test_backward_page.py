@@ -58,7 +58,8 @@ def test_blocks_are_taken_downwards() -> None:
 @pytest.mark.parametrize("form", ["text", "md", "latex"])
 def test_every_card_has_a_page(name: str, form: str) -> None:
     model = vt.read(name)
-    losses = {"bert": "<pooled, pooled>", "transformer-2017": "cross_entropy(logits; t)"}
+    losses = dict.fromkeys(("bert", "roberta"), "<pooled, pooled>")
+    losses |= dict.fromkeys(("transformer-2017", "t5"), "cross_entropy(logits; t)")
     of = losses.get(name, f"cross_entropy(logits; {model.inputs[0].name})")
     page = write_backward(model, form, of)
     assert page == write_backward(model, form, of) and "partial{" not in page.replace("\\", "")

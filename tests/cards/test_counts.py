@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import viete as vt
 import viete.cards.reader as reader
 from viete.algebra.model import Model
 from viete.interpret.run import parameter_shapes
@@ -73,10 +74,15 @@ PYTHIA = {
 
 
 @pytest.mark.parametrize("size", PYTHIA)
-@pytest.mark.parametrize("name", ["pythia", "gpt-neox-sequential"])
-def test_pythia(name: str, size: str) -> None:
+@pytest.mark.parametrize("parallel", [True, False])
+def test_pythia(parallel: bool, size: str) -> None:
     N, d, H, V, total, without_embeddings = PYTHIA[size]
-    model = card(name, N=N, d=d, H=H, V=V)
+    config = {
+        "model_type": "gpt_neox", "use_parallel_residual": parallel, "num_hidden_layers": N,
+        "hidden_size": d, "num_attention_heads": H, "vocab_size": V, "layer_norm_eps": 1e-5,
+        "max_position_embeddings": 2048,
+    }  # fmt: skip
+    model = vt.read("pythia", config=config)
     assert count(model) == total
     assert count(model) - count(model, "W_E", "W_U") == without_embeddings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from viete.cards.config import bind_config
+from viete.cards.config import Config
 from viete.cards.library import find
 from viete.cards.reader import read, reads
 from viete.errors import VieteError
@@ -206,6 +206,6 @@ def test_loops_in_code(line: str) -> None:
 def test_roberta_is_not_bert() -> None:
     bert = read(find("bert"))
     config = {key: 8 for d in bert.dims for key in d.config.split(" or ")[0].split(", ") if key}
-    bind_config(bert, config | {"model_type": "bert"})
+    read(find("bert"), Config(config | {"model_type": "bert"}))
     with pytest.raises(VieteError, match="model_type is roberta"):
-        bind_config(bert, config | {"model_type": "roberta"})
+        read(find("bert"), Config(config | {"model_type": "roberta"}))

@@ -86,13 +86,54 @@ def symbolic_transformer(w, t):
     return {"h_1": h1, "logits": h2 @ w["W^out"]}
 
 
-def dialog_transformer(w, t, y):
-    x = w["E"][t] + w["P"][: len(t)]
-    o = attention(
-        x @ w["W_Q"], x @ w["W_K"], x @ w["W_V"], 1 / sqrt(x.shape[1]), backwards
-    )  # fmt: skip
-    logits = o @ w["W_O"] @ w["W_out"] + w["b_out"]
+def embedded(w, t):
+    return w["E"][t] + w["P"][: len(t)]
+
+
+def one_head(w, x, i=""):
+    q, k, v = (x @ w[f"W_{c}{i}"] for c in "QKV")
+    return attention(q, k, v, 1 / sqrt(q.shape[1]), backwards) @ w[f"W_O{i}"]
+
+
+def several_heads(w, x, h="^h"):
+    out = np.zeros_like(x)
+    for wq, wk, wv, wo in zip(*(w[f"W_{c}{h}"] for c in "QKVO"), strict=True):
+        out += attention(x @ wq, x @ wk, x @ wv, 1 / sqrt(wq.shape[1]), backwards) @ wo
+    return out
+
+
+def answered(w, z, y):
+    logits = z @ w["W_out"] + w["b_out"]
     return {"logits": logits, "L": cross_entropy(logits, y)}
+
+
+def dialog_transformer(w, t, y):
+    return answered(w, one_head(w, embedded(w, t)), y)
+
+
+def dialog_heads(w, t, y):
+    return answered(w, several_heads(w, embedded(w, t)), y)
+
+
+def dialog_norm(w, t, y):
+    return answered(w, one_head(w, norm(embedded(w, t), w["gamma"], w["beta"], 1e-5)), y)
+
+
+def dialog_residual(w, t, y):
+    x = embedded(w, t)
+    return answered(w, x + one_head(w, x), y)
+
+
+def dialog_depth(w, t, y):
+    return answered(w, one_head(w, one_head(w, embedded(w, t), "^1"), "^2"), y)
+
+
+def dialog_all(w, t, y):
+    x = embedded(w, t)
+    for i in (1, 2):
+        u = norm(x, w[f"gamma_A^{i}"], w[f"beta_A^{i}"], 1e-5)
+        x = x + several_heads(w, u, f"^{{{i},h}}")
+    return answered(w, norm(x, w["gamma"], w["beta"], 1e-5), y)
 
 
 def simple_transformer(w, t, y):
@@ -226,6 +267,11 @@ def attention_only_2(w, t):
 SYSTEMS = {
     "symbolic-transformer": (symbolic_transformer, {}),
     "dialog-transformer": (dialog_transformer, {"V": 11, "d": 8, "n_max": 7}),
+    "dialog-heads": (dialog_heads, {"V": 11, "d": 8, "H": 2, "n_max": 7}),
+    "dialog-norm": (dialog_norm, {"V": 11, "d": 8, "n_max": 7}),
+    "dialog-residual": (dialog_residual, {"V": 11, "d": 8, "n_max": 7}),
+    "dialog-depth": (dialog_depth, {"V": 11, "d": 8, "n_max": 7}),
+    "dialog-all": (dialog_all, {"V": 11, "d": 8, "H": 2, "n_max": 7}),
     "simple-transformer": (simple_transformer, {"V": 11, "d": 6, "d_h": 8, "T_max": 7}),
     "exact-lesson": (exact_lesson, {"V": 5, "d": 4, "n_max": 7}),
     "pre-norm-pythia": (pre_norm_pythia, {"V": 11, "d": 8, "L": 2, "H": 2, "d_f": 12, "n_max": 7}),
@@ -391,7 +437,12 @@ def test_the_lesson_prints_these_figures():
         ("symbolic-transformer", 260),
         ("exact-lesson", 38),
         ("transformer-2017", 63_045_632),
-        ("dialog-transformer", 37 * 64 + 512 * 64 + 4 * 64 * 64 + 64 * 37 + 37),
+        ("dialog-transformer", DIALOG := 37 * 64 + 512 * 64 + 4 * 64 * 64 + 64 * 37 + 37),
+        ("dialog-heads", DIALOG),
+        ("dialog-norm", DIALOG + 2 * 64),
+        ("dialog-residual", DIALOG),
+        ("dialog-depth", DIALOG + 4 * 64 * 64),
+        ("dialog-all", DIALOG + 4 * 64 * 64 + 3 * 2 * 64),
     ],
 )
 def test_parameter_counts(name, count):

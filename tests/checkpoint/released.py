@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import viete as vt
+
+
+@contextmanager
+def without(module: str) -> Iterator[None]:
+    """As if a module were not installed."""
+    before = sys.modules.get(module)
+    sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[module]
+        if before is not None:
+            sys.modules[module] = before
+
+
+def saved(card: Any, folder: Path, weights: Mapping[str, Any]) -> Path:
+    """A released model in a folder, made without `transformers`, which takes long to import."""
+    with without("transformers"):
+        return vt.save(card, folder, weights)
 
 
 def released(name: str, folder: Path, **more: Any) -> Any:

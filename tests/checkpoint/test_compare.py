@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import viete.cards.reader as reader
 from tests.checkpoint.released import released
 from viete.algebra.model import Model
-from viete.cards.config import bind_config
+from viete.cards.config import Config
 from viete.cards.reader import read, reads
 from viete.checkpoint.compare import Report, compare
 from viete.checkpoint.files import open_tensors, save_safetensors
@@ -248,7 +248,7 @@ def test_recorded_values_need_their_tokens(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["pythia", "gpt2", "llama"])
 def test_a_released_file_compares_clean(name: str, tmp_path: Path) -> None:
     released(name, tmp_path)
-    model = bind_config(read(SHIPPED / f"{name}.md"), tmp_path)
+    model = read(SHIPPED / f"{name}.md", Config(tmp_path))
     report = compare(model, open_tensors(tmp_path / "model.safetensors"))
     assert report.ok and report.card_count == report.file_count, report.lines()
     assert "Every tensor has its parameter" in "\n".join(report.lines())
@@ -266,7 +266,7 @@ def with_columns(model: Model, report: Report) -> Model:
 def test_foreign_names_are_guessed_well_enough_to_run(name: str, tmp_path: Path) -> None:
     """A card without a checkpoint column, filled in by the suggestions, computes the same."""
     released(name, tmp_path)
-    model = bind_config(read(SHIPPED / f"{name}.md"), tmp_path)
+    model = read(SHIPPED / f"{name}.md", Config(tmp_path))
     file = open_tensors(tmp_path / "model.safetensors")
     bare = replace(model, parameters=tuple(replace(p, checkpoint="") for p in model.parameters))
     report = compare(bare, file)

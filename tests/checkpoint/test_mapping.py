@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import viete.cards.reader as reader
 from tests.checkpoint.released import released
 from viete.algebra.model import Model
-from viete.cards.config import bind_config
+from viete.cards.config import Config
 from viete.cards.reader import read, reads
 from viete.checkpoint.files import open_tensors, save_safetensors
 from viete.checkpoint.mapping import expected_tensors, load_weights, save_weights, to_checkpoint
@@ -275,7 +275,7 @@ def test_dtypes_and_frameworks_are_checked(tmp_path: Path) -> None:
 def test_a_released_layout_runs_as_released(name: str, framework: str, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     net = released(name, tmp_path)
-    model = bind_config(read(SHIPPED / f"{name}.md"), tmp_path)
+    model = read(SHIPPED / f"{name}.md", Config(tmp_path))
     file = open_tensors(tmp_path / "model.safetensors")
     weights = load_weights(model, file, framework)
     tokens = torch.arange(0, 50, 3)

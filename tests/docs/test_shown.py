@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from viete.cli.main import app
+from viete.errors import VieteError
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("backward.md", "exact.md", "export.md", "plan.md")
+PAGES = ("backward.md", "checkpoints.md", "exact.md", "export.md", "plan.md", "transformerlens.md")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 
@@ -23,15 +24,22 @@ def fences(page: str) -> list[tuple[str, str]]:
     return FENCE.findall((DOCS / page).read_text("utf-8"))
 
 
-def shown() -> list[tuple[str, str, list[str]]]:
-    """Page, command and the lines shown below it; … stands for lines left out."""
+def shown() -> list[tuple[str, list[str], list[str]]]:
+    """Page, commands and the lines shown below the last; … stands for lines left out.
+
+    Those before it show nothing, and write what it reads.
+    """
     out = []
     for page in PAGES:
         for _, text in fences(page):
+            commands: list[str] = []
             for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
                 command, *lines = part.rstrip().splitlines()
-                if command.startswith("viete ") and lines:
-                    out.append((page, command, lines))
+                if command.startswith("viete "):
+                    commands.append(command)
+                    if lines:
+                        out.append((page, list(commands), lines))
+                        commands.pop()
     return out
 
 
@@ -41,22 +49,33 @@ def in_order(lines: list[str], printed: list[str]) -> str | None:
     return next((x for x in lines if x.strip() != "…" and x.rstrip() not in rest), None)
 
 
-@pytest.mark.parametrize(("page", "command", "lines"), shown(), ids=lambda x: str(x)[:40])
+@pytest.mark.parametrize(("page", "commands", "lines"), shown(), ids=lambda x: str(x)[:40])
 def test_a_command_prints_what_is_shown(
-    page: str, command: str, lines: list[str], capsys: pytest.CaptureFixture
-) -> None:
-    app(shlex.split(command)[1:], standalone_mode=False)
+    page: str, commands: list[str], lines: list[str], capsys: pytest.CaptureFixture,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    for command in commands:
+        capsys.readouterr()
+        try:
+            app(shlex.split(command)[1:], standalone_mode=False)
+        except VieteError as error:  # as the command line prints it
+            print(f"viete: {error}")
     lines = [x for x in lines if x.strip()]
     missing = in_order(lines, capsys.readouterr().out.splitlines())
     assert missing is None, missing
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_python_block_prints_the_text_after_it(page: str) -> None:
+def test_a_python_block_prints_the_text_after_it(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     blocks = fences(page)
+    names: dict[str, object] = {}  # a page's blocks go on where the one before stopped
     for (kind, code), (following, text) in pairwise(blocks):
         if kind == "python" and following == "text":
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
-                exec(compile(code, page, "exec"), {})
+                exec(compile(code, page, "exec"), names)
             assert printed.getvalue().strip() == text.strip()

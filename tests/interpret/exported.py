@@ -13,8 +13,12 @@ from viete.cards.library import shipped
 CARDS = sorted(shipped())
 SMALL = {"V": 11, "N_V": 11, "d": 8, "d_e": 8, "H": 2, "N": 2, "L": 2, "d_f": 12, "d_mlp": 12,
          "d_h": 8}  # fmt: skip
-OWN = {"exact-lesson": {}, "llama": SMALL | {"H": 4, "G": 2}, "pythia": SMALL | {"d": 16, "N": 3},
-       "gpt-neox-sequential": SMALL | {"d": 16}}  # fmt: skip
+GROUPS = SMALL | {"H": 4, "G": 2}
+WIDE = GROUPS | {"d_k": 4}
+OWN = {"exact-lesson": {}, "llama": GROUPS, "mistral": GROUPS | {"w": 3}, "qwen2": GROUPS,
+       "qwen3": WIDE, "gemma": WIDE, "gemma2": WIDE | {"w": 3}, "mixtral": GROUPS | {"E": 3},
+       "pythia": SMALL | {"d": 16, "N": 3},
+       "gpt-j": SMALL | {"d": 16}}  # fmt: skip
 
 
 @cache
@@ -28,7 +32,7 @@ def bound(card: str) -> Model:
 
 def loss_of(card: str) -> str | None:
     """A loss for the card that has neither one nor logits."""
-    return "<pooled, pooled> + <x^2_0, x^2_1>" if card == "bert" else None
+    return "<pooled, pooled> + <x^2_0, x^2_1>" if "bert" in card else None
 
 
 def made_weights(model: Model) -> dict[str, np.ndarray]:

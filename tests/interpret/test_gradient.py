@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch")
 def test_a_batch_is_the_mean_of_its_sequences(path: str, kind: str) -> None:
     model = tiny(path)
     names = {e.name for e in model.equations}
-    text = model.inputs[1 if Path(path).stem == "transformer-2017" else 0].name
+    text = model.inputs[Path(path).stem in ("transformer-2017", "t5")].name
     of = None if "L" in names else f"cross_entropy(logits; {text})"
     of = of if "logits" in names else "<pooled, pooled> + <x^1_0, x^1_1>"
     rng = np.random.default_rng(1)

@@ -90,6 +90,20 @@ def test_rows(z: np.ndarray, quick: bool) -> None:
     check("std", of("std", z, quick=quick), z.std(-1))
 
 
+@quick
+@settings(max_examples=25)
+@given(st.lists(st.integers(-2, 2), min_size=1, max_size=6), st.integers(0, 7))
+def test_top_keeps_the_greatest_and_of_equals_the_first(
+    quick: bool, row: list[int], k: int
+) -> None:
+    z = np.array([row, row[::-1], [0] * len(row)], dtype=float)
+    kept = np.zeros(z.shape)
+    for j in range(3):
+        for c in sorted(range(len(row)), key=lambda c: (-z[j, c], c))[:k]:
+            kept[j, c] = z[j, c]
+    check("top", of("top", z, k, quick=quick), kept, 0)
+
+
 # Entry by entry -----------------------------------------------------------------------------------
 
 
@@ -102,6 +116,8 @@ def test_entries(z: np.ndarray, quick: bool) -> None:
         check("GELU", of("GELU", z, quick=quick), F.gelu(t(z)))
         check("GELU_tanh", of("GELU_tanh", z, quick=quick), F.gelu(t(z), approximate="tanh"))
         check("SiLU", of("SiLU", z, quick=quick), F.silu(t(z)))
+        check("clip", of("clip", z, "0.5", quick=quick), np.clip(z, -0.5, 0.5))
+        check("softcap", of("softcap", z, 30, quick=quick), 30 * np.tanh(z / 30))
         check("dropout", of("dropout", z, np.array(0.1), quick=quick), z)  # outside of training
         w, u = RNG.standard_normal((8, 3)), RNG.standard_normal((8, 3))
         gated = F.silu(t(z) @ t(w)) * (t(z) @ t(u))
@@ -164,6 +180,22 @@ def test_rope_is_a_rotation_of_complex_numbers(d: int, share: str, base: int) ->
         check("RoPE", of("RoPE", x), wanted)
 
 
+@pytest.mark.parametrize(("d", "r"), [(8, 8), (8, 4), (5, 2)])
+def test_rope_of_neighbours(d: int, r: int) -> None:
+    """Columns 2 m and 2 m + 1 are the parts of one complex number."""
+    x = RNG.standard_normal((5, d))
+    m, j = np.arange(r // 2), np.arange(5)[:, None]
+    angles = j * 500.0 ** (-2 * m / r)
+    turned = (x[:, :r:2] + 1j * x[:, 1:r:2]) * np.exp(1j * angles)
+    wanted = x.copy()
+    wanted[:, :r:2], wanted[:, 1:r:2] = turned.real, turned.imag
+    check("RoPE_pairs", of("RoPE_pairs", x, r, 500), wanted)
+    check("pair_angles", of("pair_angles", 5, r, 500), np.repeat(angles, 2, axis=1))
+    y = x[:, :r:2] + 1j * x[:, 1:r:2]
+    found = x[:, :r] @ of("quarter", r)
+    check("quarter", found[:, ::2] + 1j * found[:, 1::2], 1j * y)
+
+
 def test_rope_makes_scores_depend_on_distance_alone() -> None:
     q, k = (np.tile(RNG.standard_normal(6), (7, 1)) for _ in range(2))
     scores = of("RoPE", q) @ of("RoPE", k).T
@@ -172,15 +204,60 @@ def test_rope_makes_scores_depend_on_distance_alone() -> None:
         assert np.allclose(diagonal, diagonal[0])
 
 
+def test_frequencies_given() -> None:
+    x, pace = RNG.standard_normal((5, 8)), of("freq", 6, 100)
+    check("freq", pace, 100.0 ** (-np.arange(3) / 3))
+    check("spun", of("spun", x, pace), of("RoPE", x, "3/4", 100))
+
+
+def test_frequencies_of_llama_3() -> None:
+    """Pairs are told apart by their wavelengths, as in the released code."""
+    pace, context = of("freq", 16, 500), 256
+    wave = 2 * np.pi / pace
+    between = (context / wave - 1) / (4 - 1)
+    wanted = (1 - between) * pace / 8 + between * pace
+    wanted = np.where(wave > context / 1, pace / 8, np.where(wave < context / 4, pace, wanted))
+    check("freq_llama3", of("freq_llama3", pace, 8, 1, 4, context), wanted)
+    assert wanted[0] == pace[0] and wanted[-1] == pace[-1] / 8
+
+
+@pytest.mark.parametrize(("base", "context"), [(500, 256), (10000, 4096), (100, 8)])
+def test_frequencies_of_yarn(base: int, context: int) -> None:
+    pace = of("freq", 16, base)
+
+    def pair(turns: int) -> float:
+        """The pair, counted with fractions, that turns so often (Peng et al. 2023, eq. 23)."""
+        return 8 * np.log(context / (2 * np.pi * turns)) / np.log(base)
+
+    low, high = max(np.floor(pair(32)), 0), min(np.ceil(pair(1)), 15)
+    check("turns", of("turns", 8, base, 32, context), low)
+    check("turned", of("turned", 8, base, 1, context), high)
+    ramp = np.clip((np.arange(8) - low) / max(high - low, 0.001), 0, 1)
+    wanted = ramp * pace / 4 + (1 - ramp) * pace
+    check("freq_yarn", of("freq_yarn", pace, base, 4, 1, 32, context), wanted)
+
+
+def slopes(heads: int) -> list[float]:
+    """As in the released code of Press, Smith & Lewis 2021, `get_slopes`."""
+    power = 2 ** (heads.bit_length() - 1)
+    first = [2 ** (-8 * h / power) for h in range(1, power + 1)]
+    return first if power == heads else first + slopes(2 * power)[::2][: heads - power]
+
+
 @pytest.mark.parametrize("shape", [(4, 4), (2, 5)])
 def test_alibi(shape: tuple[int, int]) -> None:
     n, m = shape
     scores = RNG.standard_normal(shape)
-    for heads in (1, 4, 8):
-        for h in range(1, heads + 1):
-            slope = (2 ** (-8 / heads)) ** h
-            distance = (np.arange(n)[:, None] + m - n) - np.arange(m)[None, :]
+    distance = (np.arange(n)[:, None] + m - n) - np.arange(m)[None, :]
+    for heads in (1, 3, 4, 8, 12):
+        for h, slope in enumerate(slopes(heads), 1):
             check("ALiBi", of("ALiBi", scores, h, heads), scores - slope * distance)
+            check("slope", of("slope", h, heads), slope)
+
+
+@pytest.mark.parametrize("heads", [*range(1, 34), 112, *(2**k - 1 for k in range(6, 31, 3)), 2**29])
+def test_power(heads: int) -> None:
+    check("power", of("power", heads), 2.0 ** (heads.bit_length() - 1))
 
 
 # Loss ---------------------------------------------------------------------------------------------
@@ -208,6 +285,7 @@ def test_places(quick: bool) -> None:
     wanted[2:6] = S
     check("placed", of("placed", S, 2, 7, quick=quick), wanted)
     check("part", of("part", S, 1, 2, quick=quick), S[:, 2:4])
+    check("column", of("column", S, 2, quick=quick), S[:, 2:3])
     wanted = S.copy()
     wanted[[3, 0]] = S[:2] + 1
     check("written", of("written", S, S[:2] + 1, np.array([3, 0]), quick=quick), wanted)

@@ -26,6 +26,7 @@ ROOMS = [
     "lesson",
     "train",
     "sampling",
+    "loaded",
     "ask",
     "explore",
     "viete",

@@ -20,9 +20,8 @@ from viete.errors import VieteError
 from viete.interpret.run import Run, run
 from viete.interpret.schedule import program
 
-CAUSAL = [
-    p for p in shipped() if not p.endswith(("bert.md", "encoder.md", "symbolic-transformer.md"))
-]
+BOTH_WAYS = ("bert.md", "roberta.md", "encoder.md", "symbolic-transformer.md")
+CAUSAL = [p for p in shipped() if not p.endswith(BOTH_WAYS)]
 
 
 def stepped(
@@ -43,7 +42,7 @@ def stepped(
             there = {k: v for k, v in part.items() if k in {i.name for i in found.model.inputs}}
             once = {n: whole[n] for n, (i, _) in program(found.model).inputs.items()
                     if i.name in found.once}  # fmt: skip
-            at = run(found.model, None, weights, **there, **once, **kept)
+            at = run(found.model, None, own(found, weights), **there, **once, **kept)
         for name, (item, blocks) in program(found.model).inputs.items():
             if item.name in found.past:
                 of = found.past[item.name]
@@ -55,6 +54,11 @@ def stepped(
         rows.append(np.asarray(at[found.target]))
     assert first is not None
     return np.concatenate(rows, -2), np.asarray(whole[found.target])
+
+
+def own(found: Derived, weights: dict[str, Any]) -> dict[str, Any]:
+    """The weights of the incremental form: an encoder's are not among them."""
+    return {name: weights[name] for name in program(found.model).parameters}
 
 
 def in_rooms(
@@ -76,7 +80,7 @@ def in_rooms(
     for a, b in pairwise(cuts):
         part = {k: np.asarray(v)[..., a:b] if k in positional else v for k, v in inputs.items()}
         part = {k: v for k, v in part.items() if k in names} | {found.places: np.arange(a, b)}
-        at = run(found.model, None, weights, **part, **once, **rooms)
+        at = run(found.model, None, own(found, weights), **part, **once, **rooms)
         for name, array in rooms.items():
             item, blocks = names[name]
             of = at.store[found.past[item.name], blocks]

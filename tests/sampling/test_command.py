@@ -135,7 +135,7 @@ def test_folders_that_hold_no_run(folder: Path, monkeypatch: Any, capsys: Any) -
 
     assert "there is no such folder" in fails(folder / "gone")
     (folder / "empty").mkdir()
-    assert "there is no card.md in it" in fails(folder / "empty")
+    assert "there are no weights in it" in fails(folder / "empty")
     (folder / "tokenizer.json").rename(folder / "kept.json")
     assert "there is no tokenizer.json in it" in fails(folder, "--prompt", "1")
     (folder / "kept.json").rename(folder / "tokenizer.json")

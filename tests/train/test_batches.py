@@ -209,10 +209,10 @@ def test_state_is_checked(tmp_path: Path) -> None:
         with pytest.raises(VieteError, match=said):
             batches(**{name: value}).check(state)
     path.write_text("abcde" * 90)
-    with pytest.raises(VieteError, match=r"a\.txt: the data has shrunk, from 500 tokens to 450"):
+    with pytest.raises(VieteError, match=r"a\.txt: the data has shrunk, from 500 bytes to 450"):
         batches().check(state)
     path.write_text("abcde" * 110)
-    with pytest.raises(VieteError, match="grown, from 500 tokens to 550"):
+    with pytest.raises(VieteError, match="grown, from 500 bytes to 550"):
         batches().check(state)
     path.write_text("abced" * 100)
     with pytest.raises(VieteError, match="the data has changed, since this run began"):

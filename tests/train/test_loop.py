@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -149,7 +150,7 @@ def test_going_on_from_an_earlier_step_sets_later_ones_aside(tmp_path: Path) -> 
     [
         ({"seed": 1}, "began with --seed 0"),
         ({"dtype": "float64"}, "began with --dtype float32"),
-        ({"batch": 2}, "began with batch 3"),
+        ({"batch": 2}, "began with --batch 3, and goes on only so, not with 2"),
     ],
 )
 def test_a_run_goes_on_as_itself(tmp_path: Path, given: dict[str, Any], said: str) -> None:
@@ -186,6 +187,81 @@ def test_a_run_is_not_begun_over_another(tmp_path: Path) -> None:
         started(tmp_path)
     with pytest.raises(VieteError, match=r"no run of `viete train`"):
         resume({}, tmp_path / "elsewhere", "latest")
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    mine = tmp_path / "card.md"
+    mine.write_text("what a person wrote")
+    with pytest.raises(VieteError, match=r"not empty \(card\.md is in it\)"):
+        started(tmp_path)
+    (tmp_path / "config.json").write_text('{"d_model": 64}')
+    with pytest.raises(VieteError, match="not empty"):
+        started(tmp_path)
+    assert mine.read_text() == "what a person wrote" and len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_run_without_a_checkpoint_is_begun_anew(tmp_path: Path) -> None:
+    """It was killed before the first one; so are half written files of it, which go."""
+    job = started(tmp_path, seed=1)
+    assert job.lock is not None
+    job.lock.close()
+    (tmp_path / "tokens").mkdir()
+    for left in tmp_path / ".viete-1.tmp", tmp_path / "tokens" / ".viete-2.tmp":
+        left.write_bytes(b"half")
+    trained(tmp_path)
+    assert not list(tmp_path.rglob(".viete-*"))
+    assert json.loads((tmp_path / "config.json").read_text())["seed"] == 0
+
+
+@pytest.mark.parametrize("nth", range(3))
+def test_a_disk_that_is_full_at_the_start_holds_no_half_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
+) -> None:
+    genuine, calls = os.fsync, []
+
+    def full(number: int) -> None:
+        calls.append(number)
+        if len(calls) == nth + 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        genuine(number)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(VieteError, match="No space left on device"):
+        started(tmp_path / "a" / "run")
+    assert not list(tmp_path.iterdir())
+
+
+def test_measurements_that_do_not_fit_the_disk(tmp_path: Path) -> None:
+    """The last line is left out, not cut short, and the next run goes on after those before."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    metrics = Metrics(tmp_path)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        with pytest.raises(VieteError, match=r"metrics\.jsonl: cannot be written"):
+            for step in range(1, 100):
+                metrics(step, loss=1 / 3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        metrics.close()
+    there = read_metrics(tmp_path)
+    assert 10 < len(there) == step - 1
+    assert (tmp_path / "metrics.jsonl").read_text().endswith("}\n")
+    Metrics(tmp_path, 5).close()
+    assert len(read_metrics(tmp_path)) == 5
+
+
+def test_lines_that_nobody_reads_end_a_run_with_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(*said: object, **more: object) -> None:
+        raise BrokenPipeError
+
+    job = started(tmp_path, log_every=3, save_every=0)
+    monkeypatch.setattr("builtins.print", closed)
+    found = train(job)
+    assert (found.step, found.stopped) == (3, True)
+    assert checkpoints.steps(tmp_path) == [3]
 
 
 def test_two_processes_do_not_write_to_one_run(tmp_path: Path) -> None:

@@ -4,117 +4,153 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import viete as vt
+from tests.train.launching import ROOT, Launcher
+from viete.errors import VieteError
+from viete.train import setup
 from viete.train.checkpoints import load, path_of, steps
+from viete.train.data import read_data
 from viete.train.processes import Shared, Team
+from viete.train.settings import Settings
+from viete.train.vocabulary import make_vocabulary
 
 torch = pytest.importorskip("torch")
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
     pytest.skip("PyTorch was built without gloo", allow_module_level=True)
 
-ROOT = Path(__file__).parents[2]
 STEPS = 6
-COMMAND = [
-    "train", "dialog-transformer", "--set", "d=16", "--data", "dialogs", "--batch", "3",
-    "--lr", "0.01", "--weight-decay", "0.1", "--accumulate", "2", "--dtype", "float64",
-    "--log-every", "1", "--save-every", "3",
+SETTINGS = [
+    "--data", "dialogs", "--batch", "3", "--lr", "0.01", "--weight-decay", "0.1", "--clip", "0.05",
+    "--accumulate", "2", "--dtype", "float64", "--log-every", "1", "--save-every", "3",
+    "--validation", "0.34",
 ]  # fmt: skip
 
 
-def start(processes: int, *arguments: str) -> subprocess.Popen[str]:
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    return subprocess.Popen(
-        [sys.executable, *(torchrun if processes > 1 else []), "-m", "viete", *arguments],
-        text=True, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-
-
-def done(processes: int, *arguments: str) -> str:
-    process = start(processes, *arguments)
-    said, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, said
-    return said
-
-
-def losses(run: Path) -> list[float]:
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert [r["step"] for r in rows if "loss" in r] == list(range(1, STEPS + 1))
-    return [r["loss"] for r in rows if "loss" in r]
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Trains a card with dropout, on two dialogs for two processes or three."""
+    text = vt.write(vt.read("dialog-transformer").bind(d=16))
+    card = tmp_path_factory.mktemp("card") / "card.md"
+    card.write_text(text.replace("O = A U", "O = dropout(A; 0.1) U"))
+    assert "dropout" in card.read_text()
+    return ["train", str(card), *SETTINGS]
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def launcher() -> Iterator[Launcher]:
+    found = Launcher()
+    yield found
+    found.close()
+
+
+def done(launcher: Launcher, processes: int, *arguments: str) -> str:
+    said, codes = launcher(processes, *arguments)
+    assert codes == [0] * processes, said
+    return said
+
+
+def measured(run: Path) -> list[tuple[int, Any, Any]]:
+    """Steps with their losses, and validations."""
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [(r["step"], r.get("loss"), r.get("validation")) for r in rows]
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher, command: list[str]) -> Path:
     """A run of one process."""
     run = tmp_path_factory.mktemp("one") / "run"
-    done(1, *COMMAND, "--steps", str(STEPS), "-o", str(run))
+    done(launcher, 1, *command, "--steps", str(STEPS), "-o", str(run))
     return run
 
 
-def same(a: Path, b: Path) -> None:
-    """Losses and last weights, to rounding. Three dialogs for two processes are one and two."""
-    assert np.allclose(losses(a), losses(b), rtol=0, atol=1e-12)
-    left, right = (load(path_of(run, STEPS)) for run in (a, b))
-    for name, w in left.weights.items():
-        assert w.shape == right.weights[name].shape
-        assert np.allclose(w, right.weights[name], rtol=0, atol=1e-9), name
-    for name, m in left.moments.items():
-        assert np.allclose(m, right.moments[name], rtol=0, atol=1e-12), name
-
-
-@pytest.mark.parametrize("kind", ["numpy", "module"])
-def test_two_processes_give_the_losses_of_one(one: Path, tmp_path: Path, kind: str) -> None:
-    """And a checkpoint of two goes on in one."""
+@pytest.mark.parametrize(
+    ("first", "then", "engine"),
+    [
+        (1, 2, ["--engine", "numpy"]),
+        (2, 1, ["--engine", "torch"]),
+        (3, 2, ["--engine", "module"]),
+        (2, 3, ["--engine", "module", "--shard"]),
+    ],
+    ids=lambda x: x[-1].strip("-") if isinstance(x, list) else None,
+)
+def test_any_number_of_processes_gives_the_losses_of_one(
+    one: Path,
+    launcher: Launcher,
+    command: list[str],
+    tmp_path: Path,
+    first: int,
+    then: int,
+    engine: list[str],
+) -> None:
+    """To rounding; and goes on with a checkpoint of any other number. The third of three processes
+    has no dialog of its own."""
     run = tmp_path / "run"
-    said = done(2, *COMMAND, "--engine", kind, "--steps", str(STEPS // 2), "-o", str(run))
+    half = str(STEPS // 2)
+    said = done(launcher, first, *command, *engine, "--steps", half, "-o", str(run))
     assert said.count("steps done") == said.count("vocabulary;") == 1  # one of them speaks
-    done(1, "train", "--resume", "--steps", str(STEPS), "-o", str(run))
-    same(one, run)
-
-
-def test_a_checkpoint_of_one_goes_on_in_two_with_divided_weights(one: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(one, run)
-    done(2, "train", "--from", str(STEPS // 2), "--engine", "module", "--shard", "-o", str(run))
-    same(one, run)
+    done(launcher, then, "train", "--resume", "--steps", str(STEPS), "-o", str(run))
+    found, wanted = ([x for x in measured(r) if x[1] is not None] for r in (run, one))
+    np.testing.assert_allclose([x[1] for x in found], [x[1] for x in wanted], rtol=0, atol=1e-12)
+    assert len(wanted) == STEPS
+    left, right = (load(path_of(r, STEPS)) for r in (one, run))
+    assert abs(left.state["validation"] - right.state["validation"]) < 1e-12
+    for name, w in {**left.weights, **left.moments}.items():
+        other = {**right.weights, **right.moments}[name]
+        assert w.shape == other.shape
+        assert np.allclose(w, other, rtol=0, atol=1e-9), name
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_an_interrupted_torchrun_leaves_the_last_checkpoint_whole(tmp_path: Path, how: str) -> None:
-    """Told to stop, all of them save and end; when one is killed the others end by themselves."""
+def test_an_interrupted_torchrun(
+    launcher: Launcher, command: list[str], tmp_path: Path, how: str
+) -> None:
+    """Told to stop, all of them save and end; when one is killed the others end by themselves.
+
+    Either way the run goes on, in as many processes, to the same bits."""
     run = tmp_path / "run"
-    process = start(2, *COMMAND, "--steps", "100000", "-o", str(run))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+         "-m", "viete", *command, "--steps", "100000", "-o", str(run)],
+        text=True, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        process_group=0, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
     deadline = time.monotonic() + 60
     while not steps(run) and time.monotonic() < deadline:
-        time.sleep(0.05)
+        time.sleep(0.02)
     assert steps(run), "no checkpoint came"
     if how == "stop":
-        process.send_signal(signal.SIGTERM)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
     else:
-        os.kill(children(process.pid)[-1], signal.SIGKILL)
+        os.kill(children(process.pid)[0], signal.SIGKILL)  # the one that writes
     said, _ = process.communicate(timeout=60)
     assert process.returncode != 0
     last = steps(run)[-1]
-    if how == "stop":
-        assert f"stopped after step {last}, and saved" in said
-    else:
-        assert last % 3 == 0
     assert load(path_of(run, last)).step == last
     assert "Traceback" not in said.split("torch/distributed/elastic")[0]
     if how == "kill":
-        assert "another process of this run has ended" in said
-        said = done(1, "train", "--resume", "--steps", str(last + 1), "-o", str(run))
-        assert f"going on after step {last}" in said
+        assert last % 3 == 0
+        assert said.count("viete: another process of this run has ended") == 1
+    else:
+        assert f"stopped after step {last}, and saved" in said
+    end = str(last + 2)
+    said = done(launcher, 2, "train", "--resume", "--steps", end, "-o", str(run))
+    assert f"going on after step {last}" in said
+    done(launcher, 2, *command, "--steps", end, "-o", str(tmp_path / "whole"))
+    assert [x for x in measured(run) if x[1]] == [x for x in measured(tmp_path / "whole") if x[1]]
+    ends = [load(path_of(r, last + 2)).weights for r in (run, tmp_path / "whole")]
+    for name, w in ends[0].items():
+        np.testing.assert_array_equal(ends[1][name], w)
 
 
 def children(parent: int) -> list[int]:
@@ -125,10 +161,51 @@ def children(parent: int) -> list[int]:
     return [int(x) for x in said.read_text().split()]
 
 
-def test_what_the_first_process_refuses_ends_all(one: Path) -> None:
-    process = start(2, *COMMAND, "-o", str(one))
-    said, _ = process.communicate(timeout=60)
-    assert process.returncode != 0 and "there is a run in it, at step 6" in said
+def test_what_the_first_process_refuses_ends_all(
+    launcher: Launcher, one: Path, command: list[str]
+) -> None:
+    """And it alone says why."""
+    said, codes = launcher(3, *command, "-o", str(one))
+    assert codes == [2, 2, 2]
+    assert said == (
+        f"viete: {one}: there is a run in it, at step {STEPS}; go on with --resume, or give "
+        f"another folder\n"
+    )
+    said, codes = launcher(2, "train", "gtp2", "--data", "dialogs", "-o", str(one))
+    assert codes == [2, 2] and said.count("viete: ") == said.count("did you mean gpt2?") == 1
+
+
+def test_a_loss_that_is_no_number_is_said_once(
+    launcher: Launcher, command: list[str], tmp_path: Path
+) -> None:
+    said, codes = launcher(2, *command, "--lr", "1e300", "--clip", "0", "-o", str(tmp_path / "run"))
+    assert codes == [2, 2]
+    assert said.count("viete: the ") == said.count("is the first whose value is not finite") == 1
+
+
+def test_the_first_process_encodes_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others map what it left, and need not see the data."""
+    documents = read_data("dialogs")
+    vocabulary = make_vocabulary(documents)
+
+    class Pair(Team):
+        def tell(self, value: Any) -> Any:
+            notes.append(value)
+            return notes[0]
+
+    notes: list[Any] = []
+    found = []
+    for rank, data in (0, "dialogs"), (1, "nowhere.txt"):
+        us = Pair(rank, 2)
+        monkeypatch.setattr(setup, "team", lambda us=us: us)
+        found.append(setup.encoded(Settings(data=data), tmp_path, vocabulary, None))
+    assert notes[0].parent == tmp_path / "tokens" and notes[1] is None
+    for name in "ids", "starts", "own":
+        np.testing.assert_array_equal(*(getattr(tokens, name) for tokens in found))
+    assert found[0].source == found[1].source == documents.digest
+    notes[0].unlink()
+    with pytest.raises(VieteError, match="does not see what the first one wrote"):
+        setup.encoded(Settings(), tmp_path, vocabulary, None)
 
 
 def test_shares_are_the_whole_batch() -> None:

@@ -47,6 +47,12 @@ def test_train_go_on_and_plot(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_run_may_be_called_like_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    viete(*SMALL, "-o", "dialogs", "--steps", 2)
+    assert "4 steps done" in viete("train", "--resume", "-o", "dialogs", "--steps", 4)
+
+
 def test_samples_as_it_learns(tmp_path: Path) -> None:
     given = [*SMALL, "--set", "d=16", "--steps", 120, "--lr", 0.03, "--sample-every", 60]
     said = viete(*given, "-o", tmp_path / "a")

@@ -50,10 +50,25 @@ class Fixed(Positions):
         return out or num(0)
 
     def new_rows(self, start: Form | None, stop: Form | None, env: Env) -> Expr:
-        """The new positions."""
-        if start is not None:
-            raise Stuck("rows are counted on from another number than the position")
-        return self.names(env)[0]
+        """The new positions; with a start that `picked` takes out of the sum."""
+        q = self.names(env)[0]
+        if start is None:
+            return q
+        if start.whole is None:
+            raise Stuck("a slice begins where the length of the text says")
+        return Apply("add", (start.whole, q))
+
+    def picked(self, e: Pick, value: Expr, items: list[Expr], env: Env) -> Expr:
+        """Rows ``2 + q`` as the rows q of those from 2 on, since a sum is no index."""
+        q = self.names(env)[0]
+        cuts: list[Expr] = [Slice(None, None)] * len(items)
+        for k, item in enumerate(items):
+            match item:
+                case Apply("add", (start, other)) if other == q:
+                    cuts[k], items[k] = Slice(start, None), q
+        if any(isinstance(x, Slice) and x.start is not None for x in cuts):
+            value = Pick(value, tuple(cuts))
+        return super().picked(e, value, items, env)
 
     def check_index(self, e: Expr, env: Env) -> None:
         """Whole numbers that are computed with are no indices any more."""

@@ -65,18 +65,22 @@ def resolved(e: Expr, hidden: Collection[str]) -> Expr:
     return transform(e, rule) if hidden else e
 
 
-def parse_function(source: Text, known: dict[str, Signature], meaning: str = "") -> Function:
+def parse_function(
+    source: Text, known: dict[str, Signature], meaning: str = "", outer: Scope | None = None
+) -> Function:
     """Read ``name(x: n × d; ρ = 1) = body``.
 
     ``known`` are the functions defined before this one: a definition can use those, its own
-    arguments and the primitives, so that nothing is recursive.
+    arguments and the primitives, so that nothing is recursive; ``outer`` are names besides.
     """
     tokens = tokenize(source)
     cut = top_level(tokens, "=")
     opened = next((k for k, t in enumerate(tokens) if t.text == "("), None)
     if cut is None or opened is None or opened > cut or tokens[cut - 1].text != ")":
         raise source.error("a function is defined as name(arguments) = body")
-    name = parse_name(source.cut(0, tokens[opened].start), "function", set()).key
+    symbol = parse_name(source.cut(0, tokens[opened].start), "function", set())
+    # RoPE_pairs_after is one name, of which the printers keep every stroke.
+    name = symbol.key if symbol.sup else "_".join([symbol.base, *(s.text for s in symbol.sub)])
     arguments: list[Argument] = []
     semi = 0
     for part, separator in split_arguments(tokens[opened + 1 : cut - 1]):
@@ -94,6 +98,9 @@ def parse_function(source: Text, known: dict[str, Signature], meaning: str = "")
         raise source.error(f"{name} names an argument twice", 0, tokens[cut].start)
     scope = Scope()
     scope.functions |= known
+    for group in () if outer is None else outer.symbols.values():
+        for symbol in group:
+            scope.declare(symbol)
     for symbol in {s.key: s for s in symbols}.values():
         scope.declare(symbol)
     parser = Parser(source, tokens[cut + 1 :], scope)

@@ -177,7 +177,7 @@ class Incremental:
         self.length = length
         self.target = self.wanted(of)
         self.start = Ref(self.fresh("dim", ROOMS if fixed else NAMES))
-        self.places = Ref(self.fresh("input", PLACES))
+        self.places = Ref(self.fresh("input", [x for x in PLACES if x != self.start.key]))
         self.label = ROOM if fixed else PAST
         self.inputs = {i.name: i for i in model.inputs}
         self.moving = self.moved()
@@ -382,6 +382,10 @@ class Incremental:
                 new = transform(right[k], given)
                 text = Text(f"{show(e.left)} = {show(new)}", "<incremental>")
                 equations.append(replace(e, right=new, stated=None, text=text))
+        gone = model.loop_letters - {
+            loop.index for loop in loops
+        }  # an encoder's weights go with it
+        parameters = tuple(p for p in model.parameters if not gone & {*p.symbol.slots})
         refs = {x.key for e in equations for x in walk(e.right) if isinstance(x, Ref)}
         if self.start.key in refs and not past and not self.fixed:
             past = {self.tokens.name}  # something must say how many there were
@@ -405,7 +409,7 @@ class Incremental:
         )
         out = Model(
             model.title, about, (), model.vocabulary, tuple(dims), model.indices, tuple(inputs),
-            model.parameters, (*model.functions, *self.new_functions(equations)), tuple(equations),
+            parameters, (*model.functions, *self.new_functions(equations)), tuple(equations),
             self.kept(model.derived, equations),
         )  # fmt: skip
         table = {self.past_input(key).name: key for key in self.in_order(past)}

@@ -56,6 +56,13 @@ def hidden(e: Apply, labels: Mapping[str, str], sizes: Sizes) -> Mask | None:
     return None
 
 
+def both(a: Mask | None, b: Mask | None) -> Mask | None:
+    """The mask of ``where(i mod 2 = 0, causal(S), window(S; w))``: what either branch hides."""
+    if a is None or b is None or (a.kind, a.now, a.later) != (b.kind, b.now, b.later):
+        return None
+    return a if a.width == b.width else replace(a, width=None)
+
+
 def limit(e: Expr, labels: Mapping[str, str], sizes: Sizes) -> tuple[str, str, Size] | None:
     """``k <= j - c`` as (k, j, c), for the labels of two index letters."""
     if not isinstance(e, Apply) or e.op not in NEGATED:

@@ -19,7 +19,7 @@ from itertools import count
 from viete.algebra import shapes
 from viete.algebra.adjoint.rules import with_defaults
 from viete.algebra.dims import Size, size_of
-from viete.algebra.masks import SIGN, Mask, blank, combined, hidden
+from viete.algebra.masks import SIGN, Mask, blank, both, combined, hidden
 from viete.algebra.model import Argument, Function, Model
 from viete.algebra.shapes import REDUCE, Shapes, Type
 from viete.errors import Text
@@ -214,6 +214,10 @@ class Positions:
         """The place of all positions."""
         return Slice(None if start is None else start.whole, None if stop is None else stop.whole)
 
+    def picked(self, e: Pick, value: Expr, items: list[Expr], env: Env) -> Expr:
+        """Rows and entries of a value."""
+        return replace(e, value=value, items=tuple(items))
+
     def check_index(self, e: Expr, env: Env) -> None:
         """That a computed position can be an index."""
 
@@ -338,7 +342,7 @@ class Positions:
                 seen = None if bound == INNER else seen - {name} | ({bound} if bound else set())
         mask = v.mask if v.mask and {v.mask.now, v.mask.later} <= to.keys() - gone.keys() else None
         found = replace(v, sees=seen, mask=mask).rename(to)
-        expr: Expr = replace(e, value=v.expr, items=tuple(new))
+        expr: Expr = self.picked(e, v.expr, new, env)
         if all(isinstance(i, Slice) and i.start is None and i.stop is None for i in new):
             expr = v.expr
         return Form(expr, expr, together(found.sees, sees), found.mask, const=v.const)
@@ -522,6 +526,7 @@ class Positions:
             shown = fs[1].mask
             if mask is None and shown is not None and blank(e.args[2]) == shown.kind:
                 mask = shown
+            mask = mask or both(fs[1].mask, fs[2].mask)
         else:
             fixed = all(f.const or f.mask for f in was)
             mask = combined(op, [f.mask for f in fs], fixed) if op != "concat" else None

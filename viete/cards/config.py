@@ -1,22 +1,28 @@
-"""A card's dimensions from a Hugging Face ``config.json``.
+"""What a Hugging Face ``config.json`` says of a card.
 
 The card says how. The ``config`` column of its Dimensions table names the key that each dimension
 is kept under: ``rope_parameters.rope_theta, rope_theta or missing``. A dot goes into a nested
-object, of several keys the first that is there counts, and ``or missing`` lets the card's own
-value stand where none is. Bullets in front of the first section say what else must hold, since it
-changes the function and the equations do not vary with it::
+object or list, of several keys the first that is there counts, and ``or missing`` lets the card's
+own value stand where none is. A section Choices (see `viete.cards.choices`) says which equations
+hold for which settings, and bullets in front of the first section what else must hold::
 
-    - **config hidden_act**: gelu_new, gelu_pytorch_tanh or missing
+    - **config model_type**: gpt2
     - **config rope_scaling**: missing
 
-A key whose value is null is missing, as it is to `transformers`.
+A key whose value is null is missing, as it is to `transformers`. A key that is none of these, and
+not of those that `HARMLESS` lists, is refused, since it may change the function.
+
+Where the tensors are known too, a key may ask for them: ``tensor pooler.dense.weight`` is ``there``
+or ``absent``, ``count blocks.*.attn.W_Q`` how many have such a name, ``size embed.W_E 0`` how long
+the first axis of one is.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from fractions import Fraction
 from numbers import Real
 from pathlib import Path
@@ -26,28 +32,141 @@ from viete.algebra.model import Dimension, Model
 from viete.errors import VieteError
 
 MAX_BYTES = 16_000_000  # a few models keep their label names in it
+DEEPEST = 50
+# Keys that say nothing of the function from tokens to values: whose model it is and how it is
+# packed, how it was initialised and trained, how text is drawn from it, what a call returns.
+HARMLESS = """
+    _* architectures model_type auto_map transformers_version torch_dtype dtype name_or_path
+    tokenizer_class task_specific_params finetuning_task problem_type id2label label2id num_labels
+    *dropout* *drop *pdrop *layerdrop init* *_std *initializer* use_cache gradient_checkpointing
+    *_token_id output_* return_dict* torchscript use_bfloat16 pretraining_tp *_loss_coef
+    router_jitter_noise summary_* prefix max_length min_length do_sample early_stopping num_beams
+    num_beam_groups diversity_penalty temperature top_k top_p typical_p repetition_penalty
+    length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids
+    num_return_sequences remove_invalid_values exponential_decay_length_penalty suppress_tokens
+    begin_suppress_tokens forced_* cache_implementation quantization_config.none
+    reorder_and_upcast_attn chunk_size_feed_forward tf_legacy_loss
+""".split()
 
 
-def bind_config(model: Model, config: Mapping[str, Any] | str | Path) -> Model:
-    """The model with the dimensions of ``config``: a mapping, a ``config.json``, or its folder.
+class Config:
+    """A config's keys and values, and which of the keys somebody has asked for.
 
-    A value in the config replaces the card's, a float by the decimal that it prints as (1e-05 is
-    1/100000). Where the key is missing, a value defined by other dimensions (``d_f = 4 d``) stands;
-    a plain number is one released size's and stands only if the card says ``or missing``.
-
-    Raises VieteError, naming the file, the key and the dimension, for a key that is missing or no
-    number, a setting that the card does not describe, a file that is no JSON object, and a card
-    that names no keys.
+    ``tensors`` are the shapes of the file's tensors, by name, where they are known.
     """
-    name, values = ("the config", config) if isinstance(config, Mapping) else read_json(config)
-    if not any(d.config for d in model.dims):
-        raise VieteError(
-            f"the card {model.title} names no keys of a config.json; its Dimensions table would "
-            f"have them in a column 'config'"
+
+    def __init__(
+        self, source: Mapping[str, Any] | str | Path,
+        tensors: Mapping[str, Sequence[int]] | None = None, name: str = "the config",
+    ) -> None:  # fmt: skip
+        """Raises VieteError for a file that is no JSON object."""
+        self.name, self.values = (
+            (name, source) if isinstance(source, Mapping) else read_json(source)
         )
-    check_settings(model, values, name)
-    found = {d.name: value_of(model, d, values, name) for d in model.dims}
-    return model.bind(**{dim: x for dim, x in found.items() if x is not None})
+        self.tensors = tensors
+        self.known: set[str] = set()
+
+    def look_up(self, keys: Sequence[str], null: bool = False) -> tuple[str, Any]:
+        """The first of the keys that has a value, with that value; ("", None) if none has.
+
+        With ``null`` a key counts that is there without one.
+        """
+        self.known.update(keys)
+        for key in keys:
+            if " " in key:
+                if (said := self.of_tensors(key)) is not None:
+                    return key, said
+                continue
+            if null and key in self.values and self.values[key] is None:
+                return key, None
+            found: Any = self.values
+            for part in key.split("."):
+                if isinstance(found, list | tuple) and part.isdigit():
+                    self.known.add(key.removesuffix(f".{part}"))
+                    found = found[int(part)] if int(part) < len(found) else None
+                else:
+                    found = found.get(part) if isinstance(found, Mapping) else None
+            if found is not None:
+                return key, found
+        return "", None
+
+    def of_tensors(self, key: str) -> str | int | None:
+        """What the tensors say, for ``tensor GLOB``, ``count GLOB`` or ``size GLOB AXIS``."""
+        what, glob, *axis = key.split()
+        if self.tensors is None:
+            return None
+        names = (glob, f"*.{glob}")  # a file may have a prefix before all of them
+        shapes = [x for n, x in self.tensors.items() if any(fnmatchcase(n, g) for g in names)]
+        if what == "tensor":
+            return "there" if shapes else "absent"
+        if what == "count":
+            return len(shapes) or None
+        at = int(axis[0])
+        return shapes[0][at] if shapes and at < len(shapes[0]) else None
+
+    def number(self, dim: Dimension) -> Fraction | None:
+        """What the config gives a dimension, or None where it has none of its keys."""
+        key, found = self.look_up(listed(dim.config)[0])
+        if found is None:
+            return None
+        try:
+            if isinstance(found, bool) or not isinstance(found, Real):
+                raise ValueError
+            return Fraction(str(found))
+        except ValueError:  # so are nan and infinity
+            raise VieteError(
+                f"{self.name}: {key} gives {dim.name}, so it must be a number, not {found!r}"
+            ) from None
+
+    def check_complete(self, model: Model) -> None:
+        """That it gives all numbers that a model cannot do without.
+
+        A value defined by other dimensions (``d_f = 4 d``) stands where the key is missing; a plain
+        number is one released size's and stands only if the card says ``or missing``.
+        """
+        for dim in model.dims:
+            keys, optional = listed(dim.config)
+            needed = keys and not optional and not is_derived(model, dim)
+            if needed and self.look_up(keys)[1] is None:
+                raise VieteError(
+                    f"{self.name}: {' or '.join(keys)} is missing, which gives {dim.name}"
+                )
+
+    def check_facts(self, model: Model) -> None:
+        """That the card's ``config …`` facts hold."""
+        for fact, wanted in model.facts:
+            if fact.startswith("config "):
+                keys, _ = listed(fact.removeprefix("config "))
+                allowed, optional = listed(wanted)
+                key, found = self.look_up(keys)
+                if not (optional if found is None else {said(found), "any"} & {*allowed}):
+                    raise VieteError(
+                        f"{self.name}: {self.what(keys, key, found)}, and the card {model.title} "
+                        f"is for {wanted}"
+                    )
+
+    def what(self, keys: Sequence[str], key: str, found: Any) -> str:
+        """``key is value``, or that it is missing."""
+        return f"{key} is {said(found)}" if key else f"{' or '.join(keys)} is missing"
+
+    def check_accounted(self, model: Model, accept: Sequence[str]) -> None:
+        """That every key that might change the function is one that the card knows."""
+        for key, value in leaves(self.values):
+            top = key.split(".")[0]
+            if key in self.known or top in self.known or {key, top} & set(accept):
+                continue
+            if not any(fnmatchcase(top, pattern) for pattern in HARMLESS):
+                raise VieteError(
+                    f"{self.name}: {key} is {said(value)}, of which the card {model.title} says "
+                    f"nothing, so its equations may not be this model's; if you know that they "
+                    f"are, accept {key}"
+                )
+
+
+def bound(dims: Sequence[Dimension], config: Config) -> dict[str, Fraction]:
+    """The numbers that a config has for dimensions, by their names."""
+    found = {d.name: config.number(d) for d in dims if d.config}
+    return {name: x for name, x in found.items() if x is not None}
 
 
 def read_json(path: str | Path) -> tuple[str, Mapping[str, Any]]:
@@ -66,57 +185,40 @@ def read_json(path: str | Path) -> tuple[str, Mapping[str, Any]]:
         raise VieteError(f"{path} is no JSON: {error}") from None
     if not isinstance(found, dict):
         raise VieteError(f"{path} holds no JSON object, so it is no config.json")
+    if deeper(found, DEEPEST):
+        raise VieteError(f"{path} is nested more than {DEEPEST} deep, so it is no config.json")
     return str(path), found
 
 
-def choices(text: str) -> tuple[list[str], bool]:
+def deeper(found: Any, levels: int) -> bool:
+    """Whether objects and lists stand in each other in more levels than these."""
+    inside = [found]
+    for _ in range(levels):
+        inside = [
+            v for x in inside for v in (x.values() if isinstance(x, dict) else x)
+            if isinstance(v, dict | list)
+        ]  # fmt: skip
+    return bool(inside)
+
+
+def listed(text: str) -> tuple[list[str], bool]:
     """``a, b or missing`` as (a, b) and whether ``missing`` is among them."""
-    words = [w for w in re.split(r"\s*,\s*|\s+or\s+", text.replace("`", "").strip()) if w]
+    words = [w for w in re.split(r"\s*,\s*|\s+or\s+", re.sub(r"[`$]", "", text).strip()) if w]
     return [w for w in words if w != "missing"], "missing" in words
 
 
-def look_up(values: Mapping[str, Any], keys: list[str]) -> tuple[str, Any]:
-    """The first of the keys that has a value, with that value; ("", None) if none has."""
-    for key in keys:
-        found: Any = values
-        for part in key.split("."):
-            found = found.get(part) if isinstance(found, Mapping) else None
-        if found is not None:
-            return key, found
-    return "", None
+def said(value: Any) -> str:
+    """A value as a card spells it: text bare, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def check_settings(model: Model, values: Mapping[str, Any], file: str) -> None:
-    """That the card's ``config …`` facts hold."""
-    for fact, wanted in model.facts:
-        if not fact.startswith("config "):
-            continue
-        keys, _ = choices(fact.removeprefix("config "))
-        allowed, optional = choices(wanted)
-        key, found = look_up(values, keys)
-        said = found if isinstance(found, str) else json.dumps(found, default=str)
-        if optional if found is None else said in allowed:
-            continue
-        what = f"{key} is {said}" if key else f"{' or '.join(keys)} is missing"
-        raise VieteError(f"{file}: {what}, and the card {model.title} is for {wanted}")
-
-
-def value_of(model: Model, dim: Dimension, values: Mapping[str, Any], file: str) -> Fraction | None:
-    """What the config gives a dimension, or None where the card's own value stands."""
-    keys, optional = choices(dim.config)
-    key, found = look_up(values, keys)
-    if found is None:
-        if keys and not optional and not is_derived(model, dim):
-            raise VieteError(f"{file}: {' or '.join(keys)} is missing, which gives {dim.name}")
-        return None
-    try:
-        if isinstance(found, bool) or not isinstance(found, Real):
-            raise ValueError
-        return Fraction(str(found))
-    except ValueError:  # so are nan and infinity
-        raise VieteError(
-            f"{file}: {key} gives {dim.name}, so it must be a number, not {found!r}"
-        ) from None
+def leaves(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key with a value, those of nested objects behind a dot."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{before}{key}.")
+        elif value is not None and value != []:
+            yield f"{before}{key}", value
 
 
 def is_derived(model: Model, dim: Dimension) -> bool:

@@ -15,9 +15,11 @@ from viete.algebra.model import (
     Model,
     Parameter,
 )  # fmt: skip
+from viete.cards.choices import Choice, Row
+from viete.cards.config import Config, bound
 from viete.cards.document import Block, Item, Paragraph
 from viete.cards.sections import FACT, Sections
-from viete.errors import Text
+from viete.errors import Text, VieteError
 from viete.notation.cursor import parse_name
 from viete.notation.expr import Expr, Num, Ref, Symbol
 from viete.notation.parser import parse, parse_range
@@ -25,6 +27,7 @@ from viete.notation.symbols import PRIMITIVES, Scope
 
 _NOTATION = re.compile(r"^((?:`[^`]+`|\$[^$]+\$)(?:\s*,\s*(?:`[^`]+`|\$[^$]+\$))*)\s*:\s*(.*)$")
 _IN_WORDS = re.compile(r"\(\s*([^()=]*?(?:×|\\times|(?<=[\s\d])x(?=[\s\d]))[^()]*?)\s*\)")
+_CALL = re.compile(r"^[^=(]*[^=(\s]\([^=]*\)\s*=")
 _WHERE = re.compile(r"\b([A-Za-z]+(?:_(?:[A-Za-z0-9]+|\{\w+\}))?)\s*=\s*(\d+)(?![\w.])")
 _MEMBER = re.compile(r"^(.+?)(?:∈|\\in(?![a-zA-Z]))\s*")
 
@@ -268,7 +271,8 @@ class Declarations(Sections):
         out: list[Parameter] = []
         for row in self.rows("parameters", "symbol shape"):
             names = self.names(row["symbol"])
-            tensors = alternatives(self.cell(row, "checkpoint").text, len(names))
+            tensor = self.cell(row, "checkpoint").text.replace("`", "")
+            tensors = alternatives(tensor, len(names))
             for name, tensor in zip(names, tensors, strict=True):
                 symbol = parse_name(name, "parameter", letters)
                 if any(p.name == symbol.key for p in out):
@@ -279,6 +283,45 @@ class Declarations(Sections):
                     self.cell(row, "value").text, self.cell(row, "init").text, tensor, meaning,
                     name,
                 ))  # fmt: skip
+        return out
+
+    def take(self, config: Config) -> None:
+        """Give the dimensions what a config says of them."""
+        numbers = bound(self.dims, config)
+        if not any(d.config for d in self.dims):
+            raise VieteError(
+                f"the card {self.title} names no keys of a config.json; its Dimensions table would "
+                f"have them in a column 'config'"
+            )
+        self.dims = list(Model("", dims=tuple(self.dims)).bind(**numbers).dims)
+
+    def choices(self, functions: list[Function]) -> list[Choice]:
+        """The rows of Choices, with the functions that they define."""
+        out: list[Choice] = []
+        scope = Scope()
+        for dim in self.dims:
+            scope.declare(dim.symbol)
+        known = {name: f.signature for name, f in in_force(functions).items()}
+        for row in self.rows("choices", "config is then"):
+            key, allowed = self.cell(row, "config"), row.get("is", Text(""))
+            if key.text:
+                out.append(Choice(key, []))
+            if not out or not allowed.text:
+                raise (allowed if out else key).error(
+                    "a row of Choices names a key of the config, and what it is"
+                )
+            then = row.get("then", Text(""))
+            made = Row(allowed.text.replace("`", ""), allowed)
+            for m in re.finditer(r"\$([^$]*)\$", then.text):
+                math = then.cut(*m.span(1))
+                if "=" not in math.text:
+                    made.names.append(math)
+                elif _CALL.match(math.text):
+                    made.functions.append(function := parse_function(math, known, "", scope))
+                    known = known | {function.name: function.signature}
+                else:
+                    made.math.append(math)
+            out[-1].rows.append(made)
         return out
 
     def functions(self) -> list[Function]:

@@ -19,7 +19,15 @@ from viete.interpret.plan.engine import LOSS, PIECE, recorded, uncollected
 from viete.interpret.plan.node import Node
 from viete.notation.printer import show_symbol
 
-PASSES = {"softmax": 5, "softmax_back": 4, "gelu": 8, "gelu_tanh": 9, "silu": 4, "sigmoid": 3}
+PASSES = {
+    "softmax": 5,
+    "softmax_back": 4,
+    "gelu": 8,
+    "gelu_back": 14,
+    "gelu_tanh": 9,
+    "silu": 4,
+    "sigmoid": 3,
+}
 MOVES = frozenset("copy take pick concat placed astype".split())
 FLOAT_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2}
 SIGNS = {"add": "+", "sub": "−", "mul": "·", "div": "/", "lt": "<", "le": "≤", "gt": ">",
@@ -77,7 +85,7 @@ class Page:
     ) -> None:
         self.card, self.model, self.groups, self.memory = card, model, groups, memory
         self.batch, self.each = batch, each
-        self.numbers = {id(e): k for k, e in enumerate(model.equations, 1)}
+        self.numbers = {(e.left, e.loop): k for k, e in enumerate(model.equations, 1)}
         self.labels: dict[int, int] = {}
 
     def blocks(self, batch: int, positions: int, dtype: str) -> list[Block]:
@@ -114,7 +122,7 @@ class Page:
         step = s.node.equation
         if step is None:
             return ""
-        number = self.numbers[id(step.equation)]
+        number = self.numbers[step.equation.left, step.equation.loop]
         return f"{number}" + "".join(f", {i} = {k}" for i, k in step.loops.items())
 
     def label(self, b: Buffer) -> str:

@@ -8,7 +8,7 @@ declaration of the card in force.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +22,8 @@ from viete.algebra.model import (
 from viete.algebra.order import FURTHEST
 from viete.algebra.shapes import Shapes
 from viete.cards.agreement import Described, check_agreement
+from viete.cards.choices import Choice, settled
+from viete.cards.config import Config
 from viete.cards.declarations import Declarations, is_range
 from viete.cards.document import MAX_LINE, Block, Heading, Item, Paragraph, read_markdown
 from viete.errors import Text, VieteError, Where
@@ -48,8 +50,10 @@ _SHAPE = re.compile(
 )
 
 
-def read(path: str | Path) -> Model:
+def read(path: str | Path, config: Config | None = None, accept: Sequence[str] = ()) -> Model:
     """Read a card from a Markdown, LaTeX or JSON file, and check the shape of every equation.
+
+    Of a family of models it is the one of that ``config``; see `viete.cards.choices`.
 
     Raises VieteError, with file, line and column, for whatever in it is wrong.
     """
@@ -72,10 +76,12 @@ def read(path: str | Path) -> Model:
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise VieteError(f"{path}:{line}: this is not UTF-8 text, so it is no card") from None
-    return reads(text, str(path))
+    return reads(text, str(path), config, accept)
 
 
-def reads(content: str, file: str = "<card>") -> Model:
+def reads(
+    content: str, file: str = "<card>", config: Config | None = None, accept: Sequence[str] = ()
+) -> Model:
     """Read a card from text; see `read`."""
     if not isinstance(content, str):
         raise VieteError(f"a card is text, not {type(content).__name__}")
@@ -88,7 +94,7 @@ def reads(content: str, file: str = "<card>") -> Model:
     if start.startswith("{"):
         from viete.cards.structured import read_json
 
-        return build(read_json(content, file), file)
+        return build(read_json(content, file), file, config, accept)
     for number, line in enumerate(content.splitlines(), 1):
         if len(line) > MAX_LINE:
             message = f"this line has {len(line):,} characters; a card's have at most {MAX_LINE:,}"
@@ -99,13 +105,18 @@ def reads(content: str, file: str = "<card>") -> Model:
         blocks = read_latex(content, file)
     else:
         blocks = read_markdown(content, file)
-    return build(blocks, file)
+    return build(blocks, file, config, accept)
 
 
-def build(blocks: list[Block], file: str) -> Model:
+def build(
+    blocks: list[Block], file: str, config: Config | None = None, accept: Sequence[str] = ()
+) -> Model:
     """A document's blocks as a checked model."""
     reader = Reader(blocks, file)
-    model = reader.model()
+    model = reader.model(config)
+    if config is not None:
+        config.check_complete(model)
+        config.check_accounted(model, accept)
     check_agreement(model, Shapes(model), reader.sizes_in_words())
     return model
 
@@ -115,9 +126,11 @@ class Reader(Declarations):
 
     # -- the whole ---------------------------------------------------------------------------------
 
-    def model(self) -> Model:
+    def model(self, config: Config | None) -> Model:
         self.header()
         self.dimension_tables()
+        if config is not None:
+            self.take(config)
         self.notation()
         self.dims_scope()
         vocabulary = self.vocabulary()
@@ -126,6 +139,7 @@ class Reader(Declarations):
         letters = {i.name for i in self.indices} | {loop.index for loop in loops}
         parameters = self.parameters(letters)
         functions = self.functions()
+        choices = self.choices(functions)
         lines = self.equation_lines()
         derived_lines = [(b, *self.split(b.text)) for b in self.items("derived")]
         lefts = self.left_sides(
@@ -141,7 +155,11 @@ class Reader(Declarations):
             self.title, tuple(self.about), tuple(self.facts), vocabulary, tuple(self.dims),
             tuple(self.indices), tuple(self.inputs), tuple(parameters), tuple(functions),
         )  # fmt: skip
+        if config is not None:
+            config.check_facts(skeleton)
         scope = skeleton.scope
+        scope.functions |= {f.name: f.signature for c in choices for r in c.rows
+                            for f in r.functions}  # fmt: skip
         scope.indices |= letters
         scope.inputs = bool(self.inputs)
         for symbol in {left.symbol.key: left.symbol for left in lefts}.values():
@@ -149,6 +167,7 @@ class Reader(Declarations):
                 s for s in scope.symbols.get(symbol.base, []) if s.key != symbol.key
             ]
             scope.declare(symbol)
+        self.choose_values(choices, letters, scope)
         equations = self.equations(lines, lefts[: len(lines)], loops, scope)
         derived = [
             Equation(left, self.right(math, scope), None, "", meaning, None, math)
@@ -158,9 +177,10 @@ class Reader(Declarations):
         for block in self.items("claims"):
             math, meaning = self.split(block.text)
             claims.append(Claim(parse(math, scope), meaning, math))
-        return replace(
+        model = replace(
             skeleton, equations=tuple(equations), derived=tuple(derived), claims=tuple(claims)
         )
+        return settled(model, choices, config)
 
     def sizes_in_words(self) -> list[Described]:
         """What the notation list says of shapes; words that are no sizes are prose."""
@@ -288,6 +308,21 @@ class Reader(Declarations):
                     f"{left.symbol.key} is given in line {texts[left.symbol.key].line}, so no "
                     f"equation can define it"
                 )
+
+    def choose_values(self, choices: list[Choice], letters: set[str], scope: Scope) -> None:
+        """Read what the rows of Choices say values and parameters are."""
+        maths = [math for choice in choices for row in choice.rows for math in row.math]
+        for left in (lefts := self.left_sides(maths, letters, [])):
+            if all(s.key != left.symbol.key for s in scope.symbols.get(left.symbol.base, ())):
+                scope.declare(left.symbol)
+        at = iter(lefts)
+        for row in (row for choice in choices for row in choice.rows):
+            row.values = [Equation(next(at), self.right(m, scope), text=m) for m in row.math]
+            for name in row.names:
+                symbol = parse_left(name, letters, self.shapes).symbol
+                if not any(symbol == s for s in scope.symbols.get(symbol.base, ())):
+                    raise name.error(f"no equation defines {symbol.key}")
+                row.there.append(symbol)
 
     def right(self, math: Text, scope: Scope) -> Expr:
         # The left side was read as a declaration; here only what follows the first = counts.

@@ -20,6 +20,7 @@ SECTIONS = {
     "inputs": ("inputs", "input"),
     "parameters": ("parameters", "weights", "parameter table"),
     "functions": ("functions", "definitions"),
+    "choices": ("choices", "variants"),
     "forward": ("forward pass", "forward", "forward pass equations", "forward equations",
                 "equations", "algorithm"),
     "derived": ("derived", "derived names"),
@@ -30,6 +31,8 @@ COLUMNS = {
     "value": ("value", "values", "range", "size"),
     "shape": ("shape", "dimensions"),
     "config": ("config", "config key", "key"),
+    "is": ("is",),
+    "then": ("then",),
     "dtype": ("dtype", "type"),
     "init": ("init", "initialisation", "initialization"),
     "checkpoint": ("checkpoint", "tensor"),
@@ -119,7 +122,7 @@ class Sections:
                     if (cell.text.count("$") - cell.text.count("\\$")) % 2:
                         raise cell.error("the $ signs in this cell do not pair up")
                 out.append({c: row[k] for c, k in columns.items() if k < len(row)})
-                if not out[-1].get("symbol", Text("")).text:
+                if "symbol" in needed and not out[-1].get("symbol", Text("")).text:
                     raise row[0].error("a row needs a symbol in its symbol column")
         return out
 

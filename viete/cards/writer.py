@@ -126,7 +126,7 @@ class Writer:
             names = ", ".join(show_symbol(q.symbol, self.style) for q in row)
             times = self.sign(" × ", r" \times ", " × ")
             shape = self.math(times.join(map(self.e, p.shape))) if p.shape else "scalar"
-            tensor = f"`{p.checkpoint}`" if p.checkpoint else ""
+            tensor = p.checkpoint and f"`{p.checkpoint.replace(' or ', '` or `')}`"
             rows.append([self.math(names), shape, p.dtype, p.value, p.init, tensor, p.meaning])
         header = ["symbol", "shape", "dtype", "value", "init", "checkpoint", "meaning"]
         return table(header, rows)

@@ -17,15 +17,22 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from viete.checkpoint import gguf_file, npz_file, onnx_file, pickled, safetensors_file
+from viete.checkpoint import (
+    gguf_file,
+    llama2c_file,
+    npz_file,
+    onnx_file,
+    pickled,
+    safetensors_file,
+)
 from viete.checkpoint.npz_file import save_npz
 from viete.checkpoint.safetensors_file import save_safetensors
-from viete.checkpoint.tensors import Bytes, TensorFile, TensorInfo, in_a_sentence, map_file
+from viete.checkpoint.tensors import Bytes, Mapped, TensorFile, TensorInfo, in_a_sentence
 from viete.errors import VieteError
 
 __all__ = ["TensorFile", "TensorInfo", "open_tensors", "save_npz", "save_safetensors"]
 
-FORMATS = "safetensors (or its index.json), .npz, .npy, PyTorch, ONNX or GGUF"
+FORMATS = "safetensors (or its index.json), .npz, .npy, PyTorch, ONNX, GGUF or llama2.c's .bin"
 
 Reader = Callable[[TensorFile, Bytes], None]
 
@@ -39,23 +46,25 @@ def open_tensors(path: str | os.PathLike[str]) -> TensorFile:
 
 
 def _open(path: Path, part: bool = False) -> TensorFile:
-    format, read, data = in_a_sentence(path, "a tensor file", _detect, path)
+    format, read, mapped = in_a_sentence(path, "a tensor file", _detect, path)
     if part and read is _read_index:
         raise VieteError(f"{path}: is an index, and another index names it as a part")
-    file = TensorFile(path, format)
-    in_a_sentence(path, format, read, file, data)
+    file = TensorFile(path, format, mapped)
+    in_a_sentence(path, format, read, file, mapped.bytes)
     return file
 
 
-def _detect(path: Path) -> tuple[str, Reader, Bytes]:
+def _detect(path: Path) -> tuple[str, Reader, Mapped]:
     if path.is_dir():
         raise VieteError(f"{path}: is a folder; give the file in it, such as model.safetensors")
     if path.exists() and not path.is_file():
         raise VieteError(f"{path}: is not a regular file; give one that is")
     if not path.stat().st_size:
         raise VieteError(f"{path}: is empty; a tensor file is one of {FORMATS}")
-    data = map_file(path)
-    head = data[:64].tobytes()
+    data = Mapped(path)
+    head = data.bytes[:64].tobytes()
+    if llama2c_file.is_one(head):
+        return "llama2.c", llama2c_file.read, data
     if head.startswith(b"GGUF"):
         return "GGUF", gguf_file.read, data
     if head.startswith(b"\x93NUMPY"):

@@ -11,9 +11,14 @@ two=2``. The axes on its right side are, in order: one over the symbols that sha
 there are several (Q, K, V); one for each index letter that the name does not spell, in the
 parameter's own order; rows; columns. Without a pattern the tensor is that array as it is.
 
+Where a model is kept in more than one way, the cell has each: `` `A` or `B` ``. The first is
+written, and that is read which a file fits best.
+
 Every tensor of a file must be somebody's: a parameter's, an equal copy of a tensor that is (tied
 weights are often saved twice), or named by the card's fact ``- **ignore**: *.rotary_emb.inv_freq``,
-a list of shell-style patterns. Nothing else is dropped.
+a list of shell-style patterns; a vector that is a copy is named by the fact ``- **copy**: …``.
+Nothing else is dropped. Old files may spell a name otherwise, as the
+fact ``- **renamed**: `LayerNorm.gamma` is `LayerNorm.weight``` says.
 """
 
 from __future__ import annotations
@@ -22,10 +27,11 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,7 +39,8 @@ from einops import EinopsError, parse_shape, rearrange
 
 from viete.algebra.model import Model, Parameter
 from viete.checkpoint.files import TensorFile, open_tensors, save_safetensors
-from viete.checkpoint.tensors import SIZES, require
+from viete.checkpoint.parallel import load_many
+from viete.checkpoint.tensors import SIZES
 from viete.errors import Text, VieteError
 from viete.interpret.schedule import Program, member_name, parameter_shapes, program
 from viete.notation.expr import Expr, Idx, Num, Ref, walk
@@ -45,6 +52,7 @@ Array = Any
 Place = tuple[int | slice, ...]
 ALL = slice(None)
 _HOLE = re.compile(r"\{([^{}]*)\}")
+_RENAMED = re.compile(r"`([^`]+)`\s+is\s+`([^`]+)`")
 _LENGTH = re.compile(r"\s*([^\W\d]\w*)\s*=(.+)", re.S)
 
 
@@ -92,20 +100,22 @@ class Expected:
 # -- what a card expects ---------------------------------------------------------------------------
 
 
-def expected_tensors(model: Model, own: bool = False) -> dict[str, Expected]:
+def expected_tensors(model: Model, own: bool = False, layout: int = 0) -> dict[str, Expected]:
     """The tensors that hold a model's weights, by their names in a file.
 
-    A parameter without a checkpoint name, or with ``own`` every one, goes by the card's own names.
+    A parameter without a checkpoint name, or with ``own`` every one, goes by the card's own names;
+    of several layouts that is the one counted from 0, or a parameter's last.
     Raises VieteError, pointing at the row, for a checkpoint name or pattern that does not fit.
     """
-    return dict(_expected(id(model), model, own))
+    return dict(_expected(id(model), model, own, layout))
 
 
 @lru_cache(maxsize=32)
-def _expected(key: int, model: Model, own: bool) -> dict[str, Expected]:
+def _expected(key: int, model: Model, own: bool, layout: int) -> dict[str, Expected]:
     ready = program(model)
     sharing: dict[str, list[tuple[Parameter, dict[str, int]]]] = {}
     for p in model.parameters:
+        p = replace(p, checkpoint=layouts(p)[: layout + 1][-1])
         name, _, _ = p.checkpoint.partition(" : ")
         given = bool(name.strip()) and not own
         holes = [hole(p, model, m[1]) for m in _HOLE.finditer(name)] if given else []
@@ -122,6 +132,11 @@ def _expected(key: int, model: Model, own: bool) -> dict[str, Expected]:
                 file_name = member_name(p.symbol, at)
             sharing.setdefault(file_name, []).append((p, at))
     return {name: _one(ready, name, group, own) for name, group in sharing.items()}
+
+
+def layouts(p: Parameter) -> list[str]:
+    """A parameter's name and pattern in each layout that its cell names."""
+    return p.checkpoint.split(" or ")
 
 
 def _one(
@@ -169,6 +184,8 @@ def _fitted(
     """With the file tensor's shape, found by einops on an array that takes no memory."""
     if not pattern:
         return Expected(stacked, stacked, parts, dtype=p.dtype)
+    if prod(stacked) >= 2**60:
+        raise p.text.error(f"{p.name} would be {show_shape(stacked)}, which no file can hold")
     array = np.broadcast_to(np.zeros(()), stacked)
     if pattern.count("->") != 1:
         raise _at(p, pattern, f"a pattern is written 'f d -> d f', not '{pattern}'")
@@ -255,8 +272,14 @@ class Match:
 
 def match(model: Model, file: TensorFile) -> Match:
     """Pair a card's expected tensors with a file's."""
-    wanted = expected_tensors(model)
-    found, prefix = _renamed(wanted, file)
+    older = [
+        pair for key, text in model.facts if key == "renamed" for pair in _RENAMED.findall(text)
+    ]
+    tried = []
+    for k in range(max([len(layouts(p)) for p in model.parameters], default=1)):
+        wanted = expected_tensors(model, layout=k)
+        tried.append((wanted, *_renamed(wanted, file, older)))
+    wanted, found, prefix = max(tried, key=lambda t: len(t[1]))
     if len(found) < len(wanted):
         own = expected_tensors(model, own=True)
         spelled = {name: own[card] for name, card in own_names(model, file).items()}
@@ -266,17 +289,28 @@ def match(model: Model, file: TensorFile) -> Match:
     missing = {name: e for name, e in wanted.items() if id(e) not in seen}
     fits = {n: e for n, e in found.items() if file.infos[n].shape == e.shape}
     rest = [n for n in file.infos if n not in found]
-    globs = [g for key, text in model.facts if key == "ignore" for g in _words(text)]
-    ignored = tuple(n for n in rest if any(fnmatchcase(n, g) for g in globs))
+    ignored = tuple(n for n in rest if _told(model, "ignore", n))
     rest = [n for n in rest if n not in ignored]
-    copies = {n: same for n in rest if (same := _copy_of(n, fits, file))}
+    # Two vectors may be equal by chance, as where both are 0: of those the card must say so.
+    told = [n for n in rest if len(file.infos[n].shape) > 1 or _told(model, "copy", n)]
+    copies = {n: same for n in told if (same := _copy_of(n, fits, file))}
     extra = tuple(n for n in rest if n not in copies)
     misshaped = {n: e for n, e in found.items() if n not in fits}
     return Match(fits, missing, misshaped, extra, ignored, copies, prefix)
 
 
-def _renamed(wanted: dict[str, Expected], file: TensorFile) -> tuple[dict[str, Expected], str]:
+def _told(model: Model, fact: str, name: str) -> bool:
+    """Whether a fact of the card lists a tensor's name, by a shell-style pattern."""
+    globs = [g for key, text in model.facts if key == fact for g in _words(text)]
+    return any(fnmatchcase(name, g) for g in globs)
+
+
+def _renamed(
+    wanted: dict[str, Expected], file: TensorFile, older: Sequence[tuple[str, str]]
+) -> tuple[dict[str, Expected], str]:
     """The expected tensors by their names in the file, which may lack a prefix or add one.
+
+    ``older`` are spellings of parts of a name, each with the present one.
 
     A GPT-2 is saved with ``transformer.`` in front of its names or without, depending on the class
     that saved it, a model wrapped for training with ``module.``.
@@ -296,6 +330,8 @@ def _renamed(wanted: dict[str, Expected], file: TensorFile) -> tuple[dict[str, E
         out: dict[str, Expected] = {}
         for n, e in wanted.items():
             new = n if n in names else add + n.removeprefix(drop)
+            for old, present in older:
+                new = new if new in names else new.replace(present, old)
             if new in names:
                 out.setdefault(new, e)
         return out
@@ -347,7 +383,7 @@ def _copy_of(name: str, fits: Mapping[str, Expected], file: TensorFile) -> str:
     info = file.infos[name]
     for other in fits:
         there = file.infos[other]
-        alike = (there.shape, there.dtype) == (info.shape, info.dtype) and len(info.shape) > 1
+        alike = (there.shape, there.dtype) == (info.shape, info.dtype)
         if alike and np.array_equal(file.load(name), file.load(other)):
             return other
     return ""
@@ -358,12 +394,13 @@ def _copy_of(name: str, fits: Mapping[str, Expected], file: TensorFile) -> str:
 
 def load_weights(
     model: Model, source: TensorFile | str | os.PathLike[str], framework: str = "numpy",
-    dtype: str | None = None,
+    dtype: str | None = None, device: str | None = None,
 ) -> dict[str, Array]:  # fmt: skip
-    """A card's weights from a tensor file, as `run` takes them, one tensor in memory at a time.
+    """A card's weights from a tensor file, as `run` takes them.
 
-    ``framework`` is 'numpy' or 'torch'; ``dtype`` ('float32', …) converts, otherwise they stay as
-    stored. A NumPy array may be a read-only view of the file: copy what you mean to change.
+    ``framework`` is 'numpy' or 'torch', ``device`` one of PyTorch's; ``dtype`` ('float32', …)
+    converts, otherwise they stay as stored. A NumPy array may be a read-only view of the file: copy
+    what you mean to change.
 
     Raises VieteError that lists every tensor that is missing, of another shape, or nobody's.
     """
@@ -379,7 +416,7 @@ def load_weights(
             raise VieteError(
                 f"{file.path}: '{name}' is {kind}, and weights are floating-point numbers"
             )
-    weights = read_weights(found, file, framework, dtype)
+    weights = read_weights(found, file, framework, dtype, device)
     shapes = parameter_shapes(model)
     whole = {}
     for name, shape in shapes.items():
@@ -389,15 +426,17 @@ def load_weights(
 
 
 def read_weights(
-    found: Match, file: TensorFile, framework: str = "numpy", dtype: str | None = None
-) -> dict[str, Array]:
+    found: Match, file: TensorFile, framework: str = "numpy", dtype: str | None = None,
+    device: str | None = None,
+) -> dict[str, Array]:  # fmt: skip
     """The weights that are wholly there, of a match that may lack others."""
     shapes: dict[str, int] = {}
     for e in (*found.missing.values(), *found.misshaped.values()):
         shapes |= dict.fromkeys(e.holds, 0)
     out: dict[str, Any] = {}
-    for name, e in found.fits.items():
-        array = e.read(_as(file.load(name, framework), framework, dtype))
+    for name, tensor in load_many(file, found.fits, framework, dtype, device):
+        e = found.fits[name]
+        array = e.read(tensor)
         for part in e.parts:
             if part.name in shapes:
                 continue
@@ -418,24 +457,12 @@ def _joined(pieces: dict[tuple[int, ...], Array], framework: str) -> Array:
     counts = [1 + max(at[k] for at in pieces) for k in range(len(next(iter(pieces))))]
     shape = [n or next(rest) for n in counts] + list(rest)
     if framework == "torch":
-        out: Any = require("torch", "to load tensors for PyTorch").empty(shape, dtype=first.dtype)
+        out: Any = first.new_empty(shape)
     else:
         out = np.empty(shape, first.dtype)
     for at, piece in pieces.items():
         out[(*(ALL if k < 0 else k for k in at), ...)] = piece
     return out
-
-
-def _as(array: Array, framework: str, dtype: str | None) -> Array:
-    if dtype is None:
-        return array
-    if framework == "torch":
-        return array.to(getattr(require("torch", "to load tensors for PyTorch"), dtype))
-    try:
-        return array.astype(np.dtype(dtype), copy=False)
-    except TypeError:
-        types = require("ml_dtypes", f"for NumPy arrays of {dtype}")
-        return array.astype(getattr(types, dtype))
 
 
 def problems(found: Match, file: TensorFile) -> list[str]:

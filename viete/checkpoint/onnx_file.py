@@ -11,12 +11,12 @@ import numpy as np
 from viete.checkpoint.tensors import (
     SIZES,
     Bytes,
+    Mapped,
     TensorFile,
     TensorInfo,
     byte_count,
     from_array,
     from_bytes,
-    map_file,
     require,
     sibling,
 )
@@ -45,7 +45,7 @@ def read(file: TensorFile, data: Bytes) -> None:
             where = {entry.key: entry.value for entry in proto.external_data}
             part = sibling(file.path, where.get("location"))
             if part not in beside:
-                beside[part] = map_file(part) if part.stat().st_size else np.empty(0, np.uint8)
+                beside[part] = Mapped(part).bytes if part.stat().st_size else np.empty(0, np.uint8)
             start, length = int(where.get("offset") or 0), int(where.get("length") or size)
             raw = beside[part][start : start + length] if start >= 0 else beside[part][:0]
         elif proto.HasField("raw_data"):

@@ -29,8 +29,8 @@ def read(file: TensorFile, data: Bytes) -> None:
 
     A table without tensors of its own and with one of `WRAPPERS` in it is a training checkpoint:
     the weights are that entry, and the rest (an optimiser's state, a step count) is refused, by
-    name. Otherwise nested tables and lists flatten: 'layers' -> 0 -> 'W' is 'layers.0.W'. A bare
-    tensor is 'arr_0', as in a `.npy`.
+    name; a table of settings beside them is in the file's ``metadata``. Otherwise nested tables and
+    lists flatten: 'layers' -> 0 -> 'W' is 'layers.0.W'. A bare tensor is 'arr_0', as in a `.npy`.
     """
     torch = require("torch", f"{file.path}: to read a PyTorch file")
     if tuple(int(n) for n in re.findall(r"\d+", torch.__version__)[:2]) < (2, 6):
@@ -50,11 +50,14 @@ def read(file: TensorFile, data: Bytes) -> None:
         wants = re.search(r"GLOBAL (\S+)", str(error))
         what = f"pickled Python ({wants[1]})" if wants else "a pickle that is no table of tensors"
         raise ValueError(f"it holds {what}; save the model's state_dict() instead") from None
-    if isinstance(tree, Mapping) and not any(map(torch.is_tensor, tree.values())):
+    # A single number, such as the best loss so far, is no weight.
+    if isinstance(tree, Mapping) and not any(torch.is_tensor(x) and x.ndim for x in tree.values()):
         for key in WRAPPERS:
             if isinstance(tree.get(key), Mapping):
                 for other in tree.keys() - {key}:
                     file.refuse(str(other), f"it stands beside the weights, which are in '{key}'")
+                    if isinstance(settings := tree[other], Mapping):
+                        file.metadata[str(other)] = _plain(settings)
                 tree = tree[key]
                 break
     for name, leaf in _leaves(torch, tree, ""):
@@ -85,6 +88,15 @@ def _leaves(torch: Any, tree: Any, name: str) -> Iterator[tuple[str, Any]]:
         return
     for key, branch in pairs:
         yield from _leaves(torch, branch, f"{name}.{key}" if name else str(key))
+
+
+def _plain(settings: Mapping[Any, Any]) -> dict[str, Any]:
+    """What of a table a config.json could hold."""
+    kinds = bool | int | float | str | None
+    return {
+        str(k): v for k, v in settings.items()
+        if isinstance(v, kinds) or (isinstance(v, list) and all(isinstance(x, kinds) for x in v))
+    }  # fmt: skip
 
 
 def _load(torch: Any, tensor: Any, info: TensorInfo, framework: str) -> Any:

@@ -441,9 +441,12 @@ class Trial:
     def other_functions(self, k: int, site: tuple[int, int], e: Apply) -> Iterator[Change]:
         """Every other function of the same signature, and none at all."""
         table = self.model.function
-        form = [0] if e.op == "tanh" else [len(a.pattern) for a in table[e.op].arguments]
-        others = [n for n, f in table.items() if [len(a.pattern) for a in f.arguments] == form]
-        for name in (*others, *(["tanh"] if form == [0] else [])):
+        one = [(0, False)]
+        forms = {n: [(len(a.pattern), a.default is not None) for a in f.arguments]
+                 for n, f in table.items()}  # fmt: skip
+        form = one if e.op == "tanh" else forms[e.op]
+        others = [n for n, other in forms.items() if other == form]
+        for name in (*others, *(["tanh"] if form == one else [])):
             if name != e.op:
                 swap = lambda x, name=name: replace(x, op=name)  # noqa: E731
                 yield Change(k, site, f"{e.op} is {name}", swap)

@@ -11,7 +11,6 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,10 @@ from viete.atomic import replacing
 from viete.checkpoint.tensors import (
     SIZES,
     Bytes,
+    Stored,
     TensorFile,
     TensorInfo,
     byte_count,
-    from_bytes,
     sibling,
     torch_bytes,
 )
@@ -45,6 +44,8 @@ LONGEST_HEADER = 100_000_000  # the library's limit
 
 def read(file: TensorFile, data: Bytes) -> None:
     """Every tensor's place in the file; together they must fill it exactly."""
+    mapped = file.mapped
+    assert mapped is not None
     length = int.from_bytes(data[:8].tobytes(), "little")
     if data.size < 8 or length > min(LONGEST_HEADER, data.size - 8):
         raise ValueError(f"its header claims {length} bytes and the file has {data.size}")
@@ -65,7 +66,7 @@ def read(file: TensorFile, data: Bytes) -> None:
         if type(begin) is not int or type(end) is not int or begin < 0 or end - begin != size:
             raise ValueError(f"tensor '{name}' ({code}, {shape}) cannot fill bytes {begin}:{end}")
         spans.append((begin, end, name))
-        file.add(info, partial(from_bytes, data[start + begin : start + end], info))
+        file.add(info, Stored(mapped, start + begin, start + end, info))
     at = 0
     for begin, end, name in sorted(spans):
         if begin != at:

@@ -6,7 +6,7 @@ import difflib
 import importlib
 import math
 import mmap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ SIZES = {
     **dict.fromkeys(["int64", "uint64", "float64", "complex64"], 8),
     "complex128": 16,
 }
+WORTH_MAPPING = 1 << 16  # bytes; less is copied
+PIECE = 1 << 22  # bytes that are converted at a time
 
 
 @dataclass(frozen=True)
@@ -50,18 +52,23 @@ class TensorFile:
     ``metadata`` is the file's own (safetensors', GGUF's or the index's).
     """
 
-    def __init__(self, path: Path, format: str) -> None:
-        self.path, self.format = path, format
+    def __init__(self, path: Path, format: str, mapped: Mapped | None = None) -> None:
+        self.path, self.format, self.mapped = path, format, mapped
         self.infos: dict[str, TensorInfo] = {}
         self.refused: dict[str, str] = {}
         self.metadata: dict[str, Any] = {}
         self.loads: dict[str, Load] = {}
 
-    def load(self, name: str, framework: str = "numpy") -> Any:
-        """A tensor as a read-only NumPy array, or as a PyTorch tensor that is a copy.
+    def load(
+        self, name: str, framework: str = "numpy", dtype: str | None = None,
+        device: str | None = None,
+    ) -> Any:  # fmt: skip
+        """A tensor as a read-only NumPy array, or as a PyTorch tensor of the caller's own.
 
-        In NumPy bfloat16 and float8 are those of `ml_dtypes`; without that package bfloat16
-        becomes float32, exactly. A quantised GGUF tensor becomes float32.
+        ``dtype`` converts, and ``device`` is PyTorch's. A safetensors file stays mapped: its
+        numbers are read when they are touched, and what is written into a PyTorch tensor goes to
+        no file. In NumPy bfloat16 and float8 are those of `ml_dtypes`; without that package
+        bfloat16 becomes float32, exactly. A quantised GGUF tensor becomes float32.
         """
         if framework not in ("numpy", "torch"):
             raise VieteError(f"'{framework}' is no framework to load for: say 'numpy' or 'torch'")
@@ -71,7 +78,12 @@ class TensorFile:
             near = difflib.get_close_matches(name, self.infos, 1)
             hint = f"the nearest name is '{near[0]}'" if near else f"it holds {len(self.infos)}"
             raise VieteError(f"{self.path}: there is no tensor '{name}'; {hint}")
-        array = in_a_sentence(self.path, self.format, self.loads[name], framework)
+        load, info = self.loads[name], self.infos[name]
+        if dtype in (None, info.dtype) and device in (None, "cpu"):
+            array = in_a_sentence(self.path, self.format, load, framework)
+        else:
+            array = in_a_sentence(self.path, self.format, converted, load, info, framework,
+                                  dtype or info.dtype, device)  # fmt: skip
         if framework == "numpy":
             array.flags.writeable = False  # it may be the very bytes that the next load gives
         return array
@@ -118,10 +130,81 @@ def in_a_sentence(path: Path, format: str, read: Callable[..., Any], *given: Any
         raise VieteError(f"{path}: cannot be read as {format}: {line}") from error
 
 
-def map_file(path: Path) -> Bytes:
-    """The file's bytes, read-only and not read until touched."""
-    with open(path, "rb") as file:
-        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+class Mapped:
+    """A file in memory; its bytes are read when they are touched.
+
+    ``bytes`` are all of them, read-only. The file stays open, so that what is mapped later is of
+    this very file, even where another has taken its name.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.file = open(path, "rb")  # noqa: SIM115
+        whole = mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.bytes: Bytes = np.frombuffer(whole, np.uint8)
+
+    def own(self, start: int, stop: int) -> Bytes:
+        """A stretch that is the caller's to write into, which changes no file.
+
+        It takes memory where it is touched, for as long as somebody holds it.
+        """
+        if stop - start < WORTH_MAPPING:
+            return self.bytes[start:stop].copy()
+        first = start - start % mmap.ALLOCATIONGRANULARITY
+        length = stop - first
+        piece = mmap.mmap(self.file.fileno(), length, access=mmap.ACCESS_COPY, offset=first)
+        return np.frombuffer(piece, np.uint8)[start - first :]
+
+    def __del__(self) -> None:
+        if hasattr(self, "file"):
+            self.file.close()
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A `Load`: a tensor's little-endian, row-major numbers in a mapped file."""
+
+    mapped: Mapped
+    start: int
+    stop: int
+    info: TensorInfo
+
+    def __call__(self, framework: str) -> Any:
+        if framework == "numpy":
+            return from_bytes(self.mapped.bytes[self.start : self.stop], self.info, framework)
+        return from_bytes(self.mapped.own(self.start, self.stop), self.info, framework, own=True)
+
+    def pieces(self, framework: str) -> Iterator[Any]:
+        """Its numbers in a row, some at a time, each piece forgotten when it is let go."""
+        size = SIZES[self.info.dtype]
+        for at in range(self.start, self.stop, PIECE):
+            stop = min(at + PIECE, self.stop)
+            info = replace(self.info, shape=((stop - at) // size,))
+            yield from_bytes(self.mapped.own(at, stop), info, framework, own=True)
+
+
+def converted(load: Load, info: TensorInfo, framework: str, dtype: str, device: str | None) -> Any:
+    """A tensor in another dtype or elsewhere, never both as it was and as it will be in memory."""
+    pieces = load.pieces(framework) if isinstance(load, Stored) else iter([load(framework)])
+    if framework == "torch":
+        torch = require("torch", "to load tensors for PyTorch")
+        out = torch.empty(info.shape, dtype=getattr(torch, dtype), device=device)
+    else:
+        out = np.empty(info.shape, numpy_dtype(dtype))
+    flat, at = out.reshape(-1), 0
+    with np.errstate(over="ignore"):
+        for piece in pieces:
+            row = piece.reshape(-1)
+            flat[at : at + len(row)] = row
+            at += len(row)
+    return out
+
+
+def numpy_dtype(name: str) -> Any:
+    """NumPy's type of this name, or `ml_dtypes`'."""
+    try:
+        return np.dtype(name)
+    except TypeError:
+        return np.dtype(getattr(require("ml_dtypes", f"for NumPy arrays of {name}"), name))
 
 
 def sibling(path: Path, name: object) -> Path:
@@ -148,8 +231,11 @@ def byte_count(name: str, shape: Iterable[int], itemsize: int) -> int:
     return math.prod(sizes) * itemsize
 
 
-def from_bytes(raw: Bytes, info: TensorInfo, framework: str) -> Any:
-    """Little-endian row-major bytes as an array: NumPy shares the bytes, PyTorch copies them."""
+def from_bytes(raw: Bytes, info: TensorInfo, framework: str, own: bool = False) -> Any:
+    """Little-endian row-major bytes as an array.
+
+    NumPy shares the bytes. PyTorch copies them, unless they are the caller's ``own``.
+    """
     if info.dtype == "bool":
         raw = (raw != 0).view(np.uint8)  # any other byte in a bool is undefined behaviour
     if framework == "torch":
@@ -157,6 +243,8 @@ def from_bytes(raw: Bytes, info: TensorInfo, framework: str) -> Any:
         kind = getattr(torch, info.dtype, None)
         if kind is None:
             raise ValueError(f"this PyTorch has no dtype {info.dtype} (tensor '{info.name}')")
+        if own and raw.size and raw.flags.writeable and not raw.ctypes.data % SIZES[info.dtype]:
+            return torch.from_numpy(raw).view(kind).reshape(info.shape)
         tensor = torch.empty(info.shape, dtype=kind)
         tensor.reshape(-1).view(torch.uint8).numpy()[:] = raw
         return tensor

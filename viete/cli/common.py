@@ -1,10 +1,10 @@
-"""What several commands take: a card with its dimensions, a list of tokens, a file to write."""
+"""What several commands take: a card or a released model, tokens, a file to write."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,16 @@ from viete.algebra.model import Model
 from viete.atomic import replacing
 from viete.errors import VieteError
 
-Card = Annotated[str, typer.Argument(help="A card's path, or the name of a shipped card.")]
+if TYPE_CHECKING:
+    from viete.loaded.transformer import Transformer
+
+Card = Annotated[
+    str,
+    typer.Argument(
+        metavar="CARD",
+        help="A card: its path or a shipped name. Or a model: a folder, a file, an id of the hub.",
+    ),
+]
 Set = Annotated[
     list[str] | None, typer.Option("--set", help="Give a dimension a value: --set d=768.")
 ]
@@ -25,20 +34,97 @@ Output = Annotated[
 ]
 
 
-def card(name: str, sets: list[str] | None = None, config: Path | None = None) -> Model:
-    """The card, bound to the dimensions asked for."""
-    model = read(name)
-    if config is not None:
-        from viete.cards.config import bind_config
+Instead = Annotated[
+    str | None, typer.Option("--card", help="Of a model: the card, if not that of its family.")
+]
+Accept = Annotated[
+    list[str] | None,
+    typer.Option("--accept", help="Of a model: pass over this key of its config (repeatable)."),
+]
+Revision = Annotated[
+    str | None, typer.Option("--revision", help="Of a model: a branch, tag or commit; a step.")
+]
+TENSORS = (".safetensors", ".pt", ".pth", ".bin", ".npz", ".gguf")
 
-        model = bind_config(model, config)
+
+def card(
+    name: str, sets: list[str] | None = None, config: Path | None = None,
+    instead: str | None = None, accept: list[str] | None = None, revision: str | None = None,
+) -> Model:  # fmt: skip
+    """The card, or that of a released model, bound to the dimensions asked for."""
+    if is_model(name, revision):
+        from viete.checkpoint.folder import open_card
+        from viete.loaded.trained import card_of, is_run
+
+        if instead is None and is_run(name):
+            model = card_of(name)
+        else:
+            model, _ = open_card(name, instead, accept or (), config, revision)
+    else:
+        only_of_a_model(name, instead, None if config else accept)
+        model = read(name, config, accept or ())
+    values = settings(sets)
+    return model.bind(**values) if values else model
+
+
+def transformer(
+    name: str, sets: list[str] | None = None, config: Path | None = None,
+    instead: str | None = None, accept: list[str] | None = None, revision: str | None = None,
+    dtype: str | None = None, device: str | None = None,
+) -> Transformer | None:  # fmt: skip
+    """The released model of this name with its weights, or None where it is a card's."""
+    if not is_model(name, revision):
+        only_of_a_model(name, instead, None if config else accept)
+        return None
+    from dataclasses import replace
+
+    from viete.loaded.transformer import load
+
+    framework = "numpy" if device is None else "torch"
+    found = load(name, instead, accept or (), framework, dtype, device, revision, config)
+    if values := settings(sets):
+        found.folder = replace(found.folder, model=found.card.bind(**values))
+    return found
+
+
+def is_model(name: str, revision: str | None = None) -> bool:
+    """Whether this is a folder, a file of tensors or an id of the hub, and not a card.
+
+    A shipped card goes before a folder of that name, and before an id without an owner; with a
+    ``revision`` it can only be an id.
+    """
+    from viete.cards.library import shipped
+    from viete.checkpoint.hub import is_id
+
+    if revision is not None:
+        return True
+    path = Path(name)
+    if name.lower().removesuffix(".md") in shipped():
+        return False
+    try:
+        if path.exists():
+            return path.is_dir() or path.suffix in TENSORS
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+    return "/" in name and is_id(name) and path.suffix not in (".md", ".tex", ".json", *TENSORS)
+
+
+def only_of_a_model(name: str, instead: str | None, accept: list[str] | None) -> None:
+    """Refuse what a card does not have."""
+    given = {"--card": instead, "--accept": accept}
+    if found := next((option for option, value in given.items() if value), None):
+        raise VieteError(f"{found} is of a released model, and {name} is a card")
+
+
+def settings(sets: list[str] | None) -> dict[str, str]:
+    """``d=768`` as a name and a value."""
     values: dict[str, str] = {}
     for text in sets or ():
         key, equals, value = text.partition("=")
         if not equals or not key.strip() or not value.strip():
             raise VieteError(f"--set takes NAME=NUMBER, such as --set d=768, not {text!r}")
         values[key.strip()] = value.strip()
-    return model.bind(**values) if values else model
+    return values
 
 
 def numbers(text: str, model: Model, what: str = "--tokens") -> list[int] | list[list[int]]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.common import Card, Config, Output, Set, card, emit
+from viete.cli.common import Accept, Card, Config, Instead, Output, Revision, Set, card, emit
 
 
 class Format(StrEnum):
@@ -29,6 +29,9 @@ def doc(
     batch: Annotated[int, typer.Option("-B", "--batch", help="Batch size of the examples.")] = 64,
     sets: Set = None,
     config: Config = None,
+    instead: Instead = None,
+    accept: Accept = None,
+    revision: Revision = None,
     output: Output = None,
 ) -> None:
     """Write a card's architecture document: data flow, components, shapes, parameter count.
@@ -37,7 +40,7 @@ def doc(
     """
     from viete.cards.architecture import write_architecture
 
-    model = card(name, sets, config)
+    model = card(name, sets, config, instead, accept, revision)
     if form is None:
         suffix = output.suffix if output is not None else ""
         form = {".md": Format.md, ".tex": Format.latex}.get(suffix, Format.text)

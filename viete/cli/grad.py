@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.common import Card, Config, Output, Set, card, emit
+from viete.cli.common import Accept, Card, Config, Instead, Output, Revision, Set, card, emit
 from viete.errors import VieteError
 
 
@@ -50,6 +50,9 @@ def grad(
     dtype: Annotated[Precision, typer.Option(help="Of the plan.")] = Precision.float32,
     sets: Set = None,
     config: Config = None,
+    instead: Instead = None,
+    accept: Accept = None,
+    revision: Revision = None,
     output: Output = None,
 ) -> None:
     """Derive the backward pass: every equation with its number, its shape and its reason.
@@ -58,7 +61,7 @@ def grad(
     """
     from viete.cards.backward import write_backward
 
-    model = card(name, sets, config)
+    model = card(name, sets, config, instead, accept, revision)
     if form is None:
         suffix = output.suffix if output is not None else ""
         form = {".md": Format.md, ".tex": Format.latex}.get(suffix, Format.text)

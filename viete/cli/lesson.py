@@ -8,7 +8,18 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.common import Card, Config, Set, card, emit, numbers, row_of
+from viete.cli.common import (
+    Accept,
+    Card,
+    Config,
+    Instead,
+    Revision,
+    Set,
+    card,
+    emit,
+    numbers,
+    row_of,
+)
 from viete.cli.run import exact_weights
 from viete.errors import VieteError
 
@@ -33,6 +44,9 @@ def lesson(
     ] = None,
     sets: Set = None,
     config: Config = None,
+    instead: Instead = None,
+    accept: Accept = None,
+    revision: Revision = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write a .md, .tex, .html or .txt file.")
     ] = None,
@@ -50,7 +64,7 @@ def lesson(
     if form is None:
         suffix = f"not {output.suffix}" if output and output.suffix else "and this has no suffix"
         raise VieteError(f"a lesson is written to .md, .tex, .html or .txt, {suffix}")
-    model = card(name, sets, config)
+    model = card(name, sets, config, instead, accept, revision)
     inputs = {}
     for text in given or ():
         key, equals, value = text.partition("=")

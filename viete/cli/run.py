@@ -4,20 +4,41 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from viete.algebra.model import Model
-from viete.cli.common import Card, Config, Set, card, numbers
+from viete.cli.common import (
+    Accept,
+    Card,
+    Config,
+    Instead,
+    Revision,
+    Set,
+    card,
+    numbers,
+    transformer,
+)
 from viete.errors import VieteError
+
+if TYPE_CHECKING:
+    from viete.loaded.transformer import Transformer
 
 
 def run(
     name: Card,
     tokens: Annotated[
-        str, typer.Option("--tokens", "-t", help="Token ids: 3,1,4 (a / begins another sequence).")
-    ],
+        str | None,
+        typer.Option("--tokens", "-t", help="Token ids: 3,1,4 (a / begins another sequence)."),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", help="Of a model with a tokenizer: the input as text.")
+    ] = None,
+    bos: Annotated[
+        bool | None,
+        typer.Option(help="Put the text behind the token that begins one [where there is one]."),
+    ] = None,
     weights: Annotated[Path | None, typer.Option("--weights", "-w", help="A tensor file.")] = None,
     seed: Annotated[
         int | None, typer.Option(help="Random weights, as the card's init column says.")
@@ -32,7 +53,11 @@ def run(
         list[str] | None, typer.Option("--input", help="Another input: --input y=1,4,1.")
     ] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="float16, bfloat16 (torch), float32 or float64 (default).")
+        str | None,
+        typer.Option(
+            help="float16, bfloat16 (torch), float32 or float64; by default float64, and a model's "
+            "own."
+        ),
     ] = None,
     device: Annotated[str | None, typer.Option(help="Run on PyTorch: cpu or cuda.")] = None,
     exact: Annotated[
@@ -49,27 +74,37 @@ def run(
     ] = None,
     sets: Set = None,
     config: Config = None,
+    instead: Instead = None,
+    accept: Accept = None,
+    revision: Revision = None,
 ) -> None:
-    """Run a card's equations and print named values."""
-    model = card(name, sets, config)
+    """Run a card's equations, or a released model's, and print named values."""
+    found = None
+    if weights is None and seed is None:
+        found = transformer(name, sets, config, instead, accept, revision, dtype, device)
+    model = card(name, sets, config, instead, accept, revision) if found is None else found.card
+    ids = the_tokens(model, found, tokens, text, bos)
     inputs = {}
-    for text in given or ():
-        key, equals, value = text.partition("=")
+    for item in given or ():
+        key, equals, value = item.partition("=")
         if not equals:
-            raise VieteError(f"--input takes NAME=NUMBERS, such as --input y=1,4,1, not {text!r}")
+            raise VieteError(f"--input takes NAME=NUMBERS, such as --input y=1,4,1, not {item!r}")
         inputs[key.strip()] = numbers(value, model, f"--input {key.strip()}")
     names = None if save is not None or show is None else top_level(show)
     if exact:
         if save is not None or device is not None or dtype is not None:
             raise VieteError("--exact goes without --save, --device and --dtype")
-        fractions = exact_weights(model, weights, seed)
-        print_exact(model.run(numbers(tokens, model), fractions, names=names, exact=True, **inputs),
+        fractions = exact_weights(model, weights, seed) if found is None else found.weights
+        print_exact(model.run(ids, fractions, names=names, exact=True, **inputs),
                     names, digits, unfold or 0, form or "text")  # fmt: skip
         return
     if (digits, unfold, form) != (None, None, None):
         raise VieteError("--digits, --unfold and --format go with --exact")
-    arrays = the_weights(model, weights, seed, dtype or "float64", device)
-    result = model.run(numbers(tokens, model), arrays, names=names, **inputs)
+    if found is None:
+        arrays = the_weights(model, weights, seed, dtype or "float64", device)
+    else:
+        arrays = found.weights
+    result = model.run(ids, arrays, names=names, **inputs)
     if save is not None:
         write(result, save)
         print(f"{len(result)} values written to {save}")
@@ -78,6 +113,19 @@ def run(
         print(pretty(wanted, result[wanted]))
     if show is None and (why := result.without()):
         print(f"not computed: {'; '.join(why)}", file=sys.stderr)
+
+
+def the_tokens(
+    model: Model, found: Transformer | None, tokens: str | None, text: str | None, bos: bool | None
+) -> Any:
+    """What is run: token ids as they are given, or those of the text."""
+    if (tokens is None) == (text is None):
+        raise VieteError("give the input either as --tokens 3,1,4 or, of a model, as --text TEXT")
+    if tokens is not None:
+        return numbers(tokens, model)
+    if found is None:
+        raise VieteError(f"{model.title} is a card, and has no tokenizer: give --tokens 3,1,4")
+    return found.to_tokens(text or "", bos)
 
 
 def print_exact(

@@ -1,18 +1,26 @@
-"""``viete sample``: text from a trained model, as it comes."""
+"""``viete sample``: text from a trained or released model, as it comes."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from viete.cli.common import Accept, Config, Instead, Revision
 from viete.errors import VieteError
+
+if TYPE_CHECKING:
+    from viete.loaded.tokenizer import Tokenizer
 
 
 def sample(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a training run.")],
+    folder: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="The folder of a training run; or a model: a folder, a file, an id."
+        ),
+    ],
     prompt: Annotated[str, typer.Option("--prompt", "-p", help="The text to go on with.")] = "",
     tokens: Annotated[
         str | None, typer.Option("--tokens", "-t", help="The same as token ids: 3,1,4.")
@@ -43,15 +51,33 @@ def sample(
     cache: Annotated[
         bool, typer.Option(help="Compute new positions alone, where the card allows it.")
     ] = True,
+    bos: Annotated[
+        bool | None,
+        typer.Option(help="Of a model: begin with the token that begins a text [if there is one]."),
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Of a model: float16, bfloat16, float32 or float64.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="On PyTorch: cpu, cuda or auto.")] = None,
+    config: Config = None,
+    instead: Instead = None,
+    accept: Accept = None,
+    revision: Revision = None,
 ) -> None:
     """Go on with a text, token by token."""
     import viete
     from viete.cli.common import numbers
+    from viete.loaded.trained import is_run
+    from viete.loaded.transformer import load
     from viete.sampling.generating import uncached
-    from viete.sampling.opening import opened
     from viete.sampling.texts import sample_texts, told, without_words
 
-    model, weights, vocabulary = opened(folder, which)
+    own = is_run(folder) and instead is None
+    found = load(
+        folder, instead, accept or (), "numpy" if device is None else "torch", dtype, device,
+        which if own and revision is None else revision, config,
+    )  # fmt: skip
+    model, weights, vocabulary = found.card, found.weights, found.read_tokenizer()
     if cache and (why := uncached(model)):
         print(f"viete: every token runs the whole text: {why}", file=sys.stderr)
         cache = False
@@ -71,14 +97,17 @@ def sample(
         if ids and isinstance(ids[0], list):
             raise VieteError("--tokens takes one sequence; --count samples it several times")
         ends = [k for text in stop_token or () for k in numbers(text, model, "--stop-token")]
-        found = without_words(
+        pieces = without_words(
             viete.sample(model, weights, ids, stop=ends or None, **options)  # type: ignore[arg-type]
         )
         before = tokens + " "
     else:
-        found = sample_texts(
-            model, weights, vocabulary, prompt, stop=stop or (), stop_tokens=stop_token or (),
-            **options,
+        ends_of_text = stop_token or ()
+        if not own and vocabulary.eos_token_id is not None and not (stop or stop_token):
+            ends_of_text = [vocabulary.decode([vocabulary.eos_token_id])]
+        pieces = sample_texts(
+            model, weights, vocabulary, begun(prompt, vocabulary, own, bos), stop=stop or (),
+            stop_tokens=ends_of_text, **options,
         )  # fmt: skip
         before = prompt
     before = before if echo else ""
@@ -89,5 +118,10 @@ def sample(
 
     if count == 1:
         tell(before)
-    told(found, count, tell, lambda k: "\n" * (k > 0) + f"--- {k + 1}\n{before}")
+    told(pieces, count, tell, lambda k: "\n" * (k > 0) + f"--- {k + 1}\n{before}")
     tell("\n")
+
+
+def begun(prompt: str, tokenizer: Tokenizer, own: bool, bos: bool | None) -> str | list[int]:
+    """A prompt as it is put before the model: a trained one's own begin as its texts did."""
+    return prompt if own else tokenizer.framed(prompt, bos)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.common import Card, Config, Output, Set, card, emit
+from viete.cli.common import Accept, Card, Config, Instead, Output, Revision, Set, card, emit
 
 
 class Format(StrEnum):
@@ -29,6 +29,13 @@ def show(
     costs: Annotated[
         bool, typer.Option("--costs", help="Parameters, operations and bytes.")
     ] = False,
+    names: Annotated[
+        bool, typer.Option("--names", help="What each name of TransformerLens means in the card.")
+    ] = False,
+    folded: Annotated[
+        bool,
+        typer.Option("--folded", help="With norms folded and weights centred, where that holds."),
+    ] = False,
     detail: Annotated[bool, typer.Option(help="A diagram's boxes are single equations.")] = False,
     length: Annotated[
         int | None, typer.Option("-T", "--length", help="Sequence length for --costs.")
@@ -36,23 +43,33 @@ def show(
     batch: Annotated[int, typer.Option("-B", "--batch", help="Batch size for --costs.")] = 1,
     sets: Set = None,
     config: Config = None,
+    instead: Instead = None,
+    accept: Accept = None,
+    revision: Revision = None,
     output: Output = None,
 ) -> None:
     """Print a card in canonical form: notation, parameters, equations with their shapes."""
     from viete.cards.document import write_markdown, write_text
     from viete.cards.writer import write
 
-    model = card(name, sets, config)
-    if costs:
+    model = card(name, sets, config, instead, accept, revision)
+    if folded:
+        from viete.algebra.folding import folded as fold
+
+        steps = fold(model)
+        model = steps[-1].model if steps else model
+    if costs or names:
         from viete.cards.costs import cost_blocks
         from viete.cards.latex import write_latex
         from viete.errors import VieteError
+        from viete.loaded.names import Names
 
         writers = {Format.text: write_text, Format.md: write_markdown, Format.latex: write_latex}
         if form not in writers:
-            raise VieteError("--costs is written as text, md or latex")
+            raise VieteError(f"--{'costs' if costs else 'names'} is written as text, md or latex")
         style = "unicode" if form is Format.text else "latex"
-        emit(writers[form](cost_blocks(model, style, length, batch)), output)
+        page = cost_blocks(model, style, length, batch) if costs else Names(model).page(style)
+        emit(writers[form](page), output)
     elif form in (Format.svg, Format.mermaid):
         from viete.interpret.drawing import to_mermaid, to_svg
         from viete.interpret.flow import flow

@@ -51,6 +51,7 @@ def tour(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise VieteError(f"{folder}: cannot be made ({error.strerror})") from None
+    train.set_threads(None)  # as the command does: NumPy is told before it is first imported
     step("A card is a page of equations", "viete show symbolic-transformer")
     show.show("symbolic-transformer")
     step("The same card is a model that runs",
@@ -85,16 +86,16 @@ def tour(
     print(subprocess.run([sys.executable, script], capture_output=True, text=True).stdout, end="")
     trained = folder / "dialogs"
     rmtree(trained, ignore_errors=True)
-    step("Three dialogs learned with NumPy: Adam at 0.02, 3000 epochs, entries clipped at 1",
-         f"viete train dialog-transformer --data dialogs -o {trained} --steps 3000 --lr 0.02 "
-         "--clip 0 --clip-entries 1 --log-every 500")  # fmt: skip
-    train.train("dialog-transformer", "dialogs", trained, steps=3000, lr=0.02, clip=0.0,
-                clip_entries=1.0, log_every=500)  # fmt: skip
+    step("Three dialogs learned with NumPy: Adam at 0.01, 3000 epochs, entries clipped at 5",
+         f"viete train dialog-transformer --data dialogs -o {trained} --steps 3000 --lr 0.01 "
+         "--clip 0 --clip-entries 5 --log-every 500")  # fmt: skip
+    train.train("dialog-transformer", "dialogs", trained, steps=3000, lr=0.01, clip=0.0,
+                clip_entries=5.0, log_every=500)  # fmt: skip
     for question in ("hi", "what is 2+2?", "color of sky?"):
         prompt = f"<system>You are helpful.</system><user>{question}</user><assistant>"
         step("What it answers: computed position by position, from a cache that was derived",
              f"viete sample {trained} --greedy --stop '<eot>' --prompt '{prompt}'")  # fmt: skip
-        sample.sample(trained, prompt, greedy=True, stop=["<eot>"])
+        sample.sample(str(trained), prompt, greedy=True, stop=["<eot>"])
     step("How it learned", f"viete plot {trained}")
     plot.plot([trained])
     step("Parameters, operations and bytes, counted from the equations",
@@ -105,11 +106,12 @@ def tour(
          f"viete doc simple-transformer -o {page}")  # fmt: skip
     doc.doc("simple-transformer", output=page)
     print(f"written: {page} and {page.with_suffix('.svg')}")
+    other = folder / "drifted.safetensors"
     step("Card against weights: the file was made by another model",
-         "viete check symbolic-transformer --weights drifted.safetensors")  # fmt: skip
-    drifted(folder / "drifted.safetensors")
+         f"viete check symbolic-transformer --weights {other}")  # fmt: skip
+    drifted(other)
     with suppress(typer.Exit):
-        check.check("symbolic-transformer", folder / "drifted.safetensors")
+        check.check("symbolic-transformer", other)
     step("A mistake is shown where it stands", f"viete show {folder / 'wrong.md'}")
     (folder / "wrong.md").write_text(WRONG, "utf-8")
     try:

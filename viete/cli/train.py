@@ -19,87 +19,114 @@ if TYPE_CHECKING:
     from viete.train.setup import Job
 
 
+DATA, STEPS, ENGINE, KEPT, AGAIN = (
+    "The data", "A step", "What computes it", "What is kept and shown", "Going on"
+)  # fmt: skip
+
+
+def option(panel: str, said: str, *names: str) -> Any:
+    """An option of ``viete train``, under its heading of the help."""
+    return typer.Option(*names, help=said, rich_help_panel=panel)
+
+
 def train(
     name: Annotated[
         str | None, typer.Argument(metavar="CARD", help="A card's path, or a shipped card's name.")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="A text, JSON lines, dialogs, or a folder of them.")
+        str | None, option(DATA, "A text, JSON lines, dialogs, or a folder of them.")
     ] = None,
     run: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The folder of the run.")
-    ] = None,
-    steps: Annotated[int | None, typer.Option(help="Changes of the weights [1000].")] = None,
-    batch: Annotated[
-        int | None, typer.Option(help="Sequences in a batch [12], of all processes together.")
-    ] = None,
-    length: Annotated[
-        int | None, typer.Option(help="Tokens in a sequence, and the card's context.")
-    ] = None,
-    accumulate: Annotated[int | None, typer.Option(help="Batches to a step [1].")] = None,
-    lr: Annotated[float | None, typer.Option(help="The learning rate [0.001].")] = None,
-    schedule: Annotated[str | None, typer.Option(help="constant (default) or cosine.")] = None,
-    warmup: Annotated[int | None, typer.Option(help="Steps up to the learning rate [0].")] = None,
-    min_lr: Annotated[float | None, typer.Option(help="Where a cosine ends [0].")] = None,
-    optimiser: Annotated[
-        str | None, typer.Option("--optimiser", "--optimizer", help="adamw (default) or adam.")
-    ] = None,
-    beta1: Annotated[float | None, typer.Option(help="β₁ [0.9].")] = None,
-    beta2: Annotated[float | None, typer.Option(help="β₂ [0.999].")] = None,
-    eps: Annotated[float | None, typer.Option(help="ε [1e-8].")] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="Of matrices [0].")] = None,
-    clip: Annotated[
-        float | None, typer.Option(help="Longest gradient [1]; 0 does not clip.")
-    ] = None,
-    clip_entries: Annotated[
-        float | None, typer.Option(help="Largest entry of a gradient [0: any].")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of weights and batches [0].")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32 (default) or float64.")] = None,
-    engine: Annotated[str | None, typer.Option(help="numpy (default), torch or module.")] = None,
-    device: Annotated[str | None, typer.Option(help="Not with numpy: cpu or cuda.")] = None,
-    bf16: Annotated[
-        bool | None, typer.Option("--bf16", help="With --engine module: products in bfloat16.")
-    ] = None,
-    compile: Annotated[bool | None, typer.Option("--compile", help="… by torch.compile.")] = None,
-    shard: Annotated[
-        bool | None, typer.Option("--shard", help="… weights divided among processes (FSDP2).")
-    ] = None,
-    threads: Annotated[
-        int | None,
-        typer.Option(help="Of the matrix products [1]; more pay for wide models on idle cores."),
-    ] = None,
-    kind: Annotated[str | None, typer.Option(help="Of the data: text, dialogs, jsonl.")] = None,
-    tokenizer: Annotated[
-        str | None, typer.Option(help="characters (default), bpe, or a tokenizer.json.")
-    ] = None,
-    vocabulary: Annotated[int | None, typer.Option(help="Tokens of a new bpe.")] = None,
-    validation: Annotated[float | None, typer.Option(help="Share of the data [0.1].")] = None,
-    loss_on: Annotated[str | None, typer.Option(help="all (default) or assistant.")] = None,
-    log_every: Annotated[int | None, typer.Option(help="Steps between lines [10].")] = None,
-    eval_every: Annotated[int | None, typer.Option(help="… and validations [200].")] = None,
-    eval_batches: Annotated[int | None, typer.Option(help="Batches of one [10].")] = None,
-    save_every: Annotated[int | None, typer.Option(help="… and checkpoints [200].")] = None,
-    keep: Annotated[int | None, typer.Option(help="Last checkpoints to keep [3].")] = None,
-    sample_every: Annotated[
-        int | None, typer.Option(help="Steps between samples of what it would write [0: none].")
-    ] = None,
-    prompt: Annotated[
-        str | None, typer.Option(help="What they go on from; else how the data begins.")
-    ] = None,
-    tensorboard: Annotated[
-        bool | None, typer.Option("--tensorboard", help="Write RUN/tensorboard/ too.")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in the folder.")
-    ] = False,
-    start: Annotated[
-        str | None, typer.Option("--from", help="… from latest, previous, best or a step.")
+        Path | None, typer.Option("-o", "--output", help="The folder of the run, a new one.")
     ] = None,
     sets: Set = None,
     config: Config = None,
+    kind: Annotated[
+        str | None, option(DATA, "text, dialogs or jsonl [by name and first line].")
+    ] = None,
+    tokenizer: Annotated[
+        str | None, option(DATA, "characters, bpe, or a tokenizer.json [characters].")
+    ] = None,
+    vocabulary: Annotated[int | None, option(DATA, "Tokens of a new bpe.")] = None,
+    validation: Annotated[
+        float | None, option(DATA, "Share of the data to set aside [0.1].")
+    ] = None,
+    loss_on: Annotated[
+        str | None, option(DATA, "Of dialogs, all or the assistant's words alone [all].")
+    ] = None,
+    steps: Annotated[int | None, option(STEPS, "Changes of the weights [1000].")] = None,
+    batch: Annotated[
+        int | None, option(STEPS, "Sequences in a batch, of all processes together [12].")
+    ] = None,
+    length: Annotated[
+        int | None, option(STEPS, "Tokens in a sequence, which becomes the card's context.")
+    ] = None,
+    accumulate: Annotated[int | None, option(STEPS, "Batches to a step [1].")] = None,
+    lr: Annotated[float | None, option(STEPS, "The learning rate [0.001].")] = None,
+    schedule: Annotated[str | None, option(STEPS, "constant or cosine [constant].")] = None,
+    warmup: Annotated[int | None, option(STEPS, "Steps up to the learning rate [0].")] = None,
+    min_lr: Annotated[float | None, option(STEPS, "Where a cosine ends [0].")] = None,
+    optimiser: Annotated[
+        str | None, option(STEPS, "adamw or adam [adamw].", "--optimiser", "--optimizer")
+    ] = None,
+    beta1: Annotated[float | None, option(STEPS, "β₁ [0.9].")] = None,
+    beta2: Annotated[float | None, option(STEPS, "β₂ [0.999].")] = None,
+    eps: Annotated[float | None, option(STEPS, "ε [1e-8].")] = None,
+    weight_decay: Annotated[float | None, option(STEPS, "Of matrices [0].")] = None,
+    clip: Annotated[
+        float | None, option(STEPS, "The longest gradient; 0 does not clip [1].")
+    ] = None,
+    clip_entries: Annotated[
+        float | None, option(STEPS, "The largest entry of a gradient; 0 does not clip [0].")
+    ] = None,
+    seed: Annotated[int | None, option(STEPS, "Of weights, batches and dropout [0].")] = None,
+    engine: Annotated[
+        str | None,
+        option(
+            ENGINE,
+            "numpy, torch (the card's own equations on either), or module (as an "
+            "nn.Module, with autograd) [numpy].",
+        ),
+    ] = None,
+    dtype: Annotated[str | None, option(ENGINE, "float32 or float64 [float32].")] = None,
+    threads: Annotated[
+        int | None,
+        option(ENGINE, "Of the matrix products [1]; more pay for wide models on idle cores."),
+    ] = None,
+    device: Annotated[str | None, option(ENGINE, "cpu or cuda; not with numpy [cpu].")] = None,
+    bf16: Annotated[
+        bool | None, option(ENGINE, "Of a module: products in bfloat16.", "--bf16")
+    ] = None,
+    compile: Annotated[
+        bool | None, option(ENGINE, "Of a module: by torch.compile.", "--compile")
+    ] = None,
+    shard: Annotated[
+        bool | None,
+        option(ENGINE, "Of a module: weights divided among processes (FSDP2).", "--shard"),
+    ] = None,
+    log_every: Annotated[int | None, option(KEPT, "Steps between lines [10].")] = None,
+    eval_every: Annotated[int | None, option(KEPT, "Steps between validations [200].")] = None,
+    eval_batches: Annotated[int | None, option(KEPT, "Batches of one validation [10].")] = None,
+    save_every: Annotated[int | None, option(KEPT, "Steps between checkpoints [200].")] = None,
+    keep: Annotated[int | None, option(KEPT, "How many of the last to keep [3].")] = None,
+    sample_every: Annotated[
+        int | None, option(KEPT, "Steps between samples of what it would write; 0 for none [0].")
+    ] = None,
+    prompt: Annotated[
+        str | None, option(KEPT, "What the samples go on from [how the data begin].")
+    ] = None,
+    tensorboard: Annotated[
+        bool | None, option(KEPT, "Write RUN/tensorboard/ too.", "--tensorboard")
+    ] = None,
+    resume: Annotated[bool, option(AGAIN, "Go on with the run in the folder.", "--resume")] = False,
+    start: Annotated[
+        str | None, option(AGAIN, "Go on from latest, previous, best or a step.", "--from")
+    ] = None,
 ) -> None:
-    """Train a card on a text."""
+    """Train a card on a text, and keep what it learned in a folder.
+
+    The settings are remembered there: viete train --resume -o RUN/ goes on with them.
+    """
     given: dict[str, Any] = {
         key: value for key, value in locals().items()
         if value is not None and key not in ("name", "run", "resume", "start", "sets", "config")
@@ -111,16 +138,17 @@ def train(
     from viete.train.loop import train as go
     from viete.train.processes import team
     from viete.train.settings import Settings
-    from viete.train.setup import begin
+    from viete.train.setup import begin, follow
     from viete.train.setup import resume as go_on
 
     speaks = team().leads
-    if going_on:
+    if not speaks:
+        job = follow(run)
+    elif going_on:
         if name is not None or sets or config is not None:
             raise VieteError("a run that goes on has its card: leave out CARD, --set and --config")
         job = go_on(given, run, start or "latest")
-        if speaks:
-            print(f"{job.run}: going on after step {job.step}", flush=True)
+        print(f"{job.run}: going on after step {job.step}", flush=True)
     else:
         from viete.cli.common import card
 

@@ -58,6 +58,9 @@ class Env:
 
 Lookup = Callable[[str, tuple[int, ...]], Value]
 
+# What makes whole numbers of whole numbers, or compares them.
+WHOLE = frozenset("add sub times had neg abs max min mod where eq ne lt le gt ge".split())
+
 
 class Arrays:
     """Evaluates expressions of one model for one set of sizes and one kind of array.
@@ -116,6 +119,42 @@ class Arrays:
         if all(v.const for v in values):
             return np, [number(v.array) for v in values], True
         return self.xp, [self.lift(v) for v in values], False
+
+    def whole_numbers(self, op: str, args: list[Value]) -> list[Array] | None:
+        """The arrays of an operation among whole numbers, which stay whole; None if it is not one.
+
+        A half-precision float has no 257, so that a position must not become one.
+        """
+
+        def whole(v: Value) -> bool:
+            kind = getattr(v.array, "dtype", self.like.dtype)
+            return not v.const and kind != self.like.dtype and "int" in str(kind)
+
+        numbers = args[1:] if op == "where" else args
+        if op not in WHOLE or not any(map(whole, numbers)):
+            return None
+        arrays = []
+        for v in args:
+            if whole(v) or (op == "where" and v is args[0]):
+                arrays.append(self.lift(v))
+            elif not v.const or (array := self.lift_whole(v)) is None:
+                return None
+            else:
+                arrays.append(array)
+        return arrays
+
+    def lift_whole(self, v: Value) -> Array | None:
+        """A constant as integers, or None where it is not whole."""
+        if isinstance(v.array, Fraction | int | float):
+            return int(v.array) if float(v.array).is_integer() else None
+        memo = ("whole", id(v.array), self.kind)
+        if memo not in self.memo:
+            moved = None
+            if np.all(v.array == np.floor(v.array)) and np.all(np.isfinite(v.array)):
+                there = {} if self.numpy else {"device": device_of(self.like)}
+                moved = self.xp.asarray(v.array.astype(np.int64), **there)
+            self.memo[memo] = (v.array, moved)
+        return self.memo[memo][1]
 
     # -- expressions -------------------------------------------------------------------------------
 
@@ -225,6 +264,8 @@ class Arrays:
             where = self.xp.asarray(at.array.astype(np.int64), device=device_of(self.like))
         elif at.const:
             where = where.astype(np.int64)
+        elif "float" in str(where.dtype):  # as floor gives them
+            where = xp.astype(where, xp.int64)
         where = where - first if first else where
         shared = [a for a in at.axes if a in v.axes and a != label]
         axis = v.axes.index(label)
@@ -467,7 +508,10 @@ class Arrays:
         return found
 
     def entrywise(self, op: str, args: list[Value]) -> Value:
-        xp, arrays, const = self.namespace(args)
+        if (whole := self.whole_numbers(op, args)) is not None:
+            xp, arrays, const = self.xp, whole, False
+        else:
+            xp, arrays, const = self.namespace(args)
         if not any(v.axes for v in args) and all(not hasattr(a, "shape") for a in arrays):
             return Value(scalar(op, [v.array for v in args]), (), True)
         axes = max((v.axes for v in args), key=len)
@@ -478,6 +522,10 @@ class Arrays:
                 expand(xp, a, v.axes, axes) if v.axes and v.axes != axes else a
                 for a, v in zip(arrays, args, strict=True)
             ]
+        if op == "where" and not const and not any(hasattr(a, "shape") for a in arrays[1:]):
+            # Of two plain numbers one must say what kind of array they make.
+            there = {} if self.numpy else {"device": device_of(self.like)}
+            arrays[1] = xp.asarray(arrays[1], dtype=self.like.dtype, **there)
         out = None
         if self.writes and not const and axes and args[0].fresh and args[0].axes == axes:
             first = arrays[0]
@@ -571,7 +619,8 @@ def check_places(at: Value, first: int, size: int) -> None:
     array = at.array
     if str(getattr(array, "device", "cpu")) == "meta" or is_jax_array(array):
         return  # JAX has no values while it traces, and clips
-    whole = bool(np.all(array == np.floor(array))) if at.const else "int" in str(array.dtype)
+    xp = array_namespace(array)
+    whole = "int" in str(array.dtype) or bool(xp.all(array == xp.floor(array)))
     if not whole:
         raise VieteError("an index must be a whole number, and this one is not")
     if 0 in tuple(array.shape):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from viete.algebra.dims import Size, size_of
-from viete.algebra.masks import SIGN, Mask, combined, distance, hidden
+from viete.algebra.masks import SIGN, Mask, blank, both, combined, distance, hidden
 from viete.algebra.model import Equation, Model
 from viete.algebra.shapes import COMPARE, Shapes
 from viete.interpret.axes import COL, ONE, ROW, ZERO, Axis, Env, Flow, Read, turned
@@ -300,7 +300,10 @@ class Flows:
             return out
         if op == "where":
             labels = {letter: label for letter, (label, _) in env.index.items()}
-            mask = hidden(e, labels, self.sizes(env))
+            mask = hidden(e, labels, self.sizes(env)) or both(args[1].mask, args[2].mask)
+            shown = args[1].mask
+            if mask is None and shown is not None and blank(e.args[2]) == shown.kind:
+                mask = shown
         else:
             mask = combined(op, [v.mask for v in args], all(v.const or v.mask for v in args))
         value = None if any(v.axes for v in args) else size_of(e, self.sizes(env))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -193,8 +194,28 @@ def host(array: Array) -> Array:
     return array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
 
 
+class Weights(dict[str, Array]):
+    """Weights that are checked once, and again only where an array was replaced."""
+
+    checked: tuple[int, ...] = ()
+
+    @property
+    def arrays(self) -> tuple[int, ...]:
+        """Which arrays these are."""
+        return tuple(map(id, self.values()))
+
+
 def check_weights(ready: Program, weights: Mapping[str, Array]) -> None:
     """Refuse weights that do not fit the card: names, kinds of array and values."""
+    if isinstance(weights, Weights) and weights.checked == (id(ready), *weights.arrays):
+        return
+    check_each(ready, weights)
+    if isinstance(weights, Weights):
+        weights.checked = (id(ready), *weights.arrays)
+
+
+def check_each(ready: Program, weights: Mapping[str, Array]) -> None:
+    """As `check_weights`, in any case."""
     from array_api_compat import array_namespace, is_array_api_obj
 
     if not isinstance(weights, Mapping):
@@ -210,11 +231,17 @@ def check_weights(ready: Program, weights: Mapping[str, Array]) -> None:
             raise VieteError(f"the weight {name} must be floating-point numbers, not {w.dtype}")
         xp = array_namespace(w)
         kinds.add((xp.__name__, str(w.dtype)))
-        if not bool(xp.all(xp.isfinite(w))):
+        if not finite(xp, w):
             raise VieteError(f"the weight {name} holds a value that is not a finite number")
     if len(kinds) > 1:
         shown = " and ".join(sorted(f"{k.rsplit('.', 1)[-1]} {d}" for k, d in kinds))
         raise VieteError(f"the weights are of different kinds: {shown}; convert them to one")
+
+
+def finite(xp: Any, w: Array) -> bool:
+    """Whether all entries are finite numbers. If their sum is one, so are they."""
+    with np.errstate(all="ignore"):
+        return bool(xp.isfinite(xp.sum(w))) or bool(xp.all(xp.isfinite(w)))
 
 
 def check_names(ready: Program, weights: Mapping[str, Array]) -> None:

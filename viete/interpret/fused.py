@@ -58,6 +58,16 @@ def relu_back(it: Arrays, of: dict[str, Value]) -> Value | None:
     return Value(np.multiply(g.array, y.array > 0, dtype=g.array.dtype), y.axes, False, True)
 
 
+def gelu_back(it: Arrays, of: dict[str, Value]) -> Value | None:
+    """The derivative of GELU, in one pass on PyTorch."""
+    z, g = of["z"], of["a"]
+    if "torch" not in it.xp.__name__ or z.const or z.axes != g.axes:
+        return None
+    import torch
+
+    return Value(torch.ops.aten.gelu_backward(g.array, z.array), z.axes, False, True)
+
+
 def loss_back(it: Arrays, of: dict[str, Value]) -> Value | None:
     """softmax(z) less 1 at the target."""
     z, t = of["z"], of["t"]
@@ -78,6 +88,7 @@ def loss_back(it: Arrays, of: dict[str, Value]) -> Value | None:
 FORMS: tuple[tuple[str, Form], ...] = (
     ("y ⊙ (a - sum(a ⊙ y))", softmax_back),
     ("where(y > 0, a, 0)", relu_back),
+    ("a ⊙ ((1 + erf(z / sqrt(2))) / 2 + z ⊙ exp(-z^2 / 2) / sqrt(2 pi))", gelu_back),
     ("softmax(z) - onehot(t, c)", loss_back),
 )
 

@@ -11,6 +11,7 @@ import numpy as np
 from viete.algebra.model import Equation, Model
 from viete.errors import Text, VieteError
 from viete.interpret.array import Arrays
+from viete.interpret.changing import ByName, Change, changes_by_name
 from viete.interpret.feeding import Feeding, check_weights
 from viete.interpret.labelled import COL, ROW, Array, Value, permute
 from viete.interpret.schedule import Member, Program, Step, parameter_shapes, program
@@ -34,6 +35,7 @@ class Run(Mapping[str, Array]):
     ) -> None:  # fmt: skip
         self.program, self.store, self.sizes = program, store, dict(sizes)
         self.wanted: set[Member] | None = None
+        self.changes: Mapping[Member, Change] = {}
         self.missing: dict[Member, str] = {}  # what could not be computed, and for want of what
         self.arrays = self.meaning(program.model, sizes, like, self.lookup, quick, program.memo)
         self.derived = {e.name: e for e in program.model.derived}
@@ -67,7 +69,10 @@ class Run(Mapping[str, Array]):
             self.wanted = keep
         with np.errstate(all="ignore"):  # 0/0 is nan, as arrays have it, and says nothing
             for k, step in enumerate(steps):
-                self.store[step.makes] = self.value(step).kept()
+                value = self.value(step)
+                if step.makes in self.changes:
+                    value = self.changes[step.makes](value)
+                self.store[step.makes] = value.kept()
                 if keep is not None:
                     for m in (*step.needs, step.makes):
                         if last[m] == k and m not in keep and m[0] in self.program.computed:
@@ -240,13 +245,18 @@ class Run(Mapping[str, Array]):
 def execute(
     ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Array],
     names: Sequence[str] | None = None, quick: bool = True,
+    changes: Mapping[Member, Change] | None = None,
 ) -> Run:  # fmt: skip
-    """Run a program on inputs by name, weights taken as they are; see `run`."""
+    """Run a program on inputs by name, weights taken as they are; see `run`.
+
+    A value in ``changes`` is replaced, as soon as it is there, by what its function makes of it.
+    """
     if len(ready.memo) > 4096:
         ready.memo.clear()
     fed = Feeding(ready, inputs, weights)
     out = Run(ready, fed.store, fed.like, fed.sizes, quick)
-    pieces = fed.pieces() if names is not None and out.arrays.writes else []
+    out.changes = changes or {}
+    pieces = fed.pieces() if names is not None and out.arrays.writes and not changes else []
     if not pieces:
         out.compute(names)
     # The sequences of a batch have nothing to do with each other: a few at a time, what is between
@@ -265,15 +275,16 @@ def run(
     model: Model, tokens: Array | Sequence[int] | None = None,
     weights: Mapping[str, Array] | None = None, *,
     names: Sequence[str] | None = None, exact_definitions: bool = False, exact: bool = False,
-    **inputs: Array,
+    changes: ByName | None = None, **inputs: Array,
 ) -> Run:  # fmt: skip
     """Run a model's equations on arrays: NumPy, PyTorch or JAX, whichever the weights are.
 
     ``tokens``, of shape (n) or (batch, n), goes to the card's first input, ``inputs`` to others by
     name. ``weights`` maps the names in `parameter_shapes` to arrays. With ``names`` only those
-    values are computed and kept; otherwise all are. ``exact_definitions`` follows the definitions
-    of named functions to the letter instead of their fast versions. With ``exact`` nothing is
-    rounded: values are arrays of `viete.interpret.exact.numbers.Number`, see
+    values are computed and kept; otherwise all are. ``changes`` maps names of values to functions:
+    what one makes of the array that ``run[name]`` would be takes its place. ``exact_definitions``
+    follows the definitions of named functions to the letter instead of their fast versions. With
+    ``exact`` nothing is rounded: values are arrays of `viete.interpret.exact.numbers.Number`, see
     `viete.interpret.exact.run.run_exact`.
 
     Raises VieteError for a missing, mis-shaped or non-finite weight, a token out of range and a
@@ -292,11 +303,14 @@ def run(
         given = {model.inputs[0].name: tokens, **given}
     elif model.inputs and not given:
         raise VieteError(f"{model.title} needs its input {model.inputs[0].name}")
+    if exact and changes:
+        raise VieteError("values can be replaced in float runs, not in exact ones")
     if exact:
         from viete.interpret.exact.run import run_exact
 
         return run_exact(ready, given, weights, names)
-    return execute(ready, given, weights, names, not exact_definitions)
+    replacing = changes_by_name(ready, changes) if changes else None
+    return execute(ready, given, weights, names, not exact_definitions, replacing)
 
 
 __all__ = ["Member", "Program", "Run", "Step", "execute", "parameter_shapes", "program", "run"]

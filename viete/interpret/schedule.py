@@ -6,6 +6,7 @@ the last time.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,7 +19,7 @@ from viete.algebra.shapes import Shapes
 from viete.algebra.whole import check_sizes
 from viete.errors import VieteError
 from viete.interpret.array import MOST_BLOCKS
-from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Ref, Symbol, walk
+from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Pick, Ref, Symbol, transform, walk
 from viete.notation.printer import show
 
 Member = tuple[str, tuple[int, ...]]  # a symbol's key and its block numbers
@@ -180,8 +181,45 @@ class Program:
             turns = self.range_of(loop.index)
             for i in reversed(turns) if loop.down else turns:
                 for equation in equations[k:end]:
-                    yield equation, {loop.index: i}
+                    yield self.decided(equation, {loop.index: i}), {loop.index: i}
             k = end
+
+    def decided(self, e: Equation, loops: Mapping[str, int]) -> Equation:
+        """An equation as it is in one block: of ``where(i mod 2 = 1, …, …)`` one branch is left.
+
+        The other is neither computed nor needs to have a meaning in this block.
+        """
+        if not any(isinstance(x, Apply) and x.op == "where" for x in walk(e.right)):
+            return e
+
+        def rule(x: Expr) -> Expr | None:
+            entry = isinstance(x, Pick)
+            x = x.value if isinstance(x, Pick) else x
+            if not isinstance(x, Apply) or x.op != "where":
+                return None
+            try:
+                left = x.args[1 if self.holds(x.args[0], loops) else 2]
+            except VieteError:  # it is about entries, not about blocks
+                return None
+            # A number alone would lose the shape that the other branch gives it.
+            bare = isinstance(left, Num) and not all(isinstance(b, Num) for b in x.args[1:])
+            return left if bare == entry else None
+
+        right = transform(e.right, rule)
+        # Blocks that have the same formula share the object, and what is kept about it.
+        return e if right == e.right else self.memo.setdefault((e, right), replace(e, right=right))
+
+    def holds(self, test: Expr, loops: Mapping[str, int]) -> bool:
+        """Whether a condition on block numbers and sizes is met; VieteError for any other."""
+        match test:
+            case Apply("and" | "or" as op, (a, b)):
+                both = [self.holds(z, loops) for z in (a, b)]
+                return all(both) if op == "and" else any(both)
+            case Apply("not", (a,)):
+                return not self.holds(a, loops)
+            case Apply("lt" | "le" | "gt" | "ge" | "eq" | "ne" as op, (a, b)):
+                return bool(getattr(operator, op)(*(self.index_size(z, loops) for z in (a, b))))
+        raise VieteError(f"{show(test)} is no condition on blocks")
 
     def loop_slots(self, symbol: Symbol) -> list[str]:
         return [s for s in symbol.slots if s in self.model.loop_letters]

@@ -72,7 +72,7 @@ class Maker:
         self.formulas = Formulas(style, digits)
         self.explainer = Explainer(self.model, style)
         self.uses = Uses(self.model)
-        self.number = {id(e): k for k, e in enumerate(self.model.equations)}
+        self.number = {(e.left, e.loop): k for k, e in enumerate(self.model.equations)}
         self.turns = [t for t in run.program.steps if t.makes in run.store]
         self.failed = self.failing()
         shown = [*self.turns, self.failed] if self.failed else self.turns
@@ -280,7 +280,7 @@ class Maker:
         if id(turn.equation) in self.explained:
             return []
         self.explained.add(id(turn.equation))
-        k = self.number[id(turn.equation)]
+        k = self.number[turn.equation.left, turn.equation.loop]
         return self.explainer.equation(
             turn.equation.right, turn.equation.meaning, bool(self.uses.residuals(k))
         )
@@ -389,7 +389,7 @@ class Maker:
         return out
 
     def is_end(self, turn: Turn) -> bool:
-        return self.uses.is_end(self.number[id(turn.equation)])
+        return self.uses.is_end(self.number[turn.equation.left, turn.equation.loop])
 
     def is_token(self, turn: Turn) -> bool:
         """Whether a value is made of places in the vocabulary."""

@@ -311,16 +311,21 @@ class Parser(Cursor):
         return self.run(t)
 
     def function_name(self, t: Token) -> tuple[str | None, int]:
-        """The function that begins here and how many tokens its own subscript takes."""
+        """The function that begins here and how many tokens its own subscripts take.
+
+        Of RoPE, RoPE_pairs and RoPE_pairs_after the longest that there is.
+        """
         if t.text in self.scope.symbols:
             return None, 0
-        rest = self.tokens[self.pos : self.pos + 4]
-        if len(rest) >= 2 and rest[0].text == "_":
+        name, used = t.text, 0
+        found = (name, 0) if name in self.scope.functions else (None, 0)
+        while len(rest := self.tokens[self.pos + used :][:4]) >= 2 and rest[0].text == "_":
             braced = rest[1].text == "{" and len(rest) == 4 and rest[3].text == "}"
-            label = rest[2].text if braced else rest[1].text
-            if f"{t.text}_{label}" in self.scope.functions:
-                return f"{t.text}_{label}", 4 if braced else 2
-        return (t.text, 0) if t.text in self.scope.functions else (None, 0)
+            name += f"_{rest[2].text if braced else rest[1].text}"
+            used += 4 if braced else 2
+            if name in self.scope.functions:
+                found = name, used
+        return found
 
     def run(self, t: Token) -> Expr:
         """Letters run together: ``QK^T`` is Q, then K with the scripts that follow."""

@@ -15,27 +15,29 @@ HALF = "\ufffd"  # what decoders give for a character of which not all bytes are
 
 
 def sample_texts(
-    model: Model, weights: Mapping[str, Array], vocabulary: Vocabulary, prompt: str, *,
+    model: Model, weights: Mapping[str, Array], vocabulary: Vocabulary,
+    prompt: str | Sequence[int], *,
     stop: Sequence[str] = (), stop_tokens: Sequence[str] = (), count: int = 1, **options: Any,
 ) -> Iterator[tuple[int, str]]:  # fmt: skip
     """Go on with a text: yields (sample, piece of text) as the pieces come, all samples at once.
 
     A sample ends with the first of the texts ``stop``, or of the tokens ``stop_tokens``; both are
     part of it. Other options are `viete.sample`'s. An empty prompt begins after the vocabulary's
-    end of a text, where it has one.
+    end of a text, where it has one. A prompt with tokens that are no text of it is given as ids.
 
     Raises VieteError for a prompt or an end that the vocabulary cannot spell, and as `sample` does.
     """
-    fits(model, vocabulary)
+    if isinstance(prompt, str):
+        fits(model, vocabulary)
+        prompt = prompt_ids(prompt, vocabulary)
     last = {token_of(text, vocabulary) for text in stop_tokens}
     for text in stop:
         if not text:
             raise VieteError("a text to stop at cannot be empty")
         spelled(text, vocabulary, "the text to stop at")
     texts = Texts(vocabulary, count, tuple(stop), last)
-    ids = prompt_ids(prompt, vocabulary)
     options["stop"] = texts.ended
-    drawn = sample(model, weights, ids, count=count, **options)
+    drawn = sample(model, weights, prompt, count=count, **options)
     return texts.pieces(drawn)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from viete.algebra.model import Input, Model
-from viete.interpret.plan.engine import split
+from viete.interpret.plan.layout import split
 from viete.interpret.schedule import program
 from viete.train.engines import Whole
 from viete.train.module import to_torch

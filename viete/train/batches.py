@@ -177,7 +177,7 @@ class Batches:
         """What, with the number of the next batch, a resumed run must find again. Plain JSON."""
         return {
             **vars(self.plan),
-            "tokens": len(self.data),
+            "bytes": self.data.size,
             "source": self.data.source,
             "vocabulary": self.data.vocabulary,
         }
@@ -188,22 +188,29 @@ class Batches:
         Raises VieteError with what differs: the data, the vocabulary or a setting.
         """
         mine = self.state
-        if state.get("vocabulary") != mine["vocabulary"]:
-            raise VieteError(f"{self.data.name}: this run began with another vocabulary")
-        if state.get("source") != mine["source"]:
-            was, now = state.get("tokens"), mine["tokens"]
-            how = (f"{'shrunk' if now < was else 'grown'}, from {was:,} tokens to {now:,}"
-                   if isinstance(was, int) and was != now else "changed")  # fmt: skip
-            raise VieteError(
-                f"{self.data.name}: the data has {how}, since this run began; put back what it "
-                f"was, or start a new run"
-            )
+        data = self.data
+        same_data(data.name, data.source, data.size, data.vocabulary, state)
         for name in vars(self.plan):
             if state.get(name) != mine[name]:
                 raise VieteError(
                     f"this run began with {name.replace('_', ' ')} {state.get(name)}, and goes on "
                     f"only with that, not {mine[name]}"
                 )
+
+
+def same_data(name: str, source: str, size: int, vocabulary: str, state: Mapping[str, Any]) -> None:
+    """Refuse data (a digest, of so many bytes) or a vocabulary that a run did not begin with."""
+    if state.get("vocabulary") != vocabulary:
+        raise VieteError(f"{name}: this run began with another vocabulary")
+    if state.get("source") == source:
+        return
+    was = state.get("bytes")
+    how = (f"{'shrunk' if size < was else 'grown'}, from {was:,} bytes to {size:,}"
+           if isinstance(was, int) and was != size else "changed")  # fmt: skip
+    raise VieteError(
+        f"{name}: the data has {how}, since this run began; put back what it was, or start a new "
+        f"run"
+    )
 
 
 def checked(plan: Plan, feed: Feed, title: str) -> None:
@@ -220,4 +227,4 @@ def checked(plan: Plan, feed: Feed, title: str) -> None:
         raise VieteError(f"{title} {least} {feed.context} tokens, and not {plan.length}")
 
 
-__all__ = ["Batches"]
+__all__ = ["Batches", "same_data"]

@@ -7,6 +7,7 @@ the optimiser and the clipping see two arrays however many names the card has.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from viete.algebra.model import Model
 from viete.errors import VieteError
 from viete.interpret.plan.engine import Engine as Plan
+from viete.interpret.plan.workers import Over, at_once
 from viete.interpret.run import execute
 from viete.interpret.schedule import program
 from viete.train.optimiser import norm
@@ -29,7 +31,7 @@ class Engine(Protocol):
     ``weights`` and ``gradients`` are views into ``flat`` and ``flat_gradient``, by the names of
     `viete.parameter_shapes`. A call returns the loss, the mean over the batch's sequences, and
     overwrites ``flat_gradient`` with the mean of their gradients; ``evaluate`` returns the loss.
-    `Whole` says what the last three do where one process has all weights.
+    `Whole` says what the last four do where one process has all weights.
     """
 
     model: Model  # as it is trained, with masks where the card says dropout
@@ -44,6 +46,8 @@ class Engine(Protocol):
 
     def norm(self, gradient: Array) -> float: ...
 
+    def spread(self, f: Over, count: int) -> None: ...
+
     def whole(self, views: Mapping[str, Array]) -> Mapping[str, Array]: ...
 
     def part(self, arrays: Mapping[str, Array]) -> Mapping[str, Array]: ...
@@ -54,7 +58,11 @@ class Whole:
 
     def norm(self, gradient: Array) -> float:
         """The length of the gradient of all weights."""
-        return norm(gradient)
+        return norm(gradient, self.spread)
+
+    def spread(self, f: Over, count: int) -> None:
+        """``f`` over the stretches of a flat array that threads of this engine take."""
+        at_once(f, count)
 
     def whole(self, views: Mapping[str, Array]) -> Mapping[str, Array]:
         """All of what this process has a part of, by NAME, m/NAME or v/NAME."""
@@ -79,11 +87,23 @@ class Planned(Plan, Whole):
         with np.errstate(all="ignore"):  # the loop looks at what comes out
             return super().__call__(tokens, **inputs)
 
+    def spread(self, f: Over, count: int) -> None:
+        self.workers.spread(f, count)
+
     def evaluate(self, tokens: Array, **inputs: Array) -> float:
-        """The loss alone."""
+        """The loss alone; each thread takes some of the sequences."""
         given = {self.card.inputs[0].name: tokens, **inputs}
-        run = execute(program(self.card), given, self.weights, [self.loss.key])
-        return float(run[self.loss.key].mean())
+        rows, shares = len(tokens), min(self.workers.count, len(tokens))
+        parts = [slice(rows * k // shares, rows * (k + 1) // shares) for k in range(shares)]
+        losses = [0.0] * shares
+
+        def loss(k: int) -> None:
+            some = {name: array[parts[k]] for name, array in given.items()}
+            run = execute(program(self.card), some, self.weights, [self.loss.key])
+            losses[k] = float(run[self.loss.key].sum())
+
+        self.workers.run([partial(loss, k) for k in range(shares)])
+        return sum(losses) / rows
 
 
 def make_engine(
@@ -106,11 +126,10 @@ def own_engine(
     if kind not in ENGINES:
         raise VieteError(f"the engine is one of {', '.join(ENGINES)}, not {kind}")
     if kind == "numpy":
-        if device is not None:
-            raise VieteError("--device goes with --engine torch or module")
         return Planned(model, card, weights)
     torch = import_torch()
     try:
+        float(torch.ones((), device=device))  # which a device for shapes alone cannot say
         there = {name: torch.from_numpy(w).to(device or "cpu") for name, w in weights.items()}
     except (RuntimeError, AssertionError) as error:
         raise VieteError(f"PyTorch cannot use {device}: {str(error).splitlines()[0]}") from None

@@ -45,7 +45,8 @@ def train(job: Job, sample: Callable[[int], str] | None = None) -> Outcome:
 
     ``sample`` gives a text that the model of a step would write, to be shown as it learns.
 
-    Ctrl-C and SIGTERM end it after the step it is at, with a checkpoint. Raises VieteError for a
+    Ctrl-C, SIGTERM, a terminal that is closed and an output that cannot be written end it after the
+    step it is at, with a checkpoint. Raises VieteError for a
     loss or gradient that is not finite, with the first equation that is to blame, and for a disk
     that is full: the checkpoints before are there in either case.
     """
@@ -66,19 +67,21 @@ class Training:
         self.tokens, self.counted = 0, int(before.get("tokens", 0))  # of this process; before it
         self.validation: float | None = before.get("validation")
         self.saved = self.step
+        self.progress = Progress(self.step, s.steps, quiet=not self.team.leads)
+        self.metrics: Metrics | None = None  # of the process that writes
 
     def run(self) -> Outcome:
         s, job = self.settings, self.job
-        leads = self.team.leads
-        if leads:
-            checkpoints.prune(job.run, s.keep)  # what a killed run had no time for
-        self.progress = Progress(self.step, s.steps, quiet=not leads)
-        self.metrics = Metrics(job.run, self.step, s.tensorboard) if leads else None
         try:
+            if self.team.leads:
+                checkpoints.prune(job.run, s.keep)  # what a killed run had no time for
+                self.metrics = Metrics(job.run, self.step, s.tensorboard)
             with stopping(self.team) as stopped:
                 if not self.step:
                     self.validate()
-                while self.step < s.steps and not self.team.any(bool(stopped)):
+                while self.step < s.steps and not self.team.any(
+                    bool(stopped) or self.progress.unheard
+                ):
                     self.take_step()
                     self.notes()
             if self.saved < self.step:
@@ -112,7 +115,7 @@ class Training:
         if not math.isfinite(self.length):
             raise self.broken("gradient", self.length, self.fed(first))
         if s.clip:
-            clip_norm(gradient, self.length, s.clip)
+            clip_norm(gradient, self.length, s.clip, self.engine.spread)
         self.job.optimiser(gradient, self.rate(self.step))
         self.step += 1
 
@@ -137,7 +140,10 @@ class Training:
         """What to say of a loss or gradient that is not finite."""
         there = checkpoints.steps(self.job.run)
         kept = f"; the last checkpoint is that of step {there[-1]}" if there else ""
-        why = culprit(self.engine.model, batch, self.engine.whole(self.engine.weights))
+        weights = self.engine.whole(self.engine.weights)
+        if not self.team.leads:
+            raise SystemExit(2)  # it is the loss of all of them, and the first says so
+        why = culprit(self.engine.model, batch, weights)
         return VieteError(
             f"the {what} of step {self.step + 1} is {value}; {why}{kept}; try a smaller --lr, a "
             f"longer --warmup or a smaller --clip"
@@ -242,7 +248,11 @@ def stopping(team: Team) -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    hangup = getattr(signal, "SIGHUP", None)  # not on Windows
+    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:  # as nohup has it
+        numbers.append(hangup)
+    before = {number: signal.signal(number, ask) for number in numbers}
     try:
         yield asked
     finally:

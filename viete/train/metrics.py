@@ -6,11 +6,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import struct
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -32,22 +36,37 @@ class Metrics:
         kept = [row for row in read_metrics(run) if row["step"] <= step] if step else []
         with replacing(self.path) as file:
             file.write("".join(json.dumps(row) + "\n" for row in kept).encode())
-        self.file = open(self.path, "ab", buffering=0)  # noqa: SIM115
+        with refusals(self.path):
+            self.file = open(self.path, "ab", buffering=0)  # noqa: SIM115
         self.events = Events(run / "tensorboard", step) if tensorboard else None
 
     def __call__(self, step: int, **values: float) -> None:
         """Note some values of a step. Raises VieteError where the disk is full."""
-        try:
-            self.file.write((json.dumps({"step": step, **values}) + "\n").encode())
-            if self.events is not None:
-                self.events(step, values)
-        except OSError as error:
-            raise VieteError(f"{self.path}: cannot be written ({error.strerror})") from None
+        with refusals(self.path):
+            append(self.file, (json.dumps({"step": step, **values}) + "\n").encode())
+        if self.events is not None:
+            self.events(step, values)
 
     def close(self) -> None:
         self.file.close()
         if self.events is not None:
             self.events.file.close()
+
+
+def append(file: FileIO, data: bytes) -> None:
+    """Add all of the data or nothing: of the last line that a disk has room for, a part may fit."""
+    if (done := file.write(data)) != len(data):
+        file.truncate(file.tell() - done)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@contextmanager
+def refusals(path: Path) -> Iterator[None]:
+    """What the system refuses, as a VieteError."""
+    try:
+        yield
+    except OSError as error:
+        raise VieteError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
@@ -82,12 +101,10 @@ class Events:
     """
 
     def __init__(self, folder: Path, step: int) -> None:
-        try:
+        self.path = folder / f"events.out.tfevents.{time.time_ns()}.{os.getpid()}"
+        with refusals(self.path):
             folder.mkdir(parents=True, exist_ok=True)
-            name = f"events.out.tfevents.{time.time_ns()}.{os.getpid()}"
-            self.file = open(folder / name, "xb", buffering=0)  # noqa: SIM115
-        except OSError as error:
-            raise VieteError(f"{folder}: cannot be written ({error.strerror})") from None
+            self.file = open(self.path, "xb", buffering=0)  # noqa: SIM115
         self.write(0, field(3, b"brain.Event:2"))
         if step:  # a session that starts at a step: TensorBoard drops what came after it
             self.write(step + 1, field(7, b"\x08\x01"))
@@ -100,7 +117,8 @@ class Events:
     def write(self, step: int, content: bytes) -> None:
         data = b"\x09" + struct.pack("<d", time.time()) + b"\x10" + varint(step) + content
         length = struct.pack("<Q", len(data))
-        self.file.write(length + masked(length) + data + masked(data))
+        with refusals(self.path):
+            append(self.file, length + masked(length) + data + masked(data))
 
 
 def field(number: int, content: bytes) -> bytes:

@@ -9,6 +9,7 @@ import hashlib
 import linecache
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -49,23 +50,33 @@ def to_torch(
     """The module of a card; see `viete.to_torch`."""
     shapes = parameter_shapes(model)
     writer = TorchModule(prepared(model, of, backward=False))
-    module = kind(writer.text(), tuple(shapes), tuple(writer.arguments().items()))()
+    made = kind(writer.text(), tuple(shapes), tuple(writer.arguments().items()))
     if weights is None:
-        return module
+        return made()
+    given = {name: tensor(name, w) for name, w in weights.items()}
     for name, shape in shapes.items():
-        if name not in weights:
+        if name not in given:
             raise VieteError(f"{model.title} has a weight {name}, which is not given")
-        if tuple(weights[name].shape) != shape:
-            raise VieteError(f"{name} has shape {shape}, not {tuple(weights[name].shape)}")
-    if odd := sorted(weights.keys() - shapes.keys()):
+        if tuple(given[name].shape) != shape:
+            raise VieteError(f"{name} has shape {shape}, not {tuple(given[name].shape)}")
+    if odd := sorted(given.keys() - shapes.keys()):
         raise VieteError(f"{model.title} has no weight {odd[0]}")
-    given = {name: torch.as_tensor(w) for name, w in weights.items()}
     first = next(iter(given.values()))
-    module.to(device=first.device, dtype=first.dtype)
+    with torch.device("meta"):  # nothing is drawn that is then replaced
+        module = made().to(first.dtype).to_empty(device=first.device)
     with torch.no_grad():
         for name, parameter in module.weights().items():
             parameter.copy_(given[name])
     return module
+
+
+def tensor(name: str, weight: Any) -> torch.Tensor:
+    """A weight for PyTorch, of real numbers."""
+    with suppress(TypeError, ValueError, RuntimeError):
+        found = torch.as_tensor(weight)
+        if found.is_floating_point():
+            return found
+    raise VieteError(f"{name} is no array of real numbers that PyTorch could hold")
 
 
 @cache

@@ -14,9 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+
+from viete.interpret.plan.workers import Spread, at_once
 
 Array = Any  # one library's
 CHUNK = 32_768  # entries: five stretches of these, in float32, stay in the second-level cache
@@ -66,39 +69,48 @@ class Adam:
     """The optimiser's state for one flat array: ``m`` and ``v``, and how many ``steps`` were taken.
 
     ``Adam(flat, spans, settings)`` changes ``flat`` in place with every call; ``optimiser(gradient,
-    lr)`` uses the gradient up as scratch.
+    lr)`` uses the gradient up as scratch. ``spread`` shares it out to threads.
     """
 
     def __init__(
-        self, flat: Array, spans: Sequence[Span], settings: AdamSettings | None = None
-    ) -> None:
+        self, flat: Array, spans: Sequence[Span], settings: AdamSettings | None = None,
+        spread: Spread = at_once,
+    ) -> None:  # fmt: skip
         self.flat, self.settings = flat, settings or AdamSettings()
         every = Span(0, len(flat), False)
         self.spans = tuple(spans) if self.settings.weight_decay else (every,)
         self.steps = 0
         self.on_numpy = isinstance(flat, np.ndarray)
         self.m, self.v = zeros_like(flat), zeros_like(flat)
-        self.scratch = np.empty(min(CHUNK, flat.size), flat.dtype) if self.on_numpy else None
+        self.spread = spread
 
     def __call__(self, gradient: Array, lr: float) -> None:
         """One step down the gradient."""
         self.steps += 1
-        if self.on_numpy:
+        self.spread(partial(self.over, gradient, lr), len(self.flat))
+
+    def over(self, gradient: Array, lr: float, stretch: slice) -> None:
+        """The step of some of the weights."""
+        for span in self.spans:
+            start, stop = max(span.start, stretch.start), min(span.stop, stretch.stop)
+            if start >= stop:
+                continue
+            if not self.on_numpy:
+                part = slice(start, stop)
+                self.fused(part, gradient[part], lr, self.decay(span))
+                continue
+            scratch = np.empty(min(CHUNK, stop - start), self.flat.dtype)
             with np.errstate(all="ignore"):  # an infinite gradient is found by its norm
-                for span in self.spans:
-                    for part in chunks(span):
-                        self.chunk(part, gradient[part], lr, self.decay(span))
-        else:
-            for span in self.spans:
-                self.fused(span.part, gradient[span.part], lr, self.decay(span))
+                for part in chunks(start, stop):
+                    self.chunk(part, gradient[part], lr, self.decay(span), scratch)
 
     def moments(self, weights: Mapping[str, Array]) -> dict[str, Array]:
         """Views of ``m`` and ``v`` as m/NAME and v/NAME, for weights in the flat array's order."""
         out, at = {}, 0
         for name, w in weights.items():
             part = slice(at, at := at + math.prod(w.shape))
-            out[f"m/{name}"] = self.m[part].reshape(tuple(w.shape))
-            out[f"v/{name}"] = self.v[part].reshape(tuple(w.shape))
+            out[f"m/{name}"] = laid_as(w, self.m[part])
+            out[f"v/{name}"] = laid_as(w, self.v[part])
         return out
 
     def load(self, moments: Mapping[str, np.ndarray], weights: Mapping[str, Array]) -> None:
@@ -109,10 +121,11 @@ class Adam:
     def decay(self, span: Span) -> float:
         return self.settings.weight_decay if span.decays else 0.0
 
-    def chunk(self, part: slice, g: np.ndarray, lr: float, decay: float) -> None:
+    def chunk(
+        self, part: slice, g: np.ndarray, lr: float, decay: float, scratch: np.ndarray
+    ) -> None:
         """The formulas above in place, on as much as the cache holds."""
-        s, scratch = self.settings, self.scratch
-        assert scratch is not None
+        s = self.settings
         w, m, v, a = self.flat[part], self.m[part], self.v[part], scratch[: len(g)]
         if decay and s.decoupled:
             np.multiply(w, 1 - lr * decay, out=w)
@@ -149,8 +162,15 @@ class Adam:
         )  # fmt: skip
 
 
-def chunks(span: Span) -> Iterator[slice]:
-    return (slice(at, min(at + CHUNK, span.stop)) for at in range(span.start, span.stop, CHUNK))
+def laid_as(w: Array, flat: Array) -> Array:
+    """A stretch of a flat array, seen as the weights that lie in such a stretch."""
+    if isinstance(flat, np.ndarray):
+        return np.lib.stride_tricks.as_strided(flat, w.shape, w.strides)
+    return flat.as_strided(tuple(w.shape), w.stride(), flat.storage_offset())
+
+
+def chunks(start: int, stop: int) -> Iterator[slice]:
+    return (slice(at, min(at + CHUNK, stop)) for at in range(start, stop, CHUNK))
 
 
 def zeros_like(flat: Array) -> Array:
@@ -161,26 +181,40 @@ def zeros_like(flat: Array) -> Array:
     return torch.zeros_like(flat)
 
 
-def norm(gradient: Array) -> float:
+def norm(gradient: Array, spread: Spread = at_once) -> float:
     """The Euclidean length of the whole gradient; infinite or NaN where an entry is."""
-    if not isinstance(gradient, np.ndarray):
+    found: dict[int, float] = {}
+
+    def squared(stretch: slice) -> None:
+        found[stretch.start] = sum_of_squares(gradient[stretch])
+
+    spread(squared, len(gradient))
+    return math.sqrt(sum(found[k] for k in sorted(found)))
+
+
+def sum_of_squares(g: Array) -> float:
+    if not isinstance(g, np.ndarray):
         import torch
 
-        return float(torch.linalg.vector_norm(gradient))
+        return float(torch.linalg.vector_norm(g)) ** 2
     with np.errstate(all="ignore"):
         # Summed over chunks in float64: what is squared in float32 is a few tens of thousands long.
-        parts = (gradient[at : at + CHUNK] for at in range(0, gradient.size, CHUNK))
-        return math.sqrt(sum(float(np.dot(g, g)) for g in parts))
+        return sum(float(np.dot(g[part], g[part])) for part in chunks(0, g.size))
 
 
-def clip_norm(gradient: Array, length: float, most: float) -> None:
+def clip_norm(gradient: Array, length: float, most: float, spread: Spread = at_once) -> None:
     """Shorten a gradient of this ``length`` to ``most``, keeping its direction.
 
     Pascanu et al. 2013, algorithm 1, with PyTorch's 10⁻⁶ in the denominator.
     """
     factor = most / (length + 1e-6)
+
+    def shorten(stretch: slice) -> None:
+        part = gradient[stretch]
+        part *= factor
+
     if factor < 1:
-        gradient *= factor
+        spread(shorten, len(gradient))
 
 
 def clip_entries(gradient: Array, most: float) -> None:

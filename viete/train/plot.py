@@ -36,6 +36,8 @@ def plot_runs(runs: Sequence[Path]) -> str:
     """The picture of one run or several. Raises VieteError for a folder without measurements."""
     lines: list[Line] = []
     for k, run in enumerate(runs):
+        if not run.is_dir():
+            raise VieteError(f"{run}: there is no such folder")
         rows = read_metrics(run)
         several = len(runs) > 1
         for key, name in ("loss", "training"), ("validation", "validation"):

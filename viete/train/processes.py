@@ -10,7 +10,7 @@ import atexit
 import gc
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from viete.train.engines import Engine
 
 Array = Any
-LONGEST = timedelta(minutes=30)  # for which one process may wait for another
+LONGEST = timedelta(days=1)  # for which one process may wait for another, as when it encodes
 
 
 class Team:
@@ -30,6 +30,7 @@ class Team:
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
         self.engines: list[Shared] = []
+        self.told = False  # whether the first process has said anything to the others
 
     @property
     def leads(self) -> bool:
@@ -68,24 +69,18 @@ class Team:
             return value
         import torch
 
-        said = [value]
+        self.told, said = True, [value]
         with together():
             torch.distributed.broadcast_object_list(said, 0)
         return said[0]
-
-    @contextmanager
-    def first(self) -> Iterator[None]:
-        """The first process does this before the others, which find what it left on disk."""
-        if not self.leads:
-            self.tell(None)
-        yield
-        if self.leads:
-            self.tell(None)
 
     def leave(self) -> None:
         """End well: threads of gloo's that still ran would abort a process that is done."""
         import torch
 
+        if self.leads and not self.told:
+            with suppress(VieteError):
+                self.tell(None)  # they wait for what this one cannot do
         for shared in self.engines:
             if shared.met:
                 shared.part_ways()
@@ -130,8 +125,8 @@ def together() -> Iterator[None]:
 
         if isinstance(error, torch.distributed.DistError) or "gloo" in str(error):
             raise VieteError(
-                f"another process of this run has ended ({first_line(error)}); what it saved is "
-                f"whole: go on with --resume"
+                f"another process of this run has ended ({first_line(error)}), and has said why if "
+                f"it could; checkpoints are whole, and --resume goes on from the last"
             ) from None
         raise
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Progress:
     """Lines on stdout, and on stderr, where that is a terminal, how far the run is.
 
     ``first`` and ``last`` are the steps that this process begins after and ends with; ``quiet`` is
-    for all but the first of several processes.
+    for all but the first of several processes. ``unheard`` says that nobody reads the lines any
+    more: a pipe or a terminal that was closed, a file on a disk that is full.
     """
 
     def __init__(self, first: int, last: int, quiet: bool = False) -> None:
         self.first, self.last, self.quiet = first, last, quiet
         self.live = sys.stderr.isatty() and not quiet
+        self.unheard = False
         self.began = time.perf_counter()
         self.drawn = 0.0
         self.mark = self.began, 0  # when the last line was printed, and the tokens until then
@@ -38,7 +42,8 @@ class Progress:
         """A line that stays."""
         self.clear()
         if not self.quiet:
-            print(text, flush=True)
+            with self.listening():
+                print(text, flush=True)
 
     def draw(self, step: int, loss: float, tokens: int) -> None:
         """The bar, ten times a second at most."""
@@ -46,15 +51,24 @@ class Progress:
             return
         self.drawn = time.perf_counter()
         full = 24 * step // max(1, self.last)
-        print(
-            f"\r\033[K{'━' * full}{'╌' * (24 - full)} {step}/{self.last}  loss {loss:.4f}  "
-            f"{tokens / max(self.seconds, 1e-9):,.0f} tokens/s  {clock(self.left(step))} left",
-            end="", file=sys.stderr, flush=True,
-        )  # fmt: skip
+        with self.listening():
+            print(
+                f"\r\033[K{'━' * full}{'╌' * (24 - full)} {step}/{self.last}  loss {loss:.4f}  "
+                f"{tokens / max(self.seconds, 1e-9):,.0f} tokens/s  {clock(self.left(step))} left",
+                end="", file=sys.stderr, flush=True,
+            )  # fmt: skip
 
     def clear(self) -> None:
         if self.live:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            with self.listening():
+                print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            self.unheard = True
 
 
 def clock(seconds: float) -> str:

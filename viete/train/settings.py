@@ -12,6 +12,7 @@ from typing import Any
 
 from viete.atomic import replacing
 from viete.errors import VieteError
+from viete.train.batches import LOSS_ON
 from viete.train.engines import ENGINES
 from viete.train.schedule import KINDS
 
@@ -70,7 +71,7 @@ class Settings:
     def __post_init__(self) -> None:
         """Raises VieteError for a setting that means nothing."""
         choices = {"optimiser": OPTIMISERS, "schedule": KINDS, "engine": ENGINES,
-                   "dtype": ("float32", "float64")}  # fmt: skip
+                   "dtype": ("float32", "float64"), "loss_on": LOSS_ON}  # fmt: skip
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise wrong(name, f"is one of {', '.join(known)}", getattr(self, name))
@@ -89,6 +90,10 @@ class Settings:
         for name in ("beta1", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise wrong(name, "is a number from 0, below 1", getattr(self, name))
+        if not 0 <= self.validation < 1:
+            raise wrong("validation", "is a share of the data, from 0, below 1", self.validation)
+        if self.device is not None and self.engine == "numpy":
+            raise VieteError("--device goes with --engine torch or module")
         if self.min_lr > self.lr:
             raise wrong("min_lr", f"is at most --lr, {self.lr:g}", self.min_lr)
 
@@ -98,20 +103,22 @@ def wrong(name: str, right: str, value: object) -> VieteError:
 
 
 # What a run that goes on cannot change: it would be another run.
-FIXED = ("sets", "seed", "dtype", "tokenizer", "vocabulary", "accumulate", "optimiser", "kind")
+FIXED = (
+    "sets", "seed", "dtype", "tokenizer", "vocabulary", "accumulate", "optimiser", "kind", "batch",
+    "length", "validation", "loss_on",
+)  # fmt: skip
 
 
 def gone_on(before: Settings, given: Mapping[str, Any]) -> Settings:
     """The settings of a run that goes on, with what is given this time.
 
-    Raises VieteError for a change that would make it another run; batches say so themselves.
+    Raises VieteError for a change that would make it another run.
     """
     for name in FIXED:
-        if name in given and given[name] != getattr(before, name):
-            raise VieteError(
-                f"this run began with --{name.replace('_', '-')} {getattr(before, name)}, and goes "
-                f"on only with that, not {given[name]}"
-            )
+        if name in given and given[name] != (was := getattr(before, name)):
+            option = f"--{name.replace('_', '-')}"
+            began = f"without {option}" if was is None else f"with {option} {was}"
+            raise VieteError(f"this run began {began}, and goes on only so, not with {given[name]}")
     return dataclasses.replace(before, **given)
 
 
@@ -140,8 +147,8 @@ def load_settings(run: Path) -> Settings:
     said["sets"] = tuple(said.get("sets", ()))
     try:
         return Settings(**said)
-    except TypeError as error:
-        raise VieteError(f"{path}: no settings of a run ({error})") from None
+    except TypeError:
+        raise VieteError(f"{path}: no settings of a run (one is of another kind)") from None
 
 
 __all__ = ["CONFIG", "OPTIMISERS", "Settings", "gone_on", "load_settings", "save_settings"]

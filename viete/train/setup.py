@@ -3,44 +3,54 @@
     RUN/card.md             the card as bound to this data, with the loss it is trained by
     RUN/config.json         all settings
     RUN/tokenizer.json      the vocabulary
+    RUN/tokens/             the data, encoded, where they are much or for several processes
     RUN/checkpoints/        see `checkpoints`
     RUN/metrics.jsonl       see `metrics`
 
-A run that begins and one that goes on both read the folder, so that they cannot differ.
+A run that begins and one that goes on both read the folder, so that they cannot differ. Of several
+processes the first begins or goes on, and the others `follow`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from contextlib import suppress
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from viete.algebra.incremental import scores
 from viete.algebra.model import Model
 from viete.atomic import replacing
 from viete.cards.reader import read
-from viete.cards.values import initial_weights
+from viete.cards.values import initial_weights, literal_weights
 from viete.cards.writer import write
 from viete.errors import VieteError
 from viete.interpret.schedule import program
 from viete.notation.expr import Ref, num
 from viete.train import checkpoints
-from viete.train.batches import Batches
+from viete.train.batches import Batches, same_data
 from viete.train.checkpoints import Checkpoint
 from viete.train.data import Documents, read_data
 from viete.train.dropout import Masks, with_masks
 from viete.train.engines import Engine, make_engine
-from viete.train.feeds import token_input
+from viete.train.feeds import feed, token_input
 from viete.train.fitting import with_loss, with_loss_weights, with_vocabulary
 from viete.train.optimiser import Adam, AdamSettings, spans
 from viete.train.processes import Team, team
 from viete.train.settings import CONFIG, Settings, gone_on, load_settings, save_settings
-from viete.train.tokens import tokenize
-from viete.train.vocabulary import Vocabulary, load_vocabulary, make_vocabulary, save_vocabulary
+from viete.train.tokens import Tokens, kept, tokenize
+from viete.train.vocabulary import (
+    Vocabulary,
+    digest,
+    load_vocabulary,
+    make_vocabulary,
+    save_vocabulary,
+)
 
-CARD = "card.md"
+CARD, TOKENS = "card.md", "tokens"
 LARGE = 1 << 24  # bytes of data, above which its tokens are kept in files and mapped
 
 
@@ -68,32 +78,32 @@ class Job:
 
 
 def begin(settings: Settings, model: Model, run: Path) -> Job:
-    """A new run of a card, in a folder that holds none.
+    """A new run of a card, in a folder that holds nothing.
 
-    Raises VieteError for a card and data that do not fit, and a folder that holds a run.
+    Raises VieteError, and leaves nothing behind, for a card and data that do not fit, and a folder
+    that holds something else; only a run that had no time for a checkpoint is begun anew.
     """
-    if not team().leads:
-        return follow(run)
-    if checkpoints.steps(run):
-        raise VieteError(
-            f"{run}: there is a run in it, at step {checkpoints.steps(run)[-1]}; go on with "
-            f"--resume, or give another folder"
-        )
+    vacant(run)
     documents = read_data(settings.data, settings.kind)
     if settings.tokenizer in ("characters", "bpe"):
         vocabulary = make_vocabulary(documents, settings.tokenizer, settings.vocabulary)
     else:
         vocabulary = load_vocabulary(settings.tokenizer)
     model = fitted(model, documents, vocabulary, settings)
-    if Path(settings.data).exists():  # to be found again from any folder
-        settings = replace(settings, data=str(Path(settings.data).resolve()))
-    lock = owned(run)
-    with replacing(run / CARD) as file:
-        file.write(write(model, "md").encode())
-    save_vocabulary(vocabulary, run / "tokenizer.json")
-    save_settings(settings, run)
-    team().tell((settings, None))
-    return job(settings, run, None, lock)
+    feed(model)
+    literal_weights(model)
+    if settings.sample_every:
+        scores(model)
+        spelled(settings.prompt, vocabulary)
+    # To be found again from any folder, and whatever there will be of that name in this one.
+    settings = replace(settings, data=str(documents.path.resolve()))
+    with owned(run) as lock:
+        save_settings(settings, run)  # first, since it says whose folder this is
+        with replacing(run / CARD) as file:
+            file.write(write(model, "md").encode())
+        save_vocabulary(vocabulary, run / "tokenizer.json")
+        team().tell((settings, None))
+        return job(settings, run, None, lock)
 
 
 def resume(given: Mapping[str, Any], run: Path, which: str) -> Job:
@@ -101,25 +111,26 @@ def resume(given: Mapping[str, Any], run: Path, which: str) -> Job:
 
     Raises VieteError for a folder without one, and for data, card or settings that changed.
     """
-    if not team().leads:
-        return follow(run)
     settings = gone_on(load_settings(run), given)
-    lock = owned(run)
-    if not checkpoints.steps(run):
-        raise VieteError(f"{run}: there is no checkpoint in it yet; start without --resume")
-    last = checkpoints.choose(run, which, card_digest(run))
-    team().tell((settings, last.step))
-    found = job(settings, run, last, lock)
-    for step in checkpoints.steps(run):
-        if step > last.step:  # another future, which this one would be mistaken for
-            checkpoints.set_aside(checkpoints.path_of(run, step))
-    save_settings(settings, run)
-    return found
+    with owned(run) as lock:
+        if not checkpoints.steps(run):
+            raise VieteError(f"{run}: there is no checkpoint in it yet; start without --resume")
+        last = checkpoints.choose(run, which, card_digest(run))
+        team().tell((settings, last.step))
+        found = job(settings, run, last, lock)
+        for step in checkpoints.steps(run):
+            if step > last.step:  # another future, which this one would be mistaken for
+                checkpoints.set_aside(checkpoints.path_of(run, step))
+        save_settings(settings, run)
+        return found
 
 
 def follow(run: Path) -> Job:
-    """The run that the first of several processes begins or goes on with."""
-    settings, step = team().tell(None)
+    """The run that the first of several processes begins or goes on with: for all the others."""
+    said = team().tell(None)
+    if said is None:
+        raise SystemExit(2)  # the first process has said why it cannot
+    settings, step = said
     last = None if step is None else checkpoints.load(checkpoints.path_of(run, step))
     return job(settings, run, last, None)
 
@@ -127,10 +138,14 @@ def follow(run: Path) -> Job:
 def job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO | None) -> Job:
     model = read(run / CARD)
     vocabulary = load_vocabulary(run / "tokenizer.json")
-    documents = read_data(settings.data, settings.kind)
-    large = documents.size > LARGE
-    with team().first():
-        tokens = tokenize(documents, vocabulary, run / "tokens" if large else None)
+    weights = initial_weights(model, settings.seed, settings.dtype)
+    if last is not None:
+        for name in weights:
+            weights[name][...] = last.weights[name]
+    masks = with_masks(model)
+    engine = make_engine(settings.engine, masks.model, model, weights, settings.device,
+                         settings.bf16, settings.compile, settings.shard)  # fmt: skip
+    tokens = encoded(settings, run, vocabulary, last)  # what takes longest to fail comes last
 
     def part(name: str) -> Batches:
         return Batches(
@@ -141,24 +156,43 @@ def job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO |
     count = None if tokens.starts is None else len(tokens.starts) - 1
     held = settings.validation if count is None else int(count * settings.validation)
     batches, validation = part("train"), part("validation") if held else None
-    weights = initial_weights(model, settings.seed, settings.dtype)
     if last is not None:
         batches.check(last.state["batches"])
-        for name in weights:
-            weights[name][...] = last.weights[name]
-    masks = with_masks(model)
-    engine = make_engine(settings.engine, masks.model, model, weights, settings.device,
-                         settings.bf16, settings.compile, settings.shard)  # fmt: skip
     ranks = {name: len(p.shape) for name, (p, _, _) in program(model).parameters.items()}
     chosen = AdamSettings(settings.beta1, settings.beta2, settings.eps, settings.weight_decay,
                           settings.optimiser == "adamw")  # fmt: skip
     shapes = {name: tuple(w.shape) for name, w in engine.weights.items()}
-    adam = Adam(engine.flat, spans(shapes, ranks), chosen)
+    adam = Adam(engine.flat, spans(shapes, ranks), chosen, engine.spread)
     if last is not None:
         adam.steps = int(last.state["optimiser steps"])
         adam.load(engine.part(last.moments), engine.weights)
     return Job(settings, run, model, card_digest(run), vocabulary, batches, validation, engine,
                masks, adam, last, lock, team())  # fmt: skip
+
+
+def encoded(
+    settings: Settings, run: Path, vocabulary: Vocabulary, last: Checkpoint | None
+) -> Tokens:
+    """The data as tokens: the first of several processes encodes it, the others map what it left.
+
+    Raises VieteError for data that changed since a run began, before encoding them.
+    """
+    us = team()
+    if not us.leads:
+        there = kept(us.tell(None))
+        if there is None:
+            raise VieteError(f"{run}: this process does not see what the first one wrote there")
+        return there
+    documents = read_data(settings.data, settings.kind)
+    if last is not None:
+        same_data(
+            str(documents.path), documents.digest, documents.size, digest(vocabulary),
+            last.state["batches"],
+        )  # fmt: skip
+    in_files = us.size > 1 or documents.size > LARGE
+    tokens = tokenize(documents, vocabulary, run / TOKENS if in_files else None)
+    us.tell(tokens.note)
+    return tokens
 
 
 def card_digest(run: Path) -> str:
@@ -169,11 +203,52 @@ def card_digest(run: Path) -> str:
         raise VieteError(f"{run / CARD}: cannot be read ({error.strerror})") from None
 
 
-def owned(run: Path) -> BinaryIO:
-    """The folder, made where it is not there, and locked until the file returned is closed.
+def vacant(run: Path) -> None:
+    """Refuse a folder that has something in it: a run would overwrite what has its files' names.
 
-    Raises VieteError where another process trains in it.
+    A run that was killed before its first checkpoint is begun anew.
     """
+    if there := checkpoints.steps(run):
+        raise VieteError(
+            f"{run}: there is a run in it, at step {there[-1]}; go on with --resume, or give "
+            f"another folder"
+        )
+    names = sorted(p.name for p in run.iterdir() if p.name[0] != ".") if run.is_dir() else []
+    try:
+        if names:
+            load_settings(run)
+    except VieteError:
+        raise VieteError(
+            f"{run}: this folder is not empty ({names[0]} is in it); give a new one for the run"
+        ) from None
+
+
+@contextmanager
+def owned(run: Path) -> Iterator[BinaryIO]:
+    """The folder, made where it is not there, and locked until the file that is yielded is closed.
+
+    If the body raises, that happens at once, and a folder that was new or empty is so again. Raises
+    VieteError where another process trains in it.
+    """
+    fresh = not run.is_dir() or not any(run.iterdir())
+    new = [folder for folder in (run, *run.parents) if not folder.exists()]
+    lock = locked(run)
+    try:
+        for left in (*run.glob(".viete-*.tmp"), *(run / TOKENS).glob(".viete-*.tmp")):
+            left.unlink(missing_ok=True)  # of a process that was killed as it wrote
+        yield lock
+    except BaseException:
+        lock.close()
+        with suppress(OSError):
+            for path in run.iterdir() if fresh else ():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            for folder in new:
+                folder.rmdir()
+        raise
+
+
+def locked(run: Path) -> BinaryIO:
+    """The file by which a process owns a folder."""
     try:
         run.mkdir(parents=True, exist_ok=True)
         lock = open(run / ".lock", "ab")  # noqa: SIM115
@@ -189,6 +264,14 @@ def owned(run: Path) -> BinaryIO:
         lock.close()
         raise VieteError(f"{run}: another process is training in it") from None
     return lock
+
+
+def spelled(prompt: str, vocabulary: Vocabulary) -> None:
+    """Refuse a prompt that cannot be sampled from."""
+    try:
+        vocabulary.encode(prompt)
+    except VieteError as error:
+        raise VieteError(f"--prompt cannot be spelled: {error.message}") from None
 
 
 # -- a card for the data ---------------------------------------------------------------------------
@@ -225,4 +308,4 @@ def with_length(model: Model, length: int) -> Model:
     return model.bind(**{n.key: length}) if most != num(length) else model
 
 
-__all__ = ["CARD", "CONFIG", "Job", "begin", "resume"]
+__all__ = ["CARD", "CONFIG", "Job", "begin", "follow", "resume"]

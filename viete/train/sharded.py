@@ -17,7 +17,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
-from viete.interpret.plan.engine import split
+from viete.errors import VieteError
+from viete.interpret.plan.layout import split
 from viete.train.autograd import Module
 from viete.train.optimiser import norm
 from viete.train.processes import Team
@@ -35,6 +36,11 @@ class Sharded(Module):
     def lay_out(self) -> None:
         first = next(iter(self.parameters.values()))
         self.device, self.dtype = first.device, first.dtype
+        if single := [name for name, p in self.parameters.items() if not p.shape]:
+            raise VieteError(
+                f"{single[0]} is one number, which --shard cannot divide; leave out --shard, and "
+                f"every process has all weights"
+            )
         mesh = init_device_mesh(self.device.type, (self.team.size,))
         fully_shard(self.net, mesh=mesh)
         self.parameters = self.net.weights()

@@ -35,7 +35,8 @@ FORM = "1"  # another as soon as the same text would be encoded differently
 class Tokens:
     """Ids in one row. For dialogs, the k-th is ``starts[k]`` to ``starts[k + 1]``.
 
-    ``own`` is 1 where a token is the assistant's. ``source`` and ``vocabulary`` are digests.
+    ``own`` is 1 where a token is the assistant's. ``source`` and ``vocabulary`` are digests, of
+    ``size`` bytes of text; ``note`` is the file that says where all of it is kept, if it is.
     """
 
     ids: Ids
@@ -45,6 +46,7 @@ class Tokens:
     vocabulary: str
     size: int
     name: str
+    note: Path | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -72,30 +74,51 @@ def tokenize(
         memory = {name: bytearray() for name in names}
         work.write({name: extending(memory[name]) for name in names})
         unchanged(documents, before)
-        found = {n: np.frombuffer(memory[n], work.dtypes[n]) for n in names}
-        return work.tokens(found)
+        return work.tokens({n: np.frombuffer(memory[n], work.dtypes[n]) for n in names})
     folder = Path(cache)
-    paths = {name: folder / f"{name}-{key}.bin" for name in names}
     note = folder / f"tokens-{key}.json"
-    if (there := mapped(paths, note, work)) is not None:
-        return work.tokens(there)
+    if (there := kept(note)) is not None:
+        return there
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise VieteError(f"{folder}: cannot be made ({error.strerror or error})") from None
     with ExitStack() as stack:
         open_files: dict[str, BinaryIO] = {
-            name: stack.enter_context(replacing(path)) for name, path in paths.items()
+            name: stack.enter_context(replacing(folder / f"{name}-{key}.bin")) for name in names
         }
         sizes = work.write({name: file.write for name, file in open_files.items()})
         unchanged(documents, before)
-    said = {"bytes": sizes, "source": documents.digest, "vocabulary": work.vocabulary_digest}
+    said = {
+        "bytes": sizes, "dtypes": {name: work.dtypes[name] for name in names},
+        "source": documents.digest, "vocabulary": work.vocabulary_digest, "size": documents.size,
+        "name": str(documents.path), "files": [str(f) for f in documents.files],
+    }  # fmt: skip
     with replacing(note) as file:
-        file.write(json.dumps({**said, "files": [str(f) for f in documents.files]}).encode())
-    written = mapped(paths, note, work)
+        file.write(json.dumps(said).encode())
+    written = kept(note)
     if written is None:
         raise VieteError(f"{folder}: what was just written there is gone")
-    return work.tokens(written)
+    return written
+
+
+def kept(note: Path) -> Tokens | None:
+    """The tokens that a note speaks of, mapped; None where they are not there, or not whole."""
+    try:
+        said = json.loads(note.read_bytes())
+        key = note.stem.removeprefix("tokens-")
+        found = {}
+        for name, size in said["bytes"].items():
+            path = note.with_name(f"{name}-{key}.bin")
+            if path.stat().st_size != size:
+                return None
+            found[name] = np.memmap(path, said["dtypes"][name], mode="r")
+        return Tokens(
+            found["tokens"], found.get("starts"), found.get("own"), said["source"],
+            said["vocabulary"], said["size"], said["name"], note,
+        )  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 class Encoding:
@@ -161,19 +184,8 @@ class Encoding:
     def tokens(self, found: dict[str, Ids]) -> Tokens:
         return Tokens(
             found["tokens"], found.get("starts"), found.get("own"), self.documents.digest,
-            self.vocabulary_digest, len(self.vocabulary), str(self.documents.path),
+            self.vocabulary_digest, self.documents.size, str(self.documents.path),
         )  # fmt: skip
-
-
-def mapped(paths: dict[str, Path], note: Path, work: Encoding) -> dict[str, Ids] | None:
-    """The files of an earlier run, mapped; None where they are not there, or not whole."""
-    try:
-        sizes = json.loads(note.read_bytes())["bytes"]
-        if any(path.stat().st_size != sizes[name] for name, path in paths.items()):
-            return None
-        return {name: np.memmap(path, work.dtypes[name], mode="r") for name, path in paths.items()}
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def extending(memory: bytearray) -> Callable[[bytes], Any]:
@@ -200,4 +212,4 @@ def on_terminal() -> Tell:
     return tell
 
 
-__all__ = ["Tokens", "tokenize"]
+__all__ = ["Tokens", "kept", "tokenize"]

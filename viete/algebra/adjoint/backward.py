@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from viete.algebra.adjoint.passing import BACK, Context, Passing, Share, partial
 from viete.algebra.adjoint.reasons import UNSAID, Reason, because
-from viete.algebra.adjoint.simplify import simplified
 from viete.algebra.adjoint.tidy import tidied
 from viete.algebra.model import Equation, Loop, Model
 from viete.algebra.order import FURTHEST, offset
+from viete.algebra.simplify import simplified
 from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, Slot, Symbol, num, walk
 from viete.notation.printer import show
 

@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from viete.algebra.adjoint.places import index_put
-from viete.algebra.adjoint.simplify import simplified
 from viete.algebra.dims import Size, size_of
 from viete.algebra.model import Model
+from viete.algebra.simplify import simplified
 from viete.errors import Text, VieteError
-from viete.notation.expr import Apply, Expr, Idx, Ref, Symbol, num, transform
+from viete.notation.expr import Apply, Expr, Idx, Ref, Symbol, index_put, num, transform
 from viete.notation.parser import parse
 
 MOST_SHARING = 16  # blocks that one block's weights serve, written out in a sum

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from viete.algebra.adjoint.blocks import Readers, Reading, size_expr
-from viete.algebra.adjoint.places import index_put, picked_back, row_of
+from viete.algebra.adjoint.places import picked_back, row_of
 from viete.algebra.adjoint.reasons import UNSAID, Reason, because
 from viete.algebra.adjoint.rules import INDICES, Rule, matched, put_in, rules
-from viete.algebra.adjoint.simplify import simplified
 from viete.algebra.dims import Size
 from viete.algebra.functions import behind, library
 from viete.algebra.model import Equation, Loop, Model
 from viete.algebra.shapes import Env, Shapes, Type
+from viete.algebra.simplify import simplified
 from viete.errors import Text, VieteError
 from viete.notation.expr import (
     Apply,
@@ -29,6 +29,7 @@ from viete.notation.expr import (
     Symbol,
     Table,
     free_indices,
+    index_put,
     num,
     transform,
     walk,

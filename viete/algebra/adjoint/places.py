@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-from viete.algebra.adjoint.simplify import simplified
 from viete.algebra.shapes import ENTRYWISE
+from viete.algebra.simplify import simplified
 from viete.notation.expr import (
     Apply,
-    Bind,
     Expr,
     Idx,
     Pick,
-    Ref,
     Slice,
     Table,
-    free_indices,
+    index_put,
     num,
 )  # fmt: skip
 
@@ -81,35 +78,6 @@ def picked_back(
         entry = Apply("where", (test, entry, num(0)))
     ranges = tuple(zip(letters[: len(sizes)], sizes, strict=True))
     return Table(ranges, entry), used
-
-
-def index_put(e: Expr, letter: str, new: Expr) -> Expr:
-    """``new`` for an index letter, where nothing inside ``e`` binds it."""
-    if letter not in free_indices(e):
-        return e
-
-    def put(x: Expr) -> Expr:
-        return index_put(x, letter, new)
-
-    match e:
-        case Idx():
-            return new
-        case Ref():
-            return replace(e, index=tuple(map(put, e.index)))
-        case Apply():
-            return replace(e, args=tuple(map(put, e.args)))
-        case Bind():
-            body = e.body if e.index == letter else put(e.body)
-            return replace(e, lower=e.lower and put(e.lower), upper=e.upper and put(e.upper),
-                           body=body)  # fmt: skip
-        case Table():
-            body = e.body if letter in dict(e.ranges) else put(e.body)
-            return replace(e, ranges=tuple((i, put(s)) for i, s in e.ranges), body=body)
-        case Slice():
-            return replace(e, start=e.start and put(e.start), stop=e.stop and put(e.stop))
-        case Pick():
-            return replace(e, value=put(e.value), items=tuple(map(put, e.items)))
-    return e
 
 
 def sliced_back(back: Expr, item: Expr, size: Expr, library: Callable[..., Expr]) -> Expr:

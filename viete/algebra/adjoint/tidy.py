@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from viete.algebra.adjoint.simplify import simplified
 from viete.algebra.model import Equation
+from viete.algebra.simplify import simplified
 from viete.errors import Text
 from viete.notation.expr import (
     Apply,

@@ -220,6 +220,8 @@ class Body:
             return out + [line for text in added for line in statement(text, depth)]
         try:
             code = self.lowering.of(e.right, env)
+            if code.whole and not code.const:
+                self.lowering.counted.add(e.name)
             left, _ = self.variable(e.left, self.blocks(e.left), env)
             wanted = tuple(s for s in e.left.symbol.slots if s not in self.model.loop_letters)
             text = self.full(code, wanted)

@@ -124,6 +124,7 @@ class Lowering:
         self.variable, self.function = variable, function
         self.xp = dialect.xp
         self.inlined: set[str] = set()  # values that are written where they are used alone
+        self.counted = {i.name for i in model.inputs if i.high is not None}  # of whole numbers
         index: dict[str, Family | Code] = {}
         for i in model.indices:
             count = shapes.count(i.lower, i.upper, i.text)
@@ -168,7 +169,8 @@ class Lowering:
         text, lead = self.variable(e, blocks, env)
         core = (ROW, COL)[2 - len(self.shapes.types[e.key].shape) :]
         letters = tuple(s for s in e.symbol.slots if s not in loops)
-        code = Code(text, axes=((LEAD,) if lead else ()) + letters + core)
+        axes = ((LEAD,) if lead else ()) + letters + core
+        code = Code(text, axes=axes, whole=e.key in self.counted)
         for slot, index in pairs:
             if slot not in loops:
                 family = self.env.index[slot]
@@ -417,7 +419,9 @@ class Lowering:
         name = self.dialect.reductions.get(op, op)
         more = f", {self.dialect.keep}=True" if keep else ""
         text = f"{code.at(ATOM)}.{name}({code.place(label)}{more})"
-        return Code(text, axes=code.axes if keep else code.without(label), const=code.const)
+        whole = code.whole and op in ("sum", "max", "min")
+        axes = code.axes if keep else code.without(label)
+        return Code(text, axes=axes, const=code.const, whole=whole)
 
     def over_blocks(self, e: Bind, env: Env) -> Code:
         assert e.lower is not None and e.upper is not None
@@ -487,7 +491,7 @@ class Lowering:
             return Code(shape, const=True, whole=True)
         args = [self.of(a, env) for a in e.args]
         if op == "prod" and all(a.core for a in args):
-            return self.product(args[0], args[1])
+            return self.product(*self.cast(args, env))
         if op == "inner":
             return self.inner(args)
         if op == "T":
@@ -552,7 +556,7 @@ class Lowering:
             args = [*args[: op == "where"], *tail]
         codes, axes = self.aligned(args)
         whole = all(c.whole for c in codes) and (op != "div" or divides)
-        whole &= scalar or op in ("add", "sub", "had", "times", "neg", "mod", "max", "min")
+        whole &= scalar or op in ("add", "sub", "had", "times", "neg", "mod", "max", "min", "abs")
         if op == "neg":
             return Code(f"-{codes[0].at(NEG)}", NEG, axes, const, whole)
         if op in INFIX:
@@ -567,11 +571,15 @@ class Lowering:
             if not test.axes and test.const and same:  # else 0 would lose its shape
                 text = f"{yes.at(COMPARE)} if {test.at(COMPARE)} else {no.at(ELSE)}"
                 return Code(text, ELSE, axes, const)
-            fixed = [as_float(x) if not x.axes and x.const else x.text for x in (yes, no)]
+            counted = yes.whole and no.whole and (yes.axes or no.axes)
+            fixed = [
+                as_float(x) if not x.axes and x.const and not counted else x.text for x in (yes, no)
+            ]
             if not yes.axes and not no.axes and self.dialect.casts:
                 fixed[0] = f"torch.tensor({fixed[0]}, device={env.like}.device)" if env.like else (
                     f"torch.tensor({fixed[0]})")  # fmt: skip
-            return Code(f"{self.xp}.where({test.text}, {', '.join(fixed)})", ATOM, axes, const)
+            text = f"{self.xp}.where({test.text}, {', '.join(fixed)})"
+            return Code(text, ATOM, axes, const, bool(counted))
         if scalar and const:
             if op in ("max", "min"):
                 return Code(f"{op}({codes[0].text}, {codes[1].text})", const=True, whole=whole)
@@ -582,13 +590,14 @@ class Lowering:
             value, bound = codes if codes[0].axes else codes[::-1]
             if bound.const:
                 side = "min" if op == "max" else "max"
-                return Code(f"{value.at(ATOM)}.clamp({side}={bound.text})", ATOM, axes, const)
+                text = f"{value.at(ATOM)}.clamp({side}={bound.text})"
+                return Code(text, ATOM, axes, const, whole)
         if op == "erf" and self.dialect.name == "numpy":
             name, _ = self.function(Apply("erf", ()), codes, env)
         else:
             said = self.dialect.calls[op]
             name = said if "." in said else f"{self.xp}.{said}"
-        return Code(f"{name}({', '.join(c.text for c in codes)})", ATOM, axes, const)
+        return Code(f"{name}({', '.join(c.text for c in codes)})", ATOM, axes, const, whole)
 
     def infix(self, op: str, codes: list[Code], axes: Axes, const: bool, whole: bool) -> Code:
         level, sign = INFIX[op]

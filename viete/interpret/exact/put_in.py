@@ -380,7 +380,7 @@ class PutIn(Exact):
     def letter_for(self, base: str) -> Expr:
         """A letter for an argument that is a formula: its own, unless that is taken."""
         taken = {p.label for p in self.seen.values()}
-        bases = [base, *(x for x in "zwqfg" if x != base)]
+        bases = [base, *(x for x in "zwqfgabcdehijklmnoprstuvxy" if x != base)]
         for mark in ("", "'", "''", *(f"'{k}" for k in range(3, 100))):
             for b in bases:
                 letter = Ref(Symbol("value", b + mark))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from viete.interpret.plan.node import Node, laid_out
+from viete.interpret.plan.node import FLOAT, Node, laid_out
 from viete.interpret.plan.recorder import Recorder
 
 VIEWS = ("view", "given", "constant")
@@ -83,7 +83,7 @@ def steps_of(results: Mapping[str, Node], onto: bool) -> list[Step]:
         uses.update({a.base for a in n.args if isinstance(a, Node)})
     made: dict[Node, Step] = {}
     for n in nodes:
-        made[n] = joined(Step(n.name, n.args, n.attrs, n, n.probe, n.lead), made, uses, onto)
+        made[n] = joined(step_of(n), made, uses, onto)
     out = list(made.values())
     for name, r in results.items():
         step = made.get(r.base)
@@ -99,6 +99,14 @@ def steps_of(results: Mapping[str, Node], onto: bool) -> list[Step]:
     return sorted(out, key=lambda s: s.node.base.id)  # stable: a total right after its value
 
 
+def step_of(n: Node) -> Step:
+    """The step that computes a node alone."""
+    if n.name == "matmul" and n.attrs:  # laid into memory in an order of its own
+        form = n.probe.transpose([n.attrs[1:].index(k) for k in range(n.ndim)])
+        return Step(n.name, n.args, (), n, form, n.lead)
+    return Step(n.name, n.args, n.attrs, n, n.probe, n.lead)
+
+
 def joined(step: Step, made: dict[Node, Step], uses: Counter[Node], onto: bool) -> Step:
     """A product's scaling, or a sum's addition, done by the product itself."""
 
@@ -109,6 +117,15 @@ def joined(step: Step, made: dict[Node, Step], uses: Counter[Node], onto: bool) 
         return found if found is not None and found.kernel == "matmul" else None
 
     match step.kernel, step.args:
+        case ("sum" | "mean", (Node() as a,)) if step.attrs[0] == a.ndim - 1:
+            found = made.get(a.base) if a.whole and uses[a.base] == 1 else None
+            if found is not None and found.kernel == "mul":
+                x, y = found.args
+                alike = isinstance(x, Node) and isinstance(y, Node) and x.kind == y.kind == FLOAT
+                if alike and x.shape == y.shape == a.shape:
+                    del made[found.node]
+                    weight = 1 if step.kernel == "sum" else 1 / a.shape[-1]
+                    return Step("inner", (x, y), (weight,), step.node, step.form, step.lead)
         case (("mul" | "div"), (Node() as a, float() as c)):
             if onto and (p := product(a)) is not None and len(p.args) == 2 and not p.attrs:
                 del made[p.node]

@@ -15,6 +15,7 @@ from viete.algebra.model import Model
 from viete.interpret.feeding import Feeding, check_weights
 from viete.interpret.gradient import Gradients
 from viete.interpret.labelled import COL, ROW, Array, Value
+from viete.interpret.plan.layout import back, in_memory, orders, split
 from viete.interpret.plan.making import Plan, make
 from viete.interpret.plan.node import FLOAT, INT, Node
 from viete.interpret.plan.recorder import Recorder
@@ -50,16 +51,20 @@ class Engine:
         like = next(iter(weights.values()))
         self.torch = hasattr(like, "detach")
         self.flat = zeros(like, sum(int(np.prod(s)) for s in self.shapes.values()))
-        self.weights = split(self.flat, self.shapes)
+        self.orders = orders(self.program)
+        self.laid = {k: in_memory(k, shape, self.orders) for k, shape in self.shapes.items()}
+        self.weights = split(self.flat, self.shapes, self.orders)
         for name, w in weights.items():
             self.weights[name][...] = w.detach() if self.torch else w
         self.computed = self.flat
         if compute is not None and compute != like.dtype:
             self.computed = self.flat.to(compute) if self.torch else self.flat.astype(compute)
-        self.given = split(self.computed, self.shapes)
+        self.given = split(self.computed, self.laid)
+        self.like = dict(list(self.given.items())[:1])  # enough to say what inputs become
         self.piece = PIECE * 4 // self.computed.itemsize if piece is None else piece
         self.inputs = frozenset(i.name for i in self.program.model.inputs)
-        self.workers = Workers(self.torch, threads)
+        there = "cpu" in str(getattr(like, "device", "cpu"))
+        self.workers = Workers(self.torch, threads if there else 1)
         self.shares = [Share(self)]
         self.flat_gradient, self.gradients = self.shares[0].flat, self.shares[0].gradients
 
@@ -70,9 +75,9 @@ class Engine:
         """
         if tokens is not None:
             inputs = {self.model.inputs[0].name: tokens, **inputs}
-        fed = Feeding(self.program, inputs, self.given)
+        fed = Feeding(self.program, inputs, self.like)
         if self.computed is not self.flat:
-            self.computed[...] = self.flat
+            self.workers.spread(self.convert, len(self.flat))
         sequences = [v for v in fed.store.values() if "batch" in v.axes]
         count = sequences[0].size("batch") if sequences else 1
         pieces = [store for _, store in fed.pieces(self.positions(fed, count))] or [fed.store]
@@ -84,10 +89,19 @@ class Engine:
             tasks[0]()
         else:
             self.workers.run(tasks)
-        for other in shares[1:]:
-            self.flat_gradient += other.flat
-        self.flat_gradient *= 1 / count
+        self.workers.spread(partial(self.join, shares[1:], count), len(self.flat))
         return sum(float(s.total[0]) for s in shares) / count
+
+    def convert(self, part: slice) -> None:
+        """Some weights in the precision to compute in."""
+        self.computed[part][...] = self.flat[part]
+
+    def join(self, others: Sequence[Share], count: int, part: slice) -> None:
+        """Some gradients, of all shares together."""
+        g = self.flat_gradient[part]
+        for other in others:
+            g += other.flat[part]
+        g *= 1 / count
 
     def positions(self, fed: Feeding, count: int) -> int:
         """How many positions to take at a time: a share for each thread, where there is work."""
@@ -102,7 +116,8 @@ class Share:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.flat, self.total = zeros(engine.flat, len(engine.flat)), zeros(engine.flat, 1)
-        self.gradients = split(self.flat, engine.shapes)
+        self.totals = split(self.flat, engine.laid)
+        self.gradients = split(self.flat, engine.shapes, engine.orders)
         self.plans: dict[Any, Plan] = {}
 
     def run(self, fed: Feeding, pieces: Sequence[Mapping[Member, Value]]) -> None:
@@ -123,9 +138,9 @@ class Share:
             engine = self.engine
             given: dict[Any, Array] = {m: empty_like(v.array) for m, v in inputs.items()}
             wanted = {LOSS: (engine.loss.key, ()), **engine.members}
-            totals = {LOSS: self.total.reshape(()), **self.gradients}
+            totals = {LOSS: self.total.reshape(()), **self.totals}
             with uncollected():
-                space, results = recorded(engine.program, inputs, fed.sizes, wanted)
+                space, results = recorded(engine.program, inputs, fed.sizes, wanted, engine.torch)
                 self.plans[key] = make(
                     space, results, given | engine.given, totals, engine.computed
                 )
@@ -134,31 +149,36 @@ class Share:
 
 def recorded(
     program: Program, store: Mapping[Member, Value], sizes: Mapping[str, Fraction],
-    wanted: Mapping[str, Member],
+    wanted: Mapping[str, Member], fused: bool = True,
 ) -> tuple[Recorder, dict[str, Node]]:  # fmt: skip
     """What a piece takes to compute: the nodes, and those of the wanted values by name.
 
     ``store`` has the inputs, of which the shapes count; results are summed over the sequences and
-    have their axes in the order of `viete.parameter_shapes`.
+    have their axes as weights lie in memory (see `layout`). ``fused`` as for `Recorder`.
     """
     batch = next((v.size("batch") for v in store.values() if "batch" in v.axes), 1)
-    space = Recorder(batch)
+    space = Recorder(batch, fused)
     nodes: dict[Member, Value] = {}
     for m, v in store.items():
         kind = INT if "int" in str(v.array.dtype) else FLOAT
         node = space.given(m, tuple(v.array.shape), kind, "batch" in v.axes)
         nodes[m] = Value(node, v.axes)
+    laid = orders(program)
     for name, (p, loops, shape) in program.parameters.items():
         axes = tuple(s for s in p.symbol.slots if s not in program.model.loop_letters)
         axes += (ROW, COL)[2 - len(p.shape) :]
-        nodes[p.name, loops] = Value(space.given(name, shape), axes)
+        node = space.given(name, in_memory(name, shape, laid))
+        if name in laid:
+            node = space.permute_dims(node, back(laid[name]))
+        nodes[p.name, loops] = Value(node, axes)
     run = Recorded(program, nodes, space.given("like", ()), sizes, True)
     run.compute_members(set(wanted.values()))
     space.equation = None
-    return space, {
-        name: run.ordered(run.arrays.folded(run.store[member]), ())
-        for name, member in wanted.items()
-    }
+    results = {}
+    for name, member in wanted.items():
+        node = run.ordered(run.arrays.folded(run.store[member]), ())
+        results[name] = space.permute_dims(node, laid[name]) if name in laid else node
+    return space, results
 
 
 @contextmanager
@@ -185,13 +205,3 @@ def empty_like(array: Array) -> Array:
 
         return torch.empty(tuple(array.shape), dtype=array.dtype, device=array.device)
     return np.empty(array.shape, array.dtype)
-
-
-def split(flat: Array, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """Views of a row by name."""
-    out, start = {}, 0
-    for name, shape in shapes.items():
-        size = int(np.prod(shape))
-        out[name] = flat[start : start + size].reshape(shape)
-        start += size
-    return out

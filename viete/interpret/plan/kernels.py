@@ -20,7 +20,7 @@ IN_PLACE: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("add", "sub", "mul", "div", "max", "min", "relu_back"), (0, 1)),
     **dict.fromkeys(
         ("neg", "exp", "log", "sqrt", "tanh", "sin", "cos", "abs", "floor", "relu", "softmax",
-         "softmax_back", "less_onehot", "pow", "sigmoid", "erf"), (0,)),
+         "softmax_back", "less_onehot", "gelu_back", "pow", "sigmoid", "erf"), (0,)),
     "where": (2,), "matmul": (2,),
 }  # fmt: skip
 IN_PLACE["relu_back"] = (0,)
@@ -36,10 +36,48 @@ def sequence(*calls: Call) -> Call:
     return run
 
 
+# artanh(erf x) / x as a polynomial of x² for |x| ≤ 4, from where on erf is 1 in single precision.
+# Fitted by least squares, weighted again and again (Lawson 1961); relative error of erf 1e-7.
+ERF = (1.41849865251e-07, -5.66843720043e-06, 8.76371029979e-05, -6.19784067594e-04,
+       -1.91831455009e-04, 1.02769056138e-01, 1.12837927425)  # fmt: skip
+BLOCK = 32_768  # entries that stay beside the processor through the passes of `erf`
+FEW = 2048  # entries, for which these passes would take longer than SciPy does
+
+
+def erf(x: Any, out: Any = None) -> Any:
+    """The error function of a NumPy array: SciPy's, or in single precision 9 × faster.
+
+    That is within 4 units in the last place.
+    """
+    import numpy as np
+
+    if x.dtype != np.float32 or x.size < FEW:
+        from scipy.special import erf as in_full
+
+        return in_full(x, out=out)
+    out = np.empty_like(x) if out is None else out
+    if not (x.flags.c_contiguous and out.flags.c_contiguous):
+        np.copyto(out, erf(np.ascontiguousarray(x)))
+        return out
+    first, *between, last = ERF
+    room = np.empty((2, BLOCK), x.dtype)
+    most = np.full(BLOCK, 16, x.dtype)  # 3 × faster than the number, for a minimum
+    with np.errstate(over="ignore"):
+        for at in range(0, x.size, BLOCK):
+            z, to = x.reshape(-1)[at : at + BLOCK], out.reshape(-1)[at : at + BLOCK]
+            square, p = room[:, : z.size]
+            np.minimum(np.multiply(z, z, out=square), most[: z.size], out=square)
+            np.multiply(square, first, out=p)
+            for c in between:
+                np.multiply(np.add(p, c, out=p), square, out=p)
+            np.multiply(np.add(p, last, out=p), z, out=p)
+            np.tanh(p, out=to)
+    return out
+
+
 def numpy_kernels() -> dict[str, Prepare]:
     """Kernels on NumPy arrays, all of which write into ``out``."""
     import numpy as np
-    from scipy.special import erf
 
     def ufunc(f: Callable[..., Any]) -> Prepare:
         return lambda out, args, attrs: partial(f, *args, out=out)
@@ -70,6 +108,21 @@ def numpy_kernels() -> dict[str, Prepare]:
     def concat(out: Any, args: Any, attrs: Any) -> Call:
         return partial(np.concatenate, args, axis=attrs[0], out=out)
 
+    def along(a: Any, axis: int, weight: float, out: Any) -> Call:
+        """The sum along an axis, times a weight: along one of the last two as a product, faster."""
+        if a.dtype == out.dtype and a.dtype.kind == "f" and axis >= a.ndim - 2:
+            weights = np.full(a.shape[axis], weight, a.dtype)
+            sides = (a, weights) if axis == a.ndim - 1 else (weights, a)
+            return partial(np.matmul, *sides, out=out)
+        add = partial(np.add.reduce, a, axis=axis, dtype=out.dtype, out=out)
+        return add if weight == 1 else sequence(add, partial(np.multiply, out, weight, out=out))
+
+    def mean(out: Any, args: Any, attrs: Any) -> Call:
+        return along(args[0], attrs[0], 1 / args[0].shape[attrs[0]], out)
+
+    def total(out: Any, args: Any, attrs: Any) -> Call:
+        return along(args[0], attrs[0], 1, out)
+
     def softmax(out: Any, args: Any, attrs: Any) -> Call:
         z = args[0]
         rows = np.empty((*z.shape[:-1], 1), z.dtype)
@@ -77,7 +130,7 @@ def numpy_kernels() -> dict[str, Prepare]:
             partial(np.max, z, axis=-1, keepdims=True, out=rows),
             partial(np.subtract, z, rows, out=out),
             partial(np.exp, out, out=out),
-            partial(np.sum, out, axis=-1, keepdims=True, out=rows),
+            along(out, out.ndim - 1, 1, rows[..., 0]),
             partial(np.divide, out, rows, out=out),
         )
 
@@ -89,6 +142,11 @@ def numpy_kernels() -> dict[str, Prepare]:
             partial(np.subtract, g, rows, out=out),
             partial(np.multiply, out, y, out=out),
         )
+
+    def inner(out: Any, args: Any, attrs: Any) -> Call:
+        a, b = args
+        dot = partial(np.vecdot, a, b, out=out)
+        return dot if attrs[0] == 1 else sequence(dot, partial(np.multiply, out, attrs[0], out=out))
 
     def relu(out: Any, args: Any, attrs: Any) -> Call:
         return partial(np.maximum, args[0], 0, out=out)
@@ -160,8 +218,9 @@ def numpy_kernels() -> dict[str, Prepare]:
     return {
         **{k: ufunc(getattr(np, v)) for k, v in names.items()},
         **{k: ufunc(getattr(np, k)) for k in plain},
-        **{k: reduction(getattr(np, k)) for k in ("sum", "mean", "amax", "amin", "argmax")},
-        "erf": ufunc(erf), "where": where, "matmul": matmul, "copy": copy, "astype": astype,
+        **{k: reduction(getattr(np, k)) for k in ("amax", "amin", "argmax")},
+        "sum": total, "mean": mean, "inner": inner, "erf": ufunc(erf), "where": where,
+        "matmul": matmul, "copy": copy, "astype": astype,
         "take": take, "pick": pick, "concat": concat, "softmax": softmax,
         "softmax_back": softmax_back, "relu": relu, "relu_back": relu_back, "nll": nll,
         "less_onehot": less_onehot, "gathered": gathered, "placed": placed,
@@ -177,11 +236,28 @@ def torch_kernels() -> dict[str, Prepare]:
 
     aten = torch.ops.aten
 
+    numpys = numpy_kernels()
+
+    def numpys_own(name: str, own: Prepare) -> Prepare:
+        """NumPy's kernel for what it computes with as well, which is faster; else ``own``."""
+
+        def prepare(out: Any, args: Any, attrs: Any) -> Call:
+            arrays = [a for a in (out, *args) if isinstance(a, torch.Tensor)]
+            there = (torch.float32, torch.float64)
+            if any(a.device.type != "cpu" or a.dtype not in there for a in arrays):
+                return own(out, args, attrs)
+            seen = tuple(a.numpy() if isinstance(a, torch.Tensor) else a for a in args)
+            return numpys[name](out.numpy(), seen, attrs)
+
+        return prepare
+
     def tensor(a: Any, args: Any, out: Any) -> Any:
         """A plain number as a tensor of the others' kind."""
         if isinstance(a, torch.Tensor):
             return a
         kinds = [x.dtype for x in args if isinstance(x, torch.Tensor) and x.is_floating_point()]
+        if not kinds and out.is_floating_point():
+            kinds = [out.dtype]
         return torch.tensor(a, dtype=kinds[0] if kinds else None, device=out.device)
 
     def ufunc(f: Callable[..., Any]) -> Prepare:
@@ -200,6 +276,13 @@ def torch_kernels() -> dict[str, Prepare]:
         rest = [tensor(x, args, out) for x in (a, b)]
         return partial(torch.where, condition, *rest, out=out)
 
+    def all_at_once(out: Any, args: Any, attrs: Any) -> Call:
+        return partial(torch.matmul, *args, out=out)
+
+    def inner(out: Any, args: Any, attrs: Any) -> Call:
+        dot = partial(torch.linalg.vecdot, *args, out=out)
+        return dot if attrs[0] == 1 else sequence(dot, partial(out.mul_, attrs[0]))
+
     def matmul(out: Any, args: Any, attrs: Any) -> Call:
         scale, more = attrs[0] if attrs else 1, 1 if len(args) == 3 else 0
         a, b, c = (*args, out)[:3]  # c is added to, where it is an argument
@@ -210,7 +293,8 @@ def torch_kernels() -> dict[str, Prepare]:
             return partial(f, c, a, b, beta=more, alpha=scale, out=out)
         if more:
             return lambda: torch.add(c, torch.matmul(a, b), alpha=scale, out=out)
-        product = partial(torch.matmul, a, b, out=out)
+        # NumPy goes through the products one by one; PyTorch copies both sides before.
+        product = numpys_own("matmul", all_at_once)(out, (a, b), ())
         return product if scale == 1 else sequence(product, partial(out.mul_, scale))
 
     def reduction(f: Callable[..., Any]) -> Prepare:
@@ -277,6 +361,9 @@ def torch_kernels() -> dict[str, Prepare]:
         inside = out.narrow(axis, first, args[0].shape[axis])
         return sequence(out.zero_, partial(inside.copy_, args[0]))
 
+    def gelu_back(out: Any, args: Any, attrs: Any) -> Call:
+        return partial(aten.gelu_backward.grad_input, args[0], args[1], grad_input=out)
+
     def gelu(approximate: str) -> Prepare:
         return lambda out, args, attrs: partial(
             aten.gelu.out, args[0], approximate=approximate, out=out
@@ -289,11 +376,14 @@ def torch_kernels() -> dict[str, Prepare]:
     return {
         **{k: strict(getattr(torch, v)) for k, v in names.items()},
         **{k: ufunc(getattr(torch, k)) for k in plain},
-        **{k: reduction(getattr(torch, k)) for k in ("mean", "amax", "amin", "argmax")},
-        "sum": total, "where": where, "matmul": matmul, "copy": copy, "astype": copy, "take": take,
+        **{k: reduction(getattr(torch, k)) for k in ("amax", "amin", "argmax")},
+        "sum": numpys_own("sum", total), "mean": numpys_own("mean", reduction(torch.mean)),
+        "inner": numpys_own("inner", inner), "where": where, "matmul": matmul, "copy": copy,
+        "astype": copy, "take": take,
         "mod": ufunc(torch.remainder),
         "pick": pick, "concat": concat, "softmax": softmax, "softmax_back": softmax_back,
         "relu": relu, "relu_back": relu_back, "nll": nll, "less_onehot": less_onehot,
-        "gathered": gathered, "placed": placed, "gelu": gelu("none"), "gelu_tanh": gelu("tanh"),
+        "gathered": gathered, "placed": placed,
+        "gelu_back": gelu_back, "gelu": gelu("none"), "gelu_tanh": gelu("tanh"),
         "silu": lambda out, args, attrs: partial(aten.silu.out, args[0], out=out),
     }  # fmt: skip

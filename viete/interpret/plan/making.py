@@ -188,6 +188,8 @@ class Compiler:
             return kernel(total, args, s.attrs)
         if s.kernel == "matmul" and same_kind and len(args) == 2:
             return kernel(total, (*args, total), s.attrs)
+        if s.kernel == "matmul" and len(args) == 3:
+            args = (*args[:2], args[2].reshape(s.form.shape))
         dtype = total.dtype if s.kernel == "sum" else self.library.dtype
         out = self.library.empty(int(np.prod(s.form.shape)), dtype).reshape(s.form.shape)
         return sequence(kernel(out, args, s.attrs), self.library.add_to(total, out))

@@ -14,16 +14,24 @@ import numpy as np
 from viete.interpret.plan.node import BOOL, FLOAT, INT, Node, Shape, address, laid_out
 
 COMPARISONS = frozenset("lt le gt ge eq ne and or not".split())
+REAL = frozenset("div exp log sqrt tanh sin cos erf".split())  # of whole numbers, too
+
+
+Flag = bool  # which in the class below is the name of a dtype
 
 
 class Recorder:
-    """An array API namespace of nodes. ``batch`` is how many sequences go through at a time."""
+    """An array API namespace of nodes. ``batch`` is how many sequences go through at a time.
+
+    ``fused`` says whether activations are kernels of the library, as PyTorch's are: else they are
+    what their definitions say, and share what they have in common with their derivatives.
+    """
 
     __name__ = "recorder"
     float, int64, bool = "float", "int64", "bool"
 
-    def __init__(self, batch: int) -> None:
-        self.batch = batch
+    def __init__(self, batch: int, fused: Flag = True) -> None:
+        self.batch, self.fused = batch, fused
         self.nodes: list[Node] = []
         self.known: dict[Any, Node] = {}
         self.constants: list[Any] = []
@@ -148,9 +156,14 @@ class Recorder:
 
     def entrywise(self, name: str, args: Sequence[Any]) -> Node:
         arrays = [a for a in args if isinstance(a, Node)]
+        match name, args:
+            case "pow", [Node() as a, 2]:
+                name, args = "mul", [a, a]
+            case ("add" | "sub", [Node() as a, 0]) | ("add", [0, Node() as a]) if a.kind == FLOAT:
+                return a
         shape = np.broadcast_shapes(*(a.shape for a in arrays))
         kinds = {a.kind for a in (arrays[1:] if name == "where" else arrays)}
-        if any(isinstance(a, float) for a in args):
+        if name in REAL or any(isinstance(a, float) for a in args):
             kinds.add(FLOAT)
         kind = BOOL if name in COMPARISONS else FLOAT if FLOAT in kinds or not kinds else INT
         return self.node(name, args, shape, kind, self.aligned(args, shape))
@@ -176,7 +189,7 @@ class Recorder:
         return self.node(name, (a,), shape, kind, lead, (axis,))
 
     def sum(self, a: Node, axis: int) -> Node:
-        return self.reduced("sum", a, axis)
+        return self.reduced("sum", a, axis, INT if a.kind == INT else FLOAT)
 
     def mean(self, a: Node, axis: int) -> Node:
         return self.reduced("mean", a, axis)
@@ -224,7 +237,15 @@ class Recorder:
             lead = x if x[0] == rank - 2 or alone(b, x[0] - rank) else None
         elif y is not None and y[0] != rank - 2:
             lead = y if y[0] == rank - 1 or alone(a, y[0] - rank) else None
-        return self.node("matmul", (a, b), shape, FLOAT, lead)
+        order = sorted(range(rank), key=lambda k: -b.strides[k]) if b.ndim == rank else []
+        if lead is None or lead[0] != 0 or order[:1] != [0] or order[-1:] != [rank - 1] \
+                or order == [*range(rank)] or 0 in b.strides:  # fmt: skip
+            return self.node("matmul", (a, b), shape, FLOAT, lead)
+        # In memory the heads of a position stand side by side, as they do in b: they will be joined
+        # again. The node is that memory; its attribute says how the product is laid into it.
+        laid = tuple(shape[k] for k in order)
+        node = self.node("matmul", (a, b), laid, FLOAT, lead, ("laid", *order))
+        return self.permute_dims(node, np.argsort(order).tolist())
 
     # -- others ------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ class Recording(Summing):
         quick: bool = True, memo: dict[Any, Any] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(model, sizes, like, lookup, quick, {})  # nodes are this recording's own
-        self.quick = {**NAMED, **PLACES}
+        self.quick = {**NAMED, **PLACES} | (ACTIVATIONS if self.xp.fused else {})
 
     def primitive(self, xp: Any, op: str, arrays: list[Array], out: Array | None) -> Array:
         if xp is not self.xp:  # on constants
@@ -93,6 +93,16 @@ def lined_up(z: Value, t: Value) -> bool:
     )
 
 
+def layer_norm(it: Recording, args: list[Value]) -> Value:
+    """As defined, but scaled last: what is scaled is wanted on the way back as well."""
+    z, gamma, beta, epsilon = args
+    centred = it.entrywise("sub", [z, it.reduce("mean", z)])
+    variance = it.call("var", [z])
+    scale = it.entrywise("sqrt", [it.entrywise("add", [variance, epsilon])])
+    normed = it.entrywise("div", [centred, scale])
+    return it.entrywise("add", [it.entrywise("had", [gamma, normed]), beta])
+
+
 def causal(it: Recording, args: list[Value]) -> Value:
     """A row sees no later column: the smaller of a score and a constant, ∞ or −∞."""
     v = last(it, args[0])
@@ -112,12 +122,15 @@ NAMED: dict[str, Callable[..., Value | None]] = {
     "logsoftmax": logsoftmax,
     "cross_entropy": cross_entropy,
     "ReLU": by_entries("relu"),
+    "sigmoid": by_entries("sigmoid"),
+    "LN": layer_norm,
+    "causal": causal,
+}  # fmt: skip
+ACTIVATIONS: dict[str, Callable[..., Value | None]] = {
     "GELU": by_entries("gelu"),
     "GELU_tanh": by_entries("gelu_tanh"),
     "SiLU": by_entries("silu"),
-    "sigmoid": by_entries("sigmoid"),
-    "causal": causal,
-}  # fmt: skip
+}
 
 
 # -- forms of backward equations -------------------------------------------------------------------
@@ -141,6 +154,14 @@ def relu_back(it: Recording, of: dict[str, Value]) -> Value | None:
     return Value(it.xp.entrywise("relu_back", [g.array, y.array]), y.axes)
 
 
+def gelu_back(it: Recording, of: dict[str, Value]) -> Value | None:
+    """The derivative of GELU, in one pass."""
+    z, g = of["z"], of["a"]
+    if not it.xp.fused or z.const or z.axes != g.axes or z.array.shape != g.array.shape:
+        return None
+    return Value(it.xp.entrywise("gelu_back", [g.array, z.array]), z.axes)
+
+
 def loss_back(it: Recording, of: dict[str, Value]) -> Value | None:
     """softmax(z) less 1 at the target."""
     z, t = of["z"], of["t"]
@@ -152,7 +173,7 @@ def loss_back(it: Recording, of: dict[str, Value]) -> Value | None:
     return Value(node, z.axes)
 
 
-FORMS = {f.__name__: f for f in (softmax_back, relu_back, loss_back)}
+FORMS = {f.__name__: f for f in (softmax_back, relu_back, gelu_back, loss_back)}
 
 
 # -- places ----------------------------------------------------------------------------------------

@@ -1,0 +1,268 @@
+"""Held against TransformerLens, name by name: values, weights, hooks, stacks, and time.
+
+    python -m benchmarks.transformer_lens [--speed]
+
+Random networks of `transformers` are opened by both. TransformerLens is asked for its
+``HookedTransformer``, which versions before 4 have (``pip install "transformer_lens<4"``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+import viete as vt
+
+V = 61
+SIZES = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 6,
+         "intermediate_size": 40, "max_position_embeddings": 32}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Family:
+    """A class of `transformers`, a config, what TransformerLens calls the family and its parts."""
+
+    kind: str
+    config: dict[str, Any]
+    converter: str
+    settings: dict[str, Any]
+
+
+FAMILIES = {
+    "GPT-2": Family(
+        "GPT2LMHeadModel", {"n_embd": 24, "n_layer": 3, "n_head": 6, "n_positions": 32},
+        "gpt2", {"act_fn": "gelu_new", "d_mlp": 96},
+    ),
+    "Pythia": Family(
+        "GPTNeoXForCausalLM", {**SIZES, "rope_parameters": {
+            "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}},
+        "neox", {"act_fn": "gelu", "parallel_attn_mlp": True, "rotary_dim": 2,
+                 "positional_embedding_type": "rotary", "rotary_adjacent_pairs": False},
+    ),
+    "Pythia, sequential": Family(
+        "GPTNeoXForCausalLM", {**SIZES, "use_parallel_residual": False, "rope_parameters": {
+            "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}},
+        "neox", {"act_fn": "gelu", "rotary_dim": 2, "positional_embedding_type": "rotary",
+                 "rotary_adjacent_pairs": False},
+    ),
+    "Llama, grouped": Family(
+        "LlamaForCausalLM", {**SIZES, "num_key_value_heads": 2},
+        "llama", {"act_fn": "silu", "gated_mlp": True, "normalization_type": "RMS",
+                  "n_key_value_heads": 2, "rotary_dim": 4, "final_rms": True,
+                  "positional_embedding_type": "rotary", "rotary_adjacent_pairs": False},
+    ),
+}  # fmt: skip
+
+
+def network(family: Family, dtype: Any = torch.float64, **more: Any) -> Any:
+    """A network with every weight random."""
+    cls = getattr(transformers, family.kind)
+    config = cls.config_class(vocab_size=V, **{**family.config, **more})
+    config._attn_implementation = "eager"
+    net = cls(config).to(dtype).eval()
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for name, p in net.named_parameters():
+            around = 1.0 if p.ndim == 1 and name.endswith("weight") else 0.0
+            p.copy_(around + 0.3 * torch.randn(p.shape, generator=generator, dtype=torch.float64))
+    return net
+
+
+def lens(net: Any, family: Family, process: bool, dtype: Any = torch.float64) -> Any:
+    """The network as TransformerLens has it; with ``process`` as it does by default."""
+    tl = import_module("transformer_lens")
+    c = net.config
+    cfg = tl.HookedTransformerConfig(**{
+        "n_layers": c.num_hidden_layers, "d_model": c.hidden_size,
+        "n_ctx": c.max_position_embeddings,
+        "n_heads": c.num_attention_heads, "d_head": c.hidden_size // c.num_attention_heads,
+        "d_mlp": getattr(c, "intermediate_size", None), "d_vocab": c.vocab_size,
+        "normalization_type": "LN", "original_architecture": family.kind, "device": "cpu",
+        "eps": getattr(c, "layer_norm_epsilon", None) or getattr(c, "layer_norm_eps", None)
+        or c.rms_norm_eps, "dtype": dtype, "use_attn_result": True, **family.settings,
+    })  # fmt: skip
+    module = import_module(f"transformer_lens.pretrained.weight_conversions.{family.converter}")
+    with torch.no_grad():
+        state = getattr(module, f"convert_{family.converter}_weights")(net, cfg)
+    model = tl.HookedTransformer(cfg)
+    model.load_and_process_state_dict(
+        {k: v.detach().clone().to(dtype) for k, v in state.items()}, fold_ln=process,
+        center_writing_weights=process, center_unembed=process, fold_value_biases=process,
+    )  # fmt: skip
+    return model
+
+
+def differ(ours: Any, theirs: Any) -> float:
+    """The greatest difference, as a share of the greatest finite entry."""
+    a, b = (np.asarray(x.detach() if hasattr(x, "detach") else x) for x in (ours, theirs))
+    if a.shape != b.shape:
+        return float("inf")
+    finite = np.isfinite(b)
+    if (finite != np.isfinite(a)).any():
+        return float("inf")
+    apart = np.abs(a[finite] - b[finite])
+    return float(np.max(apart) / max(np.max(np.abs(b[finite])), 1e-300))
+
+
+def compare(ours: Any, theirs: Any, tokens: np.ndarray) -> dict[str, float]:
+    """Every name that TransformerLens has: its value, and what hooking into it does to logits."""
+    ids = torch.as_tensor(tokens)
+    out: dict[str, float] = {}
+    with torch.no_grad():
+        their_logits, their_cache = theirs.run_with_cache(ids)
+        our_logits, our_cache = ours.run_with_cache(tokens)
+        out["logits"] = differ(our_logits, their_logits)
+        for name in their_cache:
+            out[name] = differ(our_cache[name], their_cache[name])
+            if "pattern" in name or "scores" in name:
+                continue  # a mask of -inf stays; patterns are changed below
+            hooks = [(name, lambda value, hook: value * 1.25 + 0.1)]
+            out[f"hook {name}"] = differ(
+                ours.run_with_hooks(tokens, fwd_hooks=hooks),
+                theirs.run_with_hooks(ids, fwd_hooks=hooks),
+            )
+        for k in range(ours.cfg.n_layers):
+            hooks = [(f"blocks.{k}.attn.hook_pattern", lambda value, hook: value * value)]
+            out[f"hook {hooks[0][0]}"] = differ(
+                ours.run_with_hooks(tokens, fwd_hooks=hooks),
+                theirs.run_with_hooks(ids, fwd_hooks=hooks),
+            )
+        for name in ("W_E", "W_U", "b_U", "W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O",
+                     "W_in", "W_out", "b_in", "b_out"):  # fmt: skip
+            out[name] = differ(getattr(ours, name), getattr(theirs, name))
+        for name in ("QK", "OV"):
+            out[name] = differ(getattr(ours, name).AB, getattr(theirs, name).AB)
+        for k in ("loss", "both"):
+            a, b = ours(tokens, return_type=k), theirs(ids, return_type=k)
+            out[k] = differ(a if k == "loss" else a[1], b if k == "loss" else b.loss)
+        out["loss per token"] = differ(
+            ours(tokens, return_type="loss", loss_per_token=True),
+            theirs(ids, return_type="loss", loss_per_token=True),
+        )
+        out["stop_at_layer"] = differ(ours(tokens, stop_at_layer=2), theirs(ids, stop_at_layer=2))
+    return out
+
+
+def compare_stacks(ours: Any, theirs: Any, tokens: np.ndarray) -> dict[str, float]:
+    """What a cache makes of its values."""
+    ids, out = torch.as_tensor(tokens), {}
+    with torch.no_grad():
+        _, b = theirs.run_with_cache(ids)
+        _, a = ours.run_with_cache(tokens)
+        out["stack_activation"] = differ(a.stack_activation("z"), b.stack_activation("z"))
+        for options in (
+            {}, {"layer": 2}, {"mode": "attn", "layer": 1}, {"mlp_input": True, "layer": 1},
+            {"apply_ln": True}, {"apply_ln": True, "layer": 2},
+            {"pos_slice": -1, "incl_embeds": False},
+        ):  # fmt: skip
+            x, labels = a.decompose_resid(return_labels=True, **options)
+            y, theirs_too = b.decompose_resid(return_labels=True, **options)
+            assert labels == theirs_too, (labels, theirs_too)
+            out[f"decompose_resid {options}"] = differ(x, y)
+        middle = {} if theirs.cfg.parallel_attn_mlp else {"incl_mid": True}
+        for options in (middle, {"layer": 1}, {"apply_ln": True}, {"apply_ln": True, "layer": 1}):
+            x, labels = a.accumulated_resid(return_labels=True, **options)
+            y, theirs_too = b.accumulated_resid(return_labels=True, **options)
+            assert labels == theirs_too
+            out[f"accumulated_resid {options}"] = differ(x, y)
+        for options in ({"incl_remainder": True}, {"layer": 2, "apply_ln": True}):
+            x, labels = a.stack_head_results(return_labels=True, **options)
+            y, theirs_too = b.stack_head_results(return_labels=True, **options)
+            assert labels == theirs_too
+            out[f"stack_head_results {options}"] = differ(x, y)
+        x, y = a.decompose_resid(), b.decompose_resid()
+        answers = np.roll(tokens, 1, axis=1)
+        out["logit_attrs"] = differ(a.logit_attrs(x, answers),
+                                    b.logit_attrs(y, torch.as_tensor(answers)))  # fmt: skip
+        out["logit_attrs, of two"] = differ(
+            a.logit_attrs(x, answers, tokens),
+            b.logit_attrs(y, torch.as_tensor(answers), torch.as_tensor(tokens)),
+        )
+        out["logit_attrs, one"] = differ(
+            a.logit_attrs(x[:, :, -1], 5, pos_slice=-1), b.logit_attrs(y[:, :, -1], 5, pos_slice=-1)
+        )
+    return out
+
+
+def opened(net: Any, folder: str, **options: Any) -> Any:
+    """The network as Viète has it."""
+    net.save_pretrained(folder)
+    return vt.load(folder, **options)
+
+
+def check() -> bool:
+    """Print the greatest difference of each family, plain and folded."""
+    tokens = np.random.default_rng(1).integers(0, V, (2, 9))
+    good = True
+    for title, family in FAMILIES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            net = network(family)
+            ours = opened(net, folder)
+            folded = ours.folded()
+            found = compare(ours, lens(net, family, False), tokens)
+            processed = lens(net, family, True)
+            found |= {f"folded: {k}": v for k, v in compare(folded, processed, tokens).items()}
+            found |= {f"folded: {k}": v
+                      for k, v in compare_stacks(folded, processed, tokens).items()}  # fmt: skip
+        worst = max(found, key=lambda k: found[k])
+        wrong = {k: v for k, v in found.items() if not v < 1e-6}
+        good &= not wrong
+        print(f"{title:20} {len(found):4} compared, worst {found[worst]:.1e} ({worst})", flush=True)
+        for name, value in wrong.items():
+            print(f"    {name}: {value:.1e}")
+    return good
+
+
+def speed(width: int = 768, layers: int = 12, length: int = 256) -> None:
+    """Time of a run with every value kept, of one name, and of a hook, on a GPT-2 small."""
+    family = FAMILIES["GPT-2"]
+    net = network(family, torch.float32, n_embd=width, n_layer=layers, n_head=12, n_positions=512)
+    family.settings["d_mlp"] = 4 * width
+    theirs = lens(net, family, False, torch.float32)
+    theirs.cfg.use_attn_result = False
+    tokens = np.random.default_rng(1).integers(0, V, (1, length))
+    ids = torch.as_tensor(tokens)
+    hooks = [(f"blocks.{layers // 2}.attn.hook_z", lambda value, hook: value * 0)]
+    one = [f"blocks.{layers // 2}.attn.hook_pattern"]
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        ours = opened(net, folder, framework="torch")
+        rows = {
+            "logits": lambda m, t: m(t),
+            "everything cached": lambda m, t: m.run_with_cache(t),
+            "one pattern cached": lambda m, t: m.run_with_cache(
+                t, names_filter=one, return_type=None, stop_at_layer=layers // 2 + 1),
+            "a hook": lambda m, t: m.run_with_hooks(t, fwd_hooks=hooks),
+        }  # fmt: skip
+        for name, job in rows.items():
+            times = [best(job, m, ids) for m in (ours, theirs)]
+            print(f"{name:22} Viète {1e3 * times[0]:7.1f} ms   TransformerLens "
+                  f"{1e3 * times[1]:7.1f} ms   ratio {times[1] / times[0]:.2f}")  # fmt: skip
+
+
+def best(job: Any, model: Any, ids: Any, rounds: int = 5) -> float:
+    """The shortest of several times, after one that does not count."""
+    times = []
+    for _ in range(rounds + 1):
+        start = time.perf_counter()
+        job(model, ids)
+        times.append(time.perf_counter() - start)
+    return min(times[1:])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--speed", action="store_true")
+    transformers.logging.set_verbosity_error()
+    if parser.parse_args().speed:
+        speed()
+    else:
+        sys.exit(not check())

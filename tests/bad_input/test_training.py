@@ -1,0 +1,346 @@
+"""Wrong uses of ``viete train``, ``viete sample`` and ``viete plot``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from viete.cli.main import app
+
+TINY = Path(__file__).with_name("tiny.md")
+ROSE = "a rose is a rose is a rose. " * 40
+SMALL = ("--set", "d=8", "--batch", "2", "--steps", "2", "--log-every", "0")
+TEXT = ("train", "dialog-transformer", "--data", "rose.txt", *SMALL, "--length", "16", "-o", "new")
+
+pytestmark = pytest.mark.filterwarnings("error::ResourceWarning")  # a lock that is not given up
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two steps with a checkpoint of each."""
+    run = tmp_path_factory.mktemp("trained") / "run"
+    given = ["train", "dialog-transformer", "--data", "dialogs", *SMALL, "--save-every", "1"]
+    found = CliRunner().invoke(app, [*given, "-o", str(run)], catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    return run
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with data, and with a run."""
+    for library in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM"):  # put back what `train` sets
+        monkeypatch.setenv(f"{library}_NUM_THREADS", "1")
+    (tmp_path / "rose.txt").write_text(ROSE)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "card.md").write_text("what a person wrote")
+    shutil.copytree(trained, tmp_path / "run")
+
+
+# -- data ------------------------------------------------------------------------------------------
+
+DATA = [
+    ("nothing", b"", "this file is empty"),
+    ("binary", bytes(range(256)) * 10, "this is a binary file"),
+    ("Latin-1", ("a rose " * 9 + "schön").encode("latin-1"), "byte 66 (0xf6) is not UTF-8"),
+    ("UTF-16", ROSE.encode("utf-16"), "binary file"),
+    ("cut in a character", "schö".encode()[:-1], "is not UTF-8"),
+    ("short", b"abc", "its train part has 2 tokens, and a window takes 513"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), [pytest.param(*c, id=i) for i, *c in DATA])
+def test_data(content, words, tmp_path, refused) -> None:
+    (tmp_path / "data.txt").write_bytes(content)
+    said = refused("train", "dialog-transformer", "--data", "data.txt", *SMALL, "-o", "new")
+    assert "data.txt: " in said and words in said
+
+
+JSONL = [
+    ("cut", '{"text": "a"}\n{"text": \n', "data.jsonl:2:10: this line is not JSON"),
+    ("a number", '{"text": "a"}\n{"text": 3}\n', "data.jsonl:2:1: 'text' is text, not int"),
+    ("another field", '{"words": "a"}\n', "has a 'text' or 'messages', and this one has neither"),
+    ("a list", "[1]\n", "a line of data is a JSON object, not list"),
+    ("blank", "\n\n", "nothing but blank lines"),
+    ("half a pair", '{"text": "\\ud800"}\n', "half a surrogate pair"),
+    ("no answer", '{"messages": [{"role": "user", "content": "hi"}]}\n', "before the assistant"),
+    ("a stranger", '{"messages": [{"role": "bard", "content": "hi"}]}\n', "no role 'bard'"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), [pytest.param(*c, id=i) for i, *c in JSONL])
+def test_json_lines(content, words, tmp_path, refused) -> None:
+    (tmp_path / "data.jsonl").write_text(content)
+    assert words in refused("train", "gpt2", "--data", "data.jsonl", "-o", "new")
+
+
+def test_folders_of_data(tmp_path, refused) -> None:
+    (tmp_path / "both").mkdir()
+    (tmp_path / "both" / "a.txt").write_text(ROSE)
+    (tmp_path / "both" / "b.txt").write_text("System: <system>Be kind.</system>\n")
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "a.png").write_bytes(b"\x89PNG\0")
+    for name, words in (
+        ("both", "b.txt holds dialogs and a.txt plain text"),
+        ("pictures", "holds no text files (only 1 that are not text)"),
+        ("empty", "holds no text files (no files with anything in them)"),
+        ("/dev/null", "neither a file nor a folder"),
+        ("nowhere", "no such file or folder"),
+    ):
+        assert words in refused("train", "dialog-transformer", "--data", name, "-o", "new")
+
+
+# -- settings --------------------------------------------------------------------------------------
+
+SETTINGS = [
+    ("--steps -3", "--steps is a whole number from 1, not -3"),
+    ("--steps 0", "--steps is a whole number from 1"),
+    ("--batch 0", "--batch is a whole number from 1"),
+    ("--accumulate 0", "--accumulate is a whole number from 1"),
+    ("--threads 0", "--threads is a whole number from 1"),
+    ("--keep 0", "--keep is a whole number from 1"),
+    ("--length 0", "--length is a whole number from 1"),
+    ("--length 2000", "its train part has 1008 tokens, and a window takes 2001"),
+    ("--lr nan", "--lr is a number from 0, not nan"),
+    ("--lr inf", "--lr is a number from 0, not inf"),
+    ("--lr -1", "--lr is a number from 0"),
+    ("--min-lr 1", "--min-lr is at most --lr"),
+    ("--warmup -1", "--warmup is a whole number from 0"),
+    ("--schedule linear", "--schedule is one of constant, cosine, not linear"),
+    ("--optimiser sgd", "--optimiser is one of adamw, adam, not sgd"),
+    ("--beta1 1", "--beta1 is a number from 0, below 1"),
+    ("--beta2 nan", "--beta2 is a number from 0, below 1"),
+    ("--eps -1", "--eps is a number from 0"),
+    ("--clip nan", "--clip is a number from 0"),
+    ("--seed -1", "--seed is a whole number from 0"),
+    ("--dtype float16", "--dtype is one of float32, float64"),
+    ("--validation 1", "--validation is a share of the data, from 0, below 1, not 1.0"),
+    ("--validation nan", "--validation is a share of the data"),
+    ("--validation 0.001", "its validation part has 2 tokens, and a window takes 17"),
+    ("--kind poems", "no kind of data 'poems'; kinds are text, dialogs, jsonl"),
+    ("--kind jsonl", "rose.txt:1:1: this line is not JSON"),
+    ("--kind dialogs", "rose.txt:1:1: "),
+    ("--loss-on user", "--loss-on is one of all, assistant"),
+    ("--loss-on assistant", "is plain text, with no assistant"),
+    ("--engine jax", "--engine is one of numpy, torch, module, not jax"),
+    ("--compile", "--compile goes with --engine module"),
+    ("--bf16", "--bf16 goes with --engine module"),
+    ("--shard --engine torch", "--shard goes with --engine module"),
+    ("--device cpu", "--device goes with --engine torch or module"),
+    ("--engine torch --device abacus", "PyTorch cannot use abacus"),
+    ("--engine module --device meta", "PyTorch cannot use meta"),
+    ("--vocabulary 50", "a character vocabulary has as many tokens as there are characters"),
+    ("--tokenizer nowhere.json", "nowhere.json: cannot be read"),
+    ("--tokenizer rose.txt", "rose.txt: not a tokenizer.json"),
+    ("--tokenizer bpe", "a byte-pair vocabulary needs its size"),
+    ("--tokenizer bpe --vocabulary 10", "it takes at least 257"),
+    ("--sample-every 1 --prompt Zebra", "--prompt cannot be spelled: the character 'Z'"),
+    ("--set q=3", "has no dimension q"),
+    ("--set d=zero", "d must be a number"),
+    ("--set d=-1", "d is -1"),
+    ("--config rose.txt", "rose.txt"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), SETTINGS)
+def test_settings(options, words, refused) -> None:
+    if "--engine torch" in options or "--engine module" in options:
+        pytest.importorskip("torch")
+    if "bpe" in options:
+        pytest.importorskip("tokenizers")
+    assert words in refused(*TEXT, *options.split())
+
+
+# -- cards and folders -----------------------------------------------------------------------------
+
+CARDS = [
+    ("gtp2", "no file gtp2 and no shipped card of that name; did you mean gpt2"),
+    ("nowhere.md", "there is no file nowhere.md"),
+    ("rose.txt", "rose.txt: no equations"),
+    (str(TINY), "Tiny says no loss to train by, and has no logits"),
+    ("exact-lesson", "this matrix is 3 × 2, and E is 8 × 2"),
+    ("transformer-2017", "needs its input t, and a text gives tokens and targets"),
+]
+
+
+@pytest.mark.parametrize(("card", "words"), CARDS)
+def test_cards(card, words, refused) -> None:
+    assert words in refused("train", card, "--data", "rose.txt", "--steps", "1", "-o", "new")
+
+
+FOLDERS = [
+    ("run", "there is a run in it, at step 2; go on with --resume"),
+    ("mine", "mine: this folder is not empty (card.md is in it)"),
+    ("rose.txt", "cannot be written to (File exists)"),
+    ("rose.txt/run", "cannot be written to (Not a directory)"),
+    ("/dev/null", "cannot be written to (File exists)"),
+    ("/proc/run", "cannot be written to"),
+]
+
+
+@pytest.mark.parametrize(("folder", "words"), FOLDERS)
+def test_folders(folder, words, refused) -> None:
+    assert words in refused("train", "gpt2", "--data", "rose.txt", "-o", folder)
+
+
+def test_what_is_not_given(refused) -> None:
+    assert "give -o RUN/" in refused("train")
+    assert "give -o RUN/" in refused("train", "gpt2", "--data", "rose.txt")
+    assert "give a CARD and --data FILE" in refused("train", "gpt2", "-o", "new")
+    assert "leave out CARD" in refused("train", "gpt2", "--resume", "-o", "run")
+    assert "leave out CARD" in refused("train", "--resume", "-o", "run", "--set", "d=9")
+
+
+# -- going on --------------------------------------------------------------------------------------
+
+
+def changed(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    def damage(run: Path) -> None:
+        (run / name).write_bytes(change((run / name).read_bytes()))
+
+    return damage
+
+
+def gone(name: str) -> Callable[[Path], None]:
+    def damage(run: Path) -> None:
+        shutil.rmtree(run / name) if (run / name).is_dir() else (run / name).unlink()
+
+    return damage
+
+
+LAST = "checkpoints/step-000002"
+RUNS = [
+    ("weights cut short", changed(f"{LAST}/model.safetensors", lambda b: b[:-9]),
+     "(model.safetensors is cut short: 19,967 of 19,976 bytes); that of step 1 is whole: go on "
+     "from it with --from previous"),
+    ("moments changed", changed(f"{LAST}/optimiser.safetensors", lambda b: b[:-1] + b"?"),
+     "(optimiser.safetensors was changed); that of step 1 is whole"),
+    ("state cut short", changed(f"{LAST}/state.json", lambda b: b[:-9]), "(state.json is cut"),
+    ("state changed", changed(f"{LAST}/state.json", lambda b: b.replace(b'p": 2', b'p": 3')),
+     "(state.json was changed)"),
+    ("weights gone", gone(f"{LAST}/model.safetensors"), "(model.safetensors is missing)"),
+    ("another card", changed("card.md", lambda b: b.replace(b"softmax", b"causal")),
+     "this checkpoint is of another card (Dialog transformer)"),
+    ("no card", gone("card.md"), "card.md: cannot be read"),
+    ("no checkpoints", gone("checkpoints"), "there is no checkpoint in it yet"),
+    ("no vocabulary", gone("tokenizer.json"), "tokenizer.json: cannot be read"),
+    ("half a vocabulary", changed("tokenizer.json", lambda b: b[:99]), "not a tokenizer.json"),
+    ("another vocabulary", changed("tokenizer.json", lambda b: b.replace(b'"y"', '"é"'.encode())),
+     "vocabulary"),
+    ("no settings", gone("config.json"), "there is no config.json in it"),
+    ("other settings", changed("config.json", lambda b: b'{"d_model": 3}'), "'d_model' is none"),
+    ("a word for steps", changed("config.json", lambda b: b'{"steps": "many"}'), "another kind"),
+    ("settings in Latin-1", changed("config.json", lambda b: b"\xff{}"), "config.json: cannot be"),
+    ("data gone", changed("config.json", lambda b: b.replace(b"dialogs.txt", b"gone.txt")),
+     "gone.txt: there is no such file"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("damage", "words"), [pytest.param(*c, id=i) for i, *c in RUNS])
+def test_runs_that_are_damaged(damage, words, tmp_path, refused) -> None:
+    damage(tmp_path / "run")
+    assert words in refused("train", "--resume", "-o", "run", "--steps", "4")
+
+
+AGAIN = [
+    ("--seed 3", "began with --seed 0, and goes on only so, not with 3"),
+    ("--dtype float64", "began with --dtype float32"),
+    ("--accumulate 2", "began with --accumulate 1"),
+    ("--batch 3", "began with --batch 2"),
+    ("--length 9", "began without --length"),
+    ("--loss-on assistant", "began with --loss-on all"),
+    ("--data rose.txt", "rose.txt: the data has grown, from 364 bytes to 1,120"),
+    ("--data nowhere", "no such file"),
+    ("--from soon", "latest, previous, best or a step, not 'soon'"),
+    ("--from 77", "no checkpoint of step 77; there are 1, 2"),
+    ("--from -1", "latest, previous, best or a step"),
+    ("--from best", "no checkpoint in it has a validation loss"),
+    ("--lr nan", "--lr is a number from 0"),
+    ("--device cuda", "--device goes with"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), AGAIN)
+def test_a_run_goes_on_as_itself(options, words, refused) -> None:
+    assert words in refused("train", "--resume", "-o", "run", "--steps", "4", *options.split())
+
+
+def test_no_run_to_go_on_with(refused) -> None:
+    for folder in "empty", "nowhere", "rose.txt":
+        assert folder in refused("train", "--resume", "-o", folder)
+    assert "no run of `viete train`" in refused("train", "--resume", "-o", "mine")
+
+
+# -- sampling --------------------------------------------------------------------------------------
+
+SAMPLES = [
+    ("--prompt Zürich", "the prompt cannot be spelled: the character 'Z' (U+005A)"),
+    ("", "the prompt is empty"),
+    ("--tokens 999", "the prompt holds 999, which is not among the ids 0 … 29"),
+    ("--tokens x", "'x' is no token"),
+    ("--tokens 1/2", "--tokens takes one sequence"),
+    ("--tokens 1 --prompt h", "give either --prompt or --tokens"),
+    ("--prompt h --temperature -1", "the temperature is a number above 0"),
+    ("--prompt h --temperature nan", "the temperature is a number above 0"),
+    ("--prompt h --greedy --temperature 2", "greedy takes the likeliest"),
+    ("--prompt h --top-k 0", "top_k is a whole number from 1"),
+    ("--prompt h --top-p 0", "top_p is a probability above 0"),
+    ("--prompt h --top-p 1.5", "top_p is a probability above 0 and up to 1"),
+    ("--prompt h --most -1", "most is a whole number from 0"),
+    ("--prompt h --count 0", "count is a whole number from 1"),
+    ("--prompt h --seed -1", "seed is a whole number from 0"),
+    ("--prompt h --keep 0", "keep is how many of the 512 tokens"),
+    ("--prompt h --stop Ü", "the text to stop at cannot be spelled"),
+    ("--prompt h --stop-token ab", "'ab' is no single token"),
+    ("--prompt h --from 9", "no checkpoint of step 9; there are 1, 2"),
+    ("--prompt h --from soon", "latest, previous, best or a step"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), SAMPLES)
+def test_samples(options, words, refused) -> None:
+    assert words in refused("sample", "run", *options.split())
+
+
+@pytest.mark.parametrize(("damage", "words"), [pytest.param(*c, id=i) for i, *c in RUNS[:6]])
+def test_samples_of_runs_that_are_damaged(damage, words, tmp_path, refused) -> None:
+    damage(tmp_path / "run")
+    assert words in refused("sample", "run", "--prompt", "y")
+
+
+@pytest.mark.parametrize("name", ["card.md", "checkpoints", "tokenizer.json"])
+def test_samples_of_half_a_run(name, tmp_path, refused) -> None:
+    gone(name)(tmp_path / "run")
+    assert refused("sample", "run", "--prompt", "y").startswith("viete: run")
+
+
+@pytest.mark.parametrize("folder", ["./nowhere", "rose.txt", "empty", "mine"])
+def test_nothing_to_sample_from(folder, refused) -> None:
+    assert Path(folder).name in refused("sample", folder, "--prompt", "h")
+
+
+# -- plots, and an output that takes nothing -------------------------------------------------------
+
+
+def test_plots(tmp_path, refused) -> None:
+    assert "nowhere: there is no such folder" in refused("plot", "nowhere")
+    assert "there is no loss in its metrics.jsonl" in refused("plot", "empty")
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    metrics.write_text(json.dumps({"step": 1, "loss": 2.0}) + "\nno measurement\n")
+    assert "metrics.jsonl:2: this line is no measurement" in refused("plot", "run")
+    metrics.write_text(json.dumps({"step": 1, "loss": 2.0}) + "\n")
+    assert "x.svg: cannot be written" in refused("plot", "run", "-o", "nowhere/x.svg")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("command", [("sample", "run", "--prompt", "h"), ("show", "gpt2")])
+def test_an_output_on_a_full_disk(command, refused, monkeypatch) -> None:
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert "the output: cannot be written (No space left on device)" in refused(*command)

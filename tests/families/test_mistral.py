@@ -1,0 +1,36 @@
+"""Mistral: a sliding window or none, heads of any width, stretched rotation, tied unembedding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.families.peers import Case, check, holds, network, tokens_of
+
+SMALL = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 6,
+         "num_key_value_heads": 2, "intermediate_size": 20,
+         "max_position_embeddings": 64}  # fmt: skip
+YARN = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0,
+        "original_max_position_embeddings": 16}  # fmt: skip
+CASES = [
+    Case("MistralForCausalLM"),
+    Case("MistralForCausalLM", {"sliding_window": 3}, 9),
+    Case("MistralForCausalLM", {"sliding_window": None, "head_dim": 10}),
+    Case("MistralForCausalLM", {"hidden_size": 20, "num_attention_heads": 5,
+                                "num_key_value_heads": 5, "tie_word_embeddings": True,
+                                "sliding_window": 1}),
+    Case("MistralForCausalLM", {"num_attention_heads": 3, "num_key_value_heads": 1,
+                                "rms_norm_eps": 1e-2, "sliding_window": 20}, 33),
+    Case("MistralForCausalLM", {"rope_parameters": YARN, "head_dim": 16, "sliding_window": 5}, 33),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_against_transformers(case: Case, tmp_path: Path) -> None:
+    check(case, SMALL, tmp_path)
+
+
+def test_claims(tmp_path: Path) -> None:
+    network(CASES[1], SMALL).save_pretrained(tmp_path)
+    holds(tmp_path, tokens_of(CASES[1]))

@@ -1,0 +1,58 @@
+"""Values of a run that another takes the place of."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import viete as vt
+from viete.errors import VieteError
+
+MODEL = vt.read("simple-transformer").bind(d=16, V=11)
+WEIGHTS = vt.initial_weights(MODEL)
+NAME = next(e.name for e in MODEL.equations if "h" in e.left.symbol.slots)
+
+
+def test_what_comes_after_follows() -> None:
+    plain = MODEL.run([1, 2, 3], WEIGHTS)
+    last = next(k for k in plain if plain[k].shape == (3, 16))
+    run = MODEL.run([1, 2, 3], WEIGHTS, changes={last: lambda x: 2 * x})
+    np.testing.assert_array_equal(run[last], 2 * plain[last])
+    assert any(
+        not np.allclose(run[k], plain[k]) for k in list(plain)[list(plain).index(last) + 1 :]
+    )
+
+
+def test_in_place_and_nothing() -> None:
+    plain = MODEL.run([[1, 2, 3]], WEIGHTS)
+
+    def first_head(a: np.ndarray) -> None:
+        assert a.shape == plain[NAME].shape
+        a[:, 0] = 0
+
+    run = MODEL.run([[1, 2, 3]], WEIGHTS, changes={NAME: first_head})
+    assert not run[NAME][:, 0].any() and run[NAME][:, 1:].any()
+    again = MODEL.run([[1, 2, 3]], WEIGHTS, changes={NAME: lambda a: None})
+    assert all(np.array_equal(again[k], plain[k]) for k in plain)
+
+
+def test_a_batch_is_seen_as_a_whole() -> None:
+    """Also where a run would take a few sequences at a time."""
+    tokens = np.random.default_rng(0).integers(0, 11, (300, 8))
+    shapes = []
+    wanted = [list(MODEL.run([1], WEIGHTS))[-1]]
+    MODEL.run(tokens, WEIGHTS, names=wanted, changes={NAME: lambda a: shapes.append(a.shape)})
+    assert len(shapes) == 1 and shapes[0][0] == 300
+
+
+def test_wrong() -> None:
+    for changes, sentence in [
+        ({"nothing": lambda a: a}, "nothing is not the value of an equation"),
+        ({NAME: lambda a: a[0]}, f"what takes the place of {NAME} must have its shape"),
+    ]:
+        with pytest.raises(VieteError, match=re.escape(sentence)):
+            MODEL.run([1, 2], WEIGHTS, changes=changes)
+    with pytest.raises(VieteError, match="not in exact ones"):
+        MODEL.run([1, 2], WEIGHTS, changes={NAME: lambda a: a}, exact=True)

@@ -1,0 +1,147 @@
+"""Parts of formulas: found by a pattern, and given an equation of their own.
+
+``softmax(z)`` fits the equation of A, and what fits z are its scores. Lifted out they are a value
+like any other: ``S = causal(Q K^T / sqrt(d_k))``, ``A = softmax(S)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from viete.algebra.adjoint.rules import with_defaults
+from viete.algebra.model import Equation, Function, Model
+from viete.algebra.simplify import simplified
+from viete.errors import Text
+from viete.notation.expr import (
+    Apply,
+    Expr,
+    Idx,
+    Pick,
+    Ref,
+    Slice,
+    Symbol,
+    free_indices,
+    transform,
+    walk,
+)
+from viete.notation.printer import show_equation
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a pattern fits: ``whole`` stands in ``right``, the right side of an equation.
+
+    ``right`` has a function written out where the pattern fits nothing else. ``letters`` is what
+    the pattern's letters stand for.
+    """
+
+    equation: int
+    right: Expr
+    whole: Expr
+    letters: Mapping[str, Expr]
+
+    def put(self, formula: Expr, **more: Expr) -> Expr:
+        """A formula over the pattern's letters as one of the card."""
+        return with_arguments(formula, {**self.letters, **more})
+
+
+def find(model: Model, pattern: Expr, equations: Collection[int]) -> Place | None:
+    """The first part of these equations that a pattern fits.
+
+    Symbols of the kind 'argument' are the pattern's letters and stand for anything; others are the
+    card's. If it fits nowhere, it is tried with one function written out, and so on in order.
+    """
+    for forms in (plain, opened):
+        for k in sorted(equations):
+            for right in forms(model, model.equations[k]):
+                for part in walk(right):
+                    letters = fitted(pattern, part, model.function)
+                    if letters is not None and nameable(model, part):
+                        return Place(k, right, part, letters)
+    return None
+
+
+def fitted(pattern: Expr, e: Expr, functions: Mapping[str, Function]) -> dict[str, Expr] | None:
+    """What the letters of a pattern stand for in ``e``; None where it does not fit."""
+    found: dict[str, Expr] = {}
+
+    def fit(p: Expr | None, x: Expr | None) -> bool:
+        match p, x:
+            case (Ref(), Expr()) if p.symbol.kind == "argument":
+                return found.setdefault(p.key, x) == x
+            case (Ref(), Ref()) if p.symbol == x.symbol:
+                return fit_all(p.index, x.index)
+            case (Apply(), Apply()) if p.op == x.op:
+                return fit_all(with_defaults(p, functions), with_defaults(x, functions))
+            case (Pick(), Pick()):
+                return fit(p.value, x.value) and fit_all(p.items, x.items)
+            case (Slice(), Slice()):
+                return fit(p.start, x.start) and fit(p.stop, x.stop)
+        return p == x
+
+    def fit_all(ps: tuple[Expr, ...], xs: tuple[Expr, ...]) -> bool:
+        return len(ps) == len(xs) and all(map(fit, ps, xs))
+
+    return found if fit(pattern, e) else None
+
+
+def nameable(model: Model, e: Expr) -> bool:
+    """Whether ``e`` is one value for each of the card's index letters, and of no other."""
+    return free_indices(e) <= {i.name for i in model.indices} | model.loop_letters
+
+
+def plain(model: Model, equation: Equation) -> Iterator[Expr]:
+    """The right side as it stands."""
+    yield equation.right
+
+
+def opened(model: Model, equation: Equation) -> Iterator[Expr]:
+    """The right side with one function written out: each in turn."""
+    for part in walk(equation.right):
+        if not isinstance(part, Apply) or part.op not in model.function:
+            continue
+        function = model.function[part.op]
+        if any(a.pattern for a in function.arguments):
+            continue  # its definition speaks of sizes
+        args = with_defaults(part, model.function)
+        at = {a.symbol.key: x for a, x in zip(function.arguments, args, strict=True)}
+        yield with_part(equation.right, part, with_arguments(function.body, at))
+
+
+def with_arguments(body: Expr, at: Mapping[str, Expr]) -> Expr:
+    """A function's definition with what it is applied to."""
+
+    def rule(x: Expr) -> Expr | None:
+        return at.get(x.key) if isinstance(x, Ref) and x.symbol.kind == "argument" else None
+
+    return transform(body, rule)
+
+
+def with_part(e: Expr, old: Expr, new: Expr) -> Expr:
+    """A formula with ``new`` wherever ``old`` stood."""
+    return transform(e, lambda x: new if x == old else None)
+
+
+def lifted(model: Model, place: Place, value: Expr, back: Expr, symbol: Symbol) -> Model:
+    """The model with an equation for ``symbol``, ``value``; ``back`` stands where ``whole`` did.
+
+    Both are formulas of the card, ``back`` with ``symbol`` in it, and ``back`` with ``value`` put
+    in must equal ``place.whole``. The equation comes before the one it is taken from.
+    """
+    old = model.equations[place.equation]
+    left = Ref(symbol, tuple(Idx(s) for s in symbol.slots))
+    right = with_part(place.right, place.whole, back)
+    pair = (again(old, left, value), again(old, old.left, simplified(right)))
+    k = place.equation
+    return replace(model, equations=(*model.equations[:k], *pair, *model.equations[k + 1 :]))
+
+
+def again(old: Equation, left: Ref, right: Expr) -> Equation:
+    """An equation in the place of another."""
+    said = Text(show_equation(left, right), old.text.file, old.text.line)
+    right = transform(right, lambda x: replace(x, at=None))
+    return replace(old, left=left, right=right, text=said, stated=None)
+
+
+__all__ = ["Place", "again", "find", "fitted", "lifted", "with_arguments", "with_part"]

@@ -1,0 +1,71 @@
+"""A model for texts of different lengths in one batch: what is padding, no other position sees.
+
+Every softmax over the positions of the text takes ``unpadded(…; a)``, with an input ``a`` that is 0
+at padding; nothing else changes. Positions are counted as before, padding among them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from viete.algebra.functions import library
+from viete.algebra.incremental import text_of
+from viete.algebra.model import Equation, Input, Model
+from viete.algebra.shapes import Shapes
+from viete.errors import Text, VieteError
+from viete.notation.expr import Apply, Expr, Ref, Symbol, free_indices, num, transform
+from viete.notation.printer import show_equation
+
+NAMES = "a seen padding".split()
+
+
+def padded(model: Model) -> Model:
+    """The model with an input ``a ∈ {0, 1}^n = 1`` that says which positions are no padding.
+
+    Rows of values at padding hold numbers that mean nothing. Raises VieteError for a model without
+    a softmax over the text's positions, such as an encoder that has its own padding mask.
+    """
+    tokens = text_of(model)
+    (n,) = tokens.shape
+    assert isinstance(n, Ref)
+    mask = Symbol("input", free_name(model))
+    shapes = Shapes(model)
+    softmaxes = {f.name for f in model.function.values() if f.body == library()["softmax"].body}
+    if any(i.default is not None and i.shape == tokens.shape and i.high == num(1)
+           for i in model.inputs):  # fmt: skip
+        raise VieteError(f"{model.title} has a padding mask of its own")
+    equations = [hidden(model, shapes, softmaxes, n, mask, e) for e in model.equations]
+    if equations == list(model.equations):
+        raise VieteError(f"{model.title} has no softmax over the positions of a text to mask")
+    item = Input(mask, tokens.shape, num(0), num(1), num(1), "0 at positions that are padding",
+                 Text(mask.key))  # fmt: skip
+    return replace(model, inputs=(*model.inputs, item), equations=tuple(equations))
+
+
+def hidden(
+    model: Model, shapes: Shapes, softmaxes: set[str], n: Ref, mask: Symbol, e: Equation
+) -> Equation:
+    """The equation with padding hidden from every softmax over positions in it."""
+
+    def rule(x: Expr) -> Expr | None:
+        if not isinstance(x, Apply) or x.op not in softmaxes:
+            return None
+        shape = shapes.located(e.text, x.args[0], free_indices(x.args[0]), loops=True).shape
+        if len(shape) < 2 or shape[1] != model.size(n):
+            return None
+        return replace(x, args=(Apply("unpadded", (x.args[0], Ref(mask)), 1), *x.args[1:]))
+
+    right = transform(e.right, rule)
+    if right == e.right:
+        return e
+    text = Text(show_equation(e.left, right), e.text.file, e.text.line)
+    return replace(e, right=right, text=text)
+
+
+def free_name(model: Model) -> str:
+    """A name for the mask that the card does not use."""
+    taken = {s.key for group in model.scope.symbols.values() for s in group}
+    return next(x for x in NAMES if x not in taken | model.scope.indices)
+
+
+__all__ = ["padded"]

@@ -1,0 +1,240 @@
+"""The section Choices: one card for a whole family, whose members a config tells apart.
+
+    | config                | is               | then                                    |
+    | `hidden_act`          | gelu or missing  | $φ(z) = GELU(z)$                        |
+    |                       | relu             | $φ(z) = ReLU(z)$                        |
+    | `attention_bias`      | false or missing | $b_Q^{i,h} = 0$, $b_K^{i,h} = 0$        |
+    |                       | true             |                                         |
+    | `layer_types.{i-1}`   | full_attention   | $M^{i,h} = causal(S^{i,h})$             |
+    |                       | sliding_attention| $M^{i,h} = window(S^{i,h}; w)$          |
+
+Of each key one row holds: the first that lists the config's value (``any`` is any value, ``$d$``
+that number, ``null`` a key that is there without a value; where no row says so, that is missing);
+without a config, the first. What it defines is put in where its name stands (see
+`viete.algebra.defined`), and what only other rows need is left out. So a model is one member of its
+family, in its own equations. A key with an index letter in braces is asked for every block. A name
+alone, ``$logits$``, stands for its equation, which is there only where such a row holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from viete.algebra.defined import names_in, with_definitions
+from viete.algebra.model import Equation, Function, Loop, Model
+from viete.cards.config import Config, listed, said
+from viete.errors import Text, VieteError
+from viete.notation.expr import Apply, Expr, Idx, Symbol, index_put, num, walk
+from viete.notation.parser import parse
+from viete.notation.symbols import Scope
+
+_HOLE = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass
+class Row:
+    """What holds where the key has one of these values."""
+
+    allowed: str
+    text: Text
+    math: list[Text] = field(default_factory=list)
+    names: list[Text] = field(default_factory=list)
+    there: list[Symbol] = field(default_factory=list)
+    values: list[Equation] = field(default_factory=list)
+    functions: list[Function] = field(default_factory=list)
+
+    def holds(self, found: Any, null: bool, model: Model) -> bool:
+        """Whether the row lists this value; None is a key that is missing, or ``null``."""
+        words, optional = listed(self.allowed)
+        if found is None:
+            return "null" in words if null else optional
+        return "any" in words or said(found) in words or any(
+            number_of(w, model) == found for w in words if f"${w}$" in self.allowed
+        )  # fmt: skip
+
+
+@dataclass
+class Choice:
+    """A key of a config (or several, of which the first counts) and its rows."""
+
+    key: Text
+    rows: list[Row]
+
+    def in_force(self, model: Model, config: Config | None) -> list[tuple[Row, Expr | None]]:
+        """The rows that hold, each with the condition on the block where it holds for some.
+
+        The last has no condition. Raises VieteError, naming the key and what the card knows, for a
+        value that no row lists.
+        """
+        hole = _HOLE.search(self.key.text)
+        if config is None:
+            return [(self.rows[0], None)]
+        if hole is None:
+            return [(self.row(model, config, self.key.text), None)]
+        place = parse(self.key.cut(*hole.span(1)), scope_of(model))
+        letter = next(x.name for x in walk(place) if isinstance(x, Idx))
+        loop = next((x for x in model.loops if x.index == letter), None)
+        if loop is None:
+            raise self.key.error(f"{letter} is the letter of no loop")
+        blocks: dict[int, Row] = {}
+        for i in range(*ends(loop, model)):
+            at = number_at(index_put(place, letter, num(i)), model, self.key)
+            key = _HOLE.sub(str(at), self.key.text)
+            blocks[i] = self.row(model, config, key)
+        used = [r for r in self.rows if any(r is x for x in blocks.values())]
+        if not used:
+            return [(self.rows[0], None)]
+        tests = [(r, test([i for i in blocks if blocks[i] is r], list(blocks), letter))
+                 for r in used]  # fmt: skip
+        tests.sort(key=lambda t: sum(1 for _ in walk(t[1])))
+        return [*tests[:-1], (tests[-1][0], None)]
+
+    def row(self, model: Model, config: Config, key: str) -> Row:
+        """The row for the config's value of the key."""
+        keys, _ = listed(key)
+        null = any("null" in listed(row.allowed)[0] for row in self.rows)
+        name, found = config.look_up(keys, null)
+        for row in self.rows:
+            if row.holds(found, bool(name), model):
+                return row
+        wanted = ", or ".join(row.allowed for row in self.rows)
+        raise VieteError(
+            f"{config.name}: {config.what(keys, name, found)}, and the card {model.title} is for "
+            f"{wanted}"
+        )
+
+
+def settled(model: Model, choices: Sequence[Choice], config: Config | None) -> Model:
+    """The member of the family: the model with what holds put in."""
+    if not choices:
+        return model
+    values: dict[str, Equation] = {}
+    functions: list[Function] = []
+    found: list[Row] = []
+    facts = list(model.facts)
+    for choice in choices:
+        held = choice.in_force(model, config)
+        found += [row for row, _ in held]
+        for row, condition in reversed(held):
+            for e in row.values:
+                if condition is not None:
+                    if e.name not in values:
+                        raise row.text.error(f"{e.name} must be defined for every block")
+                    other = values[e.name].right
+                    e = replace(e, right=Apply("where", (condition, e.right, other)))
+                values[e.name] = e
+            if (row.functions or row.there) and len(held) > 1:
+                raise row.text.error(
+                    "a function cannot differ from block to block, nor which equations there are"
+                )
+            functions += row.functions
+        if len(held) == 1 and not _HOLE.search(choice.key.text):
+            facts.append((f"config {choice.key.text}", held[0][0].allowed))
+    rows = [r for c in choices for r in c.rows]
+    named = {f.name for r in rows for f in r.functions}
+    optional = names_in([x.right for r in rows for x in r.values]
+                        + [f.body for r in rows for f in r.functions])  # fmt: skip
+    chosen = replace(
+        model, facts=tuple(facts),
+        functions=tuple(f for f in model.functions if f.name not in named),
+    )  # fmt: skip
+    gone = {s.key for r in rows for s in r.there} - {s.key for r in found for s in r.there}
+    chosen, unused = without(chosen, gone, values)
+    out = with_definitions(chosen, list(values.values()), functions, optional | unused)
+    check_defined(out, choices, config)
+    return out
+
+
+def check_defined(model: Model, choices: Sequence[Choice], config: Config | None) -> None:
+    """That nothing is left which a row would have defined.
+
+    Raises VieteError that names the key: a row may leave open what not every member needs.
+    """
+    there = {f.name for f in model.functions} | {e.name for e in model.equations}
+    there |= {p.name for p in model.parameters}
+    used = names_in([e.right for e in model.equations]) - there
+    for choice in choices:
+        made = {e.name for row in choice.rows for e in row.values}
+        made |= {f.name for row in choice.rows for f in row.functions}
+        if config is not None and made & used:
+            keys, _ = listed(choice.key.text)
+            wanted = ", or ".join(row.allowed for row in choice.rows if row.values or row.functions)
+            raise VieteError(
+                f"{config.name}: {config.what(keys, *config.look_up(keys))}, and the card "
+                f"{model.title} must be told which it is: {wanted}"
+            )
+
+
+def without(model: Model, gone: set[str], values: Mapping[str, Equation]) -> tuple[Model, set[str]]:
+    """The model without some equations, and the names of what only these may have needed.
+
+    Derived names and claims that are made of them go too, unless ``values`` define them.
+    """
+    needed = names_in([e.right for e in (*model.equations, *model.derived) if e.name in gone])
+    derived = []
+    missing = gone - values.keys()
+    for e in model.derived:
+        if names_in([e.right]) & missing:
+            missing = missing | {e.name}
+        elif e.name not in gone:
+            derived.append(e)
+    claims = [c for c in model.claims if not names_in([c.statement]) & missing]
+    equations = tuple(e for e in model.equations if e.name not in gone)
+    left = replace(model, equations=equations, derived=tuple(derived), claims=tuple(claims))
+    return left, needed - {e.name for e in equations}
+
+
+def scope_of(model: Model) -> Scope:
+    """Names of dimensions and loop letters."""
+    scope = Scope(indices=set(model.loop_letters))
+    for d in model.dims:
+        scope.declare(d.symbol)
+    return scope
+
+
+def ends(loop: Loop, model: Model) -> tuple[int, int]:
+    """The first block and one past the last."""
+    low, high = (number_at(e, model, Text("")) for e in (loop.lower, loop.upper))
+    return low, high + 1
+
+
+def number_at(e: Expr, model: Model, text: Text) -> int:
+    """A formula of numbers and dimensions as a whole number."""
+    size = model.size(e)
+    value = None if size is None else size.evaluate(model.sizes)
+    if value is None or value.denominator != 1:
+        raise text.error("this must be a whole number for every block")
+    return int(value)
+
+
+def number_of(word: str, model: Model) -> Fraction | None:
+    """The number that a formula of dimensions is."""
+    size = model.size(parse(word, scope_of(model)))
+    return None if size is None else size.evaluate(model.sizes)
+
+
+def test(places: list[int], blocks: list[int], letter: str) -> Expr:
+    """The simplest condition on a block's number that holds for these of all blocks."""
+    i = Idx(letter)
+    if places == blocks[: len(places)]:
+        return Apply("le", (i, num(places[-1])))
+    if places == blocks[-len(places) :]:
+        return Apply("le", (num(places[0]), i))
+    for every in range(2, len(blocks) // 2 + 1):
+        for rest in range(every):
+            hits = [b for b in blocks if b % every == rest]
+            if places == hits:
+                return Apply("eq", (Apply("mod", (i, num(every))), num(rest)))
+            if places == [b for b in blocks if b not in hits]:
+                return Apply("ne", (Apply("mod", (i, num(every))), num(rest)))
+    found: Expr = Apply("eq", (i, num(places[0])))
+    for place in places[1:]:
+        found = Apply("or", (found, Apply("eq", (i, num(place)))))
+    return found
+
+
+__all__ = ["Choice", "Row", "settled"]

@@ -1,0 +1,168 @@
+"""Models of the Hugging Face hub, by their ids and revisions: ``EleutherAI/pythia-70m-deduped``.
+
+Fetched by the `huggingface_hub` library into its own cache, where `transformers` finds them too,
+and where they are found again without a network. Only what a model is made of is fetched: config
+and tokenizer first, then its safetensors, and pickled files where there is nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from viete.errors import VieteError
+
+SMALL = (
+    "config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+    "added_tokens.json", "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model",
+)  # fmt: skip
+# Safetensors first; what comes later is read by our own unpickler, which executes nothing.
+TENSORS = (
+    "model.safetensors.index.json", "model.safetensors",
+    "pytorch_model.bin.index.json", "pytorch_model.bin",
+)  # fmt: skip
+_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
+_SHARD = r"-\d{5}-of-\d{5}"
+
+
+def located(
+    source: str | os.PathLike[str], revision: str | None = None, whole: bool = True
+) -> Path:
+    """The path of a model on this machine, fetched from the hub where it is none.
+
+    ``revision`` is a branch, tag or commit of the hub's (``step143000``). Without ``whole`` the
+    weights stay where they are. Raises VieteError for an id that the hub does not have or does not
+    give, and where it cannot be reached and the model is not in the cache.
+    """
+    if not isinstance(source, str | os.PathLike):
+        raise VieteError(f"a model is a folder or an id of the hub, not {source!r:.60}")
+    path = Path(source)
+    try:
+        there = path.exists()
+    except OSError as error:  # a name that no file can have
+        raise VieteError(f"cannot look for {str(source)[:80]}: {error.strerror}") from None
+    if there and revision is None:
+        return path
+    if there:
+        raise VieteError(f"{path}: is a path on this machine, which has no revision {revision}")
+    if isinstance(source, Path) or not is_id(str(source)):
+        raise VieteError(f"{path}: there is no such folder")
+    return fetched(str(source), revision, whole)
+
+
+def is_id(name: str) -> bool:
+    """Whether this could be a model of the hub: ``gpt2`` or ``openai-community/gpt2``."""
+    return _ID.fullmatch(name) is not None and not re.search(r"\.\.|--|[.-]$|\.git$", name)
+
+
+def fetched(name: str, revision: str | None, whole: bool) -> Path:
+    """The folder in the cache, with what is asked for."""
+    hub = library(name)
+    with quietly(hub), in_a_sentence(hub, name, revision):
+        folder = Path(hub.snapshot_download(name, revision=revision, allow_patterns=list(SMALL)))
+    if not whole:
+        return folder
+    commit = folder.name  # so that all of it is of one state
+    with quietly(hub), in_a_sentence(hub, name, revision):
+        try:
+            found = hub.HfApi().model_info(name, revision=commit)
+        except Exception as error:
+            if is_away(hub, error):
+                return folder  # as it was fetched before
+            raise
+        files = weights_in([file.rfilename for file in found.siblings or ()])
+        hub.snapshot_download(name, revision=commit, allow_patterns=[*SMALL, *files])
+    return folder
+
+
+def weights_in(files: Sequence[str]) -> list[str]:
+    """Of a repository's files, those that hold its weights, in the best form that there is."""
+    for name in TENSORS:
+        if name not in files:
+            continue
+        if not name.endswith(".index.json"):
+            return [name]
+        stem, suffix = name.removesuffix(".index.json").rsplit(".", 1)
+        shard = re.compile(re.escape(stem) + _SHARD + re.escape(f".{suffix}"))
+        return [name, *(f for f in files if shard.fullmatch(f))]
+    return []
+
+
+def library(name: str) -> Any:
+    """The library, or a sentence that says how to get it."""
+    try:
+        import huggingface_hub
+        import huggingface_hub.constants
+        import huggingface_hub.errors
+        import huggingface_hub.utils
+    except ImportError:
+        raise VieteError(
+            f"{name}: there is no such folder, and to fetch it from the Hugging Face hub you need "
+            f"huggingface_hub: pip install 'viete[hub]'"
+        ) from None
+    return huggingface_hub
+
+
+def is_away(hub: Any, error: Exception) -> bool:
+    """Whether the hub cannot be reached, whichever HTTP client says so; not that it said no."""
+    client = {base.__module__.split(".")[0] for base in type(error).__mro__}
+    away = isinstance(error, OSError) or bool(client & {"httpx", "httpx2", "requests"})
+    return away and not isinstance(error, hub.errors.HfHubHTTPError)
+
+
+@contextmanager
+def in_a_sentence(hub: Any, name: str, revision: str | None) -> Iterator[None]:
+    """What goes wrong, as one sentence that says what would be right."""
+    try:
+        yield
+    except Exception as error:
+        if (said := refusal(hub, error, name, revision)) is None:
+            raise
+        raise VieteError(f"{name}: {said}") from None
+
+
+def refusal(hub: Any, error: Exception, name: str, revision: str | None) -> str | None:
+    """What an error of the library means, or None where it is not about the hub."""
+    e, at = hub.errors, hub.constants.ENDPOINT
+    if isinstance(error, e.GatedRepoError):
+        return f"its authors want to be asked: do so at {at}/{name}, then hf auth login"
+    if isinstance(error, e.RepositoryNotFoundError):
+        return (
+            f"there is no such folder, and no model of that name at {at} that is open to you; a "
+            f"private one needs hf auth login"
+        )
+    if isinstance(error, e.RevisionNotFoundError):
+        return f"there is no revision {revision} of it at {at}"
+    if isinstance(error, e.LocalEntryNotFoundError):
+        which = f"revision {revision} of it" if revision else "it"
+        return (
+            f"there is no such folder, {at} cannot be reached, and {which} is not whole in the "
+            f"cache {hub.constants.HF_HUB_CACHE}"
+        )
+    if isinstance(error, e.HFValidationError):
+        return "there is no such folder, and this is no id that the hub could have"
+    if isinstance(error, OSError) or is_away(hub, error):
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        return f"cannot be fetched from {at} ({said})"
+    return None
+
+
+@contextmanager
+def quietly(hub: Any) -> Iterator[None]:
+    """Progress bars only where a person sees them."""
+    bars = hub.utils.are_progress_bars_disabled()
+    if not sys.stderr.isatty():
+        hub.utils.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not bars:
+            hub.utils.enable_progress_bars()
+
+
+__all__ = ["SMALL", "TENSORS", "is_id", "located"]

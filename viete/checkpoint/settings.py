@@ -1,0 +1,195 @@
+"""The ``config.json`` of a model, from its card: what `viete.cards.config` reads, written.
+
+Every dimension goes under the first key of its ``config`` column and every ``config …`` fact, those
+of the Choices among them, under its own with the first value that it allows. So nothing is known
+here of any family. What has been written is read again, as `transformers` fills it up where that is
+installed, and must give the same equations.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from copy import deepcopy
+from fractions import Fraction
+from typing import Any
+
+from viete.algebra.model import Equation, Model
+from viete.cards.choices import number_of
+from viete.cards.config import Config, listed
+from viete.cards.reader import read
+from viete.checkpoint.folder import card_for, families
+from viete.errors import VieteError
+from viete.interpret.schedule import program
+from viete.notation.expr import Ref, walk
+from viete.notation.printer import show_equation
+
+
+def config_of(model: Model, base: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The config that selects the card's equations and sizes.
+
+    ``base`` is one that the model came with, of which as much as fits is kept. Raises VieteError
+    for a card of no family of `transformers`, and where no config means these equations.
+    """
+    out = deepcopy(dict(base or {}))
+    for fact, text in model.facts:
+        if fact.startswith("config "):
+            put_fact(out, model, fact.removeprefix("config "), text)
+    kind = out.get("model_type")
+    if kind not in families():
+        raise VieteError(
+            f"{model.title}: there is no family of transformers to write it as; its card would say "
+            f"so in a line - **config model_type**: gpt2"
+        )
+    for dim in model.dims:
+        keys = [k for k in listed(dim.config)[0] if " " not in k]
+        size = model.greatest.get(dim.name)
+        if keys and size is not None and Config(out).number(dim) != size:
+            put(out, next((k for k in keys if looked_up(out, k) is not None), keys[0]), plain(size))
+    same_equations(model, out)
+    if (filled := as_transformers_fills(out)) is not None:
+        same_equations(model, filled)
+    return out
+
+
+def put_fact(out: dict[str, Any], model: Model, text: str, allowed: str) -> None:
+    """One fact, unless what is there is allowed already."""
+    keys = [k for k in listed(text)[0] if " " not in k]
+    words, optional = listed(allowed)
+    words = [w for w in words if w not in ("there", "absent")]  # what is said of tensors
+    if not keys:
+        return
+    found = Config(out).look_up(keys)[1]
+    if found is None and optional and (not words or words == ["any"] or "null" in words):
+        if "." not in keys[0] and words != ["any"]:
+            out.setdefault(keys[0], None)  # since a missing key means what transformers likes
+        return
+    if "any" in words or (found is not None and spelled(found) in words):
+        return
+    put(out, keys[0], value_of(words[0], f"${words[0]}$" in allowed, model) if words else None)
+
+
+def value_of(word: str, formula: bool, model: Model) -> Any:
+    """A value as JSON has it: ``true``, a number, a number made of dimensions, or text."""
+    if formula:
+        size = number_of(word, model)
+        return None if size is None else plain(size)
+    try:
+        return json.loads(word)
+    except ValueError:
+        return word
+
+
+def plain(size: Fraction) -> int | float:
+    """A number as JSON has it."""
+    return int(size) if size.denominator == 1 else float(size)
+
+
+def spelled(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def looked_up(values: Mapping[str, Any], key: str) -> Any:
+    """What is under a dotted key, or None."""
+    return Config(values).look_up([key])[1]
+
+
+def put(out: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key; what it goes into is made where it is not there."""
+    *way, last = key.split(".")
+    here: Any = out
+    for part, after in zip(way, [*way, last][1:], strict=True):
+        empty: Any = [] if after.isdigit() else {}
+        if isinstance(here, list):
+            here.extend([None] * (int(part) + 1 - len(here)))
+            here[int(part)] = here[int(part)] or empty
+            here = here[int(part)]
+        else:
+            if not isinstance(here.get(part), dict | list):
+                here[part] = empty
+            here = here[part]
+    if isinstance(here, list):
+        here.extend([None] * (int(last) + 1 - len(here)))
+        here[int(last)] = value
+    else:
+        here[last] = value
+
+
+# -- read again ------------------------------------------------------------------------------------
+
+
+def same_equations(model: Model, config: Mapping[str, Any]) -> None:
+    """That the family's card, with this config, is this model."""
+    settings = Config(config)
+    try:
+        again = read(card_for(settings), settings, accept=list(config))
+    except VieteError as error:
+        raise VieteError(
+            f"{model.title}: its config cannot be made of the card alone ({error.message})"
+        ) from None
+    for (mine, i), (theirs, j) in zip(unrolled(model), unrolled(again), strict=False):
+        if (mine.left, mine.right, i) != (theirs.left, theirs.right, j):
+            raise VieteError(
+                f"{model.title}: transformers would compute something else: the family's card "
+                f"{again.title} says {said(theirs)}, and this one {said(mine)}"
+            )
+    limits = {x.key for d in model.dims if d.at_most is not None for x in walk(d.at_most)
+              if isinstance(x, Ref)}  # fmt: skip
+    keyless = {d.name for d in model.dims if not d.config}
+    for name, size in model.greatest.items():
+        if name in limits & keyless or name in model.lengths:
+            continue  # how long a text may be here, of which transformers knows nothing
+        if (other := again.greatest.get(name)) != size:
+            raise VieteError(
+                f"{model.title}: {name} is {size}, and transformers would have {other} by the "
+                f"config that the family's card {again.title} describes"
+            )
+    ours, of_family = parts(model), parts(again)
+    for what in ours:
+        if ours[what] != of_family[what]:
+            raise VieteError(
+                f"{model.title}: its {what} are not those of the family's card {again.title}, so "
+                f"transformers would compute something else"
+            )
+
+
+def unrolled(model: Model) -> list[tuple[Equation, Mapping[str, int]]]:
+    """Every equation in every block: where blocks differ, how that is said does not matter."""
+    return list(program(model).unrolled())
+
+
+def said(e: Equation) -> str:
+    return show_equation(e.left, e.right, "unicode")
+
+
+def parts(m: Model) -> dict[str, Any]:
+    """What two models that are the same function share."""
+    return {
+        "equations": [(e.left, e.loop) for e in m.equations],
+        "functions": {f.name: (f.arguments, f.body) for f in m.functions},
+        "parameters": [(p.symbol, p.shape, p.checkpoint) for p in m.parameters],
+        "indices": [(i.name, i.lower, i.upper) for i in m.indices],
+    }
+
+
+def as_transformers_fills(config: dict[str, Any]) -> dict[str, Any] | None:
+    """The config with the defaults of `transformers`; None where that is not installed."""
+    try:
+        import transformers
+    except ImportError:
+        return None
+    kind = config["model_type"]
+    try:
+        usual = transformers.AutoConfig.for_model(kind).to_dict()
+        for key, value in config.items():
+            if type(value) is int and isinstance(usual.get(key), float):
+                config[key] = float(value)  # which it insists on
+        rest = {"bos_token_id": None, "eos_token_id": None, **deepcopy(config)}
+        del rest["model_type"]
+        return dict(transformers.AutoConfig.for_model(kind, **rest).to_dict())
+    except Exception as error:  # of any kind: it is the library's verdict on the config
+        why = " ".join(str(error).split())[:300]
+        raise VieteError(f"transformers does not take the config of this model ({why})") from None
+
+
+__all__ = ["config_of"]

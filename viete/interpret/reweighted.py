@@ -1,0 +1,34 @@
+"""The weights of a folded card, computed from those of the card that it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from viete.algebra.folding import Folding
+from viete.interpret.labelled import COL, ROW, Array, expand
+from viete.interpret.run import execute
+from viete.interpret.schedule import program
+from viete.notation.expr import index_put, num
+
+
+def reweighted(folding: Folding, weights: Mapping[str, Array]) -> dict[str, Array]:
+    """The weights of ``folding.model``; those that it left alone are the same arrays."""
+    run = execute(program(folding.old), {}, weights, [])
+    made = {e.name: e.right for e in folding.weights}
+    ready, out = program(folding.model), dict[str, Array]()
+    for name, (p, blocks, shape) in ready.parameters.items():
+        if p.name not in made:
+            out[name] = weights[name]
+            continue
+        formula = made[p.name]
+        for letter, block in ready.loops_of(p.symbol, blocks).items():
+            formula = index_put(formula, letter, num(block))
+        value = run.arrays.of(formula)
+        heads = tuple(s for s in p.symbol.slots if s not in folding.model.loop_letters)
+        axes = (*heads, *(ROW, COL)[2 - len(p.shape) :])
+        array = expand(run.arrays.xp, run.arrays.lift(value), value.axes, axes)
+        out[name] = run.arrays.xp.broadcast_to(array, shape)
+    return out
+
+
+__all__ = ["reweighted"]

@@ -1,0 +1,295 @@
+"""Running a loaded model as TransformerLens does: logits or loss, a cache, functions that hook in.
+
+A hook replaces a value as soon as it is computed, and what is computed from it follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from viete.algebra.incremental import scores, text_of
+from viete.errors import VieteError
+from viete.interpret.changing import Change
+from viete.interpret.feeding import check_weights
+from viete.interpret.labelled import Array, Value
+from viete.interpret.run import Run, execute
+from viete.interpret.schedule import Member, program
+from viete.loaded.cache import Cache
+from viete.loaded.names import Key
+from viete.loaded.watching import Watched, watched
+from viete.loaded.weights import Weighted
+from viete.notation.printer import show
+
+Hook = Callable[[Array, "HookPoint"], Array | None]
+Filter = Key | Callable[[str], bool] | Sequence[Key | Callable[[str], bool]]
+RETURNS = ("logits", "loss", "both", None)
+# Per position, the negative log-probability of the token that comes next.
+LOSSES = "table_{{j<{n}-1}}(-logsoftmax({z})_{{j, {t}_{{j+1}}}})"
+
+
+@dataclass
+class HookPoint:
+    """What a hook is told of the place it is at; ``ctx`` is its own, to keep things in."""
+
+    name: str
+    ctx: dict[str, Any] = field(default_factory=dict)
+
+    def layer(self) -> int:
+        """The block. Raises VieteError for a value outside blocks."""
+        parts = self.name.split(".")
+        if parts[0] != "blocks":
+            raise VieteError(f"{self.name} is in no block")
+        return int(parts[1])
+
+
+class Hooked(Weighted):
+    """What a card with weights can do by the names of TransformerLens.
+
+    Tokens are ids (n) or (batch, n), or text; arrays come back with a batch axis. Of ``names`` only
+    those are offered that the card has values for: `Names.meaning` says what each is.
+    """
+
+    def ids(self, given: Any) -> Any:
+        """Text as ids; for the class that is made of this."""
+        return given
+
+    @cached_property
+    def hook_points(self) -> dict[str, HookPoint]:
+        """By name, where functions hook in."""
+        return {name: HookPoint(name) for name in self.names}
+
+    @cached_property
+    def hooked(self) -> list[tuple[str, Hook]]:
+        """The functions that hook into every run, in order."""
+        return []
+
+    def meaning(self, name: Key) -> str:
+        """What a name stands for: ``blocks.3.hook_resid_mid = y⁴, where yⁱ = xⁱ⁻¹ + aⁱ``."""
+        return self.names.meaning(name)
+
+    # -- running -----------------------------------------------------------------------------------
+
+    def __call__(
+        self, tokens: Any, return_type: str | None = "logits", loss_per_token: bool = False,
+        stop_at_layer: int | None = None, **inputs: Any,
+    ) -> Any:  # fmt: skip
+        """Logits (batch, n, V), the mean loss of the next token, 'both', or None.
+
+        With ``loss_per_token`` the loss is (batch, n - 1). With ``stop_at_layer`` l only the blocks
+        before block l are run, and what comes back is the stream that it would read.
+        """
+        return self.ran(tokens, [], return_type, loss_per_token, stop_at_layer, inputs)[0]
+
+    def run_with_cache(
+        self, tokens: Any, names_filter: Filter | None = None, return_type: str | None = "logits",
+        stop_at_layer: int | None = None, loss_per_token: bool = False,
+        remove_batch_dim: bool = False, **inputs: Any,
+    ) -> tuple[Any, Cache]:  # fmt: skip
+        """What a call returns, and the values of the run by name.
+
+        ``names_filter`` is a name, a list of names or a test of a name; formulas of the notation
+        are names too. What it leaves out is not kept, nor computed if nothing needs it; without it
+        every value is kept, and parts of equations are computed when they are asked for.
+        """
+        out, run, watch, names = self.ran(
+            tokens, names_filter, return_type, loss_per_token, stop_at_layer, inputs
+        )
+        cache = Cache(self, watch, run, names, self.batch(run))
+        return out, cache.remove_batch_dim() if remove_batch_dim else cache
+
+    def run_with_hooks(
+        self, tokens: Any, fwd_hooks: Sequence[tuple[Filter, Hook]] = (),
+        return_type: str | None = "logits", **options: Any,
+    ) -> Any:  # fmt: skip
+        """A call in which functions hook in: ``fn(value, hook)``, with (name or filter, fn) given.
+
+        What a function returns takes the place of the value, and must have its shape; if it returns
+        None the value is as the function leaves it.
+        """
+        with self.hooks(fwd_hooks):
+            return self(tokens, return_type=return_type, **options)
+
+    @contextmanager
+    def hooks(self, fwd_hooks: Sequence[tuple[Filter, Hook]] = ()) -> Iterator[Hooked]:
+        """Every run inside has these hooks besides."""
+        before = list(self.hooked)
+        try:
+            for where, fn in fwd_hooks:
+                self.add_hook(where, fn)
+            yield self
+        finally:
+            self.hooked[:] = before
+
+    def add_hook(self, where: Filter, fn: Hook) -> None:
+        """Let a function hook into every run from now on. Raises VieteError for a wrong name."""
+        if not callable(fn):
+            raise VieteError(f"a hook is a function of a value and a hook point, not {fn!r:.40}")
+        found = self.chosen(where)
+        for name in found:
+            if name not in self.names:
+                raise VieteError(
+                    f"{name} is a formula; a hook needs a name such as blocks.0.hook_resid_pre"
+                )
+        self.hooked.extend((name, fn) for name in found)
+
+    def reset_hooks(self) -> None:
+        """No function hooks in any more."""
+        self.hooked.clear()
+        for point in self.hook_points.values():
+            point.ctx.clear()
+
+    # -- how ---------------------------------------------------------------------------------------
+
+    def chosen(self, where: Filter) -> list[str]:
+        """The names, in full, that a filter lets through, and the formulas in it.
+
+        Raises VieteError for a name that the card has no value for.
+        """
+        one = isinstance(where, str) or callable(where) or is_key(where)
+        items: list[Any] = [where] if one else list(where)  # type: ignore[arg-type]
+        out: list[str] = []
+        for item in items:
+            if callable(item):
+                out += [name for name in self.names if item(name)]
+                continue
+            try:
+                name = self.names.full(item)
+            except VieteError:
+                if not isinstance(item, str) or "hook" in item:
+                    raise
+                out.append(item)
+                continue
+            self.names.get(self.names.split(name)[0])
+            out.append(name)
+        return list(dict.fromkeys(out))
+
+    def ran(
+        self, tokens: Any, keep: Filter | None, return_type: str | None, per_token: bool,
+        stop: int | None, inputs: Mapping[str, Any],
+    ) -> tuple[Any, Run, Watched, list[str]]:  # fmt: skip
+        """A run, what it returns, and the names that are kept of it."""
+        if return_type not in RETURNS:
+            raise VieteError(f"return_type is one of {RETURNS}, not {return_type!r:.40}")
+        names = list(self.names) if keep is None else self.chosen(keep)
+        end = None if stop is None else self.stream(stop)
+        if end is not None:
+            names = [n for n in names if not self.comes_after(n, end)]
+        hooks = [(n, fn) for n, fn in self.hooked if end is None or not self.comes_after(n, end)]
+        everything = keep is None and end is None
+        apart = not everything or hooks  # otherwise parts of equations can wait
+        wanted = {self.names.split(n)[0] for n in names if n in self.names} if apart else set()
+        watch = watched(self.names, wanted | {self.names.split(n)[0] for n, _ in hooks})
+        needed = [show(watch.formula(n)) if n in self.names else n for n in names]
+        needed += [show(watch.formula(n)) for n, _ in hooks]  # a hook is called in any case
+        if end is not None:
+            needed.append(show(watch.formula(end)))
+        elif return_type is not None:
+            needed.append(scores(self.card))
+        given = self.given(tokens, inputs)
+        check_weights(program(self.card), self.weights)
+        changes = self.changes(watch, hooks, given) if hooks else None
+        run = execute(program(watch.model), given, self.weights,
+                      None if everything else needed, changes=changes)  # fmt: skip
+        if end is not None:
+            out = watch.read(run, end, self.batch(run))
+        else:
+            out = self.outcome(run, return_type, per_token)
+        return out, run, watch, names
+
+    def stream(self, stop: int) -> str:
+        """The name of the stream at the beginning of a block, or after the last."""
+        layers = self.names.layers
+        at = stop + layers if stop < 0 else stop
+        if not 0 <= at <= layers:
+            raise VieteError(f"stop_at_layer is a block, 0 to {layers}, not {stop}")
+        if at == layers:
+            return f"blocks.{layers - 1}.hook_resid_post"
+        return f"blocks.{at}.hook_resid_pre"
+
+    def comes_after(self, name: str, end: str) -> bool:
+        """Whether a name is of a block at or beyond the end, or of what follows the blocks."""
+        if name not in self.names:
+            return False
+        last = int(end.split(".")[1]) + end.endswith("post")
+        general, layer = self.names.split(name)
+        return layer >= last if layer is not None else not self.names.comes_first(general)
+
+    def given(self, tokens: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Inputs by name, with a batch axis."""
+        name = text_of(self.card).name
+        ids = self.ids(tokens)
+        if not hasattr(ids, "ndim"):
+            ids = array_like(next(iter(self.weights.values())), ids)
+        if ids.ndim == 1:
+            ids = ids[None]
+        return {name: ids, **inputs}
+
+    def batch(self, run: Run) -> int:
+        """How many sequences a run has."""
+        return int(run.store[text_of(self.card).name, ()].size("batch"))
+
+    def changes(
+        self, watch: Watched, hooks: Sequence[tuple[str, Hook]], given: Mapping[str, Any]
+    ) -> dict[Member, Change]:
+        """What hooks do to the values of a run."""
+        by_member: dict[Member, list[tuple[str, Hook]]] = {}
+        for name, fn in hooks:
+            by_member.setdefault(watch.member(name), []).append((name, fn))
+        batch = given[text_of(self.card).name].shape[0]
+
+        def change(own: Collection[tuple[str, Hook]]) -> Change:
+            def apply(value: Value) -> Value:
+                for name, fn in own:
+                    value = self.applied(watch, name, fn, value, batch)
+                return value
+
+            return apply
+
+        return {member: change(own) for member, own in by_member.items()}
+
+    def applied(self, watch: Watched, name: str, fn: Hook, value: Value, batch: int) -> Value:
+        """What a hook makes of a value: it gets an array of its own, which it may write into."""
+        xp = array_namespace(value.array)
+        order = watch.layout(name)
+        mine = xp.asarray(order.outward(xp, value.array, value.axes, batch), copy=True)
+        shape = tuple(mine.shape)
+        made = fn(mine, self.hook_points[name])
+        return order.inward(xp, mine if made is None else made, shape, name)
+
+    def outcome(self, run: Run, return_type: str | None, per_token: bool) -> Any:
+        """Logits, loss or both."""
+        if return_type is None:
+            return None
+        name = scores(self.card)
+        if return_type == "logits":
+            return run[name]
+        text = text_of(self.card)
+        n = show(text.shape[0])
+        if run.sizes[n] < 2:
+            raise VieteError("the loss of the next token needs a text of at least 2 tokens")
+        loss = run[LOSSES.format(n=n, z=name, t=text.name)]
+        loss = loss if per_token else array_namespace(loss).mean(loss)
+        return loss if return_type == "loss" else (run[name], loss)
+
+
+def is_key(where: Any) -> bool:
+    """Whether this is one name, ``("q", 5)``, and not several."""
+    return isinstance(where, tuple) and len(where) > 1 and isinstance(where[1], int | None)
+
+
+def array_like(like: Array, ids: Any) -> Array:
+    """Token ids in the library, and on the device, of another array."""
+    import numpy as np
+
+    array = np.asarray(ids)
+    xp = array_namespace(like)
+    return array if xp.__name__.endswith("numpy") else xp.asarray(array, device=like.device)
+
+
+__all__ = ["Filter", "Hook", "HookPoint", "Hooked"]

@@ -1,0 +1,111 @@
+"""A card in which the values that names stand for are values of their own, to be read or replaced.
+
+What is a part of an equation is lifted out of it (see `viete.algebra.lifting`): then it can be kept
+without computing it again, and another value can take its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from viete.algebra.lifting import lifted, with_arguments
+from viete.algebra.model import Model
+from viete.interpret.run import Run
+from viete.interpret.schedule import Member, program
+from viete.loaded.layout import BATCH, Layout, layout
+from viete.loaded.names import Names
+from viete.loaded.table import VALUE
+from viete.notation.expr import Expr, Idx, Ref, Slot, Symbol, free_indices
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A model, and the formula over it of every name that is watched (as names.md spells it)."""
+
+    names: Names
+    model: Model
+    formulas: Mapping[str, Expr]
+
+    def formula(self, name: str) -> Expr:
+        """The value that a full name stands for."""
+        general, layer = self.names.split(name)
+        e = self.formulas.get(general)
+        return self.names.at(self.names.get(general).formula if e is None else e, layer)
+
+    def member(self, name: str) -> Member:
+        """The equation's value that a watched name stands for, in one block."""
+        ref = self.formula(name)
+        assert isinstance(ref, Ref)
+        return ref.key, program(self.model).places(ref, {})
+
+    def layout(self, name: str) -> Layout:
+        """How TransformerLens has the axes of a value."""
+        general, _ = self.names.split(name)
+        e = self.formula(name)
+        letters = free_indices(e)
+        every = dict.fromkeys((*self.names.heads, *self.names.shared))
+        ready = program(self.model)
+        counts = {s: len(ready.range_of(s)) for s in every}
+        axes = (BATCH, *self.names.get(general).row.axes)
+        return layout(axes, self.names.heads, [s for s in every if s in letters], counts)
+
+    def read(self, run: Run, name: str, batch: int) -> object:
+        """A value of a run, as TransformerLens has it."""
+        value = run.arrays.of(self.formula(name))
+        array = run.arrays.lift(value)
+        return self.layout(name).outward(run.arrays.xp, array, value.axes, batch)
+
+
+def watched(names: Names, wanted: Iterable[str]) -> Watched:
+    """The card with the values of these names, as names.md spells them, as equations.
+
+    Kept on the card. Raises VieteError for a name that the card has no value for.
+    """
+    kept: dict[frozenset[str], Watched] = names.model.__dict__.setdefault("_watched", {})
+    key = frozenset(wanted)
+    if key not in kept:
+        if len(kept) > 64:
+            kept.clear()
+        kept[key] = watch(names, key)
+    return kept[key]
+
+
+def watch(names: Names, wanted: frozenset[str]) -> Watched:
+    """As `watched`. What comes later in a run is lifted first: it may contain what comes before."""
+    model = names.model
+    origin: dict[str, Ref] = {}
+    formulas: dict[str, Expr] = {}
+    for name in wanted:
+        names.get(name)  # an error speaks of the card as it is
+    for name in reversed([n for n in names.entries if n in wanted]):
+        now = Names(model, origin, names.heads)
+        found = now.get(name)
+        if found.ref is not None:
+            formulas[name] = found.ref
+            continue
+        assert found.place is not None
+        home = model.equations[found.place.equation]
+        letters = free_indices(found.formula)
+        slots = [] if home.loop is None else [home.loop.index]
+        order = [*names.heads, *names.shared, *(i.name for i in model.indices)]
+        slots += [s for s in dict.fromkeys(order) if s in letters and s not in slots]
+        symbol = fresh(model, name, slots)
+        left = Ref(symbol, tuple(Idx(s) for s in slots))
+        back = left if found.back is None else with_arguments(found.back, {VALUE: left})
+        origin[symbol.key] = now.home(found.place.equation)
+        model = lifted(model, found.place, found.formula, back, symbol)
+        formulas[name] = left
+    return Watched(names, model, formulas)
+
+
+def fresh(model: Model, name: str, slots: list[str]) -> Symbol:
+    """A symbol for a value: ``hook_{attn,z}^{i,h}``."""
+    words = re.findall(r"[a-z]+\d*", name.replace("blocks.{l}.", "").replace("hook_", ""))
+    base = next(b for b in ("hook", "hooked", "hookpoint") if b not in model.scope.symbols
+                or all(s.sub and s.kind == "value" for s in model.scope.symbols[b]))  # fmt: skip
+    return Symbol("value", base, tuple(map(Slot, words)), tuple(Slot(s, True) for s in slots))
+
+
+__all__ = ["Watched", "watched"]
