@@ -263,7 +263,7 @@ CASES = [
     ("column misspelled",
      "| symbol | shape | init | meaning |",
      "| symbol | «shap» | init | meaning |",
-     None, "no column is called 'shap'; there are symbol, value, shape, config, dtyp"),
+     None, "no column is called 'shap'; there are symbol, value, shape, config, is,"),
     ("column missing",
      "| symbol | shape | init | meaning |\n| --- | --- | --- | --- |",
      "| «symbol» | value | init | meaning |\n| --- | --- | --- | --- |",

@@ -68,7 +68,7 @@ CONFIGS = [
     ("a truth value", {"hidden_size": True}, "hidden_size gives d, so it must be a number"),
     ("nothing", {"hidden_size": None}, "hidden_size is missing, which gives d"),
     ("infinity", {"hidden_size": float("inf")}, "hidden_size gives d, so it must be a number"),
-    ("another activation", {"hidden_act": "relu"}, "hidden_act is relu"),
+    ("another activation", {"hidden_act": "mish"}, "hidden_act is mish"),
 ]
 PYTHIA = {
     "model_type": "gpt_neox", "hidden_act": "gelu", "vocab_size": 20, "hidden_size": 16,

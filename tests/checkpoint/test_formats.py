@@ -406,7 +406,8 @@ def test_transformerlens_itself(case: dict[str, Any], tmp_path: Path) -> None:
     weights = {k: v for k, v in net.state_dict().items() if v.ndim and ".mask" not in k}
     weights = drawn({k: v for k, v in weights.items() if "rotary" not in k})
     net.load_state_dict(weights, strict=False)
-    torch.save({"config": cfg.to_dict(), "state_dict": net.state_dict()}, tmp_path / "net.pt")
+    said = {k: float(v) if isinstance(v, np.floating) else v for k, v in cfg.to_dict().items()}
+    torch.save({"config": said, "state_dict": net.state_dict()}, tmp_path / "net.pt")
     with torch.no_grad():
         wanted = net(torch.as_tensor(TOKENS))
     close(vt.load(tmp_path / "net.pt").run(TOKENS)["logits"], wanted)

@@ -140,7 +140,9 @@ def test_ruff_has_nothing_to_say(tmp_path: Path) -> None:
             (tmp_path / f"{card.replace('-', '_')}_{to}.py").write_text(source(card, to), "utf-8")
     config = Path(__file__).parents[2] / "pyproject.toml"
     done = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--no-cache", "--config", config, tmp_path],
+        # F_5 is a value of a card, which to ruff looks like a constant on the wrong side.
+        [sys.executable, "-m", "ruff", "check", "--no-cache", "--config", config,
+         "--extend-ignore", "SIM300", tmp_path],
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout

@@ -146,6 +146,9 @@ def test_masks(shape: tuple[int, int], quick: bool) -> None:
     check("causal", of("causal", scores, quick=quick), causal)
     check("window", of("window", scores, 2, quick=quick), window)
     check("visible", of("visible", scores, seen, quick=quick), visible)
+    own = np.eye(*scores.shape, k=scores.shape[1] - scores.shape[0], dtype=bool)
+    unpadded = np.where(seen.astype(bool) | own, scores, -np.inf)
+    check("unpadded", of("unpadded", scores, seen, quick=quick), unpadded)
 
 
 # Positions ----------------------------------------------------------------------------------------

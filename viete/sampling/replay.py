@@ -13,13 +13,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from viete.algebra.model import Model
 from viete.interpret.array import Lookup
 from viete.interpret.labelled import ROW, Array, Value, expand
 from viete.interpret.plan.kernels import Prepare, sequence
 from viete.interpret.plan.making import Library
-from viete.interpret.plan.node import BOOL, FLOAT, INT, Node
+from viete.interpret.plan.node import BOOL, FLOAT, INT, Node, laid_out
 from viete.interpret.plan.recorder import Recorder
 from viete.interpret.plan.recording import Recording
 from viete.interpret.run import Run
@@ -120,10 +121,20 @@ class Replay:
         self.out = self.arrays[self.scores]
 
     def put(self, name: str, v: Value) -> Value:
-        """An array that stays, as a node."""
+        """An array that stays, as a node: a view of the memory that it lies in, however it does.
+
+        So a weight that is a transposed part of a file's tensor is used where it is.
+        """
         kind = INT if "int" in str(v.array.dtype) else FLOAT
-        node = self.space.given(name, tuple(v.array.shape), kind)
-        self.arrays[node] = v.array
+        shape = tuple(v.array.shape)
+        flat, strides = memory(v.array)
+        if strides == laid_out(shape).strides:
+            node = self.space.given(name, shape, kind)
+            self.arrays[node] = v.array
+        else:
+            base = self.space.given(name, (len(flat),), kind)
+            self.arrays[base] = flat
+            node = self.space.view(base, as_strided(base.probe, shape, strides), None)
         return Value(node, v.axes)
 
     def step(self, tokens: np.ndarray, place: int) -> Array:
@@ -287,6 +298,23 @@ class Replay:
 
             return torch.asarray(table, device=self.library.device).to(dtype)
         return table.astype(dtype)
+
+
+def memory(array: Array) -> tuple[Array, tuple[int, ...]]:
+    """The stretch of memory that an array lies in, as a row, and its strides there, in entries."""
+    if hasattr(array, "detach"):
+        strides = tuple(array.stride())
+    else:
+        strides = tuple(s // array.itemsize for s in array.strides)
+        if min(strides, default=1) < 0 or any(s % array.itemsize for s in array.strides):
+            array = np.ascontiguousarray(array)
+            strides = laid_out(array.shape).strides
+    span = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
+    if 0 in array.shape:
+        return array.reshape(-1), laid_out(tuple(array.shape)).strides
+    if hasattr(array, "detach"):
+        return array.as_strided((span,), (1,)), strides
+    return as_strided(array, (span,), (array.itemsize,), writeable=False), strides
 
 
 # -- kernels for one row ---------------------------------------------------------------------------
