@@ -221,3 +221,74 @@ def test_blocks_that_differ_in_every_meaning(kinds: list[str]) -> None:
 
 def loss_at(model: Model, of: str, tokens: Any, weights: Any) -> float:
     return float(np.mean(model.run(tokens, weights)[of]))
+
+
+# -- equations that only some members have, and what tensors say -----------------------------------
+
+PARTS = CARD.replace(
+    "| `tie` | true |",
+    """| `tensor pool.weight, head` | there, pool | $pooled$ |
+| | any | |
+| `head` | any | $logits$ |
+| | missing | |
+| `tie` | true |""",
+).replace("# Family", "# Family\n\n- **config head**: any or missing").replace(
+    "3. $logits = x^N U$",
+    "3. $pooled = x^N_0 C$\n4. $logits = x^N U$\n\n## Derived\n\n- $top = max(pooled)$\n\n"
+    "## Claims\n\n- $top ≤ top$\n- $logits = x^N U$",
+).replace("| $U$ | $d × V$ |", "| $U$ | $d × V$ |\n| $C$ | $d × d$ |")  # fmt: skip
+
+
+def parts(tensors: dict[str, tuple[int, ...]] | None = None, **config: Any) -> Model:
+    return reads(PARTS, config=Config({**GIVEN, "tie": False, **config}, tensors))
+
+
+@pytest.mark.parametrize(
+    ("tensors", "head", "last", "weights"),
+    [
+        (None, "pool", ["pooled", "logits"], {"U", "C"}),
+        (None, "other", ["x^i", "logits"], {"U"}),
+        ({"a.pool.weight": (4, 4)}, "other", ["pooled", "logits"], {"U", "C"}),
+        ({"pool.bias": (4,)}, "pool", ["x^i", "logits"], {"U"}),
+    ],
+)
+def test_a_name_alone_is_an_equation(
+    tensors: Any, head: str, last: list[str], weights: set[str]
+) -> None:
+    """Without it nothing that was made of it is left: weights, derived names and claims."""
+    model = parts(tensors, head=head)
+    assert [e.name for e in model.equations][-2:] == last
+    assert {p.name for p in model.parameters} & {"U", "C"} == weights
+    there = "pooled" in last
+    assert bool(model.derived) == there
+    assert len(model.claims) == 1 + there
+    assert reads(vt.write(model)) == model
+
+
+def test_sizes_are_asked_of_tensors() -> None:
+    card = CARD.replace("| vocab_size |", "| size E.weight 0, vocab_size |").replace(
+        "| num_hidden_layers |", "| count blocks.*.W |")  # fmt: skip
+    given = {k: GIVEN[k] for k in ("model_type", "hidden_size")} | {"tie": True}
+    shapes = {"net.E.weight": (5, 4), **{f"net.blocks.{i}.W": (4, 4) for i in range(3)}}
+    model = reads(card, config=Config(given, shapes))
+    assert (model.sizes["V"], model.sizes["N"]) == (5, 3)
+    with pytest.raises(VieteError, match=r"size E\.weight 0 or vocab_size is missing"):
+        reads(card, config=Config(given, {}))
+
+
+def test_what_no_row_defines_is_asked_for() -> None:
+    card = CARD.replace("| | tanh, tan | $φ(z) = tanh(z)$ |", "| | none | |")
+    with pytest.raises(VieteError, match=r"act is none, .* must be told which it is: relu"):
+        reads(card, config=Config({**GIVEN, "act": "none"}))
+    with pytest.raises(VieteError, match="no equation defines pooling"):
+        reads(PARTS.replace("| $pooled$ |", "| $pooling$ |"))
+
+
+def test_a_null_counts_in_its_place() -> None:
+    """Of several keys, one that is null counts where a row lists it."""
+    card = CARD.replace("| `act` | relu or missing |", "| `act, other` | relu, null |")
+    assert reads(card, config=Config({**GIVEN, "act": None, "other": "tanh"})).equations == (
+        reads(card, config=Config({**GIVEN, "act": "relu"})).equations
+    )
+    with pytest.raises(VieteError, match="act or other is missing"):
+        reads(card, config=Config(GIVEN))

@@ -172,6 +172,22 @@ def pre_norm_pythia(w, t):
     return {"x^2": x, "logits": norm(x, w["gamma"], w["beta"], 1e-5) @ w["W_U"].T}
 
 
+def nanogpt(w, t, y):
+    x = w["W_E"][t] + w["W_P"][: len(t)]
+    for i in (1, 2):
+        u = norm(x, w[f"gamma_A^{i}"], 0, 1e-5)
+        a = np.zeros_like(x)
+        for h in range(len(w["W_Q^{1,h}"])):
+            q, k, v = (u @ w[f"W_{c}^{{{i},h}}"][h] for c in "QKV")
+            head = attention(q, k, v, 1 / sqrt(q.shape[1]), backwards)
+            a += head @ w[f"W_O^{{{i},h}}"][h]
+        x = x + a
+        x = x + gelu(norm(x, w[f"gamma_M^{i}"], 0, 1e-5) @ w[f"W_1^{i}"]) @ w[f"W_2^{i}"]
+    logits = norm(x, w["gamma"], 0, 1e-5) @ w["W_E"].T
+    loss = -np.mean([np.log(softmax(row)[c]) for row, c in zip(logits, y, strict=True)])
+    return {"x^2": x, "logits": logits, "L": loss}
+
+
 def transformer_2017(w, s, t, a=None):
     seen = np.ones(len(s)) if a is None else a
     d = w["E"].shape[1]
@@ -275,6 +291,7 @@ SYSTEMS = {
     "simple-transformer": (simple_transformer, {"V": 11, "d": 6, "d_h": 8, "T_max": 7}),
     "exact-lesson": (exact_lesson, {"V": 5, "d": 4, "n_max": 7}),
     "pre-norm-pythia": (pre_norm_pythia, {"V": 11, "d": 8, "L": 2, "H": 2, "d_f": 12, "n_max": 7}),
+    "nanogpt": (nanogpt, {"V": 11, "d": 8, "N": 2, "H": 2, "n_max": 7}),
     "transformer-2017": (transformer_2017, {"V": 11, "d": 8, "N": 2, "H": 2, "d_f": 12}),
     "formal-decoder": (
         formal_decoder, {"N_V": 11, "d_e": 8, "L": 2, "H": 2, "d_mid": 3, "d_mlp": 12, "ell_max": 7}

@@ -803,19 +803,14 @@ def cards(draw: st.DrawFn, causal: bool | None = None) -> Card:
 
 @cache
 def shipped() -> tuple[str, ...]:
-    """Paths of all cards that come with the program and have sizes of their own.
-
-    The sizes of `FROM_FILES` are those of a file; tests/checkpoint/test_formats.py has such files.
-    """
+    """Paths of all cards that come with the program."""
     from pathlib import Path
 
     import viete.cards.reader as reader
 
-    cards = sorted((Path(reader.__file__).parent / "shipped").rglob("*.md"))
-    return tuple(str(path) for path in cards if path.stem not in FROM_FILES)
+    return tuple(map(str, sorted((Path(reader.__file__).parent / "shipped").rglob("*.md"))))
 
 
-FROM_FILES = ("hooked-transformer",)
 # Cards whose equations are, but for a bias or an activation, another's that speaks for them where
 # a test takes seconds for every card.
 ALIKE = frozenset(

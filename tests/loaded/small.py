@@ -35,8 +35,6 @@ def card(name: str) -> Model:
     """A shipped card with small dimensions; what it defines by others stays so."""
     model = vt.read(name)
     plain = {d.name for d in model.dims if d.value is not None}
-    if name == "hooked-transformer":
-        plain.remove("G")  # without a config it counts keys as it counts queries
     return model.bind(**{k: v for k, v in SIZES.items() if k in plain})
 
 

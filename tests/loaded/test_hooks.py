@@ -30,13 +30,15 @@ def test_no_hook_is_without_effect(name: str) -> None:
     """Whatever name is offered: to change its value changes the logits."""
     model = small(name)
     logits = model(tokens())
-    for key in (n for n in model.names if "blocks." not in n or "blocks.1." in n):
+    names = [n for n in model.names if "blocks." not in n or "blocks.1." in n]
 
-        def moved(value: Any, hook: Any) -> Any:
-            return value + np.cos(np.arange(value.size)).reshape(value.shape)
+    def moved(value: Any, hook: Any) -> Any:
+        return value + np.cos(np.arange(value.size)).reshape(value.shape)
 
-        out = model.run_with_hooks(tokens(), fwd_hooks=[(key, moved)])
-        assert error(out, logits) > 1e-6, key
+    with model.hooks([(names, keep)]):  # all lifted out once, and not each anew
+        for key in names:
+            out = model.run_with_hooks(tokens(), fwd_hooks=[(key, moved)])
+            assert error(out, logits) > 1e-6, key
 
 
 def test_as_if_the_weights_were_others() -> None:

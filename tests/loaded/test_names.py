@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import viete as vt
-from tests.loaded.small import card, error, small, streams, tokens
+from tests.loaded.small import Small, card, error, small, streams, tokens, weights
 from viete.errors import VieteError
 from viete.loaded.names import Names
 from viete.loaded.table import VALUE, conventions
@@ -252,23 +252,19 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_keys_counted_in_a_letter_of_their_own() -> None:
     """Query head h reads key/value head ⌈h G / H⌉: what Llama says by two letters."""
-    from dataclasses import replace
-
-    from tests.loaded.small import Small, weights
-    from viete.notation.expr import Idx, Ref, transform
-    from viete.notation.parser import parse
-
-    model = card("hooked-transformer")
-    group = parse("⌈h G / H⌉", model.scope)
-
-    def rule(x: object) -> object:
-        if isinstance(x, Ref) and x.key in ("K^{i,g}", "V^{i,g}") and Idx("h") in x.index:
-            return replace(x, index=(x.index[0], group))
-        return None
-
-    equations = tuple(replace(e, right=transform(e.right, rule)) for e in model.equations)  # type: ignore[arg-type]
-    model = replace(model, equations=equations).bind(G=2)
+    text = vt.write(card("gpt2"))
+    group = r"\lceil \frac{h G}{H} \rceil"
+    for old, new in [
+        ("| $h$ |", "| $G$ | 2 | | groups |\n| $g$ | $1, \\dots, G$ | | group |\n| $h$ |"),
+        ("{K^{i,h}}^", f"{{K^{{i,{group}}}}}^"), ("A^{i,h} V^{i,h}", f"A^{{i,h}} V^{{i,{group}}}"),
+        ("K^{i,h} =", "K^{i,g} ="), ("V^{i,h} =", "V^{i,g} ="),
+        *((f"{w}^{{i,h}}", f"{w}^{{i,g}}") for w in ("W_K", "W_V", "b_K", "b_V")),
+    ]:  # fmt: skip
+        text = text.replace(old, new)
+    circuits = ("W_{\\mathrm{QK}}", "W_{\\mathrm{OV}}")
+    model = vt.reads("\n".join(x for x in text.splitlines() if not any(c in x for c in circuits)))
     ours = Small(model, weights(model))
+    assert ours.names.heads == ("h",) and ours.names.shared == ("g",)
     _, cache = ours.run_with_cache(tokens())
     assert cache["q", 0].shape == (2, 7, 6, 4) and cache["k", 0].shape == (2, 7, 2, 4)
     assert cache["z", 0].shape == (2, 7, 6, 4) and ours.cfg.n_key_value_heads == 2

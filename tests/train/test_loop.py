@@ -389,7 +389,8 @@ def test_a_plot_shows_both_losses(tmp_path: Path, text: str) -> None:
     trained(tmp_path / "two", data=text, length=24, seed=2)
     root = ET.fromstring(plot_runs([tmp_path / "one"]))
     said = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"step", "loss, nats a token", "training", "validation", "Loss of one"} <= set(said)
+    title = f"Loss of {vt.read(tmp_path / 'one' / 'card.md').title}"
+    assert {"step", "loss, nats a token", "training", "validation", title} <= set(said)
     both = plot_runs([tmp_path / "one", tmp_path / "two"])
     assert both.count("<polyline") == 4 and "two, training" in both
     with pytest.raises(VieteError, match="there is no loss"):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import viete as vt
 import viete.train.optimiser as optimiser
 from viete.errors import VieteError
+from viete.interpret.plan.engine import Engine
+from viete.interpret.plan.workers import Over
 from viete.train.optimiser import Adam, AdamSettings, clip_entries, clip_norm, norm, spans
 from viete.train.schedule import Schedule
 
@@ -29,11 +33,16 @@ SETTINGS = st.builds(
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @given(shapes=SHAPES, chosen=SETTINGS, lr=st.floats(1e-5, 0.1), seed=st.integers(0, 99),
-       chunk=st.sampled_from([3, 16, 32_768]))  # fmt: skip
+       chunk=st.sampled_from([3, 16, 32_768]), stretch=st.integers(2, 99))  # fmt: skip
 @settings(max_examples=40, deadline=None)
 def test_steps_are_those_of_torch(
-    library: str, shapes: list[list[int]], chosen: AdamSettings, lr: float, seed: int, chunk: int
-) -> None:
+    library: str, shapes: list[list[int]], chosen: AdamSettings, lr: float, seed: int, chunk: int,
+    stretch: int,
+) -> None:  # fmt: skip
+    def spread(f: Over, count: int) -> None:
+        for k in range(0, count, stretch):
+            f(slice(k, min(k + stretch, count)))
+
     rng = np.random.default_rng(seed)
     arrays = [rng.normal(size=shape) for shape in shapes]
     named = {f"w{k}": tuple(shape) for k, shape in enumerate(shapes)}
@@ -48,7 +57,7 @@ def test_steps_are_those_of_torch(
     whole = optimiser.CHUNK
     optimiser.CHUNK = chunk
     try:
-        ours = Adam(flat, spans(named, {k: len(s) for k, s in named.items()}), chosen)
+        ours = Adam(flat, spans(named, {k: len(s) for k, s in named.items()}), chosen, spread)
         for _ in range(4):
             gradients = [rng.normal(size=shape) for shape in shapes]
             for p, g in zip(parameters, gradients, strict=True):
@@ -77,6 +86,26 @@ def test_clipping_is_that_of_torch(library: str, size: int, most: float, seed: i
     entries = g.copy() if library == "numpy" else torch.tensor(g)
     clip_entries(entries, most)
     np.testing.assert_array_equal(np.asarray(entries), np.clip(g, -most, most))
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_moments_lie_as_their_weights_do(library: str) -> None:
+    """Whatever the order of axes in memory: checkpoints have them under the weights' names."""
+    model = vt.read("nanogpt").bind(V=5, d=6, N=1, H=3, n_max=4)
+    weights: dict[str, Any] = vt.initial_weights(model, 0, "float64")
+    if library == "torch":
+        weights = {name: torch.from_numpy(w) for name, w in weights.items()}
+    engine = Engine(model, weights)
+    adam = Adam(engine.flat, ())
+    adam.m[...], adam.v[...] = engine.flat, 2 * engine.flat
+    moments = adam.moments(engine.weights)
+    for name, w in weights.items():
+        np.testing.assert_array_equal(moments[f"m/{name}"], w)
+        np.testing.assert_array_equal(moments[f"v/{name}"], 2 * w)
+    kept = {key: np.array(m) for key, m in moments.items()}
+    adam.m[...] = adam.v[...] = 0
+    adam.load(kept, engine.weights)
+    np.testing.assert_array_equal(adam.m, engine.flat)
 
 
 def test_only_matrices_decay() -> None:

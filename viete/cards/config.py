@@ -147,6 +147,9 @@ class Config:
 
     def what(self, keys: Sequence[str], key: str, found: Any) -> str:
         """``key is value``, or that it is missing."""
+        open_ = [k for k in keys if " " not in k and self.look_up([k])[1] is None]
+        if " " in key and open_:
+            return f"{' or '.join(open_)} is missing, and {key} is {said(found)}"
         return f"{key} is {said(found)}" if key else f"{' or '.join(keys)} is missing"
 
     def check_accounted(self, model: Model, accept: Sequence[str]) -> None:

@@ -40,7 +40,7 @@ from einops import EinopsError, parse_shape, rearrange
 from viete.algebra.model import Model, Parameter
 from viete.checkpoint.files import TensorFile, open_tensors, save_safetensors
 from viete.checkpoint.parallel import load_many
-from viete.checkpoint.tensors import SIZES
+from viete.checkpoint.tensors import SIZES, side_by_side
 from viete.errors import Text, VieteError
 from viete.interpret.schedule import Program, member_name, parameter_shapes, program
 from viete.notation.expr import Expr, Idx, Num, Ref, walk
@@ -442,7 +442,7 @@ def read_weights(
                 continue
             piece = array[(*part.source, ...)]
             if all(isinstance(k, slice) for k in part.target):
-                out[part.name] = piece
+                out[part.name] = side_by_side(piece)
                 continue
             # A weight in pieces, one for each head: its axes are as long as the tensors say.
             pieces = out.setdefault(part.name, {})

@@ -8,6 +8,7 @@ import math
 import mmap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -169,8 +170,6 @@ class Stored:
     info: TensorInfo
 
     def __call__(self, framework: str) -> Any:
-        if framework == "numpy":
-            return from_bytes(self.mapped.bytes[self.start : self.stop], self.info, framework)
         return from_bytes(self.mapped.own(self.start, self.stop), self.info, framework, own=True)
 
     def pieces(self, framework: str) -> Iterator[Any]:
@@ -197,6 +196,32 @@ def converted(load: Load, info: TensorInfo, framework: str, dtype: str, device: 
             flat[at : at + len(row)] = row
             at += len(row)
     return out
+
+
+def side_by_side(array: Any) -> Any:
+    """A family of matrices in which products need not move anything: (…, rows, columns).
+
+    That is where its members' rows, or their columns, follow each other in memory, so that all of
+    them are one matrix. What lies between other things (of each head its query, key and value) is
+    copied, in the order that it has.
+    """
+    torch = hasattr(array, "stride")
+    strides = array.stride() if torch else array.strides
+    letters = range(array.ndim - 2)
+
+    def joined(*axes: int) -> bool:
+        return all(
+            array.shape[i] == 1 or strides[i] == array.shape[j] * strides[j]
+            for i, j in pairwise(axes)
+        )
+
+    if not letters or joined(*letters, array.ndim - 2) or joined(*letters, array.ndim - 1):
+        return array
+    order = sorted(range(array.ndim), key=lambda k: -strides[k])
+    back = [order.index(k) for k in range(array.ndim)]
+    if torch:
+        return array.permute(order).contiguous().permute(back)
+    return np.ascontiguousarray(array.transpose(order)).transpose(back)
 
 
 def numpy_dtype(name: str) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from viete.algebra.dims import Size
 from viete.algebra.model import Equation, Input, Model
 from viete.algebra.shapes import Shapes
 from viete.cards.traits import Traits
@@ -45,7 +46,7 @@ def feed(model: Model) -> Feed:
             f"equation such as L = cross_entropy(logits; y)"
         )
     named = {x.key for e in loss for x in walk(e.right) if isinstance(x, Ref)}
-    alike = [i for i in model.inputs[1:] if same_kind(i, tokens) and i.default is None]
+    alike = [i for i in model.inputs[1:] if same_kind(model, i, tokens) and i.default is None]
     calls = [c for e in loss for c in losses(model, e.right)]
     said = {c.args[1].key for c in calls if isinstance(c.args[1], Ref)}
     targets = next((i.name for i in alike if i.name in said), None)
@@ -81,8 +82,14 @@ def token_input(model: Model) -> Input:
     return item
 
 
-def same_kind(a: Input, b: Input) -> bool:
-    return (a.shape, a.low, a.high) == (b.shape, b.low, b.high)
+def same_kind(model: Model, a: Input, b: Input) -> bool:
+    """Whether two inputs have the same shape and range, by whatever dimensions they say it."""
+
+    def said(item: Input) -> list[Size | None]:
+        sizes = [None if e is None else model.size(e) for e in (*item.shape, item.low, item.high)]
+        return [None if s is None else s.substitute(model.definitions) for s in sizes]
+
+    return said(a) == said(b)
 
 
 def loss_equations(model: Model) -> list[Equation]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -49,8 +51,17 @@ def plot_runs(runs: Sequence[Path]) -> str:
                 lines.append(Line(said, shown, key == "validation", colour))
         if not any("loss" in r or "validation" in r for r in rows):
             raise VieteError(f"{run}: there is no loss in its {METRICS} to draw")
-    title = "Loss" if len(runs) > 1 else f"Loss of {runs[0].resolve().name}"
+    title = "Loss" if len(runs) > 1 else f"Loss of {named(runs[0])}"
     return svg(lines, title)
+
+
+def named(run: Path) -> str:
+    """The title of the card that was trained; the folder's name where there is none."""
+    with suppress(OSError, ValueError):
+        for line in (run / "card.md").read_text("utf-8").splitlines():
+            if line.startswith("# "):
+                return line[2:].strip()
+    return run.resolve().name
 
 
 def svg(lines: Sequence[Line], title: str) -> str:
@@ -113,12 +124,14 @@ def drawn(line: Line, place: Place) -> list[str]:
 
 
 def running_mean(points: Sequence[Point]) -> list[Point]:
-    """The mean over a fiftieth of the run, of what came before."""
-    window = max(2, len(points) // 50)
-    total, out = 0.0, []
+    """The mean over a fiftieth of the run around each point, over less at both ends."""
+    most = max(1, len(points) // 100)
+    sums = [0.0, *accumulate(loss for _, loss in points)]
+    out = []
     for k, (step, loss) in enumerate(points):
-        total += loss - (points[k - window][1] if k >= window else 0.0)
-        out.append((step, max(total, 0.0) / min(k + 1, window) if loss > 0 else loss))
+        r = min(most, k, len(points) - 1 - k)
+        mean = (sums[k + r + 1] - sums[k - r]) / (2 * r + 1)
+        out.append((step, mean if mean > 0 else loss))  # what rounding leaves of tiny losses
     return out
 
 

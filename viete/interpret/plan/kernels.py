@@ -36,43 +36,11 @@ def sequence(*calls: Call) -> Call:
     return run
 
 
-# artanh(erf x) / x as a polynomial of x² for |x| ≤ 4, from where on erf is 1 in single precision.
-# Fitted by least squares, weighted again and again (Lawson 1961); relative error of erf 1e-7.
-ERF = (1.41849865251e-07, -5.66843720043e-06, 8.76371029979e-05, -6.19784067594e-04,
-       -1.91831455009e-04, 1.02769056138e-01, 1.12837927425)  # fmt: skip
-BLOCK = 32_768  # entries that stay beside the processor through the passes of `erf`
-FEW = 2048  # entries, for which these passes would take longer than SciPy does
+def erf(z: Any, out: Any = None) -> Any:
+    """The error function of a NumPy array."""
+    from scipy.special import erf as function  # slow to import: only where it is needed
 
-
-def erf(x: Any, out: Any = None) -> Any:
-    """The error function of a NumPy array: SciPy's, or in single precision 9 × faster.
-
-    That is within 4 units in the last place.
-    """
-    import numpy as np
-
-    if x.dtype != np.float32 or x.size < FEW:
-        from scipy.special import erf as in_full
-
-        return in_full(x, out=out)
-    out = np.empty_like(x) if out is None else out
-    if not (x.flags.c_contiguous and out.flags.c_contiguous):
-        np.copyto(out, erf(np.ascontiguousarray(x)))
-        return out
-    first, *between, last = ERF
-    room = np.empty((2, BLOCK), x.dtype)
-    most = np.full(BLOCK, 16, x.dtype)  # 3 × faster than the number, for a minimum
-    with np.errstate(over="ignore"):
-        for at in range(0, x.size, BLOCK):
-            z, to = x.reshape(-1)[at : at + BLOCK], out.reshape(-1)[at : at + BLOCK]
-            square, p = room[:, : z.size]
-            np.minimum(np.multiply(z, z, out=square), most[: z.size], out=square)
-            np.multiply(square, first, out=p)
-            for c in between:
-                np.multiply(np.add(p, c, out=p), square, out=p)
-            np.multiply(np.add(p, last, out=p), z, out=p)
-            np.tanh(p, out=to)
-    return out
+    return function(z, out=out)
 
 
 def numpy_kernels() -> dict[str, Prepare]:
