@@ -21,8 +21,11 @@ NEOX = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "ro
 GPT2 = {"n_embd": 24, "n_layer": 2, "n_head": 4, "n_positions": 16}
 MISTRAL = {**LLAMA, "sliding_window": 4}
 BLOOM = {"hidden_size": 24, "n_layer": 2, "n_head": 4}
+OPT = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 20,
+       "max_position_embeddings": 16, "word_embed_proj_dim": 24}  # fmt: skip
 CASES = [("LlamaForCausalLM", LLAMA), ("GPT2LMHeadModel", GPT2), ("GPTNeoXForCausalLM", NEOX),
-         ("MistralForCausalLM", MISTRAL), ("BloomForCausalLM", BLOOM)]  # fmt: skip
+         ("MistralForCausalLM", MISTRAL), ("BloomForCausalLM", BLOOM),
+         ("OPTForCausalLM", OPT)]  # fmt: skip
 
 
 def masks(n: int) -> dict[str, np.ndarray]:
@@ -91,7 +94,7 @@ def hides_padding(model: vt.Model, seed: int = 3) -> None:
 
 
 def test_a_padded_card_is_a_card_and_has_a_cache() -> None:
-    for name in "llama", "gemma2", "bloom":
+    for name in "llama", "gemma2", "bloom", "opt":
         model = vt.padded(tiny(next(p for p in shipped() if p.endswith(f"/{name}.md"))))
         assert vt.reads(vt.write(model)) == model
         assert "a_past" in {i.name for i in vt.incremental(model).inputs}

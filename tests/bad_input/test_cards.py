@@ -104,6 +104,8 @@ CASES = [
      None, "6 is no index here: there are d = 6 places, counted from 0"),
     ("slice beyond the size", "s = x^N W_U", "s = x^N W_U[«:7»]",
      None, ":7 goes beyond what there is: d = 6 places"),
+    ("slice between two places", "s = x^N W_U", "s = x^N W_U[«:d / 4»]",
+     None, "ends between two places: d/4 = 3/2 is no whole number"),
     ("slice that ends before it starts", "s = x^N W_U", "s = x^N W_U[«5:2»]", None, "ends before"),
     ("slice outside brackets", "s = x^N W_U", "s = x^N W_U «:» 2", None, "':' cannot stand here"),
     ("sum of a number", "s = x^N W_U", "s = x^N W_U + «sum(2)»", None, "sum of one number"),

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,10 @@ def test_folders_of_data(tmp_path, refused) -> None:
         ("nowhere", "no such file or folder"),
     ):
         assert words in refused("train", "dialog-transformer", "--data", name, "-o", "new")
+    (tmp_path / "both" / "b.txt").unlink()
+    for run in "both", "both/new/run":
+        words = "would be data as well" if "/" in run else "is not empty (a.txt is in it)"
+        assert words in refused("train", "dialog-transformer", "--data", "both", "-o", run)
 
 
 # -- settings --------------------------------------------------------------------------------------
@@ -140,6 +145,11 @@ SETTINGS = [
     ("--tokenizer rose.txt", "rose.txt: not a tokenizer.json"),
     ("--tokenizer bpe", "a byte-pair vocabulary needs its size"),
     ("--tokenizer bpe --vocabulary 10", "it takes at least 257"),
+    ("--tokenizer bpe --vocabulary 99999999999999999999", "has fewer than 2^32 tokens"),
+    ("--prompt rose", "--prompt goes with --sample-every"),
+    ("--min-lr 0.0001", "--min-lr goes with --schedule cosine"),
+    ("--set V=500", "--set V=500 cannot hold, since the data or --length make it 8"),
+    ("--set n_max=8", "--set n_max=8 cannot hold, since the data or --length make it 16"),
     ("--sample-every 1 --prompt Zebra", "--prompt cannot be spelled: the character 'Z'"),
     ("--set q=3", "has no dimension q"),
     ("--set d=zero", "d must be a number"),
@@ -172,6 +182,17 @@ CARDS = [
 @pytest.mark.parametrize(("card", "words"), CARDS)
 def test_cards(card, words, refused) -> None:
     assert words in refused("train", card, "--data", "rose.txt", "--steps", "1", "-o", "new")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [("= X W_Q", "= dropout(X; 3/2) W_Q", "dropout's p is"), ("| xavier |", "| foo |", "an init")],
+)
+def test_mistakes_are_shown_where_a_person_wrote_them(old, new, words, tmp_path, refused) -> None:
+    text = resources.files("viete.cards.shipped").joinpath("dialog-transformer.md").read_text()
+    (tmp_path / "card.md").write_text(text.replace(old, new, 1))
+    said = refused("train", "card.md", *TEXT[2:])
+    assert said.startswith("viete: card.md:") and words in said
 
 
 FOLDERS = [
@@ -235,7 +256,11 @@ RUNS = [
      "vocabulary"),
     ("no settings", gone("config.json"), "there is no config.json in it"),
     ("other settings", changed("config.json", lambda b: b'{"d_model": 3}'), "'d_model' is none"),
-    ("a word for steps", changed("config.json", lambda b: b'{"steps": "many"}'), "another kind"),
+    ("a word for steps", changed("config.json", lambda b: b'{"steps": "many"}'),
+     "(steps is of another kind)"),
+    ("half a sequence", changed("config.json", lambda b: b.replace(b'"batch": 2', b'"batch": 2.5')),
+     "(batch is of another kind)"),
+    ("no path", changed("config.json", lambda b: b'{"data": null}'), "(data is of another kind)"),
     ("settings in Latin-1", changed("config.json", lambda b: b"\xff{}"), "config.json: cannot be"),
     ("data gone", changed("config.json", lambda b: b.replace(b"dialogs.txt", b"gone.txt")),
      "gone.txt: there is no such file"),
@@ -300,6 +325,8 @@ SAMPLES = [
     ("--prompt h --stop-token ab", "'ab' is no single token"),
     ("--prompt h --from 9", "no checkpoint of step 9; there are 1, 2"),
     ("--prompt h --from soon", "latest, previous, best or a step"),
+    ("--prompt h --accept x", "a run has its own card"),
+    ("--prompt h --bos", "--bos is of a released model"),
 ]
 
 
@@ -334,6 +361,10 @@ def test_plots(tmp_path, refused) -> None:
     metrics = tmp_path / "run" / "metrics.jsonl"
     metrics.write_text(json.dumps({"step": 1, "loss": 2.0}) + "\nno measurement\n")
     assert "metrics.jsonl:2: this line is no measurement" in refused("plot", "run")
+    metrics.write_text(json.dumps({"step": 1, "loss": "low"}) + "\n")
+    assert "metrics.jsonl:1: this line is no measurement" in refused("plot", "run")
+    metrics.write_text(json.dumps({"step": 1, "loss": float("nan")}) + "\n")
+    assert "there is no loss in its metrics.jsonl" in refused("plot", "run")
     metrics.write_text(json.dumps({"step": 1, "loss": 2.0}) + "\n")
     assert "x.svg: cannot be written" in refused("plot", "run", "-o", "nowhere/x.svg")
 

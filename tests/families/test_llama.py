@@ -28,6 +28,8 @@ CASES = [
     Case("LlamaForCausalLM", {"rope_parameters": {"rope_type": "yarn", "factor": 4.0,
                               "rope_theta": 100.0, "original_max_position_embeddings": 16},
                               "head_dim": 16}, 33),
+    Case("LlamaForCausalLM", {"rope_parameters": {"rope_type": "yarn", "factor": 0.5,
+                              "rope_theta": 100.0, "original_max_position_embeddings": 32}}, 33),
 ]  # fmt: skip
 
 

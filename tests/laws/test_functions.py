@@ -149,6 +149,7 @@ def test_masks(shape: tuple[int, int], quick: bool) -> None:
     own = np.eye(*scores.shape, k=scores.shape[1] - scores.shape[0], dtype=bool)
     unpadded = np.where(seen.astype(bool) | own, scores, -np.inf)
     check("unpadded", of("unpadded", scores, seen, quick=quick), unpadded)
+    check("counted", of("counted", seen, quick=quick), np.cumsum(seen) * seen)
 
 
 # Positions ----------------------------------------------------------------------------------------

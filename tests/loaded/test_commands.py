@@ -78,6 +78,15 @@ def test_run(folder: Path, viete: Any) -> None:
     assert "is a card, and has no tokenizer" in said
 
 
+def test_lesson(folder: Path, viete: Any) -> None:
+    """With the folder's own weights, as with its file of weights."""
+    told, other = (
+        " ".join(viete("lesson", folder, "--tokens", "3", *more).split())
+        for more in ([], ["--weights", folder / "model.safetensors"])
+    )
+    assert told == other.replace("of model.safetensors:", "of model:") != other
+
+
 def test_run_on_pytorch(folder: Path, viete: Any) -> None:
     pytest.importorskip("torch")
     on_pytorch = viete("run", folder, "--text", "the cat", "--show", "logits", "--device", "cpu")

@@ -86,6 +86,12 @@ def test_other_kinds_of_model(name: str, tmp_path: Path) -> None:
     assert all(np.array_equal(again.weights[k], w) for k, w in ours.items())
 
 
+def test_a_whole_number_where_transformers_wants_a_float(tmp_path: Path) -> None:
+    model = vt.read("olmo", config={**config_of(card("olmo")), "clip_qkv": 8.0})
+    folder = vt.save(model, tmp_path, weights(model, dtype="float32"))
+    assert type(transformers.AutoConfig.from_pretrained(folder).clip_qkv) is float
+
+
 def test_nothing_is_copied_of_a_module() -> None:
     net = transformers.GPT2LMHeadModel(transformers.GPT2Config(
         n_embd=16, n_layer=1, n_head=2, vocab_size=29, n_positions=24, bos_token_id=None,
@@ -104,6 +110,15 @@ def test_nothing_is_copied_of_a_module() -> None:
         vt.from_transformers(torch.nn.Linear(2, 2))
     with pytest.raises(vt.VieteError, match="a fast tokenizer is wanted"):
         vt.from_transformers(net, "no tokenizer")
+
+
+def test_numpy_weights_that_pytorch_does_not_know(tmp_path: Path) -> None:
+    pytest.importorskip("ml_dtypes")
+    model = card("llama")
+    vt.save(model, tmp_path / "made", weights(model, dtype="float32"))
+    net = vt.load(tmp_path / "made", dtype="bfloat16").to_transformers()
+    wanted = vt.load(tmp_path / "made", framework="torch", dtype="bfloat16").weights["W_E"]
+    assert torch.equal(net.model.embed_tokens.weight, wanted)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])

@@ -104,6 +104,7 @@ def test_what_it_prints(
         (["--prompt", "1", "--temperature", "0"], "temperature is a number above 0"),
         (["--prompt", "1", "--temperature", "-2"], "temperature is a number above 0"),
         (["--prompt", "1", "--top-p", "0"], "top_p is a probability"),
+        (["--prompt", "1", "--from", "best"], "one model.safetensors and no checkpoints"),
         (["--prompt", "1", "--top-p", "1.5"], "top_p is a probability"),
         (["--prompt", "1", "--top-k", "0"], "top_k is a whole number"),
         (["--prompt", "1", "--greedy", "--top-k", "2"], "greedy takes the likeliest"),

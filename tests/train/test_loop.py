@@ -21,6 +21,7 @@ from viete.train.data import read_data
 from viete.train.loop import Outcome, Training, train
 from viete.train.metrics import Metrics, masked, read_metrics
 from viete.train.plot import plot_runs
+from viete.train.progress import Progress
 from viete.train.settings import Settings
 from viete.train.setup import Job, begin, resume
 
@@ -290,6 +291,15 @@ def test_a_weight_that_is_no_number_is_named(tmp_path: Path) -> None:
         train(job)
 
 
+@pytest.mark.parametrize("validation", [0.4, 0.0])
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path, validation: float) -> None:
+    """The last step's loss is fine, and what it leaves is not."""
+    job = started(tmp_path, steps=1, lr=1e300, clip=0.0, validation=validation)
+    with pytest.raises(VieteError, match="equation 1 is the first whose value is not finite"):
+        train(job)
+    assert checkpoints.steps(tmp_path) == []
+
+
 def test_answers_are_learned(tmp_path: Path) -> None:
     """The three dialogs of the references, each from position 0, as any run would do it."""
     card = vt.read("dialog-transformer")
@@ -404,3 +414,30 @@ def test_a_steep_loss_is_drawn_over_a_logarithmic_axis(tmp_path: Path) -> None:
     assert "logarithmic" in picture and ">0.001<" in picture
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": NaN}\n{"step": 2, "loss": 1}\n')
     assert "nan" not in plot_runs([tmp_path])
+
+
+def test_validating_does_not_slow_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    progress = Progress(0, 9, quiet=True)
+    with progress.aside():
+        now += 7
+    now += 2
+    assert progress.rate(100) == 50
+    now += 1
+    with progress.aside():
+        now += 7
+    now += 1
+    assert progress.rate(200) == 50
+
+
+@pytest.mark.parametrize("columns", [20, 60, 200])
+def test_the_bar_fits_on_a_line(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("viete.train.progress.columns", lambda: columns)
+    progress = Progress(0, 300_000)
+    progress.live = True
+    progress.draw(1234, 2.5, 10**6)
+    line = capsys.readouterr().err.removeprefix("\r\033[K")
+    assert len(line) < columns and (columns < 200 or line.startswith("╌" * 24 + " 1234/300000 "))

@@ -53,6 +53,14 @@ def test_a_run_may_be_called_like_its_data(tmp_path: Path, monkeypatch: pytest.M
     assert "4 steps done" in viete("train", "--resume", "-o", "dialogs", "--steps", 4)
 
 
+def test_files_that_are_no_text_are_named(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.txt").write_text("a rose is a rose. " * 20)
+    (tmp_path / "data" / "b.png").write_bytes(b"\x89PNG\0")
+    given = [*SMALL, "--data", tmp_path / "data", "--length", 8, "--steps", 1]
+    assert "left out, as no text: b.png\n" in viete(*given, "-o", tmp_path / "run")
+
+
 def test_samples_as_it_learns(tmp_path: Path) -> None:
     given = [*SMALL, "--set", "d=16", "--steps", 120, "--lr", 0.03, "--sample-every", 60]
     said = viete(*given, "-o", tmp_path / "a")

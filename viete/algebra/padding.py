@@ -1,11 +1,14 @@
 """A model for texts of different lengths in one batch: what is padding, no other position sees.
 
 Every softmax over the positions of the text takes ``unpadded(…; a)``, with an input ``a`` that is 0
-at padding; nothing else changes. Positions are counted as before, padding among them.
+at padding; nothing else changes. Positions are counted as before, padding among them, unless the
+card says ``- **padding**: takes no position``: then the rows of a table of positions, ``W_P[:n]``,
+are those that the text would have alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from viete.algebra.functions import library
@@ -13,7 +16,18 @@ from viete.algebra.incremental import text_of
 from viete.algebra.model import Equation, Input, Model
 from viete.algebra.shapes import Shapes
 from viete.errors import Text, VieteError
-from viete.notation.expr import Apply, Expr, Ref, Symbol, free_indices, num, transform
+from viete.notation.expr import (
+    Apply,
+    Expr,
+    Num,
+    Pick,
+    Ref,
+    Slice,
+    Symbol,
+    free_indices,
+    num,
+    transform,
+)
 from viete.notation.printer import show_equation
 
 NAMES = "a seen padding".split()
@@ -35,6 +49,8 @@ def padded(model: Model) -> Model:
            for i in model.inputs):  # fmt: skip
         raise VieteError(f"{model.title} has a padding mask of its own")
     equations = [hidden(model, shapes, softmaxes, n, mask, e) for e in model.equations]
+    if ("padding", "takes no position") in model.facts:
+        equations = [uncounted(n, mask, e) for e in equations]
     if equations == list(model.equations):
         raise VieteError(f"{model.title} has no softmax over the positions of a text to mask")
     item = Input(mask, tokens.shape, num(0), num(1), num(1), "0 at positions that are padding",
@@ -55,6 +71,25 @@ def hidden(
             return None
         return replace(x, args=(Apply("unpadded", (x.args[0], Ref(mask)), 1), *x.args[1:]))
 
+    return rewritten(e, rule)
+
+
+def uncounted(n: Ref, mask: Symbol, e: Equation) -> Equation:
+    """The equation with rows ``k:n + k`` picked by the number of positions without padding."""
+
+    def rule(x: Expr) -> Expr | None:
+        match x:
+            case Pick(items=(Slice(start=Num() as k, stop=stop),)):
+                if stop == Apply("add", (n, k)):
+                    places = Apply("counted", (Ref(mask),))
+                    return replace(x, items=(Apply("add", (places, num(k.value - 1))),))
+        return None
+
+    return rewritten(e, rule)
+
+
+def rewritten(e: Equation, rule: Callable[[Expr], Expr | None]) -> Equation:
+    """The equation with the rule at work in it, and with its text."""
     right = transform(e.right, rule)
     if right == e.right:
         return e

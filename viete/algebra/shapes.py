@@ -383,9 +383,13 @@ class Shapes:
         a, b, n = (number_of(self.model, x) for x in (start, stop, size))
         if len(stop.names() & self.model.lengths.keys()) > 1:
             b = None  # m + n: both are not at their greatest at once
-        if (a is not None and (a < 0 or a.denominator != 1)) or (
-            b is not None and (b.denominator != 1 or (n is not None and b > n))
-        ):
+        for end, x in ((start, a), (stop, b)):
+            if x is not None and x.denominator != 1:
+                raise Mismatch(
+                    f"{show(item)} ends between two places: {self.said(end)} is no whole number",
+                    item,
+                )
+        if (a is not None and a < 0) or (b is not None and n is not None and b > n):
             raise Mismatch(
                 f"{show(item)} {self.ends(stop + size)}goes beyond what there is: "
                 f"{self.said(size)} places",

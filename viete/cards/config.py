@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from fractions import Fraction
+from itertools import pairwise
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,11 @@ HARMLESS = """
     num_beam_groups diversity_penalty temperature top_k top_p typical_p repetition_penalty
     length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids
     num_return_sequences remove_invalid_values exponential_decay_length_penalty suppress_tokens
-    begin_suppress_tokens forced_* cache_implementation quantization_config.none
-    reorder_and_upcast_attn chunk_size_feed_forward tf_legacy_loss
+    begin_suppress_tokens forced_* cache_implementation attn_implementation transformers
+    quantization_config.none reorder_and_upcast_attn chunk_size_feed_forward tf_legacy_loss
 """.split()
+# What any class of `transformers` may be asked for, and says nothing while it is false.
+SWITCHES = {"is_decoder", "is_encoder_decoder", "add_cross_attention", "tie_encoder_decoder"}
 
 
 class Config:
@@ -72,6 +75,7 @@ class Config:
         With ``null`` a key counts that is there without one.
         """
         self.known.update(keys)
+        self.check_said_once(keys)
         for key in keys:
             if " " in key:
                 if (said := self.of_tensors(key)) is not None:
@@ -89,6 +93,20 @@ class Config:
             if found is not None:
                 return key, found
         return "", None
+
+    def check_said_once(self, keys: Sequence[str]) -> None:
+        """That of two objects for the same settings (``rope_scaling``, ``rope_parameters``) one
+        is there, or the one repeats the other: which of them counts depends on who reads them.
+        """
+        tops = dict.fromkeys(key.split(".")[0] for key in keys if "." in key and " " not in key)
+        there = [top for top in tops if isinstance(self.values.get(top), Mapping)]
+        for one, other in pairwise(there):
+            a, b = self.values[one], self.values[other]
+            if not (within(a, b) or within(b, a)):
+                raise VieteError(
+                    f"{self.name}: {one} and {other} say different things of the same; leave the "
+                    f"one that is right"
+                )
 
     def of_tensors(self, key: str) -> str | int | None:
         """What the tensors say, for ``tensor GLOB``, ``count GLOB`` or ``size GLOB AXIS``."""
@@ -158,6 +176,8 @@ class Config:
             top = key.split(".")[0]
             if key in self.known or top in self.known or {key, top} & set(accept):
                 continue
+            if key in SWITCHES and value is False:
+                continue
             if not any(fnmatchcase(top, pattern) for pattern in HARMLESS):
                 raise VieteError(
                     f"{self.name}: {key} is {said(value)}, of which the card {model.title} says "
@@ -191,6 +211,11 @@ def read_json(path: str | Path) -> tuple[str, Mapping[str, Any]]:
     if deeper(found, DEEPEST):
         raise VieteError(f"{path} is nested more than {DEEPEST} deep, so it is no config.json")
     return str(path), found
+
+
+def within(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    """Whether the one says all that the other says."""
+    return all(key in b and b[key] == value for key, value in a.items())
 
 
 def deeper(found: Any, levels: int) -> bool:

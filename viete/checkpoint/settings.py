@@ -45,7 +45,7 @@ def config_of(model: Model, base: Mapping[str, Any] | None = None) -> dict[str, 
         keys = [k for k in listed(dim.config)[0] if " " not in k]
         size = model.greatest.get(dim.name)
         if keys and size is not None and Config(out).number(dim) != size:
-            put(out, next((k for k in keys if looked_up(out, k) is not None), keys[0]), plain(size))
+            put(out, place(out, keys), plain(size))
     same_equations(model, out)
     if (filled := as_transformers_fills(out)) is not None:
         same_equations(model, filled)
@@ -92,6 +92,15 @@ def spelled(value: Any) -> str:
 def looked_up(values: Mapping[str, Any], key: str) -> Any:
     """What is under a dotted key, or None."""
     return Config(values).look_up([key])[1]
+
+
+def place(values: Mapping[str, Any], keys: list[str]) -> str:
+    """The key to set: one that is there, else the first that needs no new object beside others:
+    an older config has ``rope_scaling``, and ``rope_parameters`` would contradict it.
+    """
+    there = [k for k in keys if looked_up(values, k) is not None]
+    fits = [k for k in keys if "." not in k or looked_up(values, k.rpartition(".")[0]) is not None]
+    return [*there, *fits, *keys][0]
 
 
 def put(out: dict[str, Any], key: str, value: Any) -> None:
@@ -180,9 +189,10 @@ def as_transformers_fills(config: dict[str, Any]) -> dict[str, Any] | None:
         return None
     kind = config["model_type"]
     try:
-        usual = transformers.AutoConfig.for_model(kind).to_dict()
+        usual = transformers.AutoConfig.for_model(kind)
         for key, value in config.items():
-            if type(value) is int and isinstance(usual.get(key), float):
+            kinds = str(type(usual).__annotations__.get(key))  # "float | None"
+            if type(value) is int and "float" in kinds and "int" not in kinds:
                 config[key] = float(value)  # which it insists on
         rest = {"bos_token_id": None, "eos_token_id": None, **deepcopy(config)}
         del rest["model_type"]

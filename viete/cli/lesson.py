@@ -19,6 +19,7 @@ from viete.cli.common import (
     emit,
     numbers,
     row_of,
+    transformer,
 )
 from viete.cli.run import exact_weights
 from viete.errors import VieteError
@@ -64,7 +65,10 @@ def lesson(
     if form is None:
         suffix = f"not {output.suffix}" if output and output.suffix else "and this has no suffix"
         raise VieteError(f"a lesson is written to .md, .tex, .html or .txt, {suffix}")
-    model = card(name, sets, config, instead, accept, revision)
+    found = None
+    if weights is None and seed is None:
+        found = transformer(name, sets, config, instead, accept, revision)
+    model = card(name, sets, config, instead, accept, revision) if found is None else found.card
     inputs = {}
     for text in given or ():
         key, equals, value = text.partition("=")
@@ -76,12 +80,13 @@ def lesson(
     if "/" in tokens:
         raise VieteError("a lesson takes one sequence, not a batch: --tokens without /")
     ids = row_of(tokens, model, "--tokens")
-    found = make(
-        model, ids, exact_weights(model, weights, seed), positions=position, digits=digits,
-        style=FORMS[form], origin=origin(weights, seed, all(p.value for p in model.parameters)),
-        inputs=inputs,
+    fractions = exact_weights(model, weights, seed) if found is None else found.weights
+    path = weights if found is None else Path(name)
+    made = make(
+        model, ids, fractions, positions=position, digits=digits, style=FORMS[form],
+        origin=origin(path, seed, all(p.value for p in model.parameters)), inputs=inputs,
     )  # fmt: skip
-    emit(write_lesson(found, form), output, name)
+    emit(write_lesson(made, form), output, name)
     if output is not None:
         print(f"written: {output}", file=sys.stderr)
 

@@ -73,6 +73,10 @@ def sample(
     from viete.sampling.texts import sample_texts, told, without_words
 
     own = is_run(folder) and instead is None
+    if not own and which != "latest":
+        raise VieteError("--from names a checkpoint of a run; give --revision for a model's")
+    if own and bos is not None:
+        raise VieteError("--bos is of a released model; a run's texts begin as those it learned")
     found = load(
         folder, instead, accept or (), "numpy" if device is None else "torch", dtype, device,
         which if own and revision is None else revision, config,

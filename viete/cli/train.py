@@ -208,6 +208,10 @@ def announce(job: Job) -> None:
         f"{len(batches.data):,} tokens of {batches.data.name}, {batches.epoch:,} batches an epoch",
         flush=True,
     )
+    if job.skipped:
+        names = ", ".join(path.name for path in job.skipped[:3])
+        more = f" and {len(job.skipped) - 3} more" if len(job.skipped) > 3 else ""
+        print(f"left out, as no text: {names}{more}", flush=True)
 
 
 def threads_before(run: Path) -> int | None:

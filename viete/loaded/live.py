@@ -12,7 +12,7 @@ from viete.checkpoint.folder import Folder, read_card
 from viete.checkpoint.mapping import to_checkpoint
 from viete.checkpoint.memory import in_memory
 from viete.checkpoint.settings import config_of
-from viete.checkpoint.tensors import require
+from viete.checkpoint.tensors import TensorInfo, from_array, require
 from viete.errors import VieteError
 from viete.loaded.tokenizer import Tokenizer
 from viete.train.bpe import BytePairs
@@ -54,7 +54,9 @@ def to_live(card: Model, weights: Mapping[str, Array], base: Mapping[str, Any]) 
     torch = require("torch", "to make a model of transformers")
     said = config_of(card, base)
     tensors = {
-        name: torch.as_tensor(array).detach().clone()
+        name: array.detach().clone()
+        if torch.is_tensor(array)
+        else from_array(array, TensorInfo(name, array.shape, array.dtype.name), "torch")
         for name, array in to_checkpoint(card, weights).items()
     }
     kind = said.pop("model_type")

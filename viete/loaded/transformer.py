@@ -16,6 +16,7 @@ from viete.algebra.model import Model
 from viete.checkpoint.folder import Folder, open_folder
 from viete.checkpoint.mapping import load_weights
 from viete.checkpoint.tensors import require
+from viete.errors import VieteError
 from viete.interpret.feeding import Weights
 from viete.interpret.reweighted import reweighted
 from viete.interpret.run import Run, run
@@ -124,6 +125,8 @@ def load(
 ) -> Transformer:  # fmt: skip
     """Open a released model; see `viete.load`."""
     if card is None and is_run(source):
+        if accept or config is not None:
+            raise VieteError(f"{source}: a run has its own card, with no config and no accept")
         folder = open_run(source, revision)
     else:
         folder = open_folder(source, card, accept, config, revision)

@@ -35,6 +35,8 @@ def opened(
         if not checkpoints.steps(path):
             raise VieteError(f"{path}: there are no weights in it yet, no checkpoint is written")
         weights = checkpoints.choose(path, which, card_digest(path)).weights
+    elif which != "latest":
+        raise VieteError(f"{path}: it has one {WEIGHTS} and no checkpoints; leave out --from")
     else:
         weights = load_weights(model, path / WEIGHTS, dtype=None)
     there = (path / TOKENIZER).is_file()

@@ -38,6 +38,8 @@ class BytePairs:
                 f"a byte-pair vocabulary of {size} has no room for the {BYTES} bytes and "
                 f"{len(special)} special tokens; it takes at least {least}"
             )
+        if size >= 2**32:  # the library numbers tokens in 32 bits
+            raise VieteError(f"a byte-pair vocabulary has fewer than 2^32 tokens, not {size}")
         made = library.Tokenizer(library.models.BPE())
         made.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
         made.decoder = library.decoders.ByteLevel()

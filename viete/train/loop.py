@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
+from viete.algebra.model import Model
 from viete.errors import VieteError
 from viete.interpret.feeding import host
 from viete.train import checkpoints
@@ -78,7 +81,8 @@ class Training:
                 self.metrics = Metrics(job.run, self.step, s.tensorboard)
             with stopping(self.team) as stopped:
                 if not self.step:
-                    self.validate()
+                    with self.progress.aside():
+                        self.validate()
                 while self.step < s.steps and not self.team.any(
                     bool(stopped) or self.progress.unheard
                 ):
@@ -113,7 +117,8 @@ class Training:
             clip_entries(gradient, s.clip_entries)
         self.length = self.engine.norm(gradient)
         if not math.isfinite(self.length):
-            raise self.broken("gradient", self.length, self.fed(first))
+            said = f"the gradient of step {self.step + 1} is {self.length}"
+            raise self.broken(said, self.engine.model, self.fed(first))
         if s.clip:
             clip_norm(gradient, self.length, s.clip, self.engine.spread)
         self.job.optimiser(gradient, self.rate(self.step))
@@ -126,7 +131,8 @@ class Training:
         self.tokens += batch[tokens].size
         loss = self.engine(batch[tokens], **{name: batch[name] for name in rest})
         if not math.isfinite(loss):
-            raise self.broken("loss", loss, batch)
+            said = f"the loss of step {self.step + 1} is {loss}"
+            raise self.broken(said, self.engine.model, batch)
         return loss
 
     def fed(self, k: int) -> dict[str, Any]:
@@ -136,17 +142,16 @@ class Training:
         masks = self.job.masks.draw(self.settings.seed, k, length, rows, self.settings.dtype)
         return {**batch, **masks}
 
-    def broken(self, what: str, value: float, batch: dict[str, Any]) -> VieteError:
-        """What to say of a loss or gradient that is not finite."""
+    def broken(self, said: str, model: Model, batch: dict[str, Any]) -> VieteError:
+        """What to say of a loss, a gradient or weights that are not finite."""
         there = checkpoints.steps(self.job.run)
         kept = f"; the last checkpoint is that of step {there[-1]}" if there else ""
         weights = self.engine.whole(self.engine.weights)
         if not self.team.leads:
             raise SystemExit(2)  # it is the loss of all of them, and the first says so
-        why = culprit(self.engine.model, batch, weights)
+        why = culprit(model, batch, weights)
         return VieteError(
-            f"the {what} of step {self.step + 1} is {value}; {why}{kept}; try a smaller --lr, a "
-            f"longer --warmup or a smaller --clip"
+            f"{said}; {why}{kept}; try a smaller --lr, a longer --warmup or a smaller --clip"
         )
 
     # -- between steps -----------------------------------------------------------------------------
@@ -158,12 +163,13 @@ class Training:
             self.log()
         self.progress.draw(self.step, self.loss, self.tokens)
         save = (bool(s.save_every) and self.step % s.save_every == 0) or self.step == s.steps
-        if save or (s.eval_every and self.step % s.eval_every == 0):
-            self.validate()
-        if self.sample and s.sample_every and self.step % s.sample_every == 0:
-            self.progress.line(f"step {self.step:>6}  {self.sample(self.step)}")
-        if save:
-            self.save()
+        with self.progress.aside():
+            if save or (s.eval_every and self.step % s.eval_every == 0):
+                self.validate()
+            if self.sample and s.sample_every and self.step % s.sample_every == 0:
+                self.progress.line(f"step {self.step:>6}  {self.sample(self.step)}")
+            if save:
+                self.save()
 
     def log(self) -> None:
         lr = self.rate(self.step - 1)
@@ -198,6 +204,9 @@ class Training:
             tokens, *rest = batch
             rows = len(batch[tokens])
             loss = self.engine.evaluate(batch[tokens], **{name: batch[name] for name in rest})
+            if not math.isfinite(loss):
+                said = f"the validation loss after step {self.step} is {loss}"
+                raise self.broken(said, self.job.model, batch)
             total, count = total + rows * loss, count + rows
         return total / count
 
@@ -212,6 +221,9 @@ class Training:
             "batches": job.batches.state,
         }  # fmt: skip
         weights = job.engine.whole(job.engine.weights)
+        if not all(np.isfinite(host(w)).all() for w in weights.values()):  # nothing to go on from
+            said = f"the step {self.step} left weights that are not finite, and is not saved"
+            raise self.broken(said, job.model, job.batches.batch(0))
         moments = job.engine.whole(job.optimiser.moments(job.engine.weights))
         self.saved = self.step
         if not self.team.leads:

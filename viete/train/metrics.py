@@ -85,11 +85,20 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines[:-1], 1):  # the last has no line break: cut short
         try:
             row = json.loads(line)
-            int(row["step"])
-        except (ValueError, TypeError, KeyError):
-            raise VieteError(f"{path}:{number}: this line is no measurement of a run") from None
+        except ValueError:
+            row = None
+        if not is_measurement(row):
+            raise VieteError(f"{path}:{number}: this line is no measurement of a run")
         rows.append(row)
     return rows
+
+
+def is_measurement(row: Any) -> bool:
+    """Whether a line of JSON is a step and some numbers."""
+    return (
+        isinstance(row, dict) and type(row.get("step")) is int
+        and all(type(value) in (int, float) for value in row.values())
+    )  # fmt: skip
 
 
 class Events:

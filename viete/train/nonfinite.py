@@ -24,13 +24,14 @@ def culprit(model: Model, batch: Mapping[str, Array], weights: Mapping[str, Arra
     nothing worse.
     """
     here = {name: host(w) for name, w in weights.items()}
-    for name, w in here.items():
-        if not np.isfinite(w).all():
-            return f"the weight {name} is not finite"
+    bad = next((name for name, w in here.items() if not np.isfinite(w).all()), None)
+    why = "" if bad is None else f"the weight {bad} is not finite, and "
     found = first(program(model), batch, here)
     if found is not None:
         number, name = found
-        return f"equation {number} is the first whose value is not finite: {name}"
+        return f"{why}equation {number} is the first whose value is not finite: {name}"
+    if bad is not None:
+        return f"the weight {bad} is not finite"
     found = first(Program(grad(model)), batch, here)
     if found is not None:
         return f"the values are finite, and {found[1]} is the first derivative that is not"

@@ -41,7 +41,7 @@ def plot_runs(runs: Sequence[Path]) -> str:
         if not run.is_dir():
             raise VieteError(f"{run}: there is no such folder")
         rows = read_metrics(run)
-        several = len(runs) > 1
+        several, before = len(runs) > 1, len(lines)
         for key, name in ("loss", "training"), ("validation", "validation"):
             points = tuple((float(r["step"]), float(r[key])) for r in rows if key in r)
             shown = tuple(p for p in points if math.isfinite(p[1]))
@@ -49,7 +49,7 @@ def plot_runs(runs: Sequence[Path]) -> str:
                 colour = COLOURS[(k if several else len(lines)) % len(COLOURS)]
                 said = f"{run.resolve().name}, {name}" if several else name
                 lines.append(Line(said, shown, key == "validation", colour))
-        if not any("loss" in r or "validation" in r for r in rows):
+        if len(lines) == before:
             raise VieteError(f"{run}: there is no loss in its {METRICS} to draw")
     title = "Loss" if len(runs) > 1 else f"Loss of {named(runs[0])}"
     return svg(lines, title)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 class Progress:
@@ -29,10 +30,18 @@ class Progress:
         return time.perf_counter() - self.began
 
     def rate(self, tokens: int) -> float:
-        """Tokens a second since this was asked the last time."""
+        """Tokens a second since this was asked the last time, without what was done `aside`."""
         now = time.perf_counter()
         (then, before), self.mark = self.mark, (now, tokens)
         return (tokens - before) / max(now - then, 1e-9)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is done in here is no training, and `rate` does not count its time."""
+        began = time.perf_counter()
+        yield
+        then, before = self.mark
+        self.mark = then + time.perf_counter() - began, before
 
     def left(self, step: int) -> float:
         """The seconds that the steps to come will take, if they are like those before."""
@@ -50,13 +59,16 @@ class Progress:
         if not self.live or time.perf_counter() - self.drawn < 0.1:
             return
         self.drawn = time.perf_counter()
-        full = 24 * step // max(1, self.last)
+        said = (
+            f" {step}/{self.last}  loss {loss:.4f}  {tokens / max(self.seconds, 1e-9):,.0f} "
+            f"tokens/s  {clock(self.left(step))} left"
+        )
+        room = columns() - 1  # what is wider goes to a second line, and would stay
+        width = max(0, min(24, room - len(said)))
+        full = width * step // max(1, self.last)
+        bar = "━" * full + "╌" * (width - full)
         with self.listening():
-            print(
-                f"\r\033[K{'━' * full}{'╌' * (24 - full)} {step}/{self.last}  loss {loss:.4f}  "
-                f"{tokens / max(self.seconds, 1e-9):,.0f} tokens/s  {clock(self.left(step))} left",
-                end="", file=sys.stderr, flush=True,
-            )  # fmt: skip
+            print(f"\r\033[K{(bar + said)[:room]}", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         if self.live:
@@ -69,6 +81,13 @@ class Progress:
             yield
         except OSError:
             self.unheard = True
+
+
+def columns() -> int:
+    """How wide the terminal is that the bar is drawn on."""
+    with suppress(OSError, ValueError):
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    return 80
 
 
 def clock(seconds: float) -> str:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from viete.atomic import replacing
 from viete.errors import VieteError
@@ -96,6 +96,10 @@ class Settings:
             raise VieteError("--device goes with --engine torch or module")
         if self.min_lr > self.lr:
             raise wrong("min_lr", f"is at most --lr, {self.lr:g}", self.min_lr)
+        if self.min_lr and self.schedule != "cosine":
+            raise VieteError("--min-lr goes with --schedule cosine")
+        if self.prompt and not self.sample_every:
+            raise VieteError("--prompt goes with --sample-every, since samples go on from it")
 
 
 def wrong(name: str, right: str, value: object) -> VieteError:
@@ -144,11 +148,18 @@ def load_settings(run: Path) -> Settings:
     if not isinstance(said, dict) or not said.keys() <= known.keys():
         odd = sorted(said.keys() - known.keys())[0] if isinstance(said, dict) else "no table"
         raise VieteError(f"{path}: no settings of a run ({odd!r} is none)")
-    said["sets"] = tuple(said.get("sets", ()))
-    try:
-        return Settings(**said)
-    except TypeError:
-        raise VieteError(f"{path}: no settings of a run (one is of another kind)") from None
+    kinds = {**get_type_hints(Settings), "sets": list}
+    if odd := next((name for name in said if not is_a(said[name], kinds[name])), None):
+        raise VieteError(f"{path}: no settings of a run ({odd} is of another kind)")
+    said["sets"] = tuple(map(str, said.get("sets", ())))
+    return Settings(**said)
+
+
+def is_a(value: object, kind: Any) -> bool:
+    """Whether a value from JSON is of a setting's kind: a whole number is one with a fraction."""
+    if isinstance(value, bool) or kind is bool:
+        return isinstance(value, bool) and kind is bool
+    return isinstance(value, int | float if kind is float else kind)
 
 
 __all__ = ["CONFIG", "OPTIMISERS", "Settings", "gone_on", "load_settings", "save_settings"]

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from viete.algebra.incremental import scores
-from viete.algebra.model import Model
+from viete.algebra.model import Model, exact_number
 from viete.atomic import replacing
 from viete.cards.reader import read
 from viete.cards.values import initial_weights, literal_weights
@@ -30,6 +30,7 @@ from viete.cards.writer import write
 from viete.errors import VieteError
 from viete.interpret.schedule import program
 from viete.notation.expr import Ref, num
+from viete.notation.printer import show
 from viete.train import checkpoints
 from viete.train.batches import Batches, same_data
 from viete.train.checkpoints import Checkpoint
@@ -71,6 +72,7 @@ class Job:
     last: Checkpoint | None
     lock: BinaryIO | None  # of the process that writes
     team: Team
+    skipped: tuple[Path, ...] = ()  # files of the data's folder that are no text
 
     @property
     def step(self) -> int:
@@ -85,11 +87,17 @@ def begin(settings: Settings, model: Model, run: Path) -> Job:
     """
     vacant(run)
     documents = read_data(settings.data, settings.kind)
+    if documents.path.is_dir() and run.resolve().is_relative_to(documents.path.resolve()):
+        raise VieteError(
+            f"{run}: what is written here would be data as well, since it is in the folder "
+            f"{documents.path}; give a folder outside of it"
+        )
     if settings.tokenizer in ("characters", "bpe"):
         vocabulary = make_vocabulary(documents, settings.tokenizer, settings.vocabulary)
     else:
         vocabulary = load_vocabulary(settings.tokenizer)
     model = fitted(model, documents, vocabulary, settings)
+    as_set(model, settings.sets)
     feed(model)
     literal_weights(model)
     if settings.sample_every:
@@ -103,7 +111,12 @@ def begin(settings: Settings, model: Model, run: Path) -> Job:
             file.write(write(model, "md").encode())
         save_vocabulary(vocabulary, run / "tokenizer.json")
         team().tell((settings, None))
-        return job(settings, run, None, lock)
+        try:
+            return replace(job(settings, run, None, lock), skipped=documents.skipped)
+        except VieteError as error:
+            if error.where is not None and error.where.file == str(run / CARD):
+                computing(settings, model, None)  # refuses the same, where a person wrote it
+            raise
 
 
 def resume(given: Mapping[str, Any], run: Path, which: str) -> Job:
@@ -138,13 +151,7 @@ def follow(run: Path) -> Job:
 def job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO | None) -> Job:
     model = read(run / CARD)
     vocabulary = load_vocabulary(run / "tokenizer.json")
-    weights = initial_weights(model, settings.seed, settings.dtype)
-    if last is not None:
-        for name in weights:
-            weights[name][...] = last.weights[name]
-    masks = with_masks(model)
-    engine = make_engine(settings.engine, masks.model, model, weights, settings.device,
-                         settings.bf16, settings.compile, settings.shard)  # fmt: skip
+    masks, engine = computing(settings, model, last)
     tokens = encoded(settings, run, vocabulary, last)  # what takes longest to fail comes last
 
     def part(name: str) -> Batches:
@@ -168,6 +175,17 @@ def job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO |
         adam.load(engine.part(last.moments), engine.weights)
     return Job(settings, run, model, card_digest(run), vocabulary, batches, validation, engine,
                masks, adam, last, lock, team())  # fmt: skip
+
+
+def computing(settings: Settings, model: Model, last: Checkpoint | None) -> tuple[Masks, Engine]:
+    """What computes a card's loss, from its first weights or a checkpoint's."""
+    weights = initial_weights(model, settings.seed, settings.dtype)
+    if last is not None:
+        for name in weights:
+            weights[name][...] = last.weights[name]
+    masks = with_masks(model)
+    return masks, make_engine(settings.engine, masks.model, model, weights, settings.device,
+                              settings.bf16, settings.compile, settings.shard)  # fmt: skip
 
 
 def encoded(
@@ -288,6 +306,19 @@ def fitted(model: Model, documents: Documents, vocabulary: Vocabulary, settings:
         with suppress(VieteError):  # then dialogs of one length make a batch
             return with_loss_weights(model)
     return model
+
+
+def as_set(model: Model, sets: Sequence[str]) -> None:
+    """Refuse a dimension that was asked for, and that the data or --length make another."""
+    asked = {name.strip(): value for name, _, value in (said.partition("=") for said in sets)}
+    for dim in model.dims:
+        now = dim.value if dim.at_most is None else dim.at_most
+        value = exact_number(asked.get(dim.name, ""))
+        if value is not None and now is not None and now != num(value):
+            raise VieteError(
+                f"--set {dim.name}={asked[dim.name].strip()} cannot hold, since the data or "
+                f"--length make it {show(now)}; leave it out"
+            )
 
 
 def with_length(model: Model, length: int) -> Model:
