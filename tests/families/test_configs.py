@@ -23,6 +23,7 @@ from tests.families.peers import (
     tokens_of,
     transformers,
 )
+from viete.cards.config import Config
 from viete.errors import VieteError
 
 LINEAR = {"type": "linear", "factor": 2.0}
@@ -60,6 +61,26 @@ def test_rotation_of_another_age(scaling: dict[str, Any], tmp_path: Path) -> Non
     saved = json.loads((tmp_path / "saved" / "config.json").read_text())
     assert saved["rope_scaling"] == scaling and not saved.get("rope_parameters")
     assert vt.load(tmp_path / "saved").card == vt.load(tmp_path / "old").card
+
+
+def test_the_first_name_of_a_length() -> None:
+    """LLaMA 1 was released with another."""
+    config = transformers.LlamaConfig(max_position_embeddings=77).to_dict()
+    config["max_sequence_length"] = config.pop("max_position_embeddings")
+    assert vt.read("llama", config=config).greatest["n_max"] == 77
+
+
+def test_what_holds_of_every_block_is_kept() -> None:
+    """And asked of a config that the card is read with again."""
+    kinds = [[["global"], 3]]
+    config = transformers.GPTNeoConfig(num_layers=3, attention_types=kinds).to_dict()
+    model = vt.read("gpt-neo", config=config)
+    assert ("config attention_layers.{i-1}", "global") in model.facts
+    again = vt.reads(vt.write(model))
+    assert again == model
+    config["attention_layers"][1] = "local"
+    with pytest.raises(VieteError, match=r"attention_layers\.1 is local, and the card GPT-Neo is"):
+        Config(config).check_facts(model)
 
 
 def test_two_ages_that_contradict_each_other() -> None:

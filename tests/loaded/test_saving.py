@@ -23,8 +23,8 @@ from viete.train.vocabulary import Characters, save_vocabulary  # noqa: E402
 transformers.logging.set_verbosity_error()
 SMALL = {"V": 29, "d": 32, "N": 2, "H": 4, "d_f": 48, "n_max": 24}
 # Of these the shipped card alone, without a config, is a model that transformers has.
-DECODERS = ["gpt2", "llama", "pythia", "gpt-j", "opt", "bloom", "mistral", "mixtral", "gemma",
-            "gemma2", "qwen2", "qwen3", "phi", "olmo", "olmo2"]  # fmt: skip
+DECODERS = ["gpt2", "gpt-neo", "llama", "pythia", "gpt-j", "opt", "bloom", "mistral", "mixtral",
+            "gemma", "gemma2", "qwen2", "qwen3", "phi", "olmo", "olmo2"]  # fmt: skip
 TOKENS = np.random.default_rng(3).integers(2, 28, (2, 9))
 
 
@@ -227,7 +227,8 @@ def test_what_transformers_has_no_key_for_is_not_written(tmp_path: Path) -> None
     model = vt.read("bloom").bind(V=29, d=32, N=1, H=4, d_f=48)
     with pytest.raises(vt.VieteError, match="d_f is 48, and transformers would have 128"):
         config_of(model)
-    model = vt.read("gpt-neo").bind(V=29, d=32, N=2, H=4)
+    by_turns = transformers.GPTNeoConfig(num_layers=2, attention_types=[[["global", "local"], 1]])
+    model = vt.reads(vt.write(vt.read("gpt-neo", config=by_turns.to_dict())))
     with pytest.raises(vt.VieteError, match="its config cannot be made of the card alone"):
         config_of(model)
 

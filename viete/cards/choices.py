@@ -70,21 +70,12 @@ class Choice:
         The last has no condition. Raises VieteError, naming the key and what the card knows, for a
         value that no row lists.
         """
-        hole = _HOLE.search(self.key.text)
         if config is None:
             return [(self.rows[0], None)]
-        if hole is None:
+        letter, keys = of_blocks(self.key, model)
+        if not letter:
             return [(self.row(model, config, self.key.text), None)]
-        place = parse(self.key.cut(*hole.span(1)), scope_of(model))
-        letter = next(x.name for x in walk(place) if isinstance(x, Idx))
-        loop = next((x for x in model.loops if x.index == letter), None)
-        if loop is None:
-            raise self.key.error(f"{letter} is the letter of no loop")
-        blocks: dict[int, Row] = {}
-        for i in range(*ends(loop, model)):
-            at = number_at(index_put(place, letter, num(i)), model, self.key)
-            key = _HOLE.sub(str(at), self.key.text)
-            blocks[i] = self.row(model, config, key)
+        blocks = {i: self.row(model, config, key) for i, key in keys.items()}
         used = [r for r in self.rows if any(r is x for x in blocks.values())]
         if not used:
             return [(self.rows[0], None)]
@@ -132,7 +123,7 @@ def settled(model: Model, choices: Sequence[Choice], config: Config | None) -> M
                     "a function cannot differ from block to block, nor which equations there are"
                 )
             functions += row.functions
-        if len(held) == 1 and not _HOLE.search(choice.key.text):
+        if len(held) == 1:
             facts.append((f"config {choice.key.text}", held[0][0].allowed))
     rows = [r for c in choices for r in c.rows]
     named = {f.name for r in rows for f in r.functions}
@@ -186,6 +177,21 @@ def without(model: Model, gone: set[str], values: Mapping[str, Equation]) -> tup
     equations = tuple(e for e in model.equations if e.name not in gone)
     left = replace(model, equations=equations, derived=tuple(derived), claims=tuple(claims))
     return left, needed - {e.name for e in equations}
+
+
+def of_blocks(key: Text, model: Model) -> tuple[str, dict[int, str]]:
+    """The index letter in a key, and the key for each block; ("", {}) where it has none."""
+    hole = _HOLE.search(key.text)
+    if hole is None:
+        return "", {}
+    place = parse(key.cut(*hole.span(1)), scope_of(model))
+    letter = next(x.name for x in walk(place) if isinstance(x, Idx))
+    loop = next((x for x in model.loops if x.index == letter), None)
+    if loop is None:
+        raise key.error(f"{letter} is the letter of no loop")
+    places = {i: number_at(index_put(place, letter, num(i)), model, key)
+              for i in range(*ends(loop, model))}  # fmt: skip
+    return letter, {i: _HOLE.sub(str(k), key.text) for i, k in places.items()}
 
 
 def scope_of(model: Model) -> Scope:

@@ -154,14 +154,23 @@ class Config:
         """That the card's ``config …`` facts hold."""
         for fact, wanted in model.facts:
             if fact.startswith("config "):
-                keys, _ = listed(fact.removeprefix("config "))
                 allowed, optional = listed(wanted)
-                key, found = self.look_up(keys)
-                if not (optional if found is None else {said(found), "any"} & {*allowed}):
-                    raise VieteError(
-                        f"{self.name}: {self.what(keys, key, found)}, and the card {model.title} "
-                        f"is for {wanted}"
-                    )
+                for keys in self.each(listed(fact.removeprefix("config "))[0]):
+                    key, found = self.look_up(keys)
+                    if not (optional if found is None else {said(found), "any"} & {*allowed}):
+                        raise VieteError(
+                            f"{self.name}: {self.what(keys, key, found)}, and the card "
+                            f"{model.title} is for {wanted}"
+                        )
+
+    def each(self, keys: Sequence[str]) -> Iterator[list[str]]:
+        """The keys for each entry of a list, where they have an index letter: ``kinds.{i-1}``."""
+        if not any("{" in key for key in keys):
+            yield list(keys)
+            return
+        _, found = self.look_up([key.partition(".{")[0] for key in keys])
+        for k in range(len(found) if isinstance(found, list) else 1):
+            yield [re.sub(r"\{[^{}]*\}", str(k), key) for key in keys]
 
     def what(self, keys: Sequence[str], key: str, found: Any) -> str:
         """``key is value``, or that it is missing."""

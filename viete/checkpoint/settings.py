@@ -15,11 +15,11 @@ from fractions import Fraction
 from typing import Any
 
 from viete.algebra.model import Equation, Model
-from viete.cards.choices import number_of
+from viete.cards.choices import number_of, of_blocks
 from viete.cards.config import Config, listed
 from viete.cards.reader import read
 from viete.checkpoint.folder import card_for, families
-from viete.errors import VieteError
+from viete.errors import Text, VieteError
 from viete.interpret.schedule import program
 from viete.notation.expr import Ref, walk
 from viete.notation.printer import show_equation
@@ -34,7 +34,10 @@ def config_of(model: Model, base: Mapping[str, Any] | None = None) -> dict[str, 
     out = deepcopy(dict(base or {}))
     for fact, text in model.facts:
         if fact.startswith("config "):
-            put_fact(out, model, fact.removeprefix("config "), text)
+            said = fact.removeprefix("config ")
+            _, blocks = of_blocks(Text(said), model)
+            for key in blocks.values() or [said]:
+                put_fact(out, model, key, text)
     kind = out.get("model_type")
     if kind not in families():
         raise VieteError(
