@@ -284,6 +284,17 @@ def test_what_no_row_defines_is_asked_for() -> None:
         reads(PARTS.replace("| $pooled$ |", "| $pooling$ |"))
 
 
+def test_functions_of_weights_dimensions_and_arguments() -> None:
+    """An argument hides what has its name outside, as E and s are here."""
+    made = "$f(z; s) = z + s$, $φ(E) = s * E C + f(E; E C)$"
+    card = CARD.replace("$φ(z) = tanh(z)$", made).replace(
+        "| $U$ | $d × V$ |", "| $U$ | $d × V$ |\n| $C$ | $d × d$ |")  # fmt: skip
+    model = reads(card, config=Config({**GIVEN, "act": "tanh", "scale": 2, "tie": False}))
+    said = show_equation(model.equations[1].left, model.equations[1].right)
+    assert said.endswith("(s * x^{i-1} W^i C + (x^{i-1} W^i + x^{i-1} W^i C))")
+    assert "C" not in {p.name for p in reads(card, config=Config(GIVEN)).parameters}
+
+
 def test_a_null_counts_in_its_place() -> None:
     """Of several keys, one that is null counts where a row lists it."""
     card = CARD.replace("| `act` | relu or missing |", "| `act, other` | relu, null |")

@@ -24,6 +24,7 @@ transformers = pytest.importorskip("transformers")
 
 import viete as vt  # noqa: E402
 from viete.checkpoint.mapping import expected_tensors, match, to_checkpoint  # noqa: E402
+from viete.interpret.cost import costs  # noqa: E402
 
 VOCABULARY = 29
 
@@ -153,7 +154,7 @@ def check(
     assert not {k: x for k, x in found.items() if not x <= rounding}
     model = vt.load(tmp_path / "32")
     count = sum(p.numel() for p in single.parameters()) - spare
-    assert sum(int(np.prod(s)) for s in vt.parameter_shapes(model.card).values()) == count
+    assert costs(model.card).parameters.total.number == count
     written = to_checkpoint(model.card, model.weights)
     saved = model.folder.tensors
     at = {id(e): name for name, e in match(model.card, saved).fits.items()}  # without a prefix

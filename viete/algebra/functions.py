@@ -98,10 +98,12 @@ def parse_function(
         raise source.error(f"{name} names an argument twice", 0, tokens[cut].start)
     scope = Scope()
     scope.functions |= known
+    own = {s.key: s for s in symbols}
     for group in () if outer is None else outer.symbols.values():
         for symbol in group:
-            scope.declare(symbol)
-    for symbol in {s.key: s for s in symbols}.values():
+            if symbol.key not in own:  # an argument hides it
+                scope.declare(symbol)
+    for symbol in own.values():
         scope.declare(symbol)
     parser = Parser(source, tokens[cut + 1 :], scope)
     body = parser.expression()

@@ -73,7 +73,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A learned array, one for every value of its index letters."""
+    """A learned array, one for every value of its index letters; or, if ``given``, a config's."""
 
     symbol: Symbol
     shape: tuple[Expr, ...]
@@ -87,6 +87,11 @@ class Parameter:
     @property
     def name(self) -> str:
         return self.symbol.key
+
+    @property
+    def given(self) -> bool:
+        """Whether its numbers are a config's, and not learned: ``config KEY`` for a tensor."""
+        return self.checkpoint.startswith("config ")
 
 
 @dataclass(frozen=True)

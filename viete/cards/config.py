@@ -12,6 +12,8 @@ hold for which settings, and bullets in front of the first section what else mus
 A key whose value is null is missing, as it is to `transformers`. A key that is none of these, and
 not of those that `HARMLESS` lists, is refused, since it may change the function.
 
+A parameter may be a list of numbers in the config: its ``checkpoint`` is ``config KEY``.
+
 Where the tensors are known too, a key may ask for them: ``tensor pooler.dense.weight`` is ``there``
 or ``absent``, ``count blocks.*.attn.W_Q`` how many have such a name, ``size embed.W_E 0`` how long
 the first axis of one is.
@@ -20,8 +22,10 @@ the first axis of one is.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from itertools import pairwise
@@ -29,7 +33,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from viete.algebra.model import Dimension, Model
+from viete.algebra.model import Dimension, Model, Parameter
 from viete.errors import VieteError
 
 MAX_BYTES = 16_000_000  # a few models keep their label names in it
@@ -136,6 +140,18 @@ class Config:
                 f"{self.name}: {key} gives {dim.name}, so it must be a number, not {found!r}"
             ) from None
 
+    def numbers(self, p: Parameter) -> Parameter:
+        """A ``given`` parameter with the config's list of numbers, or as it is if there is none."""
+        key, found = self.look_up(listed(p.checkpoint.removeprefix("config "))[0])
+        if found is None:
+            return p
+        if not (isinstance(found, list) and found and all(map(is_number, found))):
+            raise VieteError(
+                f"{self.name}: {key} gives {p.name}, so it must be a list of numbers, not "
+                f"{said(found):.60}"
+            )
+        return replace(p, value=f"[{' '.join(map(repr, found))}]")
+
     def check_complete(self, model: Model) -> None:
         """That it gives all numbers that a model cannot do without.
 
@@ -146,9 +162,13 @@ class Config:
             keys, optional = listed(dim.config)
             needed = keys and not optional and not is_derived(model, dim)
             if needed and self.look_up(keys)[1] is None:
-                raise VieteError(
-                    f"{self.name}: {' or '.join(keys)} is missing, which gives {dim.name}"
-                )
+                raise self.missing(keys, dim.name)
+        for p in model.parameters:
+            if p.given and not p.value:
+                raise self.missing(listed(p.checkpoint.removeprefix("config "))[0], p.name)
+
+    def missing(self, keys: Sequence[str], name: str) -> VieteError:
+        return VieteError(f"{self.name}: {' or '.join(keys)} is missing, which gives {name}")
 
     def check_facts(self, model: Model) -> None:
         """That the card's ``config …`` facts hold."""
@@ -220,6 +240,11 @@ def read_json(path: str | Path) -> tuple[str, Mapping[str, Any]]:
     if deeper(found, DEEPEST):
         raise VieteError(f"{path} is nested more than {DEEPEST} deep, so it is no config.json")
     return str(path), found
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of a config is a finite number."""
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 def within(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:

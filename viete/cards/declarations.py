@@ -295,12 +295,12 @@ class Declarations(Sections):
             )
         self.dims = list(Model("", dims=tuple(self.dims)).bind(**numbers).dims)
 
-    def choices(self, functions: list[Function]) -> list[Choice]:
-        """The rows of Choices, with the functions that they define."""
+    def choices(self, functions: list[Function], parameters: list[Parameter]) -> list[Choice]:
+        """The rows of Choices, with the functions that they define, of dimensions and weights."""
         out: list[Choice] = []
         scope = Scope()
-        for dim in self.dims:
-            scope.declare(dim.symbol)
+        for symbol in (*(d.symbol for d in self.dims), *(p.symbol for p in parameters)):
+            scope.declare(symbol)
         known = {name: f.signature for name, f in in_force(functions).items()}
         for row in self.rows("choices", "config is then"):
             key, allowed = self.cell(row, "config"), row.get("is", Text(""))

@@ -138,8 +138,10 @@ class Reader(Declarations):
         loops = self.loops()
         letters = {i.name for i in self.indices} | {loop.index for loop in loops}
         parameters = self.parameters(letters)
+        if config is not None:
+            parameters = [config.numbers(p) if p.given else p for p in parameters]
         functions = self.functions()
-        choices = self.choices(functions)
+        choices = self.choices(functions, parameters)
         lines = self.equation_lines()
         derived_lines = [(b, *self.split(b.text)) for b in self.items("derived")]
         lefts = self.left_sides(

@@ -22,6 +22,7 @@ from viete.checkpoint.mapping import (
     Expected,
     Match,
     expected_tensors,
+    given_weights,
     listed,
     match,
     read_weights,
@@ -205,12 +206,12 @@ def compare(
     free = [tensors.infos[n] for n in found.extra]
     guesses, questions = suggest(model, found.missing, free)
     ties = tied(model, found.missing, found)
-    wanted = expected_tensors(model)
+    wanted, given = expected_tensors(model), given_weights(model)
     counted = [i for n, i in tensors.infos.items() if n not in (*found.ignored, *found.copies)]
     report = Report(
         model.title, str(tensors.path),
         len(found.fits) + len(found.missing) + len(found.misshaped) or len(wanted),
-        sum(prod(shape) for shape in parameter_shapes(model).values()),
+        sum(prod(shape) for name, shape in parameter_shapes(model).items() if name not in given),
         len(counted), sum(prod(i.shape) for i in counted),
         tuple(
             Missing(n, e.shape, e.holds, ties.get(n, ())) for n, e in found.missing.items()

@@ -38,6 +38,7 @@ import numpy as np
 from einops import EinopsError, parse_shape, rearrange
 
 from viete.algebra.model import Model, Parameter
+from viete.cards.values import literal_weights
 from viete.checkpoint.files import TensorFile, open_tensors, save_safetensors
 from viete.checkpoint.parallel import load_many
 from viete.checkpoint.tensors import SIZES, side_by_side
@@ -115,6 +116,8 @@ def _expected(key: int, model: Model, own: bool, layout: int) -> dict[str, Expec
     ready = program(model)
     sharing: dict[str, list[tuple[Parameter, dict[str, int]]]] = {}
     for p in model.parameters:
+        if p.given and not own:
+            continue
         p = replace(p, checkpoint=layouts(p)[: layout + 1][-1])
         name, _, _ = p.checkpoint.partition(" : ")
         given = bool(name.strip()) and not own
@@ -417,12 +420,29 @@ def load_weights(
                 f"{file.path}: '{name}' is {kind}, and weights are floating-point numbers"
             )
     weights = read_weights(found, file, framework, dtype, device)
+    like = next(iter(weights.values()), None)
+    for name, numbers in given_weights(model).items():  # they are in no file but a run's
+        weights.setdefault(name, in_array(numbers, like))
     shapes = parameter_shapes(model)
     whole = {}
     for name, shape in shapes.items():
         whole[name] = weights[name]
         assert tuple(whole[name].shape) == shape, name
     return whole
+
+
+def given_weights(model: Model) -> dict[str, Array]:
+    """The numbers that a config gave."""
+    names = {p.name for p in model.parameters if p.given}
+    found = literal_weights(model) if names else {}
+    return {name: found[name] for name in names & found.keys()}
+
+
+def in_array(numbers: Array, like: Array) -> Array:
+    """NumPy's numbers as an array of the kind that another is."""
+    if hasattr(like, "new_tensor"):
+        return like.new_tensor(numbers)
+    return numbers if like is None else numbers.astype(like.dtype)
 
 
 def read_weights(

@@ -19,6 +19,7 @@ from viete.cards.choices import number_of, of_blocks
 from viete.cards.config import Config, listed
 from viete.cards.reader import read
 from viete.checkpoint.folder import card_for, families
+from viete.checkpoint.mapping import given_weights
 from viete.errors import Text, VieteError
 from viete.interpret.schedule import program
 from viete.notation.expr import Ref, walk
@@ -49,6 +50,11 @@ def config_of(model: Model, base: Mapping[str, Any] | None = None) -> dict[str, 
         size = model.greatest.get(dim.name)
         if keys and size is not None and Config(out).number(dim) != size:
             put(out, place(out, keys), plain(size))
+    for name, numbers in given_weights(model).items():
+        given = next(p for p in model.parameters if p.name == name)
+        keys = listed(given.checkpoint.removeprefix("config "))[0]
+        if Config(out).look_up(keys)[1] is None:
+            put(out, place(out, keys), numbers.tolist())
     same_equations(model, out)
     if (filled := as_transformers_fills(out)) is not None:
         same_equations(model, filled)

@@ -294,6 +294,8 @@ class Counter:
         embeddings = self.flows.embeddings.kinds()
         rows = []
         for p in self.model.parameters:
+            if p.given:
+                continue
             each = math.prod((self.flows.size(e) for e in p.shape), start=ONE)
             count = ONE
             for letter in p.symbol.slots:

@@ -33,9 +33,13 @@ class Weighted:
     arguments: Mapping[str, str]  # the names of forward's arguments, by those of the card's inputs
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """The parameters themselves by the card's names, those of `viete.parameter_shapes`."""
+        """The parameters themselves by the card's names, those of `viete.parameter_shapes`.
+
+        What a config gave, and is not learned, is a buffer.
+        """
         assert isinstance(self, nn.Module)
         own = dict(self.named_parameters(remove_duplicate=False))
+        own |= dict(self.named_buffers(remove_duplicate=False))
         return {name: own[there] for name, there in self.names.items()}
 
     def __reduce_ex__(self, protocol: Any) -> Any:

@@ -99,6 +99,11 @@ def begin(settings: Settings, model: Model, run: Path) -> Job:
     model = fitted(model, documents, vocabulary, settings)
     as_set(model, settings.sets)
     feed(model)
+    if given := next((p for p in model.parameters if p.given), None):
+        raise VieteError(
+            f"{model.title}: {given.name} is given by a config, and is not learned; training would "
+            f"change it with the others"
+        )
     literal_weights(model)
     if settings.sample_every:
         scores(model)

@@ -313,13 +313,13 @@ class Body:
         """The card's dimensions that the code uses, a line each."""
         out: list[tuple[str, str]] = []
         text = "\n".join(line.split("#")[0] for line in code)
-        for d in reversed(self.model.dims):
-            name = self.names.symbol(d.symbol)
-            if d.value is None or not word(name, text):
-                continue
-            value = self.lowering.of(d.value).text
-            text += f" {value}"
-            out.append((f"{name} = {value}", d.meaning))
+        left = [(self.names.symbol(d.symbol), d.value, d.meaning)
+                for d in reversed(self.model.dims) if d.value is not None]  # fmt: skip
+        while used := [x for x in left if word(x[0], text)]:
+            for name, value, meaning in used:
+                out.append((f"{name} = {self.lowering.of(value).text}", meaning))
+                text += f" {self.lowering.of(value).text}"
+            left = [x for x in left if x not in used]
         return [f"{a}  # {m}" if m and len(a + m) < 96 else a for a, m in sorted_dims(out)]
 
 

@@ -125,7 +125,9 @@ class TorchModule:
         out = []
         for q in parameters:
             name = self.body.names.symbol(q.symbol)
-            out += statement(f"self.{name} = nn.Parameter({self.initial.of(q)})", 2)
+            value = self.initial.of(q)
+            made = f"self.{name} = nn.Parameter({value})"
+            out += statement(f'self.register_buffer("{name}", {value})' if q.given else made, 2)
         return out
 
     def block(self, letter: str) -> list[str]:
