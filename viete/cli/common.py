@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -87,6 +87,17 @@ def transformer(
     return found
 
 
+def opened(
+    name: str, given: bool, sets: list[str] | None, config: Path | None, instead: str | None,
+    accept: list[str] | None, revision: str | None, dtype: str | None = None,
+    device: str | None = None,
+) -> tuple[Model, Transformer | None]:  # fmt: skip
+    """The card, and the released model that it is of, unless other weights are ``given``."""
+    asked = (name, sets, config, instead, accept, revision)
+    found = None if given else transformer(*asked, dtype, device)
+    return (card(*asked) if found is None else found.card), found
+
+
 def is_model(name: str, revision: str | None = None) -> bool:
     """Whether this is a folder, a file of tensors or an id of the hub, and not a card.
 
@@ -133,6 +144,17 @@ def numbers(text: str, model: Model, what: str = "--tokens") -> list[int] | list
     if len({len(r) for r in rows}) > 1:
         raise VieteError(f"{what}: the sequences of a batch must be equally long")
     return rows if len(rows) > 1 else rows[0]
+
+
+def named_inputs(given: list[str] | None, model: Model) -> dict[str, Any]:
+    """``--input y=1,4,1`` as inputs by name."""
+    out = {}
+    for text in given or ():
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise VieteError(f"--input takes NAME=NUMBERS, such as --input y=1,4,1, not {text!r}")
+        out[key.strip()] = numbers(value, model, f"--input {key.strip()}")
+    return out
 
 
 def row_of(text: str, model: Model, what: str) -> list[int]:

@@ -19,7 +19,7 @@ from viete.cli.common import (
     Set,
     card,
     emit,
-    transformer,
+    opened,
 )
 from viete.errors import VieteError
 
@@ -87,12 +87,10 @@ def folder(
 
     if output is None:
         raise VieteError("a model is written to a folder: give -o FOLDER")
-    found = None
-    if weights is None and seed is None:
-        found = transformer(name, sets, config, instead, accept, revision, dtype)
+    own = weights is not None or seed is not None
+    model, found = opened(name, own, sets, config, instead, accept, revision, dtype)
     if found is not None:
         found.save(output)
     else:
-        model = card(name, sets, config, instead, accept, revision)
         save_folder(model, the_weights(model, weights, seed, dtype or "float32", None), output)
     print(f"written: {output}", file=sys.stderr)

@@ -15,11 +15,10 @@ from viete.cli.common import (
     Instead,
     Revision,
     Set,
-    card,
     emit,
-    numbers,
+    named_inputs,
+    opened,
     row_of,
-    transformer,
 )
 from viete.cli.run import exact_weights
 from viete.errors import VieteError
@@ -65,16 +64,9 @@ def lesson(
     if form is None:
         suffix = f"not {output.suffix}" if output and output.suffix else "and this has no suffix"
         raise VieteError(f"a lesson is written to .md, .tex, .html or .txt, {suffix}")
-    found = None
-    if weights is None and seed is None:
-        found = transformer(name, sets, config, instead, accept, revision)
-    model = card(name, sets, config, instead, accept, revision) if found is None else found.card
-    inputs = {}
-    for text in given or ():
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise VieteError(f"--input takes NAME=NUMBERS, such as --input y=1,4,1, not {text!r}")
-        inputs[key.strip()] = numbers(value, model, f"--input {key.strip()}")
+    own = weights is not None or seed is not None
+    model, found = opened(name, own, sets, config, instead, accept, revision)
+    inputs = named_inputs(given, model)
     if not tokens.strip():
         raise VieteError("--tokens is empty; a lesson needs at least one token")
     if "/" in tokens:

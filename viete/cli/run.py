@@ -16,9 +16,9 @@ from viete.cli.common import (
     Instead,
     Revision,
     Set,
-    card,
+    named_inputs,
     numbers,
-    transformer,
+    opened,
 )
 from viete.errors import VieteError
 
@@ -79,17 +79,10 @@ def run(
     revision: Revision = None,
 ) -> None:
     """Run a card's equations, or a released model's, and print named values."""
-    found = None
-    if weights is None and seed is None:
-        found = transformer(name, sets, config, instead, accept, revision, dtype, device)
-    model = card(name, sets, config, instead, accept, revision) if found is None else found.card
+    own = weights is not None or seed is not None
+    model, found = opened(name, own, sets, config, instead, accept, revision, dtype, device)
     ids = the_tokens(model, found, tokens, text, bos)
-    inputs = {}
-    for item in given or ():
-        key, equals, value = item.partition("=")
-        if not equals:
-            raise VieteError(f"--input takes NAME=NUMBERS, such as --input y=1,4,1, not {item!r}")
-        inputs[key.strip()] = numbers(value, model, f"--input {key.strip()}")
+    inputs = named_inputs(given, model)
     names = None if save is not None or show is None else top_level(show)
     if exact:
         if save is not None or device is not None or dtype is not None:
