@@ -18,7 +18,6 @@ alone, ``$logits$``, stands for its equation, which is there only where such a r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -26,13 +25,11 @@ from typing import Any
 
 from viete.algebra.defined import names_in, with_definitions
 from viete.algebra.model import Equation, Function, Loop, Model
-from viete.cards.config import Config, listed, said
+from viete.cards.config import HOLE, Config, listed, said
 from viete.errors import Text, VieteError
 from viete.notation.expr import Apply, Expr, Idx, Symbol, index_put, num, walk
 from viete.notation.parser import parse
 from viete.notation.symbols import Scope
-
-_HOLE = re.compile(r"\{([^{}]*)\}")
 
 
 @dataclass
@@ -181,7 +178,7 @@ def without(model: Model, gone: set[str], values: Mapping[str, Equation]) -> tup
 
 def of_blocks(key: Text, model: Model) -> tuple[str, dict[int, str]]:
     """The index letter in a key, and the key for each block; ("", {}) where it has none."""
-    hole = _HOLE.search(key.text)
+    hole = HOLE.search(key.text)
     if hole is None:
         return "", {}
     place = parse(key.cut(*hole.span(1)), scope_of(model))
@@ -191,7 +188,7 @@ def of_blocks(key: Text, model: Model) -> tuple[str, dict[int, str]]:
         raise key.error(f"{letter} is the letter of no loop")
     places = {i: number_at(index_put(place, letter, num(i)), model, key)
               for i in range(*ends(loop, model))}  # fmt: skip
-    return letter, {i: _HOLE.sub(str(k), key.text) for i, k in places.items()}
+    return letter, {i: HOLE.sub(str(k), key.text) for i, k in places.items()}
 
 
 def scope_of(model: Model) -> Scope:

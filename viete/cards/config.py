@@ -36,6 +36,7 @@ from typing import Any
 from viete.algebra.model import Dimension, Model, Parameter
 from viete.errors import VieteError
 
+HOLE = re.compile(r"\{([^{}]*)\}")  # around the index letter in a key
 MAX_BYTES = 16_000_000  # a few models keep their label names in it
 DEEPEST = 50
 # Keys that say nothing of the function from tokens to values: whose model it is and how it is
@@ -142,7 +143,7 @@ class Config:
 
     def numbers(self, p: Parameter) -> Parameter:
         """A ``given`` parameter with the config's list of numbers, or as it is if there is none."""
-        key, found = self.look_up(listed(p.checkpoint.removeprefix("config "))[0])
+        key, found = self.look_up(given_keys(p))
         if found is None:
             return p
         if not (isinstance(found, list) and found and all(map(is_number, found))):
@@ -165,7 +166,7 @@ class Config:
                 raise self.missing(keys, dim.name)
         for p in model.parameters:
             if p.given and not p.value:
-                raise self.missing(listed(p.checkpoint.removeprefix("config "))[0], p.name)
+                raise self.missing(given_keys(p), p.name)
 
     def missing(self, keys: Sequence[str], name: str) -> VieteError:
         return VieteError(f"{self.name}: {' or '.join(keys)} is missing, which gives {name}")
@@ -190,7 +191,7 @@ class Config:
             return
         _, found = self.look_up([key.partition(".{")[0] for key in keys])
         for k in range(len(found) if isinstance(found, list) else 1):
-            yield [re.sub(r"\{[^{}]*\}", str(k), key) for key in keys]
+            yield [HOLE.sub(str(k), key) for key in keys]
 
     def what(self, keys: Sequence[str], key: str, found: Any) -> str:
         """``key is value``, or that it is missing."""
@@ -240,6 +241,11 @@ def read_json(path: str | Path) -> tuple[str, Mapping[str, Any]]:
     if deeper(found, DEEPEST):
         raise VieteError(f"{path} is nested more than {DEEPEST} deep, so it is no config.json")
     return str(path), found
+
+
+def given_keys(p: Parameter) -> list[str]:
+    """The keys that a ``given`` parameter's numbers stand under."""
+    return listed(p.checkpoint.removeprefix("config "))[0]
 
 
 def is_number(value: Any) -> bool:

@@ -22,7 +22,6 @@ from viete.checkpoint.mapping import (
     Expected,
     Match,
     expected_tensors,
-    given_weights,
     listed,
     match,
     read_weights,
@@ -206,7 +205,8 @@ def compare(
     free = [tensors.infos[n] for n in found.extra]
     guesses, questions = suggest(model, found.missing, free)
     ties = tied(model, found.missing, found)
-    wanted, given = expected_tensors(model), given_weights(model)
+    wanted = expected_tensors(model)
+    given = {p.name for p in model.parameters if p.given}
     counted = [i for n, i in tensors.infos.items() if n not in (*found.ignored, *found.copies)]
     report = Report(
         model.title, str(tensors.path),

@@ -38,6 +38,7 @@ import numpy as np
 from einops import EinopsError, parse_shape, rearrange
 
 from viete.algebra.model import Model, Parameter
+from viete.cards.config import HOLE
 from viete.cards.values import literal_weights
 from viete.checkpoint.files import TensorFile, open_tensors, save_safetensors
 from viete.checkpoint.parallel import load_many
@@ -52,7 +53,6 @@ from viete.notation.symbols import Scope
 Array = Any
 Place = tuple[int | slice, ...]
 ALL = slice(None)
-_HOLE = re.compile(r"\{([^{}]*)\}")
 _RENAMED = re.compile(r"`([^`]+)`\s+is\s+`([^`]+)`")
 _LENGTH = re.compile(r"\s*([^\W\d]\w*)\s*=(.+)", re.S)
 
@@ -121,7 +121,7 @@ def _expected(key: int, model: Model, own: bool, layout: int) -> dict[str, Expec
         p = replace(p, checkpoint=layouts(p)[: layout + 1][-1])
         name, _, _ = p.checkpoint.partition(" : ")
         given = bool(name.strip()) and not own
-        holes = [hole(p, model, m[1]) for m in _HOLE.finditer(name)] if given else []
+        holes = [hole(p, model, m[1]) for m in HOLE.finditer(name)] if given else []
         letters = set(ready.loop_slots(p.symbol))
         if given:
             letters = {x.name for e in holes for x in walk(e) if isinstance(x, Idx)}
@@ -130,7 +130,7 @@ def _expected(key: int, model: Model, own: bool, layout: int) -> dict[str, Expec
             at = dict(zip(spelled, values, strict=True))
             if given:
                 numbers = iter([whole(ready, e, at, p) for e in holes])
-                file_name = _HOLE.sub(lambda m, n=numbers: str(next(n)), name.strip())  # type: ignore[misc]
+                file_name = HOLE.sub(lambda m, n=numbers: str(next(n)), name.strip())  # type: ignore[misc]
             else:
                 file_name = member_name(p.symbol, at)
             sharing.setdefault(file_name, []).append((p, at))

@@ -16,7 +16,7 @@ from typing import Any
 
 from viete.algebra.model import Equation, Model
 from viete.cards.choices import number_of, of_blocks
-from viete.cards.config import Config, listed
+from viete.cards.config import Config, given_keys, listed, said
 from viete.cards.reader import read
 from viete.checkpoint.folder import card_for, families
 from viete.checkpoint.mapping import given_weights
@@ -35,9 +35,9 @@ def config_of(model: Model, base: Mapping[str, Any] | None = None) -> dict[str, 
     out = deepcopy(dict(base or {}))
     for fact, text in model.facts:
         if fact.startswith("config "):
-            said = fact.removeprefix("config ")
-            _, blocks = of_blocks(Text(said), model)
-            for key in blocks.values() or [said]:
+            asked = fact.removeprefix("config ")
+            _, blocks = of_blocks(Text(asked), model)
+            for key in blocks.values() or [asked]:
                 put_fact(out, model, key, text)
     kind = out.get("model_type")
     if kind not in families():
@@ -50,11 +50,10 @@ def config_of(model: Model, base: Mapping[str, Any] | None = None) -> dict[str, 
         size = model.greatest.get(dim.name)
         if keys and size is not None and Config(out).number(dim) != size:
             put(out, place(out, keys), plain(size))
-    for name, numbers in given_weights(model).items():
-        given = next(p for p in model.parameters if p.name == name)
-        keys = listed(given.checkpoint.removeprefix("config "))[0]
-        if Config(out).look_up(keys)[1] is None:
-            put(out, place(out, keys), numbers.tolist())
+    numbers = given_weights(model)
+    for p in model.parameters:
+        if p.name in numbers and Config(out).look_up(given_keys(p))[1] is None:
+            put(out, place(out, given_keys(p)), numbers[p.name].tolist())
     same_equations(model, out)
     if (filled := as_transformers_fills(out)) is not None:
         same_equations(model, filled)
@@ -73,7 +72,7 @@ def put_fact(out: dict[str, Any], model: Model, text: str, allowed: str) -> None
         if "." not in keys[0] and words != ["any"]:
             out.setdefault(keys[0], None)  # since a missing key means what transformers likes
         return
-    if "any" in words or (found is not None and spelled(found) in words):
+    if "any" in words or (found is not None and said(found) in words):
         return
     put(out, keys[0], value_of(words[0], f"${words[0]}$" in allowed, model) if words else None)
 
@@ -92,10 +91,6 @@ def value_of(word: str, formula: bool, model: Model) -> Any:
 def plain(size: Fraction) -> int | float:
     """A number as JSON has it."""
     return int(size) if size.denominator == 1 else float(size)
-
-
-def spelled(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def looked_up(values: Mapping[str, Any], key: str) -> Any:
@@ -149,7 +144,7 @@ def same_equations(model: Model, config: Mapping[str, Any]) -> None:
         if (mine.left, mine.right, i) != (theirs.left, theirs.right, j):
             raise VieteError(
                 f"{model.title}: transformers would compute something else: the family's card "
-                f"{again.title} says {said(theirs)}, and this one {said(mine)}"
+                f"{again.title} says {shown(theirs)}, and this one {shown(mine)}"
             )
     limits = {x.key for d in model.dims if d.at_most is not None for x in walk(d.at_most)
               if isinstance(x, Ref)}  # fmt: skip
@@ -176,7 +171,7 @@ def unrolled(model: Model) -> list[tuple[Equation, Mapping[str, int]]]:
     return list(program(model).unrolled())
 
 
-def said(e: Equation) -> str:
+def shown(e: Equation) -> str:
     return show_equation(e.left, e.right, "unicode")
 
 
