@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeGuard
 
-from viete.algebra.model import Equation, Function, Model
+from viete.algebra.functions import by_letter, is_argument, with_arguments
+from viete.algebra.model import Equation, Function, Model, with_right
 from viete.algebra.simplify import simplified
 from viete.errors import Text
 from viete.notation.expr import Apply, Expr, Idx, Ref, index_put, transform, walk
-from viete.notation.printer import show_equation
 
 
 def with_definitions(
@@ -32,10 +31,7 @@ def with_definitions(
 
     def equation(e: Equation) -> Equation:
         right = puts.into(e.right)
-        if right == e.right:
-            return e
-        said = Text(show_equation(e.left, right), e.text.file, e.text.line)
-        return replace(e, right=unplaced(right), text=said)
+        return e if right == e.right else with_right(e, right)
 
     out = replace(
         model,
@@ -70,10 +66,8 @@ class Puts:
             return all_put(e, dict(zip(letters(definition), x.index, strict=True)))
         if isinstance(x, Apply) and x.op in self.functions:
             function = self.functions[x.op]
-            given = [*x.args, *(a.default for a in function.arguments[len(x.args) :])]
-            at = {a.symbol.key: e for a, e in zip(function.arguments, given, strict=True)}
             body = self.meanwhile(x.op, function.body, function.text)
-            return transform(body, lambda y: at.get(y.key) if is_argument(y) else None)
+            return with_arguments(body, by_letter(x, self.functions))
         return None
 
     def meanwhile(self, name: str, e: Expr, text: Text) -> Expr:
@@ -84,11 +78,6 @@ class Puts:
         e = transform(e, self.rule)
         self.open.pop()
         return e
-
-
-def is_argument(e: Expr) -> TypeGuard[Ref]:
-    """Whether it is an argument of the function in whose body it stands."""
-    return isinstance(e, Ref) and e.symbol.kind == "argument"
 
 
 def letters(definition: Equation) -> list[str]:
@@ -104,11 +93,6 @@ def all_put(e: Expr, places: Mapping[str, Expr]) -> Expr:
     for letter, other in aside.items():
         e = index_put(e, other, places[letter])
     return e
-
-
-def unplaced(e: Expr) -> Expr:
-    """Without the places in a source text that is not the equation's any more."""
-    return transform(e, lambda x: replace(x, at=None))
 
 
 def without_unread(model: Model, optional: Collection[str]) -> Model:
@@ -174,4 +158,4 @@ def names_in(formulas: Iterable[Expr]) -> set[str]:
     return out | {x.op for x in found if isinstance(x, Apply)}
 
 
-__all__ = ["names_in", "with_definitions"]
+__all__ = ["all_put", "names_in", "with_definitions"]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from viete.algebra.adjoint.rules import with_defaults
+from viete.algebra.functions import by_letter, with_arguments, with_defaults
 from viete.algebra.incremental import scores
-from viete.algebra.lifting import again, with_arguments, with_part
+from viete.algebra.lifting import again, with_part
 from viete.algebra.model import Equation, Model
 from viete.algebra.reweighing import Folding, Work, is_parameter
 from viete.algebra.uses import is_number, lone
@@ -245,8 +245,7 @@ def body_of(model: Model, x: Expr, name: Ref) -> Expr | None:
     args = with_defaults(x, model.function)
     if any(a.pattern for a in function.arguments) or not any(is_parameter(a) for a in args):
         return None
-    at = {a.symbol.key: e for a, e in zip(function.arguments, args, strict=True)}
-    return with_arguments(function.body, at)
+    return with_arguments(function.body, by_letter(x, model.function))
 
 
 # -- the stream ------------------------------------------------------------------------------------
@@ -257,17 +256,13 @@ def blind_values(work: Work) -> set[str]:
     blind = {e.name for e in work.equations}
     while True:
         seen = {ref.key for e in work.equations for ref in otherwise(work, e)} & blind
-        seen |= {key for key in blind if not read(work, key)}
+        seen |= {key for key in blind if not work.uses(key)}
         for e in work.equations:
             if e.name not in blind:
                 seen |= {t.key for t in map(lone, summands(e.right)) if t is not None} & blind
         if not seen:
             return blind
         blind -= seen
-
-
-def read(work: Work, key: str) -> bool:
-    return any(isinstance(x, Ref) and x.key == key for e in work.equations for x in walk(e.right))
 
 
 def otherwise(work: Work, e: Equation) -> list[Ref]:

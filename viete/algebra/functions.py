@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import resources
 from itertools import pairwise
+from typing import TypeGuard
 
 from viete.algebra.model import Argument, Function
 from viete.errors import Text, VieteError
 from viete.notation.cursor import parse_name, top_level
-from viete.notation.expr import Apply, Expr, transform
+from viete.notation.expr import Apply, Expr, Ref, transform
 from viete.notation.lexer import Token, tokenize
 from viete.notation.parser import Parser, bounded
 from viete.notation.symbols import Scope, Signature
@@ -63,6 +64,31 @@ def resolved(e: Expr, hidden: Collection[str]) -> Expr:
         return replace(x, op=behind(x.op)) if isinstance(x, Apply) and x.op in hidden else None
 
     return transform(e, rule) if hidden else e
+
+
+def with_defaults(e: Apply, functions: Mapping[str, Function]) -> tuple[Expr, ...]:
+    """A function's arguments, those left away with their defaults."""
+    function = functions.get(e.op)
+    if function is None:
+        return e.args
+    rest = function.arguments[len(e.args) :]
+    return e.args + tuple(a.default for a in rest if a.default is not None)
+
+
+def by_letter(e: Apply, functions: Mapping[str, Function]) -> dict[str, Expr]:
+    """What a function is applied to, by the letters of its definition."""
+    letters = [a.symbol.key for a in functions[e.op].arguments]
+    return dict(zip(letters, with_defaults(e, functions), strict=True))
+
+
+def is_argument(e: Expr) -> TypeGuard[Ref]:
+    """Whether it is an argument of the function in whose body it stands."""
+    return isinstance(e, Ref) and e.symbol.kind == "argument"
+
+
+def with_arguments(body: Expr, at: Mapping[str, Expr]) -> Expr:
+    """A function's definition with what it is applied to."""
+    return transform(body, lambda x: at.get(x.key) if is_argument(x) else None)
 
 
 def parse_function(

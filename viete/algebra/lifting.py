@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from viete.algebra.adjoint.rules import with_defaults
-from viete.algebra.model import Equation, Function, Model
+from viete.algebra.functions import by_letter, is_argument, with_arguments, with_defaults
+from viete.algebra.model import Equation, Function, Model, with_right
 from viete.algebra.simplify import simplified
-from viete.errors import Text
 from viete.notation.expr import (
     Apply,
     Expr,
@@ -25,7 +24,6 @@ from viete.notation.expr import (
     transform,
     walk,
 )
-from viete.notation.printer import show_equation
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ def fitted(pattern: Expr, e: Expr, functions: Mapping[str, Function]) -> dict[st
 
     def fit(p: Expr | None, x: Expr | None) -> bool:
         match p, x:
-            case (Ref(), Expr()) if p.symbol.kind == "argument":
+            case (Ref(), Expr()) if is_argument(p):
                 return found.setdefault(p.key, x) == x
             case (Ref(), Ref()) if p.symbol == x.symbol:
                 return fit_all(p.index, x.index)
@@ -104,18 +102,8 @@ def opened(model: Model, equation: Equation) -> Iterator[Expr]:
         function = model.function[part.op]
         if any(a.pattern for a in function.arguments):
             continue  # its definition speaks of sizes
-        args = with_defaults(part, model.function)
-        at = {a.symbol.key: x for a, x in zip(function.arguments, args, strict=True)}
-        yield with_part(equation.right, part, with_arguments(function.body, at))
-
-
-def with_arguments(body: Expr, at: Mapping[str, Expr]) -> Expr:
-    """A function's definition with what it is applied to."""
-
-    def rule(x: Expr) -> Expr | None:
-        return at.get(x.key) if isinstance(x, Ref) and x.symbol.kind == "argument" else None
-
-    return transform(body, rule)
+        body = with_arguments(function.body, by_letter(part, model.function))
+        yield with_part(equation.right, part, body)
 
 
 def with_part(e: Expr, old: Expr, new: Expr) -> Expr:
@@ -139,9 +127,7 @@ def lifted(model: Model, place: Place, value: Expr, back: Expr, symbol: Symbol) 
 
 def again(old: Equation, left: Ref, right: Expr) -> Equation:
     """An equation in the place of another."""
-    said = Text(show_equation(left, right), old.text.file, old.text.line)
-    right = transform(right, lambda x: replace(x, at=None))
-    return replace(old, left=left, right=right, text=said, stated=None)
+    return with_right(replace(old, left=left, stated=None), right)
 
 
-__all__ = ["Place", "again", "find", "fitted", "lifted", "with_arguments", "with_part"]
+__all__ = ["Place", "again", "find", "fitted", "lifted", "with_part"]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from viete.algebra.dims import Size, size_of
 from viete.errors import Text, VieteError
-from viete.notation.expr import Expr, Ref, Symbol
+from viete.notation.expr import Expr, Ref, Symbol, transform
+from viete.notation.printer import show_equation
 from viete.notation.symbols import Scope, Signature
 
 if TYPE_CHECKING:
@@ -154,6 +155,12 @@ class Equation:
     @property
     def name(self) -> str:
         return self.left.symbol.key
+
+
+def with_right(e: Equation, right: Expr) -> Equation:
+    """An equation with another right side: its text says that, and no place in a source is left."""
+    text = Text(show_equation(e.left, right), e.text.file, e.text.line)
+    return replace(e, right=transform(right, lambda x: replace(x, at=None)), text=text)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from viete.algebra.functions import library
 from viete.algebra.incremental import text_of
-from viete.algebra.model import Equation, Input, Model
+from viete.algebra.model import Equation, Input, Model, with_right
 from viete.algebra.shapes import Shapes
 from viete.errors import Text, VieteError
 from viete.notation.expr import (
@@ -28,7 +28,6 @@ from viete.notation.expr import (
     num,
     transform,
 )
-from viete.notation.printer import show_equation
 
 NAMES = "a seen padding".split()
 
@@ -91,10 +90,7 @@ def uncounted(n: Ref, mask: Symbol, e: Equation) -> Equation:
 def rewritten(e: Equation, rule: Callable[[Expr], Expr | None]) -> Equation:
     """The equation with the rule at work in it, and with its text."""
     right = transform(e.right, rule)
-    if right == e.right:
-        return e
-    text = Text(show_equation(e.left, right), e.text.file, e.text.line)
-    return replace(e, right=right, text=text)
+    return e if right == e.right else with_right(e, right)
 
 
 def free_name(model: Model) -> str:

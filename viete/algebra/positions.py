@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from viete.algebra import shapes
-from viete.algebra.adjoint.rules import with_defaults
 from viete.algebra.dims import Size, size_of
+from viete.algebra.functions import with_defaults
 from viete.algebra.masks import SIGN, Mask, blank, both, combined, hidden
 from viete.algebra.model import Argument, Function, Model
 from viete.algebra.shapes import REDUCE, Shapes, Type

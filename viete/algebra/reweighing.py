@@ -115,7 +115,7 @@ class Work:
         self.made[left.key] = Equation(left, right, text=Text(show_equation(left, right)))
 
     def uses(self, key: str) -> int:
-        """How often a parameter stands in the equations."""
+        """How often a parameter or a value stands in the equations."""
         return sum(
             isinstance(x, Ref) and x.key == key for e in self.equations for x in walk(e.right)
         )

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from viete.algebra.adjoint.rules import matched, rule_scope
+from viete.algebra.adjoint.rules import rule_scope
 from viete.algebra.functions import library
+from viete.algebra.lifting import fitted
 from viete.errors import Text
 from viete.interpret.labelled import COL, ROW, Array, Value, expand
 from viete.notation.expr import Apply, Expr, walk
@@ -118,7 +119,7 @@ def found(e: Apply) -> Found:
     if id(e) not in _seen:
         if len(_seen) > 100_000:
             _seen.clear()
-        fits = ((matched(p, e, library()), form, p) for p, form in forms().get(e.op, ()))
+        fits = ((fitted(p, e, library()), form, p) for p, form in forms().get(e.op, ()))
         _seen[id(e)] = (
             e,
             next(((v, form, functions(p)) for v, form, p in fits if v is not None), None),

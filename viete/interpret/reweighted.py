@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from viete.algebra.defined import all_put
 from viete.algebra.folding import Folding
 from viete.interpret.labelled import COL, ROW, Array, expand
 from viete.interpret.run import execute
 from viete.interpret.schedule import program
-from viete.notation.expr import index_put, num
+from viete.notation.expr import num
 
 
 def reweighted(folding: Folding, weights: Mapping[str, Array]) -> dict[str, Array]:
@@ -20,10 +21,8 @@ def reweighted(folding: Folding, weights: Mapping[str, Array]) -> dict[str, Arra
         if p.name not in made:
             out[name] = weights[name]
             continue
-        formula = made[p.name]
-        for letter, block in ready.loops_of(p.symbol, blocks).items():
-            formula = index_put(formula, letter, num(block))
-        value = run.arrays.of(formula)
+        places = {k: num(block) for k, block in ready.loops_of(p.symbol, blocks).items()}
+        value = run.arrays.of(all_put(made[p.name], places))
         heads = tuple(s for s in p.symbol.slots if s not in folding.model.loop_letters)
         axes = (*heads, *(ROW, COL)[2 - len(p.shape) :])
         array = expand(run.arrays.xp, run.arrays.lift(value), value.axes, axes)

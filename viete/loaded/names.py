@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from viete.algebra.defined import all_put
 from viete.algebra.functions import resolved
 from viete.algebra.lifting import Place, find, fitted
 from viete.algebra.model import Equation, Loop, Model
@@ -300,10 +301,7 @@ class Names:
             definition = defined.get(symbol.key)
             if definition is None:
                 return Ref(symbol, index)
-            right = definition.right
-            for letter, at in zip(symbol.slots, index, strict=True):
-                right = index_put(right, letter, at)
-            return right
+            return all_put(definition.right, dict(zip(symbol.slots, index, strict=True)))
 
         hidden = {f.name for f in self.model.functions}
         out = transform(resolved(e, hidden), rule)

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from viete.algebra.lifting import lifted, with_arguments
+from viete.algebra.functions import with_arguments
+from viete.algebra.lifting import lifted
 from viete.algebra.model import Model
 from viete.interpret.run import Run
 from viete.interpret.schedule import Member, program

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from viete.algebra.model import Equation, Input, Model
+from viete.algebra.model import Equation, Input, Model, with_right
 from viete.algebra.shapes import Shapes
 from viete.errors import Text
 from viete.interpret.schedule import program
 from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, free_indices, transform, walk
 from viete.notation.parser import parse
-from viete.notation.printer import show_equation
 
 
 @dataclass(frozen=True)
@@ -80,10 +79,7 @@ def with_masks(card: Model) -> Masks:
                 Idx(letter) for letter in item.symbol.slots))))  # fmt: skip
 
         right = transform(equation.right, rule)
-        text = equation.text
-        if right != equation.right:
-            text = Text(show_equation(equation.left, right), text.file, text.line)
-        equations.append(replace(equation, right=right, text=text))
+        equations.append(equation if right == equation.right else with_right(equation, right))
     model = replace(card, inputs=(*card.inputs, *inputs), equations=tuple(equations))
     return Masks(model, chances)
 

@@ -9,9 +9,10 @@ from fractions import Fraction
 from viete.algebra.adjoint.blocks import Readers, Reading, size_expr
 from viete.algebra.adjoint.places import picked_back, row_of
 from viete.algebra.adjoint.reasons import UNSAID, Reason, because
-from viete.algebra.adjoint.rules import INDICES, Rule, matched, put_in, rules
+from viete.algebra.adjoint.rules import INDICES, Rule, put_in, rules
 from viete.algebra.dims import Size
 from viete.algebra.functions import behind, library
+from viete.algebra.lifting import fitted
 from viete.algebra.model import Equation, Loop, Model
 from viete.algebra.shapes import Env, Shapes, Type
 from viete.algebra.simplify import simplified
@@ -224,7 +225,7 @@ class Passing:
         for rule in self.rules:
             if rule.ranks and rule.ranks != ranks:
                 continue
-            found = matched(rule.pattern, plain, self.model.function)
+            found = fitted(rule.pattern, plain, self.model.function)
             outs = {k for k, _ in rule.formulas}
             if found is not None and all(
                 f"partial{{{k}}}" in outs for k, v in found.items() if self.depends(v)

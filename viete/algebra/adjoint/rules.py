@@ -9,9 +9,8 @@ from functools import cache
 from importlib import resources
 
 from viete.algebra.functions import library, resolved
-from viete.algebra.model import Function
 from viete.errors import Text
-from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Ref, Symbol, Table, transform, walk
+from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, Symbol, Table, transform, walk
 from viete.notation.lexer import GREEK
 from viete.notation.parser import parse
 from viete.notation.symbols import Scope
@@ -85,32 +84,6 @@ def sides(text: Text, scope: Scope) -> tuple[str, Expr]:
     name = parse(text.cut(0, len(left)), scope)
     assert isinstance(name, Ref), text
     return name.key, parse(text.cut(len(left) + 1), scope)
-
-
-def matched(pattern: Expr, e: Expr, functions: Mapping[str, Function]) -> dict[str, Expr] | None:
-    """What the letters of a pattern stand for in ``e``; None where it does not fit."""
-    found: dict[str, Expr] = {}
-
-    def fit(p: Expr, x: Expr) -> bool:
-        if isinstance(p, Ref):
-            return found.setdefault(p.key, x) == x
-        if isinstance(p, Num):
-            return p == x
-        if not isinstance(p, Apply) or not isinstance(x, Apply) or p.op != x.op:
-            return False
-        args = with_defaults(x, functions)
-        return len(args) == len(p.args) and all(map(fit, p.args, args))
-
-    return found if fit(pattern, e) else None
-
-
-def with_defaults(e: Apply, functions: Mapping[str, Function]) -> tuple[Expr, ...]:
-    """A function's arguments, those left away with their defaults."""
-    function = functions.get(e.op)
-    if function is None:
-        return e.args
-    rest = function.arguments[len(e.args) :]
-    return e.args + tuple(a.default for a in rest if a.default is not None)
 
 
 def put_in(e: Expr, values: Mapping[str, Expr], taken: Iterable[str]) -> Expr:
