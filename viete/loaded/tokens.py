@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -93,7 +93,7 @@ class Texts:
         list for each."""
         if isinstance(given, str):
             return self.each(self.tokenizer.framed(given, prepend_bos))
-        if isinstance(given, list | tuple) and given and isinstance(given[0], str):
+        if are_texts(given):
             return [self.each(self.tokenizer.framed(text, prepend_bos)) for text in given]
         ids = whole_numbers(given)
         if ids.ndim == 2 and len(ids) > 1:
@@ -138,8 +138,12 @@ class Texts:
 
     def ids(self, given: Any) -> Any:
         """Text as ids, and anything else as it is."""
-        several = isinstance(given, list | tuple) and given and isinstance(given[0], str)
-        return self.to_tokens(given) if isinstance(given, str) or several else given
+        return self.to_tokens(given) if isinstance(given, str) or are_texts(given) else given
+
+
+def are_texts(given: Any) -> TypeGuard[Sequence[str]]:
+    """Whether these are several texts, and no ids."""
+    return isinstance(given, list | tuple) and bool(given) and isinstance(given[0], str)
 
 
 def context(card: Model) -> int | None:

@@ -316,9 +316,10 @@ class Body:
         left = [(self.names.symbol(d.symbol), d.value, d.meaning)
                 for d in reversed(self.model.dims) if d.value is not None]  # fmt: skip
         while used := [x for x in left if word(x[0], text)]:
-            for name, value, meaning in used:
-                out.append((f"{name} = {self.lowering.of(value).text}", meaning))
-                text += f" {self.lowering.of(value).text}"
+            for name, e, meaning in used:
+                value = self.lowering.of(e).text
+                text += f" {value}"
+                out.append((f"{name} = {value}", meaning))
             left = [x for x in left if x not in used]
         return [f"{a}  # {m}" if m and len(a + m) < 96 else a for a, m in sorted_dims(out)]
 

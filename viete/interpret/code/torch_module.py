@@ -126,8 +126,10 @@ class TorchModule:
         for q in parameters:
             name = self.body.names.symbol(q.symbol)
             value = self.initial.of(q)
-            made = f"self.{name} = nn.Parameter({value})"
-            out += statement(f'self.register_buffer("{name}", {value})' if q.given else made, 2)
+            if q.given:
+                out += statement(f'self.register_buffer("{name}", {value})', 2)
+            else:
+                out += statement(f"self.{name} = nn.Parameter({value})", 2)
         return out
 
     def block(self, letter: str) -> list[str]:

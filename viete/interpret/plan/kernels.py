@@ -17,13 +17,12 @@ SMALLEST = 1e-30  # of a probability whose logarithm is taken: float32 ends at 1
 
 # The arguments whose memory the result may take.
 IN_PLACE: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys(("add", "sub", "mul", "div", "max", "min", "relu_back"), (0, 1)),
+    **dict.fromkeys(("add", "sub", "mul", "div", "max", "min"), (0, 1)),
     **dict.fromkeys(
         ("neg", "exp", "log", "sqrt", "tanh", "sin", "cos", "abs", "floor", "relu", "softmax",
-         "softmax_back", "less_onehot", "gelu_back", "pow", "sigmoid", "erf"), (0,)),
+         "softmax_back", "less_onehot", "relu_back", "gelu_back", "pow", "sigmoid", "erf"), (0,)),
     "where": (2,), "matmul": (2,),
 }  # fmt: skip
-IN_PLACE["relu_back"] = (0,)
 
 
 def sequence(*calls: Call) -> Call:

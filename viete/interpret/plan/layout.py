@@ -8,6 +8,7 @@ them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,9 +55,7 @@ def split(
     out, start = {}, 0
     for name, shape in shapes.items():
         laid = in_memory(name, shape, order or {})
-        size = 1
-        for n in laid:
-            size *= n
+        size = math.prod(laid)
         view = flat[start : start + size].reshape(laid)
         if order and name in order:
             turned = back(order[name])
