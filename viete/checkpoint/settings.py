@@ -12,17 +12,20 @@ import json
 from collections.abc import Mapping
 from copy import deepcopy
 from fractions import Fraction
+from itertools import zip_longest
 from typing import Any
 
-from viete.algebra.model import Equation, Model
+from viete.algebra.defined import names_in
+from viete.algebra.model import Model
 from viete.cards.choices import number_of, of_blocks
 from viete.cards.config import Config, given_keys, listed, said
 from viete.cards.reader import read
 from viete.checkpoint.folder import card_for, families
 from viete.checkpoint.mapping import given_weights
 from viete.errors import Text, VieteError
+from viete.interpret.code.body import needed
 from viete.interpret.schedule import program
-from viete.notation.expr import Ref, walk
+from viete.notation.expr import Expr, Ref, walk
 from viete.notation.printer import show_equation
 
 
@@ -132,7 +135,12 @@ def put(out: dict[str, Any], key: str, value: Any) -> None:
 
 
 def same_equations(model: Model, config: Mapping[str, Any]) -> None:
-    """That the family's card, with this config, is this model."""
+    """That the family's card, with this config, computes what this model computes.
+
+    What is compared is the output of the family's card, its logits or its last value, and all that
+    it depends on: a card may have a loss and other values besides. Raises VieteError that names
+    the first equation, size or parameter that differs.
+    """
     settings = Config(config)
     try:
         again = read(card_for(settings), settings, accept=list(config))
@@ -140,11 +148,13 @@ def same_equations(model: Model, config: Mapping[str, Any]) -> None:
         raise VieteError(
             f"{model.title}: its config cannot be made of the card alone ({error.message})"
         ) from None
-    for (mine, i), (theirs, j) in zip(unrolled(model), unrolled(again), strict=False):
-        if (mine.left, mine.right, i) != (theirs.left, theirs.right, j):
+    names = {e.name for e in again.equations}
+    output = "logits" if "logits" in names else again.equations[-1].name
+    for ours, theirs in zip_longest(unrolled(model, output), unrolled(again, output)):
+        if ours != theirs:
             raise VieteError(
                 f"{model.title}: transformers would compute something else: the family's card "
-                f"{again.title} says {shown(theirs)}, and this one {shown(mine)}"
+                f"{again.title} says {shown(theirs)}, and this one {shown(ours)}"
             )
     limits = {x.key for d in model.dims if d.at_most is not None for x in walk(d.at_most)
               if isinstance(x, Ref)}  # fmt: skip
@@ -157,31 +167,40 @@ def same_equations(model: Model, config: Mapping[str, Any]) -> None:
                 f"{model.title}: {name} is {size}, and transformers would have {other} by the "
                 f"config that the family's card {again.title} describes"
             )
-    ours, of_family = parts(model), parts(again)
-    for what in ours:
-        if ours[what] != of_family[what]:
+    mine, of_family = parts(model, output), parts(again, output)
+    for what, ours in mine.items():
+        if odd := next((n for n in {**ours, **of_family[what]}
+                        if ours.get(n) != of_family[what].get(n)), None):  # fmt: skip
             raise VieteError(
-                f"{model.title}: its {what} are not those of the family's card {again.title}, so "
-                f"transformers would compute something else"
+                f"{model.title}: its {what} {odd} is not that of the family's card "
+                f"{again.title}, so transformers would compute something else"
             )
 
 
-def unrolled(model: Model) -> list[tuple[Equation, Mapping[str, int]]]:
-    """Every equation in every block: where blocks differ, how that is said does not matter."""
-    return list(program(model).unrolled())
+Turn = tuple[Expr, Expr, Mapping[str, int]]
 
 
-def shown(e: Equation) -> str:
-    return show_equation(e.left, e.right, "unicode")
+def unrolled(model: Model, output: str) -> list[Turn]:
+    """What the output needs, in every block: how it is said that blocks differ does not matter."""
+    names = {e.name for e in needed(model, [output])}
+    return [(e.left, e.right, turn) for e, turn in program(model).unrolled() if e.name in names]
 
 
-def parts(m: Model) -> dict[str, Any]:
-    """What two models that are the same function share."""
+def shown(turn: Turn | None) -> str:
+    return "no more" if turn is None else show_equation(turn[0], turn[1], "unicode")
+
+
+def parts(m: Model, output: str) -> dict[str, dict[str, Any]]:
+    """What two models that are the same function share, by name."""
+    used = names_in(e.right for e in needed(m, [output]))
+    while len(more := used | names_in(m.function[f].body for f in used & m.function.keys())) > len(
+        used
+    ):
+        used = more
     return {
-        "equations": [(e.left, e.loop) for e in m.equations],
-        "functions": {f.name: (f.arguments, f.body) for f in m.functions},
-        "parameters": [(p.symbol, p.shape, p.checkpoint) for p in m.parameters],
-        "indices": [(i.name, i.lower, i.upper) for i in m.indices],
+        "function": {f.name: (f.arguments, f.body) for f in m.functions if f.name in used},
+        "parameter": {p.name: (p.symbol, p.shape, p.checkpoint) for p in m.parameters},
+        "index": {i.name: (i.lower, i.upper) for i in m.indices if i.name in used},
     }
 
 

@@ -31,7 +31,12 @@ def option(panel: str, said: str, *names: str) -> Any:
 
 def train(
     name: Annotated[
-        str | None, typer.Argument(metavar="CARD", help="A card's path, or a shipped card's name.")
+        str | None,
+        typer.Argument(
+            metavar="CARD",
+            help="A card: its path or a shipped name. Or a run or a model, to start a new run from "
+            "its weights.",
+        ),
     ] = None,
     data: Annotated[
         str | None, option(DATA, "A text, JSON lines, dialogs, or a folder of them.")
@@ -45,7 +50,8 @@ def train(
         str | None, option(DATA, "text, dialogs or jsonl [by name and first line].")
     ] = None,
     tokenizer: Annotated[
-        str | None, option(DATA, "characters, bpe, or a tokenizer.json [characters].")
+        str | None,
+        option(DATA, "characters, bpe, or a tokenizer.json [characters; of a model, its own]."),
     ] = None,
     vocabulary: Annotated[int | None, option(DATA, "Tokens of a new bpe.")] = None,
     validation: Annotated[
@@ -120,7 +126,8 @@ def train(
     ] = None,
     resume: Annotated[bool, option(AGAIN, "Go on with the run in the folder.", "--resume")] = False,
     start: Annotated[
-        str | None, option(AGAIN, "Go on from latest, previous, best or a step.", "--from")
+        str | None,
+        option(AGAIN, "Go on, or start from RUN, at latest, previous, best or a step.", "--from"),
     ] = None,
 ) -> None:
     """Train a card on a text, and keep what it learned in a folder.
@@ -133,7 +140,7 @@ def train(
     }  # fmt: skip
     if run is None:
         raise VieteError("a run needs a folder to keep what it learns: give -o RUN/")
-    going_on = resume or start is not None
+    going_on = resume or (start is not None and name is None)
     set_threads(given.get("threads") or (threads_before(run) if going_on else None))
     from viete.train.loop import train as go
     from viete.train.processes import team
@@ -150,12 +157,20 @@ def train(
         job = go_on(given, run, start or "latest")
         print(f"{job.run}: going on after step {job.step}", flush=True)
     else:
-        from viete.cli.common import card
+        from viete.cli.common import card, is_model
 
         if name is None or data is None:
             raise VieteError("give a CARD and --data FILE, or -o RUN/ --resume to go on")
-        settings = Settings(card=name, sets=tuple(sets or ()), **given)
-        job = begin(settings, card(name, sets, config), run)
+        model = card(name, sets, config)
+        said = ""
+        if is_model(name):
+            source, said = learned(name, start, "tokenizer" in given)
+            given = source | given
+        elif start is not None:
+            raise VieteError(f"{name} is a card, which has no weights for --from to choose among")
+        job = begin(Settings(card=name, sets=tuple(sets or ()), **given), model, run)
+        if said:
+            print(said, flush=True)
     if job.step >= job.settings.steps and speaks:
         print(f"it has had its {job.settings.steps} steps; give it more with --steps")
     elif speaks:
@@ -168,6 +183,34 @@ def train(
         sys.exit(130)
     if speaks:
         print(f"{found.step} steps done, loss {found.loss:.6f}; all of it is in {run}")
+
+
+def learned(name: str, which: str | None, has_words: bool) -> tuple[dict[str, str], str]:
+    """The settings by which a new run starts from a run or a model, and a sentence that says so.
+
+    ``which`` is the checkpoint of a run; ``has_words``: a tokenizer is given. Raises VieteError
+    where there are no checkpoints to choose among, and for a model without a tokenizer.
+    """
+    from viete.checkpoint.hub import located
+    from viete.train import checkpoints
+    from viete.train.setup import card_digest
+
+    path = located(name).resolve()
+    if path.is_dir() and checkpoints.steps(path):
+        found = checkpoints.choose(path, which or "latest", card_digest(path))
+        weights, where = found.path, f"its weights at step {found.step}"
+    elif which is not None:
+        raise VieteError(f"{name} has no checkpoints for --from to choose among")
+    else:
+        weights, where = path, "its weights"
+    words = (path if path.is_dir() else path.parent) / "tokenizer.json"
+    if not has_words and not words.is_file():
+        raise VieteError(
+            f"{name} has no tokenizer.json, by which its weights know the tokens; say which with "
+            f"--tokenizer"
+        )
+    said = f"{name}: a new run from {where}, with a fresh optimiser"
+    return {"weights": str(weights), "tokenizer": str(words)}, said
 
 
 def sampler(job: Job) -> Callable[[int], str]:

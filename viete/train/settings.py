@@ -24,11 +24,15 @@ CONFIG = "config.json"
 class Settings:
     """How a card is trained. A length, a kind or a device that is None is found out.
 
+    ``weights`` is where the first weights come from: a checkpoint's folder, a file of tensors or a
+    released model's folder; empty for those of the card's init column.
+
     ``clip`` and ``clip_entries`` of 0 do not clip; ``eval_every``, ``save_every`` and
     ``sample_every`` of 0 leave that for the end of the run, and ``log_every`` of 0 logs nothing.
     """
 
     card: str = ""
+    weights: str = ""
     data: str = ""
     sets: tuple[str, ...] = ()
     kind: str | None = None
@@ -108,8 +112,8 @@ def wrong(name: str, right: str, value: object) -> VieteError:
 
 # What a run that goes on cannot change: it would be another run.
 FIXED = (
-    "sets", "seed", "dtype", "tokenizer", "vocabulary", "accumulate", "optimiser", "kind", "batch",
-    "length", "validation", "loss_on",
+    "weights", "sets", "seed", "dtype", "tokenizer", "vocabulary", "accumulate", "optimiser",
+    "kind", "batch", "length", "validation", "loss_on",
 )  # fmt: skip
 
 

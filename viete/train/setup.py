@@ -27,6 +27,8 @@ from viete.atomic import replacing
 from viete.cards.reader import read
 from viete.cards.values import initial_weights, literal_weights
 from viete.cards.writer import write
+from viete.checkpoint.folder import tensors_of
+from viete.checkpoint.mapping import load_weights
 from viete.errors import VieteError
 from viete.interpret.schedule import program
 from viete.notation.expr import Ref, num
@@ -185,12 +187,25 @@ def job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO |
 def computing(settings: Settings, model: Model, last: Checkpoint | None) -> tuple[Masks, Engine]:
     """What computes a card's loss, from its first weights or a checkpoint's."""
     weights = initial_weights(model, settings.seed, settings.dtype)
-    if last is not None:
-        for name in weights:
-            weights[name][...] = last.weights[name]
+    found = first_weights(settings, model) if last is None else last.weights
+    for name in found:
+        weights[name][...] = found[name]
     masks = with_masks(model)
     return masks, make_engine(settings.engine, masks.model, model, weights, settings.device,
                               settings.bf16, settings.compile, settings.shard)  # fmt: skip
+
+
+def first_weights(settings: Settings, model: Model) -> Mapping[str, Any]:
+    """The weights that a new run begins with, where others were learned before.
+
+    Raises VieteError for a checkpoint that is damaged, and tensors that do not fit the card.
+    """
+    if not settings.weights:
+        return {}
+    path = Path(settings.weights)
+    if (path / checkpoints.STATE).is_file():
+        return checkpoints.load(path).weights
+    return load_weights(model, tensors_of(path), dtype=settings.dtype)
 
 
 def encoded(
@@ -301,10 +316,15 @@ def spelled(prompt: str, vocabulary: Vocabulary) -> None:
 
 
 def fitted(model: Model, documents: Documents, vocabulary: Vocabulary, settings: Settings) -> Model:
-    """The card with a loss, the data's vocabulary and the length asked for."""
-    model = with_vocabulary(with_loss(model), len(vocabulary))
-    if settings.length is not None:
-        model = with_length(model, settings.length)
+    """The card with a loss, the data's vocabulary and the length asked for.
+
+    Weights that are there already fix the sizes: then the data have to fit the card.
+    """
+    model = with_loss(model)
+    if not settings.weights:
+        model = with_vocabulary(model, len(vocabulary))
+        if settings.length is not None:
+            model = with_length(model, settings.length)
     if documents.dialogs:
         if settings.loss_on == "assistant":
             return with_loss_weights(model)
