@@ -36,6 +36,13 @@ from viete.notation.expr import (
 from viete.notation.printer import STYLES, show_symbol
 
 Shape = tuple[str, ...]
+SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, 1.0)  # two ones: entries that tie
+
+
+def peppered(rng: np.random.Generator, array: np.ndarray, some: float = 0.4) -> np.ndarray:
+    """The array with special values in place of some entries: NaN, ±∞, −0 and ties."""
+    return np.where(rng.random(array.shape) < some, rng.choice(SPECIAL, array.shape), array)
+
 
 # Names --------------------------------------------------------------------------------------------
 

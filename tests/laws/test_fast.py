@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.laws.strategies import Card, cards
+from tests.laws.strategies import Card, cards, peppered
 from viete.algebra.model import Model
 from viete.cards.reader import reads
 from viete.interpret.array import COL, ROW, Arrays, Value
@@ -55,6 +55,10 @@ def arguments(draw: st.DrawFn, name: str) -> list[tuple[Any, tuple[str, ...]]]:
     length = {"batch": 2, "h": 3, ROW: rows, COL: columns}
     scale = draw(st.sampled_from([1.0, 30.0, 1000.0]))
     z = scale * rng.standard_normal([length[a] for a in axes])
+    if draw(st.booleans()):
+        z = peppered(rng, z)
+        if name == "cross_entropy":  # a row with +∞ has no probabilities
+            z[z == np.inf] = np.nan
     if name in ("softmax", "logsoftmax") and draw(st.booleans()):
         hidden = rng.random(z.shape) < 0.4
         hidden[..., 0] = False  # a row that is hidden altogether has no probabilities
@@ -122,22 +126,33 @@ def equals_definition(name: str, args: list[Any], kind: str, dtype: str, fresh: 
     assert found.shape == wanted.shape
     assert dtype in str(out.array.dtype)
     sure = np.isfinite(wanted)  # where the definition overflows, the fast version may do better
+    z = rounded[0][0]
+    tame = np.abs(z[np.isfinite(z)]).max(initial=0) < 30  # nothing overflows but what is infinite
+    probable = None
+    if name in ("softmax", "logsoftmax"):  # a row with +∞ has no probabilities: one NaN, or all
+        axis = args[0][1].index(COL)
+        least = (z == np.inf).any(axis=axis, keepdims=True)
+        probable = (z.max(axis=axis) > -np.inf) & ~least.squeeze(axis)
+        sure &= ~least
+        wanted = np.where(least, np.nan, wanted)
+        found = np.where(least & np.isnan(found).any(axis=axis, keepdims=True), np.nan, found)
     size = max(1.0, float(np.max(np.abs(wanted[sure]), initial=0)))
     bound = ROUNDING[dtype] * size
     if name in ("LN", "RMSNorm"):  # dividing by a small deviation makes rounding larger
         bound *= 1e2
     assert np.all(np.abs(found[sure] - wanted[sure]) <= bound), name
     assert not np.isnan(found).any() or np.isnan(wanted).any()
-    if name not in ("softmax", "logsoftmax", "cross_entropy"):
-        assert np.array_equal(found[~sure], wanted[~sure], equal_nan=True)
+    if tame or (probable is None and name != "cross_entropy"):
+        assert np.array_equal(found[~sure], wanted[~sure], equal_nan=True), name
     if name == "softmax":
-        axis = [a for a in args[0][1] if a in out.axes].index(COL)
-        assert np.allclose(found.sum(axis=axis), 1, atol=ROUNDING[dtype])
+        assert probable is not None
+        assert np.allclose(found.sum(axis=axis)[probable], 1, atol=ROUNDING[dtype])
     if not fresh:
         for a, (before, _) in zip(given, args, strict=True):
             if isinstance(before, np.ndarray):
                 same = before.astype(dtype) if before.dtype.kind == "f" else before
-                assert np.array_equal(np.asarray(a), same), f"{name} has written into its argument"
+                kept = np.array_equal(np.asarray(a), same, equal_nan=True)
+                assert kept, f"{name} has written into its argument"
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch"])

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.laws.strategies import peppered
 from viete.algebra.adjoint.rules import put_in, rule_scope
 from viete.algebra.model import Model
 from viete.errors import Text
 from viete.interpret.array import COL, ROW, Arrays, Value
 from viete.interpret.fused import FORMS, PLACES, found, gathered
+from viete.interpret.plan.kernels import numpy_kernels, torch_kernels
 from viete.notation.expr import Expr, Ref, Symbol
 from viete.notation.parser import parse
 
@@ -51,7 +53,13 @@ def test_a_form_equals_its_pattern(text: str, kind: str, data: st.DataObject) ->
     shape = (*(size[a] for a in lead), 4, 5)
     axes = (*lead, ROW, COL)
     make = KINDS[kind]
-    values = {k: Value(make(rng.standard_normal(shape)), axes) for k in ("y", "a", "z")}
+    special = data.draw(st.booleans())
+    numbers = {k: rng.standard_normal(shape) for k in ("y", "a", "z")}
+    if special:
+        numbers = {k: peppered(rng, x) for k, x in numbers.items()}
+    if "softmax" in text:  # a row with +∞ has no probabilities: one NaN, or all
+        numbers["z"][numbers["z"] == np.inf] = 3
+    values = {k: Value(make(x), axes) for k, x in numbers.items()}
     batch = tuple(a for a in lead if a == "batch")
     places = rng.integers(0, 5, (*(size[a] for a in batch), 4))
     values["t"] = Value(make(places), (*batch, COL))
@@ -61,13 +69,40 @@ def test_a_form_equals_its_pattern(text: str, kind: str, data: st.DataObject) ->
     like = values["y"].array
     fast = arrays(values, like, True)
     assert found(e) is not None  # type: ignore[arg-type]
-    got, wanted = fast.of(e), arrays(values, like, False).of(e)
+    with np.errstate(all="ignore"):
+        got, wanted = fast.of(e), arrays(values, like, False).of(e)
     order = [got.axes.index(a) for a in wanted.axes]
     np.testing.assert_allclose(
         np.transpose(np.asarray(got.array), order), np.asarray(wanted.array), rtol=1e-5, atol=1e-6
     )
     for k, array in before.items():
         np.testing.assert_array_equal(np.asarray(values[k].array), array)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("name", ["relu_back", "masked", "softmax_back", "relu"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_plan_computes_special_values_as_the_formula_says(
+    name: str, kind: str, dtype: str
+) -> None:
+    """Kernels of plans, on NaN, ±∞ and −0, also where the result takes an argument's memory."""
+    rng = np.random.default_rng(3)
+    g, y = (peppered(rng, rng.standard_normal((50, 8))).astype(dtype) for _ in range(2))
+    hidden = rng.random((50, 8)) < 0.5
+    with np.errstate(all="ignore"):
+        args, wanted = {
+            "relu_back": ((g, y), np.where(y > 0, g, 0)),
+            "masked": ((g, hidden), np.where(hidden, -np.inf, g)),
+            "softmax_back": ((g, y), y * (g - np.sum(g * y, axis=-1, keepdims=True))),
+            "relu": ((g,), np.maximum(g, 0)),
+        }[name]
+        for own in (False, True):
+            arrays = [KINDS[kind](a.copy()) for a in args]
+            out = arrays[0] if own else KINDS[kind](np.empty_like(g))
+            (numpy_kernels() if kind == "numpy" else torch_kernels())[name](
+                out, tuple(arrays), ()
+            )()
+            np.testing.assert_allclose(np.asarray(out), wanted, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,7 +10,7 @@ import numpy as np
 
 from viete.algebra.model import Input
 from viete.errors import VieteError
-from viete.interpret.labelled import COL, ROW, Array, Value
+from viete.interpret.labelled import COL, ROW, Array, Value, is_float
 from viete.interpret.schedule import Member, Program
 from viete.notation.expr import Ref
 from viete.notation.printer import show
@@ -153,14 +153,6 @@ class Feeding:
                     as_input(item, array, self.like),
                     letters + (ROW, COL)[2 - len(item.shape) :],
                 )
-
-
-def is_float(array: Array) -> bool:
-    """Whether the entries are floating-point numbers, in any array library."""
-    kind = getattr(array.dtype, "kind", None)
-    if kind == "V":  # ml_dtypes' bfloat16 and the like, not a plain void or a record
-        return "float" in array.dtype.name
-    return kind == "f" if kind is not None else bool(array.dtype.is_floating_point)
 
 
 def as_input(item: Input, given: Array, like: Array) -> Array:

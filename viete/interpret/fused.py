@@ -16,7 +16,7 @@ from viete.algebra.adjoint.rules import rule_scope
 from viete.algebra.functions import library
 from viete.algebra.lifting import fitted
 from viete.errors import Text
-from viete.interpret.labelled import COL, ROW, Array, Value, expand
+from viete.interpret.labelled import COL, ROW, Array, Value, expand, is_float
 from viete.notation.expr import Apply, Expr, walk
 from viete.notation.parser import parse
 
@@ -26,10 +26,15 @@ if TYPE_CHECKING:
 Form = Callable[["Arrays", dict[str, Value]], Value | None]
 
 
+def computed(*values: Value) -> bool:
+    """Whether these are arrays of real numbers, not constants and not whole numbers."""
+    return all(not v.const and is_float(v.array) for v in values)
+
+
 def softmax_back(it: Arrays, of: dict[str, Value]) -> Value | None:
     """y ⊙ (g − Σ g ⊙ y), in one pass on PyTorch, in place of a product on NumPy."""
     y, g = of["y"], of["a"]
-    if y.axes != g.axes or y.axes[-1] != COL:
+    if not computed(y, g) or y.axes != g.axes or y.axes[-1:] != (COL,):
         return None
     if "torch" in it.xp.__name__:
         import torch
@@ -46,23 +51,25 @@ def softmax_back(it: Arrays, of: dict[str, Value]) -> Value | None:
 
 
 def relu_back(it: Arrays, of: dict[str, Value]) -> Value | None:
-    """g where y > 0, else 0."""
+    """g where y > 0, else 0, without a branch for each entry."""
     y, g = of["y"], of["a"]
-    if y.axes != g.axes:
+    if not computed(y, g) or y.axes != g.axes or y.array.shape != g.array.shape:
         return None
-    if "torch" in it.xp.__name__:
-        import torch
+    if it.numpy:
+        bits = f"i{g.array.itemsize}"  # of which 0 times any number is 0, and of NaN as well
+        out = np.multiply(g.array.view(bits), y.array > 0, dtype=bits)
+        return Value(out.view(g.array.dtype), y.axes, False, True)
+    if it.writes and y.array.device.type == "cpu" and not bool(y.array.sum().isnan()):
+        import torch  # whose kernel takes NaN for greater than 0
 
         return Value(torch.ops.aten.threshold_backward(g.array, y.array, 0), y.axes, False, True)
-    if not it.numpy:
-        return None
-    return Value(np.multiply(g.array, y.array > 0, dtype=g.array.dtype), y.axes, False, True)
+    return None
 
 
 def gelu_back(it: Arrays, of: dict[str, Value]) -> Value | None:
     """The derivative of GELU, in one pass on PyTorch."""
     z, g = of["z"], of["a"]
-    if "torch" not in it.xp.__name__ or z.const or z.axes != g.axes:
+    if "torch" not in it.xp.__name__ or not computed(z, g) or z.axes != g.axes:
         return None
     import torch
 

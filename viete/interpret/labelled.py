@@ -55,6 +55,14 @@ def device_of(array: Array) -> Any:
     return getattr(array, "device", None)
 
 
+def is_float(array: Array) -> bool:
+    """Whether the entries are floating-point numbers, in any array library."""
+    kind = getattr(array.dtype, "kind", None)
+    if kind == "V":  # ml_dtypes' bfloat16 and the like, not a plain void or a record
+        return "float" in array.dtype.name
+    return kind == "f" if kind is not None else bool(array.dtype.is_floating_point)
+
+
 def permute(xp: Any, array: Array, have: tuple[str, ...], want: tuple[str, ...]) -> Array:
     """Axes in the order ``want``."""
     return array if have == want else xp.permute_dims(array, tuple(have.index(a) for a in want))

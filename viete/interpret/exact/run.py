@@ -14,8 +14,8 @@ from viete.interpret.exact.atoms import Atom
 from viete.interpret.exact.deciding import effort
 from viete.interpret.exact.meaning import Exact
 from viete.interpret.exact.numbers import Number
-from viete.interpret.feeding import Feeding, check_names, host, is_float
-from viete.interpret.labelled import COL, ROW, Array, Value, permute
+from viete.interpret.feeding import Feeding, check_names, host
+from viete.interpret.labelled import COL, ROW, Array, Value, is_float, permute
 from viete.interpret.run import Run
 from viete.interpret.schedule import Member, Program, Step
 from viete.notation.expr import Expr, Num, Pick, Ref

@@ -104,16 +104,15 @@ def layer_norm(it: Recording, args: list[Value]) -> Value:
 
 
 def causal(it: Recording, args: list[Value]) -> Value:
-    """A row sees no later column: the smaller of a score and a constant, ∞ or −∞."""
+    """A row sees no later column, whatever score stands there."""
     v = last(it, args[0])
     order = (*(a for a in v.axes if a not in (ROW, COL)), ROW, COL)
     array = permute(it.xp, v.array, v.axes, order)
     n, m = array.shape[-2:]
-    key = ("most", n, m)
+    key = ("hidden", n, m)
     if key not in it.memo:
-        hidden = np.arange(m) > np.arange(n)[:, None] + (m - n)
-        it.memo[key] = it.xp.asarray(np.where(hidden, -np.inf, np.inf))
-    return Value(it.xp.entrywise("min", [array, it.memo[key]]), order)
+        it.memo[key] = it.xp.asarray(np.arange(m) > np.arange(n)[:, None] + (m - n))
+    return Value(it.xp.entrywise("masked", [array, it.memo[key]]), order)
 
 
 SOFTMAX = along_rows("softmax")
@@ -136,10 +135,20 @@ ACTIVATIONS: dict[str, Callable[..., Value | None]] = {
 # -- forms of backward equations -------------------------------------------------------------------
 
 
+def computed(*values: Value) -> bool:
+    """Whether these are nodes of real numbers, not constants and not whole numbers."""
+    return all(not v.const and v.array.kind == FLOAT for v in values)
+
+
 def softmax_back(it: Recording, of: dict[str, Value]) -> Value | None:
     """y ⊙ (g − Σ g ⊙ y)."""
     y, g = of["y"], of["a"]
-    if y.axes != g.axes or y.axes[-1] != COL or y.array.shape != g.array.shape:
+    if (
+        not computed(y, g)
+        or y.axes != g.axes
+        or y.axes[-1:] != (COL,)
+        or y.array.shape != g.array.shape
+    ):
         return None
     lead = y.array.lead if y.array.lead == g.array.lead else None
     node = it.xp.node("softmax_back", (g.array, y.array), g.array.shape, FLOAT, lead)
@@ -149,7 +158,7 @@ def softmax_back(it: Recording, of: dict[str, Value]) -> Value | None:
 def relu_back(it: Recording, of: dict[str, Value]) -> Value | None:
     """g where y > 0, else 0."""
     y, g = of["y"], of["a"]
-    if y.axes != g.axes or y.array.shape != g.array.shape:
+    if not computed(y, g) or y.axes != g.axes or y.array.shape != g.array.shape:
         return None
     return Value(it.xp.entrywise("relu_back", [g.array, y.array]), y.axes)
 
@@ -157,7 +166,7 @@ def relu_back(it: Recording, of: dict[str, Value]) -> Value | None:
 def gelu_back(it: Recording, of: dict[str, Value]) -> Value | None:
     """The derivative of GELU, in one pass."""
     z, g = of["z"], of["a"]
-    if not it.xp.fused or z.const or z.axes != g.axes or z.array.shape != g.array.shape:
+    if not it.xp.fused or not computed(z, g) or z.axes != g.axes or z.array.shape != g.array.shape:
         return None
     return Value(it.xp.entrywise("gelu_back", [g.array, z.array]), z.axes)
 
