@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import viete as vt
-from viete.cli import main
+from tests.command_line import viete
 
 PATH = Path(__file__).with_name("tiny.md")
 TINY = PATH.read_text("utf-8")
@@ -248,12 +247,8 @@ def test_not_computed() -> None:
 
 
 @pytest.mark.parametrize(("command", "words"), [pytest.param(*c, id=c[0]) for c in COMMANDS])
-def test_command(command, words, tmp_path, capsys, monkeypatch) -> None:
+def test_command(command, words, tmp_path) -> None:
     first, *rest = command.replace("OUT", str(tmp_path)).split()
-    monkeypatch.setattr(sys, "argv", ["viete", first, str(PATH), *rest])
-    with pytest.raises(SystemExit) as stopped:
-        main.main()
-    said = capsys.readouterr()
-    assert stopped.value.code == 2
+    said = viete(first, PATH, *rest, code=2)
     assert said.out == "" and words in said.err and "Traceback" not in said.err
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import viete as vt
-from viete.cli import main
+from tests.command_line import viete
 
 TINY = Path(__file__).with_name("tiny.md").read_text("utf-8")
 HEADS = "| $H$ | 2 | heads |\n"
@@ -378,13 +378,9 @@ def marked(base: str, old: str, new: str) -> tuple[str, tuple[int, int, int] | N
     return text, (text.count("\n", 0, start) + 1, start - line_start + 1, max(1, end - start))
 
 
-def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *argv: str) -> str:
+def refused(*argv: str) -> str:
     """What the command line says on stderr; it must end with 2, and print nothing else."""
-    monkeypatch.setattr(sys, "argv", ["viete", *argv])
-    with pytest.raises(SystemExit) as stopped:
-        main.main()
-    said = capsys.readouterr()
-    assert stopped.value.code == 2
+    said = viete(*argv, code=2)
     assert said.out == "" and said.err.startswith("viete: ") and "Traceback" not in said.err
     return said.err.removeprefix("viete: ")
 
@@ -407,7 +403,7 @@ def test_card(old, new, line, words, tmp_path, capsys, monkeypatch) -> None:
     text, place = marked(TINY, old, new)
     file = tmp_path / "card.md"
     file.write_text(text, "utf-8")
-    said = refused(capsys, monkeypatch, "show", str(file), "-o", str(tmp_path / "out.md"))
+    said = refused("show", str(file), "-o", str(tmp_path / "out.md"))
     if place is not None:
         check_place(said, file, text, place)
     elif line is not None:
@@ -452,7 +448,7 @@ def test_other_formats(form, old, new, word, tmp_path, capsys, monkeypatch) -> N
     text, place = marked(vt.write(vt.reads(TINY), form), old, new)
     file = tmp_path / f"card.{form}"
     file.write_text(text, "utf-8")
-    said = refused(capsys, monkeypatch, "show", str(file), "-o", str(tmp_path / "out.md"))
+    said = refused("show", str(file), "-o", str(tmp_path / "out.md"))
     if place is not None:
         check_place(said, file, text, place)
     assert str(file) in said and word in said

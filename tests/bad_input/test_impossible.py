@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import viete as vt
+from tests.command_line import viete
 from viete.algebra.shapes import Shapes
-from viete.cli.main import main
 from viete.interpret.schedule import Program
 
 TINY = Path(__file__).with_name("tiny.md").read_text("utf-8")
@@ -51,14 +51,8 @@ def test_impossible_sizes_are_not_shown(
     value: str,
     message: str,
     option: list[str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["viete", "show", card, "--set", value, *option])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 2
-    out, err = capsys.readouterr()
+    _, out, err = viete("show", card, "--set", value, *option, code=2)
     assert not out and message in err and f"{card}.md:" in err
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from viete.cli.main import app
+from tests.command_line import viete
 
 TINY = Path(__file__).with_name("tiny.md")
 ROSE = "a rose is a rose is a rose. " * 40
@@ -27,8 +25,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two steps with a checkpoint of each."""
     run = tmp_path_factory.mktemp("trained") / "run"
     given = ["train", "dialog-transformer", "--data", "dialogs", *SMALL, "--save-every", "1"]
-    found = CliRunner().invoke(app, [*given, "-o", str(run)], catch_exceptions=False)
-    assert found.exit_code == 0, found.output
+    viete(*given, "-o", run)
     return run
 
 
@@ -371,7 +368,7 @@ def test_plots(tmp_path, refused) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("command", [("sample", "run", "--prompt", "h"), ("show", "gpt2")])
-def test_an_output_on_a_full_disk(command, refused, monkeypatch) -> None:
+def test_an_output_on_a_full_disk(command, refused) -> None:
     with open("/dev/full", "w") as full:
-        monkeypatch.setattr(sys, "stdout", full)
-        assert "the output: cannot be written (No space left on device)" in refused(*command)
+        said = refused(*command, stdout=full)
+    assert "the output: cannot be written (No space left on device)" in said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ import pytest
 pytest.importorskip("tokenizers")
 
 import viete as vt
+from tests import command_line
 from tests.checkpoint.released import saved
-from viete.cli.main import main
 from viete.train.bpe import BytePairs
 
 END = "<|endoftext|>"
@@ -35,14 +34,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def viete(capsys: Any, monkeypatch: Any) -> Any:
+def viete() -> Any:
     def run(*argv: Any, code: int = 0) -> str:
-        monkeypatch.setattr(sys, "argv", ["viete", *map(str, argv)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        assert (ended.value.code or 0) == code, said.err
-        return str(said.err if code else said.out)
+        ended = command_line.viete(*argv, code=code)
+        return ended.err if code else ended.out
 
     return run
 
@@ -124,23 +119,9 @@ def test_check(folder: Path, viete: Any) -> None:
     other = saved(
         CARD.bind(V=300), folder.parent / "other", vt.initial_weights(CARD.bind(V=300), 0)
     )
-    said = viete_code(viete, "check", folder, "--weights", other / "model.safetensors")
+    said = command_line.viete("check", folder, "--weights", other / "model.safetensors", code=1).out
     assert "280" in said and "300" in said
     assert "is a card: give the file" in viete("check", "llama", code=2)
-
-
-def viete_code(viete: Any, *argv: Any) -> str:
-    """A command that ends with 1, and what it printed."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["viete", *map(str, argv)])
-        import contextlib
-        import io
-
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as ended:
-            main()
-        assert ended.value.code == 1
-        return out.getvalue()
 
 
 def test_going_on_knowingly(folder: Path, viete: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import viete as vt  # noqa: E402
+from tests.command_line import viete  # noqa: E402
 from viete.checkpoint.settings import config_of  # noqa: E402
-from viete.cli.main import main  # noqa: E402
 from viete.train.bpe import BytePairs  # noqa: E402
 from viete.train.vocabulary import Characters, save_vocabulary  # noqa: E402
 
@@ -164,7 +163,7 @@ def test_a_tokenizer_of_ones_own_is_written(tmp_path: Path) -> None:
 
     save_weights(model, weights(model, dtype="float32"), run / "model.safetensors")
     save_vocabulary(Characters("0123456789", ["<end>", "<|endoftext|>"]), run / "tokenizer.json")
-    assert viete("export", run, "--to", "hf", "-o", tmp_path / "hf") == 0
+    viete("export", run, "--to", "hf", "-o", tmp_path / "hf")
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
     ids = tokenizer("314", return_tensors="pt")["input_ids"]
     assert ids.tolist() == [[3, 1, 4]]
@@ -177,21 +176,10 @@ def test_a_tokenizer_of_ones_own_is_written(tmp_path: Path) -> None:
     assert relative(vt.load(tmp_path / "hf").run("314")["logits"], theirs) < 1e-5
 
 
-def viete(*argv: Any) -> int:
-    before, sys.argv = sys.argv, ["viete", *map(str, argv)]
-    try:
-        with pytest.raises(SystemExit) as ended:
-            main()
-    finally:
-        sys.argv = before
-    return int(ended.value.code or 0)
-
-
-def test_the_command_writes_a_card_with_weights(tmp_path: Path, capsys: Any) -> None:
+def test_the_command_writes_a_card_with_weights(tmp_path: Path) -> None:
     sets = [x for k, v in SMALL.items() if k not in ("d_f",) for x in ("--set", f"{k}={v}")]
     out = tmp_path / "made"
-    assert viete("export", "gpt2", *sets, "--seed", 4, "--to", "hf", "-o", out) == 0
-    assert "written: " in capsys.readouterr().err
+    assert "written: " in viete("export", "gpt2", *sets, "--seed", 4, "--to", "hf", "-o", out).err
     net = transformers.AutoModelForCausalLM.from_pretrained(out)
     model = vt.read("gpt2").bind(**{k: v for k, v in SMALL.items() if k != "d_f"})
     ours = vt.initial_weights(model, 4, "float32")
@@ -202,8 +190,7 @@ def test_the_command_writes_a_card_with_weights(tmp_path: Path, capsys: Any) -> 
         (["simple-transformer", "--to", "hf", "-o", out, "--seed", 0], "no family of transformers"),
         (["gpt2", "--to", "numpy", "--seed", 0], "go with --to hf"),
     ]:
-        assert viete("export", *argv) == 2
-        assert words in capsys.readouterr().err
+        assert words in viete("export", *argv, code=2).err
 
 
 # -- what cannot be written ------------------------------------------------------------------------

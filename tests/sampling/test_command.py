@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ import numpy as np
 import pytest
 
 import viete as vt
+from tests.command_line import viete
 from viete.checkpoint.files import save_safetensors
-from viete.cli.main import main
 from viete.sampling.opening import opened
 from viete.sampling.texts import Texts, sample_texts
 from viete.train.vocabulary import Characters, save_vocabulary
@@ -56,14 +55,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def viete(monkeypatch: Any, capsys: Any, *args: Any) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["viete", "sample", *map(str, args)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    out, err = capsys.readouterr()
-    return int(ended.value.code or 0), out, err
-
-
 def test_a_folder_is_opened(folder: Path) -> None:
     model, weights, vocabulary = opened(folder)
     assert model.title == "Counter" and weights["B"].shape == (12, 12)
@@ -87,10 +78,8 @@ def test_a_folder_is_opened(folder: Path) -> None:
         (["--prompt", "8", "--top-k", 1, "--temperature", 0.5, "--top-p", 0.9, "--most", 1], "9\n"),
     ],
 )
-def test_what_it_prints(
-    folder: Path, monkeypatch: Any, capsys: Any, options: list[Any], said: str | None
-) -> None:
-    code, out, err = viete(monkeypatch, capsys, folder, *options)
+def test_what_it_prints(folder: Path, options: list[Any], said: str | None) -> None:
+    code, out, err = viete("sample", folder, *options, code=None)
     if said is None:
         assert code == 2 and "cannot be spelled" in err
         return
@@ -120,18 +109,16 @@ def test_what_it_prints(
         (["--tokens", "1,2/3,4"], "takes one sequence"),
     ],
 )
-def test_bad_input_gets_one_sentence(
-    folder: Path, monkeypatch: Any, capsys: Any, options: list[str], said: str
-) -> None:
-    code, out, err = viete(monkeypatch, capsys, folder, *options)
-    assert code == 2 and out == ""
+def test_bad_input_gets_one_sentence(folder: Path, options: list[str], said: str) -> None:
+    _, out, err = viete("sample", folder, *options, code=2)
+    assert out == ""
     assert said in err and err.startswith("viete: ")
 
 
-def test_folders_that_hold_no_run(folder: Path, monkeypatch: Any, capsys: Any) -> None:
+def test_folders_that_hold_no_run(folder: Path) -> None:
     def fails(what: Path, *options: str) -> str:
-        code, out, err = viete(monkeypatch, capsys, what, *options)
-        assert code == 2 and out == ""
+        _, out, err = viete("sample", what, *options, code=2)
+        assert out == ""
         return err
 
     assert "there is no such folder" in fails(folder / "gone")
@@ -150,11 +137,11 @@ def test_folders_that_hold_no_run(folder: Path, monkeypatch: Any, capsys: Any) -
     assert "no weights in it yet" in fails(folder, "--prompt", "1")
 
 
-def test_a_card_without_a_cache_says_why(folder: Path, monkeypatch: Any, capsys: Any) -> None:
+def test_a_card_without_a_cache_says_why(folder: Path) -> None:
     card = CARD.replace("$logits = B[t]$", "$X = B[t]$\n2. $logits = softmax(X X^⊤) X$")
     (folder / "card.md").write_text(card)
-    code, out, err = viete(monkeypatch, capsys, folder, "--prompt", "3", "--most", "2")
-    assert code == 0 and len(out) == 3
+    _, out, err = viete("sample", folder, "--prompt", "3", "--most", "2")
+    assert len(out) == 3
     assert "every token runs the whole text: Counter has no incremental form: in equation 2" in err
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
+from tests.command_line import viete
 from viete.cards.library import shipped
 from viete.cli import tour
 from viete.cli.main import app
@@ -23,20 +23,10 @@ BY_ENTRIES = ("--clip", "0", "--clip-entries", "5")
 BY_LENGTH = ("--clip", "1")
 
 
-def viete(*arguments: object) -> str:
-    found = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
-    assert found.exit_code == 0, found.output
-    return found.output
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for library in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM"):  # put back what the command sets
-        monkeypatch.setenv(f"{library}_NUM_THREADS", "1")
-
-
 def answer(run: Path, dialog: Dialog) -> str:
-    return viete("sample", run, "--greedy", "--stop", "<eot>", "--prompt", dialog.prompt).rstrip()
+    return viete(
+        "sample", run, "--greedy", "--stop", "<eot>", "--prompt", dialog.prompt
+    ).out.rstrip()
 
 
 def answers(run: Path, card: str, *settings: object) -> list[str]:

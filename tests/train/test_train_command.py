@@ -7,17 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.command_line import viete
 from viete.cli.main import app
 from viete.errors import VieteError
 
 SMALL = ["train", "dialog-transformer", "--data", "dialogs", "--set", "d=8", "--batch", "2",
          "--log-every", "2"]  # fmt: skip
-
-
-def viete(*arguments: object) -> str:
-    found = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
-    assert found.exit_code == 0, found.output
-    return found.output
 
 
 def refused(*arguments: object) -> str:
@@ -26,20 +21,14 @@ def refused(*arguments: object) -> str:
     return str(error.value)
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for library in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM"):  # put back what the command sets
-        monkeypatch.setenv(f"{library}_NUM_THREADS", "1")
-
-
 def test_train_go_on_and_plot(tmp_path: Path) -> None:
-    said = viete(*SMALL, "-o", tmp_path, "--steps", 4, "--tensorboard")
+    said = viete(*SMALL, "-o", tmp_path, "--steps", 4, "--tensorboard").out
     assert "30 tokens in its vocabulary; 260 tokens of" in said
     assert "step      2  loss 3." in said and "4 steps done" in said
     assert list((tmp_path / "tensorboard").iterdir())
-    said = viete("train", "--resume", "-o", tmp_path, "--steps", 6)
+    said = viete("train", "--resume", "-o", tmp_path, "--steps", 6).out
     assert "going on after step 4" in said and "6 steps done" in said
-    assert str(tmp_path / "loss.svg") in viete("plot", tmp_path)
+    assert str(tmp_path / "loss.svg") in viete("plot", tmp_path).out
     assert (tmp_path / "loss.svg").read_text().startswith("<svg")
     viete("plot", tmp_path, tmp_path, "-o", tmp_path / "two.svg")
     assert {p.name for p in tmp_path.iterdir()} >= {
@@ -50,7 +39,7 @@ def test_train_go_on_and_plot(tmp_path: Path) -> None:
 def test_a_run_may_be_called_like_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     viete(*SMALL, "-o", "dialogs", "--steps", 2)
-    assert "4 steps done" in viete("train", "--resume", "-o", "dialogs", "--steps", 4)
+    assert "4 steps done" in viete("train", "--resume", "-o", "dialogs", "--steps", 4).out
 
 
 def test_files_that_are_no_text_are_named(tmp_path: Path) -> None:
@@ -58,17 +47,17 @@ def test_files_that_are_no_text_are_named(tmp_path: Path) -> None:
     (tmp_path / "data" / "a.txt").write_text("a rose is a rose. " * 20)
     (tmp_path / "data" / "b.png").write_bytes(b"\x89PNG\0")
     given = [*SMALL, "--data", tmp_path / "data", "--length", 8, "--steps", 1]
-    assert "left out, as no text: b.png\n" in viete(*given, "-o", tmp_path / "run")
+    assert "left out, as no text: b.png\n" in viete(*given, "-o", tmp_path / "run").out
 
 
 def test_samples_as_it_learns(tmp_path: Path) -> None:
     given = [*SMALL, "--set", "d=16", "--steps", 120, "--lr", 0.03, "--sample-every", 60]
-    said = viete(*given, "-o", tmp_path / "a")
+    said = viete(*given, "-o", tmp_path / "a").out
     shown = [line for line in said.splitlines() if "▸" in line]
     assert [line[:14] for line in shown] == ["step     60  <", "step    120  <"]
     assert shown[-1].split("  ")[-1].startswith("<system>You are helpful.</system><user>hi</user>")
-    assert [x for x in viete(*given, "-o", tmp_path / "b").splitlines() if "▸" in x] == shown
-    said = viete(*given, "-o", tmp_path / "c", "--prompt", "<system>You")
+    assert [x for x in viete(*given, "-o", tmp_path / "b").out.splitlines() if "▸" in x] == shown
+    said = viete(*given, "-o", tmp_path / "c", "--prompt", "<system>You").out
     assert "<system>You▸" in said
 
 
@@ -76,7 +65,7 @@ def test_the_runs_card_runs_on_the_runs_weights(tmp_path: Path) -> None:
     viete(*SMALL, "-o", tmp_path, "--steps", 1)
     weights = tmp_path / "checkpoints" / "step-000001" / "model.safetensors"
     assert "logits  (2 × 30)" in viete("run", tmp_path / "card.md", "-t", "1,2", "-w", weights,
-                                       "--show", "logits")  # fmt: skip
+                                       "--show", "logits").out  # fmt: skip
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
