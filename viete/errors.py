@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from viete.printable import display_width, in_place, printable
+
+WIDEST = 120  # characters of a quoted line
 
 
 @dataclass(frozen=True)
@@ -20,31 +25,41 @@ class Where:
     width: int = 1
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
+        return f"{printable(self.file, 400)}:{self.line}:{self.column}"
+
+    def underlined(self) -> str:
+        """The line and below it a caret; of a long line what stands around the caret."""
+        start = max(0, self.column - 1 - WIDEST // 2)
+        shown = in_place(self.text[start : start + WIDEST])
+        before = shown[: self.column - 1 - start]
+        width = min(self.width, WIDEST)
+        under = shown[len(before) : len(before) + width].ljust(width)
+        caret = " " * display_width(before) + "^" * max(1, display_width(under))
+        return f"    {shown}\n    {caret}"
 
 
 class VieteError(Exception):
     """Bad input: one clear sentence that says where, what is wrong and what would be right.
 
     The command line prints it and exits with 2. Nothing has been written when it is raised.
+    ``message`` is one line of printable text, whatever the names hold that it quotes; ``lines``
+    are the entries of a list below it, and each is one such line.
     """
 
-    def __init__(self, message: str, where: Where | None = None) -> None:
+    def __init__(
+        self, message: str, where: Where | None = None, lines: Sequence[str] = ()
+    ) -> None:  # fmt: skip
         super().__init__(message)
-        self.message = message
+        self.message = printable(message)
         self.where = where
+        self.lines = tuple(map(printable, lines))
 
     def __str__(self) -> str:
-        if self.where is None:
-            return self.message
         place = self.where
-        if not place.text:
-            return f"{place}: {self.message}"
-        # Long lines are cut around the caret, so that an error fits on a screen.
-        start = max(0, place.column - 1 - 60)
-        shown = place.text[start : start + 120]
-        caret = " " * (place.column - 1 - start) + "^" * max(1, min(place.width, 120))
-        return f"{place}: {self.message}\n    {shown}\n    {caret}"
+        said = self.message if place is None else f"{place}: {self.message}"
+        if place is not None and place.text:
+            said += f"\n{place.underlined()}"
+        return "\n".join([said, *self.lines])
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def test_no_card(tmp_path, refused) -> None:
     assert "did you mean pythia" in refused("show", "pythai")
     assert "no file none/card.md" in refused("doc", "none/card.md")
     assert "cannot look for" in refused("show", "a" * 5000)
-    assert "no file a\0b" in refused("show", "a\0b")
+    assert r"no file a\x00b" in refused("show", "a\0b")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

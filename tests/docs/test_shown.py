@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from viete.cli.main import app
+from viete.cli.app import app
 from viete.errors import VieteError
 
 DOCS = Path(__file__).parents[2] / "docs"

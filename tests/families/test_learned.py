@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import viete as vt
-from viete.cli.main import app
+from viete.cli.app import app
 
 SMALL = {"d": 16, "N": 2, "H": 2, "G": 1, "d_f": 24}
 CARDS = ["gpt2", "gpt-neo", "llama", "pythia", "gpt-j", "opt", "bloom", "mistral", "mixtral",

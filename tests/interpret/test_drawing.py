@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from viete.interpret.drawing import Arrow, Box, Diagram, Group, to_mermaid, to_svg, to_text
-from viete.interpret.drawing.diagram import cells, cleaned, wrap
+from viete.interpret.drawing.diagram import cleaned, wrap
 from viete.interpret.drawing.rows import rows
 from viete.interpret.drawing.svg import _PIXELS, _typeset
 from viete.interpret.drawing.text import _CELLS, _cell_size
 from viete.interpret.drawing.wires import Layout, Rect, layout
+from viete.printable import display_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -88,7 +89,7 @@ def layouts(d: Diagram) -> list[Layout]:
     cell = {b.id: _cell_size(b) for b in d.boxes}
     narrow = (True, False)
     return [layout(d, pixels, _PIXELS, lambda t: 7 * len(t), s) for s in narrow] + [
-        layout(d, cell, _CELLS, cells, s) for s in narrow
+        layout(d, cell, _CELLS, display_width, s) for s in narrow
     ]
 
 
@@ -164,7 +165,9 @@ def test_text_shows_every_box_in_the_width_it_is_given(d: Diagram, width: int) -
     lines = to_text(d, width).splitlines()
     assert all(line == line.rstrip() for line in lines)
     # The room that is kept for a label may be 2 more than it takes.
-    assert max(map(cells, lines)) <= max(width, 2 + max(map(cells, broad.splitlines())))
+    assert max(map(display_width, lines)) <= max(
+        width, 2 + max(map(display_width, broad.splitlines()))
+    )
 
 
 def entity_free(label: str) -> bool:
@@ -287,7 +290,7 @@ Attention
 
 def test_a_residual_runs_at_the_side_and_what_is_parallel_stands_side_by_side() -> None:
     sizes = {b.id: _cell_size(b) for b in BLOCK.boxes}
-    lay = layout(BLOCK, sizes, _CELLS, cells)
+    lay = layout(BLOCK, sizes, _CELLS, display_width)
     rect = {b.id: r for b, r in lay.boxes}
     assert rect["q"].top == rect["k"].top == rect["v"].top
     assert rect["q"].right < rect["k"].left and rect["k"].right < rect["v"].left
@@ -325,7 +328,7 @@ def test_a_broad_drawing_becomes_tall_before_its_lines_are_wrapped() -> None:
 
 
 def test_texts_are_measured_and_wrapped_by_the_cells_they_take() -> None:
-    assert [cells(t) for t in ("abc", "水", "x\u0302", "hᵢ₋₁")] == [3, 2, 1, 4]
+    assert [display_width(t) for t in ("abc", "水", "x\u0302", "hᵢ₋₁")] == [3, 2, 1, 4]
     assert wrap("one two three", 7) == ["one two", "three"]
     assert wrap("水" * 5, 4) == ["水水", "水水", "水"]
     assert "│ 水水  │" in to_text(Diagram("", (Box("a", "水水"),)))

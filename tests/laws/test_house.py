@@ -16,6 +16,7 @@ HOUSE = Path(viete.__file__).parent
 # From the foundation up; a room may import from those before it and from itself. 'viete' is the
 # front door, with the public names: what it opens may not lean on it.
 ROOMS = [
+    "printable",
     "errors",
     "atomic",
     "notation",

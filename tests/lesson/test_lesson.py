@@ -18,7 +18,7 @@ from tests.laws.strategies import ALIKE
 from viete.algebra.model import Model
 from viete.cards.library import shipped
 from viete.cards.values import literal_fractions
-from viete.cli.main import app
+from viete.cli.app import app
 from viete.errors import VieteError
 from viete.interpret.exact.numbers import Number
 from viete.interpret.exact.put_in import PutIn, Shown, spelled_out

@@ -237,7 +237,7 @@ def test_names_of_the_table_are_written_well() -> None:
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    from viete.cli.main import app
+    from viete.cli.app import app
 
     app(["show", "pythia", "--names"], standalone_mode=False)
     printed = capsys.readouterr().out

@@ -14,7 +14,7 @@ import typer
 from tests.command_line import viete
 from viete.cards.library import shipped
 from viete.cli import tour
-from viete.cli.main import app
+from viete.cli.app import app
 from viete.train.data import SHIPPED
 from viete.train.dialogs import Dialog, read_dialogs
 

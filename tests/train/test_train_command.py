@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.command_line import viete
-from viete.cli.main import app
+from viete.cli.app import app
 from viete.errors import VieteError
 
 SMALL = ["train", "dialog-transformer", "--data", "dialogs", "--set", "d=8", "--batch", "2",

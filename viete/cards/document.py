@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 import textwrap
-import unicodedata
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from viete.errors import Text
+from viete.printable import display_width
 
 
 @dataclass
@@ -204,7 +204,7 @@ def write_text(blocks: list[Block]) -> str:
             case Heading():
                 title = plain(block.text.text)
                 rule = {1: "═", 2: "─"}.get(block.level)
-                out += ["", title] + ([rule * wide(title)] if rule else [])
+                out += ["", title] + ([rule * display_width(title)] if rule else [])
                 number = 0 if block.level <= 2 else number
             case Paragraph():
                 out += ["", *textwrap.wrap(plain(block.text.text), 100)]
@@ -214,7 +214,7 @@ def write_text(blocks: list[Block]) -> str:
                 cells = [[plain(t.text) for t in row] for row in [block.header, *block.rows]]
                 columns = max(map(len, cells), default=0)
                 cells = [row + [""] * (columns - len(row)) for row in cells]
-                widths = [max(wide(row[c]) for row in cells) for c in range(columns)]
+                widths = [max(display_width(row[c]) for row in cells) for c in range(columns)]
                 cells.insert(1, ["─" * w for w in widths])
                 out += ["", *aligned(cells, "  ", header=2)]
     return "\n".join(out).lstrip("\n") + "\n"
@@ -226,23 +226,19 @@ def aligned(rows: list[list[str]], indent: str, header: int = 0, cap: int = 200)
     A cell wider than ``cap`` pushes what follows.
     """
     columns = range(len(rows[0]))
-    widths = [max((wide(r[c]) for r in rows if wide(r[c]) <= cap), default=0) for c in columns]
+    sizes = [[display_width(c) for c in r] for r in rows]
+    widths = [max((size[c] for size in sizes if size[c] <= cap), default=0) for c in columns]
     body = [[r[c] for r in rows[header:] if r[c]] if header else [] for c in columns]
     right = [bool(b) and all(map(_AMOUNT.fullmatch, b)) for b in body]
     out = []
-    for row in rows:
-        cells = zip(row, widths, right, strict=True)
-        padded = [" " * (w - wide(s)) + s if r else s + " " * (w - wide(s)) for s, w, r in cells]
+    for row, size in zip(rows, sizes, strict=True):
+        cells = zip(row, size, widths, right, strict=True)
+        padded = [" " * (w - n) + s if r else s + " " * (w - n) for s, n, w, r in cells]
         out.append((indent + "  ".join(padded)).rstrip())
     return out
 
 
 _AMOUNT = re.compile(r"[\d,]+(\.\d+)?( [KMGTP]?i?B)?")
-
-
-def wide(s: str) -> int:
-    """Terminal columns a text takes."""
-    return sum(not unicodedata.combining(c) for c in s)
 
 
 def plain(text: str) -> str:

@@ -32,6 +32,7 @@ from viete.notation.lexer import tokenize
 from viete.notation.parser import parse, parse_left, parse_range
 from viete.notation.printer import show
 from viete.notation.symbols import PRIMITIVES, Scope
+from viete.printable import STEERING
 
 MAX_BYTES = 1_000_000
 
@@ -90,6 +91,7 @@ def reads(
             f"{file} has {len(content):,} characters; a card is a page or two, "
             f"at most {MAX_BYTES:,}"
         )
+    check_characters(content, file)
     start = content.lstrip()[:200]
     if start.startswith("{"):
         from viete.cards.structured import read_json
@@ -106,6 +108,18 @@ def reads(
     else:
         blocks = read_markdown(content, file)
     return build(blocks, file, config, accept)
+
+
+def check_characters(content: str, file: str) -> None:
+    """Refuse what does not show: a page would not show what is read, and a terminal would act."""
+    for found in STEERING.finditer(content):
+        if found[0] != "\r":  # a line break of Windows
+            at = found.start()
+            start = content.rfind("\n", 0, at) + 1
+            line = content[start : at + 60].partition("\n")[0]
+            where = Where(file, content.count("\n", 0, at) + 1, at - start + 1, line)
+            message = f"the character U+{ord(found[0]):04X} does not show; a card goes without it"
+            raise VieteError(message, where)
 
 
 def build(

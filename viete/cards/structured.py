@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from viete.algebra.model import Model
 from viete.cards.document import Block, Heading, Item, Paragraph, Table
 from viete.errors import Text, VieteError, Where
+from viete.printable import STEERING
 
 SCHEMA = "viete-card/1"
 MOST_TEXTS = 10_000
@@ -89,21 +91,29 @@ class Reader:
     def wrong(self, what: str) -> VieteError:
         return VieteError(f"{self.file}: {what}")
 
-    def text(self, value: Any, what: str) -> Text:
-        """A string, placed at the line where it stands."""
+    def check(self, value: Any, what: str) -> str:
+        """A string of one line that shows."""
         if not isinstance(value, str):
             raise self.wrong(f"{what} must be a string, not {json.dumps(value)[:60]}")
         if any("\ud800" <= c <= "\udfff" for c in value):
             raise self.wrong(f"{what} holds half a character (a lone surrogate)")
+        if found := STEERING.search(value) or re.search("\n", value):
+            code = f"U+{ord(found[0]):04X}"
+            raise self.wrong(f"{what} holds the character {code}; it must be one line that shows")
+        return value
+
+    def text(self, value: Any, what: str) -> Text:
+        """A string, placed at the line where it stands."""
+        self.check(value, what)
         self.read += 1
         if self.read > MOST_TEXTS:
             raise self.wrong(f"this holds more than {MOST_TEXTS:,} texts; a card is a page or two")
-        found = self.content.find(json.dumps(value, ensure_ascii=False))
-        line = self.content.count("\n", 0, max(found, 0)) + 1
-        start = self.content.rfind("\n", 0, max(found, 0)) + 1
+        at = max(self.content.find(json.dumps(value, ensure_ascii=False)), 0)
+        line = self.content.count("\n", 0, at) + 1
+        start = self.content.rfind("\n", 0, at) + 1
         end = self.content.find("\n", start)
         whole = self.content[start : end if end >= 0 else len(self.content)]
-        return Text(value, self.file, line, max(found, 0) - start + 2, whole)
+        return Text(value, self.file, line, at - start + 2, whole)
 
     def many(self, card: dict[str, Any], name: str, kind: type) -> list[Any]:
         values = card.get(name, [])
@@ -126,7 +136,7 @@ class Reader:
         for fact in self.many(card, "facts", dict):
             key, value = (self.text(fact.get(k, ""), f'"{k}"').text for k in ("key", "value"))
             out.append(Item(Text(f"**{key}**: {value}", self.file)))
-        if words := self.many(card, "vocabulary", str):
+        if words := [self.check(w, '"vocabulary"') for w in self.many(card, "vocabulary", str)]:
             out += [Heading(2, Text("Vocabulary")),
                     Paragraph(Text(" ".join(f"`{w}`" for w in words), self.file))]  # fmt: skip
         for name, columns in TABLES.items():

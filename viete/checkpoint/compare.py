@@ -40,6 +40,7 @@ from viete.checkpoint.suggest import (
 from viete.errors import VieteError
 from viete.interpret.schedule import parameter_shapes, program
 from viete.notation.expr import Ref
+from viete.printable import printable
 
 Array = Any
 DTYPES = {"fp16": "float16", "f16": "float16", "half": "float16", "fp32": "float32"}
@@ -125,7 +126,7 @@ class Report:
         if not (self.missing or self.extra or self.shapes or self.dtypes):
             out.append("Every tensor has its parameter, and every parameter its tensor.")
         out += self._names() + self._guesses() + self._values()
-        return out
+        return list(map(printable, out))  # a file's names may hold anything
 
     def _names(self) -> list[str]:
         out: list[str] = []
@@ -181,7 +182,7 @@ class Report:
         elif not r.differences:
             out.append("None of what was recorded could be compared.")
         for k, d in enumerate(r.differences):
-            out.append(_difference(d, "The first that differs is" if k == 0 else "Then"))
+            out += _difference(d, "The first that differs is" if k == 0 else "Then")
             for said, reads in d.fits:
                 out += [f"    matches if {said}:", f"      {reads}"]
             if not d.fits and d.shapes is None:
@@ -349,17 +350,19 @@ def _prefixed(prefix: str) -> str:
     return f"with {what} in front" if sign == "+" else f"without the {what} in front"
 
 
-def _difference(d: Difference, begin: str) -> str:
-    head = f"{begin} {d.name}, equation {d.number}: {d.equation}\n    "
+def _difference(d: Difference, begin: str) -> list[str]:
+    head = f"{begin} {d.name}, equation {d.number}: {d.equation}"
     if d.shapes is not None:
         recorded, computed = map(show_shape, d.shapes)
-        return head + f"it was recorded as {recorded}, and the card gives {computed}"
+        return [head, f"    it was recorded as {recorded}, and the card gives {computed}"]
     names = {"row": "row", "col": "column", "batch": "sequence"}
     place = ", ".join(f"{names.get(s, s)} {k}" for s, k in d.where.items())
-    return head + (
-        f"by up to {d.absolute:.3g}, {d.relative:.2g} of the largest (tolerance {d.tolerance:.0e}) "
-        f"at {place or 'its only number'}: recorded {d.recorded:.6g}, by the card {d.computed:.6g}"
-    )
+    return [
+        head,
+        f"    by up to {d.absolute:.3g}, {d.relative:.2g} of the largest (tolerance "
+        f"{d.tolerance:.0e}) at {place or 'its only number'}: recorded {d.recorded:.6g}, by the "
+        f"card {d.computed:.6g}",
+    ]
 
 
 __all__ = ["Extra", "Missing", "OtherShape", "Report", "compare"]

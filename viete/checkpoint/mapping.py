@@ -413,7 +413,7 @@ def load_weights(
     found = match(model, file)
     lines = problems(found, file)
     if lines:
-        raise VieteError(f"{file.path} does not fit the card {model.title}:\n" + "\n".join(lines))
+        raise VieteError(f"{file.path} does not fit the card {model.title}:", lines=lines)
     for name in found.fits:
         if re.match(r"u?int|bool|complex", kind := file.infos[name].dtype):
             raise VieteError(
@@ -551,7 +551,7 @@ def check_fit(model: Model, weights: Mapping[str, Array]) -> None:
         if (shape := tuple(np.shape(weights[n]))) != shapes[n]:
             wrong.append(f"  {n} is {show_shape(shape)}, and the card says {show_shape(shapes[n])}")
     if wrong:
-        raise VieteError(f"these weights do not fit {model.title}:\n" + "\n".join(wrong[:20]))
+        raise VieteError(f"these weights do not fit {model.title}:", lines=wrong[:20])
 
 
 __all__ = [

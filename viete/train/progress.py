@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from viete.printable import overwrite
+
 
 class Progress:
     """Lines on stdout, and on stderr, where that is a terminal, how far the run is.
@@ -68,12 +70,12 @@ class Progress:
         full = width * step // max(1, self.last)
         bar = "━" * full + "╌" * (width - full)
         with self.listening():
-            print(f"\r\033[K{(bar + said)[:room]}", end="", file=sys.stderr, flush=True)
+            overwrite((bar + said)[:room])
 
     def clear(self) -> None:
         if self.live:
             with self.listening():
-                print("\r\033[K", end="", file=sys.stderr, flush=True)
+                overwrite("")
 
     @contextmanager
     def listening(self) -> Iterator[None]:

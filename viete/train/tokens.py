@@ -23,6 +23,7 @@ import numpy as np
 
 from viete.atomic import replacing
 from viete.errors import VieteError, Where
+from viete.printable import overwrite
 from viete.train.data import Documents
 from viete.train.files import stamp
 from viete.train.vocabulary import Ids, Vocabulary, digest
@@ -206,7 +207,7 @@ def on_terminal() -> Tell:
 
     def tell(line: str) -> None:
         if line or shown[0]:
-            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+            overwrite(line)
             shown[0] = True
 
     return tell

@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from viete.printable import display_width
+
 
 @dataclass(frozen=True)
 class Box:
@@ -92,13 +94,7 @@ def cleaned(d: Diagram) -> Diagram:
     )
 
 
-def cells(text: str) -> int:
-    """Columns of a terminal: two for a wide character, none for a combining one."""
-    upright = [c for c in text if unicodedata.category(c) not in ("Mn", "Me")]
-    return len(upright) + sum(unicodedata.east_asian_width(c) in "WF" for c in upright)
-
-
-def wrap(text: str, limit: float, wide: Callable[[str], float] = cells) -> list[str]:
+def wrap(text: str, limit: float, wide: Callable[[str], float] = display_width) -> list[str]:
     """Lines no wider than ``limit``, broken at spaces, or anywhere if a word is wider."""
     if wide(text) <= limit:
         return [text]

@@ -12,9 +12,10 @@ from functools import lru_cache
 from math import ceil
 from xml.sax.saxutils import escape
 
-from viete.interpret.drawing.diagram import Box, Diagram, Group, cells, cleaned, wrap
+from viete.interpret.drawing.diagram import Box, Diagram, Group, cleaned, wrap
 from viete.interpret.drawing.places import Metrics
 from viete.interpret.drawing.wires import Label, Point, Rect, layout
+from viete.printable import display_width
 
 _PIXELS = Metrics(
     gap=30, lane=16, port=22, track=12, lead=16, tip=26, clear=1, label=17, notch=18,
@@ -110,7 +111,7 @@ def _em(c: str) -> float:
         return 0.34
     if c in "mwMW—…@%√∑":
         return 0.9
-    if cells(c) == 2:
+    if display_width(c) == 2:
         return 1.05
     return 0.72 if c.isupper() or ord(c) > 0x2000 else 0.54
 

@@ -6,10 +6,11 @@ from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
 
-from viete.interpret.drawing.diagram import Box, Diagram, cells, cleaned, wrap
+from viete.interpret.drawing.diagram import Box, Diagram, cleaned, wrap
 from viete.interpret.drawing.places import Metrics
 from viete.interpret.drawing.rows import rows
 from viete.interpret.drawing.wires import Layout, Point, Rect, layout
+from viete.printable import display_width
 
 _CELLS = Metrics(
     gap=3, lane=2, port=4, track=1, lead=1, tip=2, clear=1, label=1, notch=1,
@@ -34,7 +35,7 @@ def to_text(d: Diagram, width: int = 100) -> str:
     if best.width >= width:
         texts = [text for b in d.boxes for text in (b.title, *b.lines)]
         for limit in (16, 24, 32, 44):
-            if not any(cells(t) > limit for t in texts):
+            if not any(display_width(t) > limit for t in texts):
                 break
             wrapped = _lay_out(d, limit, True)
             if wrapped.width < width:
@@ -52,12 +53,12 @@ def _lay_out(d: Diagram, limit: int | None, stacked: bool) -> Layout:
             lines = [part for line in b.lines for part in wrap(line, limit)]
             boxes.append(replace(b, title="\n".join(wrap(b.title, limit)), lines=tuple(lines)))
         d = replace(d, boxes=tuple(boxes))
-    return layout(d, {b.id: _cell_size(b) for b in d.boxes}, _CELLS, cells, stacked)
+    return layout(d, {b.id: _cell_size(b) for b in d.boxes}, _CELLS, display_width, stacked)
 
 
 def _cell_size(b: Box) -> tuple[int, int]:
     lines = [*b.title.split("\n"), *b.lines]
-    return (max(map(cells, lines)) + 4) // 2, len(lines) + 1
+    return (max(map(display_width, lines)) + 4) // 2, len(lines) + 1
 
 
 class _Canvas:
@@ -85,13 +86,13 @@ class _Canvas:
                 self.write(r.left + 2, r.top, f" {g.title} ")
         for t in lay.labels:
             if t.place == "left":
-                self.write(t.x - 1 - cells(t.text), t.y, t.text)
+                self.write(t.x - 1 - display_width(t.text), t.y, t.text)
             else:
                 self.write(t.x + 2, t.y + {"below": 1, "above": -1}.get(t.place, 0), t.text)
 
     def write(self, x: int, y: int, text: str) -> None:
         for c in text:
-            size = cells(c)
+            size = display_width(c)
             if size:
                 self.cells[x, y] = c
                 if size == 2:
@@ -117,7 +118,7 @@ class _Canvas:
         for y in range(r.top + 1, r.bottom):
             self.write(r.left, y, "│" + " " * (r.right - r.left - 1) + "│")
         for n, line in enumerate([*b.title.split("\n"), *b.lines], 1):
-            x = r.left + (r.right - r.left + 1 - cells(line)) // 2
+            x = r.left + (r.right - r.left + 1 - display_width(line)) // 2
             self.write(x, r.top + n, line)
 
     def line(self, points: tuple[Point, ...], net: str) -> None:

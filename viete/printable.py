@@ -1,0 +1,86 @@
+"""Text that was written elsewhere, made fit to be shown: escaped, shortened, measured.
+
+Names and values come from cards, configs, tensor files, tokenizers and archives, and any of them
+may hold escape sequences, line breaks, bidirectional overrides or 100,000 characters. `printable`
+is what every message passes, and `Screen` what everything passes that a command prints.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from typing import TextIO
+
+LONGEST = 1_200  # characters of a message's line, enough for a list of a few dozen names
+# Controls, overrides of the reading direction, separators of lines, halves of characters: what
+# steers a terminal, reorders what is read, or cannot be encoded.
+UNSEEN = "\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+STEERING = re.compile(f"[\x00-\x08\x0b-\x1f{UNSEEN}]")
+ERASED = "\r\x1b[K"  # back to the start of the terminal's line, and the line emptied
+
+
+def printable(text: str, most: int = LONGEST) -> str:
+    r"""One line of characters that show: ``\x1b`` for what does not, ``…`` for a long middle."""
+    text = shortened(text, most)
+    if not text.isprintable():
+        text = shortened("".join(c if c.isprintable() else escaped(c) for c in text), most)
+    return text
+
+
+def shortened(text: str, most: int) -> str:
+    """``text``, or its beginning and its end: what was asked stands first, the remedy last."""
+    if len(text) <= most:
+        return text
+    head = most * 2 // 3
+    return f"{text[:head]} … {text[head - most :]}"
+
+
+def escaped(character: str) -> str:
+    r"""``\x1b``, ``\n``, ``\u202e``."""
+    return character.encode("unicode_escape").decode()
+
+
+def in_place(text: str) -> str:
+    """A quoted line with one character for each, so that a caret below it points right."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
+
+
+def display_width(text: str) -> int:
+    """Columns of a terminal: two for a wide character, none for a combining one."""
+    if text.isascii():
+        return len(text)
+    upright = [c for c in text if unicodedata.category(c) not in ("Mn", "Me")]
+    return len(upright) + sum(unicodedata.east_asian_width(c) in "WF" for c in upright)
+
+
+class Screen:
+    """A text stream whose controls are written out, all but line breaks and tabs.
+
+    What the stream's encoding does not have is written out too, instead of ending the command.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        shown = STEERING.sub(lambda m: escaped(m[0]), text)
+        known = self.stream.encoding or "utf-8"
+        self.stream.write(shown.encode(known, "backslashreplace").decode(known))
+        return len(text)
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.stream, name)
+
+
+def overwrite(line: str) -> None:
+    """Show a line on the terminal's standard error, in place of the last one shown so."""
+    stream = getattr(sys.stderr, "stream", sys.stderr)
+    stream.write(ERASED + printable(line))
+    stream.flush()
+
+
+__all__ = ["STEERING", "Screen", "display_width", "in_place", "overwrite", "printable", "shortened"]
