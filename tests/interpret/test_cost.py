@@ -408,3 +408,14 @@ def test_bad_arguments(plain, arguments, words):
 def test_dimensions_that_do_not_divide(plain):
     with pytest.raises(VieteError, match="must be a whole number"):
         costs(plain.bind(H=5))
+
+
+def test_a_reduction_of_a_column_is_counted():
+    """mean(sum(x)): each row of one entry to one number, as a run takes it."""
+    model = reads(
+        "# T\n## Dimensions\n| symbol | value |\n| --- | --- |\n| $n$ | 4 |\n| $k$ | 3 |\n"
+        "## Parameters\n| symbol | shape |\n| --- | --- |\n| $x$ | $n × k$ |\n"
+        "## Forward pass\n1. $s = mean(sum(x))$\n2. $L = \\sum_{j=0}^{n - 1} s_{j,0}$"
+    )
+    first, _ = costs(model).equations
+    assert first.forward.operations.number == 4 * 3 + 4

@@ -247,6 +247,7 @@ def test_idioms_are_their_definitions(name: str) -> None:
     z, t = rng.normal(size=(4, 3)), np.array([0, 2, 1, 0])
     calls = {
         "softmax": ("softmax(z)", (z,)), "logsoftmax": ("logsoftmax(z)", (z,)),
+        "logsumexp": ("table_{j<n}(logsumexp(z_j))", (z,)),
         "cross_entropy": ("cross_entropy(z; t)", (z, t)),
         "gathered": ("gathered(z; t, 3)", (z, t, 3)), "placed": ("placed(z; 1, 6)", (z, 1, 6)),
     }  # fmt: skip

@@ -522,6 +522,9 @@ class Grower:
         vector = self.grow((s,), depth, index)
         rules: list[Callable[[], Expr]] = [
             lambda: op(self.one("sum", "mean", "max", "min"), vector),
+            lambda: Pick(
+                op("mean", op("sum", self.grow(("n", s), depth, index))), (Num(Fraction(0)),) * 2
+            ),  # of a column
             lambda: op("inner", vector, self.grow((s,), depth, index)),
             lambda: Pick(vector, (Num(Fraction(self.one(0, 1))),)),
             lambda: op(self.one("var", "std") if not self.tame else "var", vector),
@@ -544,6 +547,8 @@ class Grower:
         if not self.tame:
             rules += [
                 lambda: op("argmax", vector),
+                lambda: op("logsumexp", vector),
+                lambda: op("log", op("sum", op("exp", vector))),
                 lambda: op("rows", self.ref(self.one(*self.world.of_shape(("n", "d"))), {})),
                 lambda: op("cross_entropy", self.grow(("n", "V"), depth - 1, index),
                            Ref(self.world.tokens), semi=1),

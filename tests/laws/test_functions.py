@@ -75,6 +75,7 @@ GAMMA, BETA = RNG.standard_normal(8), RNG.standard_normal(8)
 @pytest.mark.parametrize("z", [Z, Z[0]], ids=["matrix", "vector"])
 def test_rows(z: np.ndarray, quick: bool) -> None:
     check("softmax", of("softmax", z, quick=quick), scipy.special.softmax(z, axis=-1))
+    check("logsumexp", of("logsumexp", z, quick=quick), scipy.special.logsumexp(z, axis=-1))
     check("logsoftmax", of("logsoftmax", z, quick=quick), scipy.special.log_softmax(z, axis=-1))
     for ε in ("1e-5", "0.5", "0"):
         norm = F.layer_norm(t(z), (8,), t(GAMMA), t(BETA), float(ε))

@@ -5,7 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Pick, num, transform
+from viete.notation.expr import (
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Num,
+    Pick,
+    Ref,
+    Table,
+    free_indices,
+    index_put,
+    num,
+    transform,
+    walk,
+)
 
 TIMES = ("had", "times", "prod")
 
@@ -13,6 +27,23 @@ TIMES = ("had", "times", "prod")
 def simplified(e: Expr) -> Expr:
     """Without ones, zeros, double signs and double transposes."""
     return transform(e, rule)
+
+
+def row_sum(e: Expr) -> Expr:
+    """``log(sum_{k=0}^{m}(exp(x)))`` as ``log(sum(exp(table_{k<m + 1}(x))))``, which rules know."""
+    match e:
+        case Apply("log", (Bind("sum", k, Expr() as low, Expr() as high, Apply("exp", (x,))),)):
+            if any(k in free_indices(i) for r in walk(x) if isinstance(r, Ref) for i in r.index):
+                return e  # a sum over heads or blocks
+            count = simplified(Apply("add", (Apply("sub", (high, low)), num(1))))
+            x = x if is_number(low, 0) else index_put(x, k, Apply("add", (Idx(k), low)))
+            return exp_sum(Table(((k, count),), simplified(x)))
+    return e
+
+
+def exp_sum(z: Expr) -> Apply:
+    """``log(sum(exp(z)))``."""
+    return Apply("log", (Apply("sum", (Apply("exp", (z,)),)),))
 
 
 def is_number(e: Expr, value: int) -> bool:
@@ -28,6 +59,8 @@ def rule(e: Expr) -> Expr | None:
                 return b if is_number(a, 0) else a
             if isinstance(b, Apply) and b.op == "neg":
                 return Apply("sub", (a, b.args[0]))
+            if isinstance(a, Apply) and a.op == "sub" and a.args[1] == b:
+                return a.args[0]
             if a == b:
                 return Apply("times", (num(2), a))
             return together(a, b) or constants(e)

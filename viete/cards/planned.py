@@ -22,6 +22,7 @@ from viete.notation.printer import show_symbol
 PASSES = {
     "softmax": 5,
     "softmax_back": 4,
+    "logsumexp": 4,
     "gelu": 8,
     "gelu_back": 14,
     "gelu_tanh": 9,
@@ -179,8 +180,8 @@ class Page:
             return 2 * size * int(s.args[0].shape[-1])
         if s.kernel in MOVES:
             return size if s.target else 0
-        if s.kernel in ("sum", "mean", "amax", "amin", "argmax", "gathered"):
-            return int(s.args[0].size)
+        if s.kernel in ("sum", "mean", "amax", "amin", "argmax", "logsumexp", "gathered"):
+            return PASSES.get(s.kernel, 1) * int(s.args[0].size)
         return PASSES.get(s.kernel, 1) * size
 
 

@@ -24,6 +24,7 @@ from viete.interpret.embeddings import Embeddings
 from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
 INNER, BATCH = "inner", "batch"
+REDUCTIONS = frozenset("sum mean max min argmax".split())
 
 
 @dataclass
@@ -273,6 +274,8 @@ class Flows:
         if op in self.model.function:
             return self.call(op, [self.of(a, env) for a in e.args], env.level)
         args = [self.of(a, env) for a in e.args]
+        if op in ("cols", "inner", "concat") or (len(args) == 1 and op in REDUCTIONS):
+            args = [column(v) for v in args]  # of rows that keep no axis for their one entry
         if op == "prod":
             left, right = args
             return self.product(left, right)
@@ -293,7 +296,7 @@ class Flows:
             names = frozenset[str]().union(*(a.names for a in wide))
             out = self.joined(args, {})
             return replace(out, axes={**out.axes, COL: Axis(size, wide[0].place, names)}, mask=None)
-        if op in ("sum", "mean", "max", "min", "argmax") and len(args) == 1:
+        if op in REDUCTIONS and len(args) == 1:
             out = self.reduced(args[0], COL)
             if op == "argmax":
                 return replace(out.rename({ROW: COL}), live=False)
@@ -371,8 +374,7 @@ class Flows:
             mask = combined("times", [a.mask, b.mask], a.const or b.const)
             size = a.size * b.size if a.size is not None and b.size is not None else None
             return replace(self.entrywise("times", [a, b]), mask=mask, size=size)
-        if COL not in a.axes:  # a column, n × 1
-            a = replace(a, axes={**a.axes, COL: Axis(ONE)})
+        a = column(a)
         vector = ROW not in b.axes
         out = self.contract(
             a.rename({COL: INNER}), b.rename({COL if vector else ROW: INNER}), (INNER, *also)
@@ -391,3 +393,8 @@ class Flows:
                 self.embeddings.summed(v.axes[label])
             every = every.without(label, mask)
         return every
+
+
+def column(v: Flow) -> Flow:
+    """A column's rows of one entry each, which it keeps without an axis, with one."""
+    return v if COL in v.axes else replace(v, axes={**v.axes, COL: Axis(ONE)})

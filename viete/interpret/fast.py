@@ -128,16 +128,31 @@ def softmax(it: Arrays, args: list[Value]) -> Value:
     return Value(z, v.axes, False, True)
 
 
-def logsumexp(xp: Any, z: Array, axis: int) -> Array:
-    """log Σ exp z with the largest score taken out; ``axis`` is kept, of size 1."""
-    top = xp.max(z, axis=axis, keepdims=True)
-    return top + xp.log(xp.sum(xp.exp(z - top), axis=axis, keepdims=True))
+def along(xp: Any, z: Array, axis: int) -> Array:
+    """log Σ exp z with the greatest score taken out; ``axis`` is kept, of size 1."""
+    if "torch" in xp.__name__:
+        return z.logsumexp(axis, keepdim=True)
+    with np.errstate(all="ignore"):
+        top = xp.max(z, axis=axis, keepdims=True)
+        top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))  # ∞ - ∞ is no number
+        return top + xp.log(xp.sum(xp.exp(z - top), axis=axis, keepdims=True))
+
+
+def logsumexp(it: Arrays, args: list[Value]) -> Value | None:
+    """log Σ exp z without overflow: a number for each row."""
+    if args[0].const:
+        return None
+    v = it.column(args[0])
+    axis = v.axes.index(COL)
+    out = it.xp.squeeze(along(it.xp, v.array, axis), axis=axis)
+    return Value(out, v.axes[:axis] + v.axes[axis + 1 :], False, True)
 
 
 def logsoftmax(it: Arrays, args: list[Value]) -> Value:
     """z − log Σ exp z: no logarithm is taken of a quotient that has become 0."""
     v = args[0]
-    return Value(v.array - logsumexp(it.xp, v.array, v.axes.index(COL)), v.axes, False, True)
+    with np.errstate(invalid="ignore"):
+        return Value(v.array - along(it.xp, v.array, v.axes.index(COL)), v.axes, False, True)
 
 
 def cross_entropy(it: Arrays, args: list[Value]) -> Value | None:
@@ -147,9 +162,8 @@ def cross_entropy(it: Arrays, args: list[Value]) -> Value | None:
         return None
     row = z.relabel(ROW, "position")
     picked = it.gather(row, COL, t.relabel(COL, "position"), 0)
-    lse = logsumexp(it.xp, row.array, row.axes.index(COL))
-    total = Value(it.xp.squeeze(lse, axis=row.axes.index(COL)),
-                  tuple(a for a in row.axes if a != COL))  # fmt: skip
+    total = logsumexp(it, [row])
+    assert total is not None
     return it.fold("mean", it.entrywise("sub", [total, picked]), "position")
 
 
@@ -290,6 +304,7 @@ def causal(it: Arrays, args: list[Value]) -> Value:
 
 FAST = {
     "softmax": softmax,
+    "logsumexp": logsumexp,
     "logsoftmax": logsoftmax,
     "cross_entropy": cross_entropy,
     "LN": layer_norm,

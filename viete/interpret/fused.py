@@ -15,6 +15,7 @@ import numpy as np
 from viete.algebra.adjoint.rules import rule_scope
 from viete.algebra.functions import library
 from viete.algebra.lifting import fitted
+from viete.algebra.simplify import row_sum
 from viete.errors import Text
 from viete.interpret.labelled import COL, ROW, Array, Value, expand, is_float
 from viete.notation.expr import Apply, Expr, walk
@@ -93,7 +94,14 @@ def loss_back(it: Arrays, of: dict[str, Value]) -> Value | None:
     return None
 
 
+def logsumexp(it: Arrays, of: dict[str, Value]) -> Value | None:
+    """The library's logsumexp, written out."""
+    form = it.quick.get("logsumexp")
+    return None if form is None else form(it, [of["z"]])
+
+
 FORMS: tuple[tuple[str, Form], ...] = (
+    ("log(sum(exp(z)))", logsumexp),
     ("y ⊙ (a - sum(a ⊙ y))", softmax_back),
     ("where(y > 0, a, 0)", relu_back),
     ("a ⊙ ((1 + erf(z / sqrt(2))) / 2 + z ⊙ exp(-z^2 / 2) / sqrt(2 pi))", gelu_back),
@@ -126,7 +134,8 @@ def found(e: Apply) -> Found:
     if id(e) not in _seen:
         if len(_seen) > 100_000:
             _seen.clear()
-        fits = ((fitted(p, e, library()), form, p) for p, form in forms().get(e.op, ()))
+        row = row_sum(e)
+        fits = ((fitted(p, row, library()), form, p) for p, form in forms().get(e.op, ()))
         _seen[id(e)] = (
             e,
             next(((v, form, functions(p)) for v, form, p in fits if v is not None), None),

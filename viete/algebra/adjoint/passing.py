@@ -15,7 +15,7 @@ from viete.algebra.functions import behind, library
 from viete.algebra.lifting import fitted
 from viete.algebra.model import Equation, Loop, Model
 from viete.algebra.shapes import Env, Shapes, Type
-from viete.algebra.simplify import simplified
+from viete.algebra.simplify import exp_sum, row_sum, simplified
 from viete.errors import Text, VieteError
 from viete.notation.expr import (
     Apply,
@@ -134,10 +134,18 @@ class Passing:
             case Apply():
                 self.pass_apply(e, back, c, whole)
 
+    def by_rows(self, e: Apply, c: Context) -> Apply:
+        """The logarithm of a sum of powers over an index as that of a row, which has a rule."""
+        match row_sum(e):
+            case Apply("log", (Apply("sum", (Apply("exp", (Table() as row,)),)),)):
+                return exp_sum(self.untabled(row, c))
+        return e
+
     def type(self, e: Expr, c: Context) -> Type:
         return self.shapes.of(e, c.env)
 
     def pass_apply(self, e: Apply, back: Expr, c: Context, whole: Ref | None) -> None:
+        e = self.by_rows(e, c)
         if e.op == "concat":
             return self.pass_concat(e, back, c)
         found = self.rule(e, c)
@@ -536,12 +544,24 @@ class Passing:
 
     def pass_table(self, e: Table, back: Expr, c: Context) -> None:
         back = self.simple(back, c, "back")
+        e = self.apart(e, back, c)
         inside = c
         for letter, size in ((i, self.sized(s, c)) for i, s in e.ranges):
             count = self.shapes.size(size, c.env)
             binder = (letter, num(0), simplified(Apply("sub", (size, num(1)))))
             inside = self.inner(inside, letter, count, binder)
         self.pass_on(e.body, Pick(back, tuple(Idx(i) for i, _ in e.ranges)), inside)
+
+    def apart(self, e: Table, back: Expr, c: Context) -> Table:
+        """The table with new letters for those that ``back`` binds, which will stand under them."""
+        bound = {i for x in walk(back) if isinstance(x, Table) for i, _ in x.ranges}
+        bound |= {x.index for x in walk(back) if isinstance(x, Bind)}
+        for letter, _ in e.ranges:
+            if letter in bound:
+                new = self.fresh(c, back, e)
+                ranges = tuple((new if i == letter else i, s) for i, s in e.ranges)
+                e = Table(ranges, index_put(e.body, letter, Idx(new)))
+        return e
 
     def pass_pick(self, e: Pick, back: Expr, c: Context) -> None:
         rank = [len(self.type(x, c).shape) if not isinstance(x, Slice) else -1 for x in e.items]
@@ -563,16 +583,18 @@ class Passing:
         self.pass_on(e.value, self.untabled(back, inside), inside)
 
     def untabled(self, e: Expr, c: Context) -> Expr:
-        """``table_{j<n,k<m}(x_{j,k})`` as x."""
+        """``table_{j<n,k<m}(x_{j,k})`` as x, and ``table_{k<m}(x_{j,k})`` as ``x_j``."""
         e = simplified(e)
         match e:
-            case Table(ranges, Pick(value, items)) if items == tuple(Idx(i) for i, _ in ranges):
+            case Table(ranges, Pick(value, items)):
+                first = len(items) - len(ranges)
                 sizes = tuple(self.shapes.size(s, c.env) for _, s in ranges)
                 if (
-                    not free_indices(value) & {i for i, _ in ranges}
-                    and sizes == self.type(value, c).shape
+                    items[first:] == tuple(Idx(i) for i, _ in ranges)
+                    and not free_indices(Pick(value, items[:first])) & {i for i, _ in ranges}
+                    and sizes == self.type(value, c).shape[first:]
                 ):
-                    return value
+                    return Pick(value, items[:first]) if first else value
         return e
 
 

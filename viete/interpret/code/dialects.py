@@ -36,6 +36,7 @@ JAX = Dialect(
     "jax", "jnp", calls=CALLS | {"erf": "jax.scipy.special.erf"},
     inline={
         "softmax": "jax.nn.softmax({0})",
+        "logsumexp": "jax.nn.logsumexp({0}, {axis}{keep})",
         "logsoftmax": "jax.nn.log_softmax({0})",
         "sigmoid": "jax.nn.sigmoid({0})",
         "ReLU": "jax.nn.relu({0})",
@@ -51,6 +52,7 @@ TORCH = Dialect(
     reductions={"max": "amax", "min": "amin"}, calls=CALLS | {"erf": "erf"},
     inline={
         "softmax": "functional.softmax({0}, -1)",
+        "logsumexp": "torch.logsumexp({0}, {axis}{keep})",
         "logsoftmax": "functional.log_softmax({0}, -1)",
         "sigmoid": "torch.sigmoid({0})",
         "ReLU": "functional.relu({0})",

@@ -36,8 +36,8 @@ from viete.notation.expr import Apply, Expr, Ref, Table, num
 from viete.notation.printer import show
 
 IDIOMS = {"numpy": ("idioms.py",), "jax": ("idioms.py",), "torch": ("idioms_torch.py",)}
-NOT_IN_JAX = frozenset(("erf", "softmax", "logsoftmax", "gathered", "placed", "gathered_each",
-                         "placed_each"))  # fmt: skip
+NOT_IN_JAX = frozenset(("erf", "softmax", "logsumexp", "logsoftmax", "gathered", "placed",
+                         "gathered_each", "placed_each"))  # fmt: skip
 
 
 @cache
@@ -51,7 +51,7 @@ def idioms(dialect: str) -> dict[str, str]:
             if isinstance(node, ast.FunctionDef):
                 source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
                 head, rest = source.split("\n", 1)
-                head = re.sub(r": (?:Array|int|float)\b| -> Array", "", head)
+                head = re.sub(r": (?:Array|bool|int|float)\b| -> Array", "", head)
                 out[node.name] = head.replace(" = ", "=") + "\n" + rest
     if dialect == "jax":
         out = {k: v.replace("np.", "jnp.") for k, v in out.items() if k not in NOT_IN_JAX}
@@ -77,7 +77,7 @@ class Functions:
             name = self.names.name(f"function {written}", plain(written))
             source = by_hand.replace(f"def {written}(", f"def {name}(")
             self.written.setdefault(name, source.split("\n"))
-            if e.op == "erf":
+            if not e.args:  # the caller knows its axes
                 return name, ()
             return name, core_of(self.shapes.of(e, env.types))
         found = self.shapes.of(e, env.types)

@@ -19,6 +19,13 @@ def softmax(z: Array) -> Array:
     return e / e.sum(-1, keepdims=True)
 
 
+def logsumexp(z: Array, keepdims: bool = False) -> Array:
+    """The logarithm of the sum of exp, without overflow: the largest score is taken out."""
+    top = z.max(-1, keepdims=True)
+    out = top + np.log(np.exp(z - top).sum(-1, keepdims=True))
+    return out if keepdims else out[..., 0]
+
+
 def logsoftmax(z: Array) -> Array:
     """Logarithms of softmax, without taking one of a probability that has become 0."""
     z = z - z.max(-1, keepdims=True)

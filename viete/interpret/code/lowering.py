@@ -16,6 +16,7 @@ from viete.algebra.dims import Size
 from viete.algebra.model import Model
 from viete.algebra.shapes import Env as TypeEnv
 from viete.algebra.shapes import Shapes, Type
+from viete.algebra.simplify import row_sum
 from viete.errors import VieteError
 from viete.interpret.code.dialects import Dialect
 from viete.interpret.code.names import Names
@@ -480,6 +481,9 @@ class Lowering:
     # -- operations --------------------------------------------------------------------------------
 
     def apply(self, e: Apply, env: Env) -> Code:
+        match row_sum(e):
+            case Apply("log", (Apply("sum", (Apply("exp", (z,)),)),)):
+                return self.logsumexp(z, env)
         op = e.op
         if op in ("inf", "pi"):
             return Code(f"math.{op}", const=True)
@@ -507,6 +511,20 @@ class Lowering:
             return Code(text, axes=axes, const=all(c.const for c in args))
         whole = op == "div" and env.arguments is None and self.divides(e)
         return self.entrywise("had" if op == "prod" else op, args, env, whole)
+
+    def logsumexp(self, z: Expr, env: Env) -> Code:
+        """log Σ exp z, for each row."""
+        code = self.of(z, env)
+        code = self.permuted(code, (*code.lead, *code.core))
+        keep = ROW in code.axes
+        form = self.dialect.inline.get("logsumexp")
+        if form is None:
+            name, _ = self.function(Apply("logsumexp", ()), [code], env)
+            text = f"{name}({code.text}{', keepdims=True' if keep else ''})"
+        else:
+            more = f", {self.dialect.keep}=True" if keep else ""
+            text = form.format(code.text, axis=code.place(COL), keep=more)
+        return Code(text, axes=code.axes if keep else code.lead, const=code.const)
 
     def widened(self, args: list[Code]) -> tuple[list[Code], Axes]:
         """Parts to put side by side; all but the last axis have to be there in each."""
@@ -625,6 +643,8 @@ class Lowering:
     def call(self, e: Apply, env: Env) -> Code:
         """A named function: the library's own, or one written into the file."""
         own = {f.name for f in self.model.functions}
+        if e.op == "logsumexp" and e.op not in own:
+            return self.logsumexp(e.args[0], env)
         if e.op == "part" and self.dialect.name == "numpy" and e.op not in own:
             found = self.heads(e, env)
             if found is not None:

@@ -91,6 +91,20 @@ def numpy_kernels() -> dict[str, Prepare]:
     def total(out: Any, args: Any, attrs: Any) -> Call:
         return along(args[0], attrs[0], 1, out)
 
+    def logsumexp(out: Any, args: Any, attrs: Any) -> Call:
+        z = args[0]
+        powers, rows = np.empty(z.shape, z.dtype), np.empty((*z.shape[:-1], 1), z.dtype)
+        top, most = rows[..., 0], np.finfo(z.dtype).max
+        return sequence(
+            partial(np.max, z, axis=-1, out=top),
+            partial(np.clip, top, -most, most, out=top),  # ∞ - ∞ is no number
+            partial(np.subtract, z, rows, out=powers),
+            partial(np.exp, powers, out=powers),
+            along(powers, powers.ndim - 1, 1, out),
+            partial(np.log, out, out=out),
+            partial(np.add, out, top, out=out),
+        )
+
     def softmax(out: Any, args: Any, attrs: Any) -> Call:
         z = args[0]
         rows = np.empty((*z.shape[:-1], 1), z.dtype)
@@ -201,7 +215,7 @@ def numpy_kernels() -> dict[str, Prepare]:
         **{k: ufunc(getattr(np, k)) for k in plain},
         **{k: reduction(getattr(np, k)) for k in ("amax", "amin", "argmax")},
         "sum": total, "mean": mean, "inner": inner, "erf": ufunc(erf), "where": where,
-        "matmul": matmul, "copy": copy, "astype": astype,
+        "matmul": matmul, "copy": copy, "astype": astype, "logsumexp": logsumexp,
         "take": take, "pick": pick, "concat": concat, "softmax": softmax,
         "softmax_back": softmax_back, "relu": relu, "relu_back": relu_back, "masked": masked,
         "nll": nll, "less_onehot": less_onehot, "gathered": gathered, "placed": placed,
@@ -381,7 +395,7 @@ def torch_kernels() -> dict[str, Prepare]:
         **{k: reduction(getattr(torch, k)) for k in ("amax", "amin", "argmax")},
         "sum": numpys_own("sum", total), "mean": numpys_own("mean", reduction(torch.mean)),
         "inner": numpys_own("inner", inner), "where": where, "matmul": matmul, "copy": copy,
-        "astype": copy, "take": take,
+        "astype": copy, "take": take, "logsumexp": reduction(torch.logsumexp),
         "mod": ufunc(torch.remainder),
         "pick": pick, "concat": concat, "softmax": softmax, "softmax_back": softmax_back,
         "relu": relu, "relu_back": relu_back, "masked": masked, "nll": nll,

@@ -66,13 +66,16 @@ def by_entries(name: str) -> Callable[[Recording, list[Value]], Value]:
     return recorded
 
 
+def logsumexp(it: Recording, args: list[Value]) -> Value:
+    """log Σ exp z, without an overflow."""
+    v = last(it, it.column(args[0]))
+    return Value(it.xp.reduced("logsumexp", v.array, v.array.ndim - 1), v.axes[:-1])
+
+
 def logsoftmax(it: Recording, args: list[Value]) -> Value:
     """z − log Σ exp z, without an overflow."""
     v = last(it, args[0])
-    top = it.xp.max(v.array, axis=v.array.ndim - 1)[..., None]
-    z = v.array - top
-    total = it.xp.sum(it.xp.entrywise("exp", [z]), axis=z.ndim - 1)[..., None]
-    return Value(z - it.xp.entrywise("log", [total]), v.axes)
+    return Value(v.array - logsumexp(it, [v]).array[..., None], v.axes)
 
 
 def cross_entropy(it: Recording, args: list[Value]) -> Value | None:
@@ -118,6 +121,7 @@ def causal(it: Recording, args: list[Value]) -> Value:
 SOFTMAX = along_rows("softmax")
 NAMED: dict[str, Callable[..., Value | None]] = {
     "softmax": SOFTMAX,
+    "logsumexp": logsumexp,
     "logsoftmax": logsoftmax,
     "cross_entropy": cross_entropy,
     "ReLU": by_entries("relu"),
@@ -138,6 +142,11 @@ ACTIVATIONS: dict[str, Callable[..., Value | None]] = {
 def computed(*values: Value) -> bool:
     """Whether these are nodes of real numbers, not constants and not whole numbers."""
     return all(not v.const and v.array.kind == FLOAT for v in values)
+
+
+def written_logsumexp(it: Recording, of: dict[str, Value]) -> Value:
+    """log Σ exp z, written out."""
+    return logsumexp(it, [of["z"]])
 
 
 def softmax_back(it: Recording, of: dict[str, Value]) -> Value | None:
@@ -182,7 +191,10 @@ def loss_back(it: Recording, of: dict[str, Value]) -> Value | None:
     return Value(node, z.axes)
 
 
-FORMS = {f.__name__: f for f in (softmax_back, relu_back, gelu_back, loss_back)}
+FORMS: dict[str, Callable[..., Value | None]] = {
+    "logsumexp": written_logsumexp,
+    **{f.__name__: f for f in (softmax_back, relu_back, gelu_back, loss_back)},
+}
 
 
 # -- places ----------------------------------------------------------------------------------------
