@@ -23,8 +23,11 @@ from viete.train.dropout import with_masks
 from viete.train.engines import make_engine
 from viete.train.fitting import with_loss
 from viete.train.metrics import read_metrics
+from viete.train.module import source
 
 torch = pytest.importorskip("torch")
+
+from viete.train.sharded import blocks_of  # noqa: E402
 
 
 @cache
@@ -194,6 +197,47 @@ def test_state_dict_deepcopy_and_pickle() -> None:
     with torch.no_grad():
         copy.deepcopy(module).weights()["W_E"].zero_()
     assert torch.equal(called(module, batch)[1].detach(), wanted)
+
+
+@pytest.mark.parametrize("card", ["gpt2", "t5", "transformer-2017"])
+def test_a_turn_of_a_loop_is_the_call_of_a_block(card: str) -> None:
+    """Hooks, activation checkpoints and FSDP2 work at such calls."""
+    from torch.utils.checkpoint import checkpoint
+
+    _, module, _, batch = made(card)
+    module = copy.deepcopy(module)
+    blocks = blocks_of(module)
+    lists = [x for x in module.children() if isinstance(x, torch.nn.ModuleList)]
+    assert len(blocks) == sum(map(len, lists)) > 1
+    assert len(lists) == (1 if card == "gpt2" else 2)  # an encoder's, and a decoder's
+    own = {id(p) for block in blocks for p in block.parameters()}
+    assert {id(p) for x in lists for p in x.parameters()} == own
+    seen: list[Any] = []
+    for block in blocks:
+        block.register_forward_hook(lambda block, given, out: seen.append((block, out)))
+    loss = called(module, batch)[1]
+    loss.backward()
+    assert [block for block, _ in seen] == blocks
+    wanted = {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
+    module.zero_grad()
+    for block in blocks:
+        inner = block.forward
+        block.forward = lambda *x, inner=inner: checkpoint(inner, *x, use_reentrant=False)
+    called(module, batch)[1].backward()
+    for name, p in module.named_parameters():
+        assert p.grad is None or torch.equal(p.grad, wanted[name])
+
+
+def test_blocks_that_keep_their_values_stay_in_the_nets_forward() -> None:
+    """A later equation reads x of every block: they are a dictionary, and no block is called."""
+    text = vt.write(vt.read("attention-only-2").bind(V=7, d=8, H=2, N=3))
+    last = next(line for line in text.splitlines() if "logits" in line and line[0].isdigit())
+    kept = vt.reads(text.replace(last, last.replace("x^N", "(x^1 + x^N)")))
+    weights = made_weights(kept)
+    module = vt.to_torch(kept, weights)
+    assert "x[i]" in source(module) and not blocks_of(module)
+    tokens = np.array([3, 1, 4])
+    assert near(module(torch.as_tensor(tokens)).detach(), kept.run(tokens, weights)["logits"])
 
 
 def test_it_is_a_module_like_any_other() -> None:

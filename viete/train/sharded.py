@@ -1,8 +1,9 @@
 """The engine ``module`` with ``--shard``: weights, gradients and moments divided among processes.
 
-FSDP2 (`torch.distributed.fsdp.fully_shard`): each process keeps a part of every parameter along its
-first axis, of its gradient and its moments. For a step the parameters come together all at once:
-the equations of all blocks are those of one ``forward``, with no smaller unit to gather.
+FSDP2 (`torch.distributed.fsdp.fully_shard`): each process keeps a part of every parameter along
+its first axis, of its gradient and its moments. Every block is a unit: its parameters come together
+when its ``forward`` begins, and again for its backward pass, and are let go after each. The others
+are one unit more, which stays together for the whole step.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class Sharded(Module):
                 f"every process has all weights"
             )
         mesh = init_device_mesh(self.device.type, (self.team.size,))
+        for block in blocks_of(self.net):
+            fully_shard(block, mesh=mesh)
         fully_shard(self.net, mesh=mesh)
         self.parameters = self.net.weights()
         self.flat = torch.cat([local(p).reshape(-1) for p in self.parameters.values()])
@@ -90,6 +93,16 @@ class Sharded(Module):
             each = -(-rows // self.team.size)
             out[key] = array[each * self.team.rank :][:each]
         return out
+
+
+def blocks_of(net: nn.Module) -> list[nn.Module]:
+    """The modules of which each computes one block.
+
+    A card whose loop keeps the values of all blocks has its blocks' equations in the net's own
+    ``forward``, and none here.
+    """
+    lists = [x for x in net.children() if isinstance(x, nn.ModuleList)]
+    return [b for blocks in lists for b in blocks if "forward" in vars(type(b))]
 
 
 def local(p: Tensor | nn.Parameter) -> Tensor:

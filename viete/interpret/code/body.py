@@ -24,6 +24,7 @@ from viete.notation.expr import Apply, Expr, Ref, Symbol, walk
 from viete.notation.printer import show_equation
 
 Parameter = Callable[[Ref, tuple[str, ...], Env], str]
+Turn = Callable[[list[str]], list[str]]  # a loop's lines to those of a loop of calls
 
 
 class Body:
@@ -31,7 +32,8 @@ class Body:
 
     ``outputs`` are the keys of the values wanted; ``parameter`` writes a parameter of given block
     numbers; ``stages`` are the equations written one after the other, those of a stage together.
-    ``block_list`` names a list of all blocks to loop over, where a target keeps one.
+    ``block_list`` names a list of all blocks to loop over, where a target keeps one; and ``turn``
+    puts the lines of a loop into a function of their own, where a target calls one for each block.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Body:
         outputs: Iterable[str], parameter: Parameter, reserved: Iterable[str] = (),
         block_list: Callable[[Loop], str | None] = lambda loop: None,
         lowering: type[Lowering] = Lowering,
+        turn: Callable[[Loop], tuple[str, Turn] | None] = lambda loop: None,
     ) -> None:  # fmt: skip
         self.model, self.dialect, self.stages = model, dialect, stages
         self.shapes = Shapes(model)
@@ -59,9 +62,10 @@ class Body:
         self.lowering = lowering(
             model, dialect, self.names, self.shapes, self.variable, self.functions
         )
-        self.block_list = block_list
+        self.block_list, self.turn = block_list, turn
         self.begun: set[str] = set()
         self.part = ""  # the titled part of the card that was written last
+        self.loop: Loop | None = None  # the one that is being written
 
     def declared(self) -> list[Symbol]:
         m = self.model
@@ -158,15 +162,18 @@ class Body:
         for loop, equations in self.segments[stage]:
             inside = depth
             env = self.lowering.env
-            if equations[0].part != part and loop is not None:
+            turn = None if loop is None else self.turn(loop)
+            self.loop = loop
+            if equations[0].part != part and loop is not None and turn is None:
                 out += self.heading(equations[0].part, depth, bool(out))
                 part = equations[0].part
             if loop is not None:
                 out += self.dictionaries(equations, depth)
-                inside += 1
+                inside += turn is None
                 letter = Code(plain_letter(loop.index), const=True, whole=True)
                 index = {**env.index, loop.index: letter}
-                env = replace(env, index=index, block=loop.index)
+                like = env.like if turn is None else turn[0]
+                env = replace(env, index=index, block=loop.index, like=like)
             lines: list[str] = []
             for k, e in enumerate(equations):
                 if e.part != part:
@@ -174,7 +181,9 @@ class Body:
                     lines += self.heading(e.part, inside, apart)
                     part = e.part
                 lines += self.one(e, env, inside)
-            if loop is not None:
+            if turn is not None:
+                lines = turn[1](lines)
+            elif loop is not None:
                 out += statement(self.loop_head(loop, lines), depth)
             out += lines
         self.part = part

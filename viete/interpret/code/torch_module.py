@@ -6,16 +6,23 @@ import re
 
 from viete.algebra.model import Input, Loop, Parameter
 from viete.errors import VieteError
-from viete.interpret.code.body import Body
+from viete.interpret.code.body import Body, Turn
 from viete.interpret.code.dialects import DIALECTS
 from viete.interpret.code.functions import word
 from viete.interpret.code.initial import Initial, block_range, blocks_of, viete_name
-from viete.interpret.code.layout import docstring, joined, statement
+from viete.interpret.code.layout import comment, docstring, joined, statement
 from viete.interpret.code.lowering import Env, plain_letter
 from viete.interpret.code.numpy_script import about, entry, targets
 from viete.interpret.code.prepared import Prepared
+from viete.interpret.code.torch_blocks import (
+    Blocks,
+    block_class,
+    groups,
+    is_called,
+    write_turn,
+)
 from viete.interpret.code.torch_products import Products
-from viete.notation.expr import Apply, Ref
+from viete.notation.expr import Apply, Ref, walk
 
 RESERVED = frozenset("Block blocks block renamed xavier weights names arguments forward bound shape"
                      .split())  # fmt: skip
@@ -38,8 +45,9 @@ class TorchModule:
     def __init__(self, p: Prepared) -> None:
         self.p, self.model = p, p.model
         title = class_name(p.model.title)
-        self.letters = list(dict.fromkeys(x for q in p.model.parameters
-                                          for x in blocks_of(p.model, q)))  # fmt: skip
+        equations = [*p.forward, *p.more]
+        self.groups = groups(p.model, equations)
+        self.group = {q.name: g for g in self.groups for q in g.parameters}
         for q in p.model.parameters:
             if len(blocks_of(p.model, q)) > 1:
                 raise VieteError(
@@ -50,11 +58,13 @@ class TorchModule:
         if whole is None:
             raise VieteError(f"{p.model.title} has no parameter outside of its blocks")
         self.body = Body(p.model, DIALECTS["torch"], [p.forward, p.more], [], self.parameter,
-                         RESERVED | {title}, self.block_list, Products)  # fmt: skip
+                         RESERVED | {title}, self.block_list, Products, self.turn)  # fmt: skip
         like = f"self.{self.body.names.symbol(whole.symbol)}"
         self.body.lowering.env = Env(self.body.lowering.env.index, self.body.lowering.env.types,
                                      like=like)  # fmt: skip
         self.fuse()
+        self.called = [g for g in self.groups if is_called(g, equations, self.body.rolling)
+                       and [x for x, _, _ in self.body.flat()].count(g.loop) == 1]  # fmt: skip
         self.initial = Initial(self.body)
         self.title = title
 
@@ -67,19 +77,13 @@ class TorchModule:
         loss = next((e.right for e in p.more if p.loss and e.name == p.loss.key), None)
         self.bare = products.bare = isinstance(loss, Apply) and loss.op == "cross_entropy"
 
-    def blocks(self, letter: str) -> str:
-        """The list of a letter's blocks."""
-        return "blocks" if len(self.letters) == 1 else f"blocks_{plain_letter(letter)}"
-
-    def kind(self, letter: str) -> str:
-        return "Block" if len(self.letters) == 1 else f"Block{plain_letter(letter).capitalize()}"
-
     def parameter(self, e: Ref, places: tuple[str, ...], env: Env) -> str:
         name = self.body.names.symbol(e.symbol)
         if not places:
             return f"self.{name}"
-        letter = next(s for s in e.symbol.slots if s in self.model.loop_letters)
-        if env.block == letter and places[0] == plain_letter(letter) and self.whole(letter):
+        group = self.group[e.key]
+        letter = group.letter
+        if places[0] == plain_letter(letter) and self.list_of(self.body.loop) == group:
             return f"block.{name}"
         first = self.first(letter)
         place, shift = places[0], int(first) if first.lstrip("-").isdigit() else None
@@ -89,15 +93,41 @@ class TorchModule:
             place = str(int(place) - shift)
         elif shift:
             place = f"{place} - {shift}"
-        return f"self.{self.blocks(letter)}[{place}].{name}"
+        return f"self.{group.name}[{place}].{name}"
 
-    def whole(self, letter: str) -> bool:
-        """Whether every loop of a letter runs over all blocks that have parameters."""
-        loops = [x for x in self.model.loops if x.index == letter]
-        return letter in self.letters and len({(x.lower, x.upper) for x in loops}) == 1
+    def list_of(self, loop: Loop | None) -> Blocks | None:
+        """The blocks that a loop runs over: all of them, and no others."""
+        same = {(x.lower, x.upper) for x in self.model.loops if loop and x.index == loop.index}
+        found = [g for g in self.groups if g.loop == loop]
+        return found[0] if found and len(same) == 1 else None
 
     def block_list(self, loop: Loop) -> str | None:
-        return f"self.{self.blocks(loop.index)}" if self.whole(loop.index) else None
+        found = self.list_of(loop)
+        return None if found is None else f"self.{found.name}"
+
+    def turn(self, loop: Loop) -> tuple[str, Turn] | None:
+        """What makes a loop's lines the ``forward`` of its blocks."""
+        group = self.list_of(loop)
+        if group is None or group not in self.called:
+            return None
+        body, model = self.body, self.model
+        made = {e.name: body.names.symbol(e.left.symbol) for e in model.equations}
+        every = [*self.p.forward, *self.p.more]
+        numbers = [body.number[id(e)] for e in every if e.loop == loop]
+        after = {x.key for e in every if e.loop != loop for x in walk(e.right)
+                 if isinstance(x, Ref)} | {self.p.output.key}  # fmt: skip
+        names = {body.names.symbol(i.symbol) for i in model.inputs} | set(made.values())
+        names |= {body.names.symbol(d.symbol) for d in model.dims if d.name in model.lengths}
+        names.add(plain_letter(loop.index))
+        like = f"block.{body.names.symbol(group.parameters[0].symbol)}"
+        kept = {made[key] for key in after & made.keys()}
+
+        def write(lines: list[str]) -> list[str]:
+            said = f"Equations {numbers[0]} to {numbers[-1]} are `{group.kind}.forward`"
+            called = write_turn(group, lines, names, kept, self.first(loop.index))
+            return [*comment(said, 2), *called]
+
+        return like, write
 
     def first(self, letter: str) -> str:
         """The number of a letter's first block."""
@@ -105,7 +135,8 @@ class TorchModule:
 
     def text(self) -> str:
         forward = self.forward()
-        classes = [line for x in self.letters for line in ["", "", *self.block(x)]]
+        classes = [line for g in self.groups
+                   for line in ["", "", *block_class(g, self.rows(g.parameters))]]  # fmt: skip
         functions = [line for f in self.body.functions.written.values() for line in ["", "", *f]]
         module = self.module(forward)
         names = self.renamed()
@@ -132,18 +163,6 @@ class TorchModule:
                 out += statement(f"self.{name} = nn.Parameter({value})", 2)
         return out
 
-    def block(self, letter: str) -> list[str]:
-        """The class that holds one block's parameters."""
-        own = [q for q in self.model.parameters if blocks_of(self.model, q) == [letter]]
-        return [
-            f"class {self.kind(letter)}(nn.Module):",
-            *docstring([f"The parameters of block {letter}"], 1),
-            "",
-            "    def __init__(self):",
-            "        super().__init__()",
-            *self.rows(own),
-        ]
-
     def module(self, forward: list[str]) -> list[str]:
         lines = [
             f"class {self.title}(nn.Module):",
@@ -153,12 +172,12 @@ class TorchModule:
             "        super().__init__()",
             *self.rows([q for q in self.model.parameters if not blocks_of(self.model, q)]),
         ]
-        for letter in self.letters:
-            many = block_range(self.body, letter)
+        for group in self.groups:
+            many = block_range(self.body, group.letter)
             if many.startswith("range(1, "):
                 many = re.sub(r"^range\(1, (\w+) \+ 1\)$", r"range(\1)", many)
-            made = f"nn.ModuleList({self.kind(letter)}() for _ in {many})"
-            lines += statement(f"self.{self.blocks(letter)} = {made}", 2)
+            made = f"nn.ModuleList({group.kind}() for _ in {many})"
+            lines += statement(f"self.{group.name} = {made}", 2)
         return [*lines, "", *forward]
 
     def arguments(self) -> dict[str, str]:
@@ -210,7 +229,7 @@ class TorchModule:
             i, first = plain_letter(letters[0]), self.first(letters[0])
             place = i if first == "0" else f"{i} - {first}"
             rows += entry(
-                f'**{{f"{self.blocks(letters[0])}.{{{place}}}.{name}": weights[{there}] '
+                f'**{{f"{self.group[q.name].name}.{{{place}}}.{name}": weights[{there}] '
                 f"for {i} in {block_range(self.body, letters[0])}}}", 2,
             )  # fmt: skip
         said = "Weights by the names that Viète gives them, by the names of the state_dict"
