@@ -70,6 +70,14 @@ def test_dialogs_read_back(tmp_path_factory, dialogs, system) -> None:  # type: 
     assert len(own) == len(dialogs[0]) and own[-1].endswith("</assistant><eot>")
 
 
+def test_dialogs_in_a_code_fence(tmp_path: Path) -> None:
+    """As the reference shows them, copied with what stands around them."""
+    plain = (SHIPPED / "dialogs.txt").read_text()
+    (tmp_path / "a.md").write_text("```text\n" + plain + "```\n\n```\n" + plain + "\n```")
+    found = read_data(tmp_path / "a.md")
+    assert list(found.texts()) == texts(SHIPPED / "dialogs.txt") * 2
+
+
 def test_who_says_what() -> None:
     turns = (("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d"))
     assert Dialog(turns).parts == (

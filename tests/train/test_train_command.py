@@ -36,6 +36,17 @@ def test_train_go_on_and_plot(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_loss_that_ends_far_above_its_lowest(tmp_path: Path) -> None:
+    """The last steps are compared, also with what a run had before it went on; rates that learn
+    are left in peace."""
+    said = viete(*SMALL, "-o", tmp_path / "a", "--steps", 60, "--lr", 0.01).out
+    assert "far above" not in said
+    said = viete("train", "--resume", "-o", tmp_path / "a", "--steps", 90, "--lr", 3).out
+    last = said.splitlines()[-1]
+    assert last.startswith("the loss of the last 20 steps is ") and "far above its lowest, " in last
+    assert "at step 60" in last and "try --lr 1 in place of 3, --schedule cosine" in last
+
+
 def test_a_run_may_be_called_like_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     viete(*SMALL, "-o", "dialogs", "--steps", 2)

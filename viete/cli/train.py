@@ -183,6 +183,8 @@ def train(
         sys.exit(130)
     if speaks:
         print(f"{found.step} steps done, loss {found.loss:.6f}; all of it is in {run}")
+        if found.diverged:
+            print(found.diverged)
 
 
 def learned(name: str, which: str | None, has_words: bool) -> tuple[dict[str, str], str]:

@@ -34,6 +34,7 @@ AFTER = {
 }
 _LABEL = re.compile(r"(\w+):[ \t]*(.*)")
 _OPENS = re.compile(r"(System|User|Assistant|End):[ \t]*<")
+_FENCE = re.compile(r"\s*(```|~~~)\w*\s*")  # of Markdown, around a dialog or several
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,10 @@ class Dialog:
 
 
 def looks_like_dialogs(path: Path) -> bool:
-    """Whether a file's first word is that of a dialog."""
-    return _OPENS.match(next(blocks(path), "").lstrip()) is not None
+    """Whether a file's first word is that of a dialog, in a code fence or not."""
+    head = next(blocks(path), "").lstrip()
+    fence = _FENCE.match(head)
+    return _OPENS.match(head, fence.end() if fence else 0) is not None
 
 
 def read_dialogs(path: Path) -> Iterator[Dialog]:
@@ -90,7 +93,7 @@ def read_dialogs(path: Path) -> Iterator[Dialog]:
     began = last = 1
     numbered = lines(path)
     for number, line in numbered:
-        if not line.strip() and not turns:
+        if not turns and (not line.strip() or _FENCE.fullmatch(line)):
             continue
         here, last = Text(line, str(path), number), number
         role, rest = labelled(here)

@@ -24,6 +24,7 @@ from viete.errors import VieteError
 from viete.interpret.feeding import host
 from viete.train import checkpoints
 from viete.train.batches import Batches
+from viete.train.divergence import Divergence
 from viete.train.metrics import Metrics
 from viete.train.nonfinite import culprit
 from viete.train.optimiser import clip_entries, clip_norm, zeros_like
@@ -35,12 +36,16 @@ from viete.train.setup import Job
 
 @dataclass
 class Outcome:
-    """How a run ended: after its last ``step``, or before, when it was ``stopped``."""
+    """How a run ended: after its last ``step``, or before, when it was ``stopped``.
+
+    ``diverged`` is a sentence for a loss that ended far above its lowest, and else empty.
+    """
 
     step: int
     loss: float
     validation: float | None
     stopped: bool
+    diverged: str = ""
 
 
 def train(job: Job, sample: Callable[[int], str] | None = None) -> Outcome:
@@ -69,6 +74,7 @@ class Training:
         self.loss, self.length = float(before.get("loss", math.nan)), 0.0
         self.tokens, self.counted = 0, int(before.get("tokens", 0))  # of this process; before it
         self.validation: float | None = before.get("validation")
+        self.divergence = Divergence(before.get("lowest"))
         self.saved = self.step
         self.progress = Progress(self.step, s.steps, quiet=not self.team.leads)
         self.metrics: Metrics | None = None  # of the process that writes
@@ -96,7 +102,8 @@ class Training:
                 self.metrics.close()
             if job.lock:
                 job.lock.close()
-        return Outcome(self.step, self.loss, self.validation, self.step < s.steps)
+        diverged = self.divergence.sentence(s.lr)
+        return Outcome(self.step, self.loss, self.validation, self.step < s.steps, diverged)
 
     # -- one step ----------------------------------------------------------------------------------
 
@@ -123,6 +130,7 @@ class Training:
             clip_norm(gradient, self.length, s.clip, self.engine.spread)
         self.job.optimiser(gradient, self.rate(self.step))
         self.step += 1
+        self.divergence.add(self.step, self.loss)
 
     def forward_and_back(self, k: int) -> float:
         """The loss on batch k; its gradients are in the engine."""
@@ -215,7 +223,8 @@ class Training:
         state = {
             "step": self.step, "title": job.model.title, "card": job.card,
             "validation": self.validation_now(), "loss": self.loss,
-            "optimiser steps": job.optimiser.steps, "tokens": self.counted + self.tokens,
+            "lowest": self.divergence.lowest, "optimiser steps": job.optimiser.steps,
+            "tokens": self.counted + self.tokens,
             # All that is random is a function of the seed and of these two numbers.
             "seed": self.settings.seed, "next batch": self.step * self.settings.accumulate,
             "batches": job.batches.state,
