@@ -18,6 +18,8 @@ from viete.notation.printer import show_equation
 from viete.notation.symbols import Scope, Signature
 
 if TYPE_CHECKING:
+    from viete.cards.claims import Claims
+    from viete.checkpoint.compare import Report
     from viete.interpret.run import Run
 
 
@@ -223,12 +225,24 @@ class Model:
             scope.declare(symbol)
         return scope
 
-    # The one arrow that points up: a model runs itself, as people expect of an object.
+    # The arrows that point up: a model runs and checks itself, as people expect of an object.
     def run(self, tokens: Any = None, weights: Any = None, **options: Any) -> Run:
         """Run the equations on NumPy, PyTorch or JAX arrays; see `viete.interpret.run.run`."""
         from viete.interpret.run import run
 
         return run(self, tokens, weights, **options)
+
+    def check(
+        self, weights: Any = None, tokens: Any = None, *, outputs: Any = None, seed: int = 0,
+        **inputs: Any,
+    ) -> Report | Claims:  # fmt: skip
+        """Hold the card to its claims, to weights, to recorded values.
+
+        See `viete.checkpoint.checking.check`.
+        """
+        from viete.checkpoint.checking import check
+
+        return check(self, weights, tokens, outputs=outputs, seed=seed, **inputs)
 
     # -- sizes -------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from viete.algebra.dims import Size, size_of
-from viete.algebra.model import Equation, Model
+from viete.algebra.model import Claim, Equation, Model
 from viete.algebra.order import Order
 from viete.algebra.whole import MEANT, check_sizes, number_of, possible, shown
 from viete.algebra.written_out import check_written_out
@@ -33,6 +33,7 @@ from viete.notation.expr import (
 from viete.notation.printer import show
 
 Shape = tuple[Size, ...]
+Places = tuple[Size, Size]  # of an index letter: its first value, and how many it has
 ONE = Size.of(1)
 ENTRYWISE = frozenset(
     "neg exp log sqrt erf tanh sin cos abs floor add sub had times div pow mod".split()
@@ -70,6 +71,7 @@ class Env:
     arguments: Mapping[str, Type] | None = None  # None outside of functions
     sizes: Mapping[str, Size] = field(default_factory=dict)
     ranges: Mapping[str, Size | None] = field(default_factory=dict)  # index letter → how many
+    places: dict[str, Places] | None = None  # of a claim: what it counts in letters of its own
 
 
 class Shapes:
@@ -113,8 +115,7 @@ class Shapes:
         for equation in model.derived:
             self.derived_equation(equation)
         for claim in model.claims:
-            letters = free_indices(claim.statement)
-            if self.located(claim.text, claim.statement, letters, loops=True).kind != "bool":
+            if self.claimed(claim)[0].kind != "bool":
                 raise claim.text.error(
                     "a claim says that something holds: it needs =, ≤ or the like"
                 )
@@ -163,9 +164,22 @@ class Shapes:
         family = self.axis_letters(equation.left.symbol.slots) | found.family
         self.types[equation.name] = replace(found, family=family)
 
-    def located(self, source: Text, e: Expr, letters: frozenset[str], loops: bool = False) -> Type:
+    def claimed(self, claim: Claim) -> tuple[Type, dict[str, Places]]:
+        """A claim's type, and what those of its letters count that the card declares nowhere."""
+        letters = free_indices(claim.statement)
+        places = dict[str, Places]()
+        env = replace(self.env, places=places)
+        found = self.located(claim.text, claim.statement, letters & env.ranges.keys(), True, env)
+        if loose := sorted(letters - env.ranges.keys() - places.keys()):
+            raise claim.text.error(f"the index {loose[0]} counts no rows, columns or heads here")
+        return found, places
+
+    def located(
+        self, source: Text, e: Expr, letters: frozenset[str], loops: bool = False,
+        env: Env | None = None,
+    ) -> Type:  # fmt: skip
         """The type of ``e``, with any mismatch placed in ``source``."""
-        env = self.env
+        env = self.env if env is None else env
         for letter in letters:
             if letter not in env.ranges:
                 raise source.error(
@@ -331,6 +345,7 @@ class Shapes:
                 family.discard(letter)
                 if isinstance(index, Idx):
                     self.check_range(letter, index, env)
+                    self.count_places(index, *self.places_of(letter), env)
                 family |= t.family
             elif t.family:
                 raise Mismatch(
@@ -344,6 +359,23 @@ class Shapes:
             raise Mismatch(
                 f"{index.name} counts to {used}, but {letter} has {declared} values here", index
             )
+
+    def places_of(self, letter: str) -> Places:
+        """The first value of a declared letter, and how many it has."""
+        declared = next((i for i in self.model.indices if i.name == letter), None)
+        first = None if declared is None else self.model.size(declared.lower)
+        return first or Size.of(0), self.env.ranges.get(letter) or ONE
+
+    def count_places(self, index: Idx, first: Size, count: Size, env: Env) -> None:
+        """Notes what a claim's own letter counts: of each the same, wherever it stands."""
+        if env.places is None or index.name in env.ranges:
+            return
+        start, known = env.places.setdefault(index.name, (first, count))
+        if not (self.same(start, first) and self.same(known, count)):
+            raise Mismatch(
+                f"{index.name} counts {known} places from {start} elsewhere and {count} from "
+                f"{first} here", index,
+            )  # fmt: skip
 
     def picked(self, e: Pick, env: Env) -> Type:
         value = self.of(e.value, env)
@@ -362,6 +394,8 @@ class Shapes:
                 self.check_slice(start, stop, size, item)
                 shape.append(stop - start)
                 continue
+            if isinstance(item, Idx):
+                self.count_places(item, Size.of(0), size, env)
             t = self.of(item, env)
             if t.kind == "bool" or len(t.shape) > 1:
                 raise Mismatch(f"{show(item)} cannot be an index", item)

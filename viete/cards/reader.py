@@ -29,7 +29,7 @@ from viete.cards.document import MAX_LINE, Block, Heading, Item, Paragraph, read
 from viete.errors import Text, VieteError, Where
 from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, num, walk
 from viete.notation.lexer import tokenize
-from viete.notation.parser import parse, parse_left, parse_range
+from viete.notation.parser import parse, parse_left, parse_range, script_letters
 from viete.notation.printer import show
 from viete.notation.symbols import PRIMITIVES, Scope
 from viete.printable import STEERING
@@ -192,7 +192,7 @@ class Reader(Declarations):
         claims = []
         for block in self.items("claims"):
             math, meaning = self.split(block.text)
-            claims.append(Claim(parse(math, scope), meaning, math))
+            claims.append(Claim(parse(math, with_places(math, scope)), meaning, math))
         model = replace(
             skeleton, equations=tuple(equations), derived=tuple(derived), claims=tuple(claims)
         )
@@ -381,6 +381,16 @@ class Reader(Declarations):
                 )
             )
         return out
+
+
+def with_places(claim: Text, scope: Scope) -> Scope:
+    """The scope of a claim, with its own letters: what it says of ``A_{j,k}`` it says of all.
+
+    They are those that stand in an index and that nothing declares.
+    """
+    symbols = [s for group in scope.symbols.values() for s in group]
+    known = {slot.text for s in symbols for slot in s.sub + s.sup} | scope.bases()
+    return scope.inside(script_letters(claim) - known)
 
 
 def last_blocks(loop: Loop) -> list[Expr]:

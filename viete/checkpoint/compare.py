@@ -17,6 +17,7 @@ import numpy as np
 from einops import EinopsError, parse_shape
 
 from viete.algebra.model import Model
+from viete.cards.claims import Claims, place_said
 from viete.checkpoint.files import TensorFile, TensorInfo
 from viete.checkpoint.mapping import (
     Expected,
@@ -82,7 +83,7 @@ class OtherShape:
 
 @dataclass(frozen=True)
 class Report:
-    """All that `compare` found.
+    """All that `compare` found, and what became of the card's claims, if they were evaluated.
 
     ``ok`` says whether card and file agree, ``lines()`` says it in words. Counts are of numbers.
     ``sizes`` are the dimensions with which more of the file would fit.
@@ -106,10 +107,12 @@ class Report:
     questions: tuple[Question, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     recorded: Recorded | None = None
+    claims: Claims | None = None
 
     @property
     def ok(self) -> bool:
-        agrees = self.recorded is None or self.recorded.ok
+        """Whether nothing that was compared differs, and no claim is false."""
+        agrees = all(part is None or part.ok for part in (self.recorded, self.claims))
         return agrees and not (self.missing or self.extra or self.shapes or self.dtypes)
 
     def lines(self) -> list[str]:
@@ -126,6 +129,7 @@ class Report:
         if not (self.missing or self.extra or self.shapes or self.dtypes):
             out.append("Every tensor has its parameter, and every parameter its tensor.")
         out += self._names() + self._guesses() + self._values()
+        out += ["", *self.claims.lines()] if self.claims is not None else []
         return list(map(printable, out))  # a file's names may hold anything
 
     def _names(self) -> list[str]:
@@ -355,13 +359,11 @@ def _difference(d: Difference, begin: str) -> list[str]:
     if d.shapes is not None:
         recorded, computed = map(show_shape, d.shapes)
         return [head, f"    it was recorded as {recorded}, and the card gives {computed}"]
-    names = {"row": "row", "col": "column", "batch": "sequence"}
-    place = ", ".join(f"{names.get(s, s)} {k}" for s, k in d.where.items())
     return [
         head,
         f"    by up to {d.absolute:.3g}, {d.relative:.2g} of the largest (tolerance "
-        f"{d.tolerance:.0e}) at {place or 'its only number'}: recorded {d.recorded:.6g}, by the "
-        f"card {d.computed:.6g}",
+        f"{d.tolerance:.0e}) at {place_said(d.where)}: recorded {d.recorded:.6g}, by the card "
+        f"{d.computed:.6g}",
     ]
 
 

@@ -1,4 +1,4 @@
-"""``viete check``: does a card describe a file of weights?"""
+"""``viete check``: do a card's claims hold, and does it describe a file of weights?"""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from viete.cli.common import (
     Instead,
     Revision,
     Set,
-    card,
     numbers,
-    transformer,
+    opened,
 )
-from viete.errors import VieteError
 
 
 def check(
@@ -37,25 +35,25 @@ def check(
     tokens: Annotated[
         str | None, typer.Option("--tokens", "-t", help="The tokens they were recorded for.")
     ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Of the claims: draws what is random, weights and inputs.")
+    ] = 0,
     sets: Set = None,
     config: Config = None,
     instead: Instead = None,
     accept: Accept = None,
     revision: Revision = None,
 ) -> None:
-    """Compare what a card says with what a file holds; the exit code is 1 where they differ."""
-    from viete.checkpoint.compare import compare
-    from viete.checkpoint.files import open_tensors
+    """Hold a card to its claims, to a file of weights, to recorded values.
 
-    if weights is None and (found := transformer(name, sets, config, instead, accept, revision)):
-        model, file = found.card, found.folder.tensors
-    elif weights is None:
-        raise VieteError(f"{name} is a card: give the file to hold it against, --weights FILE")
-    else:
-        model, file = card(name, sets, config, instead, accept, revision), open_tensors(weights)
-    recorded = None if outputs is None else open_tensors(outputs)
+    Exits with 1 where something differs or a claim is false.
+    """
+    from viete.checkpoint.checking import check as checked
+
+    model, found = opened(name, weights is not None, sets, config, instead, accept, revision)
+    file = weights if found is None else found.folder.tensors
     ids = None if tokens is None else numbers(tokens, model)
-    report = compare(model, file, recorded, ids)
+    report = checked(model, file, ids, outputs=outputs, seed=seed)
     print("\n".join(report.lines()))
     if not report.ok:
         raise typer.Exit(1)

@@ -13,6 +13,9 @@ import numpy as np
 
 from viete.algebra.folding import folded
 from viete.algebra.model import Model
+from viete.cards.claims import Claims
+from viete.checkpoint.checking import check
+from viete.checkpoint.compare import Report
 from viete.checkpoint.folder import Folder, open_folder
 from viete.checkpoint.mapping import load_weights
 from viete.checkpoint.tensors import require
@@ -68,6 +71,17 @@ class Transformer(Texts, Hooked):
         See `viete.interpret.run.run`, and `to_tokens` for how a text is read.
         """
         return run(self.card, self.ids(tokens), self.weights, **inputs)
+
+    def check(
+        self, tokens: Any = None, *, outputs: Any = None, seed: int = 0, **inputs: Any
+    ) -> Report | Claims:
+        """Hold the card to its claims and to the tensors it was opened with, as `viete check` does.
+
+        ``outputs`` are values recorded of the model for these ``tokens`` or this text. See
+        `viete.checkpoint.checking.check`.
+        """
+        ids = None if tokens is None else self.ids(tokens)
+        return check(self.card, self.folder.tensors, ids, outputs=outputs, seed=seed, **inputs)
 
     def folded(
         self, fold_ln: bool | None = None, center_writing_weights: bool | None = None,

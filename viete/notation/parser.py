@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 from viete.errors import Text
 from viete.notation.cursor import (
@@ -111,6 +112,20 @@ def parse_left(source: Text, letters: set[str], scope: Scope) -> Ref:
     cursor.finish()
     symbol = Symbol("value", base, tuple(slots["_"]), tuple(slots["^"]))
     return Ref(symbol, tuple(index["_"] + index["^"]))
+
+
+def script_letters(source: Text) -> set[str]:
+    """The single letters that stand above or below a name, as j and k in ``A_{j,k+1}``."""
+    found, depth, script = set[str](), 0, 0
+    for before, token in pairwise(tokenize(source)):
+        begins = before.kind == "op" and before.text in ("_", "^")
+        if token.kind == "op" and token.text in "{}":
+            depth += 1 if token.text == "{" else -1
+            script = script or (depth if begins else 0)
+            script = 0 if depth < script else script
+        elif token.kind == "word" and len(token.text) == 1 and (script or begins):
+            found.add(token.text)
+    return found - TRANSPOSE
 
 
 def bounded(e: Expr, source: Text) -> Expr:
