@@ -76,6 +76,29 @@ def test_what_is_folded_is_gone() -> None:
     assert len(made.claims) == len(card("gpt2").claims)
 
 
+def test_derived_names_are_of_the_new_weights() -> None:
+    """All of them stay; what was the embedding, transposed, is the unembedding where it has one."""
+    text = vt.write(card("gpt2")).replace(
+        "## Derived\n\n",
+        "## Derived\n\n- $C_{OV}^{i,h} = W_E W_V^{i,h} W_O^{i,h} {W_E}^⊤$: what a head copies\n",
+    )
+    model = vt.reads(text)
+    arrays = weights(model)
+    made = model
+    for folding in folded(model):
+        made, arrays = folding.model, reweighted(folding, arrays)
+    assert [e.name for e in made.derived] == [e.name for e in model.derived]
+    run = made.run(tokens(), arrays)
+    circuit = arrays["W_V^{2,h}"] @ arrays["W_O^{2,h}"]
+    assert error(run["W_OV^{2,h}"], circuit) < 1e-12
+    assert error(run["C_OV^{2,h}"], arrays["W_E"] @ circuit @ arrays["W_U"]) < 1e-12
+    biased = folded(vt.read("pre-norm-pythia"))[-1].model  # its b_V is gone
+    assert {e.name for e in biased.derived} == {
+        e.name for e in vt.read("pre-norm-pythia").derived
+    } - {"b_OV^i"}
+    assert vt.reads(vt.write(biased)) == biased  # no claim is left about it
+
+
 def said(folding: Folding) -> dict[str, str]:
     return {e.name: show_equation(e.left, e.right) for e in folding.weights}
 

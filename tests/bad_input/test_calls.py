@@ -252,3 +252,70 @@ def test_command(command, words, tmp_path) -> None:
     said = viete(first, PATH, *rest, code=2)
     assert said.out == "" and words in said.err and "Traceback" not in said.err
     assert list(tmp_path.iterdir()) == []
+
+
+ODD_NAMES = """
+# Odd names
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $n$ | $≤ 9$ |
+| $V$ | 5 |
+
+## Inputs
+
+- $t ∈ \\{0, …, V-1\\}^n$
+- $tokens ∈ \\{0, …, V-1\\}^n$
+- $weights ∈ ℝ^n$
+- $names ∈ ℝ^n$
+- $exact ∈ ℝ^n$
+- $changes ∈ ℝ^n$
+- $inputs ∈ ℝ^n$
+
+## Parameters
+
+| symbol | shape |
+| --- | --- |
+| $W$ | $V × V$ |
+
+## Forward pass
+
+1. $s = \\langle weights, names \\rangle + \\langle exact, changes ⊙ inputs \\rangle$
+2. $L = cross_entropy(W[t], tokens) + s$
+"""
+
+
+def test_inputs_named_as_options_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = vt.reads(ODD_NAMES)
+    w, t = vt.initial_weights(model), [1, 2, 3]
+    odd = {k: np.array([1.0, 2, 3]) for k in ("weights", "names", "exact", "changes", "inputs")}
+    run = model.run(t, w, inputs={**odd, "tokens": t})
+    assert run["s"] == 50
+    rest = {k: v for k, v in odd.items() if k != "weights"}
+    assert model.run(t, w, weights=odd["weights"], tokens=t, inputs=rest, names=["s"])["s"] == 50
+    exact = model.run(t, {"W": [[1] * 5] * 5}, inputs={**odd, "tokens": t}, exact=True, names=["s"])
+    assert str(exact["s"]) == "50"
+    engine = vt.planned(model, w)
+    assert engine(t, tokens=t, **odd) == pytest.approx(float(run["L"]))
+    for name in ("names", "exact", "changes", "inputs"):
+        sentence = (
+            f"{name} is an option of run and an input of Odd names; give the input as "
+            f"inputs={{'{name}': …}}"
+        )
+        with pytest.raises(vt.VieteError, match=re.escape(sentence)):
+            model.run(t, w, **{name: odd[name]})
+    for twice in ({"t": t}, {"tokens": t, "inputs": {"tokens": t}}):
+        with pytest.raises(vt.VieteError, match=r"the input (t|tokens) is given twice"):
+            model.run(t, w, **twice)
+    path = tmp_path / "odd.md"
+    path.write_text(ODD_NAMES, "utf-8")
+    given = [x for k in (*odd, "tokens") for x in ("--input", f"{k}=1,2,3")]
+    argv = ["viete", "run", str(path), "-t", "1,2,3", "--seed", "0", *given, "--show", "s"]
+    monkeypatch.setattr(sys, "argv", argv)
+    with pytest.raises(SystemExit, match="0"):
+        main.main()
+    assert "50" in capsys.readouterr().out

@@ -47,9 +47,25 @@ def test_a_batch_is_seen_as_a_whole() -> None:
     assert len(shapes) == 1 and shapes[0][0] == 300
 
 
+def test_an_array_in_any_spelling() -> None:
+    model = vt.read("gpt2").bind(V=11, d=8, N=2, H=2, d_f=8)
+    weights = vt.initial_weights(model)
+    plain = model.run([1, 2, 3], weights)
+    array = np.arange(24.0).reshape(3, 8)
+    for name in ("x^2", "x²", "resid_{post}^2"):
+        run = model.run([1, 2, 3], weights, changes={name: array})
+        np.testing.assert_array_equal(run["x^2"], array)
+        assert not np.allclose(run["logits"], plain["logits"])
+    run = model.run([1, 2, 3], weights, changes={"A^{1,h}": 0 * plain["A^{1,h}"]})
+    assert not run["A^{1,h}"].any() and not np.allclose(run["logits"], plain["logits"])
+
+
 def test_wrong() -> None:
     for changes, sentence in [
-        ({"nothing": lambda a: a}, "nothing is not the value of an equation"),
+        ({NAME: "x"}, f"what takes the place of {NAME} is an array, or a function of the array"),
+        ({NAME: np.zeros(3)}, f"what takes the place of {NAME} must have its shape"),
+        ({f"2 {NAME}": lambda a: a}, f"2 {NAME} is not the value of an equation"),
+        ({"nothing": lambda a: a}, "nothing"),
         ({NAME: lambda a: a[0]}, f"what takes the place of {NAME} must have its shape"),
     ]:
         with pytest.raises(VieteError, match=re.escape(sentence)):

@@ -375,6 +375,64 @@ def test_an_odd_card(after: str) -> None:
         close(found["b"][i], run[f"∂b^{i}"])
 
 
+HEADS_IN_GROUPS = """
+# Heads in groups
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $n$ | $≤ 4$ |
+| $V$ | 5 |
+| $d$ | 6 |
+| $d_k$ | 3 |
+| $G$ | 2 |
+| $R$ | 3 |
+| $g$ | 1, …, G |
+| $r$ | 1, …, R |
+
+## Inputs
+
+- $t ∈ \\{0, …, V-1\\}^n$
+- $y ∈ \\{0, …, V-1\\}^n$
+
+## Parameters
+
+| symbol | shape |
+| --- | --- |
+| $E$ | $V × d$ |
+| $W_Q^{g,r}$ | $d × d_k$ |
+| $W_K^g$, $W_V^g$ | $d × d_k$ |
+| $W_O$ | $G R d_k × d$ |
+| $U$ | $d × V$ |
+
+## Forward pass
+
+1. $x = E[t]$
+2. $A^{g,r} = softmax(causal(x W_Q^{g,r} (x W_K^g)^⊤ / \\sqrt{d_k}))$
+3. $a = HEADS W_O$
+4. $logits = (x + a) U$
+5. $L = cross_entropy(logits, y)$
+"""
+
+
+@pytest.mark.parametrize("outer", ["gr", "rg"])
+def test_heads_side_by_side_in_groups(outer: str) -> None:
+    """The backward pass takes each head's columns out of those of its group."""
+    a, b = outer
+    heads = f"concat_{a}(concat_{b}(A^{{g,r}} (x W_V^g)))"
+    model = vt.reads(HEADS_IN_GROUPS.replace("HEADS", heads))
+    p = prepared(model, None, backward=True)
+    weights, inputs = made_weights(p.model), made_inputs(p.model)
+    run = p.model.run(None, weights, **inputs)
+    names = loaded(vt.export(model, "numpy"))
+    arrays = names["renamed"](weights)
+    _, _, kept = names["forward"](**inputs, **arrays)
+    wanted = names["renamed"]({name: run[f"∂{name}"] for name in weights})
+    for name, value in names["backward"](kept, **inputs, **arrays).items():
+        close(value, wanted[name])
+
+
 def test_the_definitions_that_are_short_are_generated() -> None:
     text = vt.export(vt.read("simple-transformer"), "numpy")
     assert "    return np.where(k <= j + m - n, S, -math.inf)" in text

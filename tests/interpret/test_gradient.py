@@ -43,3 +43,57 @@ def test_a_batch_is_the_mean_of_its_sequences(path: str, kind: str) -> None:
         wanted = np.mean([run["∂" + key] for run in runs], axis=0)
         assert g.shape == weights[key].shape
         np.testing.assert_allclose(np.asarray(g), wanted, rtol=1e-9, atol=1e-11 * scale)
+
+
+DECAYED = """
+# Decayed
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $n$ | 4 |
+| $d$ | 3 |
+| $V$ | 5 |
+
+## Inputs
+
+- $t ∈ \\{0, …, V-1\\}^n$
+- $y ∈ \\{0, …, V-1\\}^n$
+
+## Parameters
+
+| symbol | shape |
+| --- | --- |
+| $W$ | $V × d$ |
+| $β$ | $d$ |
+| $U$ | $d × V$ |
+
+## Forward pass
+
+1. $c = β ⊙ β$
+2. $L = cross_entropy(W[t] U, y) + sum(c ⊙ c) + <W_1, W_2>$
+"""
+
+
+@pytest.mark.parametrize("piece", [4, 100])
+def test_a_term_that_no_text_changes_counts_for_every_sequence(piece: int) -> None:
+    model = vt.reads(DECAYED)
+    weights = vt.initial_weights(model, 1)
+    rng = np.random.default_rng(0)
+    t, y = rng.integers(0, 5, (2, 3, 4))
+    wanted = 4 * weights["beta"] ** 3
+    assert np.abs(wanted).max() > 0.1
+    loss, found = Gradients(model, piece=piece)(t, weights, y=y)
+    engine = vt.planned(model, weights)
+    assert engine(t, y=y) == pytest.approx(float(loss))
+    np.testing.assert_allclose(found["beta"], wanted)
+    np.testing.assert_allclose(engine.gradients["beta"], wanted)
+    run = vt.grad(model).run(t, weights, y=y)
+    assert run["∂β"].shape == run["partial{beta}"].shape == (3, 3)  # as every other ∂
+    np.testing.assert_allclose(run["2 * ∂β"], 2 * np.broadcast_to(wanted, (3, 3)))
+    for name, g in found.items():
+        np.testing.assert_allclose(g, run[f"∂{name}"].mean(0), err_msg=name)
+        np.testing.assert_allclose(engine.gradients[name], g, err_msg=name)
+    assert run["c"].shape == (3,)
+    assert vt.grad(model).run(t[0], weights, y=y[0])["∂β"].shape == (3,)

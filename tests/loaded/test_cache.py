@@ -114,6 +114,18 @@ def test_the_stream_is_the_sum_of_what_was_added(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CARDS)
+def test_heads_add_up_to_what_attention_adds(name: str) -> None:
+    """All but a bias: the difference is the same at every position of every text."""
+    _, cache = small(name).run_with_cache(tokens())
+    heads = cache.stack_head_results(layer=1)
+    rest = cache["attn_out", 0] - heads.sum(0)
+    scale = np.abs(cache["attn_out", 0]).max()
+    assert np.ptp(rest, axis=(0, 1)).max() < 1e-12 * scale
+    if name in ("gemma2", "olmo2"):  # with a norm of the sum in between
+        assert "blocks.0.ln1_post.hook_scale" in cache and np.abs(rest).max() < 1e-12 * scale
+
+
+@pytest.mark.parametrize("name", CARDS)
 def test_logits_are_the_sum_of_what_each_part_adds(name: str) -> None:
     """Up to the constants: β through the unembedding, and its own bias. No caps come after."""
     model, t = small(name), tokens()

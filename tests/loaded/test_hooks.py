@@ -129,6 +129,55 @@ def test_added_hooks_stay_until_they_are_reset() -> None:
     assert model.hook_points["blocks.0.mlp.hook_post"].ctx == {}
 
 
+@pytest.mark.parametrize("where", ["blocks.0.mlp.hook_post", "blocks.1.attn.hook_attn_scores"])
+def test_added_hooks_act_on_every_kind_of_run(where: str) -> None:
+    """On a call, on ``run`` with and without a batch, and on what is sampled."""
+    model, t = Small(card("gpt2"), weights(card("gpt2"))), tokens()
+    plain, free = model(t), list(model.sample(t[0, :3], most=4, greedy=True))
+    seen: list[tuple[int, ...]] = []
+
+    def changed(value: Any, hook: Any) -> Any:
+        seen.append(value.shape)
+        return np.where(np.isfinite(value), -3 * value, value)
+
+    model.add_hook(where, changed)
+    logits = model(t)
+    assert error(logits, plain) > 1e-3 and seen.pop()[0] == 2
+    assert error(model.run(t)["logits"], logits) < 1e-12
+    only = model.run(t[0], names=["logits"])
+    assert error(only["logits"], logits[0]) < 1e-12 and seen.pop()[0] == 1
+    drawn = list(model.sample(t[0, :3], most=4, greedy=True, count=2))
+    text = [*t[0, :3]]
+    for both in drawn:
+        assert both == (int(np.argmax(model([text])[0, -1])),) * 2
+        text.append(both[0])
+    assert drawn != [(k, k) for (k,) in free]
+    model.reset_hooks()
+    assert list(model.sample(t[0, :3], most=4, greedy=True)) == free
+
+
+def test_hooks_by_the_cards_own_names() -> None:
+    model, t = Small(card("gpt2"), weights(card("gpt2"))), tokens()
+    pairs = {"x^1": "blocks.0.hook_resid_post", "resid_post^2": "blocks.1.hook_resid_post",
+             "A^{2,h}": "blocks.1.attn.hook_pattern", "logits": "unembed.hook_out"}  # fmt: skip
+    for own, field in pairs.items():
+        shapes: list[tuple[int, ...]] = []
+
+        def halved(value: Any, hook: Any, shapes: list[tuple[int, ...]] = shapes) -> Any:
+            shapes.append(value.shape)
+            return value / 2
+
+        wanted = model.run_with_hooks(t, fwd_hooks=[(field, halved)])
+        assert error(model.run_with_hooks(t, fwd_hooks=[(own, halved)]), wanted) < 1e-12
+        assert shapes[0] == shapes[1]
+        with model.hooks([(own, halved)]):
+            assert error(model.run(t[0])["logits"], wanted[0]) < 1e-12
+    with model.hooks([("x^3", lambda v, hook: 1 / 0)]):  # it comes after what is asked for
+        model(t, stop_at_layer=1)
+    with pytest.raises(VieteError, match=r"x\^1 is in no block"):
+        model.hook_points["x^1"].layer()
+
+
 def test_hooks_are_called_whatever_is_asked_for() -> None:
     model = small("gpt2")
     seen: list[str] = []
@@ -177,7 +226,8 @@ def test_a_context_of_its_own() -> None:
     ("where", "fn", "sentence"),
     [
         ("hook_embed", 3, "a hook is a function of a value and a hook point, not 3"),
-        ("x^1", keep, "x^1 is a formula; a hook needs a name such as"),
+        ("x^1 + x^2", keep, "x^1 + x^2 is not the value of an equation, so that nothing can take"),
+        ("A^{1,2}", keep, "A^{1,2} is not the value of an equation, so that nothing can take its"),
         ("hook_embedd", keep, "hook_embedd is no name of a value; there are hook_embed"),
         ("blocks.9.hook_resid_pre", keep, "there is no block 9"),
         ("hook_embed", lambda v, hook: v[:1], "returns (2, 7, 24), not (1, 7, 24)"),

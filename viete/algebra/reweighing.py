@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from viete.algebra.defined import without_unused
+from viete.algebra.defined import names_in, without_unused
 from viete.algebra.lifting import again, with_part
 from viete.algebra.model import Equation, Model, Parameter
 from viete.algebra.simplify import simplified
 from viete.errors import Text, VieteError
-from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, free_indices, walk
+from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, free_indices, transform, walk
 from viete.notation.printer import show, show_equation
 
 FOLDED, MADE = ", folded", "made as "
@@ -31,7 +31,8 @@ class Folding:
 class Work:
     """The equations and parameters of a card while it is rewritten.
 
-    ``made`` has the formula of every new weight, over the old card's.
+    ``made`` has the formula of every new weight, over the old card's; ``copied`` those that have
+    another name than what they were made of, by what stood there.
     """
 
     def __init__(self, model: Model) -> None:
@@ -39,6 +40,7 @@ class Work:
         self.equations = list(model.equations)
         self.parameters = {p.name: p for p in model.parameters}
         self.made: dict[str, Equation] = {}
+        self.copied: dict[Expr, Ref] = {}
 
     def folding(self, what: str) -> Folding:
         """What has become of the card, with a sentence about it."""
@@ -49,17 +51,34 @@ class Work:
             old, title=title, about=(*old.about, what), facts=facts,
             equations=tuple(self.equations),
             parameters=tuple(self.described(p) for p in self.parameters.values()),
-            derived=tuple(e for e in old.derived if not self.weights_in(e.right)),
-            claims=tuple(c for c in old.claims if not self.weights_in(c.statement)),
+            derived=(), claims=(),
         )  # fmt: skip
         names = [p.name for p in old.parameters] + [d.name for d in old.dims]
         model = without_unused(model, names)
         there = {p.name for p in model.parameters}
-        return Folding(old, model, tuple(e for e in self.made.values() if e.name in there))
+        made = tuple(e for e in self.made.values() if e.name in there)
+        return Folding(old, self.with_names(model), made)
 
-    def weights_in(self, e: Expr) -> bool:
-        """Whether a formula has a weight in it: then it speaks of the old ones."""
-        return any(is_parameter(x) for x in walk(e))
+    def with_names(self, model: Model) -> Model:
+        """The new card with the derived names of the old one, made of its new weights.
+
+        A derived name is lost with a weight that it is made of, and with one that is now another
+        in one place than in another. A claim about weights was about the old ones.
+        """
+        lost = {p.name for p in self.model.parameters} - {p.name for p in model.parameters}
+        lost |= {old.key for old in self.copied if isinstance(old, Ref)}
+        weights, derived = set(self.parameters), []
+        for e in self.model.derived:
+            right = transform(e.right, self.copied.get)
+            names = names_in([right])
+            weights |= {e.name} if names & weights else set()
+            if names & lost:
+                lost.add(e.name)
+            else:
+                derived.append(e if right == e.right else again(e, e.left, right))
+        about_weights = lost | weights
+        claims = (c for c in self.model.claims if not names_in([c.statement]) & about_weights)
+        return replace(model, derived=tuple(derived), claims=tuple(claims))
 
     def described(self, p: Parameter) -> Parameter:
         """A parameter whose meaning says what it is made of; it is in no file as it is."""
@@ -77,6 +96,8 @@ class Work:
         """
         symbol = self.named(old)
         left = Ref(symbol, tuple(Idx(s) for s in symbol.slots))
+        if left != old:
+            self.copied[old] = left
         equation = self.equations[k]
         right = with_part(equation.right, within, with_part(within, old, left))
         self.equations[k] = again(equation, equation.left, right)

@@ -88,7 +88,7 @@ def run(
         if save is not None or device is not None or dtype is not None:
             raise VieteError("--exact goes without --save, --device and --dtype")
         fractions = exact_weights(model, weights, seed) if found is None else found.weights
-        print_exact(model.run(ids, fractions, names=names, exact=True, **inputs),
+        print_exact(model.run(ids, fractions, names=names, exact=True, inputs=inputs),
                     names, digits, unfold or 0, form or "text")  # fmt: skip
         return
     if (digits, unfold, form) != (None, None, None):
@@ -97,7 +97,7 @@ def run(
         arrays = the_weights(model, weights, seed, dtype or "float64", device)
     else:
         arrays = found.weights
-    result = model.run(ids, arrays, names=names, **inputs)
+    result = model.run(ids, arrays, names=names, inputs=inputs)
     if save is not None:
         write(result, save)
         print(f"{len(result)} values written to {save}")

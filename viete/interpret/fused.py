@@ -151,9 +151,7 @@ def gathered(it: Arrays, args: list[Value], batch: bool = False) -> Value | None
     y, t, size = args
     if y.const or t.const or y.axes[-2:] != (ROW, COL) or size.axes:
         return None
-    if not batch and ("batch" in y.axes or len(y.axes) > 2):
-        return None
-    if t.axes[-1:] != (COL,) or y.axes[:-2] != t.axes[:-1]:
+    if y.axes[:-2] not in ((), ("batch",) if batch else ()) or t.axes != (*y.axes[:-2], COL):
         return None
     rows = y.array.reshape(-1, y.array.shape[-1])
     places = t.array.reshape(-1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from viete.algebra.adjoint.grad import grad, with_loss
@@ -26,7 +27,12 @@ PIECE = 2048  # positions: their values stay in the cache, and products are stil
 
 
 class Summing(Arrays):
-    """The array meaning, and ``over_batch``: an expression summed over the sequences."""
+    """The array meaning, and ``over_batch``: an expression summed over the sequences.
+
+    ``batch`` is how many there are. What no sequence changes counts as often.
+    """
+
+    batch = 1
 
     def over_batch(self, e: Expr, env: Env) -> Value:
         match e:
@@ -35,28 +41,34 @@ class Summing(Arrays):
             case Apply("neg", (a,)):
                 return self.entrywise("neg", [self.over_batch(a, env)])
             case Apply("prod", (a, b)):
-                return self.folded(self.product_over(self.of(a, env), self.of(b, env)))
+                return self.product_over(self.of(a, env), self.of(b, env))
             case Apply("gathered" | "gathered_library" as op, args):
                 values = [self.of(a, env) for a in args]
                 quick: Any = self.quick.get(self.library_name(op))
                 found = quick(self, values, batch=True) if quick else None
                 if found is not None:
-                    return found
+                    return found if "batch" in values[0].axes else self.batch_sum(found)
             case Bind("sum", _, lower, upper, body) if lower is not None and upper is not None:
                 if e.index not in self.model.loop_letters:
                     inner, label = self.bound(e, env)
                     v = self.of(body, inner)
                     if "batch" in v.axes and label in v.axes:
-                        return self.folded(self.fold("sum", v, label))
-        return self.folded(self.of(e, env))
+                        return self.batch_sum(self.fold("sum", v, label))
+        return self.batch_sum(self.of(e, env))
 
     def product_over(self, a: Value, b: Value) -> Value:
         """A matrix product, summed over the sequences in the same product."""
-        both = ("batch",) if "batch" in a.axes and "batch" in b.axes and a.core and b.core else ()
-        return self.product(a, b, both)
+        if "batch" in a.axes and "batch" in b.axes and a.core and b.core:
+            return self.product(a, b, ("batch",))
+        return self.batch_sum(self.product(a, b))
 
-    def folded(self, v: Value) -> Value:
-        return self.fold("sum", v, "batch") if "batch" in v.axes else v
+    def batch_sum(self, v: Value) -> Value:
+        """A value summed over the sequences."""
+        if "batch" in v.axes:
+            return self.fold("sum", v, "batch")
+        if self.batch == 1:
+            return v
+        return self.entrywise("times", [v, Value(Fraction(self.batch), (), True)])
 
 
 class Backprop(Run):
@@ -64,6 +76,16 @@ class Backprop(Run):
 
     meaning = Summing
     arrays: Summing
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        sequences = (v.size("batch") for v in self.store.values() if "batch" in v.axes)
+        self.arrays.batch = next(sequences, 1)
+
+    def batch_sum(self, member: Member) -> Value:
+        """A computed value summed over the sequences, as leaves are already."""
+        v = self.store[member]
+        return v if member[0] in self.program.leaves else self.arrays.batch_sum(v)
 
     def value(self, step: Step) -> Value:
         if step.makes[0] not in self.program.leaves:
@@ -95,7 +117,7 @@ class Gradients:
         self.members = {name: m for name, m in members.items() if m in made}
 
     def __call__(
-        self, tokens: Any, weights: Mapping[str, Array], **inputs: Any
+        self, tokens: Any, weights: Mapping[str, Array], /, **inputs: Any
     ) -> tuple[Array, dict[str, Array]]:
         """The mean loss over the batch, and its gradients by the weights it depends on.
 
@@ -113,8 +135,7 @@ class Gradients:
             run = Backprop(self.program, dict(store), fed.like, fed.sizes, True)
             run.compute_members(wanted)
             for member in wanted:
-                v = run.arrays.folded(run.store[member])
-                found = run.ordered(v, ())
+                found = run.ordered(run.batch_sum(member), ())
                 sums[member] = sums[member] + found if member in sums else found
         loss = sums[self.loss.key, ()] / count
         return loss, {name: sums[member] / count for name, member in self.members.items()}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from viete.algebra.model import Equation, Model
 from viete.errors import Text, VieteError
 from viete.interpret.array import Arrays
-from viete.interpret.changing import ByName, Change, changes_by_name
+from viete.interpret.changing import Change, Changes, changes_by_name
 from viete.interpret.feeding import Feeding, check_weights
 from viete.interpret.labelled import COL, ROW, Array, Value, permute
 from viete.interpret.schedule import Member, Program, Step, parameter_shapes, program
@@ -24,7 +25,9 @@ class Run(Mapping[str, Array]):
 
     ``run["S"]``, ``run["x^3"]``, ``run["x^3_5"]`` (position 5), ``run["A^{2,h}"]`` (all heads),
     ``run["A^{2,1}"]`` (one head), ``run["Q K^T / sqrt(d_k)"]``. Axes come in the order batch, index
-    letters, rows, columns. Raises VieteError for a name the card does not have.
+    letters, rows, columns. Of a batch, every sequence has derivatives of its own (``run["∂W"]``);
+    any other value that no input changes has no batch axis. Raises VieteError for a name the card
+    does not have.
     """
 
     meaning: type[Arrays] = Arrays
@@ -71,7 +74,7 @@ class Run(Mapping[str, Array]):
             for k, step in enumerate(steps):
                 value = self.value(step)
                 if step.makes in self.changes:
-                    value = self.changes[step.makes](value)
+                    value = self.changes[step.makes](value, self.batch)
                 self.store[step.makes] = value.kept()
                 if keep is not None:
                     for m in (*step.needs, step.makes):
@@ -187,7 +190,9 @@ class Run(Mapping[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         if isinstance(name, str) and self.program.names.get(name) in self.store:
-            return self.ordered(self.store[self.program.names[name]], self.symbol(name).slots)
+            symbol = self.symbol(name)
+            v = self.store[self.program.names[name]]
+            return self.ordered(self.for_each(v) if symbol.is_partial else v, symbol.slots)
         e = self.parse(name)
         letters = tuple(dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx)))
         self.program.shapes.located(Text(name, "<name>"), e, free_indices(e), loops=True)
@@ -197,7 +202,22 @@ class Run(Mapping[str, Array]):
         except MemoryError:
             raise VieteError(f"{name} needs more memory than there is") from None
         slots = e.symbol.slots if isinstance(e, Ref) else ()
+        if any(isinstance(x, Ref) and x.symbol.is_partial for x in walk(e)):
+            found = self.for_each(found)
         return self.ordered(found, (*slots, *letters))
+
+    @property
+    def batch(self) -> int | None:
+        """How many sequences there are, or None where inputs come without a batch."""
+        return next((v.size("batch") for v in self.store.values() if "batch" in v.axes), None)
+
+    def for_each(self, v: Value) -> Value:
+        """The value once for every sequence, without copies, where no input changes it."""
+        if self.batch is None or "batch" in v.axes:
+            return v
+        array = self.arrays.xp.asarray(self.arrays.lift(v))
+        whole = self.arrays.xp.broadcast_to(array, (self.batch, *array.shape))
+        return Value(whole, ("batch", *v.axes))
 
     def symbol(self, name: str) -> Symbol:
         key = self.program.names[name][0]
@@ -273,36 +293,32 @@ def execute(
 
 def run(
     model: Model, tokens: Array | Sequence[int] | None = None,
-    weights: Mapping[str, Array] | None = None, *,
+    weights: Mapping[str, Array] | None = None, /, *,
     names: Sequence[str] | None = None, exact_definitions: bool = False, exact: bool = False,
-    changes: ByName | None = None, **inputs: Array,
+    changes: Changes | None = None, inputs: Mapping[str, Array] | None = None, **more: Array,
 ) -> Run:  # fmt: skip
     """Run a model's equations on arrays: NumPy, PyTorch or JAX, whichever the weights are.
 
-    ``tokens``, of shape (n) or (batch, n), goes to the card's first input, ``inputs`` to others by
-    name. ``weights`` maps the names in `parameter_shapes` to arrays. With ``names`` only those
-    values are computed and kept; otherwise all are. ``changes`` maps names of values to functions:
-    what one makes of the array that ``run[name]`` would be takes its place. ``exact_definitions``
-    follows the definitions of named functions to the letter instead of their fast versions. With
-    ``exact`` nothing is rounded: values are arrays of `viete.interpret.exact.numbers.Number`, see
-    `viete.interpret.exact.run.run_exact`.
+    ``tokens``, of shape (n) or (batch, n), goes to the card's first input, others are given by
+    name: ``y=[1, 4, 1]``, or ``inputs={"names": [1, 4, 1]}`` where an option has that name too.
+    ``weights`` maps the names in `parameter_shapes` to arrays. With ``names`` only those
+    values are computed and kept; otherwise all are. ``changes`` maps names of values to arrays
+    that take their places, or to functions: what one makes of the array that ``run[name]`` would
+    be takes its place. ``exact_definitions`` follows the definitions of named functions to the
+    letter instead of their fast versions. With ``exact`` nothing is rounded: values are arrays of
+    `viete.interpret.exact.numbers.Number`, see `viete.interpret.exact.run.run_exact`.
 
     Raises VieteError for a missing, mis-shaped or non-finite weight, a token out of range and a
     text longer than the card's context.
     """
     ready = program(model)
-    weights = {} if weights is None else weights
+    tokens, weights = by_keyword(model, tokens, weights, more)
+    check_options(model, {"names": names}, list | tuple)
+    check_options(model, {"changes": changes, "inputs": inputs}, Mapping)
+    check_options(model, {"exact": exact, "exact_definitions": exact_definitions}, bool)
+    given = inputs_of(model, tokens, inputs, more)
     if not exact:
         check_weights(ready, weights)
-    given = dict(inputs)
-    if tokens is not None:
-        if not model.inputs:
-            raise VieteError(f"{model.title} takes no input")
-        if model.inputs[0].name in given:
-            raise VieteError(f"the input {model.inputs[0].name} is given twice")
-        given = {model.inputs[0].name: tokens, **given}
-    elif model.inputs and not given:
-        raise VieteError(f"{model.title} needs its input {model.inputs[0].name}")
     if exact and changes:
         raise VieteError("values can be replaced in float runs, not in exact ones")
     if exact:
@@ -311,6 +327,50 @@ def run(
         return run_exact(ready, given, weights, names)
     replacing = changes_by_name(ready, changes) if changes else None
     return execute(ready, given, weights, names, not exact_definitions, replacing)
+
+
+def check_options(model: Model, options: Mapping[str, Any], kind: Any) -> None:
+    """Refuse an option that is no such option, where the card has an input of its name."""
+    own = {i.name for i in model.inputs}
+    for name, value in options.items():
+        if name in own and value is not None and not isinstance(value, kind):
+            raise VieteError(
+                f"{name} is an option of run and an input of {model.title}; give the input as "
+                f"inputs={{'{name}': …}}"
+            )
+
+
+def by_keyword(
+    model: Model, tokens: Any, weights: Any, more: dict[str, Any]
+) -> tuple[Any, Mapping[str, Array]]:  # fmt: skip
+    """Tokens and weights given by these words, which are taken out of ``more``.
+
+    Where the card has an input of that name, the word is the input's.
+    """
+    own = {i.name for i in model.inputs}
+    found = {"tokens": tokens, "weights": weights}
+    for word in found.keys() & more.keys() - own:
+        if found[word] is not None:
+            raise VieteError(f"{word} are given twice")
+        found[word] = more.pop(word)
+    return found["tokens"], {} if found["weights"] is None else found["weights"]
+
+
+def inputs_of(
+    model: Model, tokens: Any, inputs: Mapping[str, Array] | None, more: Mapping[str, Array]
+) -> dict[str, Array]:  # fmt: skip
+    """All inputs by name; ``tokens`` are the first. Raises VieteError for one given twice."""
+    given = dict(inputs or {})
+    first = {} if tokens is None else {model.inputs[0].name: tokens} if model.inputs else None
+    if first is None:
+        raise VieteError(f"{model.title} takes no input")
+    for some in (more, first):
+        if twice := given.keys() & some.keys():
+            raise VieteError(f"the input {min(twice)} is given twice")
+        given = {**some, **given}
+    if model.inputs and not given:
+        raise VieteError(f"{model.title} needs its input {model.inputs[0].name}")
+    return given
 
 
 __all__ = ["Member", "Program", "Run", "Step", "execute", "parameter_shapes", "program", "run"]

@@ -155,11 +155,13 @@ class Cache(Mapping[Any, Array]):
     ) -> Labelled:  # fmt: skip
         """What each head of the blocks before ``layer`` adds to the stream, block by block.
 
-        Shape (layer · head, batch, pos, d_model). With ``incl_remainder`` the rest of the stream
-        comes last: biases, MLPs and embeddings.
+        Shape (layer · head, batch, pos, d_model). Where a norm stands between the heads' sum and
+        the stream (Gemma 2, OLMo 2), a head adds its result divided by the scale that the whole
+        sum has there, times γ. With ``incl_remainder`` the rest of the stream comes last: biases,
+        MLPs and embeddings.
         """
         last = self.before(layer)
-        heads = [self["result", k] for k in range(last)]
+        heads = [self.head_results(k) for k in range(last)]
         if not heads:
             raise VieteError("there is no block before block 0, so there is nothing to stack")
         count = heads[0].shape[-2]
@@ -174,6 +176,13 @@ class Cache(Mapping[Any, Array]):
         if apply_ln:
             out = self.apply_ln_to_stack(out, last, pos_slice=pos_slice)
         return (out, labels) if return_labels else out
+
+    def head_results(self, layer: int) -> Array:
+        """What each head of one block adds to the stream, (batch, pos, head, d_model)."""
+        found, norm = self["result", layer], f"blocks.{layer}.ln1_post"
+        if not self.there(f"{norm}.hook_scale"):
+            return found
+        return self.model.normed(norm, found, self[f"{norm}.hook_scale"][..., None, :])
 
     def apply_ln_to_stack(
         self, residual_stack: Array, layer: int | None = None, mlp_input: bool = False,

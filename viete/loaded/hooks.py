@@ -5,7 +5,7 @@ A hook replaces a value as soon as it is computed, and what is computed from it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,10 +15,10 @@ from array_api_compat import array_namespace
 
 from viete.algebra.incremental import scores, text_of
 from viete.errors import VieteError
-from viete.interpret.changing import Change
+from viete.interpret.changing import Change, in_turn, member_of
 from viete.interpret.feeding import check_weights
 from viete.interpret.labelled import Array, Value
-from viete.interpret.run import Run, execute
+from viete.interpret.run import Run, execute, run
 from viete.interpret.schedule import Member, program
 from viete.loaded.cache import Cache
 from viete.loaded.names import Key
@@ -41,10 +41,10 @@ class HookPoint:
     ctx: dict[str, Any] = field(default_factory=dict)
 
     def layer(self) -> int:
-        """The block. Raises VieteError for a value outside blocks."""
+        """The block. Raises VieteError for a value outside blocks, and for a name of the card's."""
         parts = self.name.split(".")
         if parts[0] != "blocks":
-            raise VieteError(f"{self.name} is in no block")
+            raise VieteError(f"{self.name} is in no block that TransformerLens would number")
         return int(parts[1])
 
 
@@ -74,6 +74,44 @@ class Hooked(Weighted):
         return self.names.meaning(name)
 
     # -- running -----------------------------------------------------------------------------------
+
+    def run(self, tokens: Any = None, /, **options: Any) -> Run:
+        """Run the equations on token ids, (n) or (batch, n), or on text: every value by its name.
+
+        Hooks act on it. Options and other inputs are those of `viete.interpret.run.run`.
+        """
+        ids = None if tokens is None else self.ids(tokens)
+        if not self.hooked:
+            return run(self.card, ids, self.weights, **options)
+        watch = self.watch_hooks()
+        if options.get("names") is not None:
+            needed = [watch.value(name) for name, _ in self.hooked]
+            options["names"] = [*options["names"], *needed]
+        options["changes"] = {**(options.get("changes") or {}), **self.changes(watch, self.hooked)}
+        return run(watch.model, ids, self.weights, **options)
+
+    def sample(self, prompt: Any, /, **options: Any) -> Iterator[tuple[int | None, ...]]:
+        """Go on with a text, or with token ids, token by token, as `viete.sample` does.
+
+        With hooks every token runs the whole text, and a hook is called for each with all of it.
+        """
+        from viete.sampling.generating import sample
+
+        ids = self.ids(prompt)
+        ids = ids[0] if getattr(ids, "ndim", 1) == 2 and len(ids) == 1 else ids
+        if not self.hooked:
+            return sample(self.card, self.weights, ids, **options)
+        watch = self.watch_hooks()
+        changes = {**(options.pop("changes", None) or {}), **self.changes(watch, self.hooked)}
+        return sample(watch.model, self.weights, ids, changes=changes, **options)
+
+    def watch_hooks(self) -> Watched:
+        """The card with the values that functions hook into as values of equations."""
+        return watched(self.names, {n for n in map(self.general, self.hooked) if n})
+
+    def general(self, hook: tuple[str, Hook]) -> str:
+        """A hook's name as it stands in names.md; empty for a name of the card's."""
+        return self.names.split(hook[0])[0] if hook[0] in self.names else ""
 
     def __call__(
         self, tokens: Any, return_type: str | None = "logits", loss_per_token: bool = False,
@@ -127,15 +165,20 @@ class Hooked(Weighted):
             self.hooked[:] = before
 
     def add_hook(self, where: Filter, fn: Hook) -> None:
-        """Let a function hook into every run from now on. Raises VieteError for a wrong name."""
+        """Let a function hook into every run from now on.
+
+        ``where`` names values as TransformerLens does, or as the card does: ``x^1``, ``A^{1,h}``.
+        Raises VieteError for what is neither.
+        """
         if not callable(fn):
             raise VieteError(f"a hook is a function of a value and a hook point, not {fn!r:.40}")
         found = self.chosen(where)
-        for name in found:
+        ready = program(self.card)
+        own = {m: name for name, m in ready.names.items()}
+        for k, name in enumerate(found):
             if name not in self.names:
-                raise VieteError(
-                    f"{name} is a formula; a hook needs a name such as blocks.0.hook_resid_pre"
-                )
+                found[k] = own[member_of(ready, name)]
+                self.hook_points.setdefault(found[k], HookPoint(found[k]))
         self.hooked.extend((name, fn) for name in found)
 
     def reset_hooks(self) -> None:
@@ -184,16 +227,17 @@ class Hooked(Weighted):
         everything = keep is None and end is None
         apart = not everything or hooks  # otherwise parts of equations can wait
         wanted = {self.names.split(n)[0] for n in names if n in self.names} if apart else set()
-        watch = watched(self.names, wanted | {self.names.split(n)[0] for n, _ in hooks})
-        needed = [show(watch.formula(n)) if n in self.names else n for n in names]
-        needed += [show(watch.formula(n)) for n, _ in hooks]  # a hook is called in any case
+        watch = watched(self.names, wanted | {n for n in map(self.general, hooks) if n})
+        needed = [watch.value(n) for n in names]
+        # A hook is called in any case, but for one of the card's names beyond the end.
+        needed += [watch.value(n) for n, _ in hooks if end is None or n in self.names]
         if end is not None:
-            needed.append(show(watch.formula(end)))
+            needed.append(watch.value(end))
         elif return_type is not None:
             needed.append(scores(self.card))
         given = self.given(tokens, inputs)
         check_weights(program(self.card), self.weights)
-        changes = self.changes(watch, hooks, given) if hooks else None
+        changes = self.changes(watch, hooks)
         run = execute(program(watch.model), given, self.weights,
                       None if everything else needed, changes=changes)  # fmt: skip
         if end is not None:
@@ -234,33 +278,30 @@ class Hooked(Weighted):
         """How many sequences a run has."""
         return int(run.store[text_of(self.card).name, ()].size("batch"))
 
-    def changes(
-        self, watch: Watched, hooks: Sequence[tuple[str, Hook]], given: Mapping[str, Any]
-    ) -> dict[Member, Change]:
+    def changes(self, watch: Watched, hooks: Sequence[tuple[str, Hook]]) -> dict[Member, Change]:
         """What hooks do to the values of a run."""
         by_member: dict[Member, list[tuple[str, Hook]]] = {}
         for name, fn in hooks:
             by_member.setdefault(watch.member(name), []).append((name, fn))
-        batch = given[text_of(self.card).name].shape[0]
+        return {m: in_turn([self.change(watch, *hook) for hook in own])
+                for m, own in by_member.items()}  # fmt: skip
 
-        def change(own: Collection[tuple[str, Hook]]) -> Change:
-            def apply(value: Value) -> Value:
-                for name, fn in own:
-                    value = self.applied(watch, name, fn, value, batch)
-                return value
-
-            return apply
-
-        return {member: change(own) for member, own in by_member.items()}
-
-    def applied(self, watch: Watched, name: str, fn: Hook, value: Value, batch: int) -> Value:
+    def change(self, watch: Watched, name: str, fn: Hook) -> Change:
         """What a hook makes of a value: it gets an array of its own, which it may write into."""
-        xp = array_namespace(value.array)
         order = watch.layout(name)
-        mine = xp.asarray(order.outward(xp, value.array, value.axes, batch), copy=True)
-        shape = tuple(mine.shape)
-        made = fn(mine, self.hook_points[name])
-        return order.inward(xp, mine if made is None else made, shape, name)
+
+        def apply(value: Value, batch: int | None) -> Value:
+            xp = array_namespace(value.array)
+            array = order.outward(xp, value.array, value.axes, 1 if batch is None else batch)
+            mine = xp.asarray(array, copy=True)
+            shape = tuple(mine.shape)
+            made = fn(mine, self.hook_points[name])
+            out = order.inward(xp, mine if made is None else made, shape, name)
+            if batch is None:  # the run is of one text, without an axis for it
+                out = Value(out.array[0], out.axes[1:])
+            return out
+
+        return apply
 
     def outcome(self, run: Run, return_type: str | None, per_token: bool) -> Any:
         """Logits, loss or both."""

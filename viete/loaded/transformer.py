@@ -22,7 +22,6 @@ from viete.checkpoint.tensors import require
 from viete.errors import VieteError
 from viete.interpret.feeding import Weights
 from viete.interpret.reweighted import reweighted
-from viete.interpret.run import Run, run
 from viete.loaded.hooks import Hooked
 from viete.loaded.live import folder_of, to_live, tokenizer_of
 from viete.loaded.placing import place, precision
@@ -64,13 +63,6 @@ class Transformer(Texts, Hooked):
         return Weights(
             load_weights(self.card, self.folder.tensors, self.framework, self.dtype, self.device)
         )
-
-    def run(self, tokens: Any, **inputs: Any) -> Run:
-        """Run the equations on a text, or on token ids, (n) or (batch, n).
-
-        See `viete.interpret.run.run`, and `to_tokens` for how a text is read.
-        """
-        return run(self.card, self.ids(tokens), self.weights, **inputs)
 
     def check(
         self, tokens: Any = None, *, outputs: Any = None, seed: int = 0, **inputs: Any

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from viete.algebra.functions import with_arguments
 from viete.algebra.lifting import lifted
 from viete.algebra.model import Model
+from viete.interpret.changing import letters_of, member_of
+from viete.interpret.labelled import COL, ROW
 from viete.interpret.run import Run
 from viete.interpret.schedule import Member, program
 from viete.loaded.layout import BATCH, Layout, layout
 from viete.loaded.names import Names
 from viete.loaded.table import VALUE
 from viete.notation.expr import Expr, Idx, Ref, Slot, Symbol, free_indices
+from viete.notation.printer import show
 
 
 @dataclass(frozen=True)
@@ -35,14 +38,22 @@ class Watched:
         e = self.formulas.get(general)
         return self.names.at(self.names.get(general).formula if e is None else e, layer)
 
+    def value(self, name: str) -> str:
+        """A watched name, or a formula, as a name of the model."""
+        return show(self.formula(name)) if name in self.names else name
+
     def member(self, name: str) -> Member:
-        """The equation's value that a watched name stands for, in one block."""
-        ref = self.formula(name)
-        assert isinstance(ref, Ref)
-        return ref.key, program(self.model).places(ref, {})
+        """The equation's value that a name stands for, in one block; of a card's name its own."""
+        return member_of(program(self.model), self.value(name))
 
     def layout(self, name: str) -> Layout:
-        """How TransformerLens has the axes of a value."""
+        """How TransformerLens has the axes of a value; of a card's name, as `Run` has them."""
+        if name not in self.names:
+            ready, member = program(self.model), self.member(name)
+            axes = (BATCH, *letters_of(ready, member))
+            core = (ROW, COL)[2 - len(ready.shapes.types[member[0]].shape) :]
+            return Layout(tuple((a,) for a in (*axes, *core)),
+                          {s: len(ready.range_of(s)) for s in axes[1:]})  # fmt: skip
         general, _ = self.names.split(name)
         e = self.formula(name)
         letters = free_indices(e)

@@ -63,6 +63,11 @@ class Symbol:
         """Index letters in the order of the key."""
         return tuple(s.text for s in self.sub + self.sup if s.index)
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether this names a derivative, ∂X."""
+        return self.base.startswith("partial{")
+
 
 def script(sign: str, items: list[str]) -> str:
     """``_Q``, ``^{i,h}``: braces only where more than one word needs them."""

@@ -181,7 +181,7 @@ class Printer:
                     for slots in (e.symbol.sub, e.symbol.sup))  # fmt: skip
         sub += [self.show(x) for x in extra]
         scripts = self.script("_", sub) + self.script("^", sup)
-        if self.loss and e.symbol.base.startswith("partial{"):
+        if self.loss and e.symbol.is_partial:
             below = letters(e.symbol.base[len("partial{") : -1], self.style) + scripts
             above, sign = self.ref(self.loss, ()), self.pick("∂", r"\partial ", "∂")
             return self.pick("{}/{}", r"\frac{{{}}}{{{}}}", "{}/{}").format(
@@ -326,7 +326,7 @@ class Printer:
         taken |= isinstance(base, Pick) and "^" in self.picked(base)
         raised = isinstance(base, Apply) and base.op in ("T", "pow")
         text = self.show(base, ATOM)
-        if self.loss and isinstance(base, Ref) and base.symbol.base.startswith("partial{"):
+        if self.loss and isinstance(base, Ref) and base.symbol.is_partial:
             text = self.pick(f"({text})", f"\\left({text}\\right)", f"({text})")
         elif raised or (isinstance(base, Num) and not text.isdigit() and text[0] != "("):
             text = f"({text})"

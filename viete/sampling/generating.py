@@ -11,6 +11,7 @@ import numpy as np
 from viete.algebra.incremental import derived, scores, text_of
 from viete.algebra.model import Input, Model
 from viete.errors import VieteError
+from viete.interpret.changing import Changes
 from viete.interpret.feeding import check_weights, host
 from viete.interpret.labelled import Array
 from viete.interpret.schedule import program
@@ -27,7 +28,8 @@ def sample(
     model: Model, weights: Mapping[str, Array], prompt: Sequence[int] | Array, *,
     most: int = 100, temperature: float = 1.0, top_k: int | None = None,
     top_p: float | None = None, greedy: bool = False, stop: Stop | None = None, count: int = 1,
-    seed: int = 0, cache: bool = True, keep: int | None = None, **inputs: Array,
+    seed: int = 0, cache: bool = True, keep: int | None = None, changes: Changes | None = None,
+    **inputs: Array,
 ) -> Iterator[Drawn]:  # fmt: skip
     """Go on with a text, token by token: yields a token for each of ``count`` samples as it comes.
 
@@ -43,7 +45,8 @@ def sample(
     but for rounding. A text longer than the context is cropped to its last ``keep`` tokens (by
     default as many as the context has). Every kept token then has another position, so that the
     cache is made anew: with the default at every token from there on, with half the context every
-    half context. ``inputs`` are the card's others, such as the source of a translation.
+    half context. ``changes`` are those of `viete.interpret.run.run`; with them every token runs the
+    whole text. ``inputs`` are the card's others, such as the source of a translation.
 
     Raises VieteError for bad settings, tokens and weights, and a card without scores.
     """
@@ -66,7 +69,10 @@ def sample(
                 f"them; it cannot be given here"
             )
     check_weights(program(model), weights)
-    steps = stepper(model, weights, inputs, context, cache)
+    if changes:
+        steps: Steps = Whole(model, weights, inputs, changes)
+    else:
+        steps = stepper(model, weights, inputs, context, cache)
     ended = stopping(stop, size)
     return drawn(steps, choice, text, int(most), ended, int(count), int(seed), context, int(keep))
 

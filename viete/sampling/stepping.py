@@ -10,6 +10,7 @@ import numpy as np
 
 from viete.algebra.incremental import scores, text_of
 from viete.algebra.model import Model
+from viete.interpret.changing import Changes, changes_by_name
 from viete.interpret.feeding import host
 from viete.interpret.labelled import COL, ROW, Array, permute
 from viete.interpret.run import Run, execute
@@ -32,10 +33,12 @@ class Whole:
     """Without a cache: every step runs the card on the whole text."""
 
     def __init__(
-        self, model: Model, weights: Mapping[str, Array], inputs: Mapping[str, Array]
-    ) -> None:
+        self, model: Model, weights: Mapping[str, Array], inputs: Mapping[str, Array],
+        changes: Changes | None = None,
+    ) -> None:  # fmt: skip
         self.tokens, self.target = text_of(model).name, scores(model)
         self.program, self.weights, self.inputs = program(model), weights, inputs
+        self.changes = changes_by_name(self.program, changes or {})
         self.text = np.zeros((0, 0), np.int64)
 
     def begin(self, text: np.ndarray, count: int) -> np.ndarray:
@@ -52,7 +55,7 @@ class Whole:
     def run(self, text: np.ndarray) -> np.ndarray:
         given = {**self.inputs, self.tokens: text}
         with without_gradients(self.weights):
-            found = execute(self.program, given, self.weights, [self.target])
+            found = execute(self.program, given, self.weights, [self.target], changes=self.changes)
             return last_row(found, self.target, len(text))
 
 

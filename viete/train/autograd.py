@@ -54,13 +54,13 @@ class Module(Whole):
     def ready(self, net: nn.Module) -> Any:
         return torch.compile(net) if self.compiled else net
 
-    def __call__(self, tokens: Any, **inputs: Any) -> float:
+    def __call__(self, tokens: Any, /, **inputs: Any) -> float:
         self.flat_gradient.zero_()  # autograd adds to what is there
         loss = self.loss(tokens, inputs)
         (loss * self.factor).backward()
         return float(loss.detach())
 
-    def evaluate(self, tokens: Any, **inputs: Any) -> float:
+    def evaluate(self, tokens: Any, /, **inputs: Any) -> float:
         with torch.no_grad():
             return float(self.loss(tokens, inputs))
 

@@ -40,9 +40,9 @@ class Engine(Protocol):
     weights: dict[str, Array]
     gradients: dict[str, Array]
 
-    def __call__(self, tokens: Array, **inputs: Array) -> float: ...
+    def __call__(self, tokens: Array, /, **inputs: Array) -> float: ...
 
-    def evaluate(self, tokens: Array, **inputs: Array) -> float: ...
+    def evaluate(self, tokens: Array, /, **inputs: Array) -> float: ...
 
     def norm(self, gradient: Array) -> float: ...
 
@@ -83,14 +83,14 @@ class Planned(Plan, Whole):
         super().__init__(model, weights)
         self.card = card
 
-    def __call__(self, tokens: Array, **inputs: Array) -> float:
+    def __call__(self, tokens: Array, /, **inputs: Array) -> float:
         with np.errstate(all="ignore"):  # the loop looks at what comes out
             return super().__call__(tokens, **inputs)
 
     def spread(self, f: Over, count: int) -> None:
         self.workers.spread(f, count)
 
-    def evaluate(self, tokens: Array, **inputs: Array) -> float:
+    def evaluate(self, tokens: Array, /, **inputs: Array) -> float:
         """The loss alone; each thread takes some of the sequences."""
         given = {self.card.inputs[0].name: tokens, **inputs}
         rows, shares = len(tokens), min(self.workers.count, len(tokens))

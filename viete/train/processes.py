@@ -152,7 +152,7 @@ class Shared:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)
 
-    def __call__(self, tokens: Array, **inputs: Array) -> float:
+    def __call__(self, tokens: Array, /, **inputs: Array) -> float:
         engine: Any = self.engine
         own, inputs, weight = self.mine(tokens, inputs)
         with together():
@@ -167,7 +167,7 @@ class Shared:
             engine.factor = weight * self.team.size
             return self.team.sum(engine(own, **inputs) * weight)
 
-    def evaluate(self, tokens: Array, **inputs: Array) -> float:
+    def evaluate(self, tokens: Array, /, **inputs: Array) -> float:
         own, inputs, weight = self.mine(tokens, inputs)
         with together():
             return self.team.sum(self.engine.evaluate(own, **inputs) * weight)

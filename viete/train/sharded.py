@@ -55,7 +55,7 @@ class Sharded(Module):
     def distribute(self, tokens: Any, inputs: Mapping[str, Any]) -> None:
         """Nothing more is needed."""
 
-    def __call__(self, tokens: Any, **inputs: Any) -> float:
+    def __call__(self, tokens: Any, /, **inputs: Any) -> float:
         self.net.zero_grad()
         loss = super().__call__(tokens, **inputs)
         for name, p in self.parameters.items():

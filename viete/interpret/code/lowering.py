@@ -31,6 +31,7 @@ from viete.notation.expr import (
     Slice,
     Table,
     free_indices,
+    walk,
 )  # fmt: skip
 from viete.notation.printer import show
 
@@ -323,9 +324,9 @@ class Lowering:
         target = together([c.axes for c in codes])
         return [self.fitted(c, target) if c.axes else c for c in codes], target
 
-    def fitted(self, code: Code, target: Axes) -> Code:
+    def fitted(self, code: Code, target: Axes, fully: bool = False) -> Code:
         """As `brought`, still bound as it was if nothing had to be done."""
-        text = self.brought(code, target)
+        text = self.brought(code, target, fully)
         return code if text == code.text else replace(code, text=text, level=ATOM)
 
     def cast(self, codes: Sequence[Code], env: Env) -> list[Code]:
@@ -651,7 +652,13 @@ class Lowering:
                 return found
         args = [self.of(a, env) for a in e.args]
         lead = together([c.lead for c in args])
-        ready = [self.fitted(c, (*lead, *c.core)) if c.axes else c for c in args]
+        # Axes that are missing in front broadcast, save where entries are picked place by place.
+        body = self.model.function[e.op].body
+        picks = len({c.lead for c in args if c.lead}) > 1 and any(
+            isinstance(x, Pick) for x in walk(body)
+        )
+        ready = [self.fitted(c, (*lead, *c.core), picks and bool(c.lead)) if c.axes else c
+                 for c in args]  # fmt: skip
         const = all(c.const for c in args)
         named = e.op if e.op not in own else ""  # the library's
         form = self.dialect.inline.get(named)

@@ -68,7 +68,7 @@ class Engine:
         self.shares = [Share(self)]
         self.flat_gradient, self.gradients = self.shares[0].flat, self.shares[0].gradients
 
-    def __call__(self, tokens: Any, **inputs: Any) -> float:
+    def __call__(self, tokens: Any, /, **inputs: Any) -> float:
         """The mean loss over the sequences; ``gradients`` are filled with its derivatives.
 
         Raises VieteError for inputs that do not fit.
@@ -176,7 +176,7 @@ def recorded(
     space.equation = None
     results = {}
     for name, member in wanted.items():
-        node = run.ordered(run.arrays.folded(run.store[member]), ())
+        node = run.ordered(run.batch_sum(member), ())
         results[name] = space.permute_dims(node, laid[name]) if name in laid else node
     return space, results
 

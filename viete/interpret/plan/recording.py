@@ -205,7 +205,7 @@ def gathered(it: Recording, args: list[Value], batch: bool = False) -> Value | N
     y, t, size = args
     if y.const or t.const or y.axes[-2:] != (ROW, COL) or size.axes:
         return None
-    if (not batch and len(y.axes) > 2) or t.axes != (*y.axes[:-2], COL):
+    if y.axes[:-2] not in ((), ("batch",) if batch else ()) or t.axes != (*y.axes[:-2], COL):
         return None
     rows = it.xp.reshape(y.array, (-1, y.array.shape[-1]))
     places = it.xp.reshape(t.array, (-1,))
