@@ -225,13 +225,8 @@ class Model:
             scope.declare(symbol)
         return scope
 
-<<<<<<< HEAD
     # The arrows that point up: a model runs and checks itself, as people expect of an object.
-    def run(self, tokens: Any = None, weights: Any = None, **options: Any) -> Run:
-=======
-    # The one arrow that points up: a model runs itself, as people expect of an object.
     def run(self, tokens: Any = None, weights: Any = None, /, **options: Any) -> Run:
->>>>>>> c8394d9 (Gradients of what no text changes count for every sequence; hooks act on every run, by the card's names too; heads add what the norm behind them leaves; folded cards keep derived names; inputs may have the names of options)
         """Run the equations on NumPy, PyTorch or JAX arrays; see `viete.interpret.run.run`."""
         from viete.interpret.run import run
 
