@@ -11,6 +11,7 @@ import textwrap
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
+from viete.cards.visible import Line, visible_lines
 from viete.errors import Text
 from viete.printable import display_width
 
@@ -49,75 +50,115 @@ class Table:
 
 @dataclass
 class Code:
-    """Lines to be shown as they are, such as a drawing; no card has any."""
+    """Lines to be shown as they are, such as a drawing; ``at`` is where they begin in a source."""
 
     text: str
+    at: Text = field(default_factory=lambda: Text(""))
 
 
 Block = Heading | Paragraph | Item | Table | Code
 
-_HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*)$")
+_HEADING = re.compile(r"^ {0,3}(#{1,6})(?=[ \t]|$)")
+_CLOSING = re.compile(r"(?:[ \t]+#+)?[ \t]*$")  # of a heading: as many # as one likes
+_UNDERLINE = re.compile(r"^ {0,3}(=+|-+)[ \t]*$")  # makes the paragraph above it a heading
+_BREAK = re.compile(r"^ {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$")
 MAX_LINE = 10_000  # characters of a line or a paragraph
 _ITEM = re.compile(r"^(\s*)(?:[-*+]|(\d{1,9})[.)])\s+(.*\S)\s*$")
 # Opens a loop, blank line before it or not, or tries to.
 _FOR = re.compile(r"^\**for\b.*(=|\bfrom\b|\.\.).*:\**\s*$", re.I)
-_RULE = re.compile(r"\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?$")
+_RULE = re.compile(r"\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?")
 
 
 def read_markdown(content: str, file: str) -> list[Block]:
-    """Split Markdown into blocks: what is no list, table or heading is a paragraph."""
+    """Split Markdown into blocks: what is no list, table or heading is a paragraph.
+
+    What a reader of the page sees as code, or does not see, is no part of a list or a table.
+    """
     blocks: list[Block] = []
-    lines = content.splitlines()
+    lines = list(visible_lines(content, file))
     indent: int | None = None  # of the item that notes belong to
-    fenced = False
+    offset = 0  # where the text of the last item or note begins
     k = 0
     while k < len(lines):
-        line = lines[k]
-        text = Text(line, file, k + 1, 1, line)
-        if line.lstrip().startswith("```"):
-            fenced = not fenced
-        elif fenced or not line.strip() or re.fullmatch(r"\s*(-{3,}|\*{3,})\s*", line):
+        text, line = lines[k].text, lines[k].text.text
+        before = lines[k - 1].text.text if k and lines[k - 1].kind == "text" else ""
+        last = blocks[-1] if blocks else None
+        goes_on = bool(before.strip()) and isinstance(last, Item | Paragraph)
+        if line.lstrip().startswith(">") and not before.lstrip().startswith(">"):
+            goes_on = False  # a quotation begins
+        if line.strip() and not goes_on and column(line) < offset:
+            offset = 0
+        if lines[k].kind != "text" or (line.strip() and not goes_on and column(line) >= offset + 4):
+            if isinstance(last, Code) and k and lines[k - 1].kind == lines[k].kind:
+                last.text += f"\n{line}"
+            else:
+                blocks.append(Code(line, text.cut(0)))
+                indent = None
+        elif not line.strip():
             pass
+        elif goes_on and isinstance(last, Paragraph) and _UNDERLINE.match(line):
+            blocks[-1] = Heading(1 if "=" in line else 2, last.text)
+        elif _BREAK.match(line):
+            indent, offset = None, 0
         elif m := _HEADING.match(line):
-            title = m[2].rstrip().rstrip("#").rstrip()
-            blocks.append(Heading(len(m[1]), text.cut(m.start(2), m.start(2) + len(title))))
-            indent = None
-        elif (
-            line.lstrip().startswith("|")
-            and k + 1 < len(lines)
-            and _RULE.match(lines[k + 1].strip())
-        ):
-            header, rows = cells(text), []
+            title = text.cut(m.end(1))
+            blocks.append(Heading(len(m[1]), replace(title, text=_CLOSING.sub("", title.text))))
+            indent, offset = None, 0
+        elif k + 1 < len(lines) and "|" in line and rule(lines[k + 1], len(cells(text)), offset):
+            if goes_on and isinstance(last, Item):
+                raise text.error("a table needs a blank line above it, to end the list")
+            table = Table(cells(text), [])
             k += 2
-            while k < len(lines) and lines[k].lstrip().startswith("|"):
-                rows.append(cells(Text(lines[k], file, k + 1, 1, lines[k])))
+            while k < len(lines) and is_row(lines[k], offset):
+                table.rows.append(cells(lines[k].text))
                 k += 1
-            blocks.append(Table(header, rows))
+            blocks.append(table)
             indent = None
             continue
         elif m := _ITEM.match(line):
             body = text.cut(m.start(3), m.end(3))
-            last = blocks[-1] if blocks else None
-            if indent is not None and len(m[1]) > indent and isinstance(last, Item):
+            offset = len(line[: m.start(3)].expandtabs(4))
+            if indent is not None and column(line) > indent and isinstance(last, Item):
                 last.notes.append(body)
             else:
-                indent = len(m[1])
+                indent = column(line)
                 blocks.append(Item(body, m[2] is not None))
-        elif (
-            blocks and isinstance(blocks[-1], Item | Paragraph) and lines[k - 1].strip()
-            and not _FOR.match(line)
-        ):  # fmt: skip
+        elif goes_on and not _FOR.match(line):
             # A line that goes on from the one before: prose may wrap, a formula may not.
-            last = blocks[-1]
             if isinstance(last, Item) and last.notes:
                 last.notes[-1] = joined(last.notes[-1], text)
-            else:
+            elif isinstance(last, Item | Paragraph):
                 last.text = joined(last.text, text)
         else:
             blocks.append(Paragraph(text.cut(0)))
             indent = None
         k += 1
     return blocks
+
+
+def column(line: str) -> int:
+    """Where a line's text begins; a tab goes to the next multiple of four."""
+    wide = line.expandtabs(4)
+    return len(wide) - len(wide.lstrip())
+
+
+def rule(line: Line, columns: int, offset: int) -> bool:
+    """Whether this is the row of dashes below the header of a table with so many columns."""
+    text = line.text.text.strip()
+    return (
+        is_row(line, offset) and "|" in text and _RULE.fullmatch(text) is not None
+        and len(cells(line.text)) == columns
+    )  # fmt: skip
+
+
+def is_row(line: Line, offset: int) -> bool:
+    """Whether a line below a table belongs to it: all do up to a blank one or another block."""
+    text = line.text.text
+    other = _HEADING.match(text) or _ITEM.match(text) or _BREAK.match(text)
+    return (
+        line.kind == "text" and bool(text.strip()) and not other and column(text) < offset + 4
+        and not text.lstrip().startswith(">")
+    )  # fmt: skip
 
 
 def joined(a: Text, b: Text) -> Text:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from viete.cards.document import Block, Code, Heading, Item, Paragraph, Table, joined
+from viete.cards.visible import lines_of
 from viete.errors import Text
 
 HEAD = r"""\documentclass{article}
@@ -112,7 +113,7 @@ def read_latex(content: str, file: str) -> list[Block]:
     environments: list[str] = []
     table: Table | None = None
     fresh = True  # whether the next prose line begins a paragraph
-    for number, line in enumerate(content.splitlines(), 1):
+    for number, line in enumerate(lines_of(content), 1):
         bare = re.sub(r"(?<!\\)%.*$", "", line)
         text = Text(bare, file, number, 1, line)
         if not bare.strip():

@@ -26,6 +26,7 @@ from viete.cards.choices import Choice, settled
 from viete.cards.config import Config
 from viete.cards.declarations import Declarations, is_range
 from viete.cards.document import MAX_LINE, Block, Heading, Item, Paragraph, read_markdown
+from viete.cards.visible import lines_of
 from viete.errors import Text, VieteError, Where
 from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, num, walk
 from viete.notation.lexer import tokenize
@@ -97,7 +98,7 @@ def reads(
         from viete.cards.structured import read_json
 
         return build(read_json(content, file), file, config, accept)
-    for number, line in enumerate(content.splitlines(), 1):
+    for number, line in enumerate(lines_of(content), 1):
         if len(line) > MAX_LINE:
             message = f"this line has {len(line):,} characters; a card's have at most {MAX_LINE:,}"
             raise VieteError(message, Where(file, number, 1, line[:100]))
@@ -166,6 +167,7 @@ class Reader(Declarations):
             raise VieteError(
                 f"{self.file}: no equations; a card lists them under a heading 'Forward pass'"
             )
+        self.check_equations(self.for_line)
         self.unique(parameters, lefts, letters)
         skeleton = Model(
             self.title, tuple(self.about), tuple(self.facts), vocabulary, tuple(self.dims),

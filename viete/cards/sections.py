@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable
 from pathlib import Path
 
-from viete.cards.document import Block, Heading, Item, Paragraph, Table
+from viete.cards.document import Block, Code, Heading, Item, Paragraph, Table
 from viete.errors import Text, VieteError
 
 SECTIONS = {
@@ -39,6 +40,14 @@ COLUMNS = {
     "meaning": ("meaning", "description", "note", "notes"),
 }
 FACT = re.compile(r"^\*\*(.+?)\*\*\s*:\s*(.*)$")
+LISTS = ("inputs", "functions", "forward", "derived", "claims")  # of formulas
+TABLES = ("dimensions", "parameters", "choices")
+# name = …, in any markup: **Q** = `x W`, $Q = x W$, `Q = x W`, Q = x W, $$Q = x W$$
+_NAME = r"(?:\*\*[^*=]+\*\*|\$[^$=]*\$|`[^`=]*`|\${1,2}[^$=:]*|`[^`=:]*|[^\s=:$`*]{1,40})"
+EQUATION = re.compile(rf"^[>\s]*(?:\d+[.)]\s+|[-*+]\s+)?{_NAME}\s*(?<![<>!])=(?!=)|\\\[|\\begin\{{")
+_INLINE = re.compile(r"\$[^$]*[^$<>!=:]=(?!=)[^$]*\$")  # a formula with an equals sign
+_NESTED = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s")
+_AND = re.compile(r"^[\s,;.&]*(?:and\b|where\b|with\b)?[\s,;]*(?=[$`])")
 
 
 class Sections:
@@ -50,16 +59,17 @@ class Sections:
         self.about: list[str] = []
         self.facts: list[tuple[str, str]] = []
         self.sections: dict[str, list[Block]] = {name: [] for name in SECTIONS}
+        self.loose: list[tuple[Text, str]] = []  # outside all sections, and the heading above
         self.sort(blocks)
 
     def sort(self, blocks: list[Block]) -> None:
-        section = "preamble"
+        section, unknown = "preamble", ""
         for block in blocks:
             if isinstance(block, Heading) and (block.level <= 2 or section == "preamble"):
                 if block.level == 1 and not self.title:
                     self.title = block.text.text
                     continue
-                section = self.section(block, blocks)
+                section, unknown = self.section(block, blocks), block.text.text
             elif section == "preamble" or section == "prose":
                 if isinstance(block, Paragraph):
                     self.about.append(block.text.text)
@@ -74,8 +84,84 @@ class Sections:
                     )
             else:
                 self.sections[section].append(block)
+            if section in ("preamble", "prose") and isinstance(block, Item | Paragraph):
+                self.loose += [
+                    (text, unknown) for text in (block.text, *getattr(block, "notes", ()))
+                ]
         if not self.title:
             self.title = Path(self.file).stem
+        for section, blocks in self.sections.items():
+            self.check_layout(section, blocks)
+
+    def check_layout(self, section: str, blocks: list[Block]) -> None:
+        """That a section's blocks are of the kind that is read there.
+
+        Raises VieteError at a block that a page shows and that would be passed over.
+        """
+        for before, block in zip([None, *blocks], blocks, strict=False):
+            at = block.at if isinstance(block, Code) else None
+            if isinstance(block, Paragraph) and block.text.text.startswith(">"):
+                at = block.text
+            if at is not None and section in (*LISTS, *TABLES):
+                what = {"<": "raw HTML", ">": "a quotation"}.get(at.text[:1], "code")
+                raise at.error(
+                    f"{what} is no part of a card's {section.title()}; remove it, or move it under "
+                    f"a heading of its own"
+                )
+            if isinstance(block, Table) and section not in TABLES:
+                cell = next(iter([*block.header, *(c for r in block.rows for c in r)]), Text(""))
+                raise cell.error(f"the section {section.title()} has a list, and no table")
+            if isinstance(block, Paragraph) and block.text.text.startswith("|"):
+                if isinstance(before, Table):
+                    raise block.text.error("a blank line ends a table; remove it above this row")
+                raise block.text.error(
+                    "a table has a row of dashes below its header, one for each column: | --- |"
+                )
+
+    def check_equations(self, loops: Callable[[Paragraph], object]) -> None:
+        """That every equation on the page stands where equations are read.
+
+        Raises VieteError at one that does not. ``loops`` says which paragraphs open one.
+        """
+        for section, blocks in self.sections.items():
+            for block in blocks:
+                if section in LISTS and (
+                    isinstance(block, Heading)
+                    or (isinstance(block, Paragraph) and not loops(block))
+                ):
+                    self.check_words(block.text)
+                if not isinstance(block, Item | Paragraph):
+                    continue
+                if section not in LISTS and EQUATION.match(block.text.text):
+                    raise block.text.error(
+                        f"the section {section.title()} has no equations, so this one would not "
+                        f"be read; list it under Forward pass or Derived"
+                    )
+                for note in getattr(block, "notes", ()):
+                    if EQUATION.match(note.text) and "shape" not in note.text.lower()[:14]:
+                        raise note.error(
+                            "this equation stands below another item and would be read as a note "
+                            "on it; give it an item of its own"
+                        )
+        for text, heading in self.loose:
+            if EQUATION.match(text.text):
+                raise text.error(
+                    f"{heading} is no section of a card, so this equation would not be read; for "
+                    f"a part of the forward pass write ### {heading}"
+                    if heading else
+                    "this equation stands in front of all sections, so it would not be read"
+                )  # fmt: skip
+
+    def check_words(self, text: Text) -> None:
+        """That what stands between the equations is no equation."""
+        if not (EQUATION.match(text.text) or _INLINE.search(text.text)):
+            return
+        if "…" in text.text or "..." in text.text or "dots" in text.text:
+            raise text.error("a loop is written For $i = 1, …, N$:")
+        raise text.error(
+            "this equation is no item of the list, so it would not be read; write it as "
+            "1. $name = expression$"
+        )
 
     def section(self, heading: Heading, blocks: list[Block]) -> str:
         name = re.sub(r"[^a-z ]", "", heading.text.text.lower()).strip()
@@ -96,16 +182,34 @@ class Sections:
         if (t.count("$") - t.count("\\$")) % 2:
             last = t.rindex("$")
             raise text.error("this $ has no partner; a formula stands between two", last, last + 1)
-        if t.startswith("$") and (end := t.find("$", 1)) > 0:
-            return text.cut(1, end), t[end + 1 :].lstrip(" :—-.").strip()
-        if t.startswith("`") and (end := t.find("`", 1)) > 0:
-            return text.cut(1, end), t[end + 1 :].lstrip(" :—-.").strip()
+        if nested := _NESTED.match(t):
+            raise text.error("an item cannot begin with the mark of another", *nested.span())
+        mark = next((m for m in ("$$", "$", "`") if t.startswith(m)), "")
+        if mark and (end := t.find(mark, len(mark))) > 0:
+            self.check_alone(text, end + len(mark))
+            return text.cut(len(mark), end), t[end + len(mark) :].lstrip(" :—-.").strip()
         # Bold and code marks become spaces, so that columns stay right: **Q** = `h_0 W^Q`.
         bare = re.sub(r"[`$]|\*\*", lambda m: " " * len(m[0]), t)
         clean = Text(bare, text.file, text.line, text.column, text.whole)
         if (cut := bare.find(": ")) > 0:
             return clean.cut(0, cut), bare[cut + 2 :].strip()
         return clean.cut(0), ""
+
+    def check_alone(self, text: Text, end: int) -> None:
+        """That the formula that ends there is the only one of its item.
+
+        Behind a colon the item goes on in words, which may hold formulas too.
+        """
+        rest = text.text[end:].lstrip()
+        said = rest.startswith((":", "—", "–"))
+        after = rest[1:] if said else rest
+        other = EQUATION.match(after.lstrip()) if said else _INLINE.search(after)
+        if other or (not said and _AND.match(after)):
+            at = text.text.index("$" if "$" in after else "`", end)
+            raise text.error(
+                "a second formula in one item would not be read; give it an item of its own", at,
+                len(text.text),
+            )  # fmt: skip
 
     def rows(self, section: str, needed: str) -> list[dict[str, Text]]:
         out = []

@@ -1,0 +1,126 @@
+"""What of a Markdown source a page shows: comments blanked, code and raw HTML set apart.
+
+After CommonMark 0.31, sections 4.4 to 4.6 and 6.6: https://spec.commonmark.org/0.31.2
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from viete.errors import Text
+
+LINE_END = re.compile(r"\r\n|\n|\r")  # Python's splitlines knows eight more
+_FENCE = re.compile(r"^\s*(`{3,}(?=[^`]*$)|~{3,})")
+_MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+")
+# HTML that goes on to its own end, whatever stands in it.
+_RAW = (
+    *((re.compile(rf"^ {{0,3}}<{tag}(?=[\s>]|$)", re.I), f"</{tag}>")
+      for tag in ("script", "pre", "style", "textarea")),
+    (re.compile(r"^ {0,3}<\?"), "?>"),
+    (re.compile(r"^ {0,3}<!\[CDATA\["), "]]>"),
+    (re.compile(r"^ {0,3}<![A-Za-z]"), ">"),
+)  # fmt: skip
+_TAG = re.compile(r"^ {0,3}</?([a-z][a-z0-9]*)(?=[\s/>]|$)", re.I)
+_ALONE = re.compile(r"^ {0,3}(</[a-z][\w-]*\s*>|<[a-z][\w-]*(\s[^<>]*)?/?>)\s*$", re.I)
+_BLOCKS = frozenset(
+    "address article aside base basefont blockquote body caption center col colgroup dd details "
+    "dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 "
+    "head header hr html iframe legend li link main menu menuitem nav noframes ol optgroup option "
+    "p param search section summary table tbody td tfoot th thead title tr track ul".split()
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a source as a page shows it; ``kind`` is 'text', 'code' or 'html'."""
+
+    kind: str
+    text: Text
+
+
+def lines_of(content: str) -> list[str]:
+    """The lines of a text, by the line ends that Markdown knows."""
+    lines = LINE_END.split(content)
+    return lines if lines[-1] else lines[:-1]
+
+
+def visible_lines(content: str, file: str) -> Iterator[Line]:
+    """The lines of a Markdown source; what a comment hides is blank, so that columns stay right.
+
+    Raises VieteError for a fence or a comment that is never closed, and for one of which pages
+    show a part.
+    """
+    lines = [Text(line, file, k, 1, line) for k, line in enumerate(lines_of(content), 1)]
+    k, before = 0, ""
+    while k < len(lines):
+        line, kind, end = lines[k], "text", k + 1
+        if _FENCE.match(line.text):
+            kind, end = "code", end_of_fence(lines, k)
+        elif closing := next((c for opens, c in _RAW if opens.match(line.text)), ""):
+            kind = "html"
+            end = next((n + 1 for n in range(k, len(lines)) if closing in lines[n].text.lower()),
+                       len(lines))  # fmt: skip
+        elif ((tag := _TAG.match(line.text)) and tag[1].lower() in _BLOCKS) or (
+            not before.strip() and _ALONE.match(line.text)
+        ):
+            kind = "html"
+            end = next((n for n in range(k, len(lines)) if not lines[n].text.strip()), len(lines))
+        elif (start := comment_at(line.text)) >= 0:
+            hide_comment(lines, k, start)
+            continue
+        yield from (Line(kind, x) for x in lines[k:end])
+        before = lines[end - 1].text if kind == "text" else ""
+        k = end
+
+
+def end_of_fence(lines: list[Text], k: int) -> int:
+    """The line after the code that the fence in line ``k`` opens."""
+    fence = _FENCE.match(lines[k].text)
+    assert fence is not None
+    close = re.compile(rf"^\s*{fence[1][0]}{{{len(fence[1])},}}\s*$")
+    for n in range(k + 1, len(lines)):
+        if close.match(lines[n].text):
+            return n + 1
+        if lines[n].text.strip() and lines[n].text[: fence.start(1)].strip():
+            raise lines[n].error(
+                f"this stands to the left of the code fence of line {k + 1}, which is never closed"
+            )
+    raise lines[k].error("this code fence is never closed", *fence.span(1))
+
+
+def comment_at(line: str) -> int:
+    """Where the line's first comment begins that is no code, or -1."""
+    bare = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", lambda m: "x" * len(m[0]), line)
+    return bare.find("<!--")
+
+
+def hide_comment(lines: list[Text], k: int, start: int) -> None:
+    """Blank the comment that begins at ``start`` of line ``k``, in that line and those below."""
+    first = lines[k]
+    opening = start, start + 4
+    block = not first.text[:start].strip()  # a comment that begins a line is a block of its own
+    inside = block or _MARKER.fullmatch(first.text[:start])
+    end = next((n for n in range(k, len(lines)) if "-->" in lines[n].text[start * (n == k) :]), -1)
+    if not block and "|" in first.text:
+        raise first.error("in a table a comment may be a cell; write it above the table", *opening)
+    if end < 0:
+        raise first.error("this comment is never closed; expected -->", *opening)
+    for n in range(k, end + 1):
+        text = lines[n].text
+        outside = start and (not block or not text.strip() or text[:start].strip())
+        if n > k and outside:
+            raise first.error(
+                "pages may show a part of this comment; write it as lines of its own that begin "
+                "with no space", *opening,
+            )  # fmt: skip
+        begin = start if n == k else 0
+        upto = text.index("-->", begin) + 3 if n == end else len(text)
+        if n == end and inside and text[upto:].strip():
+            raise lines[n].error(
+                "pages do not read what follows a comment in its line as Markdown; begin a new "
+                "line after -->", upto, len(text),
+            )  # fmt: skip
+        shown = text[:begin] + " " * (upto - begin) + text[upto:]
+        lines[n] = Text(shown, first.file, lines[n].line, 1, lines[n].whole)
