@@ -238,9 +238,9 @@ class Model:
     ) -> Report | Claims:  # fmt: skip
         """Hold the card to its claims, to weights, to recorded values.
 
-        See `viete.checkpoint.checking.check`.
+        See `viete.loaded.checking.check`.
         """
-        from viete.checkpoint.checking import check
+        from viete.loaded.checking import check
 
         return check(self, weights, tokens, outputs=outputs, seed=seed, **inputs)
 

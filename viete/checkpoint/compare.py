@@ -103,6 +103,7 @@ class Report:
     copies: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""
+    prefixed: tuple[str, ...] = ()  # the file's names that differ by it
     suggestions: tuple[Suggestion, ...] = ()
     questions: tuple[Question, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -122,7 +123,11 @@ class Report:
             f"{self.file}: {self.file_count:,} parameters in {self.file_tensors} tensors",
         ]
         if self.prefix:
-            out.append(f"The file's names are the card's {_prefixed(self.prefix)}.")
+            some = 0 < len(self.prefixed) < self.card_tensors - len(self.missing)
+            which = f"{listed(self.prefixed)} in the file" if some else "The file's names"
+            one = len(self.prefixed) == 1 and some
+            what = "is the card's name" if one else "are the card's"
+            out.append(f"{which} {what} {_prefixed(self.prefix)}.")
         if self.ignored:
             out.append(f"Left out, as the card says: {_folded(self.ignored)}.")
         out += [f"{n} equals {same}, so it is the same weights." for n, same in self.copies.items()]
@@ -185,26 +190,31 @@ class Report:
             out.append(f"Agree with what was recorded ({len(r.agree)}): {_folded(r.agree)}.")
         elif not r.differences:
             out.append("None of what was recorded could be compared.")
+        if r.repaired:
+            out.append(f"With the changes below, these agree too, and only with them "
+                       f"({len(r.repaired)}): {_folded(r.repaired)}.")  # fmt: skip
         for k, d in enumerate(r.differences):
             out += _difference(d, "The first that differs is" if k == 0 else "Then")
             for said, reads in d.fits:
                 out += [f"    matches if {said}:", f"      {reads}"]
             if not d.fits and d.shapes is None:
-                out.append("    no other function, bias, norm, mask, or ε that was tried fits")
+                out.append("    nothing that was tried fits: another function, bias, norm, mask, "
+                           "scale, ε, a residual or a transposed matrix")  # fmt: skip
         out += [f"Not compared: {name}, because {why}." for name, why in r.skipped.items()]
         return out
 
 
 def compare(
     model: Model, tensors: TensorFile, outputs: TensorFile | None = None,
-    tokens: Array | Sequence[int] | None = None, **inputs: Array,
+    tokens: Array | Sequence[int] | None = None, formulas: Mapping[str, str] | None = None,
+    **inputs: Array,
 ) -> Report:  # fmt: skip
     """Hold a card to a file of weights, and with ``outputs`` to values recorded from the model.
 
-    ``outputs`` holds arrays under the card's names (``S``, ``x^3``, ``logits``), with the inputs
-    they were recorded for beside them, unless ``tokens`` (for the card's first input) or ``inputs``
-    give those. Raises VieteError where the card cannot be read as one, or the inputs are missing;
-    whatever differs is in the report.
+    ``outputs`` holds arrays under the card's names (``S``, ``x^3``, ``A^{1,2}``) and formulas, with
+    the inputs they were recorded for beside them, unless ``tokens`` (for the card's first input) or
+    ``inputs`` give those. ``formulas`` are what other names stand for. Raises VieteError where the
+    card cannot be read as one, or the inputs are missing; whatever differs is in the report.
     """
     found = match(model, tensors)
     free = [tensors.infos[n] for n in found.extra]
@@ -224,9 +234,11 @@ def compare(
         tuple(Extra(i.name, i.shape, i.dtype, _equals(i, tensors)) for i in free),
         tuple(_other_shape(model, n, e, tensors.infos[n]) for n, e in found.misshaped.items()),
         tuple(_dtypes(found, tensors)),
-        found.ignored, found.copies, tensors.refused, found.prefix,
+        found.ignored, found.copies, tensors.refused, found.prefix, found.prefixed,
         tuple(guesses), tuple(questions), _sizes(model, found, tensors),
-        None if outputs is None else _recorded(model, tensors, found, outputs, tokens, inputs),
+        None if outputs is None else _recorded(
+            model, tensors, found, outputs, tokens, inputs, formulas
+        ),
     )  # fmt: skip
     return report
 
@@ -234,6 +246,7 @@ def compare(
 def _recorded(
     model: Model, tensors: TensorFile, found: Match, outputs: TensorFile,
     tokens: Array | Sequence[int] | None, inputs: Mapping[str, Array],
+    formulas: Mapping[str, str] | None,
 ) -> Recorded:  # fmt: skip
     given = dict(inputs)
     if tokens is not None:
@@ -245,7 +258,7 @@ def _recorded(
     small = [tensors.infos[n] for n in found.extra if 0 < len(tensors.infos[n].shape) <= most]
     small = [i for i in small if "float" in i.dtype]
     extra = {f: [tensors.load(n) for n in f.names] for f in families(small)}
-    return check_recorded(model, read_weights(found, tensors), outputs, given, extra)
+    return check_recorded(model, read_weights(found, tensors), outputs, given, extra, formulas)
 
 
 def _equals(info: TensorInfo, tensors: TensorFile) -> tuple[str, ...]:
@@ -355,7 +368,9 @@ def _prefixed(prefix: str) -> str:
 
 
 def _difference(d: Difference, begin: str) -> list[str]:
-    head = f"{begin} {d.name}, equation {d.number}: {d.equation}"
+    what = f"equation {d.number}: {d.equation}" if d.number else f"which is {d.equation}"
+    changed = " (computed with the changes above)" if d.repaired else ""
+    head = f"{begin} {d.name}, {what}{changed}"
     if d.shapes is not None:
         recorded, computed = map(show_shape, d.shapes)
         return [head, f"    it was recorded as {recorded}, and the card gives {computed}"]

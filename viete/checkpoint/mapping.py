@@ -260,8 +260,9 @@ class Match:
     """What a file has of what a card expects.
 
     ``fits`` and ``misshaped`` go by the names in the file, ``missing`` by the card's. ``prefix``
-    says how the two differ, where they do so throughout (``+ transformer.``). ``copies`` maps a
-    tensor that nobody expects to the expected one that it equals, number by number.
+    says how the two differ (``+ transformer.``), and ``prefixed`` in which of the file's names.
+    ``copies`` maps a tensor that nobody expects to the expected one that it equals, number by
+    number.
     """
 
     fits: dict[str, Expected]
@@ -271,6 +272,7 @@ class Match:
     ignored: tuple[str, ...] = ()
     copies: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""
+    prefixed: tuple[str, ...] = ()
 
 
 def match(model: Model, file: TensorFile) -> Match:
@@ -299,7 +301,10 @@ def match(model: Model, file: TensorFile) -> Match:
     copies = {n: same for n in told if (same := _copy_of(n, fits, file))}
     extra = tuple(n for n in rest if n not in copies)
     misshaped = {n: e for n, e in found.items() if n not in fits}
-    return Match(fits, missing, misshaped, extra, ignored, copies, prefix)
+    what = prefix.partition(" ")[2]
+    new = [n for n in found if n not in wanted] if what else []
+    prefixed = tuple(n for n in new if n.removeprefix(what) in wanted or what + n in wanted)
+    return Match(fits, missing, misshaped, extra, ignored, copies, prefix, prefixed)
 
 
 def _told(model: Model, fact: str, name: str) -> bool:

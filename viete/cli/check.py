@@ -48,7 +48,7 @@ def check(
 
     Exits with 1 where something differs or a claim is false.
     """
-    from viete.checkpoint.checking import check as checked
+    from viete.loaded.checking import check as checked
 
     model, found = opened(name, weights is not None, sets, config, instead, accept, revision)
     file = weights if found is None else found.folder.tensors

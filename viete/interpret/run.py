@@ -143,7 +143,8 @@ class Run(Mapping[str, Array]):
         for name, (p, loops, _) in self.program.parameters.items():
             if (p.name, loops) == member:
                 return f"the weight {name}"
-        return f"{member[0]} at block {', '.join(map(str, member[1]))}"
+        block = f" at block {', '.join(map(str, member[1]))}" if member[1] else ""
+        return f"{member[0]}{block}"
 
     def members(self, name: str) -> set[Member]:
         e = self.parse(name)

@@ -14,7 +14,6 @@ import numpy as np
 from viete.algebra.folding import folded
 from viete.algebra.model import Model
 from viete.cards.claims import Claims
-from viete.checkpoint.checking import check
 from viete.checkpoint.compare import Report
 from viete.checkpoint.folder import Folder, open_folder
 from viete.checkpoint.mapping import load_weights
@@ -22,6 +21,7 @@ from viete.checkpoint.tensors import require
 from viete.errors import VieteError
 from viete.interpret.feeding import Weights
 from viete.interpret.reweighted import reweighted
+from viete.loaded.checking import check
 from viete.loaded.hooks import Hooked
 from viete.loaded.live import folder_of, to_live, tokenizer_of
 from viete.loaded.placing import place, precision
@@ -70,7 +70,7 @@ class Transformer(Texts, Hooked):
         """Hold the card to its claims and to the tensors it was opened with, as `viete check` does.
 
         ``outputs`` are values recorded of the model for these ``tokens`` or this text. See
-        `viete.checkpoint.checking.check`.
+        `viete.loaded.checking.check`.
         """
         ids = None if tokens is None else self.ids(tokens)
         return check(self.card, self.folder.tensors, ids, outputs=outputs, seed=seed, **inputs)

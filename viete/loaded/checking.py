@@ -16,6 +16,7 @@ from viete.checkpoint.files import TensorFile, open_tensors
 from viete.checkpoint.mapping import given_weights, match, read_weights
 from viete.checkpoint.memory import in_memory
 from viete.errors import VieteError
+from viete.loaded.recording import in_card_layout
 
 Array = Any
 Tensors = TensorFile | str | os.PathLike[str] | Mapping[str, Array]
@@ -30,8 +31,9 @@ def check(
     ``weights`` and ``outputs`` are files of any format that `open_tensors` reads, or arrays by
     name. Without weights only the claims are evaluated, on random ones. ``tokens``, for the first
     input, and ``inputs`` are what is run; what is not given is drawn with ``seed``, and for
-    ``outputs`` taken from beside them. ``ok`` of the result says whether nothing differs,
-    ``lines()`` what does.
+    ``outputs`` taken from beside them. Outputs go by names of values, of single heads, by formulas,
+    or by names of TransformerLens, whose order of axes they then have. ``ok`` of the result says
+    whether nothing differs, ``lines()`` what does.
 
     Raises VieteError for a file that cannot be read, for inputs that do not fit, and for outputs
     without weights.
@@ -46,8 +48,10 @@ def check(
             raise VieteError(f"{model.title} is a card: recorded values need its weights too")
         return check_claims(model, None, given, seed)
     file = opened(weights, "the weights")
-    recorded = None if outputs is None else opened(outputs, "the outputs")
-    report = compare(model, file, recorded, **given)
+    recorded, formulas = None, dict[str, str]()
+    if outputs is not None:
+        recorded, formulas = in_card_layout(model, opened(outputs, "the outputs"))
+    report = compare(model, file, recorded, None, formulas, **given)
     if not model.claims:
         return report
     return replace(report, claims=claims_of(report, model, file, given, seed))
