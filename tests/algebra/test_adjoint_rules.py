@@ -163,6 +163,7 @@ CASES: dict[str, tuple[str, str]] = {
     "RMSNorm number": ("matrix", "RMSNorm(A; q)"),
     "LN with ε": ("matrix", "LN(A; u, v, q)"),
     "cross_entropy": ("number", "cross_entropy(A; t)"),
+    "cross_entropy of tokens": ("number", "cross_entropy(A[t]; t)"),
     "weighted_loss": ("number", "weighted_loss(A; t, p)"),
     # Functions a card defines, and those without a rule
     "own": ("matrix", "own(A)"),

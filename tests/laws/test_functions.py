@@ -273,6 +273,12 @@ def test_cross_entropy(quick: bool) -> None:
     targets = np.array([0, 7, 3, 3, 1])
     wanted = F.cross_entropy(t(Z), torch.from_numpy(targets)).item()
     check("cross_entropy", of("cross_entropy", Z, targets, quick=quick), wanted)
+    some = np.array([0, -100, 3, -100, 1])
+    there = (some != -100).astype(float)
+    check("has_target", of("has_target", some, quick=quick), there)
+    check("share", of("share", np.arange(5.0), quick=quick), np.arange(5.0)[:, None] / 10)
+    check("cross_entropy", of("cross_entropy", Z, some, quick=quick),
+          F.cross_entropy(t(Z), torch.from_numpy(some)).item())  # fmt: skip
     weights = np.array([1.0, 0, 2, 0.5, 0])
     each = F.cross_entropy(t(Z), torch.from_numpy(targets), reduction="none").numpy()
     check("weighted_loss", of("weighted_loss", Z, targets, weights, quick=quick),

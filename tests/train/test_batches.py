@@ -158,6 +158,19 @@ def test_padding_changes_no_loss() -> None:
             np.testing.assert_allclose(losses[row], nll[own == 1].mean(), rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "term", ["mean_{j=0}^{n - 1}(logsumexp(logits_j)^2)", "sum(softmax(logits)_0)", "n"]
+)
+def test_no_term_of_a_loss_counts_padding(term: str) -> None:
+    """A loss that has more of the text in it than its cross-entropy takes dialogs of one length."""
+    text = vt.write(PLAIN).replace("$L = ", f"$L = 1e-4 * {term} + ")
+    model = with_loss_weights(vt.reads(text))
+    b = Batches(model, DIALOGS, V30, 3)
+    assert [len(b.batch(k)["t"]) for k in range(b.epoch)] == [1, 1, 1]
+    kept = vt.reads(vt.write(WEIGHTED).replace("$L = ", "$L = 1e-4 * sum(b_{out}^2) + "))
+    assert kept != WEIGHTED and Batches(kept, DIALOGS, V30, 3).epoch == 1
+
+
 def test_a_card_that_sees_all_is_never_padded() -> None:
     encoder = with_loss(with_vocabulary(vt.read("formal-encoder"), 30))
     b = Batches(with_loss_weights(encoder), DIALOGS, V30, 3)

@@ -31,7 +31,8 @@ def card(loss: str = LOSS, inputs: str = TARGETS, functions: str = "") -> Model:
 def test_the_dialog_transformer() -> None:
     found = feed(vt.read("dialog-transformer"))
     assert (found.tokens, found.targets, found.weights) == ("t", "y", None)
-    assert (found.context, found.vocabulary, found.fixed, found.past) == (512, 37, False, True)
+    assert (found.context, found.vocabulary, found.fixed, found.padded) == (512, 37, False, False)
+    assert feed(with_loss_weights(vt.read("dialog-transformer"))).padded
 
 
 REFUSED = dict.fromkeys(("bert", "roberta"), "has no logits")
@@ -49,7 +50,7 @@ def test_shipped_cards(name: str) -> None:
     made = with_loss_weights(with_vocabulary(with_loss(model), 100))
     found = feed(made)
     assert found.targets is not None and found.weights is not None and found.optional
-    assert found.vocabulary == 100 and found.past == (name not in SEE_ALL)
+    assert found.vocabulary == 100 and found.padded == (name not in SEE_ALL)
     assert vt.reads(vt.write(made)) == made
 
 
@@ -103,7 +104,7 @@ def test_a_padding_mask_is_no_weight() -> None:
 
 def test_a_loss_that_shifts_by_itself() -> None:
     model = card("cross_entropy(logits[:n-1]; t[1:])", "")
-    assert (feed(model).targets, feed(model).past) == (None, False)
+    assert (feed(model).targets, feed(model).padded) == (None, False)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,9 @@ from viete.algebra.order import offset
 from viete.algebra.shapes import Shapes
 from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Ref, children, walk
 
+LOSSES = ("cross_entropy", "weighted_loss")
+OF_TARGETS = (*LOSSES, "has_target", "onehot")
+
 
 @dataclass(frozen=True)
 class Use:
@@ -280,3 +283,32 @@ def is_number(e: Expr) -> bool:
 def free_letters(e: Expr) -> frozenset[str]:
     """The index letters in a formula."""
     return frozenset(x.name for x in walk(e) if isinstance(x, Idx))
+
+
+def losses(model: Model, e: Expr) -> list[Apply]:
+    """The cross-entropies in an expression, unless the card means something of its own by that."""
+    own = {f.name for f in model.functions}
+    return [x for x in walk(e) if isinstance(x, Apply) and x.op in LOSSES and x.op not in own]
+
+
+def targets(model: Model) -> frozenset[str]:
+    """The inputs that are only targets of a loss, where -100 says that there is none."""
+    own = {f.name for f in model.functions}
+    inputs = {i.name for i in model.inputs}
+    found, elsewhere = set[str](), set[str]()
+
+    def go(e: Expr) -> None:
+        if isinstance(e, Ref) and e.key in inputs:
+            elsewhere.add(e.key)
+        place = -1
+        if isinstance(e, Apply) and e.op in OF_TARGETS and e.op not in own:
+            place = 1 if e.op in LOSSES else 0
+        for k, x in enumerate(children(e)):
+            if k == place and isinstance(x, Ref):
+                found.add(x.key)
+            else:
+                go(x)
+
+    for equation in model.equations:
+        go(equation.right)
+    return frozenset((found & inputs) - elsewhere)

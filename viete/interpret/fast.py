@@ -9,6 +9,7 @@ is written in place.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from operator import iadd, imul, isub, itruediv
 from typing import TYPE_CHECKING, Any
 
@@ -156,15 +157,20 @@ def logsoftmax(it: Arrays, args: list[Value]) -> Value:
 
 
 def cross_entropy(it: Arrays, args: list[Value]) -> Value | None:
-    """Mean over positions of log Σ exp z − z[t], with the largest score taken out."""
+    """Mean over positions with a target of log Σ exp z − z[t], with the largest score taken out."""
     z, t = args
     if ROW not in z.axes or t.const or z.const:
         return None
-    row = z.relabel(ROW, "position")
-    picked = it.gather(row, COL, t.relabel(COL, "position"), 0)
-    total = logsumexp(it, [row])
-    assert total is not None
-    return it.fold("mean", it.entrywise("sub", [total, picked]), "position")
+    row, t = z.relabel(ROW, "position"), t.relabel(COL, "position")
+    none = it.entrywise("eq", [t, Value(Fraction(-100), (), True)])
+    zero = Value(Fraction(0), (), True)
+    picked = it.gather(row, COL, it.entrywise("where", [none, zero, t]), 0)
+    each = logsumexp(it, [row])
+    assert each is not None
+    each = it.entrywise("where", [none, zero, it.entrywise("sub", [each, picked])])
+    there = it.xp.astype(~none.array, it.like.dtype)
+    count = it.fold("sum", Value(there, none.axes), "position")
+    return it.entrywise("div", [it.fold("sum", each, "position"), count])
 
 
 def layer_norm(it: Arrays, args: list[Value]) -> Value | None:

@@ -15,6 +15,7 @@ from viete.interpret.schedule import Member, Program
 from viete.notation.expr import Ref
 from viete.notation.printer import show
 
+NO_TARGET = -100  # of a position that has none, in the library's losses and in PyTorch
 PIECE = 1024  # positions: what a layer makes of them fits the cache, and keeps the cores busy
 
 
@@ -120,6 +121,8 @@ class Feeding:
             # A whole bound as an int: arrays compare with fractions one entry at a time.
             bounds.append(int(value) if value is not None and value.denominator == 1 else value)
         entries = host(array)
+        if item.name in self.program.targets:
+            entries = entries[entries != NO_TARGET]
         for bad in (entries[entries < bounds[0]], entries[entries > bounds[1]]):
             if bad.size:
                 raise VieteError(

@@ -86,10 +86,12 @@ def loss_back(it: Arrays, of: dict[str, Value]) -> Value | None:
             return None
         flat = p.array.reshape(-1, p.array.shape[-1])
         places = t.array.reshape(-1)
+        # A target of -100 is none: nothing is taken off, at column 0.
+        hot, where = it.xp.astype(places >= 0, flat.dtype), it.xp.clip(places, min=0)
         if it.numpy:
-            flat[np.arange(len(places)), places] -= 1
+            flat[np.arange(len(places)), where] -= hot
         else:
-            flat[it.xp.arange(len(places), device=flat.device), places] -= 1
+            flat[it.xp.arange(len(places), device=flat.device), where] -= hot
         return Value(p.array, z.axes, False, True)
     return None
 

@@ -16,6 +16,7 @@ from typing import Any
 from viete.algebra.dims import Size
 from viete.algebra.model import Equation, Input, Model, Parameter
 from viete.algebra.shapes import Shapes
+from viete.algebra.uses import targets
 from viete.algebra.whole import check_sizes
 from viete.errors import VieteError
 from viete.interpret.array import MOST_BLOCKS
@@ -79,6 +80,11 @@ class Program:
             for loops in blocks if self.loop_slots(item.symbol) else [()]:
                 out[member_name(item.symbol, self.loops_of(item.symbol, loops))] = item, loops
         return out
+
+    @cached_property
+    def targets(self) -> frozenset[str]:
+        """The inputs that may hold -100, which is no target."""
+        return targets(self.model)
 
     def step(self, e: Equation, loops: Mapping[str, int]) -> Step:
         try:

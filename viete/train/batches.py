@@ -43,9 +43,10 @@ class Batches:
     Plain text: windows of ``length`` tokens (by default the card's context) at random places, the
     last tenth of the text set aside for validation, as nanoGPT does. Dialogs: each its own
     sequence from position 0, once an epoch, in an order that is new every epoch; the last tenth of
-    them, rounded down, set aside. A card that has weights of the loss and looks only back takes
-    dialogs of different lengths in one batch, padded at the end with weight 0; for any other card
-    a batch holds dialogs of one length, and may be smaller than ``batch``.
+    them, rounded down, set aside. A card that looks only back, and whose loss is made of weighted
+    cross-entropies alone, takes dialogs of different lengths in one batch, padded at the end with
+    weight 0; for any other card a batch holds dialogs of one length, and may be smaller than
+    ``batch``.
 
     ``loss_on`` 'assistant' counts the assistant's words alone, with what closes them.
 
@@ -112,7 +113,6 @@ class Batches:
                 f"last, and {self.title} takes {self.plan.length}; dialogs are not cut: make the "
                 f"context longer or leave the dialog out"
             )
-        padded = self.feed.weights is not None and self.feed.past
         if self.plan.loss_on == "assistant" and self.feed.weights is None:
             raise VieteError(
                 f"{self.title} counts every position in its loss; to learn from the assistant's "
@@ -121,7 +121,7 @@ class Batches:
             )
         self.first, self.last = part.start, part.stop
         stream = len(PARTS) + PARTS.index(self.plan.part)
-        return Order(lengths, self.plan.batch, padded, self.plan.seed, stream)
+        return Order(lengths, self.plan.batch, self.feed.padded, self.plan.seed, stream)
 
     # -- batches ----------------------------------------------------------------------------------
 

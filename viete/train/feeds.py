@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from viete.algebra.dims import Size
 from viete.algebra.model import Equation, Input, Model
 from viete.algebra.shapes import Shapes
+from viete.algebra.uses import losses
 from viete.cards.traits import Traits
 from viete.errors import VieteError
-from viete.notation.expr import Apply, Expr, Ref, num, walk
-
-LOSSES = ("cross_entropy", "weighted_loss")
+from viete.notation.expr import Apply, Ref, num, transform, walk
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,8 @@ class Feed:
 
     ``targets`` is None for a card whose loss shifts the tokens itself. ``weights`` say how much
     each position counts, and ``optional`` that 1 is their default; ``context`` is the longest
-    text, and the only one where it is ``fixed``. ``past`` says that no position sees a later one.
+    text, and the only one where it is ``fixed``. ``padded`` says that texts may be padded at their
+    end: no position sees a later one, and nothing is in the loss but by those weights.
     """
 
     tokens: str
@@ -33,7 +33,7 @@ class Feed:
     context: int
     fixed: bool
     vocabulary: int
-    past: bool
+    padded: bool
 
 
 def feed(model: Model) -> Feed:
@@ -67,7 +67,7 @@ def feed(model: Model) -> Feed:
         tokens.name, targets, weights.name if weights else None,
         weights is not None and weights.default == num(1),
         int(size.evaluate(model.greatest)), fixed, vocabulary_size(model, tokens),
-        sees_the_past(model, tokens, calls),
+        weights is not None and sees_the_past(model, tokens, calls) and not beside(model, loss),
     )  # fmt: skip
 
 
@@ -107,12 +107,6 @@ def loss_equations(model: Model) -> list[Equation]:
     return out
 
 
-def losses(model: Model, e: Expr) -> list[Apply]:
-    """The cross-entropies in an expression, unless the card means something of its own by that."""
-    own = {f.name for f in model.functions}
-    return [x for x in walk(e) if isinstance(x, Apply) and x.op in LOSSES and x.op not in own]
-
-
 def weights_input(
     model: Model, tokens: Input, targets: str | None, calls: list[Apply], named: set[str]
 ) -> Input | None:
@@ -149,6 +143,26 @@ def sees_the_past(model: Model, tokens: Input, calls: list[Apply]) -> bool:
     return all(traits.is_causal(k, tokens.name, length) for k in made)
 
 
+def beside(model: Model, loss: list[Equation]) -> bool:
+    """Whether a loss depends on an input in some other way than through its cross-entropies.
+
+    A term such as the mean of logsumexp(logits_j)^2 over all positions counts padding as well.
+    """
+    inputs = {i.name for i in model.inputs} | model.lengths.keys()
+    right = {e.name: e.right for e in model.equations}
+    calls = [c for e in model.equations for c in losses(model, e.right)]
+    todo, seen = [loss[0].name], set[str]()
+    while todo:
+        name = todo.pop()
+        if name in inputs:
+            return True
+        if name in right and name not in seen:
+            rest = transform(right[name], lambda e: num(0) if e in calls else None)
+            todo += [x.key for x in walk(rest) if isinstance(x, Ref)]
+        seen.add(name)
+    return False
+
+
 def vocabulary_size(model: Model, tokens: Input) -> int:
     """How many tokens a card knows."""
     size = None if tokens.high is None else model.size(tokens.high)
@@ -159,4 +173,4 @@ def vocabulary_size(model: Model, tokens: Input) -> int:
         raise VieteError(f"{model.title} does not say how large {missing.args[0]} is") from None
 
 
-__all__ = ["Feed", "feed", "loss_equations", "losses", "token_input", "vocabulary_size"]
+__all__ = ["Feed", "feed", "loss_equations", "token_input", "vocabulary_size"]

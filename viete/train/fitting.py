@@ -10,11 +10,12 @@ from dataclasses import replace
 from viete.algebra.dims import Size
 from viete.algebra.model import Input, Model
 from viete.algebra.shapes import Shapes
+from viete.algebra.uses import losses
 from viete.errors import Text, VieteError
 from viete.interpret.code.prepared import with_targets
 from viete.notation.expr import Apply, Expr, Ref, Symbol, num, transform
 from viete.notation.printer import show, show_equation
-from viete.train.feeds import feed, loss_equations, losses, token_input, vocabulary_size
+from viete.train.feeds import feed, loss_equations, token_input, vocabulary_size
 
 
 def with_loss(model: Model) -> Model:

@@ -16,6 +16,7 @@ from viete.algebra.lifting import fitted
 from viete.algebra.model import Equation, Loop, Model
 from viete.algebra.shapes import Env, Shapes, Type
 from viete.algebra.simplify import exp_sum, row_sum, simplified
+from viete.algebra.uses import targets
 from viete.errors import Text, VieteError
 from viete.notation.expr import (
     Apply,
@@ -81,6 +82,7 @@ class Passing:
         }
         self.own = {f.name for f in model.functions}
         self.rules = tuple(rule.among(self.own & library().keys()) for rule in rules())
+        self.targets = targets(model)
         self.counts = {"back": 0, "again": 0}
         self.named: dict[tuple[Expr, Loop | None], Ref] = {}
         self.helpers: set[str] = set()  # the keys of G_1, F_1, …
@@ -234,6 +236,10 @@ class Passing:
             if rule.ranks and rule.ranks != ranks:
                 continue
             found = fitted(rule.pattern, plain, self.model.function)
+            if rule.complete and found and isinstance(t := found["t"], Ref) and (
+                t.key in self.targets
+            ):  # fmt: skip
+                continue
             outs = {k for k, _ in rule.formulas}
             if found is not None and all(
                 f"partial{{{k}}}" in outs for k, v in found.items() if self.depends(v)

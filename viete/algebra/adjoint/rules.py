@@ -27,12 +27,14 @@ INDICES = "jkvclpqrsabefgmnouwxyz"  # index letters a rule may take when its own
 class Rule:
     """``pattern`` with value y: formulas for parts of it and for ∂ of its arguments, in order.
 
-    ``ranks`` are the numbers of axes that the two factors of a product must have.
+    ``ranks`` are the numbers of axes that the two factors of a product must have; ``complete`` says
+    that every position must have a target t.
     """
 
     pattern: Expr
     formulas: tuple[tuple[str, Expr], ...]
     ranks: tuple[int, ...] = ()
+    complete: bool = False
 
     @property
     def name(self) -> str:
@@ -63,8 +65,11 @@ def rules() -> tuple[Rule, ...]:
             if "=" in m[1]
         ]
         kinds = _KINDS.search(line)
-        ranks = tuple(RANKS[k.strip()] for k in kinds[1].split(",")) if kinds else ()
-        out.append(Rule(formulas[0][1], tuple(formulas[1:]), ranks))
+        complete = kinds is not None and kinds[1] == "every target"
+        ranks = (
+            tuple(RANKS[k.strip()] for k in kinds[1].split(",")) if kinds and not complete else ()
+        )
+        out.append(Rule(formulas[0][1], tuple(formulas[1:]), ranks, complete))
     return tuple(out)
 
 

@@ -30,7 +30,12 @@ class Dialect:
 CALLS = {"exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "sin": "sin", "cos": "cos",
          "abs": "abs", "floor": "floor", "max": "maximum", "min": "minimum"}  # fmt: skip
 
-NUMPY = Dialect("numpy", "np", calls=CALLS, inline={"onehot": "np.eye({1})[{0}]"})
+NUMPY = Dialect(
+    "numpy",
+    "np",
+    calls=CALLS,
+    inline={"onehot": "np.equal.outer({0}, np.arange({1})).astype(float)"},
+)
 
 JAX = Dialect(
     "jax", "jnp", calls=CALLS | {"erf": "jax.scipy.special.erf"},
@@ -59,7 +64,6 @@ TORCH = Dialect(
         "GELU": "functional.gelu({0})",
         "GELU_tanh": 'functional.gelu({0}, approximate="tanh")',
         "SiLU": "functional.silu({0})",
-        "cross_entropy": "functional.cross_entropy({0}.flatten(0, -2), {1}.flatten())",
     },
 )  # fmt: skip
 DIALECTS = {d.name: d for d in (NUMPY, JAX, TORCH)}

@@ -29,6 +29,6 @@ def rotate(a: Array, b: Array, phi: Array) -> Array:
 
 
 def cross_entropy(z: Array, t: Array) -> Array:
-    """Mean negative log-probability of the targets t, for each sequence."""
+    """Mean negative log-probability of the targets t, for each sequence; -100 is no target."""
     each = functional.cross_entropy(z.flatten(0, -2), t.flatten(), reduction="none")
-    return each.reshape(t.shape).mean(-1)
+    return each.reshape(t.shape).sum(-1) / (t != -100).sum(-1)

@@ -667,8 +667,7 @@ class Lowering:
         if form is None and named == "LN" and self.dialect.name == "torch":
             form = torch_norm(ready)
         if form is not None:
-            axes = () if named == "cross_entropy" else (*lead, *args[0].core)
-            axes = (*lead, ROW, COL) if named == "onehot" else axes
+            axes = (*lead, ROW, COL) if named == "onehot" else (*lead, *args[0].core)
             texts = [c.at(ATOM) if f"{{{k}}}." in form else c.text for k, c in enumerate(ready)]
             return Code(form.format(*texts), ATOM, axes, const)
         if named == "cross_entropy" and lead:

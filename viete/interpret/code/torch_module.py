@@ -22,7 +22,7 @@ from viete.interpret.code.torch_blocks import (
     write_turn,
 )
 from viete.interpret.code.torch_products import Products
-from viete.notation.expr import Apply, Ref, walk
+from viete.notation.expr import Ref, walk
 
 RESERVED = frozenset("Block blocks block renamed xavier weights names arguments forward bound shape"
                      .split())  # fmt: skip
@@ -74,8 +74,6 @@ class TorchModule:
         assert isinstance(products, Products)
         kept = {x.key for x in (p.output, p.loss) if x is not None}
         products.fuse([*p.forward, *p.more], kept, self.body.varying)
-        loss = next((e.right for e in p.more if p.loss and e.name == p.loss.key), None)
-        self.bare = products.bare = isinstance(loss, Apply) and loss.op == "cross_entropy"
 
     def parameter(self, e: Ref, places: tuple[str, ...], env: Env) -> str:
         name = self.body.names.symbol(e.symbol)
@@ -208,8 +206,7 @@ class TorchModule:
             none = " or ".join(f"{body.names.symbol(i.symbol)} is None" for i in optional)
             early = ["", f"        if {none}:", f"            return {output}"]
         # One number of a batch, the mean over its sequences.
-        mean = "" if self.bare else ".mean()"
-        return [*out, *first, *early, *second, f"        return {output}, {loss}{mean}"]
+        return [*out, *first, *early, *second, f"        return {output}, {loss}.mean()"]
 
     def output(self) -> str:
         p = self.p

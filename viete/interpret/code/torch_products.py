@@ -47,11 +47,8 @@ class Attention:
 class Products(Lowering):
     """The lowering of a PyTorch module's equations.
 
-    ``inlined`` are values that need no variable, being computed with what they are multiplied by;
-    ``bare`` says that a cross-entropy is the whole loss, and so may be the mean over a batch.
+    ``inlined`` are values that need no variable, being computed with what they are multiplied by.
     """
-
-    bare = True
 
     def fuse(self, equations: Sequence[Equation], outputs: Iterable[str], lead: set[str]) -> None:
         """Find the attention in equations; ``lead`` are the values that a batch has many of."""
@@ -209,9 +206,9 @@ class Products(Lowering):
     # -- losses ------------------------------------------------------------------------------------
 
     def call(self, e: Apply, env: Env) -> Code:
-        """A loss that is more than a cross-entropy has that of each sequence of a batch."""
+        """A cross-entropy is one number for each sequence of a batch."""
         own = {f.name for f in self.model.functions}
-        if e.op != "cross_entropy" or "cross_entropy" in own or self.bare:
+        if e.op != "cross_entropy" or "cross_entropy" in own:
             return super().call(e, env)
         args = [self.of(a, env) for a in e.args]
         if any(c.lead not in ((), (LEAD,)) for c in args):

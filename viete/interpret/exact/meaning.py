@@ -78,8 +78,10 @@ class Exact(Arrays):
         return super().gather(v, label, at, first)
 
 
-def place(x: Number) -> int:
+def place(x: Number | int) -> int:
     """An index; one that is not whole is left to be refused."""
+    if not isinstance(x, Number):  # an input's
+        return int(x)
     q = x.rational
     return int(q) if q is not None and q.denominator == 1 else -(2**62)
 

@@ -154,9 +154,10 @@ def numpy_kernels() -> dict[str, Prepare]:
 
     def nll(out: Any, args: Any, attrs: Any) -> Call:
         z, p, t = args
-        places = t[..., None]
+        places = np.empty((*t.shape, 1), t.dtype)
 
         def call() -> None:
+            np.maximum(t, 0, out=places[..., 0])  # -100 is no target
             picked = np.take_along_axis(p, places, axis=-1)[..., 0]
             if picked.size and picked.min() < SMALLEST:  # its logarithm has lost its digits
                 top = z.max(axis=-1, keepdims=True)
@@ -164,6 +165,7 @@ def numpy_kernels() -> dict[str, Prepare]:
                 np.subtract(total, np.take_along_axis(z, places, axis=-1)[..., 0], out=out)
             else:
                 np.negative(np.log(picked), out=out)
+            out[t < 0] = 0
 
         return call
 
@@ -174,7 +176,7 @@ def numpy_kernels() -> dict[str, Prepare]:
         def call() -> None:
             if out is not p:
                 np.copyto(out, p)
-            out[(*places, t)] -= 1
+            out[(*places, np.maximum(t, 0))] -= t >= 0  # -100 is no target
 
         return call
 
@@ -346,25 +348,33 @@ def torch_kernels() -> dict[str, Prepare]:
 
     def nll(out: Any, args: Any, attrs: Any) -> Call:
         z, p, t = args
-        places = t[..., None]
 
-        def from_scores() -> None:
+        def from_scores(places: Any) -> None:
             wide = z.float() if z.itemsize < 4 else z
             out.copy_(wide.logsumexp(-1).sub_(wide.gather(-1, places)[..., 0]))
 
         def call() -> None:
-            picked = p.gather(-1, places)[..., 0]
-            if float(picked.min()) < SMALLEST:  # its logarithm has lost its digits
-                from_scores()
+            places = t.clamp_min(0)[..., None]  # -100 is no target
+            picked = p.gather(-1, places)[..., 0] if on_cpu else None
+            if (
+                picked is None or float(picked.min()) < SMALLEST
+            ):  # its logarithm has lost its digits
+                from_scores(places)
             else:
                 out.copy_((picked.float() if picked.itemsize < 4 else picked).log_().neg_())
+            out.masked_fill_(t < 0, 0)
 
-        return call if z.device.type == "cpu" else from_scores
+        on_cpu = z.device.type == "cpu"
+
+        return call
 
     def less_onehot(out: Any, args: Any, attrs: Any) -> Call:
         p, t = args
-        less = torch.full((*t.shape, 1), -1, dtype=out.dtype, device=out.device)
-        add = lambda: out.scatter_add_(-1, t[..., None], less)  # noqa: E731
+
+        def add() -> None:
+            less = (t < 0).to(out.dtype).sub_(1)  # -100 is no target
+            out.scatter_add_(-1, t.clamp_min(0)[..., None], less[..., None])
+
         return add if out is p else sequence(partial(out.copy_, p), add)
 
     def gathered(out: Any, args: Any, attrs: Any) -> Call:

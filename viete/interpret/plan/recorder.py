@@ -66,7 +66,8 @@ class Recorder:
     def constant(self, array: Any) -> Node:
         array = np.asarray(array)
         kind = {"b": BOOL, "i": INT, "u": INT}.get(array.dtype.kind, FLOAT)
-        node = self.node("constant", (), array.shape, kind, None, (id(array),))
+        same = (array.dtype.str, array.item()) if array.ndim == 0 else (id(array),)
+        node = self.node("constant", (), array.shape, kind, None, same)
         node.data = array
         return node
 

@@ -79,14 +79,18 @@ def logsoftmax(it: Recording, args: list[Value]) -> Value:
 
 
 def cross_entropy(it: Recording, args: list[Value]) -> Value | None:
-    """The mean over positions of log Σ exp z − z[t], by way of the softmax the derivative takes."""
+    """The mean over positions of log Σ exp z − z[t], by way of the softmax the derivative takes.
+
+    A position whose target is -100 has 0, and does not count.
+    """
     z, t = args
     if not lined_up(z, t):
         return None
     p = SOFTMAX(it, [z])
     lead = z.array.lead if z.array.lead == t.array.lead else None
     each = it.xp.node("nll", (z.array, p.array, t.array), t.array.shape, FLOAT, lead)
-    return it.fold("mean", Value(each, t.axes), COL)
+    count = it.reduce("sum", it.call("has_target", [t]))
+    return it.entrywise("div", [it.reduce("sum", Value(each, t.axes)), count])
 
 
 def lined_up(z: Value, t: Value) -> bool:
