@@ -85,15 +85,27 @@ class Traits:
         return found is not None and found.body == library()["softmax"].body
 
     def is_causal(self, k: int, tokens: str, length: Size) -> bool:
-        """Whether equation k's row j depends on ``tokens`` up to position j only, and on those."""
+        """Whether equation k's row j depends on ``tokens`` up to position j only, and on those.
+
+        Of rows that the number of a block picks, as x_{i-1} in a loop over the text, that is not
+        known, and the answer is no.
+        """
         if tokens not in self.uses.inputs_of(k):
             return False
+
+        def mine(name: str) -> bool:
+            return name == tokens or any(
+                tokens in self.uses.inputs_of(m) for m in self.uses.by_key.get(name, [])
+            )
+
         for j in self.uses.before[k]:
+            for x in walk(self.model.equations[j].right):
+                if isinstance(x, Pick) and picks_by_block(self.model, x) and any(
+                    mine(r.key) for r in walk(x.value) if isinstance(r, Ref)
+                ):  # fmt: skip
+                    return False
             for read in self.reads[j]:
-                mine = read.name == tokens or any(
-                    tokens in self.uses.inputs_of(m) for m in self.uses.by_key.get(read.name, [])
-                )
-                if mine and read.place == length and not read.past:
+                if mine(read.name) and read.place == length and not read.past:
                     return False
         return True
 
@@ -144,6 +156,13 @@ class Traits:
                 if {"sqrt", "mean"} <= {y.op for y in below if isinstance(y, Apply | Bind)}:
                     return True
         return False
+
+
+def picks_by_block(model: Model, e: Pick) -> bool:
+    """Whether a row or an entry is picked by the number of a block: ``x_{i-1}``."""
+    return any(
+        isinstance(x, Idx) and x.name in model.loop_letters for item in e.items for x in walk(item)
+    )
 
 
 def counts_rows(e: Expr) -> bool:

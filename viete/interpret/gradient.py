@@ -131,8 +131,9 @@ class Gradients:
         count = next((v.size("batch") for v in fed.store.values() if "batch" in v.axes), 1)
         sums: dict[Member, Array] = {}
         wanted = {(self.loss.key, ()), *self.members.values()}
+        ready = self.program.at(fed.sizes)
         for store in [store for _, store in fed.pieces(self.piece)] or [fed.store]:
-            run = Backprop(self.program, dict(store), fed.like, fed.sizes, True)
+            run = Backprop(ready, dict(store), fed.like, fed.sizes, True)
             run.compute_members(wanted)
             for member in wanted:
                 found = run.ordered(run.batch_sum(member), ())

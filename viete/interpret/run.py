@@ -275,6 +275,7 @@ def execute(
     if len(ready.memo) > 4096:
         ready.memo.clear()
     fed = Feeding(ready, inputs, weights)
+    ready = ready.at(fed.sizes)
     out = Run(ready, fed.store, fed.like, fed.sizes, quick)
     out.changes = changes or {}
     pieces = fed.pieces() if names is not None and out.arrays.writes and not changes else []

@@ -45,8 +45,9 @@ class Step:
 class Program:
     """A model for given dimensions, ready to run on arrays.
 
-    ``sizes`` gives the numbers of all dimensions but lengths. Raises VieteError for a dimension
-    without a value.
+    ``sizes`` gives the numbers of all dimensions but lengths. A loop may run to the length of the
+    text: there are as many turns here as for the longest, and `at` gives the program of another.
+    Raises VieteError for a dimension without a value.
     """
 
     def __init__(self, model: Model) -> None:
@@ -58,6 +59,9 @@ class Program:
                     f"the dimension {d.name} of {model.title} has no value; give one with "
                     f"--set {d.name}=… or model.bind({d.name}=…)"
                 )
+        self.numbers = self.sizes | {n: model.greatest[n] for n in self.counted
+                                     if n in model.greatest}  # fmt: skip
+        self.programs: dict[tuple[Fraction, ...], Program] = {}
         self.memo: dict[Any, Any] = {}
         self.leaves: frozenset[str] = frozenset()  # values that are summed over a batch
         self.parameters = self.members()
@@ -69,6 +73,27 @@ class Program:
             member_name(s.equation.left.symbol, self.loops_of(s.equation.left.symbol, s.makes[1])):
             s.makes for s in self.steps
         }  # fmt: skip
+
+    @cached_property
+    def counted(self) -> tuple[str, ...]:
+        """The lengths of the text that say how many turns a loop has."""
+        ends = [self.model.size(e) for x in self.model.loops for e in (x.lower, x.upper)]
+        names = {n for size in ends if size is not None
+                 for n in size.substitute(self.model.definitions).names()}  # fmt: skip
+        return tuple(n for n in self.model.lengths if n in names)
+
+    def at(self, sizes: Mapping[str, Fraction]) -> Program:
+        """The program for texts of these lengths: itself, where no loop runs over a text."""
+        if not self.counted:
+            return self
+        lengths = tuple(sizes[n] for n in self.counted)
+        if lengths not in self.programs:
+            known = dict(zip(self.counted, lengths, strict=True))
+            dims = tuple(replace(d, value=Num(known[d.name]), at_most=None) if d.name in known
+                         else d for d in self.model.dims)  # fmt: skip
+            found = self.programs[lengths] = Program(replace(self.model, dims=dims))
+            found.leaves = self.leaves
+        return self.programs[lengths]
 
     @cached_property
     def inputs(self) -> dict[str, tuple[Input, tuple[int, ...]]]:
@@ -146,7 +171,7 @@ class Program:
 
     def evaluate(self, size: Size, what: str) -> Fraction:
         try:
-            return size.evaluate(self.sizes)
+            return size.evaluate(self.numbers)
         except KeyError as missing:
             raise VieteError(
                 f"{what} needs the dimension {missing.args[0]}, which has no value"
@@ -254,8 +279,8 @@ class Program:
                 return Fraction(loops[name])
             case Num(value):
                 return value
-            case Ref() if index.symbol.kind == "dim" and index.key in self.sizes:
-                return self.sizes[index.key]
+            case Ref() if index.symbol.kind == "dim" and index.key in self.numbers:
+                return self.numbers[index.key]
             case Apply("add" | "sub" | "prod" | "times" | "div" as op, (a, b)):
                 x, y = self.index_size(a, loops), self.index_size(b, loops)
                 if op == "div" and not y:

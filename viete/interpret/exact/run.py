@@ -170,6 +170,7 @@ def run_exact(
                 value = Number.of(0 if fill is None else fill.evaluate(fed.sizes))
                 array = np.full(held.array.shape, value, dtype=object)
             fed.store[item.name, ()] = replace(held, array=array)
+    ready = ready.at(fed.sizes)
     out = ExactRun(ready, fed.store, np.zeros(0, dtype=object), fed.sizes, False)
     out.compute(names)
     return out

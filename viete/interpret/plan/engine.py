@@ -140,7 +140,8 @@ class Share:
             wanted = {LOSS: (engine.loss.key, ()), **engine.members}
             totals = {LOSS: self.total.reshape(()), **self.totals}
             with uncollected():
-                space, results = recorded(engine.program, inputs, fed.sizes, wanted, engine.torch)
+                ready = engine.program.at(fed.sizes)
+                space, results = recorded(ready, inputs, fed.sizes, wanted, engine.torch)
                 self.plans[key] = make(
                     space, results, given | engine.given, totals, engine.computed
                 )
