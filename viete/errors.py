@@ -77,7 +77,8 @@ class Text:
         end = len(self.text) if end is None else end
         whole = self.text if self.whole is None else self.whole
         column = self.column + start
-        return Where(self.file, self.line, column, whole, max(1, end - start))
+        width = min(end - start, len(whole) + 1 - column)  # a text may go on in the next line
+        return Where(self.file, self.line, column, whole, max(1, width))
 
     def error(self, message: str, start: int = 0, end: int | None = None) -> VieteError:
         """An error that points at ``text[start:end]``."""

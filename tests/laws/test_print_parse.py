@@ -127,6 +127,12 @@ SAME = [
      r"\begin{cases} u & d \le 3 \land \text{not } d_k = 2 \\ v & \text{otherwise} \end{cases}",
      "where(d ≤ 3 and not d_k = 2, u, v)"),
     ("-inf", r"-\infty", "−∞"),
+    ("2^{3^2}", r"2^{3^{2}}", "2^3^2"),  # a tower is read from its top
+    ("e^{u^2}", r"e^u^2", "exp(u²)"),
+    ("floor(d / 4)", r"\lfloor d / 4 \rfloor", "⌊d / 4⌋"),
+    ("concat(u, v)", "concat([u, v])", "concat([ u, v ])"),
+    ("A^{2,1} · p", "A^{2,1} @ p", "A^{2,1} p"),
+    ("p[rows(p) - 1, :]", "p[:, -1, :]", "p[−1, :]"),
     ("2 * pi", r"2 \times \pi", "2 × π"),
     ("u ⊙ v", r"u \odot v", "u⊙v"),
     ("p[:n]", r"p[:n]", "p[: n]"),

@@ -216,6 +216,7 @@ class Model:
         """The names that an equation of this card may use; values hide dimensions."""
         scope = Scope(indices={i.name for i in self.indices} | set(self.loop_letters))
         scope.functions |= {f.name: f.signature for f in self.function.values()}
+        scope.words = {word: k for k, word in enumerate(self.vocabulary)}
         declared: dict[str, Symbol] = {d.name: d.symbol for d in self.dims}
         declared |= {i.name: i.symbol for i in self.inputs}
         declared |= {p.name: p.symbol for p in self.parameters}

@@ -112,8 +112,11 @@ class Order:
                 f"define it for {loop_slots[0][0]} = {first}", *span,
             )  # fmt: skip
         if path := self.cycle(equation.name, ref.key):
+            both = next((d.name for d in self.model.dims if d.name in path), "")
+            hint = f"; {both} is also a dimension, but an equation means the value: name one of " \
+                   f"them otherwise" if both else ""  # fmt: skip
             raise equation.text.error(
-                f"these equations go in a circle: {' needs '.join(path)}", *span
+                f"these equations go in a circle: {' needs '.join(path)}{hint}", *span
             )
         if makers and all(j > k for j, _ in makers):
             line = makers[0][1].text.line

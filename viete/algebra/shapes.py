@@ -235,10 +235,14 @@ class Shapes:
             return None
 
     def same(self, a: Size, b: Size) -> bool:
-        """Equal as formulas; a bare number also equals a symbol that stands for it."""
-        if a == b or self.normal(a) == self.normal(b):
+        """Equal as formulas; a number that a card writes also equals the symbol it stands for.
+
+        So a 4 beside H in ``H d / 4`` may be what H is; d and V are two sizes even if both are 8.
+        """
+        if a == b or (one := self.normal(a)) == (other := self.normal(b)):
             return True
-        if a.number() is not None or b.number() is not None:
+        bare = a.number() is not None or b.number() is not None
+        if bare or {c for _, c in one.terms} != {c for _, c in other.terms}:
             return (value := self.number(a)) is not None and value == self.number(b)
         return False
 
@@ -357,7 +361,9 @@ class Shapes:
         declared, used = self.env.ranges.get(letter), env.ranges.get(index.name)
         if declared is not None and used is not None and not self.same(declared, used):
             raise Mismatch(
-                f"{index.name} counts to {used}, but {letter} has {declared} values here", index
+                f"{index.name} takes {used} values here, and {letter} has {declared}: it must take "
+                f"them all; those of some are written out, with a number for {letter}",
+                index,
             )
 
     def places_of(self, letter: str) -> Places:

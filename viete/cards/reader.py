@@ -28,7 +28,7 @@ from viete.cards.declarations import Declarations, is_range
 from viete.cards.document import MAX_LINE, Block, Heading, Item, Paragraph, read_markdown
 from viete.cards.visible import lines_of
 from viete.errors import Text, VieteError, Where
-from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, num, walk
+from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, free_indices, num, walk
 from viete.notation.lexer import tokenize
 from viete.notation.parser import parse, parse_left, parse_range, script_letters
 from viete.notation.printer import show
@@ -356,16 +356,22 @@ class Reader(Declarations):
         loops: list[Loop], scope: Scope,
     ) -> list[Equation]:  # fmt: skip
         out = []
-        closed: set[int] = set()
+        closed: dict[int, Equation] = {}  # a loop, and the equation that ended it
         for (item, math, meaning, opened, part), left in zip(lines, lefts, strict=True):
-            loop = None
+            loop, ends = None, None
             if opened is not None and opened not in closed:
                 if any(Idx(loops[opened].index) in walk(x) for x in left.index):
                     loop = loops[opened]
                 else:
-                    closed.add(opened)  # an equation without the index ends its loop
+                    ends = opened  # an equation without the index ends its loop
             free = {x.name for e in left.index for x in walk(e) if isinstance(x, Idx)}
             if loop is None and (loose := free & {x.index for x in loops}):
+                for e in closed.values():
+                    if lost := loose & free_indices(e.right):
+                        raise e.text.error(
+                            f"the right side differs for every {min(lost)}, so the left side needs "
+                            f"the index {min(lost)} too; without it this equation ends the loop"
+                        )
                 raise math.error(
                     f"the index {loose.pop()} is bound to nothing here: this equation stands after "
                     f"the end of its loop (a loop ends at the first equation without its index)"
@@ -382,6 +388,8 @@ class Reader(Declarations):
                     left, self.right(math, scope), loop, part, meaning, stated, math, stated_text
                 )
             )
+            if ends is not None:
+                closed[ends] = out[-1]
         return out
 
 

@@ -12,7 +12,7 @@ from viete.notation.symbols import Scope
 
 MAX_DEPTH = 120
 MAX_NESTING = 60  # counts brackets twice
-CLOSERS = {"(": ")", "[": "]", "{": "}", "⟨": "⟩", "\\{": "\\}"}
+CLOSERS = {"(": ")", "[": "]", "{": "}", "⟨": "⟩", "\\{": "\\}", "⌊": "⌋", "⌈": "⌉"}
 
 
 @dataclass(frozen=True)

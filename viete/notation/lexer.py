@@ -35,19 +35,24 @@ PREFIXES = {"Delta": "Δ", "partial": "∂"}  # accents that stand before their 
 COMBINING = {"\u0303": "tilde", "\u0302": "hat", "\u0304": "bar", "\u20d7": "vec",
              "\u0305": "overline", "\u0332": "underline"}  # fmt: skip
 
+# Letters of other alphabets that look like Latin ones, in the order of LATIN.
+ALIKE = "асеіјорѕухАВСЕНІЈКМОРЅТХΑΒΕΖΗΙΚΜΝΟΡΤΥΧο"
+LATIN = "aceijopsyxABCEHIJKMOPSTXABEZHIKMNOPTYXo"
+
 # One canonical sign for every way to write an operator.
 SIGNS = {
     "−": "-", "≤": "<=", "≥": ">=", "≠": "!=", "∘": "∘", "⋅": "·", "•": "·", "∗": "*", "…": "...",
     "⟨": "⟨", "⟩": "⟩", "〈": "⟨", "〉": "⟩", "⊤": "⊤", "∈": "∈", "∞": "∞", "⊙": "⊙", "×": "×",
     "·": "·", "∑": "∑", "Σ": "∑", "→": "→", "∧": "and", "∨": "or", "⌈": "⌈", "⌉": "⌉", "@": "·",
+    "⌊": "⌊", "⌋": "⌋",
 }  # fmt: skip
 COMMANDS = {
     "cdot": "·", "times": "×", "odot": "⊙", "top": "⊤", "intercal": "⊤", "sum": "∑", "in": "∈",
     "langle": "⟨", "rangle": "⟩", "le": "<=", "leq": "<=", "ge": ">=", "geq": ">=", "ne": "!=",
     "neq": "!=", "lt": "<", "gt": ">", "infty": "∞", "dots": "...", "ldots": "...", "cdots": "...",
     "land": "and", "lor": "or", "bmod": "mod", "to": "→", "{": "\\{", "}": "\\}", "_": "_",
-    "lceil": "⌈", "rceil": "⌉", "\\": "\\\\", "frac": "\\frac", "tfrac": "\\frac",
-    "dfrac": "\\frac",
+    "lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "\\": "\\\\", "frac": "\\frac",
+    "tfrac": "\\frac", "dfrac": "\\frac",
 }  # fmt: skip
 IGNORED = frozenset(
     ", ; : ! quad qquad left right big Big bigl bigr Bigl Bigr bigg Bigg displaystyle limits "
@@ -63,7 +68,8 @@ MAX_LENGTH = 10_000
 
 @dataclass(frozen=True)
 class Token:
-    """``kind`` is 'num', 'word', 'accent', 'op' or 'end'; offsets are into the source text."""
+    """``kind`` is 'num', 'word', 'accent', 'token' (in quotes), 'op' or 'end'; offsets are into
+    the source text."""
 
     kind: str
     text: str
@@ -72,6 +78,7 @@ class Token:
 
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+")
+_NUMBER_TOO = re.compile(r"(?:\.\d+)+")  # as behind the 0.1 of 0.1.2
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 # Δx is one name, the change of x; Δ x is two, but \Delta x is how TeX has to write the one.
 _LETTER_NEXT = re.compile(r"(?:\{\s*)?(?:\\(?:mathrm|text)(?!\{ ?(?:and|or|not)\b)|[A-Za-z])")
@@ -99,6 +106,8 @@ def tokenize(source: Text) -> list[Token]:
         if c.isspace() or c in "~\u200b":
             i += 1
         elif m := _NUMBER.match(text, i):
+            if more := _NUMBER_TOO.match(text, m.end()):
+                raise source.error(f"{text[i : more.end()]} is no number", i, more.end())
             put("num", m[0], i, m.end())
             i = m.end()
         elif m := _WORD.match(text, i):
@@ -154,10 +163,23 @@ def tokenize(source: Text) -> list[Token]:
         elif len(parts := unicodedata.normalize("NFD", c)) == 2 and parts[1] in COMBINING:
             accented(put, parts[0], parts[1], i, i + 1)
             i += 1
+        elif c == '"' and (end := text.find('"', i + 1)) > 0:
+            put("token", text[i + 1 : end], i, end + 1)
+            i = end + 1
         else:
-            raise source.error(f"the notation has no character {c!r}", i, i + 1)
+            raise source.error(f"the notation has no character {c!r}{code_point(c)}", i, i + 1)
     put("end", "", len(text), len(text))
     return out
+
+
+def code_point(c: str) -> str:
+    """What a character is called, and the letter that it looks like; nothing for plain ASCII."""
+    if c.isascii():
+        return ""
+    at = ALIKE.find(c)
+    like = LATIN[at] if at >= 0 else unicodedata.normalize("NFKC", c)
+    called = f", U+{ord(c):04X} {unicodedata.name(c, '')}".rstrip()
+    return f"{called}; write the Latin {like}" if re.fullmatch("[A-Za-z]", like) else called
 
 
 def accented(put, letter: str, mark: str, start: int, end: int) -> None:  # type: ignore[no-untyped-def]

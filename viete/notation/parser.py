@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from viete.errors import Text
 from viete.notation.cursor import (
@@ -40,6 +40,7 @@ from viete.notation.expr import (
     Symbol,
     Table,
     children,
+    free_indices,
 )  # fmt: skip
 from viete.notation.lexer import Token, tokenize
 from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, Scope
@@ -165,11 +166,20 @@ class Parser(Cursor):
             found = self.node(Apply("not", (self.binary(level),)), start)
             self.depth -= 1
             return found
+        first_left = self.pos
         left = self.signed(level)
         while self.peek.kind == "op" and self.peek.text in self.LEVELS[level]:
             sign, first = self.next(), self.pos
             right = self.binary(level + 1)
             op = self.LEVELS[level][sign.text]
+            if (
+                level == 4 and isinstance(left, Bind) and left.op == "sum"
+                and left.index in free_indices(right) and not self.bracketed(first_left, first - 1)
+            ):  # fmt: skip
+                raise self.error(
+                    f"the sum over {left.index} ends before this {sign.text}; put all that it sums "
+                    f"in parentheses, or the sum itself", sign,
+                )  # fmt: skip
             product = isinstance(right, Apply) and right.op == "prod"
             if op == "div" and product and not self.bracketed(first):
                 raise self.error(
@@ -185,14 +195,15 @@ class Parser(Cursor):
                 raise self.error("join two comparisons with 'and'", self.peek)
         return left
 
-    def bracketed(self, first: int) -> bool:
-        """Whether the tokens read since ``first`` are one pair of brackets with what is inside."""
-        depth = 0
-        for k in range(first, self.pos):
+    def bracketed(self, first: int, end: int | None = None) -> bool:
+        """Whether the tokens from ``first`` to the next one, or to ``end``, are one pair of
+        brackets with what is inside."""
+        depth, end = 0, self.pos if end is None else end
+        for k in range(first, end):
             text = self.tokens[k].text
             depth += (text in CLOSERS) - (text in CLOSERS.values())
             if depth == 0:
-                return k == self.pos - 1
+                return k == end - 1
         return False
 
     def signed(self, level: int) -> Expr:
@@ -213,13 +224,16 @@ class Parser(Cursor):
                 pass
             elif not self.starts_factor():
                 return left
+            elif self.peek.kind == self.tokens[self.pos - 1].kind == "num":
+                raise self.error("two numbers stand side by side; write * between them, or one "
+                                 "number without a space", self.peek)  # fmt: skip
             right = self.factor()
             left = self.node(Apply("prod", (left, right)), start)
 
     def starts_factor(self) -> bool:
         t = self.peek
         return t.kind in ("num", "word", "accent") or (
-            t.kind == "op" and t.text in ("(", "{", "⟨", "∑", "\\frac", "\\begin", "∞", "⌈")
+            t.kind == "op" and t.text in ("(", "{", "⟨", "∑", "\\frac", "\\begin", "∞", "⌈", "⌊")
         )
 
     def factor(self) -> Expr:
@@ -260,6 +274,10 @@ class Parser(Cursor):
             return self.node(Apply("inner", (a, b)), opened)
         if t.text == "<" and t.kind == "op":
             return self.angle()
+        if opened := self.accept("⌊"):
+            a = self.expression()
+            self.expect("⌋", opened)
+            return self.node(Apply("floor", (a,)), opened)
         if opened := self.accept("⌈"):
             # The ceiling as the floor: ⌈a⌉ = −⌊−a⌋, so that interpreters need only one of them.
             a = self.expression()
@@ -320,9 +338,7 @@ class Parser(Cursor):
         if text in scope.bases():
             return self.name(text, t)
         if text == "e" and self.peek.text == "^":
-            self.next()
-            item = self.script_group("^")
-            return self.node(Apply("exp", (self.inside(item[0]),)), t)
+            return self.node(Apply("exp", (self.tower(self.scripts()),)), t)
         return self.run(t)
 
     def function_name(self, t: Token) -> tuple[str | None, int]:
@@ -390,12 +406,17 @@ class Parser(Cursor):
                 if name == "sqrt" and self.peek.text == "{":
                     return self.node(Apply(name, (self.atom(),)), t)
                 return self.node(Apply(name, (self.factor(),)), t)
-            raise self.error(f"{name} is a function: write {name}(…)", t)
+            at = f"_{self.script_group('_')[0].label}" if self.accept("_") else ""
+            row = "; it takes whole rows, and an index goes behind: " if at else ": write "
+            raise self.error(f"{name} is a function{row}{name}(…){at}", t)
         opened = self.next()
+        listed = self.accept("[") if name == "concat" else None  # as in Python: concat([a, b])
         args, semi = ([] if self.peek.text == ")" else [self.expression()]), 0
         while sign := self.accept(",", ";"):
             semi = len(args) if sign.text == ";" else semi
             args.append(self.expression())
+        if listed is not None:
+            self.expect("]", listed)
         self.expect(")", opened)
         most = signature.most
         if len(args) < signature.least or (most is not None and len(args) > most):
@@ -452,8 +473,15 @@ class Parser(Cursor):
                     f"{written} is one value for each {letters}; write {lacking.key}, or numbers "
                     f"for the letters", span,
                 )  # fmt: skip
+            for label in (x.text for s in declared for x in (*s.sub, *s.sup) if not x.index):
+                if any(label in [t.text for t in i.tokens] and len(i.tokens) > 1 for i in items):
+                    raise self.error(
+                        f"unknown symbol {written}; {label} is a label here, and an index under a "
+                        f"line For ${label} = 1, …, N$:", span,
+                    )  # fmt: skip
             known = ", ".join(s.key for s in declared)
-            raise self.error(f"unknown symbol {written}; declared with this letter: {known}", span)
+            hint = f"; declared with this letter: {known}" if known else self.scope.suggest(written)
+            raise self.error(f"unknown symbol {written}{hint}", span)
         symbol, index, left = whole
         ref = self.node(Ref(symbol, tuple(self.inside(s) for s in index)), t)
         return self.scripted(ref, left, t)
@@ -518,16 +546,27 @@ class Parser(Cursor):
             raise self.error("a matrix has rows and columns: at most two indices", below[2])
         if below:
             e = self.node(Pick(e, tuple(map(self.inside, below))), t)
-        for item in above:
-            if item.label in TRANSPOSE:
+        while above:
+            if above[0].label in TRANSPOSE:
                 e = self.node(Apply("T", (e,)), t)
+                above = above[1:]
+                continue
+            tower = list(takewhile(lambda item: item.label not in TRANSPOSE, above))
+            above = above[len(tower) :]
+            power = self.tower(tower)
+            if e == Num(Fraction(10)) and isinstance(power, Num):
+                e = self.ten_to(power, t)
             else:
-                power = self.inside(item)
-                if e == Num(Fraction(10)) and isinstance(power, Num):
-                    e = self.ten_to(power, t)
-                else:
-                    e = self.node(Apply("pow", (e, power)), t)
+                e = self.node(Apply("pow", (e, power)), t)
         return e
+
+    def tower(self, items: list[Script]) -> Expr:
+        """Powers one above the other, from the top: ``2^3^2`` is 2^9, as in print."""
+        *below, top = items
+        power = self.inside(top)
+        for item in reversed(below):
+            power = self.node(Apply("pow", (self.inside(item), power)), power)
+        return power
 
     def ten_to(self, power: Num, t: Token | Expr) -> Expr:
         """``10^{-5}`` is the number, as ``1e-5`` is."""
@@ -542,6 +581,11 @@ class Parser(Cursor):
                 while self.accept(","):
                     items.append(self.item())
                 self.expect("]", opened)
+                if len(items) == 3 and items[0] == Slice(None, None):
+                    items = items[1:]  # logits[:, -1, :], whose batch is every sequence here
+                if len(items) == 2:
+                    sizes = (Apply(name, (e,)) for name in ("rows", "cols"))
+                    items = [self.from_end(x, size) for x, size in zip(items, sizes, strict=True)]
                 if len(items) > 2:
                     raise self.error("a matrix has rows and columns: at most two indices", opened)
                 e = self.node(Pick(e, tuple(items)), start)
@@ -550,9 +594,28 @@ class Parser(Cursor):
             else:
                 return e
 
+    def from_end(self, item: Expr, size: Expr) -> Expr:
+        """An index counted from the end, ``-1``, as one counted from 0."""
+        if isinstance(item, Num) and item.value < 0:
+            return replace(Apply("sub", (size, Num(-item.value))), at=item.at)
+        return item
+
     def item(self) -> Expr:
-        """One index in brackets or a script: an expression, ``a:b``, ``:b``, ``a:`` or ``:``."""
+        """One index in brackets or a script: an expression, ``a:b``, ``:b``, ``a:`` or ``:``.
+
+        A word of the vocabulary is its number: ``E["a"]``, or ``E[a]`` where a is no name.
+        """
         start = self.peek
+        bare = start.kind == "word" and start.text not in self.scope.bases()
+        after = self.tokens[min(self.pos + 1, len(self.tokens) - 1)]
+        alone = after.kind == "end" or after.text in (",", "]")
+        if start.kind == "token" or (bare and alone and start.text in self.scope.words):
+            self.next()
+            if start.text not in self.scope.words:
+                known = " ".join(list(self.scope.words)[:12])
+                hint = f"; it has {known}" if known else ", for the card has none"
+                raise self.error(f"{start.text!r} is no word of the vocabulary{hint}", start)
+            return self.node(Num(Fraction(self.scope.words[start.text])), start)
         lower = None if self.peek.text == ":" else self.expression()
         if not self.accept(":"):
             assert lower is not None

@@ -57,6 +57,7 @@ class Scope:
     symbols: dict[str, list[Symbol]] = field(default_factory=dict)
     functions: dict[str, Signature] = field(default_factory=lambda: dict(PRIMITIVES))
     indices: set[str] = field(default_factory=set)
+    words: dict[str, int] = field(default_factory=dict)  # of the vocabulary: E["a"], E[a]
     inputs: bool = True  # whether the card declares any; an error may have to say how
 
     def declare(self, symbol: Symbol) -> None:
@@ -70,7 +71,7 @@ class Scope:
             base: [s for s in group if base not in letters or s.sub or s.sup]
             for base, group in self.symbols.items()
         }
-        return Scope(symbols, self.functions, self.indices | letters, self.inputs)
+        return Scope(symbols, self.functions, self.indices | letters, self.words, self.inputs)
 
     def bases(self) -> set[str]:
         """Every word that may begin a name."""
