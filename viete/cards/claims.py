@@ -21,6 +21,7 @@ from viete.interpret.claims import TOLERANCE, Failure, failure
 from viete.interpret.feeding import host
 from viete.interpret.run import execute
 from viete.interpret.schedule import Program, parameter_shapes, program
+from viete.notation.expr import Num
 from viete.notation.printer import show
 
 Array = Any
@@ -129,9 +130,10 @@ def check_claims(
 
 
 def smaller(model: Model) -> str:
-    """The dimensions that stand for numbers of their own, as an example of small ones."""
-    names = [d.name for d in model.dims if d.name in model.sizes and model.sizes[d.name] > 1000]
-    return " ".join(f"--set {name}=100" for name in names[:2]) or "--set N=2"
+    """An example of small dimensions: a 64th of each large one that is a number of its own."""
+    large = {d.name: int(model.sizes[d.name]) for d in model.dims
+             if isinstance(d.value, Num) and d.value.value > 1000}  # fmt: skip
+    return " ".join(f"--set {name}={n // 64}" for name, n in large.items()) or "--set N=2"
 
 
 def random_weights(model: Model, seed: int) -> dict[str, np.ndarray]:

@@ -129,9 +129,17 @@ class Config:
 
     def number(self, dim: Dimension) -> Fraction | None:
         """What the config gives a dimension, or None where it has none of its keys."""
-        key, found = self.look_up(listed(dim.config)[0])
+        keys = listed(dim.config)[0]
+        key, found = self.look_up(keys)
         if found is None:
             return None
+        if " " in key:  # tensors say it
+            said_key, other = self.look_up([k for k in keys if " " not in k])
+            if is_number(other) and 0 < other != found:
+                raise VieteError(
+                    f"{self.name}: {said_key} is {other}, and the tensors say {found} ({key}); "
+                    f"leave out the one that is wrong"
+                )
         try:
             if isinstance(found, bool) or not isinstance(found, Real):
                 raise ValueError

@@ -6,18 +6,16 @@ name, a transposed or merged layout, tied weights, other dimensions, another fun
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 import numpy as np
-from einops import EinopsError, parse_shape
 
 from viete.algebra.model import Model
 from viete.cards.claims import Claims, place_said
+from viete.checkpoint.drift import Bias, biases, constant, sizes, turned_squares, untold
 from viete.checkpoint.files import TensorFile, TensorInfo
 from viete.checkpoint.mapping import (
     Expected,
@@ -40,7 +38,6 @@ from viete.checkpoint.suggest import (
 )
 from viete.errors import VieteError
 from viete.interpret.schedule import parameter_shapes, program
-from viete.notation.expr import Ref
 from viete.printable import printable
 
 Array = Any
@@ -63,12 +60,16 @@ class Missing:
 
 @dataclass(frozen=True)
 class Extra:
-    """A tensor of the file that the card does not have, and those that it equals."""
+    """A tensor of the file that the card does not have, and those that it equals.
+
+    ``constant`` is 0 or 1 where all its numbers are that.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     equals: tuple[str, ...] = ()
+    constant: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,12 @@ class Report:
     suggestions: tuple[Suggestion, ...] = ()
     questions: tuple[Question, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
+    biases: tuple[Bias, ...] = ()
+    turned: tuple[str, ...] = ()  # matrices of the file that are transposed
+    squares: tuple[str, ...] = ()  # square ones, which then may be too
+    untold: tuple[str, ...] = ()  # what shapes cannot tell
+    missing_count: int = 0
+    extra_count: int = 0
     recorded: Recorded | None = None
     claims: Claims | None = None
 
@@ -133,14 +140,19 @@ class Report:
         out += [f"{n} equals {same}, so it is the same weights." for n, same in self.copies.items()]
         if not (self.missing or self.extra or self.shapes or self.dtypes):
             out.append("Every tensor has its parameter, and every parameter its tensor.")
-        out += self._names() + self._guesses() + self._values()
+        out += self._names() + self._guesses()
+        if self.untold and self.recorded is None:
+            out += ["", f"Shapes cannot tell {', nor '.join(self.untold)}; recorded values can: "
+                    f"--outputs FILE."]  # fmt: skip
+        out += self._values()
         out += ["", *self.claims.lines()] if self.claims is not None else []
         return list(map(printable, out))  # a file's names may hold anything
 
     def _names(self) -> list[str]:
         out: list[str] = []
         if self.missing:
-            out += ["", f"Missing in the file ({len(self.missing)}):"]
+            sums = f"{self.missing_count:,} of the card's {self.card_count:,} parameters"
+            out += ["", f"Missing in the file ({len(self.missing)}): {sums}"]
             out += _shown([
                 f"  {name} ({show_shape(m.shape)}){_holding(m)}"
                 f"{f'; may be tied to {listed(m.tied)}' if m.tied else ''}"
@@ -149,10 +161,12 @@ class Report:
             unreadable = [n for n in self.refused if any(n == m.name for m in self.missing)]
             out += [f"  {n} is there, but is {self.refused[n]}" for n in unreadable]
         if self.extra:
-            out += ["", f"Not in the card ({len(self.extra)}):"]
+            sums = f"{self.extra_count:,} of the file's {self.file_count:,} parameters"
+            out += ["", f"Not in the card ({len(self.extra)}): {sums}"]
             out += _shown([
                 f"  {name} ({show_shape(x.shape)}, {x.dtype})"
                 f"{f'; equals {listed(x.equals)}' if x.equals else ''}"
+                f"{f'; all {x.constant}' if x.constant else ''}"
                 for name, x in _families(self.extra)
             ])  # fmt: skip
         if self.shapes:
@@ -162,6 +176,11 @@ class Report:
                 f"{_or('; fits by `', s.patterns)}"
                 for name, s in _families(self.shapes)
             ])  # fmt: skip
+        if self.squares:
+            out.append(
+                f"  {listed(self.turned)} are transposed, so these square ones are likely to be "
+                f"too, by the pattern `b a -> a b`: {listed(self.squares, 8)}"
+            )
         if self.sizes:
             sets = " ".join(f"--set {name}={n}" for name, n in self.sizes.items())
             out.append(f"  The file's sizes would fit with {sets}")
@@ -172,6 +191,13 @@ class Report:
 
     def _guesses(self) -> list[str]:
         out: list[str] = []
+        if self.biases:
+            out += ["", "Biases of weights that the card has; for its Parameters (symbol, shape, "
+                    "checkpoint):"]  # fmt: skip
+            for b in self.biases:
+                out.append(f"  {b.row}")
+                out.append(f"    the bias of {', '.join(b.of)}" + (
+                    f"; in equation {b.equation}, {b.term}" if b.term else ""))  # fmt: skip
         if self.suggestions:
             out += ["", "Perhaps, in the card's checkpoint column:"]
             for s in self.suggestions:
@@ -218,7 +244,9 @@ def compare(
     """
     found = match(model, tensors)
     free = [tensors.infos[n] for n in found.extra]
+    lacking = biases(model, found, free)
     guesses, questions = suggest(model, found.missing, free)
+    turned, squares = turned_squares(model, found, tensors)
     ties = tied(model, found.missing, found)
     wanted = expected_tensors(model)
     given = {p.name for p in model.parameters if p.given}
@@ -231,11 +259,16 @@ def compare(
         tuple(
             Missing(n, e.shape, e.holds, ties.get(n, ())) for n, e in found.missing.items()
         ),
-        tuple(Extra(i.name, i.shape, i.dtype, _equals(i, tensors)) for i in free),
+        tuple(
+            Extra(i.name, i.shape, i.dtype, _equals(i, tensors), constant(i, tensors))
+            for i in free
+        ),
         tuple(_other_shape(model, n, e, tensors.infos[n]) for n, e in found.misshaped.items()),
         tuple(_dtypes(found, tensors)),
         found.ignored, found.copies, tensors.refused, found.prefix, found.prefixed,
-        tuple(guesses), tuple(questions), _sizes(model, found, tensors),
+        tuple(guesses), tuple(questions), sizes(model, found, tensors), tuple(lacking),
+        tuple(turned), tuple(squares), tuple(untold(model, found)),
+        sum(prod(e.shape) for e in found.missing.values()), sum(prod(i.shape) for i in free),
         None if outputs is None else _recorded(
             model, tensors, found, outputs, tokens, inputs, formulas
         ),
@@ -296,35 +329,6 @@ def _dtypes(found: Match, tensors: TensorFile) -> list[tuple[str, str, str]]:
     return out
 
 
-def _sizes(model: Model, found: Match, tensors: TensorFile) -> dict[str, int]:
-    """Dimensions that the misshaped tensors agree on, where they are not the card's."""
-    seen: dict[str, Counter[int]] = {}
-    ready = program(model)
-    for name, e in found.misshaped.items():
-        p, shape = ready.parameters[e.parts[0].name][0], tensors.infos[name].shape
-        dims = [d.key if isinstance(d, Ref) else "" for d in p.shape]
-        if not e.pattern:
-            sizes = dict(zip(dims, shape, strict=True)) if len(dims) == len(shape) else {}
-        else:
-            left, right = e.pattern.split("->")
-            plain = re.sub(r"\([^()]*\)", "_", left)
-            last = right.split()[-len(dims) :] if dims else []
-            try:
-                by_axis = parse_shape(np.broadcast_to(0.0, shape), plain)
-            except (EinopsError, RuntimeError):
-                continue
-            sizes = {d: by_axis[a] for d, a in zip(dims, last, strict=True) if a in by_axis}
-        for dim, n in sizes.items():
-            if dim:
-                seen.setdefault(dim, Counter())[n] += 1
-    agreed = {dim: next(iter(c)) for dim, c in seen.items() if len(c) == 1}
-    new = {dim: n for dim, n in agreed.items() if n > 0 and ready.sizes.get(dim) != n}
-    # What follows from the others (d_f = 4 d) need not be said.
-    derived = {dim for dim in new if dim in model.definitions}
-    bound = model.bind(**{d: n for d, n in new.items() if d not in derived}).sizes
-    return {d: n for d, n in new.items() if d not in derived or bound.get(d) != n}
-
-
 # -- in words --------------------------------------------------------------------------------------
 
 
@@ -341,7 +345,8 @@ def _key(x: Any) -> tuple[Any, ...]:
     """What must be alike for two items to share a line."""
     if isinstance(x, OtherShape):
         return (x.card, x.file)
-    return (x.shape, getattr(x, "dtype", ""), len(getattr(x, "equals", ())))
+    alike = (getattr(x, "dtype", ""), getattr(x, "constant", ""), len(getattr(x, "equals", ())))
+    return (x.shape, *alike)
 
 
 def _holding(m: Missing) -> str:

@@ -238,7 +238,7 @@ def suggest(
 def _readable(ready: Program, family: Family) -> Iterator[Family]:
     """Split by the numbers that no parameter's letters can count: ``ln_1`` and ``ln_2``."""
     several = [k for k, numbers in enumerate(family.numbers) if len(numbers) > 1]
-    if not several or any(_named(ready, p, family) for p in ready.model.parameters):
+    if not several or any(spelled_name(ready, p, family) for p in ready.model.parameters):
         yield family
         return
     k = several[-1]
@@ -260,7 +260,7 @@ def _options(ready: Program, lacking: list[Parameter], groups: list[Family]) -> 
     out: list[Option] = []
     for parameters in [*single, *shared]:
         for family in groups:
-            named = _named(ready, parameters[0], family)
+            named = spelled_name(ready, parameters[0], family)
             if named is None or len(out) > MAX_OPTIONS:
                 continue
             name, spelled = named
@@ -271,7 +271,7 @@ def _options(ready: Program, lacking: list[Parameter], groups: list[Family]) -> 
     return out
 
 
-def _named(ready: Program, p: Parameter, family: Family) -> tuple[str, set[str]] | None:
+def spelled_name(ready: Program, p: Parameter, family: Family) -> tuple[str, set[str]] | None:
     """The family's name with expressions over the parameter's letters for its numbers."""
     letters = sorted(p.symbol.slots, key=lambda s: s not in ready.model.loop_letters)
     counts = {s: ready.range_of(s) for s in letters}
@@ -377,11 +377,22 @@ def similarity(model: Model, parameters: tuple[Parameter, ...], family: Family) 
 
 
 def tied(model: Model, missing: Mapping[str, Expected], found: Match) -> dict[str, tuple[str, ...]]:
-    """For a missing matrix, tensors that are there and equal it in shape, or transposed."""
+    """For a missing matrix, tensors that are there and equal it in shape, or transposed.
+
+    A matrix of a block is tied to nothing: no family shares it with another block.
+    """
+    ready = program(model)
+
+    def single(e: Expected) -> bool:
+        return len(e.shape) == 2 and not any(ready.parameters[w][1] for w in e.holds)
+
     out = {}
     for name, e in missing.items():
-        if len(e.shape) == 2:
-            same = [n for n, x in found.fits.items() if x.shape in (e.shape, e.shape[::-1])]
+        if single(e):
+            same = [
+                n for n, x in found.fits.items()
+                if single(x) and x.shape in (e.shape, e.shape[::-1])
+            ]  # fmt: skip
             if 0 < len(same) <= 3:
                 out[name] = tuple(same)
     return out
