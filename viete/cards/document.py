@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -133,6 +134,14 @@ def read_markdown(content: str, file: str) -> list[Block]:
             blocks.append(Paragraph(text.cut(0)))
             indent = None
         k += 1
+    for block in blocks:
+        match block:
+            case Table():
+                block.rows = [[unmarked(cell) for cell in row] for row in block.rows]
+            case Item():
+                block.text, block.notes = unmarked(block.text), list(map(unmarked, block.notes))
+            case Heading() | Paragraph():
+                block.text = unmarked(block.text)
     return blocks
 
 
@@ -190,8 +199,66 @@ def cells(row: Text) -> list[Text]:
 
 def barred(text: str) -> str:
     """A cell's text with its bars marked, where they would be taken for borders."""
-    pieces = re.split(r"(\$[^$]*\$|`[^`]*`)", text)
+    pieces = _MATH_OR_CODE.split(text)
     return "".join(p if k % 2 else p.replace("|", "\\|") for k, p in enumerate(pieces))
+
+
+# In CommonMark (sec. 6.5 and 6.6): a tag, the beginning of a comment or a declaration, a link.
+_HTML = re.compile(
+    r"<(?:[A-Za-z][A-Za-z0-9-]*(?:\s+[A-Za-z_:][\w.:-]*(?:\s*=\s*(?:[^\s\"'=<>`]+|'[^']*'|"
+    r"\"[^\"]*\"))?)*\s*/?>|/[A-Za-z][A-Za-z0-9-]*\s*>|!--|[!?]|"
+    r"[A-Za-z][A-Za-z0-9+.-]+:[^\s<>]*>)"
+)
+_MATH = re.compile(r"\$[^$]*\$")
+_MATH_OR_CODE = re.compile(r"(\$[^$]*\$|`[^`]*`)")
+
+
+def markdown(text: str) -> str:
+    """A card's text in Markdown: what a page would take for HTML is shown as it is."""
+    return prose(text, lambda s: re.sub("<(?=[A-Za-z/!?])", "&lt;", re.sub(_ENTITY, "&amp;", s)))
+
+
+def unmarked(text: Text) -> Text:
+    """The inverse of `markdown`."""
+    said = prose(text.text, lambda s: re.sub("&(lt|amp);", lambda m: "<&"[m[1] == "amp"], s))
+    return replace(text, text=said)
+
+
+_ENTITY = "&(?=(?:lt|amp);)"
+
+
+def check_shown(blocks: list[Block]) -> None:
+    """Refuse a formula that a page of Markdown would take for HTML, and so would not show."""
+    for text in texts(blocks):
+        for m in _MATH.finditer(text.text):
+            for at in range(m.start(), m.end()):
+                if text.text[at] == "<" and (found := _HTML.match(text.text, at)):
+                    raise text.error(
+                        "a page of Markdown takes this for HTML; in a formula put a space after <",
+                        at, found.end(),
+                    )  # fmt: skip
+
+
+def texts(blocks: list[Block]) -> Iterator[Text]:
+    """Every text of a document but its drawings."""
+    for block in blocks:
+        match block:
+            case Table():
+                yield from (cell for row in [block.header, *block.rows] for cell in row)
+            case Item():
+                yield from (block.text, *block.notes)
+            case Heading() | Paragraph():
+                yield block.text
+
+
+def prose(text: str, change: Callable[[str], str]) -> str:
+    """``text`` with what is neither a formula nor code changed."""
+    ticks = re.findall(r"\\?`+", text)
+    crossed = any("`" in m[0] for m in _MATH.finditer(text))
+    if crossed or len(ticks) % 2 or any(t != "`" for t in ticks):
+        return change(text)  # where code begins here, not every page would say alike
+    pieces = _MATH_OR_CODE.split(text)
+    return "".join(p if k % 2 else change(p) for k, p in enumerate(pieces))
 
 
 def write_markdown(blocks: list[Block]) -> str:
@@ -203,19 +270,19 @@ def write_markdown(blocks: list[Block]) -> str:
             out.append("")
         match block:
             case Heading():
-                out.append("#" * block.level + " " + block.text.text)
+                out.append("#" * block.level + " " + markdown(block.text.text))
                 number = 0 if block.level <= 2 else number
             case Paragraph():
-                out.append(block.text.text)
+                out.append(markdown(block.text.text))
             case Item():
                 number += block.numbered
                 mark = f"{number}." if block.numbered else "-"
-                out.append(f"{mark} {block.text.text}")
-                out += [" " * (len(mark) + 1) + f"- {note.text}" for note in block.notes]
+                out.append(f"{mark} {markdown(block.text.text)}")
+                out += [" " * (len(mark) + 1) + f"- {markdown(n.text)}" for n in block.notes]
             case Table():
-                out.append("| " + " | ".join(t.text for t in block.header) + " |")
-                out.append("| " + " | ".join("---" for _ in block.header) + " |")
-                out += ["| " + " | ".join(barred(t.text) for t in row) + " |" for row in block.rows]
+                rows = [[barred(markdown(t.text)) for t in row] for row in block.rows]
+                rows = [[t.text for t in block.header], ["---"] * len(block.header), *rows]
+                out += ["| " + " | ".join(row) + " |" for row in rows]
             case Code():
                 fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", block.text)), 0)
                 out += [fence, block.text.rstrip("\n"), fence]

@@ -11,16 +11,13 @@ import re
 from viete.cards.document import Block, Code, Heading, Item, Paragraph, Table, joined
 from viete.cards.visible import lines_of
 from viete.errors import Text
+from viete.notation.tex import ESCAPES, SYMBOLS, declared, escape, first, formula
 
 HEAD = r"""\documentclass{article}
 \usepackage[T1]{fontenc}
 \usepackage{amsmath,amssymb,booktabs,enumitem,longtable}
 \usepackage[margin=2.5cm]{geometry}
-\begin{document}
 """
-ESCAPES = {"\\": r"\textbackslash{}", "_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{",
-           "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "$": r"\$",
-           "…": r"\dots{}", "≤": r"$\le$", "×": r"$\times$", "→": r"$\to$"}  # fmt: skip
 # Lines and arrows of a drawing, in the letters that every font has.
 DRAWN = str.maketrans("│┊─┄┌┐└┘├┤┬┴┼╭╮╰╯▼►◄⊙×", "|:-.+++++++++++++v><*x")
 HEADINGS = {1: "title", 2: "section*", 3: "subsection*"}
@@ -29,45 +26,48 @@ _TABLE = re.compile(r"^\s*\\begin\{(?:tabular|longtable|tabularx)\*?\}")
 _SKIP = re.compile(
     r"^\s*\\(documentclass|usepackage|begin\{document|end\{document|maketitle|toprule|midrule|"
     r"bottomrule|hline|centering|begin\{table|end\{table|end\{tabular|end\{longtable|endhead|"
-    r"medskip|noindent)\b"
+    r"medskip|noindent|ifdefined|DeclareUnicodeCharacter|fi)\b"
 )
 
 
-def escape(text: str) -> str:
-    """Prose to LaTeX; formulas between dollar signs stay as they are."""
+def prose(text: str) -> str:
+    """Prose to LaTeX; what stands between dollar signs and is no formula becomes text."""
     out = []
     for k, piece in enumerate(re.split(r"(\$[^$]*\$|`[^`]*`|\*\*.+?\*\*)", text)):
-        if k % 2 and piece[0] == "$":
-            out.append(piece)
-        elif k % 2:
-            command, inner = ("texttt", piece[1:-1]) if piece[0] == "`" else ("textbf", piece[2:-2])
-            out.append(f"\\{command}{{{''.join(ESCAPES.get(c, c) for c in inner)}}}")
+        if k % 2 == 0:
+            out.append(escape(piece))
+        elif piece[0] == "$":
+            inside = formula(piece[1:-1])
+            out.append(escape(piece) if inside is None else f"${inside}$")
         else:
-            out.append("".join(ESCAPES.get(c, c) for c in piece))
-    return "".join(out)
+            command, inner = ("texttt", piece[1:-1]) if piece[0] == "`" else ("textbf", piece[2:-2])
+            out.append(f"\\{command}{{{escape(inner)}}}")
+    return first("".join(out))
+
+
+_UNESCAPED = {v: c for c, v in (ESCAPES | SYMBOLS).items()}
+_ESCAPED = re.compile("|".join(re.escape(v) for v in sorted(_UNESCAPED, key=len, reverse=True)))
+_SIGN = re.compile("|".join(map(re.escape, [*SYMBOLS.values(), ESCAPES["…"]])))
+_INNER = r"((?:[^{}\\]|\\[^a-z]|\\(?:text[a-z]+|dots)\{\}|\\ensuremath\{[^{}]*(?:\{.\})?\})*)"
 
 
 def unescape(text: str) -> str:
-    """The inverse of `escape`."""
+    """The inverse of `prose`."""
     out = []
-    signs = {v: c for c, v in ESCAPES.items() if v.startswith("$")}
-    table = {v: c for c, v in ESCAPES.items() if not v.startswith("$")} | {r"\$": "$"}
-    pattern = "|".join(re.escape(v) for v in sorted(table, key=len, reverse=True))
+    text = re.sub(r"^\{([\[*])\}", r"\1", text)
     for k, piece in enumerate(re.split(r"((?<!\\)\$[^$]*\$)", text)):
         if k % 2:
-            out.append(signs.get(piece, piece))
+            out.append(_SIGN.sub(lambda m: _UNESCAPED[m[0]], piece))
             continue
-        piece = re.sub(r"\\texttt\{((?:[^{}\\]|\\[^a-z]|\\text[a-z]+\{\})*)\}", r"`\1`", piece)
-        piece = re.sub(
-            r"\\(?:textbf|emph)\{((?:[^{}\\]|\\[^a-z]|\\text[a-z]+\{\})*)\}", r"**\1**", piece
-        )
-        out.append(re.sub(pattern, lambda m: table[m[0]], piece))
+        piece = re.sub(rf"\\texttt\{{{_INNER}\}}", r"`\1`", piece)
+        piece = re.sub(rf"\\(?:textbf|emph)\{{{_INNER}\}}", r"**\1**", piece)
+        out.append(_ESCAPED.sub(lambda m: _UNESCAPED[m[0]], piece))
     return "".join(out)
 
 
 def write_latex(blocks: list[Block]) -> str:
     """A complete LaTeX document."""
-    out = [HEAD]
+    out: list[str] = []
     environment, started = "", False
     for block in blocks:
         wanted = ("enumerate" if block.numbered else "itemize") if isinstance(block, Item) else ""
@@ -76,25 +76,25 @@ def write_latex(blocks: list[Block]) -> str:
         match block:
             case Heading():
                 level = min(block.level, 3)
-                out.append(f"\n\\{HEADINGS[level]}{{{escape(block.text.text)}}}")
+                out.append(f"\n\\{HEADINGS[level]}{{{prose(block.text.text)}}}")
                 if level == 1:
                     out.append("\\maketitle")
                 started = started and level > 2
             case Paragraph():
-                out.append(f"\n{escape(block.text.text)}\n")
+                out.append(f"\n{prose(block.text.text)}\n")
             case Item():
                 if wanted != environment:
                     resume = "[resume]" if started and wanted == "enumerate" else ""
                     out.append(f"\\begin{{{wanted}}}{resume}")
                     started = started or wanted == "enumerate"
-                out.append(f"\\item {escape(block.text.text)}")
+                out.append(f"\\item {prose(block.text.text)}")
                 if block.notes:
-                    notes = [f"  \\item {escape(n.text)}" for n in block.notes]
+                    notes = [f"  \\item {prose(n.text)}" for n in block.notes]
                     out += ["  \\begin{itemize}", *notes, "  \\end{itemize}"]
             case Table():
                 out.append(f"\\begin{{longtable}}{{{'l' * len(block.header)}}}\n\\toprule")
                 for k, row in enumerate([block.header, *block.rows]):
-                    out.append(" & ".join(escape(t.text) for t in row) + r" \\")
+                    out.append(" & ".join(prose(t.text) for t in row) + r" \\")
                     if k == 0:
                         out.append("\\midrule")
                 out.append("\\bottomrule\n\\end{longtable}")
@@ -104,7 +104,8 @@ def write_latex(blocks: list[Block]) -> str:
         environment = wanted
     if environment:
         out.append(f"\\end{{{environment}}}")
-    return "\n".join([*out, "\n\\end{document}", ""])
+    body = "\n".join([*out, "\n\\end{document}", ""])
+    return f"{HEAD}{declared(body)}\\begin{{document}}\n\n{body}"
 
 
 def read_latex(content: str, file: str) -> list[Block]:

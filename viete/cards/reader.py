@@ -25,7 +25,15 @@ from viete.cards.agreement import Described, check_agreement
 from viete.cards.choices import Choice, settled
 from viete.cards.config import Config
 from viete.cards.declarations import Declarations, is_range
-from viete.cards.document import MAX_LINE, Block, Heading, Item, Paragraph, read_markdown
+from viete.cards.document import (
+    MAX_LINE,
+    Block,
+    Heading,
+    Item,
+    Paragraph,
+    check_shown,
+    read_markdown,
+)
 from viete.cards.visible import lines_of
 from viete.errors import Text, VieteError, Where
 from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, free_indices, num, walk
@@ -127,6 +135,7 @@ def build(
     blocks: list[Block], file: str, config: Config | None = None, accept: Sequence[str] = ()
 ) -> Model:
     """A document's blocks as a checked model."""
+    check_shown(blocks)
     reader = Reader(blocks, file)
     model = reader.model(config)
     if config is not None:

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from viete.algebra.model import Model
-from viete.cards.document import Block, Heading, Item, Paragraph, Table
+from viete.cards.document import Block, Heading, Item, Paragraph, Table, read_markdown
 from viete.errors import Text, VieteError, Where
 from viete.printable import STEERING
 
@@ -132,7 +132,10 @@ class Reader:
                 f'a card has no field "{unknown[0]}"; there are {", ".join(sorted(known))}'
             )
         out: list[Block] = [Heading(1, self.text(card.get("title", ""), '"title"'))]
-        out += [Paragraph(self.text(p, '"about"')) for p in self.many(card, "about", str)]
+        for text in self.many(card, "about", str):
+            if list(map(type, read_markdown(text, self.file))) != [Paragraph] * bool(text.strip()):
+                raise self.wrong('"about" holds paragraphs, no heading, list, table or code')
+            out.append(Paragraph(self.text(text, '"about"')))
         for fact in self.many(card, "facts", dict):
             key, value = (self.text(fact.get(k, ""), f'"{k}"').text for k in ("key", "value"))
             out.append(Item(Text(f"**{key}**: {value}", self.file)))

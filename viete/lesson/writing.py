@@ -8,6 +8,7 @@ from viete.cards.document import Block, Heading, Item, Paragraph, Table, plain, 
 from viete.cards.latex import write_latex
 from viete.errors import Text, VieteError
 from viete.lesson.data import Chip, Lesson, Line, Step
+from viete.notation.tex import is_formula
 
 FORMS = {"text": "unicode", "md": "latex", "latex": "latex", "html": "latex"}
 WIDTH = 100
@@ -81,7 +82,8 @@ def marked(chip: Chip) -> str:
         return chip.text
     if chip.text.startswith("$"):
         return rf"$\boxed{{{chip.text[1:-1]}}}$"
-    return rf"$\boxed{{\text{{{chip.text}}}}}$"
+    boxed = rf"\boxed{{\text{{{chip.text}}}}}"
+    return f"${boxed}$" if is_formula(boxed) else f"**{chip.text}**"
 
 
 # -- text ------------------------------------------------------------------------------------------

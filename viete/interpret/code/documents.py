@@ -33,7 +33,7 @@ class Article:
 
     def text(self) -> str:
         m, up = self.model, self.markup
-        out = [up.head(up.prose(m.title)), *(self.prose(p) for p in m.about)]
+        out = [self.prose(p) for p in m.about]
         if m.dims:
             out += [up.section("Dimensions"), up.table(["symbol", "value", "meaning"],
                                                        self.dimensions())]  # fmt: skip
@@ -47,7 +47,8 @@ class Article:
         out += [up.section("Forward pass"), *self.equations(m.equations[: self.forward])]
         if m.equations[self.forward :]:
             out += [up.section("Backward pass"), *self.equations(m.equations[self.forward :])]
-        return "\n\n".join([*out, up.tail]).rstrip() + "\n"
+        body = "\n\n".join([*out, up.tail])
+        return f"{up.head(self.prose(m.title), body)}\n\n{body}".rstrip() + "\n"
 
     def math(self, text: str) -> str:
         return f"${text}$"
@@ -65,7 +66,8 @@ class Article:
             try:
                 out.append(self.math(self.show(parse(Text(piece), self.model.scope))))
             except VieteError:  # a formula of the prose, in words that the card does not declare
-                out.append(self.markup.verbatim(piece))
+                known = self.markup.formula(piece)
+                out.append(self.markup.verbatim(piece) if known is None else self.math(known))
         return "".join(out)
 
     def dimensions(self) -> list[list[str]]:
@@ -141,7 +143,7 @@ class Article:
             if e.part != part:
                 flush()
                 if e.part:
-                    out.append(self.markup.subsection(self.markup.prose(e.part)))
+                    out.append(self.markup.subsection(self.prose(e.part)))
             part, loop = e.part, e.loop
             rows.append((self.show(e.left), self.show(e.right), self.prose(e.meaning)))
         flush()

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
+from viete.notation import tex
 from viete.notation.expr import Expr
-from viete.notation.lexer import GREEK
 from viete.notation.printer import Printer, show
 from viete.notation.typst import Typst, show_typst
 
@@ -36,12 +36,16 @@ class Markup:
         """Characters as they are."""
         raise NotImplementedError
 
+    def formula(self, text: str) -> str | None:
+        """LaTeX's mathematics as a formula of this language, where it can stand there as it is."""
+        return None
+
     def above(self, power: str) -> str:
         """A power in a formula."""
         raise NotImplementedError
 
-    def head(self, title: str) -> str:
-        """What stands before the text."""
+    def head(self, title: str, body: str) -> str:
+        """What stands before the ``body``."""
         raise NotImplementedError
 
     def section(self, title: str) -> str:
@@ -71,12 +75,6 @@ class Latex(Markup):
     signs: ClassVar = {"le": r"\le", "dots": r"\dots", "times": r"\times", "in": r"\in",
              "real": r"\mathbb{R}", "open": r"\{", "close": r"\}"}  # fmt: skip
     tail = "\\end{document}\n"
-    escapes: ClassVar = {"\\": r"\textbackslash{}", "_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#",
-               "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-               "$": r"\$", "…": r"\dots{}", "≤": r"$\le$", "×": r"$\times$", "→": r"$\to$",
-               "−": "$-$", "∂": r"$\partial$", "⊙": r"$\odot$", "√": r"$\sqrt{}$",
-               "ᵀ": r"$^\top$", "ŷ": r"$\hat{y}$", "·": r"$\cdot$", "≥": r"$\ge$"}  # fmt: skip
-    escapes |= {char: f"$\\{name}$" for char, name in GREEK.items()}
 
     def show(self, e: Expr) -> str:
         return show(e, "latex")
@@ -85,24 +83,27 @@ class Latex(Markup):
         return Printer("latex").function(name)
 
     def prose(self, text: str) -> str:
-        text = "".join(self.escapes.get(c, c) for c in text)
-        text = re.sub(r"\*\*(.+?)\*\*", r"\\textbf{\1}", text)
+        text = re.sub(r"\*\*(.+?)\*\*", r"\\textbf{\1}", tex.escape(text))
         text = re.sub(r"\*(.+?)\*", r"\\emph{\1}", text)
         return re.sub(r"`(.+?)`", r"\\texttt{\1}", text)
 
     def verbatim(self, text: str) -> str:
-        return f"\\texttt{{{''.join(self.escapes.get(c, c) for c in text)}}}"
+        return f"\\texttt{{{tex.escape(text)}}}"
+
+    def formula(self, text: str) -> str | None:
+        return tex.formula(text)
 
     def above(self, power: str) -> str:
         return f"^{{{power}}}"
 
-    def head(self, title: str) -> str:
+    def head(self, title: str, body: str) -> str:
         return "\n".join([
             r"\documentclass{article}",
             r"\usepackage[T1]{fontenc}",
             r"\usepackage{amsmath,amssymb,booktabs,longtable}",
             r"\usepackage[margin=2.5cm]{geometry}",
             r"\allowdisplaybreaks",
+            *filter(None, [tex.declared(title + body).rstrip()]),
             rf"\title{{{title}}}",
             r"\date{}",
             r"\begin{document}",
@@ -117,13 +118,15 @@ class Latex(Markup):
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         width = "l" * (len(header) - 1) + r"p{0.5\linewidth}"
-        lines = [" & ".join(row) + r" \\" for row in rows]
+        lines = [" & ".join(map(tex.first, row)) + r" \\" for row in rows]
         top = " & ".join(header) + r" \\"
         return "\n".join([f"\\begin{{longtable}}{{{width}}}", r"\toprule", top, r"\midrule",
                           r"\endhead", *lines, r"\bottomrule", r"\end{longtable}"])  # fmt: skip
 
     def items(self, items: Sequence[str]) -> str:
-        return "\n".join([r"\begin{itemize}", *(f"\\item {x}" for x in items), r"\end{itemize}"])
+        return "\n".join(
+            [r"\begin{itemize}", *(f"\\item {tex.first(x)}" for x in items), r"\end{itemize}"]
+        )
 
     def equations(self, rows: Rows) -> str:
         lines = []
@@ -163,7 +166,7 @@ class TypstMarkup(Markup):
     def above(self, power: str) -> str:
         return f"^({power})"
 
-    def head(self, title: str) -> str:
+    def head(self, title: str, body: str) -> str:
         return "\n".join([
             "#set page(margin: 2.5cm)",
             '#set math.equation(numbering: "(1)")',
