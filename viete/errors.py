@@ -32,9 +32,7 @@ class Where:
         start = max(0, self.column - 1 - WIDEST // 2)
         shown = in_place(self.text[start : start + WIDEST])
         before = shown[: self.column - 1 - start]
-        width = min(self.width, WIDEST)
-        under = shown[len(before) : len(before) + width].ljust(width)
-        caret = " " * display_width(before) + "^" * max(1, display_width(under))
+        caret = " " * display_width(before) + "^" * max(1, min(self.width, WIDEST))
         return f"    {shown}\n    {caret}"
 
 

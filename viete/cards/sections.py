@@ -205,7 +205,10 @@ class Sections:
         after = rest[1:] if said else rest
         other = EQUATION.match(after.lstrip()) if said else _INLINE.search(after)
         if other or (not said and _AND.match(after)):
-            at = text.text.index("$" if "$" in after else "`", end)
+            if said:
+                at = len(text.text) - len(after.lstrip())
+            else:
+                at = text.text.index("$" if "$" in after else "`", end)
             raise text.error(
                 "a second formula in one item would not be read; give it an item of its own", at,
                 len(text.text),
