@@ -64,24 +64,27 @@ def read(
 
 
 def load(
-    source: str | Path, card: str | Path | None = None, accept: Sequence[str] = (),
-    framework: str = "numpy", dtype: str | None = None, device: str | None = None,
+    source: str | Path | Mapping[str, Any], card: str | Path | Model | None = None,
+    accept: Sequence[str] = (), framework: str | None = None,
+    dtype: str | None = None, device: str | None = None,
     revision: str | None = None, config: Mapping[str, Any] | str | Path | None = None,
 ) -> Transformer:  # fmt: skip
-    """Open a released model: a folder as `transformers` writes it, a file, or an id of the hub.
+    """Open a model: a folder, a file of tensors, an id of the hub, or arrays in memory by name.
 
     >>> model = load("EleutherAI/pythia-70m-deduped", revision="step143000")      # doctest: +SKIP
     >>> model.run("The Eiffel Tower is in")["logits"].shape                       # doctest: +SKIP
     (1, 8, 50304)
+    >>> mine = load({"E": E, "W^1": W}, card="mine.md")                           # doctest: +SKIP
 
-    The equations are those of the family's card that the ``config.json`` selects, or of ``card``;
-    ``config`` stands in for a missing one. A key of the config that no equation accounts for is
-    refused, unless ``accept`` names it.
+    The equations are those of the family's card that the ``config.json`` selects, or of ``card``, a
+    path, the name of a shipped card or what `read` gives; ``config`` stands in for a missing one. A
+    key of the config that no equation accounts for is refused, unless ``accept`` names it. Tensors
+    have the card's own names, in any spelling, or those of its checkpoint column.
 
-    ``framework`` is 'numpy' or 'torch'. ``device`` loads for PyTorch: 'cpu', 'cuda', or 'auto', a
-    GPU if there is one with room. ``dtype`` is the precision, by default as stored, save that NumPy
-    gets float32 for halves. Weights are read when they are first needed. Raises VieteError, saying
-    what does not fit.
+    ``framework`` is 'numpy' or 'torch', by default that of the arrays, and NumPy for files.
+    ``device`` loads for PyTorch: 'cpu', 'cuda', or 'auto', a GPU if there is one with room.
+    ``dtype`` is the precision, by default as stored, save that NumPy gets float32 for halves.
+    Weights are read when they are first needed. Raises VieteError, saying what does not fit.
     """
     from viete.loaded.transformer import load as open_model
 
@@ -89,8 +92,8 @@ def load(
 
 
 def from_transformers(
-    net: Any, tokenizer: Any = None, card: str | Path | None = None, accept: Sequence[str] = (),
-    framework: str = "torch", dtype: str | None = None,
+    net: Any, tokenizer: Any = None, card: str | Path | Model | None = None,
+    accept: Sequence[str] = (), framework: str = "torch", dtype: str | None = None,
 ) -> Transformer:  # fmt: skip
     """A model of `transformers` that is in memory, as its equations.
 
@@ -108,22 +111,23 @@ def from_transformers(
 def save(
     model: Transformer | Model, folder: str | Path, weights: Mapping[str, Any] | None = None
 ) -> Path:
-    """Write a folder that `transformers` opens: ``config.json``, safetensors, the tokenizer.
+    """Write a model as a folder that `load` opens: what it is, safetensors, the tokenizer.
 
     >>> save(read("llama").bind(d=64, N=2), "my-llama", weights)                  # doctest: +SKIP
 
-    ``model`` is a loaded one, or a card with ``weights``, NumPy or PyTorch. Raises VieteError for a
-    card of no family of `transformers`, and for one whose equations are others than the family's,
-    since `transformers` would compute something else.
+    ``model`` is a loaded one, or a card with ``weights``, NumPy or PyTorch. What it is stands in
+    ``card.md``; or, of a card that names its family of `transformers` (``config model_type``), in
+    ``config.json``, so that `transformers` opens it too. Raises VieteError for such a card whose
+    equations are others than the family's, since `transformers` would compute something else.
     """
-    from viete.loaded.saving import save_folder
+    from viete.loaded.saving import save as save_model
     from viete.loaded.transformer import Transformer
 
     if isinstance(model, Transformer):
         return model.save(folder)
     if weights is None:
         raise VieteError(f"{model.title} is a card: give its weights too")
-    return save_folder(model, weights, folder)
+    return save_model(model, weights, folder)
 
 
 def reads(text: str) -> Model:

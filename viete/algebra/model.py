@@ -6,6 +6,7 @@ Two models are equal when their cards say the same, however they were spelled or
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from viete.algebra.dims import Size, size_of
 from viete.errors import Text, VieteError
+from viete.notation.cursor import parse_name
 from viete.notation.expr import Expr, Ref, Symbol, transform
 from viete.notation.printer import show_equation
 from viete.notation.symbols import Scope, Signature
@@ -326,6 +328,9 @@ class Model:
         known = {d.name: d for d in self.dims}
         changed = {}
         for name, value in values.items():
+            if name not in known:  # but perhaps in another spelling
+                with suppress(VieteError):
+                    name = parse_name(Text(name), "dim", set()).key
             if name not in known:
                 raise VieteError(
                     f"{self.title} has no dimension {name}; it has {', '.join(known) or 'none'}"

@@ -86,6 +86,8 @@ class Choice:
         keys, _ = listed(key)
         null = any("null" in listed(row.allowed)[0] for row in self.rows)
         name, found = config.look_up(keys, null)
+        if config.alone and not name:
+            return self.rows[0]
         for row in self.rows:
             if row.holds(found, bool(name), model):
                 return row

@@ -60,7 +60,9 @@ SWITCHES = {"is_decoder", "is_encoder_decoder", "add_cross_attention", "tie_enco
 class Config:
     """A config's keys and values, and which of the keys somebody has asked for.
 
-    ``tensors`` are the shapes of the file's tensors, by name, where they are known.
+    ``tensors`` are the shapes of the file's tensors, by name, where they are known. Where they
+    are ``alone``, with no keys beside them, a card of one's own speaks for itself: its numbers
+    stand, and of its Choices the first row, as without a config.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Config:
         )
         self.tensors = tensors
         self.known: set[str] = set()
+        self.alone = False
 
     def look_up(self, keys: Sequence[str], null: bool = False) -> tuple[str, Any]:
         """The first of the keys that has a value, with that value; ("", None) if none has.
@@ -169,7 +172,8 @@ class Config:
         """
         for dim in model.dims:
             keys, optional = listed(dim.config)
-            needed = keys and not optional and not is_derived(model, dim)
+            own = self.alone and (dim.value is not None or dim.at_most is not None)
+            needed = keys and not (optional or own or is_derived(model, dim))
             if needed and self.look_up(keys)[1] is None:
                 raise self.missing(keys, dim.name)
         for p in model.parameters:
@@ -186,6 +190,8 @@ class Config:
                 allowed, optional = listed(wanted)
                 for keys in self.each(listed(fact.removeprefix("config "))[0]):
                     key, found = self.look_up(keys)
+                    if self.alone and not key:
+                        continue
                     if not (optional if found is None else {said(found), "any"} & {*allowed}):
                         raise VieteError(
                             f"{self.name}: {self.what(keys, key, found)}, and the card "
@@ -210,6 +216,7 @@ class Config:
 
     def check_accounted(self, model: Model, accept: Sequence[str]) -> None:
         """That every key that might change the function is one that the card knows."""
+        unknown = {}
         for key, value in leaves(self.values):
             top = key.split(".")[0]
             if key in self.known or top in self.known or {key, top} & set(accept):
@@ -217,11 +224,14 @@ class Config:
             if key in SWITCHES and value is False:
                 continue
             if not any(fnmatchcase(top, pattern) for pattern in HARMLESS):
-                raise VieteError(
-                    f"{self.name}: {key} is {said(value)}, of which the card {model.title} says "
-                    f"nothing, so its equations may not be this model's; if you know that they "
-                    f"are, accept {key}"
-                )
+                unknown[key] = value
+        if unknown:
+            what = ", ".join(f"{key} is {said(value):.60}" for key, value in unknown.items())
+            raise VieteError(
+                f"{self.name}: {what}, of which the card {model.title} says nothing, so its "
+                f"equations may not be this model's; if you know that they are, accept "
+                f"{', '.join(unknown)}"
+            )
 
 
 def bound(dims: Sequence[Dimension], config: Config) -> dict[str, Fraction]:

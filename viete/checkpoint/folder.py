@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from viete.algebra.model import Model
-from viete.cards.config import Config, listed, said
+from viete.cards.config import Config, bound, given_keys, listed, said
 from viete.cards.library import find, shipped
 from viete.cards.reader import read
 from viete.checkpoint import hub
 from viete.checkpoint.files import TensorFile, open_tensors
+from viete.checkpoint.memory import in_memory
 from viete.errors import VieteError
 
+Card = str | Path | Model
 CONFIG = "config.json"
 TENSORS = (*hub.TENSORS, "ckpt.pt", "model_final.pth")
 # What training scripts call the settings in a checkpoint, those of the network first.
@@ -42,24 +44,38 @@ class Folder:
 
 
 def open_folder(
-    path: str | Path, card: str | Path | None = None, accept: Sequence[str] = (),
+    path: str | Path, card: Card | None = None, accept: Sequence[str] = (),
     config: Mapping[str, Any] | str | Path | None = None, revision: str | None = None,
 ) -> Folder:  # fmt: skip
     """Open a folder as `transformers` writes it, a single file, or a model of the hub by its id.
 
-    ``card`` stands in for the shipped card of the family, ``config`` for what is said beside the
-    tensors, and ``accept`` are keys of it to pass over though the card does not know them. Raises
-    VieteError for a family without a card, a setting that the card has no equations for, and a
-    folder without tensors.
+    ``card``, a path or a `Model`, stands in for the shipped card of the family, ``config`` for what
+    is said beside the tensors, and ``accept`` are keys of it to pass over though the card does not
+    know them. Raises VieteError for a family without a card, a setting that the card has no
+    equations for, and a folder without tensors.
     """
     path = hub.located(path, revision)
     tensors = open_tensors(tensors_of(path))
     settings = settings_of(path, tensors, config)
-    return Folder(path, read_card(settings, card, accept), settings, tensors)
+    model = read_card(settings, card, accept, config is not None)
+    return Folder(path, model, settings, tensors)
+
+
+def open_arrays(
+    arrays: Mapping[str, Any], card: Card | None, accept: Sequence[str] = (),
+    config: Mapping[str, Any] | str | Path | None = None,
+) -> Folder:  # fmt: skip
+    """Arrays in memory, as if they had been read from a file; see `open_folder`."""
+    name = "the mapping of weights"
+    tensors = in_memory(name, arrays)
+    shapes = shapes_of(tensors)
+    settings = Config({}, shapes, name) if config is None else Config(config, shapes)
+    model = read_card(settings, card, accept, config is not None)
+    return Folder(tensors.path, model, settings, tensors)
 
 
 def open_card(
-    path: str | Path, card: str | Path | None = None, accept: Sequence[str] = (),
+    path: str | Path, card: Card | None = None, accept: Sequence[str] = (),
     config: Mapping[str, Any] | str | Path | None = None, revision: str | None = None,
 ) -> tuple[Model, Config]:  # fmt: skip
     """The card alone, by what is said of the model. No weights are fetched from the hub for it."""
@@ -68,12 +84,54 @@ def open_card(
         settings = Config(path / CONFIG if config is None else config)
     else:
         settings = settings_of(path, open_tensors(tensors_of(path)), config)
-    return read_card(settings, card, accept), settings
+    return read_card(settings, card, accept, config is not None), settings
 
 
-def read_card(settings: Config, card: str | Path | None, accept: Sequence[str]) -> Model:
-    """The card that is given, or that of the family."""
-    return read(find(card) if card is not None else card_for(settings), settings, accept)
+def read_card(
+    settings: Config, card: Card | None, accept: Sequence[str], insist: bool = False
+) -> Model:
+    """The card that is given, or that of the family, with the settings' numbers.
+
+    A card of one's own may ask nothing of a config, unless to ``insist`` on it: then its own
+    numbers are the model's. What it asks of the tensors (``size embed.W_E 0``) they answer; so
+    they do for a `Model`, of the dimensions that have no value yet.
+    """
+    if card is None:
+        return read(card_for(settings), settings, accept)
+    if isinstance(card, Model):
+        found = {k: v for k, v in bound(card.dims, settings).items() if k not in card.sizes}
+        return card.bind(**found) if found else card
+    path = find(card)
+    if insist or path in shipped().values():
+        return read(path, settings, accept)
+    model = read(path)
+    asked = keys_of(model)
+    if not settings.values or not any(" " not in key for key in asked):
+        settings = Config({}, settings.tensors, settings.name)
+        settings.alone = True
+    return read(path, settings, accept) if asked else model
+
+
+def card_of_file(card: str | Path, tensors: TensorFile) -> Model:
+    """A card that is held against a file: its own numbers stand, and the tensors fill them up."""
+    path = find(card)
+    model = read(path)
+    settings = Config({}, shapes_of(tensors), str(tensors.path))
+    settings.alone = True
+    return read(path, settings) if keys_of(model) else model
+
+
+def keys_of(model: Model) -> list[str]:
+    """What a card asks of a config or of tensors."""
+    keys = [k for d in model.dims for k in listed(d.config)[0]]
+    keys += [k for p in model.parameters if p.given for k in given_keys(p)]
+    facts = [key for key, _ in model.facts if key.startswith("config ")]
+    return keys + [k for key in facts for k in listed(key.removeprefix("config "))[0]]
+
+
+def shapes_of(tensors: TensorFile) -> dict[str, tuple[int, ...]]:
+    """The shapes of a file's tensors by name."""
+    return {name: info.shape for name, info in tensors.infos.items()}
 
 
 def has_tensors(path: Path) -> bool:
@@ -100,7 +158,7 @@ def settings_of(
 
     Where nothing is, its tensors alone are asked.
     """
-    shapes = {name: info.shape for name, info in tensors.infos.items()}
+    shapes = shapes_of(tensors)
     beside = (path if path.is_dir() else path.parent) / CONFIG
     if config is not None:
         return Config(config, shapes)

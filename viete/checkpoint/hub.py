@@ -26,6 +26,7 @@ TENSORS = (
     "model.safetensors.index.json", "model.safetensors",
     "pytorch_model.bin.index.json", "pytorch_model.bin",
 )  # fmt: skip
+SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".npz", ".gguf", ".onnx")  # of such files
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 _SHARD = r"-\d{5}-of-\d{5}"
 
@@ -50,6 +51,8 @@ def located(
         return path
     if there:
         raise VieteError(f"{path}: is a path on this machine, which has no revision {revision}")
+    if path.suffix in SUFFIXES:
+        raise VieteError(f"{path}: there is no such file")
     if isinstance(source, Path) or not is_id(str(source)):
         raise VieteError(f"{path}: there is no such folder")
     return fetched(str(source), revision, whole)

@@ -45,7 +45,8 @@ from viete.checkpoint.parallel import load_many
 from viete.checkpoint.tensors import SIZES, side_by_side
 from viete.errors import Text, VieteError
 from viete.interpret.schedule import Program, member_name, parameter_shapes, program
-from viete.notation.expr import Expr, Idx, Num, Ref, walk
+from viete.interpret.spelling import by_own_names, declared, plain
+from viete.notation.expr import Expr, Idx, walk
 from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.notation.symbols import Scope
@@ -356,31 +357,15 @@ def _renamed(
 
 def own_names(model: Model, file: TensorFile) -> dict[str, str]:
     """The card's name for every tensor whose name is one of the card's, in any spelling."""
-    scope = Scope(indices={s for p in model.parameters for s in p.symbol.slots})
-    for p in model.parameters:
-        scope.declare(p.symbol)
+    scope = declared(model)
     card = parameter_shapes(model)
     first: dict[str, str] = {}
     for name in file.infos:
-        written = name if name in card else spelled(name, scope, model.loop_letters)
+        written = name if name in card else plain(name, scope, model.loop_letters)
         # Of two spellings of one name, the second is a tensor too many.
         if written in card and (written not in first or name == written):
             first[written] = name
     return {name: written for written, name in first.items()}
-
-
-def spelled(name: str, scope: Scope, blocks: frozenset[str]) -> str:
-    """The plain spelling of one whole weight's name, or an empty string."""
-    try:
-        e = parse(name, scope)
-    except VieteError:
-        return ""
-    if not isinstance(e, Ref):
-        return ""
-    for slot, index in zip(e.symbol.slots, e.index, strict=True):
-        if not (isinstance(index, Num) if slot in blocks else index == Idx(slot)):
-            return ""
-    return show(e)
 
 
 def _words(text: str) -> list[str]:
@@ -518,7 +503,7 @@ def save_weights(model: Model, weights: Mapping[str, Array], path: str | os.Path
 
     Raises VieteError for weights that do not fit the card; ``path`` is then as it was.
     """
-    check_fit(model, weights)
+    weights = fitting(model, weights)
     save_safetensors(path, {name: weights[name] for name in parameter_shapes(model)})
 
 
@@ -527,7 +512,7 @@ def to_checkpoint(model: Model, weights: Mapping[str, Array]) -> dict[str, Array
 
     NumPy or PyTorch arrays as the weights are; an array may be a view of its weight.
     """
-    check_fit(model, weights)
+    weights = fitting(model, weights)
     return {name: e.write(_stacked(e, weights)) for name, e in expected_tensors(model).items()}
 
 
@@ -547,9 +532,10 @@ def _stacked(e: Expected, weights: Mapping[str, Array]) -> Array:
     return out
 
 
-def check_fit(model: Model, weights: Mapping[str, Array]) -> None:
-    """Refuse weights whose names or shapes are not the card's."""
+def fitting(model: Model, weights: Mapping[str, Array]) -> Mapping[str, Array]:
+    """Weights by the card's own names. Raises VieteError for other names or shapes."""
     shapes = parameter_shapes(model)
+    weights = by_own_names(model, weights, shapes)
     wrong = [f"  missing: {n}" for n in shapes if n not in weights]
     wrong += [f"  not in the card: {n}" for n in weights if n not in shapes]
     for n in shapes.keys() & weights.keys():
@@ -557,6 +543,7 @@ def check_fit(model: Model, weights: Mapping[str, Array]) -> None:
             wrong.append(f"  {n} is {show_shape(shape)}, and the card says {show_shape(shapes[n])}")
     if wrong:
         raise VieteError(f"these weights do not fit {model.title}:", lines=wrong[:20])
+    return weights
 
 
 __all__ = [

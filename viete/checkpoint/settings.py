@@ -28,6 +28,8 @@ from viete.interpret.schedule import program
 from viete.notation.expr import Expr, Ref, walk
 from viete.notation.printer import show_equation
 
+FAMILY = "config model_type"  # the fact in which a card names its family of `transformers`
+
 
 def config_of(model: Model, base: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The config that selects the card's equations and sizes.

@@ -50,7 +50,9 @@ def check(
     """
     from viete.loaded.checking import check as checked
 
-    model, found = opened(name, weights is not None, sets, config, instead, accept, revision)
+    model, found = opened(
+        name, weights is not None, sets, config, instead, accept, revision, weights=weights
+    )
     file = weights if found is None else found.folder.tensors
     ids = None if tokens is None else numbers(tokens, model)
     report = checked(model, file, ids, outputs=outputs, seed=seed)

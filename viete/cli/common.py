@@ -44,14 +44,17 @@ Accept = Annotated[
 Revision = Annotated[
     str | None, typer.Option("--revision", help="Of a model: a branch, tag or commit; a step.")
 ]
-TENSORS = (".safetensors", ".pt", ".pth", ".bin", ".npz", ".gguf")
 
 
 def card(
     name: str, sets: list[str] | None = None, config: Path | None = None,
     instead: str | None = None, accept: list[str] | None = None, revision: str | None = None,
+    weights: Path | None = None,
 ) -> Model:  # fmt: skip
-    """The card, or that of a released model, bound to the dimensions asked for."""
+    """The card, or that of a released model, bound to the dimensions asked for.
+
+    Where a card is held against a file of ``weights``, the tensors say what it asks of them.
+    """
     if is_model(name, revision):
         from viete.checkpoint.folder import open_card
         from viete.loaded.trained import card_of, is_run
@@ -62,7 +65,13 @@ def card(
             model, _ = open_card(name, instead, accept or (), config, revision)
     else:
         only_of_a_model(name, instead, None if config else accept)
-        model = read(name, config, accept or ())
+        if weights is not None and config is None:
+            from viete.checkpoint.files import open_tensors
+            from viete.checkpoint.folder import card_of_file
+
+            model = card_of_file(name, open_tensors(weights))
+        else:
+            model = read(name, config, accept or ())
     values = settings(sets)
     return model.bind(**values) if values else model
 
@@ -90,12 +99,15 @@ def transformer(
 def opened(
     name: str, given: bool, sets: list[str] | None, config: Path | None, instead: str | None,
     accept: list[str] | None, revision: str | None, dtype: str | None = None,
-    device: str | None = None,
+    device: str | None = None, weights: Path | None = None,
 ) -> tuple[Model, Transformer | None]:  # fmt: skip
-    """The card, and the released model that it is of, unless other weights are ``given``."""
+    """The card, and the released model that it is of, unless other weights are ``given``.
+
+    They may be in the file ``weights``.
+    """
     asked = (name, sets, config, instead, accept, revision)
     found = None if given else transformer(*asked, dtype, device)
-    return (card(*asked) if found is None else found.card), found
+    return (card(*asked, weights) if found is None else found.card), found
 
 
 def is_model(name: str, revision: str | None = None) -> bool:
@@ -105,19 +117,21 @@ def is_model(name: str, revision: str | None = None) -> bool:
     ``revision`` it can only be an id.
     """
     from viete.cards.library import shipped
-    from viete.checkpoint.hub import is_id
+    from viete.checkpoint.hub import SUFFIXES, is_id
 
     if revision is not None:
         return True
     path = Path(name)
     if name.lower().removesuffix(".md") in shipped():
         return False
+    if path.suffix in SUFFIXES:
+        return True
     try:
         if path.exists():
-            return path.is_dir() or path.suffix in TENSORS
+            return path.is_dir()
     except (OSError, ValueError):  # a name that no file can have
         return False
-    return "/" in name and is_id(name) and path.suffix not in (".md", ".tex", ".json", *TENSORS)
+    return "/" in name and is_id(name) and path.suffix not in (".md", ".tex", ".json")
 
 
 def only_of_a_model(name: str, instead: str | None, accept: list[str] | None) -> None:

@@ -88,9 +88,11 @@ def folder(
     if output is None:
         raise VieteError("a model is written to a folder: give -o FOLDER")
     own = weights is not None or seed is not None
-    model, found = opened(name, own, sets, config, instead, accept, revision, dtype)
+    model, found = opened(
+        name, own, sets, config, instead, accept, revision, dtype, weights=weights
+    )
     if found is not None:
-        found.save(output)
+        found.save_folder(output)
     else:
         save_folder(model, the_weights(model, weights, seed, dtype or "float32", None), output)
     print(f"written: {output}", file=sys.stderr)

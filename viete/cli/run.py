@@ -80,7 +80,8 @@ def run(
 ) -> None:
     """Run a card's equations, or a released model's, and print named values."""
     own = weights is not None or seed is not None
-    model, found = opened(name, own, sets, config, instead, accept, revision, dtype, device)
+    model, found = opened(name, own, sets, config, instead, accept, revision, dtype, device,
+                          weights)  # fmt: skip
     ids = the_tokens(model, found, tokens, text, bos)
     inputs = named_inputs(given, model)
     names = None if save is not None or show is None else top_level(show)

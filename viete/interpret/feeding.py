@@ -12,6 +12,7 @@ from viete.algebra.model import Input
 from viete.errors import VieteError
 from viete.interpret.labelled import COL, ROW, Array, Value, is_float
 from viete.interpret.schedule import Member, Program
+from viete.interpret.spelling import by_own_names
 from viete.notation.expr import Ref
 from viete.notation.printer import show
 
@@ -33,6 +34,7 @@ class Feeding:
         self.store: dict[Member, Value] = {}
         like = next((w for w in weights.values() if is_float(w)), None)
         self.like = np.zeros(0) if like is None else like
+        inputs = by_own_names(program.model, inputs, program.inputs)
         for name, (item, loops) in program.inputs.items():
             value = self.input(item, name, inputs)
             if value is not None:

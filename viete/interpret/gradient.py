@@ -21,6 +21,7 @@ from viete.interpret.feeding import Feeding, check_weights
 from viete.interpret.labelled import Array, Value
 from viete.interpret.run import Run
 from viete.interpret.schedule import Member, Program, Step
+from viete.interpret.spelling import by_own_names
 from viete.notation.expr import Apply, Bind, Expr
 
 PIECE = 2048  # positions: their values stay in the cache, and products are still large
@@ -124,6 +125,7 @@ class Gradients:
         Arguments are those of `viete.interpret.run.run`; gradients have the weights' names and
         shapes. Raises VieteError for inputs and weights that do not fit.
         """
+        weights = by_own_names(self.model, weights, self.program.parameters)
         check_weights(self.program, weights)
         if tokens is not None:
             inputs = {self.model.inputs[0].name: tokens, **inputs}

@@ -16,6 +16,7 @@ from viete.interpret.changing import Change, Changes, changes_by_name
 from viete.interpret.feeding import Feeding, check_weights
 from viete.interpret.labelled import COL, ROW, Array, Value, permute
 from viete.interpret.schedule import Member, Program, Step, parameter_shapes, program
+from viete.interpret.spelling import by_own_names
 from viete.notation.expr import Expr, Idx, Ref, Symbol, free_indices, walk
 from viete.notation.parser import parse
 
@@ -355,14 +356,17 @@ def by_keyword(
         if found[word] is not None:
             raise VieteError(f"{word} are given twice")
         found[word] = more.pop(word)
-    return found["tokens"], {} if found["weights"] is None else found["weights"]
+    weights = {} if found["weights"] is None else found["weights"]
+    return found["tokens"], by_own_names(model, weights, parameter_shapes(model))
 
 
 def inputs_of(
     model: Model, tokens: Any, inputs: Mapping[str, Array] | None, more: Mapping[str, Array]
 ) -> dict[str, Array]:  # fmt: skip
     """All inputs by name; ``tokens`` are the first. Raises VieteError for one given twice."""
-    given = dict(inputs or {})
+    known = program(model).inputs
+    given = dict(by_own_names(model, inputs or {}, known))
+    more = by_own_names(model, more, known)
     first = {} if tokens is None else {model.inputs[0].name: tokens} if model.inputs else None
     if first is None:
         raise VieteError(f"{model.title} takes no input")

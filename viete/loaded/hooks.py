@@ -6,14 +6,16 @@ A hook replaces a value as soon as it is computed, and what is computed from it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from array_api_compat import array_namespace
 
+from viete.algebra.defined import names_in
 from viete.algebra.incremental import scores, text_of
+from viete.algebra.model import Input, Model
 from viete.errors import VieteError
 from viete.interpret.changing import Change, in_turn, member_of
 from viete.interpret.feeding import check_weights
@@ -24,6 +26,7 @@ from viete.loaded.cache import Cache
 from viete.loaded.names import Key
 from viete.loaded.watching import Watched, watched
 from viete.loaded.weights import Weighted
+from viete.notation.expr import Idx, Ref
 from viete.notation.printer import show
 
 Hook = Callable[[Array, "HookPoint"], Array | None]
@@ -119,6 +122,8 @@ class Hooked(Weighted):
     ) -> Any:  # fmt: skip
         """Logits (batch, n, V), the mean loss of the next token, 'both', or None.
 
+        Of a card without scores of the next token, such as a classifier, 'logits' are its value of
+        that name, or else the last that the first input alone gives, with a batch axis in front.
         With ``loss_per_token`` the loss is (batch, n - 1). With ``stop_at_layer`` l only the blocks
         before block l are run, and what comes back is the stream that it would read.
         """
@@ -219,6 +224,8 @@ class Hooked(Weighted):
         """A run, what it returns, and the names that are kept of it."""
         if return_type not in RETURNS:
             raise VieteError(f"return_type is one of {RETURNS}, not {return_type!r:.40}")
+        if return_type in ("loss", "both"):
+            self.check_next_token()
         names = list(self.names) if keep is None else self.chosen(keep)
         end = None if stop is None else self.stream(stop)
         if end is not None:
@@ -234,7 +241,7 @@ class Hooked(Weighted):
         if end is not None:
             needed.append(watch.value(end))
         elif return_type is not None:
-            needed.append(scores(self.card))
+            needed.append(self.output)
         given = self.given(tokens, inputs)
         check_weights(program(self.card), self.weights)
         changes = self.changes(watch, hooks)
@@ -245,6 +252,17 @@ class Hooked(Weighted):
         else:
             out = self.outcome(run, return_type, per_token)
         return out, run, watch, names
+
+    def check_next_token(self) -> None:
+        """Refuse the loss of a next token that has no scores."""
+        try:
+            scores(self.card)
+        except VieteError as error:
+            why = error.message.partition(";")[0]
+            raise VieteError(
+                f"{why}, which the loss of the next token is of; ask for a loss of the card by its "
+                f"name, model.run(…)['L']"
+            ) from None
 
     def stream(self, stop: int) -> str:
         """The name of the stream at the beginning of a block, or after the last."""
@@ -264,19 +282,36 @@ class Hooked(Weighted):
         general, layer = self.names.split(name)
         return layer >= last if layer is not None else not self.names.comes_first(general)
 
+    @cached_property
+    def text(self) -> Input:
+        """The input that a run is given first: the text that is continued, else the first one."""
+        with suppress(VieteError):
+            return text_of(self.card)
+        if not self.card.inputs:
+            raise VieteError(f"{self.card.title} takes no input")
+        return self.card.inputs[0]
+
+    @cached_property
+    def output(self) -> str:
+        """The name of what a call returns."""
+        with suppress(VieteError):
+            return scores(self.card)
+        return show(output_of(self.card, self.text))
+
     def given(self, tokens: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Inputs by name, with a batch axis."""
-        name = text_of(self.card).name
         ids = self.ids(tokens)
         if not hasattr(ids, "ndim"):
             ids = array_like(next(iter(self.weights.values())), ids)
-        if ids.ndim == 1:
+        blocks = self.card.loop_letters
+        letters = [s for s in self.text.symbol.slots if s not in blocks]
+        if ids.ndim == len(letters) + len(self.text.shape):
             ids = ids[None]
-        return {name: ids, **inputs}
+        return {self.text.name: ids, **inputs}
 
     def batch(self, run: Run) -> int:
         """How many sequences a run has."""
-        return int(run.store[text_of(self.card).name, ()].size("batch"))
+        return run.batch or 1
 
     def changes(self, watch: Watched, hooks: Sequence[tuple[str, Hook]]) -> dict[Member, Change]:
         """What hooks do to the values of a run."""
@@ -307,16 +342,29 @@ class Hooked(Weighted):
         """Logits, loss or both."""
         if return_type is None:
             return None
-        name = scores(self.card)
         if return_type == "logits":
-            return run[name]
-        text = text_of(self.card)
+            return run[self.output]
+        name, text = scores(self.card), text_of(self.card)
         n = show(text.shape[0])
         if run.sizes[n] < 2:
             raise VieteError("the loss of the next token needs a text of at least 2 tokens")
         loss = run[LOSSES.format(n=n, z=name, t=text.name)]
         loss = loss if per_token else array_namespace(loss).mean(loss)
         return loss if return_type == "loss" else (run[name], loss)
+
+
+def output_of(card: Model, text: Input) -> Ref:
+    """The value called ``logits``, else the last that needs no input but this one."""
+    given = {i.name for i in card.inputs if i.default is None} - {text.name}
+    lacking: set[str] = set(given)
+    while more := {e.name for e in card.equations if names_in([e.right]) & lacking} - lacking:
+        lacking |= more
+    found = [e for e in card.equations if e.name not in lacking] or list(card.equations)
+    last = next((e for e in found if e.name == "logits"), found[-1])
+    if last.loop is None:
+        return last.left
+    at = (last.loop.upper if i == Idx(last.loop.index) else i for i in last.left.index)
+    return replace(last.left, index=tuple(at))
 
 
 def is_key(where: Any) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from viete.algebra.model import Model
 from viete.cards.config import Config
-from viete.checkpoint.folder import Folder, read_card
+from viete.checkpoint.folder import Card, Folder, read_card
 from viete.checkpoint.mapping import to_checkpoint
 from viete.checkpoint.memory import in_memory
 from viete.checkpoint.settings import config_of
@@ -20,7 +19,7 @@ from viete.train.bpe import BytePairs
 Array = Any
 
 
-def folder_of(net: Any, card: str | Path | None = None, accept: Sequence[str] = ()) -> Folder:
+def folder_of(net: Any, card: Card | None = None, accept: Sequence[str] = ()) -> Folder:
     """A module's config and tensors, as if they had been read. Nothing is copied."""
     if not hasattr(net, "state_dict") or not hasattr(getattr(net, "config", None), "to_diff_dict"):
         raise VieteError(f"a model of transformers is wanted, and not {type(net).__name__}")

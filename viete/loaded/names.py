@@ -313,12 +313,17 @@ class Names:
         """Why the card has no such value, in one sentence."""
         name = entry.name.replace("blocks.{l}.", "")
         text, found = self.with_equations(entry.otherwise)
+        values = ", ".join(dict.fromkeys(show_symbol(e.left.symbol, "unicode")
+                                         for e in self.model.equations))  # fmt: skip
+        named = [r.found[0] for r in entry.rows if isinstance(r.found[0], Ref)]
         if self.loop is None:
             text = "there is no loop over blocks in it, or several"
+        elif not found and (derived := next((r for r in named if self.own(r) is None), None)):
+            line = show(index_put(derived, BLOCK, Idx(self.loop.index)))
+            text = (f"no line under Derived says which value that is; it would be - ${line} = …$, "
+                    f"with one of its values {values}")  # fmt: skip
         elif not found:
-            values = dict.fromkeys(show_symbol(e.left.symbol, "unicode")
-                                   for e in self.model.equations)  # fmt: skip
-            text = f"its values are {', '.join(values)}"
+            text = f"its values are {values}"
         return f"{self.model.title} has no {name}: {text}"
 
     def with_equations(self, text: str) -> tuple[str, bool]:

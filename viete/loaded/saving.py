@@ -1,4 +1,4 @@
-"""A model as a folder that `transformers` opens: config, tensors and tokenizer."""
+"""A model as a folder: one that `transformers` opens, or its card beside its tensors."""
 
 from __future__ import annotations
 
@@ -10,16 +10,52 @@ from typing import Any
 
 from viete.algebra.model import Model
 from viete.atomic import replacing
+from viete.cards.writer import write
 from viete.checkpoint.files import save_safetensors
 from viete.checkpoint.folder import CONFIG, TENSORS
-from viete.checkpoint.mapping import to_checkpoint
-from viete.checkpoint.settings import config_of
+from viete.checkpoint.mapping import fitting, save_weights, to_checkpoint
+from viete.checkpoint.settings import FAMILY, config_of
 from viete.errors import VieteError
 from viete.loaded.tokenizer import FILES, JSON, Tokenizer
+from viete.loaded.trained import CARD, is_run
 
 Array = Any
 WEIGHTS = "model.safetensors"
 ROLES = ("bos", "eos", "pad")
+
+
+def save(
+    card: Model, weights: Mapping[str, Array], folder: str | Path,
+    base: Mapping[str, Any] | None = None, tokenizer: Tokenizer | None = None,
+) -> Path:  # fmt: skip
+    """Write a folder that `viete.load` opens: of a card that names its family, `save_folder`'s.
+
+    Of any other it holds ``card.md``, and under the card's names ``model.safetensors``.
+    """
+    if any(fact == FAMILY for fact, _ in card.facts):
+        return save_folder(card, weights, folder, base, tokenizer)
+    return save_card(card, weights, folder, tokenizer)
+
+
+def save_card(
+    card: Model, weights: Mapping[str, Array], folder: str | Path,
+    tokenizer: Tokenizer | None = None,
+) -> Path:  # fmt: skip
+    """Write ``card.md``, ``model.safetensors`` and the tokenizer's files, each whole.
+
+    Raises VieteError for weights that do not fit the card, and for a folder with another model in
+    it. Nothing has been written then.
+    """
+    folder = Path(folder)
+    weights = fitting(card, weights)
+    vacant(folder, CARD)
+    made(folder)
+    save_weights(card, weights, folder / WEIGHTS)
+    if tokenizer is not None:
+        save_tokenizer(tokenizer, folder)
+    with replacing(folder / CARD) as file:
+        file.write(write(card, "md").encode())
+    return folder
 
 
 def save_folder(
@@ -35,11 +71,8 @@ def save_folder(
     folder = Path(folder)
     config = described(config_of(card, base), weights, tokenizer)
     tensors = to_checkpoint(card, weights)
-    vacant(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise VieteError(f"{folder}: cannot be made ({error.strerror})") from None
+    vacant(folder, CONFIG)
+    made(folder)
     save_safetensors(folder / WEIGHTS, tensors, {"format": "pt"})
     if tokenizer is not None:
         save_tokenizer(tokenizer, folder)
@@ -65,14 +98,29 @@ def described(
     return config
 
 
-def vacant(folder: Path) -> None:
-    """Refuse a place with weights that would be found before those to be written, or beside."""
+def vacant(folder: Path, own: str) -> None:
+    """Refuse a place with weights that would be found before those to be written, or beside.
+
+    ``own`` is the file that will say what they are: an older one of that name is written over.
+    """
     if folder.exists() and not folder.is_dir():
         raise VieteError(f"{folder}: is a file; a model is written to a folder")
-    others = [n for n in TENSORS if n != WEIGHTS and (folder / n).exists()]
-    if others or (folder / "card.md").exists():
-        what = others[0] if others else "card.md"
-        raise VieteError(f"{folder}: holds another model ({what}); give another folder")
+    others = [n for n in (*TENSORS, CARD, CONFIG) if n not in (WEIGHTS, own)]
+    others = [n for n in others if (folder / n).exists()]
+    if own == CARD and not others and is_run(folder):
+        from viete.train import checkpoints
+
+        others = [CARD] if checkpoints.steps(folder) else []
+    if others:
+        raise VieteError(f"{folder}: holds another model ({others[0]}); give another folder")
+
+
+def made(folder: Path) -> None:
+    """The folder, made where it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise VieteError(f"{folder}: cannot be made ({error.strerror})") from None
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
@@ -97,4 +145,4 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
             file.write(json.dumps(said, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
-__all__ = ["save_folder"]
+__all__ = ["save", "save_card", "save_folder"]

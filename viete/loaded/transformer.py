@@ -15,7 +15,7 @@ from viete.algebra.folding import folded
 from viete.algebra.model import Model
 from viete.cards.claims import Claims
 from viete.checkpoint.compare import Report
-from viete.checkpoint.folder import Folder, open_folder
+from viete.checkpoint.folder import Card, Folder, open_arrays, open_folder
 from viete.checkpoint.mapping import load_weights
 from viete.checkpoint.tensors import require
 from viete.errors import VieteError
@@ -25,7 +25,7 @@ from viete.loaded.checking import check
 from viete.loaded.hooks import Hooked
 from viete.loaded.live import folder_of, to_live, tokenizer_of
 from viete.loaded.placing import place, precision
-from viete.loaded.saving import save_folder
+from viete.loaded.saving import save, save_folder
 from viete.loaded.tokenizer import Tokenizer, open_tokenizer
 from viete.loaded.tokens import Texts
 from viete.loaded.trained import is_run, open_run
@@ -99,9 +99,16 @@ class Transformer(Texts, Hooked):
         return out
 
     def save(self, folder: str | Path) -> Path:
-        """Write a folder that `transformers` opens; see `viete.save`."""
-        found = self.__dict__.get("tokenizer") or self.read_tokenizer()
-        return save_folder(self.card, self.weights, folder, self.config, found)
+        """Write a folder that `viete.load` opens; see `viete.save`."""
+        return save(self.card, self.weights, folder, self.config, self.own_tokenizer())
+
+    def save_folder(self, folder: str | Path) -> Path:
+        """Write a folder that `transformers` opens, or raise VieteError."""
+        return save_folder(self.card, self.weights, folder, self.config, self.own_tokenizer())
+
+    def own_tokenizer(self) -> Tokenizer | None:
+        """The tokenizer, if there is one."""
+        return self.__dict__.get("tokenizer") or self.read_tokenizer()
 
     def to_transformers(self) -> Any:
         """The same as a module of `transformers`, with copies of the weights."""
@@ -125,22 +132,29 @@ class Transformer(Texts, Hooked):
 
 
 def load(
-    source: str | Path, card: str | Path | None = None, accept: Sequence[str] = (),
-    framework: str = "numpy", dtype: str | None = None, device: str | None = None,
+    source: str | Path | Mapping[str, Array], card: Card | None = None,
+    accept: Sequence[str] = (), framework: str | None = None,
+    dtype: str | None = None, device: str | None = None,
     revision: str | None = None, config: Mapping[str, Any] | str | Path | None = None,
 ) -> Transformer:  # fmt: skip
-    """Open a released model; see `viete.load`."""
+    """Open a model; see `viete.load`."""
+    if isinstance(source, Mapping):
+        if revision is not None:
+            raise VieteError("arrays in memory have no revision")
+        folder = open_arrays(source, card, accept, config)
+        torch = any(hasattr(array, "detach") for array in source.values())
+        return Transformer(folder, framework or ("torch" if torch else "numpy"), dtype, device)
     if card is None and is_run(source):
         if accept or config is not None:
             raise VieteError(f"{source}: a run has its own card, with no config and no accept")
         folder = open_run(source, revision)
     else:
         folder = open_folder(source, card, accept, config, revision)
-    return Transformer(folder, framework, dtype, device)
+    return Transformer(folder, framework or "numpy", dtype, device)
 
 
 def from_transformers(
-    net: Any, tokenizer: Any = None, card: str | Path | None = None, accept: Sequence[str] = (),
+    net: Any, tokenizer: Any = None, card: Card | None = None, accept: Sequence[str] = (),
     framework: str = "torch", dtype: str | None = None,
 ) -> Transformer:  # fmt: skip
     """A module of `transformers`, as its equations; see `viete.from_transformers`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from types import SimpleNamespace
@@ -109,7 +110,10 @@ class Weighted:
                     size = self.card.size(e)
                     assert size is not None
                     sizes.setdefault(axis, int(ready.evaluate(size, axis)))
-        text = text_of(self.card).shape[0]
+        lengths = [x for i in self.card.inputs[:1] for x in i.shape]
+        with suppress(VieteError):
+            lengths = list(text_of(self.card).shape)
+        text = lengths[0] if lengths else None
         most = self.card.greatest.get(text.key) if isinstance(text, Ref) else None
         norm = names.found("ln_final.hook_scale") or names.found("blocks.{l}.ln1.hook_scale")
         whole = None if norm is None or norm.place is None else norm.place.whole

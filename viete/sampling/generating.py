@@ -15,6 +15,7 @@ from viete.interpret.changing import Changes
 from viete.interpret.feeding import check_weights, host
 from viete.interpret.labelled import Array
 from viete.interpret.schedule import program
+from viete.interpret.spelling import by_own_names
 from viete.notation.expr import Ref
 from viete.sampling.choosing import Choice
 from viete.sampling.planned import Incremental
@@ -68,6 +69,7 @@ def sample(
                 f"the input {item.name} has an entry for every token, and there will be more of "
                 f"them; it cannot be given here"
             )
+    weights = by_own_names(model, weights, program(model).parameters)
     check_weights(program(model), weights)
     if changes:
         steps: Steps = Whole(model, weights, inputs, changes)
@@ -122,7 +124,11 @@ def stepper(
 
 
 def uncached(model: Model) -> str | None:
-    """Why a card has to be sampled without a cache, if it has."""
+    """Why a card has to be sampled without a cache, if it has.
+
+    Raises VieteError for a card that cannot be sampled at all.
+    """
+    scores(model)
     try:
         derived(model)
     except VieteError as error:

@@ -22,6 +22,7 @@ from viete.errors import VieteError
 from viete.interpret.code.prepared import prepared
 from viete.interpret.code.torch_module import TorchModule
 from viete.interpret.schedule import parameter_shapes
+from viete.interpret.spelling import by_own_names
 
 Names = tuple[str, ...]
 
@@ -57,7 +58,7 @@ def to_torch(
     made = kind(writer.text(), tuple(shapes), tuple(writer.arguments().items()))
     if weights is None:
         return made()
-    given = {name: tensor(name, w) for name, w in weights.items()}
+    given = {name: tensor(name, w) for name, w in by_own_names(model, weights, shapes).items()}
     for name, shape in shapes.items():
         if name not in given:
             raise VieteError(f"{model.title} has a weight {name}, which is not given")

@@ -22,6 +22,7 @@ from viete.interpret.plan.recorder import Recorder
 from viete.interpret.plan.turns import Recorded
 from viete.interpret.plan.workers import Workers
 from viete.interpret.schedule import Member, Program
+from viete.interpret.spelling import by_own_names
 
 LOSS = "loss"
 PIECE = 1024  # positions in float32
@@ -46,6 +47,7 @@ class Engine:
         equations = Gradients(model, of)
         self.model, self.loss = model, equations.loss
         self.program, self.members = equations.program, equations.members
+        weights = by_own_names(model, weights, self.program.parameters)
         check_weights(self.program, weights)
         self.shapes = {name: shape for name, (_, _, shape) in self.program.parameters.items()}
         like = next(iter(weights.values()))
