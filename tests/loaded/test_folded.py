@@ -72,7 +72,7 @@ def test_steps_by_themselves(folder: Path) -> None:
 def test_it_is_no_model_of_its_family_any_more(folder: Path, tmp_path: Path) -> None:
     """`transformers` would read it otherwise; with its own card it is saved and opened again."""
     made = vt.load(folder).folded()
-    with pytest.raises(VieteError, match="there is no family of transformers to write it as"):
+    with pytest.raises(VieteError, match="transformers would compute something else"):
         made.save_folder(tmp_path / "there")
     assert not (tmp_path / "there").exists()
     again = vt.load(made.save(tmp_path / "there"))
