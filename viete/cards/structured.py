@@ -125,7 +125,14 @@ class Reader:
 
     def blocks(self, card: Any) -> list[Block]:
         if not isinstance(card, dict) or card.get("schema") != SCHEMA:
-            raise self.wrong(f'a JSON card is an object with "schema": "{SCHEMA}"')
+            keys = card.keys() if isinstance(card, dict) else set()
+            hint = ""
+            if "weight_map" in keys:
+                hint = "; this is the index of a model's tensors: give the folder that it is in"
+            elif {"model_type", "architectures"} & keys:
+                hint = ("; this is the config of a model: give the folder that it is in, or a card "
+                        "with --config")  # fmt: skip
+            raise self.wrong(f'a JSON card is an object with "schema": "{SCHEMA}"{hint}')
         known = {"schema", "title", "about", "facts", "vocabulary", "forward", *TABLES, *LISTS}
         if unknown := [k for k in card if k not in known]:
             raise self.wrong(

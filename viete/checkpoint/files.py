@@ -84,12 +84,20 @@ def _detect(path: Path) -> tuple[str, Reader, Mapped]:
         return "ONNX", onnx_file.read, data
     if head.startswith(b"version https://git-lfs"):
         raise VieteError(f"{path}: is a Git LFS pointer, not the weights: run git lfs pull")
+    text = is_text(data.bytes[:1000])
     # The suffix counts only where the first bytes are damaged, so that the right reader says how.
-    if path.suffix == ".safetensors":
+    if path.suffix == ".safetensors" and not text:
         return "safetensors", safetensors_file.read, data
-    if path.suffix == ".onnx":
+    if path.suffix == ".onnx" and not text:
         return "ONNX", onnx_file.read, data
-    raise VieteError(f"{path}: is not a tensor file; it must be one of {FORMATS}")
+    hint = "; it is text, and a card's name ends in .md" if text else ""
+    raise VieteError(f"{path}: is not a tensor file; it must be one of {FORMATS}{hint}")
+
+
+def is_text(head: Bytes) -> bool:
+    """Whether the first bytes of a file are words that a person wrote."""
+    words = head.tobytes().decode("utf-8", "replace").rstrip("\ufffd")  # a character that is cut
+    return "\ufffd" not in words and all(c.isprintable() or c in "\t\r\n" for c in words)
 
 
 def _read_index(file: TensorFile, data: Bytes) -> None:

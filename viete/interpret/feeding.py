@@ -223,7 +223,11 @@ def check_each(ready: Program, weights: Mapping[str, Array]) -> None:
     kinds = set()
     for name, w in weights.items():
         if not is_array_api_obj(w):
-            raise VieteError(f"the weight {name} must be an array, not {type(w).__name__}")
+            exact = isinstance(w, list | Fraction)
+            hint = "; exact numbers, as vt.exact_weights gives them, run with exact=True"
+            raise VieteError(
+                f"the weight {name} must be an array, not {type(w).__name__}{hint * exact}"
+            )
         if not is_float(w):
             raise VieteError(f"the weight {name} must be floating-point numbers, not {w.dtype}")
         xp = array_namespace(w)

@@ -45,7 +45,9 @@ def check(
         given[model.inputs[0].name] = np.asarray(tokens)
     if weights is None:
         if outputs is not None:
-            raise VieteError(f"{model.title} is a card: recorded values need its weights too")
+            raise VieteError(
+                f"{model.title} is a card: recorded values need its weights too (--weights)"
+            )
         return check_claims(model, None, given, seed)
     file = opened(weights, "the weights")
     recorded, formulas = None, dict[str, str]()
