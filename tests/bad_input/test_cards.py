@@ -358,6 +358,17 @@ CASES = [
      None, "h is an index letter, so no equation can define it"),
     ("parameter named like a dimension", "| $W_U$ | $d", "| $V$ | $d",
      57, "unknown symbol W_U; declared with this letter: W_Q^{i,h}, W_"),
+    ("a row with too few cells", r"| $W_U$ | $d \times V$ | | unembedding |", "| «$W_U$» |",
+     None, "this row has 1 of the table's 4 cells"),
+    ("an init of no kind", "| $d$ | 1 | scale", "| $d$ | «gaussian» | scale",
+     None, "an init is normal(s), uniform(a), xavier or a number"),
+    ("an init of no dimension", "normal(1)", "normal(«Z»)", None, "unknown symbol Z"),
+    ("xavier for a vector", "| $d$ | 1 | scale", "| $d$ | «xavier» | scale",
+     None, "xavier needs rows and columns"),
+    ("a dtype of no kind", "| symbol | shape | init | meaning |\n| --- | --- | --- | --- |\n"
+     "| $E$ | $V \\times d$ | normal(1)",
+     "| symbol | shape | dtype | meaning |\n| --- | --- | --- | --- |\n"
+     "| $E$ | $V \\times d$ | «flot32»", None, "a dtype is one of float64, float32"),
     ("a Cyrillic letter", "s = x^N W_U", "s = «х»^N W_U",
      None, "no character 'х', U+0445 CYRILLIC SMALL LETTER HA; write the Latin x"),
     ("a Greek letter like a Latin one", "s = x^N W_U", "s = x^«Ν» W_U",

@@ -156,6 +156,8 @@ def test_conditions_are_short(kinds: str, condition: str) -> None:
         ({"model_type": None}, "model_type is missing"),
         ({"surprise": 3}, "surprise is 3, of which the card Family says nothing"),
         ({"deep": {"er": "x"}}, "deep.er is x"),
+        ({"odd": 1, "even": {"er": 2}}, "odd is 1, even.er is 2, of which the card Family says"),
+        ({"odd": 1, "even": 2}, "if you know that they are, accept odd, even"),
         ({"hidden_size": None}, "hidden_size is missing, which gives d"),
         ({"hidden_size": "4"}, "hidden_size gives d, so it must be a number"),
     ],

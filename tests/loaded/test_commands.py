@@ -161,3 +161,14 @@ def test_a_shipped_card_goes_before_a_folder(folder: Path, viete: Any) -> None:
     folder.rename(folder.parent / "llama")
     assert "n = 4,096" in viete("show", "llama", "--costs")
     assert "n = 32" in viete("show", "./llama", "--costs")
+
+
+def test_a_text_beyond_the_context_is_refused_as_tokens_are(folder: Path, viete: Any) -> None:
+    long = "cat " * 40
+    said = viete("run", folder, "--text", long, code=2)
+    ids = ",".join(map(str, [PAIRS.end, *map(int, PAIRS.encode(long))]))
+    assert said == viete("run", folder, "--tokens", ids, code=2)
+    model = vt.load(folder)
+    with pytest.raises(vt.VieteError, match="42 long, and n is at most 32"):
+        model(long)
+    assert model.to_tokens(long).shape == (1, 32)  # as TransformerLens truncates, where asked for

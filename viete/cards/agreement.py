@@ -28,13 +28,19 @@ ROLES = {
 }  # fmt: skip
 
 
-def check_agreement(model: Model, shapes: Shapes, described: list[Described]) -> None:
+def check_agreement(
+    model: Model, shapes: Shapes, described: list[Described], stated: list[Dimension]
+) -> None:
     """That the numbers a card states are those of its equations.
+
+    ``stated`` are those of facts that are no dimensions of the card.
 
     Raises VieteError at the statement that its equations contradict.
     """
-    for dim in model.dims:
-        value = model.sizes.get(dim.name)
+    facts = [d for d in stated if d.name not in model.sizes]
+    sizes = model.sizes | Model("", dims=tuple(facts)).sizes
+    for dim in (*model.dims, *facts):
+        value = sizes.get(dim.name)
         if value is None:
             continue
         said = {dim.name, dim.meaning.strip().rstrip(".").lower()}
@@ -49,8 +55,8 @@ def check_agreement(model: Model, shapes: Shapes, described: list[Described]) ->
             columns = {p.name: shapes.number(shapes.types[p.name].shape[1])
                        for _, p in embeddings(model)}  # fmt: skip
             refuse(dim, value, columns, "columns")
-    for name, words, stated in described:
-        check_described(model, shapes, name, words, stated)
+    for name, words, size in described:
+        check_described(model, shapes, name, words, size)
 
 
 def refuse(dim: Dimension, value: Fraction, counts: dict[str, Fraction | None], what: str) -> None:

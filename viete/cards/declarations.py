@@ -18,6 +18,7 @@ from viete.algebra.model import (
 from viete.cards.choices import Choice, Row
 from viete.cards.config import Config, bound
 from viete.cards.document import Block, Item, Paragraph
+from viete.cards.init import check_dtype, read_init
 from viete.cards.sections import FACT, Sections
 from viete.errors import Text, VieteError
 from viete.notation.cursor import parse_name
@@ -152,7 +153,10 @@ class Declarations(Sections):
         self.shapes = Scope()
         for dim in self.dims:
             self.shapes.declare(dim.symbol)
-        sizes = Model("", dims=tuple(self.dims)).sizes
+        self.check_stated(Model("", dims=tuple(self.dims)).sizes)
+
+    def check_stated(self, sizes: dict[str, Fraction]) -> None:
+        """That a size stated beside its formula, ``(= d_model / num_heads = 5)``, is its value."""
         for symbol, stated in self.stated:
             value = parse(stated, Scope())
             if isinstance(value, Num) and sizes.get(symbol.key) != value.value:
@@ -271,6 +275,10 @@ class Declarations(Sections):
         out: list[Parameter] = []
         for row in self.rows("parameters", "symbol shape"):
             names = self.names(row["symbol"])
+            shape, init = self.shape(self.cell(row, "shape")), self.cell(row, "init")
+            check_dtype(self.cell(row, "dtype"))
+            if init.text:
+                parse(read_init(init, names[0].text, len(shape))[1], self.shapes)
             tensor = self.cell(row, "checkpoint").text.replace("`", "")
             tensors = alternatives(tensor, len(names))
             for name, tensor in zip(names, tensors, strict=True):
@@ -279,9 +287,8 @@ class Declarations(Sections):
                     raise name.error(f"the parameter {symbol.key} is declared twice")
                 meaning = row.get("meaning", Text("")).text
                 out.append(Parameter(
-                    symbol, self.shape(self.cell(row, "shape")), self.cell(row, "dtype").text,
-                    self.cell(row, "value").text, self.cell(row, "init").text, tensor, meaning,
-                    name,
+                    symbol, shape, self.cell(row, "dtype").text, self.cell(row, "value").text,
+                    init.text, tensor, meaning, name,
                 ))  # fmt: skip
         return out
 

@@ -32,10 +32,23 @@ def find(name: str | Path) -> Path:
         return path  # of a folder the reader says what is wrong with it
     if known in cards:
         return cards[known]
+    if beside := near_files(path):
+        raise VieteError(f"there is no file {name}; did you mean {' or '.join(beside)}?")
     near = difflib.get_close_matches(known, cards, 3, 0.5)
     near = near or [card for card in cards if known and known in card]
     hint = f"did you mean {' or '.join(near)}?" if near else f"shipped are {', '.join(cards)}"
     raise VieteError(f"there is no file {name} and no shipped card of that name; {hint}")
+
+
+def near_files(path: Path) -> list[str]:
+    """Cards in the folder of a path, of nearly that name."""
+    try:
+        there = {p.name: p for p in path.parent.iterdir() if p.suffix in (".md", ".tex", ".json")}
+    except OSError:
+        return []
+    near = difflib.get_close_matches(path.name, there, 2, 0.75)
+    near = near or difflib.get_close_matches(f"{path.name}.md", there, 2, 0.85)
+    return [str(there[name]) for name in near]
 
 
 __all__ = ["find", "shipped"]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from viete.algebra.model import (
     Claim,
+    Dimension,
     Equation,
     Loop,
     Model,
@@ -60,10 +61,14 @@ _SHAPE = re.compile(
 )
 
 
-def read(path: str | Path, config: Config | None = None, accept: Sequence[str] = ()) -> Model:
+def read(
+    path: str | Path, config: Config | None = None, accept: Sequence[str] = (),
+    sets: Mapping[str, str] | None = None,
+) -> Model:  # fmt: skip
     """Read a card from a Markdown, LaTeX or JSON file, and check the shape of every equation.
 
-    Of a family of models it is the one of that ``config``; see `viete.cards.choices`.
+    Of a family of models it is the one of that ``config``; see `viete.cards.choices`. ``sets``
+    gives dimensions other numbers than the card does, which what else it says must bear.
 
     Raises VieteError, with file, line and column, for whatever in it is wrong.
     """
@@ -79,19 +84,24 @@ def read(path: str | Path, config: Config | None = None, accept: Sequence[str] =
         content = path.read_bytes()
     except OSError as error:
         raise VieteError(f"cannot read {path}: {error.strerror}") from None
+    return reads(decoded(content, str(path)), str(path), config, accept, sets)
+
+
+def decoded(content: bytes, file: str) -> str:
+    """The text of a card's bytes. Raises VieteError for a binary file."""
     if b"\0" in content:
-        raise VieteError(f"{path} is a binary file; a card is a Markdown, LaTeX or JSON text")
+        raise VieteError(f"{file} is a binary file; a card is a Markdown, LaTeX or JSON text")
     try:
-        text = content.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise VieteError(f"{path}:{line}: this is not UTF-8 text, so it is no card") from None
-    return reads(text, str(path), config, accept)
+        raise VieteError(f"{file}:{line}: this is not UTF-8 text, so it is no card") from None
 
 
 def reads(
-    content: str, file: str = "<card>", config: Config | None = None, accept: Sequence[str] = ()
-) -> Model:
+    content: str, file: str = "<card>", config: Config | None = None, accept: Sequence[str] = (),
+    sets: Mapping[str, str] | None = None,
+) -> Model:  # fmt: skip
     """Read a card from text; see `read`."""
     if not isinstance(content, str):
         raise VieteError(f"a card is text, not {type(content).__name__}")
@@ -105,7 +115,7 @@ def reads(
     if start.startswith("{"):
         from viete.cards.structured import read_json
 
-        return build(read_json(content, file), file, config, accept)
+        return build(read_json(content, file), file, config, accept, sets)
     for number, line in enumerate(lines_of(content), 1):
         if len(line) > MAX_LINE:
             message = f"this line has {len(line):,} characters; a card's have at most {MAX_LINE:,}"
@@ -116,7 +126,7 @@ def reads(
         blocks = read_latex(content, file)
     else:
         blocks = read_markdown(content, file)
-    return build(blocks, file, config, accept)
+    return build(blocks, file, config, accept, sets)
 
 
 def check_characters(content: str, file: str) -> None:
@@ -132,8 +142,9 @@ def check_characters(content: str, file: str) -> None:
 
 
 def build(
-    blocks: list[Block], file: str, config: Config | None = None, accept: Sequence[str] = ()
-) -> Model:
+    blocks: list[Block], file: str, config: Config | None = None, accept: Sequence[str] = (),
+    sets: Mapping[str, str] | None = None,
+) -> Model:  # fmt: skip
     """A document's blocks as a checked model."""
     check_shown(blocks)
     reader = Reader(blocks, file)
@@ -141,7 +152,10 @@ def build(
     if config is not None:
         config.check_complete(model)
         config.check_accounted(model, accept)
-    check_agreement(model, Shapes(model), reader.sizes_in_words())
+    if sets:
+        model = model.bind(**sets)
+        reader.check_stated(model.sizes)
+    check_agreement(model, Shapes(model), reader.sizes_in_words(), reader.numbers())
     return model
 
 
@@ -208,6 +222,11 @@ class Reader(Declarations):
             skeleton, equations=tuple(equations), derived=tuple(derived), claims=tuple(claims)
         )
         return settled(model, choices, config)
+
+    def numbers(self) -> list[Dimension]:
+        """Facts such as ``- **num_blocks**: 2`` in front of all sections, which only state it."""
+        return [Dimension(Symbol("dim", key), num(int(value)), text=text)
+                for key, value, text in self.fact_lines if value.strip().isdecimal()]  # fmt: skip
 
     def sizes_in_words(self) -> list[Described]:
         """What the notation list says of shapes; words that are no sizes are prose."""

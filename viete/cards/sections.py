@@ -58,6 +58,7 @@ class Sections:
         self.title = ""
         self.about: list[str] = []
         self.facts: list[tuple[str, str]] = []
+        self.fact_lines: list[tuple[str, str, Text]] = []  # outside all sections, and their lines
         self.sections: dict[str, list[Block]] = {name: [] for name in SECTIONS}
         self.loose: list[tuple[Text, str]] = []  # outside all sections, and the heading above
         self.sort(blocks)
@@ -75,6 +76,7 @@ class Sections:
                     self.about.append(block.text.text)
                 elif isinstance(block, Item) and (m := FACT.match(block.text.text)):
                     self.facts.append((m[1], m[2]))
+                    self.fact_lines.append((m[1], m[2], block.text))
                 elif isinstance(block, Item):
                     self.about.append(block.text.text)
                 elif isinstance(block, Table) and section == "preamble":
@@ -225,6 +227,11 @@ class Sections:
                     continue
                 if len(row) > len(block.header):
                     raise row[-1].error("this row has more cells than the table has columns")
+                if len(row) < len(block.header):
+                    raise row[0].error(
+                        f"this row has {len(row)} of the table's {len(block.header)} cells; an "
+                        f"empty cell is written | |"
+                    )
                 for cell in row:
                     if (cell.text.count("$") - cell.text.count("\\$")) % 2:
                         raise cell.error("the $ signs in this cell do not pair up")

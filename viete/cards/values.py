@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from viete.algebra.model import Model, Parameter
+from viete.cards.init import read_init
 from viete.errors import Text, VieteError
 from viete.interpret.array import Arrays
 from viete.interpret.schedule import program
@@ -26,7 +27,6 @@ from viete.notation.symbols import Scope
 Nested = Any  # a Fraction, or a list of Nested
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,2})?(?:/\d+)?", re.I)
 _CELL = re.compile(r"(?<!\\)\|")
-_DRAW = re.compile(r"(normal|uniform)\s*\((.*)\)")
 
 
 def literal_fractions(model: Model) -> dict[str, Nested]:
@@ -177,23 +177,18 @@ def drawn(
     if not p.init:
         return rng.normal(0.0, 1 / math.sqrt(max(core[0], 1)) if len(core) == 2 else 1.0, shape)
     text = cell(p, p.init)
-    if text.text == "xavier":
-        if len(core) != 2:
-            raise text.error(
-                f"xavier needs rows and columns, and {p.name} has not both; write normal(s), "
-                f"uniform(a) or a number"
-            )
+    kind, formula = read_init(text, p.name, len(core))
+    if kind == "xavier":
         bound = math.sqrt(6 / max(sum(core), 1))
         return rng.uniform(-bound, bound, shape)
-    if m := _DRAW.fullmatch(text.text):
-        spread = amount(model, text.cut(*m.span(2)))
-        if spread < 0:
-            raise text.error(f"{m[1]} needs a number from 0, and this is {spread:g}")
-        return rng.normal(0.0, spread, shape) if m[1] == "normal" else (
-            rng.uniform(-spread, spread, shape))  # fmt: skip
-    if re.match(r"[A-Za-z]{2,}(?!\w)", text.text) and not text.text.startswith("sqrt"):
-        raise text.error("an init is normal(s), uniform(a), xavier or a number")
-    return np.full(shape, amount(model, text))
+    if kind == "fill":
+        return np.full(shape, amount(model, text))
+    spread = amount(model, formula)
+    if spread < 0:
+        raise text.error(f"{kind} needs a number from 0, and this is {spread:g}")
+    if kind == "normal":
+        return rng.normal(0.0, spread, shape)
+    return rng.uniform(-spread, spread, shape)
 
 
 def amount(model: Model, text: Text) -> float:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from viete import read
 from viete.algebra.model import Model
 from viete.atomic import replacing
 from viete.errors import VieteError
+
+Form = TypeVar("Form")
 
 if TYPE_CHECKING:
     from viete.loaded.transformer import Transformer
@@ -20,7 +23,8 @@ Card = Annotated[
     str,
     typer.Argument(
         metavar="CARD",
-        help="A card: its path or a shipped name. Or a model: a folder, a file, an id of the hub.",
+        help="A card: its path, a shipped name, - for standard input. Or a model: a folder, a "
+        "file, an id of the hub.",
     ),
 ]
 Set = Annotated[
@@ -65,15 +69,29 @@ def card(
             model, _ = open_card(name, instead, accept or (), config, revision)
     else:
         only_of_a_model(name, instead, None if config else accept)
-        if weights is not None and config is None:
-            from viete.checkpoint.files import open_tensors
-            from viete.checkpoint.folder import card_of_file
+        if weights is None or config is not None:
+            return read_card(name, config, accept or (), settings(sets))
+        from viete.checkpoint.files import open_tensors
+        from viete.checkpoint.folder import card_of_file
 
-            model = card_of_file(name, open_tensors(weights))
-        else:
-            model = read(name, config, accept or ())
+        model = card_of_file(name, open_tensors(weights))
     values = settings(sets)
     return model.bind(**values) if values else model
+
+
+def read_card(
+    name: str, config: Path | None, accept: Sequence[str], sets: Mapping[str, str]
+) -> Model:
+    """The card of that path or name, or with ``-`` the one on standard input."""
+    from viete.cards import reader
+    from viete.cards.config import Config
+    from viete.cards.library import find
+
+    given = None if config is None else Config(config)
+    if name != "-":
+        return reader.read(find(name), given, accept, sets)
+    content = sys.stdin.buffer.read(reader.MAX_BYTES + 1)
+    return reader.reads(reader.decoded(content, "<stdin>"), "<stdin>", given, accept, sets)
 
 
 def transformer(
@@ -190,6 +208,21 @@ def row_of(text: str, model: Model, what: str) -> list[int]:
             )
             raise VieteError(f"{what}: {word!r} is no token; give numbers such as 3,1,4{known}")
     return out
+
+
+def by_suffix(output: Path | None, forms: Mapping[str, Form], otherwise: Form) -> Form:
+    """The format that the output's suffix asks for; without an output the last.
+
+    Raises VieteError for a suffix of no format.
+    """
+    if output is None or output.suffix == "":
+        return otherwise
+    if (form := forms.get(output.suffix.lower())) is None:
+        raise VieteError(
+            f"-o {output}: by its suffix nothing is written to {output.suffix}; there are "
+            f"{', '.join(forms)}, or say --format"
+        )
+    return form
 
 
 def emit(text: str, output: Path | None, source: str = "") -> None:

@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.common import Accept, Card, Config, Instead, Output, Revision, Set, card, emit
+from viete.cli.common import (
+    Accept,
+    Card,
+    Config,
+    Instead,
+    Output,
+    Revision,
+    Set,
+    by_suffix,
+    card,
+    emit,
+)
 
 
 class Format(StrEnum):
@@ -16,6 +27,10 @@ class Format(StrEnum):
     text = "text"
     md = "md"
     latex = "latex"
+    html = "html"
+
+
+FORMS = {".md": Format.md, ".tex": Format.latex, ".html": Format.html, ".txt": Format.text}
 
 
 def doc(
@@ -38,12 +53,18 @@ def doc(
 
     With ``-o NAME.md`` the diagram is also drawn, as NAME.svg beside it.
     """
-    from viete.cards.architecture import write_architecture
+    from viete.cards.architecture import architecture, write_architecture
 
+    form = form or by_suffix(output, FORMS, Format.text)
     model = card(name, sets, config, instead, accept, revision)
-    if form is None:
-        suffix = output.suffix if output is not None else ""
-        form = {".md": Format.md, ".tex": Format.latex}.get(suffix, Format.text)
+    if form is Format.html:
+        from viete.interpret.drawing import to_svg
+        from viete.interpret.flow import flow
+        from viete.lesson.page import write_blocks
+
+        page = write_blocks(architecture(model, batch, length), to_svg(flow(model)))
+        emit(page, output, name)
+        return
     drawn = output.with_suffix(".svg") if form is Format.md and output is not None else None
     text = write_architecture(model, form.value, batch, length, drawn.name if drawn else None)
     if drawn is not None:

@@ -99,12 +99,13 @@ def run(
     else:
         arrays = found.weights
     result = model.run(ids, arrays, names=names, inputs=inputs)
-    if save is not None:
+    shown = top_level(show) if show is not None else [] if save is not None else last(model, result)
+    lines = [pretty(wanted, result[wanted]) for wanted in shown]
+    if save is not None:  # only when nothing can fail any more
         write(result, save)
         print(f"{len(result)} values written to {save}")
-    shown = top_level(show) if show is not None else [] if save is not None else last(model, result)
-    for wanted in shown:
-        print(pretty(wanted, result[wanted]))
+    for line in lines:
+        print(line)
     if show is None and (why := result.without()):
         print(f"not computed: {'; '.join(why)}", file=sys.stderr)
 
@@ -119,7 +120,7 @@ def the_tokens(
         return numbers(tokens, model)
     if found is None:
         raise VieteError(f"{model.title} is a card, and has no tokenizer: give --tokens 3,1,4")
-    return found.to_tokens(text or "", bos)
+    return found.to_tokens(text or "", bos, truncate=False)
 
 
 def print_exact(

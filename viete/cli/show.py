@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.common import Accept, Card, Config, Instead, Output, Revision, Set, card, emit
+from viete.cli.common import (
+    Accept,
+    Card,
+    Config,
+    Instead,
+    Output,
+    Revision,
+    Set,
+    by_suffix,
+    card,
+    emit,
+)
 
 
 class Format(StrEnum):
@@ -19,13 +30,18 @@ class Format(StrEnum):
     json = "json"
     svg = "svg"
     mermaid = "mermaid"
+    html = "html"
+
+
+FORMS = {".md": Format.md, ".tex": Format.latex, ".html": Format.html, ".json": Format.json,
+         ".svg": Format.svg, ".mmd": Format.mermaid, ".txt": Format.text}  # fmt: skip
 
 
 def show(
     name: Card,
     form: Annotated[
-        Format, typer.Option("--format", "-f", help="Unicode text by default.")
-    ] = Format.text,
+        Format | None, typer.Option("--format", "-f", help="By the output's suffix, else text.")
+    ] = None,
     costs: Annotated[
         bool, typer.Option("--costs", help="Parameters, operations and bytes.")
     ] = False,
@@ -52,6 +68,7 @@ def show(
     from viete.cards.document import write_markdown, write_text
     from viete.cards.writer import write
 
+    form = form or by_suffix(output, FORMS, Format.text)
     model = card(name, sets, config, instead, accept, revision)
     if folded:
         from viete.algebra.folding import folded as fold
@@ -76,6 +93,11 @@ def show(
 
         diagram = flow(model, "equations" if detail else "parts")
         emit(to_svg(diagram) if form is Format.svg else to_mermaid(diagram), output)
+    elif form is Format.html:
+        from viete.cards.writer import blocks
+        from viete.lesson.page import write_blocks
+
+        emit(write_blocks(blocks(model, "latex")), output, name)
     else:
         emit(write(model, form.value), output, name)
 

@@ -1,4 +1,4 @@
-"""A lesson as one page of HTML: nothing is fetched, formulas are MathML, and no script is needed.
+"""A lesson or a card as one page of HTML: nothing is fetched, formulas are MathML, no script.
 
 Whatever comes from a card is escaped, or goes through the converter and is parsed before use.
 """
@@ -10,6 +10,7 @@ from functools import cache
 from html import escape
 from xml.etree import ElementTree
 
+from viete.cards.document import Block, Code, Heading, Item, Paragraph, Table
 from viete.lesson.data import Chip, Grid, Lesson, Line, Section, Step, Substep
 
 _INLINE = re.compile(r"(\$[^$]+\$|`[^`]+`|\*\*.+?\*\*)")
@@ -78,6 +79,11 @@ table { border-collapse: collapse; }
 td { padding: .1rem .6rem; text-align: right; border-left: 1px solid var(--line); }
 td:first-child { border-left: 2px solid var(--soft); }
 td:last-child { border-right: 2px solid var(--soft); }
+.columns { overflow-x: auto; margin: 1rem 0; } pre { overflow-x: auto; font-size: .75rem; }
+.columns th, .columns td { border: 0; border-bottom: 1px solid var(--line); text-align: left;
+  padding: .3rem 1.2rem .3rem 0; vertical-align: baseline; font-weight: inherit; }
+.columns th { color: var(--soft); font-size: .92rem; }
+li { margin: .35rem 0; } li > ul { color: var(--soft); } svg { max-width: 100%; height: auto; }
 code { font: .9em ui-monospace, Menlo, Consolas, monospace; background: var(--wash);
   border-radius: 4px; padding: .05rem .3rem; }
 math { font-size: 1.06em; }
@@ -99,12 +105,58 @@ def write_page(lesson: Lesson) -> str:
         *(section(s, k) for k, s in enumerate(lesson.sections)),
         '<h2 id="end">What was shown</h2>', bullets(lesson.closing),
     ]  # fmt: skip
+    return whole_page(lesson.title, body)
+
+
+def whole_page(title: str, body: list[str]) -> str:
+    """The body's parts as a page, with our style."""
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(plain(lesson.title))}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{escape(plain(title))}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
     )
     return head + "<main>\n" + "\n".join(body) + "\n</main>\n</body>\n</html>\n"
+
+
+def write_blocks(blocks: list[Block], picture: str = "") -> str:
+    """A document's blocks, made in latex style, as a page.
+
+    ``picture``, an SVG of ours, stands where the document has a drawing in characters.
+    """
+    body, number, before, title = list[str](), 0, "", ""
+    for block in blocks:
+        kind = ("ol" if block.numbered else "ul") if isinstance(block, Item) else ""
+        if before and kind != before:
+            body.append(f"</{before}>")
+        match block:
+            case Heading():
+                level = min(block.level, 6)
+                title = title or block.text.text
+                body.append(f"<h{level}>{inline(block.text.text)}</h{level}>")
+                number = 0 if block.level <= 2 else number
+            case Paragraph():
+                body.append(f"<p>{inline(block.text.text)}</p>")
+            case Item():
+                if kind != before:
+                    body.append(f'<ol start="{number + 1}">' if kind == "ol" else "<ul>")
+                number += block.numbered
+                notes = bullets([n.text for n in block.notes]) if block.notes else ""
+                body.append(f"<li>{inline(block.text.text)}{notes}</li>")
+            case Table():
+                body.append(columns(block))
+            case Code():
+                body.append(picture or f"<pre>{escape(block.text)}</pre>")
+                picture = ""
+        before = kind
+    return whole_page(title, [*body, f"</{before}>"] if before else body)
+
+
+def columns(table: Table) -> str:
+    """A table with its header."""
+    head = "".join(f"<th>{inline(t.text)}</th>" for t in table.header)
+    rows = ["".join(f"<td>{inline(t.text)}</td>" for t in row) for row in table.rows]
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f'<div class="columns"><table><tr>{head}</tr>{body}</table></div>'
 
 
 def section(s: Section, k: int) -> str:

@@ -137,8 +137,9 @@ class Texts:
         return int(places[0 if mode == "first" else -1])
 
     def ids(self, given: Any) -> Any:
-        """Text as ids, and anything else as it is."""
-        return self.to_tokens(given) if isinstance(given, str) or are_texts(given) else given
+        """Text as ids, all of them, and anything else as it is."""
+        text = isinstance(given, str) or are_texts(given)
+        return self.to_tokens(given, truncate=False) if text else given
 
 
 def are_texts(given: Any) -> TypeGuard[Sequence[str]]:

@@ -1,0 +1,39 @@
+"""The `init` and `dtype` columns of a card's parameters: what may stand in them."""
+
+from __future__ import annotations
+
+import re
+
+from viete.errors import Text
+
+DTYPES = ("float64", "float32", "float16", "bfloat16")
+_DRAW = re.compile(r"(normal|uniform)\s*\((.*)\)")
+_WORD = re.compile(r"[A-Za-z]{2,}(?!\w)")
+
+
+def read_init(text: Text, name: str, axes: int) -> tuple[str, Text]:
+    """How a parameter begins ('normal', 'uniform', 'xavier' or 'fill'), and its number's text.
+
+    ``axes`` is how many sizes the parameter ``name`` has. Raises VieteError for anything else.
+    """
+    if text.text == "xavier":
+        if axes != 2:
+            raise text.error(
+                f"xavier needs rows and columns, and {name} has not both; write normal(s), "
+                f"uniform(a) or a number"
+            )
+        return "xavier", Text("0")
+    if m := _DRAW.fullmatch(text.text):
+        return m[1], text.cut(*m.span(2))
+    if _WORD.match(text.text) and not text.text.startswith("sqrt"):
+        raise text.error("an init is normal(s), uniform(a), xavier or a number")
+    return "fill", text
+
+
+def check_dtype(text: Text) -> None:
+    """Raises VieteError for a text that is no dtype of a parameter."""
+    if text.text and text.text not in DTYPES:
+        raise text.error(f"a dtype is one of {', '.join(DTYPES)}, not {text.text!r:.40}")
+
+
+__all__ = ["check_dtype", "read_init"]
