@@ -180,6 +180,7 @@ def holds(folder: Path, tokens: np.ndarray) -> None:
 
 
 def put(e: Any, i: int, letter: str = "i") -> Any:
-    from viete.notation.expr import index_put, num
+    from viete.notation.expr import num
+    from viete.notation.substitution import substitute
 
-    return index_put(e, letter, num(i))
+    return substitute(e, letters={letter: num(i)})

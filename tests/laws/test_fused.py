@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.laws.strategies import peppered
-from viete.algebra.adjoint.rules import put_in, rule_scope
+from viete.algebra.adjoint.rules import rule_scope
 from viete.algebra.model import Model
 from viete.errors import Text
 from viete.interpret.array import COL, ROW, Arrays, Value
@@ -19,6 +19,7 @@ from viete.interpret.fused import FORMS, PLACES, found, gathered
 from viete.interpret.plan.kernels import numpy_kernels, torch_kernels
 from viete.notation.expr import Expr, Ref, Symbol
 from viete.notation.parser import parse
+from viete.notation.substitution import substitute
 
 torch = pytest.importorskip("torch")
 KINDS = {"numpy": np.asarray, "torch": lambda a: torch.from_numpy(np.array(a))}
@@ -39,7 +40,7 @@ def named(e: Expr) -> Expr:
     """A rule's letters as values that a run would look up."""
     letters = {s.key: Ref(Symbol("value", s.base)) for group in rule_scope().symbols.values()
                for s in group}  # fmt: skip
-    return put_in(e, letters, ())
+    return substitute(e, arguments=letters)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from viete.algebra.functions import by_letter, is_argument, with_arguments
+from viete.algebra.functions import inlined
 from viete.algebra.model import Equation, Function, Model, with_right
 from viete.algebra.simplify import simplified
 from viete.errors import Text
-from viete.notation.expr import Apply, Expr, Idx, Ref, index_put, transform, walk
+from viete.notation.expr import Apply, Expr, Idx, Ref, transform, walk
 
 
 def with_definitions(
@@ -27,7 +27,7 @@ def with_definitions(
     parameters, dimensions, functions, and equations with what is derived and claimed of them.
     Raises VieteError for definitions that lead back to themselves.
     """
-    puts = Puts({e.name: e for e in values}, {f.name: f for f in functions})
+    puts = Puts(model, {e.name: e for e in values}, {f.name: f for f in functions})
 
     def equation(e: Equation) -> Equation:
         right = puts.into(e.right)
@@ -50,24 +50,29 @@ def with_definitions(
 class Puts:
     """What stands for each defined name."""
 
-    def __init__(self, values: Mapping[str, Equation], functions: Mapping[str, Function]) -> None:
-        self.values, self.functions = values, functions
+    def __init__(
+        self, model: Model, values: Mapping[str, Equation], functions: Mapping[str, Function]
+    ) -> None:
+        self.model, self.values, self.functions = model, values, functions
         self.open: list[str] = []
 
     def into(self, e: Expr) -> Expr:
         """A formula with every definition put in, and simplified where one was."""
         new = transform(e, self.rule)
-        return e if new == e else simplified(new)
+        if new == e:
+            return e
+        return self.model.apart(simplified(new))
 
     def rule(self, x: Expr) -> Expr | None:
-        if isinstance(x, Ref) and x.key in self.values and not is_argument(x):
+        if isinstance(x, Ref) and x.key in self.values:
             definition = self.values[x.key]
             e = self.meanwhile(x.key, definition.right, definition.text)
-            return all_put(e, dict(zip(letters(definition), x.index, strict=True)))
+            at = dict(zip(letters(definition), x.index, strict=True))
+            return self.model.substitute(e, letters=at)
         if isinstance(x, Apply) and x.op in self.functions:
-            function = self.functions[x.op]
-            body = self.meanwhile(x.op, function.body, function.text)
-            return with_arguments(body, by_letter(x, self.functions))
+            # The arguments first: a name in the definition may be one of its arguments or sizes.
+            body = inlined(x, self.functions, taken=self.model.names)
+            return self.meanwhile(x.op, body, self.functions[x.op].text)
         return None
 
     def meanwhile(self, name: str, e: Expr, text: Text) -> Expr:
@@ -83,16 +88,6 @@ class Puts:
 def letters(definition: Equation) -> list[str]:
     """The index letters of a definition's left side."""
     return [x.name for x in definition.left.index if isinstance(x, Idx)]
-
-
-def all_put(e: Expr, places: Mapping[str, Expr]) -> Expr:
-    """Index letters replaced all at once: those of ``places`` never by one another's."""
-    aside = {letter: f"{letter}′" for letter in places}
-    for letter, other in aside.items():
-        e = index_put(e, letter, Idx(other))
-    for letter, other in aside.items():
-        e = index_put(e, other, places[letter])
-    return e
 
 
 def without_unread(model: Model, optional: Collection[str]) -> Model:
@@ -158,4 +153,4 @@ def names_in(formulas: Iterable[Expr]) -> set[str]:
     return out | {x.op for x in found if isinstance(x, Apply)}
 
 
-__all__ = ["all_put", "names_in", "with_definitions"]
+__all__ = ["names_in", "with_definitions"]

@@ -168,15 +168,23 @@ def spell(name: str, style: str) -> str:
     return show_symbol(parse_name(Text(name), "dim", set()), style)
 
 
-def size_of(e: Expr, lookup: Callable[[Ref], Size | None]) -> Size | None:
-    """An expression over dimensions as a Size; None where it is not one."""
+def size_of(
+    e: Expr, lookup: Callable[[Ref], Size | None],
+    measure: Callable[[Apply], Size | None] | None = None,
+) -> Size | None:  # fmt: skip
+    """An expression over dimensions as a Size; None where it is not one.
+
+    ``measure`` gives that of ``rows(x)`` and ``cols(x)``.
+    """
     match e:
+        case Apply("rows" | "cols") if measure is not None:
+            return measure(e)
         case Num():
             return Size.of(e.value)
         case Ref():
             return lookup(e)
         case Apply(op, args):
-            parts = [size_of(a, lookup) for a in args]
+            parts = [size_of(a, lookup, measure) for a in args]
             if any(p is None for p in parts):
                 return None
             values = [p for p in parts if p is not None]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from viete.algebra.functions import by_letter, with_arguments, with_defaults
+from viete.algebra.functions import inlined, with_defaults
 from viete.algebra.incremental import scores
 from viete.algebra.lifting import again, with_part
 from viete.algebra.model import Equation, Model
@@ -98,9 +98,8 @@ def center_unembedding(model: Model) -> Folding:
         )
     for e in work.equations:
         for parent, ref in parents(e.right):
-            if ref.key == equation.name and not (
-                isinstance(parent, Apply) and parent.op in BLIND_TO_A_CONSTANT
-            ):
+            blind = model.library_name(parent) in BLIND_TO_A_CONSTANT
+            if ref.key == equation.name and not blind:
                 raise VieteError(
                     f"the unembedding of {model.title} cannot be centred: {said(e)} sees a "
                     f"constant that is added to all scores"
@@ -165,9 +164,8 @@ def folded(model: Model, wanted: Mapping[str, bool | None] | None = None) -> lis
 
 def norms_in(work: Work, e: Expr) -> Iterator[Apply]:
     """The norms in a formula whose scale or shift is made of parameters."""
-    own = {f.name for f in work.model.functions}
     for x in walk(e):
-        if isinstance(x, Apply) and x.op in NORMS and x.op not in own:
+        if isinstance(x, Apply) and work.model.library_name(x) in NORMS:
             scale, shift = parts(work, x)
             if (scale, shift) != (num(1), num(0)) and constant(scale) and constant(shift):
                 yield x
@@ -176,13 +174,18 @@ def norms_in(work: Work, e: Expr) -> Iterator[Apply]:
 def parts(work: Work, norm: Apply) -> tuple[Expr, Expr]:
     """γ and β of a norm."""
     args = with_defaults(norm, work.model.function)
-    return args[1], args[2] if norm.op == "LN" else num(0)
+    return args[1], args[2] if is_layer_norm(work, norm) else num(0)
+
+
+def is_layer_norm(work: Work, x: Expr) -> bool:
+    """Whether this is the norm that takes the mean away."""
+    return work.model.library_name(x) == "LN"
 
 
 def plain(work: Work, norm: Apply) -> Expr:
     """The norm with a scale of 1 and a shift of 0."""
     args = with_defaults(norm, work.model.function)
-    ones = (num(1), num(0)) if norm.op == "LN" else (num(1),)
+    ones = (num(1), num(0)) if is_layer_norm(work, norm) else (num(1),)
     return Apply(norm.op, (args[0], *ones, args[-1]), 1)
 
 
@@ -207,7 +210,7 @@ def fold_norm(work: Work, k: int, norm: Apply) -> None:
     for j, product in products:
         weight = product.args[1]
         rows: Expr = Apply("had", (scale, Apply("T", (weight,))))
-        if norm.op == "LN":
+        if is_layer_norm(work, norm):
             rows = Apply("sub", (rows, Apply("mean", (rows,))))
         scaled = Apply("T", (rows,))
         left = work.change(j, product, weight, scaled)
@@ -234,7 +237,7 @@ def write_out(work: Work, name: Ref) -> None:
     for k, e in enumerate(work.equations):
         right = transform(e.right, lambda x: body_of(work.model, x, name))
         if right != e.right:
-            work.equations[k] = again(e, e.left, right)
+            work.equations[k] = again(e, e.left, work.model.apart(right))
 
 
 def body_of(model: Model, x: Expr, name: Ref) -> Expr | None:
@@ -245,7 +248,7 @@ def body_of(model: Model, x: Expr, name: Ref) -> Expr | None:
     args = with_defaults(x, model.function)
     if any(a.pattern for a in function.arguments) or not any(is_parameter(a) for a in args):
         return None
-    return with_arguments(function.body, by_letter(x, model.function))
+    return inlined(x, model.function, taken=model.names)
 
 
 # -- the stream ------------------------------------------------------------------------------------
@@ -267,11 +270,10 @@ def blind_values(work: Work) -> set[str]:
 
 def otherwise(work: Work, e: Equation) -> list[Ref]:
     """Values that an equation reads in another way than by layer norm or as a term of its sum."""
-    own = {f.name for f in work.model.functions}
     terms = [t for t in map(lone, summands(e.right)) if t is not None]
     normed = [
         x.args[0] for x in walk(e.right)
-        if isinstance(x, Apply) and x.op == "LN" and x.op not in own
+        if isinstance(x, Apply) and is_layer_norm(work, x)
     ]  # fmt: skip
     out = [x for x in walk(e.right) if isinstance(x, Ref) and x.symbol.kind == "value"]
     for x in (*terms, *normed):
@@ -346,11 +348,10 @@ def matches_mean(e: Expr, value: Ref) -> bool:
 def softmaxed(work: Work, e: Expr) -> bool:
     """Whether the A of ``A V W`` has rows that add up to 1."""
     pattern = next(x for x in walk(e) if isinstance(x, Ref))
-    own = {f.name for f in work.model.functions}
     return any(
-        q.name == pattern.key and isinstance(q.right, Apply) and q.right.op == "softmax"
-        and "softmax" not in own for q in work.equations
-    )  # fmt: skip
+        q.name == pattern.key and work.model.library_name(q.right) == "softmax"
+        for q in work.equations
+    )
 
 
 def unbound(e: Expr) -> Expr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import resources
@@ -16,8 +16,10 @@ from viete.notation.cursor import parse_name, top_level
 from viete.notation.expr import Apply, Expr, Ref, transform
 from viete.notation.lexer import Token, tokenize
 from viete.notation.parser import Parser, bounded
+from viete.notation.substitution import substitute
 from viete.notation.symbols import Scope, Signature
 
+MEASURES = ("rows", "cols")  # of a matrix; of a vector the last
 _BULLET = re.compile(r"^- \$(.+?)\$:?\s*(.*)$")
 
 
@@ -34,26 +36,32 @@ def library() -> dict[str, Function]:
     return found
 
 
-def in_force(own: Sequence[Function]) -> dict[str, Function]:
+def in_force(own: Sequence[Function], values: Collection[str] = ()) -> dict[str, Function]:
     """All functions of a card by name, each definition with the names it meant where it stood.
 
     A card's function hides the library's of that name from what comes after it, not from the
-    library; the hidden one is still there, as ``softmax_library``.
+    library; and one of the card's ``values`` hides it from equations. The hidden one is still
+    there, as ``softmax_library``.
     """
     known = library()
     hidden = {f.name for f in own} & known.keys()
-    if not hidden:
-        return known | {f.name: f for f in own}
-    out = known | {behind(name): replace(known[name], name=behind(name)) for name in hidden}
-    out = {name: replace(f, body=resolved(f.body, hidden)) for name, f in out.items()}
+    out = known | second_names(hidden.union(known.keys() & values))
+    if hidden:
+        out = {name: replace(f, body=resolved(f.body, hidden)) for name, f in out.items()}
     for f in own:
         out[f.name] = replace(f, body=resolved(f.body, hidden))
         hidden = hidden - {f.name}
     return out
 
 
+def second_names(hidden: Iterable[str]) -> dict[str, Function]:
+    """Functions of the library by the names that nothing of a card's can hide."""
+    found = library()
+    return {behind(n): replace(found[n], name=behind(n)) for n in hidden if n in found}
+
+
 def behind(name: str) -> str:
-    """What a function of the library is called in a card that has its own of that name."""
+    """What a function of the library is called in a card whose own names hide it."""
     return f"{name}_library"
 
 
@@ -75,20 +83,28 @@ def with_defaults(e: Apply, functions: Mapping[str, Function]) -> tuple[Expr, ..
     return e.args + tuple(a.default for a in rest if a.default is not None)
 
 
-def by_letter(e: Apply, functions: Mapping[str, Function]) -> dict[str, Expr]:
-    """What a function is applied to, by the letters of its definition."""
-    letters = [a.symbol.key for a in functions[e.op].arguments]
-    return dict(zip(letters, with_defaults(e, functions), strict=True))
+def inlined(
+    e: Apply, functions: Mapping[str, Function], around: Collection[str] = (),
+    taken: Collection[str] = (),
+) -> Expr:  # fmt: skip
+    """A function's definition with what it is applied to put in; see `substitute`.
+
+    The sizes that it names are said as ``rows(x)`` and ``cols(x)`` of its arguments, which
+    `viete.algebra.sizes` has the names of.
+    """
+    function = functions[e.op]
+    arguments: dict[str, Expr] = {}
+    sizes: dict[str, Expr] = {}
+    for argument, given in zip(function.arguments, with_defaults(e, functions), strict=True):
+        arguments[argument.symbol.key] = given
+        for symbol, what in zip(argument.pattern, MEASURES[-len(argument.pattern) :], strict=False):
+            sizes.setdefault(symbol.key, Apply(what, (given,)))
+    return substitute(function.body, arguments=arguments, names=sizes, around=around, taken=taken)
 
 
 def is_argument(e: Expr) -> TypeGuard[Ref]:
     """Whether it is an argument of the function in whose body it stands."""
     return isinstance(e, Ref) and e.symbol.kind == "argument"
-
-
-def with_arguments(body: Expr, at: Mapping[str, Expr]) -> Expr:
-    """A function's definition with what it is applied to."""
-    return transform(body, lambda x: at.get(x.key) if is_argument(x) else None)
 
 
 def parse_function(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from viete.algebra.dims import Size
+from viete.algebra.distinct import distinct
 from viete.algebra.fixed import Fixed
 from viete.algebra.masks import Mask
 from viete.algebra.model import Dimension, Equation, Function, Input, Loop, Model
@@ -25,7 +26,6 @@ from viete.algebra.positions import (
     Sees,
     Stuck,
     Want,
-    bound_in,
 )  # fmt: skip
 from viete.algebra.shapes import Mismatch, Shapes
 from viete.errors import Text, VieteError
@@ -42,7 +42,6 @@ from viete.notation.expr import (
     transform,
     walk,
 )  # fmt: skip
-from viete.notation.parser import parse
 from viete.notation.printer import show
 
 PAST, ROOM = Slot("past"), Slot("room")
@@ -134,7 +133,7 @@ def scores(model: Model, shapes: Shapes | None = None) -> str:
         and all(b is not None and shapes.same_number(a, b)
                 for a, b in zip(shapes.types[e.name].shape, shape, strict=True))
     ]  # fmt: skip
-    plain = [e for e in fits if not (isinstance(e.right, Apply) and e.right.op == "softmax")]
+    plain = [e for e in fits if model.library_name(e.right) != "softmax"]
     for e in [*(e for e in fits if e.name == "logits"), *reversed(plain)]:
         return e.name
     said = " × ".join("?" if s is None else str(s) for s in shape)
@@ -170,6 +169,7 @@ class Incremental:
     """One derivation."""
 
     def __init__(self, model: Model, of: str | None, fixed: bool) -> None:
+        model = distinct(model)
         self.model, self.shapes, self.fixed = model, Shapes(model), fixed
         self.tokens = text_of(model)
         length = self.tokens.shape[0]
@@ -190,9 +190,7 @@ class Incremental:
 
     def fresh(self, kind: str, names: list[str]) -> Symbol:
         """A symbol that the card has not."""
-        taken = {*self.model.scope.symbols, *self.model.scope.indices}
-        taken |= {x for e in self.model.equations for x in bound_in(e.right)}
-        base, _, label = next(n for n in names if n not in taken).partition("_")
+        base, _, label = self.model.fresh(*names).partition("_")
         return Symbol(kind, base, (Slot(label),) if label else ())
 
     def wanted(self, of: str | None) -> str:
@@ -256,11 +254,10 @@ class Incremental:
         if self.fixed and own == COL:
             raise Stuck(f"{show(e)} has its positions as columns")
         if self.fixed:
-            expr = Apply("written", (before, e, self.places), semi=1)
+            expr = self.model.library("written", before, e, self.places)
         else:
-            expr = (
-                Apply("stack", (before, e), semi=1) if own == ROW else Apply("concat", (before, e))
-            )
+            rows = self.model.library("stack", before, e)
+            expr = rows if own == ROW else Apply("concat", (before, e))
         return replace(form, expr=expr, whole=expr)
 
     def own(self, key: str) -> str:
@@ -457,23 +454,19 @@ class Incremental:
             return self.inputs[key].symbol
         return next(e.left.symbol for e in self.model.equations if e.name == key)
 
-    def size(self, size: Size) -> Expr:
-        return parse(Text(str(size)), self.model.scope)
-
     def value_input(self, key: str, of: str) -> Input:
         symbol = replace(self.symbol(of), kind="input")
-        shape = tuple(self.size(s) for s in self.shapes.types[of].shape)
+        shape = tuple(self.model.size_expr(s) for s in self.shapes.types[of].shape)
         said = "computed once: no token of the text changes it"
         return Input(symbol, shape, meaning=said, text=Text(key))
 
     def past_input(self, key: str) -> Input:
         """The rows of a value for the positions before."""
 
-        def earlier(x: Expr) -> Expr | None:
-            return self.start if x == self.length else None
-
         item = self.inputs.get(key) or self.value_input(key, key)
-        shape = tuple(transform(e, earlier) for e in item.shape)
+        shape = tuple(
+            self.model.substitute(e, names={self.length.key: self.start}) for e in item.shape
+        )
         symbol = past_of(item.symbol, self.label)
         said = show(Ref(self.symbol(key), tuple(map(Idx, item.symbol.slots))), "latex")
         where = "the positions before" + ", in the rows of their places" * self.fixed

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from viete.algebra.functions import by_letter, is_argument, with_arguments, with_defaults
+from viete.algebra.functions import inlined, is_argument, with_defaults
 from viete.algebra.model import Equation, Function, Model, with_right
 from viete.algebra.simplify import simplified
 from viete.notation.expr import (
@@ -24,6 +24,7 @@ from viete.notation.expr import (
     transform,
     walk,
 )
+from viete.notation.substitution import substitute
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Place:
 
     def put(self, formula: Expr, **more: Expr) -> Expr:
         """A formula over the pattern's letters as one of the card."""
-        return with_arguments(formula, {**self.letters, **more})
+        return substitute(formula, arguments={**self.letters, **more})
 
 
 def find(model: Model, pattern: Expr, equations: Collection[int]) -> Place | None:
@@ -70,7 +71,7 @@ def fitted(pattern: Expr, e: Expr, functions: Mapping[str, Function]) -> dict[st
                 return found.setdefault(p.key, x) == x
             case (Ref(), Ref()) if p.symbol == x.symbol:
                 return fit_all(p.index, x.index)
-            case (Apply(), Apply()) if p.op == x.op:
+            case (Apply(), Apply()) if alike(p.op, x.op, functions):
                 return fit_all(with_defaults(p, functions), with_defaults(x, functions))
             case (Pick(), Pick()):
                 return fit(p.value, x.value) and fit_all(p.items, x.items)
@@ -82,6 +83,14 @@ def fitted(pattern: Expr, e: Expr, functions: Mapping[str, Function]) -> dict[st
         return len(ps) == len(xs) and all(map(fit, ps, xs))
 
     return found if fit(pattern, e) else None
+
+
+def alike(a: str, b: str, functions: Mapping[str, Function]) -> bool:
+    """Whether two names are of one operation: the same, or two functions of one definition."""
+    if a == b or a not in functions or b not in functions:
+        return a == b
+    f, g = functions[a], functions[b]
+    return (f.arguments, f.body) == (g.arguments, g.body)
 
 
 def nameable(model: Model, e: Expr) -> bool:
@@ -102,8 +111,8 @@ def opened(model: Model, equation: Equation) -> Iterator[Expr]:
         function = model.function[part.op]
         if any(a.pattern for a in function.arguments):
             continue  # its definition speaks of sizes
-        body = with_arguments(function.body, by_letter(part, model.function))
-        yield with_part(equation.right, part, body)
+        body = inlined(part, model.function, taken=model.names)
+        yield model.apart(with_part(equation.right, part, body))
 
 
 def with_part(e: Expr, old: Expr, new: Expr) -> Expr:

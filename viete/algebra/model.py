@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from viete.algebra.dims import Size, size_of
 from viete.errors import Text, VieteError
 from viete.notation.cursor import parse_name
-from viete.notation.expr import Expr, Ref, Symbol, transform
+from viete.notation.expr import Apply, Expr, Ref, Symbol, transform
+from viete.notation.parser import parse
 from viete.notation.printer import show_equation
+from viete.notation.substitution import apart, bound_letters, fresh, substitute
 from viete.notation.symbols import Scope, Signature
 
 if TYPE_CHECKING:
@@ -202,7 +204,39 @@ class Model:
         """All functions in force by name; see `in_force`."""
         from viete.algebra.functions import in_force
 
-        return in_force(self.functions)
+        return in_force(self.functions, {s.base for s in self.symbols.values()})
+
+    @cached_property
+    def library_names(self) -> dict[str, str]:
+        """What the library calls each of its functions, by what this card calls them.
+
+        A card's own function is not among them, whatever its name.
+        """
+        from viete.algebra.functions import behind, library
+
+        own = {f.name for f in self.functions}
+        plain = {name: name for name in library() if name not in own}
+        return plain | {behind(name): name for name in self.hidden}
+
+    def library_name(self, e: Expr) -> str:
+        """The library's name of the function or primitive that is applied here, or nothing."""
+        if not isinstance(e, Apply):
+            return ""
+        return self.library_names.get(e.op, "" if e.op in self.function else e.op)
+
+    def library(self, name: str, *args: Expr, semi: int = 1) -> Apply:
+        """A call of the library's function, by a name that means it in this card."""
+        from viete.algebra.functions import behind
+
+        return Apply(behind(name) if name in self.hidden else name, args, semi)
+
+    @cached_property
+    def hidden(self) -> frozenset[str]:
+        """The library's functions whose names mean something else in this card."""
+        from viete.algebra.functions import library
+
+        own = (f.name for f in self.functions)
+        return frozenset(library()) & {*own, *(s.base for s in self.symbols.values())}
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
@@ -214,19 +248,77 @@ class Model:
         return frozenset(loop.index for loop in self.loops)
 
     @cached_property
-    def scope(self) -> Scope:
-        """The names that an equation of this card may use; values hide dimensions."""
-        scope = Scope(indices={i.name for i in self.indices} | set(self.loop_letters))
-        scope.functions |= {f.name: f.signature for f in self.function.values()}
-        scope.words = {word: k for k, word in enumerate(self.vocabulary)}
+    def symbols(self) -> dict[str, Symbol]:
+        """What is declared and defined, by its key; values hide dimensions."""
         declared: dict[str, Symbol] = {d.name: d.symbol for d in self.dims}
         declared |= {i.name: i.symbol for i in self.inputs}
         declared |= {p.name: p.symbol for p in self.parameters}
         for equation in (*self.equations, *self.derived):
             declared[equation.name] = equation.left.symbol
-        for symbol in declared.values():
+        return declared
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The names that an equation of this card may use."""
+        scope = Scope(indices={i.name for i in self.indices} | set(self.loop_letters))
+        scope.functions |= {f.name: f.signature for f in self.function.values()}
+        scope.words = {word: k for k, word in enumerate(self.vocabulary)}
+        for symbol in self.symbols.values():
             scope.declare(symbol)
         return scope
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Every word that means something here: what a new name must not be."""
+        return frozenset((*self.scope.symbols, *self.scope.functions, *self.scope.indices))
+
+    def fresh(self, *wishes: str) -> str:
+        """The first of some words that means nothing here, not even as a bound letter."""
+        return fresh(self.names | self.bound_letters, wishes)
+
+    @cached_property
+    def bound_letters(self) -> frozenset[str]:
+        """The letters of all binders in the card's formulas."""
+        formulas = [e.right for e in (*self.equations, *self.derived)]
+        formulas += [c.statement for c in self.claims]
+        return frozenset[str]().union(*map(bound_letters, formulas))
+
+    @cached_property
+    def plain_names(self) -> frozenset[str]:
+        """The names without scripts, and the functions: what a bound letter would hide."""
+        plain = (s.base for group in self.scope.symbols.values() for s in group
+                 if not (s.sub or s.sup))  # fmt: skip
+        return frozenset((*plain, *self.scope.functions))
+
+    @cached_property
+    def ranges(self) -> dict[str, tuple[Expr, Expr]]:
+        """The bounds of every index letter that is declared with some, and of the loops'."""
+        found = {loop.index: (loop.lower, loop.upper) for loop in self.loops}
+        return found | {i.name: (i.lower, i.upper) for i in self.indices}
+
+    @cached_property
+    def size_scope(self) -> Scope:
+        """The names that a size may use: the dimensions alone."""
+        scope = Scope()
+        for dim in self.dims:
+            scope.declare(dim.symbol)
+        return scope
+
+    def size_expr(self, size: Size) -> Expr:
+        """A symbolic size as an expression over the dimensions.
+
+        In an equation it means that only where no value has a dimension's name; see
+        `viete.algebra.distinct`.
+        """
+        return parse(Text(str(size)), self.size_scope)
+
+    def substitute(self, e: Expr, **put: Any) -> Expr:
+        """`substitute` in a formula of this card: no new letter means anything else in it."""
+        return substitute(e, **put, taken=self.names, ranges=self.ranges)
+
+    def apart(self, e: Expr) -> Expr:
+        """`apart` for a formula of this card, with definitions of functions put in."""
+        return apart(e, self.function, self.names, self.ranges)
 
     # The arrows that point up: a model runs and checks itself, as people expect of an object.
     def run(self, tokens: Any = None, weights: Any = None, /, **options: Any) -> Run:

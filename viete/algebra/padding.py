@@ -28,6 +28,7 @@ from viete.notation.expr import (
     num,
     transform,
 )
+from viete.notation.substitution import fresh
 
 NAMES = "a seen padding".split()
 
@@ -41,7 +42,8 @@ def padded(model: Model) -> Model:
     tokens = text_of(model)
     (n,) = tokens.shape
     assert isinstance(n, Ref)
-    mask = Symbol("input", free_name(model))
+    taken = model.plain_names | model.scope.indices | model.bound_letters
+    mask = Symbol("input", fresh(taken, NAMES))
     shapes = Shapes(model)
     softmaxes = {f.name for f in model.function.values() if f.body == library()["softmax"].body}
     if any(i.default is not None and i.shape == tokens.shape and i.high == num(1)
@@ -49,7 +51,7 @@ def padded(model: Model) -> Model:
         raise VieteError(f"{model.title} has a padding mask of its own")
     equations = [hidden(model, shapes, softmaxes, n, mask, e) for e in model.equations]
     if ("padding", "takes no position") in model.facts:
-        equations = [uncounted(n, mask, e) for e in equations]
+        equations = [uncounted(model, n, mask, e) for e in equations]
     if equations == list(model.equations):
         raise VieteError(f"{model.title} has no softmax over the positions of a text to mask")
     item = Input(mask, tokens.shape, num(0), num(1), num(1), "0 at positions that are padding",
@@ -68,19 +70,19 @@ def hidden(
         shape = shapes.located(e.text, x.args[0], free_indices(x.args[0]), loops=True).shape
         if len(shape) < 2 or shape[1] != model.size(n):
             return None
-        return replace(x, args=(Apply("unpadded", (x.args[0], Ref(mask)), 1), *x.args[1:]))
+        return replace(x, args=(model.library("unpadded", x.args[0], Ref(mask)), *x.args[1:]))
 
     return rewritten(e, rule)
 
 
-def uncounted(n: Ref, mask: Symbol, e: Equation) -> Equation:
+def uncounted(model: Model, n: Ref, mask: Symbol, e: Equation) -> Equation:
     """The equation with rows ``k:n + k`` picked by the number of positions without padding."""
 
     def rule(x: Expr) -> Expr | None:
         match x:
             case Pick(items=(Slice(start=Num() as k, stop=stop),)):
                 if stop == Apply("add", (n, k)):
-                    places = Apply("counted", (Ref(mask),))
+                    places = model.library("counted", Ref(mask), semi=0)
                     return replace(x, items=(Apply("add", (places, num(k.value - 1))),))
         return None
 
@@ -91,12 +93,6 @@ def rewritten(e: Equation, rule: Callable[[Expr], Expr | None]) -> Equation:
     """The equation with the rule at work in it, and with its text."""
     right = transform(e.right, rule)
     return e if right == e.right else with_right(e, right)
-
-
-def free_name(model: Model) -> str:
-    """A name for the mask that the card does not use."""
-    taken = {s.key for group in model.scope.symbols.values() for s in group}
-    return next(x for x in NAMES if x not in taken | model.scope.indices)
 
 
 __all__ = ["padded"]

@@ -39,6 +39,7 @@ from viete.notation.expr import (
     walk,
 )  # fmt: skip
 from viete.notation.printer import show
+from viete.notation.substitution import apart, bound_letters, fresh
 
 NEW, ALL = "new", "all"
 ROW, COL, INNER = "row", "col", "inner"
@@ -628,9 +629,11 @@ class Positions:
             for key, x, g in zip(keys, exprs, given, strict=True)
         }
         symbols = {a.symbol.key: a.symbol for a in function.arguments}
-        taken = {*keys, *sizes, *self.env.types.ranges, *bound_in(function.body)}
-        spare = [x for x in SPARE if x not in taken]
-        own = tuple(Ref(Symbol("argument", x)) for x in spare[: len(self.own)])
+        taken = {*keys, *sizes, *self.model.names, *bound_letters(function.body)}
+        own: tuple[Ref, ...] = ()
+        for _ in self.own:
+            own += (Ref(Symbol("argument", fresh(taken, SPARE))),)
+            taken.add(own[-1].key)
         frame = Frame(ways, symbols, own)
         numbers: dict[str, Sizes] = {}
         for key, size in sizes.items():
@@ -691,7 +694,9 @@ class Positions:
         """The name of the function with this definition."""
         key = (function.name, arguments, body)
         if key not in self.functions:
-            taken = set(self.model.function) | {f.name for f in self.functions.values()}
+            taken = {*self.model.function, *(f.name for f in self.functions.values())}
+            taken |= self.model.symbols.keys()
+            body = apart(body, {f.name for f in self.model.functions}, self.model.names)
             names = (f"{function.name}_{self.suffix}{k or ''}" for k in count())
             name = next(n for n in names if n not in taken)
             said = f"{function.name} for positions that come after others"
@@ -705,9 +710,3 @@ def variant(symbol: Symbol, number: int) -> Symbol:
     if not number:
         return symbol
     return replace(symbol, sub=(*symbol.sub, Slot("all" + (str(number) if number > 1 else ""))))
-
-
-def bound_in(e: Expr) -> set[str]:
-    """The index letters that a formula binds."""
-    letters = {x.index for x in walk(e) if isinstance(x, Bind)}
-    return letters | {i for x in walk(e) if isinstance(x, Table) for i, _ in x.ranges}

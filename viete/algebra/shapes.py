@@ -7,7 +7,7 @@ error that points at the sub-expression and names both shapes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -322,7 +322,11 @@ class Shapes:
                 return found or (argument.size if argument else None)
             return Size.of(r.key) if r.symbol.kind == "dim" else None
 
-        return size_of(e, lookup)
+        return size_of(e, lookup, self.measure(env))
+
+    def measure(self, env: Env) -> Callable[[Apply], Size | None] | None:
+        """What ``cols(x)`` is as a size: none, since not every meaning could take it for one."""
+        return None
 
     def needed_size(self, e: Expr, env: Env) -> Size:
         size = self.size(e, env)

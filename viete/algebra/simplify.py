@@ -15,11 +15,11 @@ from viete.notation.expr import (
     Ref,
     Table,
     free_indices,
-    index_put,
     num,
     transform,
     walk,
 )
+from viete.notation.substitution import substitute
 
 TIMES = ("had", "times", "prod")
 
@@ -36,9 +36,14 @@ def row_sum(e: Expr) -> Expr:
             if any(k in free_indices(i) for r in walk(x) if isinstance(r, Ref) for i in r.index):
                 return e  # a sum over heads or blocks
             count = simplified(Apply("add", (Apply("sub", (high, low)), num(1))))
-            x = x if is_number(low, 0) else index_put(x, k, Apply("add", (Idx(k), low)))
+            x = x if is_number(low, 0) else shifted(x, k, low)
             return exp_sum(Table(((k, count),), simplified(x)))
     return e
+
+
+def shifted(e: Expr, letter: str, by: Expr) -> Expr:
+    """A formula in which a letter counts from 0, and stood for so many more."""
+    return substitute(e, letters={letter: Apply("add", (Idx(letter), by))})
 
 
 def exp_sum(z: Expr) -> Apply:

@@ -287,22 +287,20 @@ def free_letters(e: Expr) -> frozenset[str]:
 
 def losses(model: Model, e: Expr) -> list[Apply]:
     """The cross-entropies in an expression, unless the card means something of its own by that."""
-    own = {f.name for f in model.functions}
-    return [x for x in walk(e) if isinstance(x, Apply) and x.op in LOSSES and x.op not in own]
+    return [x for x in walk(e) if isinstance(x, Apply) and model.library_name(x) in LOSSES]
 
 
 def targets(model: Model) -> frozenset[str]:
     """The inputs that are only targets of a loss, where -100 says that there is none."""
-    own = {f.name for f in model.functions}
     inputs = {i.name for i in model.inputs}
     found, elsewhere = set[str](), set[str]()
 
     def go(e: Expr) -> None:
         if isinstance(e, Ref) and e.key in inputs:
             elsewhere.add(e.key)
-        place = -1
-        if isinstance(e, Apply) and e.op in OF_TARGETS and e.op not in own:
-            place = 1 if e.op in LOSSES else 0
+        place, named = -1, model.library_name(e)
+        if named in OF_TARGETS:
+            place = 1 if named in LOSSES else 0
         for k, x in enumerate(children(e)):
             if k == place and isinstance(x, Ref):
                 found.add(x.key)

@@ -77,7 +77,7 @@ def check_blocks(model: Model, dim: Dimension, value: Fraction) -> None:
         found = " and ".join(f"{loop.index} over {n}" for loop, n in counts.items())
         raise dim.text.error(f"{dim.name} is {value}, but the equations have a loop of {found}")
     # Blocks may also be written out one after the other; each has attention of its own.
-    written = sum(e.op == "softmax" for e in formulas(model) if isinstance(e, Apply))
+    written = sum(model.library_name(e) == "softmax" for e in formulas(model))
     if value > max(1, written) or (value == 0 and written):
         raise dim.text.error(
             f"{dim.name} is {value}, but the equations have no loop over blocks; one is opened by "

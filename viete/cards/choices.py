@@ -25,10 +25,12 @@ from typing import Any
 
 from viete.algebra.defined import names_in, with_definitions
 from viete.algebra.model import Equation, Function, Loop, Model
+from viete.algebra.sizes import with_named_sizes
 from viete.cards.config import HOLE, Config, listed, said
 from viete.errors import Text, VieteError
-from viete.notation.expr import Apply, Expr, Idx, Symbol, index_put, num, walk
+from viete.notation.expr import Apply, Expr, Idx, Symbol, num, walk
 from viete.notation.parser import parse
+from viete.notation.substitution import substitute
 from viete.notation.symbols import Scope
 
 
@@ -136,7 +138,7 @@ def settled(model: Model, choices: Sequence[Choice], config: Config | None) -> M
     chosen, unused = without(chosen, gone, values)
     out = with_definitions(chosen, list(values.values()), functions, optional | unused)
     check_defined(out, choices, config)
-    return out
+    return with_named_sizes(out, chosen)
 
 
 def check_defined(model: Model, choices: Sequence[Choice], config: Config | None) -> None:
@@ -188,7 +190,7 @@ def of_blocks(key: Text, model: Model) -> tuple[str, dict[int, str]]:
     loop = next((x for x in model.loops if x.index == letter), None)
     if loop is None:
         raise key.error(f"{letter} is the letter of no loop")
-    places = {i: number_at(index_put(place, letter, num(i)), model, key)
+    places = {i: number_at(substitute(place, letters={letter: num(i)}), model, key)
               for i in range(*ends(loop, model))}  # fmt: skip
     return letter, {i: HOLE.sub(str(k), key.text) for i, k in places.items()}
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from viete.algebra.functions import second_names
 from viete.algebra.model import (
     Claim,
     Dimension,
@@ -208,6 +209,8 @@ class Reader(Declarations):
                 s for s in scope.symbols.get(symbol.base, []) if s.key != symbol.key
             ]
             scope.declare(symbol)
+        hidden = second_names(scope.symbols)
+        scope.functions |= {name: f.signature for name, f in hidden.items()}
         self.choose_values(choices, letters, scope)
         equations = self.equations(lines, lefts[: len(lines)], loops, scope)
         derived = [

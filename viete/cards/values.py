@@ -22,7 +22,6 @@ from viete.errors import Text, VieteError
 from viete.interpret.array import Arrays
 from viete.interpret.schedule import program
 from viete.notation.parser import parse
-from viete.notation.symbols import Scope
 
 Nested = Any  # a Fraction, or a list of Nested
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,2})?(?:/\d+)?", re.I)
@@ -193,14 +192,11 @@ def drawn(
 
 def amount(model: Model, text: Text) -> float:
     """A number made of the card's dimensions."""
-    scope = Scope()
-    for dim in model.dims:
-        scope.declare(dim.symbol)
 
     def nothing(key: str, loops: tuple[int, ...]) -> Any:
         raise VieteError(f"{key} is no dimension")
 
-    e = parse(text, scope)
+    e = parse(text, model.size_scope)
     try:
         with np.errstate(all="ignore"):
             found = Arrays(model, model.sizes, np.zeros(0), nothing).of(e).array

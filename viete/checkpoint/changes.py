@@ -12,6 +12,7 @@ from fractions import Fraction
 from itertools import permutations
 
 from viete.algebra.dims import Size
+from viete.algebra.functions import library
 from viete.algebra.model import Equation, Function, Model
 from viete.algebra.shapes import Mismatch, Shapes, Type
 from viete.errors import VieteError
@@ -60,8 +61,10 @@ class Changes:
                     yield from self.other_functions(k, site, e)
                     if op in functions:
                         yield from self.other_epsilons(k, site, e, functions[op])
-                    if op == "softmax" and not hides(args[0]):
-                        hide = lambda x: replace(x, args=(Apply("causal", x.args),))  # noqa: E731
+                    if self.model.library_name(e) == "softmax" and not self.hides(args[0]):
+                        hide = lambda x: replace(  # noqa: E731
+                            x, args=(self.model.library("causal", *x.args, semi=0),)
+                        )
                         yield Change(k, site, "the scores are causal", hide)
                 case Apply("prod", (a, b)) if isinstance(b, Ref) and b.symbol.kind == "parameter":
                     yield from self.added(k, site, e, f"{show(plain(e))}")
@@ -176,6 +179,10 @@ class Changes:
                 says = f"{show(term)} is added to {what}"
                 yield Change(k, site, says, add, frozenset((ref.key,)))
 
+    def hides(self, e: Expr) -> bool:
+        """Whether scores are masked already."""
+        return self.model.library_name(e) in ("causal", "window", "visible")
+
     def normed(self, k: int, site: Site, e: Expr) -> Iterator[Change]:
         """A norm around a value, with one or two vectors of the file that the card lacks."""
         t = self.shape(e)
@@ -183,14 +190,14 @@ class Changes:
             return
         fits = [ref for ref, shape in self.extra if shape == t[-1:]]
         for op, count in (("LN", 2), ("LN", 1), ("RMSNorm", 1)):
-            f = self.model.function[op]
+            f = library()[op]
             for refs in permutations(fits, count):
                 for text in ("1e-5", "1e-6", "0"):
                     fill = [a.default for a in f.arguments[1 + count : -1] if a.default is not None]
                     rest = (*refs, *fill, Num(Fraction(text)))
                     what = show(plain(e)) if e.at != (1, 1) else "the right side"
                     says = f"{what} goes through {op}(…; {', '.join(map(show, rest))})"
-                    wrap = lambda x, op=op, rest=rest: Apply(op, (x, *rest), semi=1)  # noqa: E731
+                    wrap = lambda x, op=op, rest=rest: self.model.library(op, x, *rest)  # noqa: E731
                     uses = frozenset(r.key for r in refs)
                     yield Change(k, site, says, wrap, uses, small=False)
 
@@ -199,11 +206,6 @@ def first(e: Expr) -> Expr:
     """The first argument in the place of the whole."""
     assert isinstance(e, Apply)
     return e.args[0]
-
-
-def hides(e: Expr) -> bool:
-    """Whether scores are masked already."""
-    return isinstance(e, Apply) and e.op in ("causal", "window", "visible")
 
 
 def marked(e: Expr) -> Expr:

@@ -436,7 +436,7 @@ class Arrays:
         op = e.op
         if self.quick and op in fused.forms():
             form = fused.found(e)
-            if form is not None and all(map(self.library_name, form[2])):
+            if form is not None and self.model.library_names.keys() >= {*form[2]}:
                 v = self.special(form[1], {k: self.of(x, env) for k, x in form[0].items()})
                 if v is not None:
                     return v
@@ -467,11 +467,6 @@ class Arrays:
             return self.concat(args)
         return self.entrywise(op, args)
 
-    def library_name(self, name: str) -> str:
-        """What the library calls a function; nothing for a card's own."""
-        ours = self.model.function[name].text.file == "functions.md"
-        return name.removesuffix("_library") if ours else ""
-
     def call(self, name: str, args: list[Value], level: int = 1) -> Value:
         """A named function: its fast version where there is one, else its definition."""
         constant = all(v.const for v in args)
@@ -487,7 +482,7 @@ class Arrays:
         for argument in function.arguments[len(args) :]:
             assert argument.default is not None
             args.append(self.of(argument.default))
-        quick = self.quick.get(self.library_name(name))
+        quick = self.quick.get(self.model.library_names.get(name, ""))
         if quick is not None and not args[0].const and COL in args[0].axes:
             found = quick(self, args)
             if found is not None:

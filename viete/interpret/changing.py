@@ -7,7 +7,6 @@ from typing import Any
 
 from array_api_compat import array_namespace, is_array_api_obj
 
-from viete.algebra.defined import all_put
 from viete.errors import Text, VieteError
 from viete.interpret.labelled import COL, ROW, Value, expand
 from viete.interpret.schedule import Member, Program
@@ -60,7 +59,8 @@ def member_of(ready: Program, name: str) -> Member:
         e = parse(Text(name, "<name>"), ready.model.scope)
         while isinstance(e, Ref) and e.key in derived:
             definition = derived[e.key]
-            e = all_put(definition.right, dict(zip(e.symbol.slots, e.index, strict=True)))
+            at = dict(zip(e.symbol.slots, e.index, strict=True))
+            e = ready.model.substitute(definition.right, letters=at)
         if isinstance(e, Ref) and whole(ready, e):
             member = e.key, ready.places(e, {})
             if member in ready.names.values():

@@ -43,9 +43,9 @@ class Summing(Arrays):
                 return self.entrywise("neg", [self.over_batch(a, env)])
             case Apply("prod", (a, b)):
                 return self.product_over(self.of(a, env), self.of(b, env))
-            case Apply("gathered" | "gathered_library" as op, args):
+            case Apply(args=args) if self.model.library_name(e) == "gathered":
                 values = [self.of(a, env) for a in args]
-                quick: Any = self.quick.get(self.library_name(op))
+                quick: Any = self.quick.get("gathered")
                 found = quick(self, values, batch=True) if quick else None
                 if found is not None:
                     return found if "batch" in values[0].axes else self.batch_sum(found)

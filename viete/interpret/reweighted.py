@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from viete.algebra.defined import all_put
 from viete.algebra.folding import Folding
 from viete.interpret.labelled import COL, ROW, Array, expand
 from viete.interpret.run import execute
 from viete.interpret.schedule import program
 from viete.notation.expr import num
+from viete.notation.substitution import substitute
 
 
 def reweighted(folding: Folding, weights: Mapping[str, Array]) -> dict[str, Array]:
@@ -22,7 +22,7 @@ def reweighted(folding: Folding, weights: Mapping[str, Array]) -> dict[str, Arra
             out[name] = weights[name]
             continue
         places = {k: num(block) for k, block in ready.loops_of(p.symbol, blocks).items()}
-        value = run.arrays.of(all_put(made[p.name], places))
+        value = run.arrays.of(substitute(made[p.name], letters=places))
         heads = tuple(s for s in p.symbol.slots if s not in folding.model.loop_letters)
         axes = (*heads, *(ROW, COL)[2 - len(p.shape) :])
         array = expand(run.arrays.xp, run.arrays.lift(value), value.axes, axes)

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from viete.algebra.defined import all_put
 from viete.algebra.functions import resolved
 from viete.algebra.lifting import Place, find, fitted
 from viete.algebra.model import Equation, Loop, Model
@@ -28,7 +27,6 @@ from viete.notation.expr import (
     Slot,
     Symbol,
     free_indices,
-    index_put,
     num,
     transform,
     walk,
@@ -301,10 +299,10 @@ class Names:
             definition = defined.get(symbol.key)
             if definition is None:
                 return Ref(symbol, index)
-            return all_put(definition.right, dict(zip(symbol.slots, index, strict=True)))
+            at = dict(zip(symbol.slots, index, strict=True))
+            return self.model.substitute(definition.right, letters=at)
 
-        hidden = {f.name for f in self.model.functions}
-        out = transform(resolved(e, hidden), rule)
+        out = transform(resolved(e, self.model.hidden), rule)
         return None if lacking else out
 
     # -- in words ----------------------------------------------------------------------------------
@@ -319,7 +317,7 @@ class Names:
         if self.loop is None:
             text = "there is no loop over blocks in it, or several"
         elif not found and (derived := next((r for r in named if self.own(r) is None), None)):
-            line = show(index_put(derived, BLOCK, Idx(self.loop.index)))
+            line = show(self.model.substitute(derived, letters={BLOCK: Idx(self.loop.index)}))
             text = (f"no line under Derived says which value that is; it would be - ${line} = …$, "
                     f"with one of its values {values}")  # fmt: skip
         elif not found:
@@ -363,7 +361,7 @@ class Names:
         first = self.model.size(self.loop.lower)
         assert first is not None
         number = first.evaluate(self.model.sizes) + layer
-        return with_numbers(index_put(e, self.loop.index, num(number)))
+        return with_numbers(self.model.substitute(e, letters={self.loop.index: num(number)}))
 
     def context(self, found: Found, formula: Expr) -> str:
         """The equation that a value is of or in."""

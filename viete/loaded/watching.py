@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from viete.algebra.functions import with_arguments
 from viete.algebra.lifting import lifted
 from viete.algebra.model import Model
 from viete.interpret.changing import letters_of, member_of
@@ -22,6 +21,7 @@ from viete.loaded.names import Names
 from viete.loaded.table import VALUE
 from viete.notation.expr import Expr, Idx, Ref, Slot, Symbol, free_indices
 from viete.notation.printer import show
+from viete.notation.substitution import substitute
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def watch(names: Names, wanted: frozenset[str]) -> Watched:
         slots += [s for s in dict.fromkeys(order) if s in letters and s not in slots]
         symbol = fresh(model, name, slots)
         left = Ref(symbol, tuple(Idx(s) for s in slots))
-        back = left if found.back is None else with_arguments(found.back, {VALUE: left})
+        back = left if found.back is None else substitute(found.back, arguments={VALUE: left})
         origin[symbol.key] = now.home(found.place.equation)
         model = lifted(model, found.place, found.formula, back, symbol)
         formulas[name] = left

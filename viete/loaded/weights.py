@@ -118,13 +118,14 @@ class Weighted:
         norm = names.found("ln_final.hook_scale") or names.found("blocks.{l}.ln1.hook_scale")
         whole = None if norm is None or norm.place is None else norm.place.whole
         act = names.found("blocks.{l}.mlp.hook_pre")
+        norms = {"LN": "LN", "RMSNorm": "RMS"}
         return SimpleNamespace(
             model_name=self.card.title, n_layers=names.layers,
             n_heads=count(self.card, names.heads), n_key_value_heads=count(self.card, names.shared),
             **{k: sizes.get(k) for k in ("d_model", "d_head", "d_mlp", "d_vocab")},
             n_ctx=None if most is None else int(most),
             act_fn=None if act is None else applied_to(act, self.card),
-            normalization_type={"LN": "LN", "RMSNorm": "RMS"}.get(getattr(whole, "op", "")),
+            normalization_type=norms.get("" if whole is None else self.card.library_name(whole)),
             eps=None if norm is None or norm.place is None else number(norm, self.card),
             attn_only=names.found("blocks.{l}.hook_mlp_out") is None,
             parallel_attn_mlp=names.found("blocks.{l}.hook_mlp_out") is not None

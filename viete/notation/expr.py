@@ -222,35 +222,6 @@ def free_indices(e: Expr) -> frozenset[str]:
     return frozenset[str]().union(*map(free_indices, children(e)))
 
 
-def index_put(e: Expr, letter: str, new: Expr) -> Expr:
-    """``e`` with ``new`` for an index letter, where nothing inside ``e`` binds it."""
-    if letter not in free_indices(e):
-        return e
-
-    def put(x: Expr) -> Expr:
-        return index_put(x, letter, new)
-
-    match e:
-        case Idx():
-            return new
-        case Ref():
-            return replace(e, index=tuple(map(put, e.index)))
-        case Apply():
-            return replace(e, args=tuple(map(put, e.args)))
-        case Bind():
-            body = e.body if e.index == letter else put(e.body)
-            return replace(e, lower=e.lower and put(e.lower), upper=e.upper and put(e.upper),
-                           body=body)  # fmt: skip
-        case Table():
-            body = e.body if letter in dict(e.ranges) else put(e.body)
-            return replace(e, ranges=tuple((i, put(s)) for i, s in e.ranges), body=body)
-        case Slice():
-            return replace(e, start=e.start and put(e.start), stop=e.stop and put(e.stop))
-        case Pick():
-            return replace(e, value=put(e.value), items=tuple(map(put, e.items)))
-    return e
-
-
 def num(value: int | str | Fraction) -> Num:
     """Shorthand for a number."""
     return Num(Fraction(value))

@@ -346,15 +346,14 @@ class Parser(Cursor):
 
         Of RoPE, RoPE_pairs and RoPE_pairs_after the longest that there is.
         """
-        if t.text in self.scope.symbols:
-            return None, 0
         name, used = t.text, 0
-        found = (name, 0) if name in self.scope.functions else (None, 0)
+        hidden = self.scope.symbols.get(name)  # a value of that name, but part_library is the
+        found = (name, 0) if name in self.scope.functions and not hidden else (None, 0)  # library's
         while len(rest := self.tokens[self.pos + used :][:4]) >= 2 and rest[0].text == "_":
             braced = rest[1].text == "{" and len(rest) == 4 and rest[3].text == "}"
             name += f"_{rest[2].text if braced else rest[1].text}"
             used += 4 if braced else 2
-            if name in self.scope.functions:
+            if name in self.scope.functions and all(s.key != name for s in hidden or ()):
                 found = name, used
         return found
 

@@ -17,10 +17,8 @@ import numpy as np
 
 from viete.algebra.model import Equation, Input, Model, with_right
 from viete.algebra.shapes import Shapes
-from viete.errors import Text
 from viete.interpret.schedule import program
 from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, free_indices, transform, walk
-from viete.notation.parser import parse
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ def with_masks(card: Model) -> Masks:
     drops = [x for e in card.equations for x in walk(e.right) if is_dropout(card, x)]
     if not drops:
         return Masks(card, {})
-    base = next(b for b in ("D", "drop", "mask", "kept") if b not in card.scope.symbols)
+    base = card.fresh("D", "drop", "mask", "kept")
     shapes, chances = Shapes(card), dict[str, float]()
     inputs, equations = list[Input](), list[Equation]()
     for equation in card.equations:
@@ -86,8 +84,7 @@ def with_masks(card: Model) -> Masks:
 
 def is_dropout(card: Model, x: Expr) -> bool:
     """Whether this is the library's dropout, not a function of the card's own of that name."""
-    own = {f.name for f in card.functions}
-    return isinstance(x, Apply) and x.op == "dropout" and "dropout" not in own
+    return card.library_name(x) == "dropout"
 
 
 def mask(card: Model, shapes: Shapes, x: Apply, at: Equation, number: str, base: str) -> Input:
@@ -99,7 +96,7 @@ def mask(card: Model, shapes: Shapes, x: Apply, at: Equation, number: str, base:
     blocks = sorted(letters & card.loop_letters)
     slots = tuple(Slot(s, True) for s in (*blocks, *sorted(found.family)))
     symbol = Symbol("input", base, (Slot(number),), slots)
-    shape = tuple(parse(Text(str(size), "<dropout>"), card.scope) for size in found.shape)
+    shape = tuple(map(card.size_expr, found.shape))
     return Input(symbol, shape, meaning="0 where training drops an entry")
 
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from viete.algebra.dims import Size
 from viete.algebra.model import Input, Model
 from viete.algebra.shapes import Shapes
-from viete.algebra.uses import losses
 from viete.errors import Text, VieteError
 from viete.interpret.code.prepared import with_targets
 from viete.notation.expr import Apply, Expr, Ref, Symbol, num, transform
@@ -62,12 +61,12 @@ def with_loss_weights(model: Model) -> Model:
     if feed(model).weights is not None:
         return model
     tokens = token_input(model)
-    w = next(x for x in ("w", "m", "counts", "loss_weights") if x not in model.scope.symbols)
+    w = model.fresh("w", "m", "counts", "loss_weights")
     symbol = Symbol("input", w)
 
     def rule(e: Expr) -> Expr | None:
-        if isinstance(e, Apply) and e.op == "cross_entropy" and e in losses(model, e):
-            return Apply("weighted_loss", (*e.args, Ref(symbol)), 1)
+        if isinstance(e, Apply) and model.library_name(e) == "cross_entropy":
+            return model.library("weighted_loss", *e.args, Ref(symbol))
         return None
 
     equations = []

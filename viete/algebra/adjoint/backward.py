@@ -208,7 +208,7 @@ class Backward(Passing):
 
     def zero(self, e: Equation, left: Ref) -> Expr:
         """Zeros in the shape of a block's value."""
-        return self.library("spread", num(0), Ref(e.left.symbol, left.index))
+        return self.model.library("spread", num(0), Ref(e.left.symbol, left.index))
 
     def at_top(self, key: str, block: Expr) -> tuple[list[Share], list[tuple[Loop | None, Share]]]:
         """The uses after a loop of one of its last blocks' values, and those of other blocks."""

@@ -10,7 +10,7 @@ from viete.algebra.dims import Size, size_of
 from viete.algebra.model import Model
 from viete.algebra.simplify import simplified
 from viete.errors import Text, VieteError
-from viete.notation.expr import Apply, Expr, Idx, Ref, Symbol, index_put, num, transform
+from viete.notation.expr import Apply, Expr, Idx, Ref, Symbol, num, transform
 from viete.notation.parser import parse
 
 MOST_SHARING = 16  # blocks that one block's weights serve, written out in a sum
@@ -91,14 +91,14 @@ class Readers:
         least, most = self.reading.readers(low), self.reading.readers(high)
         total: Expr = num(0)
         for reader, a, b in zip(self.reading.readers(place), least, most, strict=True):
-            number = size_expr(reader, model) or block
+            number = block_expr(reader, model) or block
             early, late = negative(a - lower), negative(upper - b)
             tests = [Apply("le", (self.lower, number))] if early else []
             tests += [Apply("le", (number, self.upper))] if late else []
             if self.made:
                 number = Apply("max", (number, self.lower)) if early else number
                 number = Apply("min", (number, self.upper)) if late else number
-            here = index_put(back, self.letter, number)
+            here = model.substitute(back, letters={self.letter: number})
             here = here if isinstance(number, Idx) else neat(here, model)
             for test in tests:
                 here = Apply("where", (test, here, num(0)))
@@ -128,15 +128,15 @@ def neat(e: Expr, model: Model) -> Expr:
         if not isinstance(x, Ref):
             return None
         sizes = [block_size(k, model) if isinstance(k, Apply) else None for k in x.index]
-        found = [None if s is None else size_expr(s, model) for s in sizes]
+        found = [None if s is None else block_expr(s, model) for s in sizes]
         return replace(x, index=tuple(f or k for f, k in zip(found, x.index, strict=True)))
 
     return transform(e, rule)
 
 
-def size_expr(size: object, model: Model) -> Expr | None:
-    """A symbolic size as an expression over the card's dimensions."""
+def block_expr(size: Size, model: Model) -> Expr | None:
+    """A block number as an expression over dimensions and index letters."""
     try:
-        return parse(Text(str(size)), model.scope)
+        return parse(Text(str(size)), model.size_scope.inside(model.scope.indices))
     except VieteError:
         return None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from viete.algebra.adjoint.backward import Backward
+from viete.algebra.distinct import distinct
 from viete.algebra.model import Equation, Model
 from viete.algebra.shapes import Shapes, text
 from viete.errors import Text, VieteError
@@ -27,8 +28,8 @@ def grad(model: Model, of: str | None = None, by: Sequence[str] | None = None) -
     """
     if not isinstance(of, str | None) or isinstance(by, str):
         raise VieteError("of is a formula as text, and by a list of names: by=['W_Q^h']")
-    shapes = Shapes(model)
-    model, loss = with_loss(model, shapes, of)
+    model, loss = with_loss(model, Shapes(model), of)
+    model = distinct(model)
     leaves = {p.name for p in model.parameters}
     real = {i.name for i in model.inputs if i.high is None}
     if by is not None:
@@ -82,7 +83,7 @@ def with_loss(model: Model, shapes: Shapes, of: str | None) -> tuple[Model, Ref]
         )
     if isinstance(e, Ref) and not e.index and any(x.name == e.key for x in model.equations):
         return model, e
-    base = next(b for b in ("L", "loss", "objective") if b not in model.scope.symbols)
+    base = model.fresh("L", "loss", "objective")
     left = Ref(Symbol("value", base))
     part = "Loss" if model.equations[-1].part else ""
     loss = Equation(left, e, None, part, "what is differentiated", text=source)

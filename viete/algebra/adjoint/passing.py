@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from viete.algebra.adjoint.blocks import Readers, Reading, size_expr
+from viete.algebra.adjoint.blocks import Readers, Reading, block_expr
 from viete.algebra.adjoint.places import picked_back, row_of
 from viete.algebra.adjoint.reasons import UNSAID, Reason, because
-from viete.algebra.adjoint.rules import INDICES, Rule, put_in, rules
+from viete.algebra.adjoint.rules import Rule, rules
 from viete.algebra.dims import Size
-from viete.algebra.functions import behind, library
+from viete.algebra.functions import inlined
 from viete.algebra.lifting import fitted
 from viete.algebra.model import Equation, Loop, Model
 from viete.algebra.shapes import Env, Shapes, Type
@@ -31,12 +31,12 @@ from viete.notation.expr import (
     Symbol,
     Table,
     free_indices,
-    index_put,
     num,
     transform,
     walk,
 )
 from viete.notation.printer import INFIX, show
+from viete.notation.substitution import apart, bound_letters, fresh
 
 BACK = 1000  # the order of a loop that runs back, beyond all that run forward
 FLAT = frozenset("argmax floor rows cols lt le gt ge eq ne".split())  # no derivative passes
@@ -75,13 +75,12 @@ class Passing:
         self.shares: dict[str, list[tuple[Loop | None, Share]]] = {}
         self.out: list[Equation] = []
         self.shapes = Shapes(model)
-        taken = self.taken = set(model.scope.symbols)
+        self.taken = model.names
         self.letter = {
-            "back": next(x for x in ("G", "J", "D", "Y", "back") if x not in taken),
-            "again": next(x for x in ("F", "H", "R", "Z", "again") if x not in taken),
+            "back": model.fresh("G", "J", "D", "Y", "back"),
+            "again": model.fresh("F", "H", "R", "Z", "again"),
         }
-        self.own = {f.name for f in model.functions}
-        self.rules = tuple(rule.among(self.own & library().keys()) for rule in rules())
+        self.rules = tuple(rule.among(model.hidden) for rule in rules())
         self.targets = targets(model)
         self.counts = {"back": 0, "again": 0}
         self.named: dict[tuple[Expr, Loop | None], Ref] = {}
@@ -170,21 +169,27 @@ class Passing:
         reason = c.reason if e.op in UNNAMED else c.reason.by(e.op)
         if self.uses(rule, wanted, "y"):
             letters["y"] = whole if whole is not None else self.simple(e, c, "again")
-        taken = {i for v in letters.values() for x in walk(v) for i in free_indices(x)}
-        taken |= set(c.env.ranges) | set(self.model.loop_letters)
         for part, formula in rule.formulas:
             if part.removeprefix("partial{").removesuffix("}") in values and part in outs:
                 continue
             if not self.uses(rule, wanted, part):
                 continue
-            made = self.sized(put_in(formula, letters, taken), c)
+            made = self.sized(self.put(formula, letters, c), c)
             kind = "back" if part.startswith("partial") else "again"
             inner = replace(c, reason=reason)
             letters[part] = self.simple(made, inner, kind, hatted(part, whole))
         for k in wanted:
-            made = self.sized(put_in(outs[f"partial{{{k}}}"], letters, taken), c)
+            made = self.sized(self.put(outs[f"partial{{{k}}}"], letters, c), c)
             made = self.fitted(made, values[k], c)
             self.pass_on(values[k], made, replace(c, reason=reason))
+
+    def put(self, formula: Expr, letters: Mapping[str, Expr], c: Context) -> Expr:
+        """A rule's formula with what its letters stand for."""
+        return self.model.substitute(formula, arguments=letters, around=self.around(c))
+
+    def around(self, c: Context) -> frozenset[str]:
+        """What no binder may be called where we are: letters in use, and functions."""
+        return self.model.loop_letters.union(c.env.ranges, self.model.function)
 
     def sized(self, e: Expr, c: Context) -> Expr:
         """Simplified, with ``rows(x)`` and ``cols(x)`` by the names of the sizes."""
@@ -194,7 +199,7 @@ class Passing:
                 c.env.ranges
             ):  # fmt: skip
                 size = self.type(x, c).size
-                return None if size is None else size_expr(size, self.model)
+                return None if size is None else self.model.size_expr(size)
             if isinstance(x, Apply) and x.op == "had" and not free_indices(x) - set(c.env.ranges):
                 numbers = [not self.type(a, c).shape for a in x.args]
                 if any(numbers) and not all(numbers):  # 2 A, not A ⊙ 2
@@ -202,8 +207,8 @@ class Passing:
             if free_indices(x) - set(c.env.ranges):
                 return None
             match x:
-                case Apply("sqrt", (Apply("var", z),)) if not {"std", "var"} & self.own:
-                    return Apply("std", z)
+                case Apply("sqrt", (Apply(args=z) as v,)) if self.model.library_name(v) == "var":
+                    return self.model.library("std", *z, semi=0)
             if isinstance(x, Apply) and x.op == "concat":
                 args = tuple(a for a in x.args if str(self.type(a, c).shape[-1]) != "0")
                 return args[0] if len(args) == 1 else replace(x, args=args)
@@ -247,10 +252,6 @@ class Passing:
                 return rule, found
         return None
 
-    def library(self, name: str, *args: Expr) -> Apply:
-        """A call of the library's function, under the name that it has in this card."""
-        return Apply(behind(name) if name in self.own else name, args, 1)
-
     def uses(self, rule: Rule, wanted: Sequence[str], letter: str) -> int:
         """How often the formulas that are wanted use a letter, through the parts they use."""
         formulas = dict(rule.formulas)
@@ -272,19 +273,8 @@ class Passing:
 
     def opened(self, e: Apply, c: Context) -> Expr:
         """A function's definition with the arguments put in."""
-        function = self.model.function[e.op]
-        args = e.args + tuple(
-            a.default for a in function.arguments[len(e.args) :] if a.default is not None
-        )
-        values: dict[str, Expr] = {}
-        for argument, given in zip(function.arguments, args, strict=True):
-            values[argument.symbol.key] = given
-            for symbol, size in zip(argument.pattern, ("rows", "cols")[2 - len(argument.pattern) :],
-                                    strict=True):  # fmt: skip
-                values[symbol.key] = Apply(size, (given,))
-        taken = {i for v in values.values() for i in free_indices(v)} | set(c.env.ranges)
-        body = put_in(function.body, values, taken)
-        return body if e.op == "std" else self.sized(body, c)
+        body = inlined(e, self.model.function, self.around(c), self.taken)
+        return body if self.model.library_name(e) == "std" else self.sized(body, c)
 
     # -- shapes and names --------------------------------------------------------------------------
 
@@ -300,8 +290,7 @@ class Passing:
             return self.fitted(Apply("sum", (back,)), e, c)
         if len(have) == 2 and len(want) < 2:
             letter = self.fresh(c, back)
-            size = size_expr(self.type(back, c).shape[0], self.model)
-            rows = size or Apply("rows", (back,))
+            rows = self.model.size_expr(self.type(back, c).shape[0])
             bounds = num(0), simplified(Apply("sub", (rows, num(1))))
             if str(have[1]) == "1" and not want:
                 entry = Pick(back, (Idx(letter), num(0)))
@@ -313,15 +302,11 @@ class Passing:
             return Apply("sum", (back,))
         if len(have) == 2 and one[0] and str(have[0]) != "1":
             return Apply("T", (Apply("sum", (Apply("T", (back,)),)),))
-        return self.library("spread", back, e)
+        return self.model.library("spread", back, e)
 
     def fresh(self, c: Context, *used: Expr) -> str:
-        taken = set(c.env.ranges) | set(self.model.loop_letters) | self.taken
-        for e in used:
-            taken |= {x.name for x in walk(e) if isinstance(x, Idx)}
-            taken |= {i for x in walk(e) if isinstance(x, Table) for i, _ in x.ranges}
-            taken |= {x.index for x in walk(e) if isinstance(x, Bind)}
-        return next(x for x in INDICES if x not in taken)
+        letters = (x for e in used for x in (*free_indices(e), *bound_letters(e)))
+        return fresh(self.taken.union(c.env.ranges, self.model.loop_letters, letters))
 
     def simple(self, e: Expr, c: Context, kind: str, symbol: Symbol | None = None) -> Expr:
         """``e`` if it is a name or a number already, else a name for it, with its own equation."""
@@ -393,7 +378,7 @@ class Passing:
                 x.name for s, v in index.items() if s != slot for x in walk(v) if isinstance(x, Idx)
             ):  # fmt: skip
                 if at.name != slot:
-                    back = index_put(back, at.name, Idx(slot))
+                    back = self.renamed(back, at.name, slot)
                 del pending[at.name]
             else:
                 test = Apply("eq", (Idx(slot), at))
@@ -406,7 +391,7 @@ class Passing:
                         other = self.fresh(c, back, at)
                         bounds = self.bounds(*pending.pop(slot))
                         pending[other] = (other, *bounds)
-                        back, at = (index_put(x, slot, Idx(other)) for x in (back, at))
+                        back, at = (self.renamed(x, slot, other) for x in (back, at))
                         test = Apply("eq", (Idx(slot), at))
                     back = Apply("where", (test, back, num(0)))
         for slot, at in zip((s for s in e.symbol.slots if s in self.model.loop_letters), blocks,
@@ -422,6 +407,10 @@ class Passing:
         for member in members:
             back = Apply("where", (member, back, num(0)))
         self.add(e.key, loop, Share(blocks, back, c.reason))
+
+    def renamed(self, e: Expr, letter: str, new: str) -> Expr:
+        """A formula with another index letter."""
+        return self.model.substitute(e, letters={letter: Idx(new)})
 
     def block_share(
         self, e: Ref, slot: str, at: Expr, back: Expr, c: Context, pending: dict[str, Binder]
@@ -454,7 +443,7 @@ class Passing:
             raise self.refused(e, c)
         for k in range(int(early)):  # x^0, which is made before the loop
             assert first is not None
-            block = size_expr(first + Size.of(k), self.model)
+            block = block_expr(first + Size.of(k), self.model)
             assert block is not None
             share = readers.share(back, block, (block, block), self.model)
             self.add(e.key, None, Share((block,), simplified(share), c.reason))
@@ -525,13 +514,13 @@ class Passing:
             if not shape:
                 back = Pick(back, (at,))
             else:
-                width = size_expr(shape[-1], self.model) or Apply("cols", (e.body,))
+                width = self.model.size_expr(shape[-1])
                 if len(shape) == 1:
                     letter = self.fresh(inside, back, e.body)
                     place = Apply("add", (Apply("times", (at, width)), Idx(letter)))
                     back = Table(((letter, width),), Pick(back, (place,)))
                 else:
-                    back = self.library("part", back, at, width)
+                    back = self.model.library("part", back, at, width)
         self.pass_on(e.body, back, inside)
 
     def pass_concat(self, e: Apply, back: Expr, c: Context) -> None:
@@ -540,7 +529,7 @@ class Passing:
         start: Expr = num(0)
         for k, a in enumerate(e.args):
             size = self.type(a, c).shape[-1]
-            width = size_expr(size, self.model) or Apply("cols", (a,))
+            width = self.model.size_expr(size)
             stop = simplified(Apply("add", (start, width)))
             cut = Slice(None if k == 0 else start, None if k == len(e.args) - 1 else stop)
             matrix = len(self.type(e, c).shape) == 2
@@ -560,31 +549,24 @@ class Passing:
 
     def apart(self, e: Table, back: Expr, c: Context) -> Table:
         """The table with new letters for those that ``back`` binds, which will stand under them."""
-        bound = {i for x in walk(back) if isinstance(x, Table) for i, _ in x.ranges}
-        bound |= {x.index for x in walk(back) if isinstance(x, Bind)}
-        for letter, _ in e.ranges:
-            if letter in bound:
-                new = self.fresh(c, back, e)
-                ranges = tuple((new if i == letter else i, s) for i, s in e.ranges)
-                e = Table(ranges, index_put(e.body, letter, Idx(new)))
-        return e
+        taken = self.taken.union(c.env.ranges, self.model.loop_letters)
+        new = apart(e, bound_letters(back), taken, self.model.ranges)
+        assert isinstance(new, Table)
+        return new
 
     def pass_pick(self, e: Pick, back: Expr, c: Context) -> None:
         rank = [len(self.type(x, c).shape) if not isinstance(x, Slice) else -1 for x in e.items]
         shape = self.type(e.value, c).shape
         letters = [self.fresh(c, e, back)]
         letters.append(self.fresh(c, e, back, Idx(letters[0])))
-        sizes = [
-            size_expr(s, self.model) or Apply(what, (e.value,))
-            for s, what in zip(shape, ("rows", "cols")[2 - len(shape) :], strict=True)
-        ]
+        sizes = list(map(self.model.size_expr, shape))
         bound = {
             (letter, axis) for letter, lower, upper in c.binders if lower == num(0) and upper
             for axis, size in enumerate(shape)
             if (last := self.shapes.size(upper, c.env)) is not None and last + last.of(1) == size
         }  # fmt: skip
         back, used = picked_back(e, back, rank, sizes, letters, bound,
-                                 lambda x: self.simple(x, c, "back"), self.library)  # fmt: skip
+                                 lambda x: self.simple(x, c, "back"), self.model)  # fmt: skip
         inside = replace(c, binders=tuple(b for b in c.binders if b[0] not in used))
         self.pass_on(e.value, self.untabled(back, inside), inside)
 

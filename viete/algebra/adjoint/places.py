@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from viete.algebra.model import Model
 from viete.algebra.shapes import ENTRYWISE
 from viete.algebra.simplify import simplified
 from viete.notation.expr import (
@@ -13,7 +14,6 @@ from viete.notation.expr import (
     Pick,
     Slice,
     Table,
-    index_put,
     num,
 )  # fmt: skip
 
@@ -28,23 +28,23 @@ def row_of(e: Expr, letter: str, rank: Callable[[Expr], int]) -> Expr:
 
 def picked_back(
     e: Pick, back: Expr, rank: Sequence[int], sizes: Sequence[Expr], letters: Sequence[str],
-    bound: set[tuple[str, int]], simple: Callable[[Expr], Expr], library: Callable[..., Expr],
+    bound: set[tuple[str, int]], simple: Callable[[Expr], Expr], model: Model,
 ) -> tuple[Expr, set[str]]:  # fmt: skip
     """∂ of the value of ``e`` from ``back`` = ∂e, and the bound letters that it takes up.
 
     ``rank`` gives the axes of each index (−1 for a slice), ``sizes`` those of the value,
     ``letters`` free index letters, ``bound`` the letters that would be summed over all of an axis,
-    with the axis; ``library(name, …)`` calls a function of the library.
+    with the axis.
     """
     items = [*e.items, *[Slice(None, None)] * (len(sizes) - len(e.items))]
     slices = [isinstance(x, Slice) for x in items]
     if rank[0] == 1 and all(
         isinstance(x, Slice) and x.start is None and x.stop is None for x in items[1:]
     ):
-        return library("gathered", back, items[0], sizes[0]), set()
+        return model.library("gathered", back, items[0], sizes[0]), set()
     if all(slices) and len(sizes) == 2:
-        back = sliced_back(back, items[0], sizes[0], library)
-        turned = sliced_back(Apply("T", (back,)), items[1], sizes[1], library)
+        back = sliced_back(back, items[0], sizes[0], model)
+        turned = sliced_back(Apply("T", (back,)), items[1], sizes[1], model)
         return simplified(Apply("T", (turned,))), set()
     back = simple(back) if any(slices) else back
     used: set[str] = set()
@@ -66,23 +66,22 @@ def picked_back(
                 place = Apply("min", (Apply("max", (place, num(0))), last))
             places.append(place)
         elif isinstance(item, Idx) and (item.name, axis) in bound and item.name not in used:
-            back = index_put(back, item.name, here)
+            back = model.substitute(back, letters={item.name: here})
             used.add(item.name)
             new[item.name] = here
         else:
             tests.append(Apply("eq", (here, item)))
     entry = Pick(back, tuple(places)) if places else back
     for test in tests:
-        for name, place in new.items():
-            test = index_put(test, name, place)
+        test = model.substitute(test, letters=new)
         entry = Apply("where", (test, entry, num(0)))
     ranges = tuple(zip(letters[: len(sizes)], sizes, strict=True))
     return Table(ranges, entry), used
 
 
-def sliced_back(back: Expr, item: Expr, size: Expr, library: Callable[..., Expr]) -> Expr:
+def sliced_back(back: Expr, item: Expr, size: Expr, model: Model) -> Expr:
     """Rows of ``back`` put where they were cut out; the other rows are zeros."""
     assert isinstance(item, Slice)
     if item.start is None and (item.stop is None or item.stop == size):
         return back
-    return library("placed", back, item.start or num(0), size)
+    return model.library("placed", back, item.start or num(0), size)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
 from viete.algebra.functions import library, resolved
 from viete.errors import Text
-from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, Symbol, Table, transform, walk
+from viete.notation.expr import Apply, Expr, Ref, Symbol
 from viete.notation.lexer import GREEK
 from viete.notation.parser import parse
 from viete.notation.symbols import Scope
@@ -20,7 +20,6 @@ RANKS = {"number": 0, "vector": 1, "matrix": 2}
 _LINE = re.compile(r"^- (\$.+)$")
 _MATH = re.compile(r"\$(.+?)\$")
 _KINDS = re.compile(r"\$ \(([a-z, ]+)\):")
-INDICES = "jkvclpqrsabefgmnouwxyz"  # index letters a rule may take when its own are in use
 
 
 @dataclass(frozen=True)
@@ -89,38 +88,3 @@ def sides(text: Text, scope: Scope) -> tuple[str, Expr]:
     name = parse(text.cut(0, len(left)), scope)
     assert isinstance(name, Ref), text
     return name.key, parse(text.cut(len(left) + 1), scope)
-
-
-def put_in(e: Expr, values: Mapping[str, Expr], taken: Iterable[str]) -> Expr:
-    """A rule's formula with its letters replaced; its own index letters give way to ``taken``."""
-    own = {i for x in walk(e) if isinstance(x, Table) for i, _ in x.ranges}
-    own |= {x.index for x in walk(e) if isinstance(x, Bind)}
-    used = set(taken)
-    new: dict[str, str] = {}
-    for letter in sorted(own):
-        new[letter] = next(x for x in (letter, *INDICES) if x not in used)
-        used.add(new[letter])
-    renamed = with_indices(e, new)
-
-    def rule(x: Expr) -> Expr | None:
-        if isinstance(x, Ref) and x.symbol.kind in ("argument", "dim"):  # a size that it names
-            return values.get(x.key)
-        return None
-
-    return transform(renamed, rule)
-
-
-def with_indices(e: Expr, new: Mapping[str, str]) -> Expr:
-    """Index letters renamed, bound ones too."""
-
-    def rule(x: Expr) -> Expr | None:
-        match x:
-            case Idx(name) if name in new:
-                return Idx(new[name])
-            case Table(ranges, body):
-                return Table(tuple((new.get(i, i), s) for i, s in ranges), body)
-            case Bind(op, index, lower, upper, body):
-                return Bind(op, new.get(index, index), lower, upper, body)
-        return None
-
-    return transform(e, rule)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from viete.algebra.adjoint.blocks import size_expr
 from viete.algebra.model import Equation, Input, Loop, Model
 from viete.algebra.order import offset
 from viete.algebra.shapes import Shapes
@@ -246,14 +245,13 @@ class Body:
 
     def added_up(self, e: Equation, env: Env) -> list[str] | None:
         """``∂E = gathered(∂x; t, V)`` as NumPy people add rows up by their places."""
-        match e.right:
-            case Apply("gathered", (y, t, rows)) if self.dialect.name == "numpy":
-                sizes = [size_expr(self.shapes.of(y, env.types).shape[-1], self.model), rows]
+        match self.model.library_name(e.right), e.right:
+            case "gathered", Apply(args=(y, t, rows)) if self.dialect.name == "numpy":
+                width = self.model.size_expr(self.shapes.of(y, env.types).shape[-1])
                 codes = [self.lowering.of(x, env) for x in (y, t)]
-                lead = any(c.lead for c in codes) or e.left.index
-                if lead or "gathered" in {f.name for f in self.model.functions} or not sizes[0]:
+                if any(c.lead for c in codes) or e.left.index:
                     return None
-                columns, count = (self.lowering.whole(x, env) for x in sizes if x is not None)
+                columns, count = (self.lowering.whole(x, env) for x in (width, rows))
                 name = self.names.symbol(e.left.symbol)
                 return [f"{name} = np.zeros(({count}, {columns}))",
                         f"np.add.at({name}, {codes[1].text}, {codes[0].text})"]  # fmt: skip

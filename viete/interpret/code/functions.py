@@ -68,11 +68,10 @@ class Functions:
 
     def __call__(self, e: Apply, codes: Sequence[Code], env: Env) -> tuple[str, Axes]:
         """The name of the function for arguments like these, and its result's axes on paper."""
-        own = {f.name for f in self.model.functions}
-        written = e.op
-        if e.op in ("gathered", "placed") and any(c.lead for c in codes):
-            written = f"{e.op}_each"
-        by_hand = idioms(self.dialect.name).get(written) if e.op not in own else None
+        written = self.model.library_name(e)
+        if written in ("gathered", "placed") and any(c.lead for c in codes):
+            written = f"{written}_each"
+        by_hand = idioms(self.dialect.name).get(written)
         if by_hand is not None:
             name = self.names.name(f"function {written}", plain(written))
             source = by_hand.replace(f"def {written}(", f"def {name}(")

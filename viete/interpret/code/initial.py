@@ -14,7 +14,6 @@ from viete.interpret.schedule import program
 from viete.notation.expr import Idx, Ref, Symbol
 from viete.notation.parser import parse
 from viete.notation.printer import show
-from viete.notation.symbols import Scope
 
 _DRAW = re.compile(r"(normal|uniform)\s*\((.*)\)")
 # How a library draws and fills: {0} is the shape, {1} a number.
@@ -92,10 +91,8 @@ class Initial:
 
     def amount(self, p: Parameter, text: str) -> Code:
         """A number made of the card's dimensions."""
-        scope = Scope()
-        for d in self.model.dims:
-            scope.declare(d.symbol)
-        return self.body.lowering.of(parse(Text(text, p.text.file, p.text.line), scope))
+        source = Text(text, p.text.file, p.text.line)
+        return self.body.lowering.of(parse(source, self.model.size_scope))
 
     def literal(self, p: Parameter, lead: list[str], core: list[str], every: str) -> str:
         """``[1 0; 0 1]``, ``I`` or a number."""

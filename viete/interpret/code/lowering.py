@@ -520,7 +520,7 @@ class Lowering:
         keep = ROW in code.axes
         form = self.dialect.inline.get("logsumexp")
         if form is None:
-            name, _ = self.function(Apply("logsumexp", ()), [code], env)
+            name, _ = self.function(self.model.library("logsumexp"), [code], env)
             text = f"{name}({code.text}{', keepdims=True' if keep else ''})"
         else:
             more = f", {self.dialect.keep}=True" if keep else ""
@@ -643,10 +643,10 @@ class Lowering:
 
     def call(self, e: Apply, env: Env) -> Code:
         """A named function: the library's own, or one written into the file."""
-        own = {f.name for f in self.model.functions}
-        if e.op == "logsumexp" and e.op not in own:
+        named = self.model.library_name(e)
+        if named == "logsumexp":
             return self.logsumexp(e.args[0], env)
-        if e.op == "part" and self.dialect.name == "numpy" and e.op not in own:
+        if named == "part" and self.dialect.name == "numpy":
             found = self.heads(e, env)
             if found is not None:
                 return found
@@ -660,7 +660,6 @@ class Lowering:
         ready = [self.fitted(c, (*lead, *c.core), picks and bool(c.lead)) if c.axes else c
                  for c in args]  # fmt: skip
         const = all(c.const for c in args)
-        named = e.op if e.op not in own else ""  # the library's
         form = self.dialect.inline.get(named)
         if named == "placed" and self.dialect.name == "numpy" and args[1].text == "0" and not lead:
             form = "np.pad({0}, ((0, {2} - len({0})), (0, 0)))" if args[0].level == ATOM else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from viete.algebra.adjoint import grad
-from viete.algebra.adjoint.blocks import size_expr
 from viete.algebra.adjoint.grad import with_loss
+from viete.algebra.distinct import distinct
 from viete.algebra.model import Equation, Input, Model
 from viete.algebra.shapes import Shapes
 from viete.errors import Text, VieteError
@@ -54,6 +54,7 @@ def prepared(model: Model, of: str | None, backward: bool) -> Prepared:
     if not model.equations:
         raise VieteError(f"{model.title} has no equations to export")
     program(model)  # that every dimension has a value, and every block its values
+    model = distinct(model)
     own = {e.name: e for e in model.equations}
     shapes = Shapes(model)
     added = of is not None and of not in own
@@ -99,16 +100,14 @@ def with_targets(model: Model, shapes: Shapes) -> tuple[Model, Ref]:
             f"{model.title} has no loss, and its logits are not one row for each position; say "
             f"what the loss is with --of"
         )
-    rows, columns = (size_expr(s, model) for s in shape)
-    assert rows is not None and columns is not None
-    taken = set(model.scope.symbols)
-    name = next(x for x in ("y", "target", "targets", "wanted") if x not in taken)
-    loss = next(x for x in ("L", "loss", "objective") if x not in taken)
+    rows, columns = map(model.size_expr, shape)
+    name = model.fresh("y", "target", "targets", "wanted")
+    loss = model.fresh("L", "loss", "objective")
     y = Symbol("input", name)
     item = Input(y, (rows,), num(0), Apply("sub", (columns, num(1))), None,
                  "targets, the tokens one further")  # fmt: skip
     left = Ref(Symbol("value", loss))
-    right = Apply("cross_entropy", (logits, Ref(y)), 1)
+    right = model.library("cross_entropy", logits, Ref(y))
     part = "" if not model.equations[-1].part else "Loss"
     text = Text(show_equation(left, right), "<loss>")
     equation = Equation(left, right, part=part, text=text)

@@ -83,17 +83,16 @@ class Products(Lowering):
                 table = self.read(weights, through)
             case _:
                 return None
-        own = {f.name for f in self.model.functions}
-        match table:
-            case Apply("softmax", (scores,)) if "softmax" not in own:
+        match self.model.library_name(table), table:
+            case "softmax", Apply(args=(scores,)):
                 scores = self.read(scores, through)
             case _:
                 return None
         causal, seen = False, None
-        match scores:
-            case Apply("causal", (inner,)) if "causal" not in own:
+        match self.model.library_name(scores), scores:
+            case "causal", Apply(args=(inner,)):
                 causal, scores = True, self.read(inner, through)
-            case Apply("visible", (inner, a)) if "visible" not in own:
+            case "visible", Apply(args=(inner, a)):
                 seen, scores = a, self.read(inner, through)
         scale: Expr = num(1)
         match scores:
@@ -207,8 +206,7 @@ class Products(Lowering):
 
     def call(self, e: Apply, env: Env) -> Code:
         """A cross-entropy is one number for each sequence of a batch."""
-        own = {f.name for f in self.model.functions}
-        if e.op != "cross_entropy" or "cross_entropy" in own:
+        if self.model.library_name(e) != "cross_entropy":
             return super().call(e, env)
         args = [self.of(a, env) for a in e.args]
         if any(c.lead not in ((), (LEAD,)) for c in args):

@@ -15,8 +15,9 @@ from viete.interpret.exact.run import CLOSED, NAMED, RATIONAL, ExactRun, Status,
 from viete.interpret.exact.spelling import Speller
 from viete.interpret.labelled import COL, ROW, permute
 from viete.interpret.schedule import Member, member_name
-from viete.notation.expr import Expr, Idx, Num, Pick, Ref, transform, walk
+from viete.notation.expr import Expr, Idx, Num, Pick, Ref, walk
 from viete.notation.printer import Printer, show
+from viete.notation.substitution import substitute
 
 FORMS = {"text": "plain", "md": "latex", "latex": "latex"}
 ROOM = 300  # terms of one number on paper, names written out
@@ -203,7 +204,7 @@ def rows(run: ExactRun, name: str) -> Iterator[tuple[Expr, list[Any]]]:
         where = dict(zip((*lead, *core[:-1]), place, strict=True))
         items = [Num(Fraction(where.pop(a))) for a in ("batch", ROW) if a in where]
         at = {a: Num(Fraction(k + run.program.range_of(a).start)) for a, k in where.items()}
-        here = transform(e, lambda x, at=at: at.get(x.name) if isinstance(x, Idx) else None)  # type: ignore[misc]
+        here = substitute(e, letters=at)
         yield Pick(here, tuple(items)) if items else here, list(array[place])
 
 
