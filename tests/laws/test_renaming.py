@@ -129,16 +129,16 @@ class Renaming:
             return transform(e, rule)
 
         called = {*(self.functions.get(f.name, f.name) for f in model.functions), *library()}
-        called |= model.loop_letters  # of which a sum over blocks must be
+        blocks = model.loop_letters  # of which a sum over blocks must be
         functions: list[Function] = []
         for f in model.functions:
-            new = relettered(put(f.body, hidden), rng, called)
+            new = relettered(put(f.body, hidden), rng, called, blocks)
             functions.append(replace(f, name=self.functions.get(f.name, f.name), body=new))
             hidden.add(functions[-1].name)
         every = hidden | bases
 
         def formula(e: Expr) -> Expr:
-            return relettered(put(e, every), rng, called)
+            return relettered(put(e, every), rng, called, blocks)
 
         def equation(e: Any) -> Any:
             left = replace(e.left, symbol=self.symbol(e.left.symbol))
@@ -160,14 +160,17 @@ class Renaming:
         return self.values.get(base, base) + sign + rest
 
 
-def relettered(e: Expr, rng: Random, avoid: set[str], around: frozenset[str] = frozenset()) -> Expr:
+def relettered(
+    e: Expr, rng: Random, avoid: set[str], blocks: frozenset[str],
+    around: frozenset[str] = frozenset(),
+) -> Expr:  # fmt: skip
     """A formula with other letters for its binders, none of which hides what stands in them."""
 
     def go(x: Expr) -> Expr:
-        return relettered(x, rng, avoid, around)
+        return relettered(x, rng, avoid, blocks, around)
 
     def letters(own: list[str], body: Expr) -> list[str]:
-        if {*own} <= avoid:
+        if blocks.issuperset(own):
             return own
         used = (free_indices(body) - {*own}) | around
         used |= plain_names(body) | bound_letters(body)
@@ -178,7 +181,7 @@ def relettered(e: Expr, rng: Random, avoid: set[str], around: frozenset[str] = f
         at = dict(zip(own, new, strict=True))
         body = transform(body, lambda x: Idx(at[x.name]) if isinstance(x, Idx) and x.name in at
                          else None)  # fmt: skip
-        return relettered(body, rng, avoid, around.union(new))
+        return relettered(body, rng, avoid, blocks, around.union(new))
 
     match e:
         case Bind() if e.lower is not None and e.upper is not None:
@@ -186,7 +189,7 @@ def relettered(e: Expr, rng: Random, avoid: set[str], around: frozenset[str] = f
             body = within([e.index], [new], e.body)
             return replace(e, index=new, lower=go(e.lower), upper=go(e.upper), body=body)
         case Bind():
-            return replace(e, body=relettered(e.body, rng, avoid, around | {e.index}))
+            return replace(e, body=relettered(e.body, rng, avoid, blocks, around | {e.index}))
         case Table():
             own = [i for i, _ in e.ranges]
             new = letters(own, e.body)

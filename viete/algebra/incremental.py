@@ -190,7 +190,9 @@ class Incremental:
 
     def fresh(self, kind: str, names: list[str]) -> Symbol:
         """A symbol that the card has not."""
-        base, _, label = self.model.fresh(*names).partition("_")
+        # A symbol that begins with a function's name would hide the function.
+        wishes = [n for n in names if n.partition("_")[0] not in self.model.function]
+        base, _, label = self.model.fresh(*wishes, names[-1].partition("_")[2]).partition("_")
         return Symbol(kind, base, (Slot(label),) if label else ())
 
     def wanted(self, of: str | None) -> str:

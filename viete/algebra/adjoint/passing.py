@@ -188,8 +188,8 @@ class Passing:
         return self.model.substitute(formula, arguments=letters, around=self.around(c))
 
     def around(self, c: Context) -> frozenset[str]:
-        """What no binder may be called where we are: letters in use, and functions."""
-        return self.model.loop_letters.union(c.env.ranges, self.model.function)
+        """What no binder may be called where we are: names that what comes under it may need."""
+        return self.model.loop_letters.union(c.env.ranges, self.model.plain_names)
 
     def sized(self, e: Expr, c: Context) -> Expr:
         """Simplified, with ``rows(x)`` and ``cols(x)`` by the names of the sizes."""
