@@ -93,3 +93,15 @@ def test_running_grows_in_proportion(names: list[str] | None) -> None:
         run(small(n), tokens, weights[n], names=names)
 
     grows_in_proportion(go)
+
+
+def test_reading_grows_in_proportion_to_the_equations() -> None:
+    """A chain of them, each of the last: names are looked up, not tried one by one."""
+
+    def text(n: int) -> str:
+        chain = "".join(f"{k}. $y_{{{k}}} = y_{{{k - 1}}} + 1$\n" for k in range(1, 10 * n + 1))
+        dims = "## Dimensions\n\n| symbol | value |\n| --- | --- |\n| $d$ | 4 |\n"
+        return f"# C\n\n{dims}\n## Inputs\n\n- $y_0 ∈ ℝ^d$\n\n## Forward pass\n\n{chain}"
+
+    ten, eighty = (seconds(lambda n=n: reader.reads(text(n)), 1) for n in (10, 80))
+    assert eighty < 2.5 * 8 * ten

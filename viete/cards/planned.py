@@ -60,7 +60,10 @@ def planned_page(
     for name, most in model.lengths.items():
         limit = model.size(most)
         assert limit is not None
-        sizes[name] = Fraction(length or limit.evaluate(program.sizes))
+        longest = limit.evaluate(program.sizes)
+        if length is not None and length > longest:
+            raise VieteError(f"{name} is at most {longest}, and --length says {length}")
+        sizes[name] = Fraction(length or longest)
     positions = int(max(sizes.values(), default=Fraction(1)))
     together = min(batch, max(1, piece * 4 // FLOAT_BYTES[dtype] // positions))
     given = {}

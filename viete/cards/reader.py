@@ -204,10 +204,11 @@ class Reader(Declarations):
                             for f in r.functions}  # fmt: skip
         scope.indices |= letters
         scope.inputs = bool(self.inputs)
-        for symbol in {left.symbol.key: left.symbol for left in lefts}.values():
-            scope.symbols[symbol.base] = [
-                s for s in scope.symbols.get(symbol.base, []) if s.key != symbol.key
-            ]
+        defined = {left.symbol.key: left.symbol for left in lefts}
+        for base in {symbol.base for symbol in defined.values()}:
+            others = scope.symbols.get(base, [])
+            scope.symbols[base] = [s for s in others if s.key not in defined]
+        for symbol in defined.values():
             scope.declare(symbol)
         hidden = second_names(scope.symbols)
         scope.functions |= {name: f.signature for name, f in hidden.items()}

@@ -89,7 +89,7 @@ def value_of(word: str, formula: bool, model: Model) -> Any:
         return None if size is None else plain(size)
     try:
         return json.loads(word)
-    except ValueError:
+    except (ValueError, RecursionError):
         return word
 
 

@@ -20,7 +20,7 @@ from viete.cli.common import (
     opened,
     row_of,
 )
-from viete.cli.run import exact_weights
+from viete.cli.run import estimate, exact_weights
 from viete.errors import VieteError
 
 SUFFIXES = {".md": "md", ".tex": "latex", ".html": "html", ".htm": "html", ".txt": "text"}
@@ -72,6 +72,7 @@ def lesson(
     if "/" in tokens:
         raise VieteError("a lesson takes one sequence, not a batch: --tokens without /")
     ids = row_of(tokens, model, "--tokens")
+    estimate(model, ids)
     fractions = exact_weights(model, weights, seed) if found is None else found.weights
     path = weights if found is None else Path(name)
     made = make(

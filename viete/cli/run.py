@@ -88,6 +88,7 @@ def run(
     if exact:
         if save is not None or device is not None or dtype is not None:
             raise VieteError("--exact goes without --save, --device and --dtype")
+        estimate(model, ids)
         fractions = exact_weights(model, weights, seed) if found is None else found.weights
         print_exact(model.run(ids, fractions, names=names, exact=True, inputs=inputs),
                     names, digits, unfold or 0, form or "text")  # fmt: skip
@@ -108,6 +109,15 @@ def run(
         print(line)
     if show is None and (why := result.without()):
         print(f"not computed: {'; '.join(why)}", file=sys.stderr)
+
+
+def estimate(model: Model, ids: Any) -> None:
+    """Say on standard error what a long exact run needs, or refuse it where there is no room."""
+    from viete.interpret.room import check_exact
+
+    rows = ids if len(ids) and isinstance(ids[0], list) else [ids]
+    if said := check_exact(model, max(map(len, rows)), len(rows)):
+        print(f"viete: {said}", file=sys.stderr, flush=True)
 
 
 def the_tokens(

@@ -263,7 +263,7 @@ def threads_before(run: Path) -> int | None:
     """What config.json says of threads; any other trouble with it is told later."""
     try:
         found = json.loads((run / "config.json").read_text("utf-8"))["threads"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None
     return found if isinstance(found, int) else None
 

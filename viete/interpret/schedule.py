@@ -187,9 +187,10 @@ class Program:
             raise VieteError(f"the index {letter} has no range")
         found = self.bounds(*ranges[letter], f"the index {letter}")
         loop = letter in self.model.loop_letters
-        if loop and len(found) > MOST_BLOCKS:
+        count = found.stop - found.start  # its len() would have to fit into 64 bits
+        if loop and count > MOST_BLOCKS:
             raise VieteError(
-                f"the index {letter} runs over {len(found):,} blocks; at most {MOST_BLOCKS:,}"
+                f"the index {letter} runs over {count:,} blocks; at most {MOST_BLOCKS:,}"
             )
         if not loop and not found:
             raise VieteError(

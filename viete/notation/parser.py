@@ -499,7 +499,8 @@ class Parser(Cursor):
     ) -> tuple[Symbol, list[Script], list[Script]] | None:
         """The declared symbol that fits best, its index scripts, and the scripts left over."""
         found: list[tuple[tuple[int, int], Symbol, list[Script], list[Script]]] = []
-        for symbol in self.scope.symbols.get(base, ()):
+        below, above = ([s.label for s in items if s.sign == sign] for sign in "_^")
+        for symbol in self.scope.fitting(base, below, above):
             index, left, labels = list[Script](), list[Script](), 0
             for sign, slots in (("_", symbol.sub), ("^", symbol.sup)):
                 given = [s for s in items if s.sign == sign]

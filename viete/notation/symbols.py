@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from viete.notation.expr import Symbol
@@ -50,6 +50,17 @@ BINDERS = ("sum", "mean", "max", "concat")
 CONSTANTS = ("pi", "inf")
 
 
+SHORT = 16  # symbols of one letter that are as well tried one by one
+Mask = tuple[bool, ...]  # of the scripts of a symbol on one side, which are index letters
+Labels = tuple[str, ...]
+Index = dict[tuple[Mask, Mask], dict[tuple[Labels, Labels], list[Symbol]]]
+
+
+def fixed(mask: Mask, labels: Sequence[str]) -> Labels:
+    """The labels that are part of a name; index letters stand for many."""
+    return tuple(label for index, label in zip(mask, labels, strict=False) if not index)
+
+
 @dataclass
 class Scope:
     """The names in force where a formula stands."""
@@ -59,6 +70,11 @@ class Scope:
     indices: set[str] = field(default_factory=set)
     words: dict[str, int] = field(default_factory=dict)  # of the vocabulary: E["a"], E[a]
     inputs: bool = True  # whether the card declares any; an error may have to say how
+    # The symbols of a list by where their labels stand and what these are, for long lists; the
+    # list itself is kept with it, so that no other can have its id.
+    tables: dict[int, tuple[list[Symbol], int, Index]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def declare(self, symbol: Symbol) -> None:
         """Add a symbol; a card's reader checks for duplicates."""
@@ -68,10 +84,32 @@ class Scope:
         """This scope with more bound index letters, which hide values of the same letter."""
         letters = set(indices)
         symbols = {
-            base: [s for s in group if base not in letters or s.sub or s.sup]
+            base: [s for s in group if s.sub or s.sup] if base in letters else group
             for base, group in self.symbols.items()
         }
-        return Scope(symbols, self.functions, self.indices | letters, self.words, self.inputs)
+        letters |= self.indices
+        return Scope(symbols, self.functions, letters, self.words, self.inputs, self.tables)
+
+    def fitting(self, base: str, below: Sequence[str], above: Sequence[str]) -> list[Symbol]:
+        """The symbols of this letter that scripts with these labels may be of."""
+        group = self.symbols.get(base, [])
+        if len(group) <= SHORT:
+            return group
+        index: Index
+        kept, size, index = self.tables.get(id(group), ([], 0, {}))
+        if kept is not group or size != len(group):
+            index = {}
+            for s in group:
+                masks = tuple(x.index for x in s.sub), tuple(x.index for x in s.sup)
+                labels = ([x.text for x in s.sub], [x.text for x in s.sup])
+                key = fixed(masks[0], labels[0]), fixed(masks[1], labels[1])
+                index.setdefault(masks, {}).setdefault(key, []).append(s)
+            self.tables[id(group)] = group, len(group), index
+        return [
+            s for (sub, sup), table in index.items()
+            if len(sub) <= len(below) and len(sup) <= len(above)
+            for s in table.get((fixed(sub, below), fixed(sup, above)), ())
+        ]  # fmt: skip
 
     def bases(self) -> set[str]:
         """Every word that may begin a name."""

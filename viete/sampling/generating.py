@@ -14,6 +14,7 @@ from viete.errors import VieteError
 from viete.interpret.changing import Changes
 from viete.interpret.feeding import check_weights, host
 from viete.interpret.labelled import Array
+from viete.interpret.room import check_room, counted
 from viete.interpret.schedule import program
 from viete.interpret.spelling import by_own_names
 from viete.notation.expr import Ref
@@ -21,6 +22,8 @@ from viete.sampling.choosing import Choice
 from viete.sampling.planned import Incremental
 from viete.sampling.stepping import Steps, Whole
 
+LARGE = 10_000_000  # scores at once, up to which nobody runs out of memory
+GENERATOR = 3_000  # bytes of a sample's own generator and its place in the lists (measured)
 Stop = int | Collection[int] | Callable[[Sequence[int]], bool]
 Drawn = tuple[int | None, ...]
 
@@ -71,12 +74,23 @@ def sample(
             )
     weights = by_own_names(model, weights, program(model).parameters)
     check_weights(program(model), weights)
+    check_count(model, min(len(text) + int(most), context), size, int(count))
     if changes:
         steps: Steps = Whole(model, weights, inputs, changes)
     else:
         steps = stepper(model, weights, inputs, context, cache)
     ended = stopping(stop, size)
     return drawn(steps, choice, text, int(most), ended, int(count), int(seed), context, int(keep))
+
+
+def check_count(model: Model, positions: int, size: int, count: int) -> None:
+    """Refuse more samples at once than there is room for: their scores, and what a cache keeps."""
+    if count * size < LARGE:
+        return
+    found = counted(model, positions)
+    kept = 0 if found is None else found.cache.full.number or 0
+    needed = count * (8 * (size + kept) + GENERATOR)
+    check_room(needed, f"drawing {count:,} samples at once", "draw fewer with --count")
 
 
 def drawn(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from viete.errors import VieteError, Where
 from viete.train.vocabulary import ENDS, Ids, known
 
 BYTES = 256
+MOST = 1 << 22  # tokens of a vocabulary that is trained here
 
 
 class BytePairs:
@@ -40,6 +43,8 @@ class BytePairs:
             )
         if size >= 2**32:  # the library numbers tokens in 32 bits
             raise VieteError(f"a byte-pair vocabulary has fewer than 2^32 tokens, not {size}")
+        if size > MOST:  # the library makes room for all of them first, and ends the process
+            raise VieteError(f"a byte-pair vocabulary has at most {MOST:,} tokens, not {size:,}")
         made = library.Tokenizer(library.models.BPE())
         made.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
         made.decoder = library.decoders.ByteLevel()
@@ -71,11 +76,20 @@ class BytePairs:
 
     def encode(self, text: str, where: Callable[[int], Where] | None = None) -> Ids:
         """As `Vocabulary.encode`."""
+        place = None if where is None else where(0)
         try:
-            return np.array(self.tokenizer.encode(text, add_special_tokens=False).ids, np.int64)
+            with panics_in_silence():
+                found = self.tokenizer.encode(text, add_special_tokens=False)
         except Exception as error:  # half a surrogate pair; a word that has no token
-            place = None if where is None else where(0)
             raise VieteError(f"this text cannot be encoded ({error})", place) from None
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":
+                raise
+            raise VieteError(
+                f"this text cannot be encoded: the tokenizer's own patterns fail on it ({error})",
+                place,
+            ) from None
+        return np.array(found.ids, np.int64)
 
     def decode(self, ids: Iterable[int]) -> str:
         found = list(known(ids, self.size))
@@ -83,6 +97,26 @@ class BytePairs:
 
     def dumps(self) -> str:
         return str(self.tokenizer.to_str())
+
+
+@contextmanager
+def panics_in_silence() -> Iterator[None]:
+    """Keep from standard error what the library, which is in Rust, writes there before it raises.
+
+    A pattern of a ``tokenizer.json`` that gives up on a text, as ``(a+)+$`` does, is such a panic.
+    """
+    try:
+        kept = os.dup(2)
+    except OSError:  # there is no standard error
+        yield
+        return
+    try:
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def tokenizers() -> Any:

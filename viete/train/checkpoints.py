@@ -145,7 +145,7 @@ def read_state(path: Path) -> dict[str, Any]:
         raise VieteError(f"{path}: the checkpoint has no {STATE}") from None
     except OSError as error:
         raise VieteError(f"{path / STATE}: cannot be read ({error.strerror})") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         raise VieteError(f"{path}: the checkpoint is damaged ({STATE} is cut short)") from None
     if digest != digest_of(state):
         raise VieteError(f"{path}: the checkpoint is damaged ({STATE} was changed)")

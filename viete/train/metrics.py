@@ -85,7 +85,7 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines[:-1], 1):  # the last has no line break: cut short
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if not is_measurement(row):
             raise VieteError(f"{path}:{number}: this line is no measurement of a run")
@@ -97,7 +97,7 @@ def is_measurement(row: Any) -> bool:
     """Whether a line of JSON is a step and some numbers."""
     return (
         isinstance(row, dict) and type(row.get("step")) is int
-        and all(type(value) in (int, float) for value in row.values())
+        and all(type(v) is float or (type(v) is int and abs(v) < 2**63) for v in row.values())
     )  # fmt: skip
 
 

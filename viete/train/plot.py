@@ -18,6 +18,7 @@ COLOURS = ("#3366aa", "#c2571a", "#17807a", "#8a4fa3", "#a38a17", "#b03a5b")
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, BOTTOM = 78, 24, 52, 58  # the room around the axes
 WIDE = 30.0  # a loss that falls by more than this factor is drawn over a logarithmic axis
+HUGE = 1e100  # a loss beyond it is drawn no more than an infinite one
 SANS = "-apple-system, 'Segoe UI', Roboto, Helvetica, Arial, 'Liberation Sans', sans-serif"
 
 Point = tuple[float, float]
@@ -44,7 +45,7 @@ def plot_runs(runs: Sequence[Path]) -> str:
         several, before = len(runs) > 1, len(lines)
         for key, name in ("loss", "training"), ("validation", "validation"):
             points = tuple((float(r["step"]), float(r[key])) for r in rows if key in r)
-            shown = tuple(p for p in points if math.isfinite(p[1]))
+            shown = tuple(p for p in points if abs(p[1]) < HUGE)  # NaN is not
             if shown:
                 colour = COLOURS[(k if several else len(lines)) % len(COLOURS)]
                 said = f"{run.resolve().name}, {name}" if several else name

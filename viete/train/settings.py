@@ -18,6 +18,7 @@ from viete.train.schedule import KINDS
 
 OPTIMISERS = ("adamw", "adam")
 CONFIG = "config.json"
+MOST = 10**9  # of whatever is counted: more is a slip of the keys, and overflows somewhere
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,9 @@ class Settings:
         for name in ("warmup", "log_every", "eval_every", "save_every", "sample_every", "seed"):
             if getattr(self, name) < 0:
                 raise wrong(name, "is a whole number from 0", getattr(self, name))
+        for name, value in vars(self).items():
+            if type(value) is int and value > MOST:
+                raise wrong(name, f"is a whole number up to {MOST:,}", value)
         for name in ("lr", "min_lr", "eps", "weight_decay", "clip", "clip_entries"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise wrong(name, "is a number from 0", getattr(self, name))
@@ -146,7 +150,7 @@ def load_settings(run: Path) -> Settings:
         said = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise VieteError(f"{run}: no run of `viete train` (there is no {CONFIG} in it)") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise VieteError(f"{path}: cannot be read ({error})") from None
     known = {f.name: f for f in dataclasses.fields(Settings)}
     if not isinstance(said, dict) or not said.keys() <= known.keys():

@@ -30,6 +30,7 @@ from viete.cards.writer import write
 from viete.checkpoint.folder import tensors_of
 from viete.checkpoint.mapping import load_weights
 from viete.errors import VieteError
+from viete.interpret.room import check_room, counted
 from viete.interpret.schedule import program
 from viete.notation.expr import Ref, num
 from viete.notation.printer import show
@@ -158,6 +159,7 @@ def follow(run: Path) -> Job:
 def job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO | None) -> Job:
     model = read(run / CARD)
     vocabulary = load_vocabulary(run / "tokenizer.json")
+    check_batch(settings, model)
     masks, engine = computing(settings, model, last)
     tokens = encoded(settings, run, vocabulary, last)  # what takes longest to fail comes last
 
@@ -182,6 +184,16 @@ def job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO |
         adam.load(engine.part(last.moments), engine.weights)
     return Job(settings, run, model, card_digest(run), vocabulary, batches, validation, engine,
                masks, adam, last, lock, team())  # fmt: skip
+
+
+def check_batch(settings: Settings, model: Model) -> None:
+    """Refuse batches that there is no room for: of a module its values, of all their tokens."""
+    longest = max((int(model.greatest.get(name, 1)) for name in model.lengths), default=1)
+    needed = settings.batch * (settings.length or longest) * 16  # ids and targets, in 64 bits
+    if settings.engine == "module" and settings.device in (None, "cpu"):
+        found = counted(model, settings.length or longest, settings.batch)
+        needed += 4 * (found.activations.number or 0) if found is not None else 0
+    check_room(needed, f"a batch of {settings.batch:,}", "give a smaller one with --batch")
 
 
 def computing(settings: Settings, model: Model, last: Checkpoint | None) -> tuple[Masks, Engine]:

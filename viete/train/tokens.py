@@ -118,7 +118,7 @@ def kept(note: Path) -> Tokens | None:
             found["tokens"], found.get("starts"), found.get("own"), said["source"],
             said["vocabulary"], said["size"], said["name"], note,
         )  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return None
 
 
