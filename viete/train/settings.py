@@ -90,7 +90,7 @@ class Settings:
             if getattr(self, name) < 0:
                 raise wrong(name, "is a whole number from 0", getattr(self, name))
         for name, value in vars(self).items():
-            if type(value) is int and value > MOST:
+            if type(value) is int and value > MOST and name != "vocabulary":  # it has its own bound
                 raise wrong(name, f"is a whole number up to {MOST:,}", value)
         for name in ("lr", "min_lr", "eps", "weight_decay", "clip", "clip_entries"):
             if not 0 <= getattr(self, name) < math.inf:
