@@ -18,6 +18,8 @@ from markdown_it import MarkdownIt
 
 from viete.algebra.model import Model
 from viete.cards.reader import reads
+from viete.cards.visible import comment_at
+from viete.cards.writer import write
 from viete.errors import VieteError
 
 CARD = """# Page
@@ -172,6 +174,21 @@ def layouts(draw: st.DrawFn) -> str:
 
 def test_the_card_itself() -> None:
     assert seen(CARD) == held(reads(CARD))
+
+
+@pytest.mark.parametrize(
+    "comment", ["\\begin{comment}\n{}\n\\end{comment}", "\\iffalse\n{}\n\\fi", "% {}"]
+)
+def test_a_comment_in_latex_is_ignored(comment: str) -> None:
+    text = write(reads(CARD), "latex")
+    first = "\\item $u"
+    hidden = text.replace(first, comment.replace("{}", "\\item $p = 2 a$") + "\n" + first, 1)
+    assert hidden != text and reads(hidden) == reads(text)
+
+
+def test_comments_and_code_of_one_line() -> None:
+    lines = ("a <!-- b", "`<!--` x", "`<!--` <!-- x", "``<!--` <!-- x", "`` ` `` <!--", "` <!-- x")
+    assert [comment_at(line) for line in lines] == [2, -1, 7, 2, 8, 2]
 
 
 @settings(max_examples=150)

@@ -126,7 +126,12 @@ def test_what_text_cannot_train(model: Model, message: str | None) -> None:
 
 def test_vocabularies() -> None:
     model = vt.read("dialog-transformer")
-    assert feed(with_vocabulary(model, 30)).vocabulary == 30
+    other = with_vocabulary(model, 30)
+    assert feed(other).vocabulary == 30
+    # What the card said of its own vocabulary is not said of another.
+    meant = {m.sizes["V"]: d.meaning for m in (model, other) for d in m.dims if d.name == "V"}
+    assert meant[30] == "vocabulary of the training data" != meant[model.sizes["V"]]
+    assert with_vocabulary(model, int(model.sizes["V"])) == model
     fixed = vt.reads(DIALOG.replace("V-1", "36"))
     assert with_vocabulary(fixed, 37) == fixed
     with pytest.raises(VieteError, match="has a vocabulary of 37, and the data one of 30"):

@@ -108,14 +108,23 @@ def write_latex(blocks: list[Block]) -> str:
     return f"{HEAD}{declared(body)}\\begin{{document}}\n\n{body}"
 
 
+_HIDDEN = {r"\begin{comment}": r"\end{comment}", r"\iffalse": r"\fi"}
+
+
 def read_latex(content: str, file: str) -> list[Block]:
     """Split LaTeX into blocks; what is no section, list or table is a paragraph."""
     blocks: list[Block] = []
     environments: list[str] = []
     table: Table | None = None
     fresh = True  # whether the next prose line begins a paragraph
+    hidden = ""  # what ends a comment of several lines
     for number, line in enumerate(lines_of(content), 1):
         bare = re.sub(r"(?<!\\)%.*$", "", line)
+        if hidden:
+            hidden = "" if bare.strip() == hidden else hidden
+            continue
+        if hidden := _HIDDEN.get(bare.strip(), ""):
+            continue
         text = Text(bare, file, number, 1, line)
         if not bare.strip():
             fresh = True

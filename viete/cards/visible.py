@@ -92,8 +92,24 @@ def end_of_fence(lines: list[Text], k: int) -> int:
 
 def comment_at(line: str) -> int:
     """Where the line's first comment begins that is no code, or -1."""
-    bare = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", lambda m: "x" * len(m[0]), line)
-    return bare.find("<!--")
+    if (at := line.find("<!--")) < 0:
+        return -1
+    ticks = [m.span() for m in re.finditer("`+", line)]
+    closing: dict[int, int] = {}  # by a run's length, the next of that length to the right
+    ends = [0] * len(ticks)
+    for k in reversed(range(len(ticks))):
+        start, end = ticks[k]
+        ends[k] = closing.get(end - start, 0)
+        closing[end - start] = end
+    code = 0  # where the last code ends
+    for (start, _), end in zip(ticks, ends, strict=True):
+        if start < code or not end:
+            continue
+        at = line.find("<!--", code)
+        if at < start:
+            break
+        code = end
+    return line.find("<!--", code) if at >= 0 else -1
 
 
 def hide_comment(lines: list[Text], k: int, start: int) -> None:

@@ -32,6 +32,9 @@ def with_loss(model: Model) -> Model:
     return with_targets(model, Shapes(model))[0]
 
 
+OF_DATA = "vocabulary of the training data"
+
+
 def with_vocabulary(model: Model, size: int) -> Model:
     """The model for a vocabulary of so many tokens: ``model.bind(V=size)``, whatever V is called.
 
@@ -42,7 +45,12 @@ def with_vocabulary(model: Model, size: int) -> Model:
     for dim in model.dims:
         plain = dim.value is not None and dim.name not in model.definitions
         if plain and high == Size.of(dim.name) - Size.of(1):
-            return model.bind(**{dim.name: size})
+            bound = model.bind(**{dim.name: size})
+            if bound.sizes[dim.name] == model.sizes.get(dim.name):
+                return model
+            # What the card says of its own number is not true of this one.
+            dims = [replace(d, meaning=OF_DATA) if d.name == dim.name else d for d in bound.dims]
+            return replace(bound, dims=tuple(dims))
     if vocabulary_size(model, tokens) == size:
         return model
     raise VieteError(
