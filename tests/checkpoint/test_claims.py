@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import viete as vt
 from tests.checkpoint.test_compare import CARD, weights_of
 from tests.command_line import viete
 from tests.laws.strategies import shipped, tiny
@@ -183,3 +184,12 @@ def test_rounded_weights_are_computed_in_float64() -> None:
     model = claiming("mean(u^i - β^i) = mean(u^i) - mean(β^i)", CARD)
     half = {n: w.astype(np.float16) for n, w in weights_of(model).items()}
     assert model.check(half).ok
+
+
+def test_a_loaded_model_checks_itself_folded_or_not(tmp_path: Path) -> None:
+    card = vt.read("gpt2").bind(V=12, d=24, N=2, H=2, n_max=8, d_f=8)
+    vt.save(card, tmp_path / "small", weights_of(card))
+    for model in (found := vt.load(tmp_path / "small"), found.folded()):
+        checked = model.check([1, 2, 3])
+        assert checked.ok and checked.claims is not None, checked.lines()
+        assert "these weights and this input" in "\n".join(checked.lines())

@@ -46,6 +46,13 @@ def test_what_agrees_only_under_a_change_is_no_agreement() -> None:
     assert "Agree with what was recorded (1): logits" in text
 
 
+def test_what_does_not_depend_on_a_change_agrees() -> None:
+    """Of what lies behind a difference, only what the change is in is computed otherwise."""
+    report = held(CARD.replace(" / \\sqrt{d}", ""), ["A^1", "a^1", "x^1"])
+    assert [d.name for d in report.recorded.differences] == ["A^1"]
+    assert report.recorded.agree == ("a^1", "x^1") and not report.recorded.repaired
+
+
 def test_what_differs_even_under_a_change_says_so() -> None:
     """The same equation, and another fault in block 2 alone."""
     report = held(CARD.replace("GELU(", "SiLU("), ["x^1"], **{"x^2": np.ones((6, 8))})

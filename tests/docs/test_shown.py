@@ -15,7 +15,10 @@ from viete.cli.app import app
 from viete.errors import VieteError
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("backward.md", "checkpoints.md", "exact.md", "export.md", "plan.md", "transformerlens.md")
+PAGES = (
+    "backward.md", "checking.md", "checkpoints.md", "exact.md", "export.md", "plan.md",
+    "transformerlens.md",
+)  # fmt: skip
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 

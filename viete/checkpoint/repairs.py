@@ -55,10 +55,14 @@ class Trial:
     def compute(self, step: Step) -> Value:
         """Keeps an equation's value, and whether it is that of the card as it is."""
         value = self.run.store[step.makes] = self.value(step)
-        self.changed.discard(step.makes)
-        if id(step.equation) in self.right or step.needs & self.changed:
-            self.changed.add(step.makes)
+        self.note(step, self.right)
         return value
+
+    def note(self, step: Step, right: Mapping[int, Expr]) -> None:
+        """Whether a value was computed with these changes, or of such values."""
+        self.changed.discard(step.makes)
+        if id(step.equation) in right or step.needs & self.changed:
+            self.changed.add(step.makes)
 
     def value(self, step: Step) -> Value:
         """An equation's value at one turn of its loop."""
@@ -135,7 +139,8 @@ class Trial:
         if len(best) == 1:  # what follows is computed with it, so that it is tested there too
             self.right = best[0].right
         self.run.store = best[0].store
-        self.changed |= {s.makes for s in steps}
+        for s in steps:
+            self.note(s, best[0].right)
         return tuple((self.shown(f.says), self.shown(f.reads)) for f in best)
 
     def shown(self, text: str) -> str:

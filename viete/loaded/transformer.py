@@ -17,6 +17,7 @@ from viete.cards.claims import Claims
 from viete.checkpoint.compare import Report
 from viete.checkpoint.folder import Card, Folder, open_arrays, open_folder
 from viete.checkpoint.mapping import load_weights
+from viete.checkpoint.memory import in_memory
 from viete.checkpoint.tensors import require
 from viete.errors import VieteError
 from viete.interpret.feeding import Weights
@@ -94,7 +95,9 @@ class Transformer(Texts, Hooked):
         out = copy(self)
         for name in out.__dict__.keys() - {"folder", "framework", "dtype", "device", "tokenizer"}:
             del out.__dict__[name]  # what was made of the card as it was
-        out.folder = replace(self.folder, model=card)
+        # The tensors are then those of the card's own names, and no file's.
+        tensors = in_memory(f"{self.folder.tensors.path}, folded", weights)
+        out.folder = replace(self.folder, model=card, tensors=tensors)
         out.__dict__["weights"] = Weights(weights)
         return out
 
