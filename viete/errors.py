@@ -36,6 +36,13 @@ class Where:
         return f"    {shown}\n    {caret}"
 
 
+class VieteWarning(UserWarning):
+    """One sentence on what was taken in one way and may be meant in another.
+
+    The command line prints it on standard error.
+    """
+
+
 class VieteError(Exception):
     """Bad input: one clear sentence that says where, what is wrong and what would be right.
 

@@ -50,6 +50,16 @@ def alike(
     return quick
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_halves_on_numpy(dtype: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float16
+    model = tiny(next(p for p in shipped() if p.endswith("gpt2.md")))
+    weights = {k: v.astype(kind) for k, v in weights_of(model).items()}
+    assert type(alike(model, weights, {}, 2, 2, 3, {"atol": 0.1}).steps) is Planned
+    assert len(list(vt.sample(model, weights, [1, 2], most=3))) == 3
+
+
 @pytest.mark.parametrize("path", CAUSAL, ids=lambda p: p.rsplit("/", 1)[-1])
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 def test_every_causal_card_is_replayed(path: str, kind: str) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from contextlib import redirect_stderr, redirect_stdout
+from typing import TextIO
 
-from viete.errors import VieteError
+from viete.errors import VieteError, VieteWarning
 from viete.printable import Screen
 
 
@@ -18,7 +20,10 @@ def main() -> None:
             from viete.cli.app import app
 
             try:
-                app()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("always", VieteWarning)
+                    warnings.showwarning = show_warning
+                    app()
             finally:
                 sys.stdout.flush()  # where it cannot be written, that is still to be said
         except VieteError as error:
@@ -34,6 +39,17 @@ def main() -> None:
             fail(f"{error.filename or 'the output'}: cannot be written ({error.strerror or error})")
         except MemoryError:
             fail("this needs more memory than there is; try smaller dimensions with --set")
+
+
+def show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int,
+    file: TextIO | None = None, line: str | None = None,
+) -> None:  # fmt: skip
+    """Our own warnings as one sentence on standard error, others as Python shows them."""
+    if issubclass(category, VieteWarning):
+        print(f"viete: {message}", file=sys.stderr)
+    else:
+        print(warnings.formatwarning(message, category, filename, lineno, line), file=sys.stderr)
 
 
 def silence() -> None:

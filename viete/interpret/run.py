@@ -15,6 +15,7 @@ from viete.interpret.array import Arrays
 from viete.interpret.changing import Change, Changes, changes_by_name
 from viete.interpret.feeding import Feeding, check_weights
 from viete.interpret.labelled import COL, ROW, Array, Value, permute
+from viete.interpret.questions import warn_of_readings
 from viete.interpret.schedule import Member, Program, Step, parameter_shapes, program
 from viete.interpret.spelling import by_own_names
 from viete.notation.expr import Expr, Idx, Ref, Symbol, free_indices, walk
@@ -198,6 +199,7 @@ class Run(Mapping[str, Array]):
         e = self.parse(name)
         letters = tuple(dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx)))
         self.program.shapes.located(Text(name, "<name>"), e, free_indices(e), loops=True)
+        warn_of_readings(self.program.model, self.program.shapes, e)
         try:
             with np.errstate(all="ignore"):
                 found = self.arrays.of(e)

@@ -12,13 +12,12 @@ from array_api_compat import is_jax_array
 from viete.algebra.incremental import derived
 from viete.algebra.model import Model
 from viete.errors import VieteError
-from viete.interpret.feeding import host
 from viete.interpret.labelled import Array, Value
 from viete.interpret.run import Run
 from viete.interpret.schedule import Member
 from viete.sampling.cached import Cached
 from viete.sampling.replay import Replay, Unplanned
-from viete.sampling.stepping import last_row, without_gradients
+from viete.sampling.stepping import in_numpy, last_row, without_gradients
 
 LEAST = 64  # positions that there is room for at first
 
@@ -72,10 +71,7 @@ class Planned(Cached):
                 self.grow()
             found = self.replay.step(tokens, self.before)
             self.before += 1
-            found = found[..., -1, :]
-            if "bfloat16" in str(found.dtype):
-                found = found.float()
-            return np.broadcast_to(host(found), (len(tokens), found.shape[-1]))
+            return in_numpy(found[..., -1, :], len(tokens))
 
     def grow(self) -> None:
         """Rooms of twice the size, with the rows that there are."""

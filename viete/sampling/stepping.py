@@ -64,9 +64,14 @@ def last_row(run: Run, target: str, count: int) -> np.ndarray:
     v = run.store[target, ()]
     axes = tuple(a for a in (BATCH, ROW, COL) if a in v.axes)
     array = permute(run.arrays.xp, run.arrays.lift(v), v.axes, axes)[..., -1, :]
+    return in_numpy(array, count)
+
+
+def in_numpy(array: Array, count: int) -> np.ndarray:
+    """Scores as NumPy's floats, once for each text even if no token changes them."""
     if "bfloat16" in str(array.dtype):
-        array = array.float()
-    return np.broadcast_to(host(array), (count, array.shape[-1]))  # if no token changes them
+        array = array.float() if hasattr(array, "detach") else array.astype("float32")
+    return np.broadcast_to(host(array), (count, array.shape[-1]))
 
 
 @contextmanager
@@ -81,4 +86,4 @@ def without_gradients(weights: Mapping[str, Any]) -> Iterator[None]:
         yield
 
 
-__all__ = ["Steps", "Whole"]
+__all__ = ["Steps", "Whole", "in_numpy", "last_row"]
