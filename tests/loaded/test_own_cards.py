@@ -68,11 +68,17 @@ CHOICES = """## Choices
 | | there | |
 
 ## Forward pass"""
+HEADER = (
+    "| symbol | value |\n| --- | --- |\n| $n$ | $≤ 9$ |\n| $d$ | 4 |\n| $V$ | 5 |\n| $N$ | 2 |\n"
+)
+WITH_KEYS = (
+    "| symbol | value | config |\n| --- | --- | --- |\n| $n$ | $≤ 9$ | |\n| $d$ | 7 | size E 1 |\n"
+    "| $V$ | 5 | |\n| $N$ | 9 | count W^* |\n"
+)
 ASKING = CLASSIFIER
 for before, after in {
-    "| symbol | value |\n| --- | --- |": "| symbol | value | config |\n| --- | --- | --- |",
-    "| $d$ | 4 |": "| $d$ | 7 | size E 1 |",
-    "| $N$ | 2 |": "| $N$ | 9 | count W^* |",
+    HEADER: WITH_KEYS,
+    "| $ε$ | 0.1 |": "| $ε$ | 0.1 | |",
     "| $d × 3$ |": "| $d × 3$ |\n| $b$ | $3$ |",
     ")) U$": ")) U + b$",
     "## Forward pass": CHOICES,
@@ -180,13 +186,12 @@ def test_numbers_of_a_shipped_card_are_one_models(files: Path) -> None:
         vt.load(files / "mine.safetensors", card="llama", config={"model_type": "llama"})
     with pytest.raises(VieteError, match="model_type is missing"):
         vt.load(files / "mine.safetensors", card="llama")
-    named = CLASSIFIER.replace("| symbol | value |\n| --- | --- |\n| $n$ | $≤ 9$ |",
-                               "| symbol | value | config |\n| --- | --- | --- |\n"
-                               "| $n$ | $≤ 9$ | n_ctx |").replace(
-        "| $d$ | 4 |", "| $d$ | 4 | n_embd |")  # fmt: skip
+    with_key = WITH_KEYS.replace("7 | size E 1", "4 | n_embd").replace("9 | count W^*", "2 |")
+    named = CLASSIFIER.replace(HEADER, with_key).replace("| $ε$ | 0.1 |", "| $ε$ | 0.1 | |")
     (files / "named.md").write_text(named, "utf-8")
     assert vt.load(files / "mine.safetensors", card=files / "named.md").weights["E"].shape == (5, 4)
     empty = named.replace("| $d$ | 4 |", "| $d$ | |")
+    assert empty != named
     (files / "empty.md").write_text(empty, "utf-8")
     with pytest.raises(VieteError, match="n_embd is missing, which gives d"):
         vt.load(files / "mine.safetensors", card=files / "empty.md")
