@@ -12,6 +12,19 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from viete.algebra.dims import Size, size_of
+from viete.algebra.kinds import (
+    BIT,
+    COMPARISONS,
+    LOGICAL,
+    MOST,
+    REAL,
+    TRUTH,
+    WHOLE,
+    Interval,
+    interval_of,
+    kind_of,
+    quotient,
+)
 from viete.algebra.model import Claim, Equation, Model
 from viete.algebra.order import Order
 from viete.algebra.whole import MEANT, check_sizes, number_of, possible, shown
@@ -38,7 +51,6 @@ ONE = Size.of(1)
 ENTRYWISE = frozenset(
     "neg exp log sqrt erf tanh sin cos abs floor add sub had times div pow mod".split()
 )
-COMPARE = frozenset("lt le gt ge eq ne".split())
 REDUCE = frozenset("sum mean max min argmax".split())
 
 
@@ -46,14 +58,21 @@ REDUCE = frozenset("sum mean max min argmax".split())
 class Type:
     """``shape`` on paper (at most two sizes), the index letters it varies over, and its kind.
 
-    ``kind`` is 'real', 'int' (token ids) or 'bool'. ``size`` is the symbolic value of a scalar
-    made of dimensions alone.
+    ``kind`` is 'real', 'int' (a whole number) or 'bool'; ``interval`` what a whole number lies in,
+    None where it may be greater than 64 bits hold. ``size`` is the symbolic value of a scalar made
+    of dimensions alone.
     """
 
     shape: Shape = ()
     family: frozenset[str] = frozenset()
-    kind: str = "real"
+    kind: str = REAL
     size: Size | None = None
+    interval: Interval | None = None
+
+    @property
+    def whole(self) -> Interval | None:
+        """The interval of what is computed in whole numbers; truth values count as 0 and 1."""
+        return BIT if self.kind == TRUTH else self.interval
 
 
 class Mismatch(Exception):
@@ -72,6 +91,7 @@ class Env:
     sizes: Mapping[str, Size] = field(default_factory=dict)
     ranges: Mapping[str, Size | None] = field(default_factory=dict)  # index letter → how many
     places: dict[str, Places] | None = None  # of a claim: what it counts in letters of its own
+    first: Mapping[str, Size] = field(default_factory=dict)  # index letter → its first value
 
 
 class Shapes:
@@ -89,14 +109,23 @@ class Shapes:
         self.named = [Size.of(d.name) for d in model.dims]
         self.computed: dict[int, Shape] = {}  # shape of each equation by its position
         self.calls: dict[tuple[object, ...], Type] = {}
-        self.env = Env(ranges={i.name: self.count(i.lower, i.upper, i.text) for i in model.indices})
+        self.measures: dict[Size, Type] = {}
+        ranges: dict[str, Size | None] = {
+            i.name: self.count(i.lower, i.upper, i.text) for i in model.indices
+        }
+        first = {i.name: model.size(i.lower) for i in model.indices}
         for loop in model.loops:
-            if loop.index not in self.env.ranges:
-                self.env = replace(self.env, ranges={**self.env.ranges, loop.index: None})
+            ranges.setdefault(loop.index, None)
+            first.setdefault(loop.index, None)
+        self.env = Env(ranges=ranges, first={k: v for k, v in first.items() if v is not None})
         for item in model.inputs:
-            kind = "real" if item.high is None else "int"
             family = self.axis_letters(item.symbol.slots)
-            self.types[item.name] = Type(self.shape(item.shape, item.text), family, kind)
+            found = Type(self.shape(item.shape, item.text), family)
+            if item.low is not None and item.high is not None:
+                low, high = (self.of(e).interval for e in (item.low, item.high))
+                both = None if low is None or high is None else (low[0], high[1])
+                found = replace(found, kind=WHOLE, interval=both)
+            self.types[item.name] = found
         for parameter in model.parameters:
             shape = self.shape(parameter.shape, parameter.text)
             for size in shape:
@@ -109,13 +138,17 @@ class Shapes:
                     )
             self.types[parameter.name] = Type(shape, self.axis_letters(parameter.symbol.slots))
         Order(model).check()
-        for k, equation in enumerate(model.equations):
-            self.equation(k, equation)
+        self.several: dict[str, Type] = {}  # what the equations that make one value have in common
+        given, before = dict(self.types), None
+        while before != (before := dict(self.several)):
+            self.types = dict(given)
+            for k, equation in enumerate(model.equations):
+                self.equation(k, equation)
         self.derived: dict[str, Type] = {}
         for equation in model.derived:
             self.derived_equation(equation)
         for claim in model.claims:
-            if self.claimed(claim)[0].kind != "bool":
+            if self.claimed(claim)[0].kind != TRUTH:
                 raise claim.text.error(
                     "a claim says that something holds: it needs =, ≤ or the like"
                 )
@@ -145,7 +178,19 @@ class Shapes:
                     f"{text(earlier.shape)} where it was first defined"
                 )
             found = replace(found, shape=earlier.shape)
-        self.types[equation.name] = found
+        self.types[equation.name] = self.in_common(equation, found, earlier)
+
+    def in_common(self, equation: Equation, found: Type, earlier: Type | None) -> Type:
+        """The type of a value that several equations make; a derivative is a real number."""
+        if equation.left.symbol.base.startswith("partial{"):
+            return replace(found, kind=REAL, interval=None)
+        earlier = self.several.get(equation.name, earlier)
+        if earlier is None or (found.kind, found.interval) == (earlier.kind, earlier.interval):
+            return found if earlier is None else replace(found, interval=earlier.interval)
+        kind = found.kind if found.kind == earlier.kind else REAL
+        found = replace(found, kind=kind, interval=None)
+        self.several[equation.name] = found
+        return found
 
     def stated(self, equation: Equation, found: Shape) -> Shape:
         assert equation.stated is not None
@@ -295,9 +340,9 @@ class Shapes:
         env = self.env if env is None else env
         match e:
             case Num():
-                return Type(size=Size.of(e.value))
+                return self.measured(Size.of(e.value))
             case Idx():
-                return Type(family=frozenset((e.name,)) - self.model.loop_letters)
+                return self.letter(e, env)
             case Ref():
                 return self.ref(e, env)
             case Pick():
@@ -328,6 +373,48 @@ class Shapes:
         """What ``cols(x)`` is as a size: none, since not every meaning could take it for one."""
         return None
 
+    def measured(self, size: Size) -> Type:
+        """A size as a number: whole if its value is, or, while it has none, if it looks so."""
+        if size not in self.measures:
+            self.measures[size] = self.measure(size)
+        return self.measures[size]
+
+    def measure(self, size: Size) -> Type:
+        value = self.number(size)
+        if value is not None:
+            whole = (int(value), int(value)) if value.denominator == 1 else None
+            return Type(kind=REAL if whole is None else WHOLE, size=size,
+                        interval=interval_of("floor", [whole]))  # fmt: skip
+        total: Interval | None = (0, 0)
+        for monomial, c in size.terms:
+            if c.denominator != 1 or any(p < 0 for _, p in monomial):
+                return Type(size=size)
+            term: Interval | None = (int(c), int(c))
+            for name, power in monomial:
+                known = self.model.greatest.get(name)
+                if known is not None and known.denominator != 1:
+                    return Type(size=size)
+                least = int(self.numbers.get(name, 1))
+                for _ in range(power):
+                    term = interval_of("times", [term, (least, int(known or MOST))])
+            total = interval_of("add", [total, term])
+        return Type(kind=WHOLE, size=size, interval=total)
+
+    def most(self, size: Size) -> int:
+        """The greatest number that a size may be."""
+        interval = self.measured(size).interval
+        return MOST if interval is None else max(interval[1], 0)
+
+    def letter(self, e: Idx, env: Env) -> Type:
+        """An index letter, which is a whole number from its first value on."""
+        count, first = env.ranges.get(e.name), env.first.get(e.name)
+        start = None if first is None else self.measured(first).interval
+        interval = (start or (-MOST, MOST))[0], (start or BIT)[1] + MOST
+        if start is not None and count is not None:
+            interval = start[0], max(start[1] + self.most(count) - 1, start[0])
+        family = frozenset((e.name,)) - self.model.loop_letters
+        return Type(family=family, kind=WHOLE, interval=interval)
+
     def needed_size(self, e: Expr, env: Env) -> Size:
         size = self.size(e, env)
         if size is None:
@@ -337,10 +424,10 @@ class Shapes:
     def ref(self, e: Ref, env: Env) -> Type:
         if env.arguments is not None:
             if e.key in env.sizes:
-                return Type(size=env.sizes[e.key])
+                return self.measured(env.sizes[e.key])
             return env.arguments[e.key]
         if e.symbol.kind == "dim":
-            return Type(size=Size.of(e.key))
+            return self.measured(Size.of(e.key))
         found = self.types.get(e.key)
         if found is None:
             raise Mismatch(f"{e.key} is not defined before this", e)
@@ -349,6 +436,7 @@ class Shapes:
             t = self.of(index, env)
             if t.shape:
                 raise Mismatch(f"an index is one number, and {show(index)} is {text(t.shape)}", e)
+            self.check_index(index, t)
             if letter in found.family:
                 family.discard(letter)
                 if isinstance(index, Idx):
@@ -360,6 +448,18 @@ class Shapes:
                     f"{show(index)} cannot stand for the block index {letter} of {e.key}", e
                 )
         return replace(found, family=frozenset(family))
+
+    def check_index(self, index: Expr, t: Type) -> None:
+        """That an index is a whole number; one of dimensions without a value may become one."""
+        known = None if t.size is None else self.number(t.size)
+        if t.kind == TRUTH:
+            raise Mismatch(f"{show(index)} cannot be an index: it is a condition", index)
+        if t.kind == REAL and (t.size is None or known is not None):
+            raise Mismatch(
+                f"an index is a whole number, and {show(index)} need not be one; "
+                f"floor({show(index)}) is",
+                index,
+            )
 
     def check_range(self, letter: str, index: Idx, env: Env) -> None:
         declared, used = self.env.ranges.get(letter), env.ranges.get(index.name)
@@ -407,7 +507,7 @@ class Shapes:
             if isinstance(item, Idx):
                 self.count_places(item, Size.of(0), size, env)
             t = self.of(item, env)
-            if t.kind == "bool" or len(t.shape) > 1:
+            if len(t.shape) > 1:
                 raise Mismatch(f"{show(item)} cannot be an index", item)
             if isinstance(item, Num) and (
                 item.value < 0 or item.value.denominator != 1
@@ -417,6 +517,7 @@ class Shapes:
                     f"{item.value} is no index here: there are {self.said(size)} places, counted "
                     f"from 0", item,
                 )  # fmt: skip
+            self.check_index(item, t)
             family |= t.family
             shape += t.shape
         return replace(
@@ -467,7 +568,10 @@ class Shapes:
                 f"the index {e.index} has no range; write {e.op}_{{{e.index}=1}}^{{…}} or declare "
                 f"it under Dimensions", e,
             )  # fmt: skip
-        inner = replace(env, ranges={**env.ranges, e.index: count})
+        first = dict(env.first)
+        if e.lower is not None and (start := self.size(e.lower, env)) is not None:
+            first[e.index] = start
+        inner = replace(env, ranges={**env.ranges, e.index: count}, first=first)
         body = self.of(e.body, inner)
         varies = free_indices(e.body) if e.index in self.model.loop_letters else body.family
         if e.index not in varies:
@@ -480,7 +584,12 @@ class Shapes:
                 return replace(body, shape=(count,), family=family, size=None)
             *rows, columns = body.shape
             return replace(body, shape=(*rows, count * columns), family=family, size=None)
-        return replace(body, family=family, size=None)
+        kind = kind_of(e.op if e.op == "mean" else "sum", [body.kind])
+        interval = body.whole if kind == WHOLE else None
+        if e.op == "sum":
+            many = MOST if count is None else self.most(count)
+            interval = interval_of("sum", [interval], count=many)
+        return replace(body, family=family, size=None, kind=kind, interval=interval)
 
     def table(self, e: Table, env: Env) -> Type:
         sizes = {i: self.needed_size(s, env) for i, s in e.ranges}
@@ -488,14 +597,16 @@ class Shapes:
             raise Mismatch(f"the index {min(taken)} is in use already; take another letter", e)
         for letter, size in sizes.items():
             self.whole(size, f"the number of values of {letter}", e)
-        inner = replace(env, ranges={**env.ranges, **sizes})
+        inner = replace(env, ranges={**env.ranges, **sizes},
+                        first={**env.first, **dict.fromkeys(sizes, Size.of(0))})  # fmt: skip
         body = self.of(e.body, inner)
         if body.shape:
             raise Mismatch(
                 f"a table's entry must be one number, and this one has shape {text(body.shape)}",
                 e.body,
             )
-        return Type(tuple(sizes.values()), body.family.difference(sizes), body.kind)
+        shape, family = tuple(sizes.values()), body.family.difference(sizes)
+        return Type(shape, family, body.kind, interval=body.interval)
 
     def apply(self, e: Apply, env: Env) -> Type:
         op = e.op
@@ -506,10 +617,38 @@ class Shapes:
         if op in self.model.function:
             return self.call(e, args)
         for t, a in zip(args, e.args, strict=True):
-            logical = op in ("and", "or", "not") or (op == "where" and a is e.args[0])
-            if (t.kind == "bool") != logical and not (op == "where" and t.kind == "bool"):
-                need = "a condition" if logical else "a number"
-                raise Mismatch(f"{show(a)} is not {need}, which is needed here", a)
+            logical = op in LOGICAL or (op == "where" and a is e.args[0])
+            if logical and t.kind != TRUTH:
+                raise Mismatch(f"{show(a)} is not a condition, which is needed here", a)
+        found = self.operation(e, args, family, env)
+        return found if found.size is not None else self.counted(e, args, found, env)
+
+    def counted(self, e: Apply, args: list[Type], found: Type, env: Env) -> Type:
+        """The type of an operation with its kind and, of a whole number, its interval."""
+        if e.op in ("T", "concat"):
+            kind = kind_of("where", [t.kind for t in args])
+            hull = interval_of("concat", [t.whole for t in args])
+            return replace(found, kind=kind, interval=hull if kind == WHOLE else None)
+        if e.op == "argmax":
+            return replace(found, kind=WHOLE, interval=(0, self.most(args[0].shape[-1])))
+        of = args[1:] if e.op == "where" else args
+        whole, count, op = [t.whole for t in of], 1, e.op
+        kind = kind_of(op, [t.kind for t in of])
+        if op == "pow" and args[0].kind != REAL and natural(args[1]):
+            kind = WHOLE
+        if op in ("sum", "prod", "inner") and args[0].shape:
+            both = op == "sum" or args[1].shape
+            count = self.most(args[0].shape[-1]) if both else 1
+        if (parts := quotient(e)) is not None:
+            op, whole = "quotient", [self.of(x, env).whole for x in parts]
+        interval = interval_of(op, whole, count=count) if kind == WHOLE else None
+        return replace(found, kind=kind, interval=interval)
+
+    def operation(
+        self, e: Apply, args: list[Type], family: frozenset[str], env: Env
+    ) -> Type:  # fmt: skip
+        """The shape of an operation, and its size if it is a number made of dimensions."""
+        op = e.op
         if op == "prod":
             return self.product(e, args, family)
         if op == "T":
@@ -524,7 +663,7 @@ class Shapes:
             shape = args[0].shape
             if len(shape) < (2 if op == "rows" else 1):
                 raise Mismatch(f"{show(e.args[0])} has no {op}: its shape is {text(shape)}", e)
-            return Type(size=shape[0] if op == "rows" else shape[-1])
+            return self.measured(shape[0] if op == "rows" else shape[-1])
         if op == "inner":
             u, v = (t.shape for t in args)
             if len(u) != 1 or len(v) != 1 or not self.same(u[0], v[0]):
@@ -545,21 +684,18 @@ class Shapes:
         names = {"had": "entry-by-entry product", "add": "sum", "sub": "difference",
                  "div": "quotient"}  # fmt: skip
         shape = self.align(args, e, names.get(op, op))
-        if op in COMPARE or op in ("and", "or", "not"):
-            return Type(shape, family, "bool")
-        if op == "where":
-            return Type(shape, family, "bool" if args[1].kind == "bool" else "real")
+        if op in COMPARISONS or op in LOGICAL or op == "where":
+            return Type(shape, family)
         if op in ENTRYWISE or op in ("max", "min"):
-            return Type(shape, family, size=size if not shape else None)
+            return Type(shape, family) if shape or size is None else self.measured(size)
         raise Mismatch(f"{op} has no meaning here", e)
 
     def product(self, e: Apply, args: list[Type], family: frozenset[str]) -> Type:
         a, b = (t.shape for t in args)
         if not a or not b:
-            size = None
             if not a and not b and args[0].size and args[1].size:
-                size = args[0].size * args[1].size
-            return Type(a or b, family, size=size)
+                return self.measured(args[0].size * args[1].size)
+            return Type(a or b, family)
         if len(a) == 1 and len(b) == 1:
             raise Mismatch(
                 f"two vectors {text(a)} and {text(b)} side by side: write <u, v> for the inner "
@@ -578,7 +714,7 @@ class Shapes:
         if not t.shape:
             raise Mismatch(f"{e.op} of one number", e)
         if e.op == "argmax":
-            return Type(t.shape[:-1], t.family, "int")
+            return Type(t.shape[:-1], t.family)
         return Type((t.shape[0], ONE) if len(t.shape) == 2 else (), t.family)
 
     def concat(self, e: Apply, args: list[Type], family: frozenset[str]) -> Type:
@@ -596,7 +732,7 @@ class Shapes:
     def call(self, e: Apply, args: list[Type]) -> Type:
         """A named function: its body, with the arguments' types in place of its letters."""
         function = self.model.function[e.op]
-        key = (e.op, *((t.shape, t.family, t.kind, t.size) for t in args))
+        key = (e.op, *args)
         if key in self.calls:
             return self.calls[key]
         # A definition's own index letters must not meet its caller's: primes keep them apart.
@@ -632,6 +768,11 @@ class Shapes:
         found = replace(found, family=frozenset(f[:-1] for f in found.family))
         self.calls[key] = found
         return found
+
+
+def natural(t: Type) -> bool:
+    """Whether an exponent is a number like 2, so that powers of whole numbers are whole."""
+    return t.size is not None and t.interval is not None and t.interval[0] == t.interval[1] >= 0
 
 
 def text(shape: Shape) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, is_jax_array, is_numpy_array
 
+from viete.algebra.kinds import BIT, COMPARISONS, LOGICAL, Interval, interval_of, quotient
 from viete.algebra.model import Model
 from viete.errors import VieteError
 from viete.interpret import fast, fused
@@ -58,8 +59,8 @@ class Env:
 
 Lookup = Callable[[str, tuple[int, ...]], Value]
 
-# What makes whole numbers of whole numbers, or compares them.
-WHOLE = frozenset("add sub times had neg abs max min mod where eq ne lt le gt ge".split())
+EXACT = (-(2**53), 2**53)  # whole numbers among float64, as constants are computed
+USUAL = (1 - 2**31, 2**31 - 1)  # of an array of whole numbers that says nothing else
 
 
 class Arrays:
@@ -69,6 +70,8 @@ class Arrays:
     array with the dtype, device and namespace to compute in.
     """
 
+    divides = True  # whether whole numbers are divided as such where a quotient is rounded down
+
     def __init__(
         self, model: Model, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
         quick: bool = True, memo: dict[Any, Any] | None = None,
@@ -77,6 +80,7 @@ class Arrays:
         self.xp = array_namespace(like)
         self.numpy = is_numpy_array(like)
         self.writes = self.numpy or fast.free_of_gradients(self.xp)
+        self.int64, self.within = fast.whole_numbers(self.xp)
         self.quick = fast.FAST | fused.PLACES if quick else {}
         self.memo = {} if memo is None else memo
         # What is kept in the memo as an array of this kind must not reach a run on another kind.
@@ -86,6 +90,13 @@ class Arrays:
             first, last = (self.whole(model.size(x), sizes, i.name) for x in (i.lower, i.upper))
             index[i.name] = (i.name, first, last - first + 1)
         self.env = Env(None, sizes, index)
+        self.inputs: dict[str, Interval] = {}
+        for item in model.inputs:
+            if item.low is not None and item.high is not None:
+                ends = [model.size(x) for x in (item.low, item.high)]
+                if all(x is not None and x.names() <= sizes.keys() for x in ends):
+                    low, high = (x.evaluate(sizes) for x in ends if x is not None)
+                    self.inputs[item.name] = math.floor(low), math.ceil(high)
 
     def whole(self, size: Any, sizes: Mapping[str, Fraction], what: str) -> int:
         value = size.evaluate(sizes)
@@ -95,17 +106,44 @@ class Arrays:
 
     # -- constants and weights ---------------------------------------------------------------------
 
+    def interval(self, v: Value) -> Interval | None:
+        """What whole numbers or truth values lie in; None for real numbers."""
+        if v.interval is not None:
+            return v.interval
+        a = v.array
+        if isinstance(a, bool):
+            return BIT
+        if isinstance(a, Fraction | int):
+            return (int(a), int(a)) if a.denominator == 1 else None
+        if isinstance(a, float) or a.dtype == self.like.dtype:
+            return None
+        kind = str(a.dtype)
+        return BIT if "bool" in kind else USUAL if "int" in kind else None
+
     def lift(self, v: Value) -> Array:
-        """A constant as an array (or number) of the kind computed in."""
+        """A constant as an array (or number) of the kind computed in: whole, truth or real."""
         if not v.const:
             return v.array
         if isinstance(v.array, Fraction | int | float):
             return number(v.array)
         if v.array.dtype == bool:
-            dtype, key = self.xp.bool, "bool"
-        else:
-            dtype, key = self.like.dtype, "float"
-        memo = ("lift", id(v.array), key, self.kind)
+            return self.constant(v, self.xp.bool)
+        return self.constant(v, self.like.dtype if v.interval is None else self.int64)
+
+    def array(self, v: Value) -> Array:
+        """As an array of its kind, a plain number as well."""
+        found = self.lift(v)
+        if hasattr(found, "shape"):
+            return found
+        there = {} if self.numpy else {"device": device_of(self.like)}
+        interval = interval_of("floor", [self.interval(v)], self.within)
+        dtype = self.like.dtype if interval is None else self.int64
+        dtype = self.xp.bool if isinstance(found, bool) else dtype
+        return self.xp.asarray(found, dtype=dtype, **there)
+
+    def constant(self, v: Value, dtype: Any) -> Array:
+        """A constant array in the library computed with, made once."""
+        memo = ("lift", id(v.array), str(dtype), self.kind)
         if memo not in self.memo:
             if self.numpy:
                 moved = v.array.astype(dtype, copy=False)
@@ -114,47 +152,59 @@ class Arrays:
             self.memo[memo] = (v.array, moved)
         return self.memo[memo][1]
 
-    def namespace(self, values: list[Value]) -> tuple[Any, list[Array], bool]:
-        """The library to use, the arrays to give it, and whether the result is constant."""
-        if all(v.const for v in values):
-            return np, [number(v.array) for v in values], True
-        return self.xp, [self.lift(v) for v in values], False
+    def truth(self, v: Value) -> bool:
+        """Whether these are truth values and not yet numbers."""
+        return isinstance(v.array, bool) or "bool" in str(getattr(v.array, "dtype", ""))
 
-    def whole_numbers(self, op: str, args: list[Value]) -> list[Array] | None:
-        """The arrays of an operation among whole numbers, which stay whole; None if it is not one.
+    def real(self, v: Value) -> Value:
+        """Whole numbers and truth values as real numbers of the run's kind."""
+        if v.const or self.interval(v) is None:
+            return v
+        return Value(self.xp.astype(v.array, self.like.dtype), v.axes, False, True)
 
-        A half-precision float has no 257, so that a position must not become one.
-        """
-
-        def whole(v: Value) -> bool:
-            kind = getattr(v.array, "dtype", self.like.dtype)
-            return not v.const and kind != self.like.dtype and "int" in str(kind)
-
-        numbers = args[1:] if op == "where" else args
-        if op not in WHOLE or not any(map(whole, numbers)):
-            return None
-        arrays = []
-        for v in args:
-            if whole(v) or (op == "where" and v is args[0]):
-                arrays.append(self.lift(v))
-            elif not v.const or (array := self.lift_whole(v)) is None:
-                return None
-            else:
-                arrays.append(array)
-        return arrays
-
-    def lift_whole(self, v: Value) -> Array | None:
-        """A constant as integers, or None where it is not whole."""
+    def reals(self, v: Value) -> Array:
+        """As an array (or number) of the run's kind of float."""
+        if not v.const:
+            return self.real(v).array
         if isinstance(v.array, Fraction | int | float):
-            return int(v.array) if float(v.array).is_integer() else None
-        memo = ("whole", id(v.array), self.kind)
-        if memo not in self.memo:
-            moved = None
-            if np.all(v.array == np.floor(v.array)) and np.all(np.isfinite(v.array)):
-                there = {} if self.numpy else {"device": device_of(self.like)}
-                moved = self.xp.asarray(v.array.astype(np.int64), **there)
-            self.memo[memo] = (v.array, moved)
-        return self.memo[memo][1]
+            return number(v.array)
+        return self.constant(v, self.like.dtype)
+
+    def wholes(self, v: Value) -> Array:
+        """As an array (or number) of whole numbers."""
+        if isinstance(v.array, Fraction | int | float):
+            return int(v.array)
+        if v.const:
+            return self.constant(v, self.int64)
+        if self.truth(v):
+            return self.xp.astype(v.array, self.int64)
+        return v.array
+
+    def alone(self, v: Value) -> tuple[Any, Array, bool]:
+        """The library to use for one value, its array as it is, and whether it is constant."""
+        if v.const:
+            return np, number(v.array), True
+        return self.xp, v.array, False
+
+    def namespace(
+        self, values: list[Value], op: str, count: int = 1, const: bool | None = None
+    ) -> tuple[Any, list[Array], bool, Interval | None]:  # fmt: skip
+        """The library to use, the arrays to give it, whether the result is constant, its interval.
+
+        Operands of an operation are all whole numbers, if its result is among those that the
+        library has, or else all real.
+        """
+        const = all(v.const for v in values) if const is None else const
+        of = [self.interval(v) for v in values]
+        within = EXACT if const else self.within
+        interval = BIT if op in COMPARISONS else interval_of(op, of, within, count)
+        if const:
+            return np, [plain(v.array) for v in values], True, interval
+        whole = interval is not None and None not in of
+        if op in COMPARISONS and whole:  # which have to be whole numbers there themselves
+            whole = all(interval_of("floor", [x], within) is not None for x in of)
+        rule = self.wholes if whole else self.reals
+        return self.xp, [rule(v) for v in values], False, interval
 
     # -- expressions -------------------------------------------------------------------------------
 
@@ -190,7 +240,7 @@ class Arrays:
         key = ("idx", first, count)
         if key not in self.memo:
             self.memo[key] = np.arange(first, first + count, dtype=np.float64)
-        return Value(self.memo[key], (label,), True)
+        return Value(self.memo[key], (label,), True, False, (first, first + max(count, 1) - 1))
 
     def exact(self, e: Expr, env: Env) -> int:
         """A size, a bound or a block number, which must come out whole."""
@@ -214,17 +264,23 @@ class Arrays:
                 )
             return Value(env.sizes[e.key], (), True)
         if not e.index:
-            return self.lookup(e.key, ())
+            return self.declared(e.key, self.lookup(e.key, ()))
         blocks, rest = [], []
         for slot, index in zip(e.symbol.slots, e.index, strict=True):
             if slot in self.model.loop_letters:
                 blocks.append(self.exact(index, env))
             else:
                 rest.append((slot, index))
-        v = self.lookup(e.key, tuple(blocks))
+        v = self.declared(e.key, self.lookup(e.key, tuple(blocks)))
         for slot, index in rest:
             v = self.along(v, slot, index, env, first=self.env.index[slot][1])  # type: ignore[index]
         return v
+
+    def declared(self, key: str, v: Value) -> Value:
+        """An input's whole numbers lie where the card says."""
+        if key not in self.inputs or v.interval is not None:
+            return v
+        return Value(v.array, v.axes, v.const, False, self.inputs[key])
 
     def along(self, v: Value, label: str, index: Expr, env: Env, first: int = 0) -> Value:
         """Take members ``index`` (counted from ``first``) of the axis ``label``."""
@@ -241,32 +297,35 @@ class Arrays:
                     )
                 return self.cut(v, label, start - first, start - first + count).relabel(label, new)
         at = self.of(index, env)
-        if not at.axes:
-            if at.array != math.floor(at.array) if at.const else "int" not in str(at.array.dtype):
+        if not at.axes and isinstance(at.array, Fraction | int | float):
+            if at.array != math.floor(at.array):
                 raise VieteError(f"{show(index)} is not a whole number, so it cannot be an index")
             k = int(at.array) - first
             if not 0 <= k < size:
                 raise VieteError(f"index {k + first} is outside {first} to {size + first - 1}")
             place = tuple(k if a == label else slice(None) for a in v.axes)
             rest = tuple(a for a in v.axes if a != label)
-            return Value(v.array[place], rest, v.const)
+            return Value(v.array[place], rest, v.const, False, v.interval)
         return self.gather(v, label, at, first)
 
     def cut(self, v: Value, label: str, start: int, stop: int) -> Value:
         place = tuple(slice(start, stop) if a == label else slice(None) for a in v.axes)
-        return Value(v.array[place], v.axes, v.const)
+        return Value(v.array[place], v.axes, v.const, False, v.interval)
 
     def gather(self, v: Value, label: str, at: Value, first: int) -> Value:
         """Members of an axis at computed places: ``E[x]``, ``p_{j,t_j}``, ``K^{⌈h/2⌉}``."""
-        xp, (array, where), const = self.namespace([v, replace(at, const=at.const and v.const)])
-        check_places(at, first, v.size(label))
-        if at.const and not v.const:
-            where = self.xp.asarray(at.array.astype(np.int64), device=device_of(self.like))
-        elif at.const:
-            where = where.astype(np.int64)
-        elif "float" in str(where.dtype):  # as floor gives them
-            where = xp.astype(where, xp.int64)
+        size, const = v.size(label), at.const and v.const
+        check_places(at, first, size)
+        xp = self.alone(v if at.const else at)[0]
+        array = v.array if const else self.lift(v)
+        where = at.array.astype(np.int64) if at.const else at.array
+        if at.const and not const:
+            where = self.xp.asarray(where, device=device_of(self.like))
+        elif not at.const and "float" in str(where.dtype):  # as floor gives them
+            where = xp.astype(where, self.int64)
         where = where - first if first else where
+        if is_jax_array(where):  # which counts from the end, and has NaN for what is too large
+            where = xp.where(where < 0, size, where)
         shared = [a for a in at.axes if a in v.axes and a != label]
         axis = v.axes.index(label)
         if not shared:
@@ -274,7 +333,7 @@ class Arrays:
             out = xp.take(array, flat, axis=axis)
             shape = (*array.shape[:axis], *where.shape, *array.shape[axis + 1 :])
             axes = (*v.axes[:axis], *at.axes, *v.axes[axis + 1 :])
-            return Value(xp.reshape(out, shape), axes, const, True)
+            return Value(xp.reshape(out, shape), axes, const, True, v.interval)
         # Some axes of the places are axes of the value too: pick along them together.
         extra = tuple(a for a in at.axes if a not in v.axes)
         order = tuple(a for a in v.axes if a != label) + (label,)
@@ -289,7 +348,8 @@ class Arrays:
         )
         big = xp.broadcast_to(big, (*shape, big.shape[-1]))
         places = xp.broadcast_to(places, shape)[..., None]
-        return Value(xp.take_along_axis(big, places, axis=-1)[..., 0], target, const, True)
+        picked = xp.take_along_axis(big, places, axis=-1)[..., 0]
+        return Value(picked, target, const, True, v.interval)
 
     def pick(self, e: Pick, env: Env) -> Value:
         v = self.of(e.value, env)
@@ -332,10 +392,12 @@ class Arrays:
             return self.fold(e.op, v, label)
         if COL not in v.axes:
             return v.relabel(label, COL)
-        xp, (array,), const = self.namespace([v])
+        xp, array, const = self.alone(v)
         order = tuple(a for a in v.axes if a not in (label, COL)) + (label, COL)
-        array = permute(xp, array, v.axes, order)
-        return Value(xp.reshape(array, (*array.shape[:-2], -1)), order[:-2] + (COL,), const)
+        array = xp.reshape(
+            permute(xp, array, v.axes, order), (*(v.size(a) for a in order[:-2]), -1)
+        )
+        return Value(array, order[:-2] + (COL,), const, False, v.interval)
 
     def bound(self, e: Bind, env: Env) -> tuple[Env, str]:
         """The names in force under a binder, and its index's label."""
@@ -387,10 +449,14 @@ class Arrays:
 
     def fold(self, op: str, v: Value, label: str) -> Value:
         """One axis folded away by a reduction of the array library."""
-        xp, (array,), const = self.namespace([v])
         axis = v.axes.index(label)
         rest = v.axes[:axis] + v.axes[axis + 1 :]
-        return Value(getattr(xp, op)(array, axis=axis), rest, const, True)
+        if op == "argmax":
+            xp, array, const = self.alone(v)
+            interval: Interval | None = (0, max(v.size(label) - 1, 0))
+        else:
+            xp, (array,), const, interval = self.namespace([v], op, v.size(label))
+        return Value(getattr(xp, op)(array, axis=axis), rest, const, True, interval)
 
     def fold_loop(self, e: Bind, env: Env) -> Value:
         """A sum over blocks, whose values are separate arrays."""
@@ -417,18 +483,20 @@ class Arrays:
             )
         inner = replace(env, index={**env.index, **bounds}, level=level)
         v = self.of(e.body, inner)
-        xp, (array,), const = self.namespace([v])
+        xp, array, const = self.alone(v)
         labels = tuple(b[0] for b in bounds.values())
         missing = tuple(b for b in bounds.values() if b[0] not in v.axes)
         if missing:  # an entry that does not depend on an index is the same all along it
-            array = xp.asarray(array, dtype=xp.float64) if not hasattr(array, "shape") else array
+            if not hasattr(array, "shape"):
+                v = replace(v, interval=self.interval(v))
+                array = xp.asarray(array, dtype=bool if isinstance(array, bool) else xp.float64)
             shape = tuple(b[2] for b in missing) + tuple(array.shape)
             array = xp.broadcast_to(array, shape)
-            v = Value(array, tuple(b[0] for b in missing) + v.axes, const)
+            v = Value(array, tuple(b[0] for b in missing) + v.axes, const, False, v.interval)
         target = (ROW, COL) if len(labels) == 2 else (COL,)
         for old, new in zip(labels, target, strict=True):
             v = v.relabel(old, new)
-        return Value(array, v.axes, const)
+        return Value(array, v.axes, const, False, v.interval)
 
     # -- operations --------------------------------------------------------------------------------
 
@@ -444,17 +512,24 @@ class Arrays:
             return self.call(op, [self.of(a, env) for a in e.args], env.level + 1)
         if op in ("inf", "pi"):
             return Value(math.inf if op == "inf" else math.pi, (), True)
+        if self.divides and (parts := quotient(e)) is not None:
+            a, b = (self.of(x, env) for x in parts)
+            if interval_of("quotient", [self.interval(a), self.interval(b)]) is not None:
+                return self.entrywise("quotient", [a, b])
+            return self.entrywise("floor", [self.entrywise("div", [a, b])])
         args = [self.of(a, env) for a in e.args]
         if op == "prod":
             return self.product(args[0], args[1])
         if op == "T":
             (v,) = args
             if COL not in v.axes:  # a column becomes a matrix of one row
-                return Value(v.array[None, ...], (ROW, *v.relabel(ROW, COL).axes), v.const)
+                v = v.relabel(ROW, COL)
+                return Value(v.array[None, ...], (ROW, *v.axes), v.const, False, v.interval)
             if ROW not in v.axes:
-                v = Value(v.array[None, ...], (ROW, *v.axes), v.const)
+                v = Value(v.array[None, ...], (ROW, *v.axes), v.const, False, v.interval)
             swap = {ROW: COL, COL: ROW}
-            return Value(v.array, tuple(swap.get(a, a) for a in v.axes), v.const)
+            axes = tuple(swap.get(a, a) for a in v.axes)
+            return Value(v.array, axes, v.const, False, v.interval)
         if len(args) == 1 and op in ("sum", "mean", "max", "min", "argmax"):
             return self.reduce(op, args[0])
         if op in ("cols", "inner", "concat"):
@@ -482,7 +557,12 @@ class Arrays:
         for argument in function.arguments[len(args) :]:
             assert argument.default is not None
             args.append(self.of(argument.default))
-        quick = self.quick.get(self.model.library_names.get(name, ""))
+        said = self.model.library_names.get(name, "")
+        quick = self.quick.get(said)
+        if said in fast.OF_REALS:
+            args = [self.real(args[0]), *args[1:]]
+        elif quick is not None and said in fast.FAST and self.interval(args[0]) is not None:
+            quick = None  # the definition makes whole numbers of them
         if quick is not None and not args[0].const and COL in args[0].axes:
             found = quick(self, args)
             if found is not None:
@@ -503,10 +583,14 @@ class Arrays:
         return found
 
     def entrywise(self, op: str, args: list[Value]) -> Value:
-        if (whole := self.whole_numbers(op, args)) is not None:
-            xp, arrays, const = self.xp, whole, False
-        else:
-            xp, arrays, const = self.namespace(args)
+        sides = args[1:] if op == "where" else args
+        const, interval = all(v.const for v in args), BIT
+        xp: Any = np if const else self.xp
+        arrays: list[Array] = []
+        if op not in LOGICAL and not (op == "where" and all(map(self.truth, sides))):
+            xp, arrays, const, interval = self.namespace(sides, op, const=const)  # type: ignore[assignment]
+        tests = args[: len(args) - len(arrays)]
+        arrays = [v.array if const else self.lift(v) for v in tests] + arrays
         if not any(v.axes for v in args) and all(not hasattr(a, "shape") for a in arrays):
             return Value(scalar(op, [v.array for v in args]), (), True)
         axes = max((v.axes for v in args), key=len)
@@ -520,13 +604,18 @@ class Arrays:
         if op == "where" and not const and not any(hasattr(a, "shape") for a in arrays[1:]):
             # Of two plain numbers one must say what kind of array they make.
             there = {} if self.numpy else {"device": device_of(self.like)}
-            arrays[1] = xp.asarray(arrays[1], dtype=self.like.dtype, **there)
+            dtype = self.like.dtype if interval is None else self.int64
+            dtype = xp.bool if isinstance(arrays[1], bool) else dtype
+            arrays[1] = xp.asarray(arrays[1], dtype=dtype, **there)
         out = None
-        if self.writes and not const and axes and args[0].fresh and args[0].axes == axes:
+        free = self.writes and not const and axes and interval is None
+        if free and args[0].fresh and not args[0].const and args[0].axes == axes:
             first = arrays[0]
             if first.dtype == self.like.dtype and all(fits(a, first) for a in arrays[1:]):
                 out = first
-        return Value(self.primitive(xp, op, arrays, out), axes, const, True)
+        if op == "floor" and interval is not None:
+            return Value(arrays[0], axes, const, False, interval)
+        return Value(self.primitive(xp, op, arrays, out), axes, const, True, interval)
 
     def primitive(self, xp: Any, op: str, arrays: list[Array], out: Array | None) -> Array:
         """One operation on arrays that line up; ``out``, if any, may take the result."""
@@ -538,7 +627,10 @@ class Arrays:
 
     def column(self, v: Value) -> Value:
         """A column's rows of one entry each, which it keeps without an axis, with one."""
-        return v if COL in v.axes else Value(self.lift(v)[..., None], (*v.axes, COL), v.const)
+        if COL in v.axes:
+            return v
+        array = self.alone(v)[1]
+        return Value(array[..., None], (*v.axes, COL), v.const, False, v.interval)
 
     def reduce(self, op: str, v: Value) -> Value:
         found = self.fold(op, self.column(v), COL)
@@ -550,7 +642,7 @@ class Arrays:
             args = filled
         if len(args) == 1:
             return args[0]
-        xp, arrays, const = self.namespace(args)
+        xp, arrays, const, interval = self.namespace(args, "concat")
         axes = max((v.axes for v in args), key=len)
         axes = (*dict.fromkeys(a for v in args for a in v.axes if a not in axes), *axes)
         arrays = [expand(xp, a, v.axes, axes) for a, v in zip(arrays, args, strict=True)]
@@ -560,7 +652,7 @@ class Arrays:
             xp.broadcast_to(a, tuple(a.shape[k] if k == at else n for k, n in enumerate(full)))
             for a in arrays
         ]
-        return Value(xp.concat(arrays, axis=at), axes, const, True)
+        return Value(xp.concat(arrays, axis=at), axes, const, True, interval)
 
     # -- products ----------------------------------------------------------------------------------
 
@@ -568,8 +660,7 @@ class Arrays:
         """Juxtaposition: scaling by a number, or the matrix product (summed over ``also``)."""
         if not a.core or not b.core:
             return self.entrywise("times", [a, b])
-        if COL not in a.axes:  # a column, n × 1
-            a = Value(self.lift(a)[..., None], (*a.axes, COL), a.const)
+        a = self.column(a)
         vector = ROW not in b.axes  # A v: a matrix on a vector gives a vector
         a = a.relabel(COL, INNER)
         b = b.relabel(COL if vector else ROW, INNER)
@@ -584,7 +675,8 @@ class Arrays:
         Brought to one (batched) matrix product: shared labels in front, the labels of only one
         factor flattened. ``x W^h`` for all heads, and ``sum_h A^h V^h W^h``, are each one product.
         """
-        xp, (x, y), const = self.namespace([a, b])
+        count = math.prod(a.size(s) for s in over)
+        xp, (x, y), const, interval = self.namespace([a, b], "prod", count)
         shared = tuple(s for s in a.axes if s in b.axes and s not in over)
         left = tuple(s for s in a.axes if s not in b.axes)
         right = tuple(s for s in b.axes if s not in a.axes)
@@ -596,10 +688,18 @@ class Arrays:
             x = xp.reshape(x, (*lead, math.prod(m), math.prod(k)))
         if len(n) != 1 or len(k) != 1:
             y = xp.reshape(y, (*lead, math.prod(k), math.prod(n)))
-        out = xp.matmul(x, y)
+        if interval is None or const or "cuda" not in str(device_of(x)):
+            out = xp.matmul(x, y)
+        else:  # which multiplies no matrices of whole numbers
+            out = xp.astype(xp.matmul(*(xp.astype(z, xp.float64) for z in (x, y))), self.int64)
         if len(m) != 1 or len(n) != 1:
             out = xp.reshape(out, (*lead, *m, *n))
-        return Value(out, shared + left + right, const, True)
+        return Value(out, shared + left + right, const, True, interval)
+
+
+def plain(a: Array) -> Array:
+    """A constant's numbers as floats where they are exact fractions or truth values."""
+    return a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype == np.bool_ else number(a)
 
 
 def is_product(e: Expr) -> bool:
@@ -612,8 +712,8 @@ def is_product(e: Expr) -> bool:
 def check_places(at: Value, first: int, size: int) -> None:
     """That computed places are whole numbers from ``first`` on, ``size`` of them there."""
     array = at.array
-    if str(getattr(array, "device", "cpu")) == "meta" or is_jax_array(array):
-        return  # JAX has no values while it traces, and clips
+    if str(getattr(array, "device", "cpu")) == "meta" or traced(array):
+        return
     xp = array_namespace(array)
     whole = "int" in str(array.dtype) or bool(xp.all(array == xp.floor(array)))
     if not whole:
@@ -624,6 +724,15 @@ def check_places(at: Value, first: int, size: int) -> None:
     if low < first or high >= first + size:
         wrong = low if low < first else high
         raise VieteError(f"index {wrong} is outside {first} to {size + first - 1}")
+
+
+def traced(array: Array) -> bool:
+    """Whether JAX is tracing: then there are no values yet, and a wrong place will be NaN."""
+    if not is_jax_array(array):
+        return False
+    from jax.core import Tracer
+
+    return isinstance(array, Tracer)
 
 
 def scalar(op: str, args: list[Any]) -> Any:
@@ -639,6 +748,12 @@ def scalar(op: str, args: list[Any]) -> Any:
                 return a * b
             case "div", [a, b] if b:
                 return a / b
+            case "quotient", [a, b] if b:
+                return Fraction(math.floor(a / b))
+            case "where", [c, a, b]:
+                return a if c else b
+            case "abs", [a]:
+                return abs(a)
             case "neg", [a]:
                 return -a
             case "floor", [a]:

@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from viete.algebra.dims import Size, size_of
+from viete.algebra.kinds import COMPARISONS
 from viete.algebra.masks import SIGN, Mask, blank, both, combined, distance, hidden
 from viete.algebra.model import Equation, Model
-from viete.algebra.shapes import COMPARE, Shapes
+from viete.algebra.shapes import Shapes
 from viete.interpret.axes import COL, ONE, ROW, ZERO, Axis, Env, Flow, Read, turned
 from viete.interpret.embeddings import Embeddings
 from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
@@ -356,7 +357,7 @@ class Flows:
 
     def entrywise(self, op: str, args: list[Flow]) -> Flow:
         out = self.joined(args, {})
-        if op in COMPARE | {"floor", "mod", "not", "and", "or"}:
+        if op in COMPARISONS | {"floor", "mod", "not", "and", "or"}:
             out = replace(out, live=False)
         neutral = ONE if op in ("had", "times", "prod") else ZERO if op == "add" else None
         if not out.const and not any(v.size == neutral and neutral is not None for v in args):

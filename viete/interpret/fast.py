@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from viete.algebra.kinds import LONG, Interval
 from viete.interpret.labelled import COL, ROW, Array, Value, expand
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ BINARY = {
     "add": "add", "sub": "subtract", "had": "multiply", "times": "multiply", "div": "divide",
     "mod": "remainder", "pow": "pow", "lt": "less", "le": "less_equal", "gt": "greater",
     "ge": "greater_equal", "eq": "equal", "ne": "not_equal", "and": "logical_and",
-    "or": "logical_or", "max": "maximum", "min": "minimum",
+    "or": "logical_or", "max": "maximum", "min": "minimum", "quotient": "floor_divide",
 }  # fmt: skip
 UNARY = {
     "neg": "negative", "exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "sin": "sin",
@@ -37,8 +38,20 @@ OPERATORS = {
     "pow": lambda a, b: a**b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
     "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b, "and": lambda a, b: a & b, "or": lambda a, b: a | b,
+    "quotient": lambda a, b: a // b,
 }  # fmt: skip
 IN_PLACE = {"add": iadd, "sub": isub, "had": imul, "times": imul, "div": itruediv}  # PyTorch
+
+
+def whole_numbers(xp: Any) -> tuple[Any, Interval]:
+    """The dtype of whole numbers, and what fits into it; JAX has 32 bits unless told otherwise."""
+    if "jax" not in xp.__name__:
+        return xp.int64, LONG
+    from jax import dtypes
+
+    dtype = dtypes.canonicalize_dtype(np.int64)
+    most = int(np.iinfo(dtype).max)
+    return dtype, (-most, most)
 
 
 def free_of_gradients(xp: Any) -> bool:
@@ -198,7 +211,7 @@ def rms_norm(it: Arrays, args: list[Value]) -> Value | None:
 def divided(it: Arrays, x: Array, square: Array, epsilon: Value) -> Array:
     """x / sqrt(square + ε)."""
     with np.errstate(all="ignore"):
-        scale = it.xp.sqrt(square + it.lift(epsilon))
+        scale = it.xp.sqrt(square + it.reals(epsilon))
         if it.numpy:
             x /= scale
             return x
@@ -322,3 +335,4 @@ FAST = {
     "SiLU": silu,
     "causal": causal,
 }
+OF_REALS = FAST.keys() - {"ReLU"}  # the greater of a whole number and 0 is a whole number

@@ -10,6 +10,7 @@ import numpy as np
 
 from viete.algebra.model import Input
 from viete.errors import VieteError
+from viete.interpret.fast import whole_numbers
 from viete.interpret.labelled import COL, ROW, Array, Value, is_float
 from viete.interpret.schedule import Member, Program
 from viete.interpret.spelling import by_own_names
@@ -180,7 +181,7 @@ def as_input(item: Input, given: Array, like: Array) -> Array:
     xp = array_namespace(like)
     if is_numpy_array(like):
         return host(given).astype(np.int64 if whole else like.dtype, copy=False)
-    dtype = xp.int64 if whole and "jax" not in xp.__name__ else xp.int32 if whole else like.dtype
+    dtype = whole_numbers(xp)[0] if whole else like.dtype
     if array_namespace(given) is not xp:  # one library reads another's bytes as it likes
         given = host(given)
     return xp.asarray(given, dtype=dtype, device=like.device)

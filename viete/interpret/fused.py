@@ -14,6 +14,7 @@ import numpy as np
 
 from viete.algebra.adjoint.rules import rule_scope
 from viete.algebra.functions import library
+from viete.algebra.kinds import BIT
 from viete.algebra.lifting import fitted
 from viete.algebra.simplify import row_sum
 from viete.errors import Text
@@ -151,7 +152,7 @@ def found(e: Apply) -> Found:
 def gathered(it: Arrays, args: list[Value], batch: bool = False) -> Value | None:
     """Rows added up by where they belong; with ``batch`` over all sequences at once."""
     y, t, size = args
-    if y.const or t.const or y.axes[-2:] != (ROW, COL) or size.axes:
+    if not computed(y) or t.const or y.axes[-2:] != (ROW, COL) or size.axes:
         return None
     if y.axes[:-2] not in ((), ("batch",) if batch else ()) or t.axes != (*y.axes[:-2], COL):
         return None
@@ -171,7 +172,7 @@ def gathered(it: Arrays, args: list[Value], batch: bool = False) -> Value | None
 def placed(it: Arrays, args: list[Value]) -> Value | None:
     """Rows among zeros."""
     y, start, size = args
-    if y.const or start.axes or size.axes or ROW not in y.axes or not it.writes:
+    if not computed(y) or start.axes or size.axes or ROW not in y.axes or not it.writes:
         return None
     axis = y.axes.index(ROW)
     first, count, n = int(start.array), int(size.array), y.size(ROW)
@@ -192,7 +193,8 @@ def part(it: Arrays, args: list[Value]) -> Value | None:
     if label in y.axes or list(np.asarray(k.array)) != list(range(y.size(COL) // m)):
         return None
     shape = (*y.array.shape[:-1], y.size(COL) // m, m)
-    return Value(it.xp.reshape(y.array, shape), (*y.axes[:-1], label, COL), False, False)
+    axes = (*y.axes[:-1], label, COL)
+    return Value(it.xp.reshape(y.array, shape), axes, False, False, y.interval)
 
 
 def onehot(it: Arrays, args: list[Value]) -> Value | None:
@@ -202,7 +204,7 @@ def onehot(it: Arrays, args: list[Value]) -> Value | None:
         return None
     places = it.xp.arange(int(size.array), device=getattr(it.like, "device", None))
     hot = expand(it.xp, t.array, t.axes, t.axes)[..., None] == places
-    return Value(it.xp.astype(hot, it.like.dtype), (*t.axes[:-1], ROW, COL), False, True)
+    return Value(it.xp.astype(hot, it.int64), (*t.axes[:-1], ROW, COL), False, True, BIT)
 
 
 PLACES = {"gathered": gathered, "placed": placed, "part": part, "onehot": onehot}

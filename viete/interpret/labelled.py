@@ -17,13 +17,15 @@ class Value:
     """An array (or a plain number) and what its axes mean.
 
     ``const``: made of numbers, dimensions and indices alone. ``fresh``: nobody else holds the
-    array, so the next operation may write into it.
+    array, so the next operation may write into it. ``interval``: of whole numbers and truth values,
+    what they lie in, where that is known.
     """
 
     array: Array
     axes: tuple[str, ...] = ()
     const: bool = False
     fresh: bool = False
+    interval: tuple[int, int] | None = None
 
     @property
     def core(self) -> int:
@@ -34,12 +36,11 @@ class Value:
 
     def kept(self) -> Value:
         """The same, held under a name: no longer to be written into."""
-        return Value(self.array, self.axes, self.const)
+        return Value(self.array, self.axes, self.const, False, self.interval)
 
     def relabel(self, old: str, new: str) -> Value:
-        return Value(
-            self.array, tuple(new if a == old else a for a in self.axes), self.const, self.fresh
-        )
+        axes = tuple(new if a == old else a for a in self.axes)
+        return Value(self.array, axes, self.const, self.fresh, self.interval)
 
 
 def number(a: Array) -> Array:

@@ -115,14 +115,16 @@ class Run(Mapping[str, Array]):
         letters = [
             s for s in equation.left.symbol.slots if s not in self.program.model.loop_letters
         ]
-        if v.const or any(s not in v.axes for s in letters):
-            array = self.arrays.lift(v)
-            if not hasattr(array, "shape"):
-                array = self.arrays.xp.asarray(array, dtype=self.arrays.like.dtype)
+        it, interval = self.arrays, self.arrays.interval(v)
+        if interval is not None and self.program.shapes.types[equation.name].whole is None:
+            # It is whole here and real in another block, or a derivative.
+            v = Value(it.reals(v), v.axes, False, v.fresh)
+        if not v.axes or v.const or any(s not in v.axes for s in letters):
+            array = it.array(v)
             missing = [s for s in letters if s not in v.axes]
             shape = tuple(len(self.program.range_of(s)) for s in missing)
-            array = self.arrays.xp.broadcast_to(array, shape + tuple(array.shape))
-            return Value(array, (*missing, *v.axes))
+            array = it.xp.broadcast_to(array, shape + tuple(array.shape)) if shape else array
+            return Value(array, (*missing, *v.axes), False, False, v.interval)
         return v
 
     def runnable(self) -> tuple[list[Step], dict[Member, str]]:

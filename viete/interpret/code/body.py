@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from viete.algebra.kinds import TRUTH
 from viete.algebra.model import Equation, Input, Loop, Model
 from viete.algebra.order import offset
 from viete.algebra.shapes import Shapes
@@ -17,7 +18,7 @@ from viete.errors import VieteError
 from viete.interpret.code.dialects import Dialect
 from viete.interpret.code.functions import Functions, word
 from viete.interpret.code.layout import comment, statement
-from viete.interpret.code.lowering import LEAD, Code, Env, Lowering, plain_letter
+from viete.interpret.code.lowering import ATOM, LEAD, Code, Env, Lowering, plain_letter
 from viete.interpret.code.names import Names
 from viete.notation.expr import Apply, Expr, Ref, Symbol, walk
 from viete.notation.printer import show_equation
@@ -228,8 +229,7 @@ class Body:
             return out + [line for text in added for line in statement(text, depth)]
         try:
             code = self.lowering.of(e.right, env)
-            if code.whole and not code.const:
-                self.lowering.counted.add(e.name)
+            code = self.stored(code, e, env)
             left, _ = self.variable(e.left, self.blocks(e.left), env)
             wanted = tuple(s for s in e.left.symbol.slots if s not in self.model.loop_letters)
             text = self.full(code, wanted)
@@ -242,6 +242,21 @@ class Body:
             self.begun.add(e.name)
             left, text = name, f"{{{place[:-1]}: {text}}}"
         return out + statement(f"{left} = {text}", depth)
+
+    def stored(self, code: Code, e: Equation, env: Env) -> Code:
+        """A value as its name has it in every block: whole numbers, or the run's kind of real."""
+        low, kept = self.lowering, self.shapes.types[e.name]
+        if kept.kind == TRUTH:
+            return code
+        if low.type(e.right, env).kind == TRUTH:
+            code = low.whole_numbers(code)
+        if kept.interval is None and (code.whole or (code.const and code.axes)):
+            if self.dialect.casts:
+                return replace(
+                    code, text=f"{code.at(ATOM)}.to({env.like})", level=ATOM, whole=False
+                )
+            return low.realed(code, env) if code.whole else code
+        return code
 
     def added_up(self, e: Equation, env: Env) -> list[str] | None:
         """``∂E = gathered(∂x; t, V)`` as NumPy people add rows up by their places."""

@@ -14,6 +14,7 @@ from functools import cache
 from importlib import resources
 
 from viete.algebra.dims import Size
+from viete.algebra.kinds import REAL
 from viete.algebra.model import Function, Model
 from viete.algebra.shapes import Env as TypeEnv
 from viete.algebra.shapes import Shapes, Type
@@ -29,13 +30,14 @@ from viete.interpret.code.lowering import (
     Env,
     Family,
     Lowering,
-    computed_with,
 )
 from viete.interpret.code.names import Names, plain
 from viete.notation.expr import Apply, Expr, Ref, Table, num
 from viete.notation.printer import show
 
-IDIOMS = {"numpy": ("idioms.py",), "jax": ("idioms.py",), "torch": ("idioms_torch.py",)}
+IDIOMS = {"numpy": ("idioms.py",), "jax": ("idioms.py", "idioms_jax.py"),
+          "torch": ("idioms_torch.py",)}  # fmt: skip
+OURS = ("erf", "inside")  # which are no functions of the notation
 NOT_IN_JAX = frozenset(("erf", "softmax", "logsumexp", "logsoftmax", "gathered", "placed",
                          "gathered_each", "placed_each"))  # fmt: skip
 
@@ -54,7 +56,7 @@ def idioms(dialect: str) -> dict[str, str]:
                 head = re.sub(r": (?:Array|bool|int|float)\b| -> Array", "", head)
                 out[node.name] = head.replace(" = ", "=") + "\n" + rest
     if dialect == "jax":
-        out = {k: v.replace("np.", "jnp.") for k, v in out.items() if k not in NOT_IN_JAX}
+        out = {k: re.sub(r"\bnp\.", "jnp.", v) for k, v in out.items() if k not in NOT_IN_JAX}
     return out
 
 
@@ -65,29 +67,34 @@ class Functions:
         self.model, self.dialect, self.names, self.shapes = model, dialect, names, shapes
         self.written: dict[str, list[str]] = {}  # by the name in the file
         self.known: dict[object, str] = {}
+        self.precision: set[str] = set()  # functions that take an array of the run's kind, `like`
 
     def __call__(self, e: Apply, codes: Sequence[Code], env: Env) -> tuple[str, Axes]:
         """The name of the function for arguments like these, and its result's axes on paper."""
-        written = self.model.library_name(e)
+        ours = e.op in OURS and not e.args
+        written = e.op if ours else self.model.library_name(e)
         if written in ("gathered", "placed") and any(c.lead for c in codes):
             written = f"{written}_each"
         by_hand = idioms(self.dialect.name).get(written)
         if by_hand is not None:
-            name = self.names.name(f"function {written}", plain(written))
+            kind = "library" if ours else "function"
+            name = self.names.name(f"{kind} {written}", plain(written))
             source = by_hand.replace(f"def {written}(", f"def {name}(")
             self.written.setdefault(name, source.split("\n"))
             if not e.args:  # the caller knows its axes
                 return name, ()
             return name, core_of(self.shapes.of(e, env.types))
         found = self.shapes.of(e, env.types)
-        key = (e.op, *((c.core, bool(c.lead), c.const, c.whole) for c in codes))
+        types = [self.shapes.of(a, env.types) for a in e.args]
+        key = (e.op, *((c.core, bool(c.lead), c.const, c.whole, t.kind, t.interval)
+                       for c, t in zip(codes, types, strict=True)))  # fmt: skip
         if key not in self.known:
             self.known[key] = self.write(self.model.function[e.op], e, codes, env)
         return self.known[key], core_of(found)
 
     def write(self, f: Function, e: Apply, codes: Sequence[Code], env: Env) -> str:
         """Write one function; a second form for other arguments gets a number."""
-        local = Names({self.dialect.xp, "math", "jax", "functional"}
+        local = Names({self.dialect.xp, "math", "jax", "functional", "like"}
                       | {plain(x) for x in self.model.function})  # fmt: skip
         types = [replace(self.shapes.of(a, env.types), family=frozenset()) for a in e.args]
         arguments: dict[str, Code] = {}
@@ -103,7 +110,8 @@ class Functions:
                 c, kinds[a.symbol.key] = codes[k], types[k]
                 axes = ((LEAD,) if c.lead else ()) + c.core
                 arguments[a.symbol.key] = Code(name, axes=axes, const=c.const, whole=c.whole)
-                like = like or (name if axes and not c.const else "")
+                real = axes and not c.const and not c.whole and types[k].kind == REAL
+                like = like or (name if real else "")
                 for symbol, size in zip(a.pattern, types[k].shape, strict=False):
                     sizes.setdefault(symbol.key, size)
             else:
@@ -143,10 +151,14 @@ class Functions:
         for text in unpacked:
             lines += statement(text, 1)
         lines += statement(f"return {body.text}", 1)
+        precision = not like and word("like", text)
+        plain_ones = sum("=" not in x for x in signature)
+        signature[plain_ones:plain_ones] = ["like"] if precision else []
         for number in ("", "_2", "_3", "_4", "_5", "_6"):
             name = self.names.name(f"function {f.name}{number}", plain(f.name) + number)
             whole = [*statement(f"def {name}({', '.join(signature)}):"), *lines]
             if self.written.setdefault(name, whole) == whole:
+                self.precision |= {name} if precision else set()
                 return name
         raise VieteError(f"{f.name} is called in too many different ways to be exported")
 
@@ -161,7 +173,7 @@ class Functions:
         for k, (i, size) in enumerate(body.ranges):
             name = local.name(f"index {i}", plain(i))
             count = self.shapes.needed_size(size, env.types)
-            family = Family(labels[k], num(0), count, size, exact=not computed_with(body.body, i))
+            family = Family(labels[k], num(0), count, size)
             values = lowering.arange(family, env)
             if len(labels) == 2 and k == 0:
                 values += "[:, None]"

@@ -70,3 +70,11 @@ def placed_each(y: Array, s: int, m: int) -> Array:
     rows = np.zeros((*y.shape[:-2], m, y.shape[-1]))
     rows[..., s : s + y.shape[-2], :] = y
     return rows
+
+
+def inside(at: Array, count: int) -> Array:
+    """Places counted from 0, none outside: negative ones would count from the end."""
+    outside = (at < 0) | (at >= count)
+    if np.any(outside):
+        raise IndexError(f"an index is outside 0 to {count - 1}")
+    return at

@@ -32,3 +32,11 @@ def cross_entropy(z: Array, t: Array) -> Array:
     """Mean negative log-probability of the targets t, for each sequence; -100 is no target."""
     each = functional.cross_entropy(z.flatten(0, -2), t.flatten(), reduction="none")
     return each.reshape(t.shape).sum(-1) / (t != -100).sum(-1)
+
+
+def inside(at: Array, count: int) -> Array:
+    """Places counted from 0, none outside: negative ones would count from the end."""
+    outside = (at < 0) | (at >= count)
+    if torch.as_tensor(outside).any():
+        raise IndexError(f"an index is outside 0 to {count - 1}")
+    return at

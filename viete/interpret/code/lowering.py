@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from viete.algebra.dims import Size
+from viete.algebra.kinds import COMPARISONS, LOGICAL, TRUTH, quotient
 from viete.algebra.model import Model
 from viete.algebra.shapes import Env as TypeEnv
 from viete.algebra.shapes import Shapes, Type
@@ -20,6 +22,7 @@ from viete.algebra.simplify import row_sum
 from viete.errors import VieteError
 from viete.interpret.code.dialects import Dialect
 from viete.interpret.code.names import Names
+from viete.interpret.fast import OF_REALS
 from viete.notation.expr import (
     Apply,
     Bind,
@@ -35,6 +38,9 @@ from viete.notation.expr import (
 )  # fmt: skip
 from viete.notation.printer import show
 
+if TYPE_CHECKING:
+    from viete.interpret.code.functions import Functions
+
 LEAD, ROW, COL = "…", "row", "col"
 # Python's binding strengths, loose to tight.
 ELSE, COMPARE, OR, AND, ADD, MUL, NEG, POWER, ATOM = range(1, 10)
@@ -42,9 +48,13 @@ INFIX = {
     "add": (ADD, "+"), "sub": (ADD, "-"), "had": (MUL, "*"), "times": (MUL, "*"), "div": (MUL, "/"),
     "mod": (MUL, "%"), "pow": (POWER, "**"), "lt": (COMPARE, "<"), "le": (COMPARE, "<="),
     "gt": (COMPARE, ">"), "ge": (COMPARE, ">="), "eq": (COMPARE, "=="), "ne": (COMPARE, "!="),
-    "and": (AND, "&"), "or": (OR, "|"),
+    "and": (AND, "&"), "or": (OR, "|"), "quotient": (MUL, "//"),
 }  # fmt: skip
 TESTS = frozenset("lt le gt ge eq ne and or not".split())
+# Operations of which whole numbers alone would make something else than a real number.
+PROMOTED = frozenset("add sub had times prod inner sum mod pow quotient".split())
+WHOLE = frozenset("add sub had times neg mod max min abs where quotient".split())
+BY_HAND = frozenset(("onehot", "gathered", "placed"))  # which make real numbers of whole ones
 Axes = tuple[str, ...]
 
 
@@ -52,7 +62,7 @@ Axes = tuple[str, ...]
 class Code:
     """An expression of Python, how strongly it binds, and what its value's axes are.
 
-    ``const``: made of numbers, dimensions and indices alone; ``whole``: a whole number.
+    ``const``: made of numbers, dimensions and indices alone; ``whole``: computed in whole numbers.
     """
 
     text: str
@@ -94,7 +104,6 @@ class Family:
     count: Size
     length: Expr  # the same, to be written
     code: Code | None = None  # its values, where they have a name
-    exact: bool = True  # whether they are only compared, or used as places
 
 
 @dataclass(frozen=True)
@@ -119,14 +128,13 @@ class Lowering:
     def __init__(
         self, model: Model, dialect: Dialect, names: Names, shapes: Shapes,
         variable: Callable[[Ref, tuple[Expr, ...], Env], tuple[str, bool]],
-        function: Callable[[Apply, Sequence[Code], Env], tuple[str, Axes]],
+        function: Functions,
         like: str = "",
     ) -> None:  # fmt: skip
         self.model, self.dialect, self.names, self.shapes = model, dialect, names, shapes
         self.variable, self.function = variable, function
         self.xp = dialect.xp
         self.inlined: set[str] = set()  # values that are written where they are used alone
-        self.counted = {i.name for i in model.inputs if i.high is not None}  # of whole numbers
         index: dict[str, Family | Code] = {}
         for i in model.indices:
             count = shapes.count(i.lower, i.upper, i.text)
@@ -172,7 +180,7 @@ class Lowering:
         core = (ROW, COL)[2 - len(self.shapes.types[e.key].shape) :]
         letters = tuple(s for s in e.symbol.slots if s not in loops)
         axes = ((LEAD,) if lead else ()) + letters + core
-        code = Code(text, axes=axes, whole=e.key in self.counted)
+        code = Code(text, axes=axes, whole=self.shapes.types[e.key].interval is not None)
         for slot, index in pairs:
             if slot not in loops:
                 family = self.env.index[slot]
@@ -198,7 +206,6 @@ class Lowering:
         more = ""
         if self.dialect.casts:
             more = f", device={env.like}.device" if env.like else ""
-            more += "" if family.exact else ", dtype=torch.float64"
         return f"{self.xp}.arange({bounds}{more})"
 
     def whole(self, e: Expr, env: Env) -> str:
@@ -235,7 +242,32 @@ class Lowering:
                 cut = self.index(code, label, f"{'' if first == '0' else first}:{last}")
                 return replace(code, text=cut, level=ATOM).relabel(label, new)
         place: Expr = index if self.of(lower, env).text == "0" else Apply("sub", (index, lower))
-        return self.take(code, label, self.of(folded(place), env), env)
+        place = folded(place)
+        at = self.place(self.of(place, env), place, code, label, count, env)
+        return self.take(code, label, at, env)
+
+    def place(
+        self, at: Code, e: Expr, code: Code, label: str, count: Size, env: Env
+    ) -> Code:  # fmt: skip
+        """Computed places ``e`` in an axis, as whole numbers, checked if they may be outside."""
+        interval, size = self.type(e, env).whole, self.shapes.number(count)
+        if (not at.whole and at.axes and at.const) or (not at.whole and not at.const):
+            at = replace(self.whole_numbers(at), whole=True)
+        inside = size is not None and interval is not None
+        if isinstance(e, Num) or (inside and interval[0] >= 0 and interval[1] < size):  # type: ignore[index,operator]
+            return at
+        name, _ = self.function(Apply("inside", ()), [at], env)
+        size_of_axis = self.model.size_expr(count) if env.arguments is None else None
+        if size_of_axis is None:
+            bound = f"{code.at(ATOM)}.shape[{code.place(label)}]"
+        else:
+            bound = self.whole(size_of_axis, env)
+        return replace(at, text=f"{name}({at.text}, {bound})", level=ATOM)
+
+    def whole_numbers(self, code: Code) -> Code:
+        """Truth values, or floats that are whole, as whole numbers."""
+        cast = "long()" if self.dialect.name == "torch" else "astype(int)"
+        return replace(code, text=f"{code.at(ATOM)}.{cast}", level=ATOM, whole=True)
 
     def same(self, a: Expr, b: Expr) -> bool:
         x, y = self.model.size(a), self.model.size(b)
@@ -248,9 +280,6 @@ class Lowering:
             text = at.text if at.whole or not at.const else f"int({at.text})"
             return Code(self.index(code, label, text), axes=code.without(label), const=const)
         rest = code.without(label)
-        if at.const and not at.whole:
-            cast = "long()" if self.dialect.name == "torch" else "astype(int)"
-            at = replace(at, text=f"{at.at(ATOM)}.{cast}", level=ATOM, whole=True)
         if not set(at.axes) & set(rest):
             k = code.axes.index(label)
             axes = code.axes[:k] + at.axes + code.axes[k + 1 :]
@@ -333,10 +362,10 @@ class Lowering:
         """In PyTorch, tables of numbers with the dtype and device of what they meet."""
         if not self.dialect.casts or all(c.const for c in codes):
             return list(codes)
-        like = next(
-            (c.text for c in codes if not c.const and c.level == ATOM and c.text.isidentifier()),
-            env.like,
-        )
+        if all(c.whole for c in codes):
+            return list(codes)
+        like = next((c.text for c in codes if not c.const and not c.whole and c.level == ATOM
+                     and c.text.isidentifier()), env.like or "like")  # fmt: skip
         return [
             replace(c, text=f"{c.at(ATOM)}.to({like})", level=ATOM) if c.const and c.axes else c
             for c in codes
@@ -366,7 +395,8 @@ class Lowering:
             if at is None or COL not in at.axes:
                 code = self.along(code, label, item, Num(Fraction(0)), size, env)
             else:
-                code = self.take(code, label, at.relabel(COL, "new"), env).relabel("new", old)
+                at = self.place(at, item, code, label, size, env).relabel(COL, "new")
+                code = self.take(code, label, at, env).relabel("new", old)
         if ROW in code.axes and COL not in code.axes:
             code = code.relabel(ROW, COL)
         return code
@@ -381,6 +411,9 @@ class Lowering:
         if label not in code.axes:
             raise VieteError(f"{show(e)} folds an index that its body has no axis of")
         if e.op != "concat":
+            (code,) = self.operands(
+                e.op, [code], [self.type(e.body, inner)], self.type(e, env), env
+            )
             return self.fold(e.op, code, label)
         if COL not in code.axes:
             order = (*code.without(label), label)
@@ -406,13 +439,16 @@ class Lowering:
         if e.lower is not None and e.upper is not None:
             low = self.shapes.needed_size(e.lower, env.types)
             count = self.shapes.needed_size(e.upper, env.types) - low + Size.of(1)
-            family = Family(label, e.lower, count, length(e.lower, e.upper),
-                            exact=not computed_with(e.body, e.index))  # fmt: skip
+            family = Family(label, e.lower, count, length(e.lower, e.upper))
         else:
             declared = env.index[e.index]
             assert isinstance(declared, Family)
             family = replace(declared, label=label, code=None)
-        types = replace(env.types, ranges={**env.types.ranges, e.index: family.count})
+        first = dict(env.types.first)
+        if (lower := self.shapes.size(family.lower, env.types)) is not None:
+            first[e.index] = lower
+        ranges = {**env.types.ranges, e.index: family.count}
+        types = replace(env.types, ranges=ranges, first=first)
         index = {**env.index, e.index: family}
         return label, replace(env, index=index, types=types, level=level)
 
@@ -421,7 +457,7 @@ class Lowering:
         name = self.dialect.reductions.get(op, op)
         more = f", {self.dialect.keep}=True" if keep else ""
         text = f"{code.at(ATOM)}.{name}({code.place(label)}{more})"
-        whole = code.whole and op in ("sum", "max", "min")
+        whole = op == "argmax" or (code.whole and op in ("sum", "max", "min"))
         axes = code.axes if keep else code.without(label)
         return Code(text, axes=axes, const=code.const, whole=whole)
 
@@ -455,24 +491,32 @@ class Lowering:
             ranges[i] = count
             given = env.index.get(i)
             code = given.code if isinstance(given, Family) else None
-            exact = not computed_with(e.body, i)
-            index[i] = Family(label, Num(Fraction(0)), count, size, code, exact)
-        types = replace(env.types, ranges=ranges)
+            index[i] = Family(label, Num(Fraction(0)), count, size, code)
+        first = {**env.types.first, **{i: Size.of(0) for i, _ in e.ranges}}
+        types = replace(env.types, ranges=ranges, first=first)
         code = self.of(e.body, replace(env, index=index, types=types, level=level))
         free = free_indices(e.body)
         core = (ROW, COL)[2 - len(labels) :]
         lead = tuple(a for a in code.axes if a not in labels)
         if not all(i in free for i, _ in e.ranges) or not set(labels) <= set(code.axes):
-            if lead:
-                raise VieteError(f"{show(e)} does not vary over all of its indices")
             sizes = ", ".join(self.whole(size, env) for _, size in e.ranges)
+            sizes += "," if len(labels) == 1 else ""
+            axes = (*lead, *core)
+            if lead:  # repeated along what is missing, whatever stands in front
+                text = self.brought(code, (*lead, *labels), True)
+                many = "tensors" if self.dialect.name == "torch" else "arrays"
+                there = f", device={env.like}.device" if self.dialect.casts and env.like else ""
+                shape = f"{self.xp}.empty(({sizes}){there})"
+                text = f"{self.xp}.broadcast_{many}({text}, {shape})[0]"
+                return Code(text, axes=axes, const=code.const, whole=code.whole)
             if set(labels) - set(code.axes):
                 code = replace(code, text=self.brought(code, tuple(labels)), level=ATOM)
             value = code.text
             if not code.axes and self.dialect.casts:
-                value = f"torch.as_tensor({value})"
-            text = f"{self.xp}.broadcast_to({value}, ({sizes}{',' if len(labels) == 1 else ''}))"
-            return Code(text, axes=core, const=code.const)
+                kind = "" if code.whole else ", dtype=torch.float64"
+                value = f"torch.as_tensor({value}{kind})"
+            text = f"{self.xp}.broadcast_to({value}, ({sizes}))"
+            return Code(text, axes=core, const=code.const, whole=code.whole)
         order = (*lead, *labels)
         code = self.permuted(code, order)
         for label, new in zip(labels, core, strict=True):
@@ -494,7 +538,16 @@ class Lowering:
             value = self.of(e.args[0], env)
             shape = f"{value.at(ATOM)}.shape[{-1 if op == 'cols' else -2}]"
             return Code(shape, const=True, whole=True)
-        args = [self.of(a, env) for a in e.args]
+        if op in LOGICAL:
+            return self.entrywise(op, [self.of(a, env) for a in e.args], env)
+        parts, found = e.args, self.type(e, env)
+        args = [self.of(a, env) for a in parts]
+        if found.interval is not None and (rounded := quotient(e)) is not None and args[0].axes:
+            op, parts = "quotient", rounded
+            args = [self.of(a, env) for a in parts]
+        tests, sides = (args[:1], args[1:]) if op == "where" else ([], args)
+        types = [self.type(a, env) for a in parts[len(tests) :]]
+        args = [*tests, *self.operands(op, sides, types, found, env)]
         if op == "prod" and all(a.core for a in args):
             return self.product(*self.cast(args, env))
         if op == "inner":
@@ -503,15 +556,54 @@ class Lowering:
             return self.transposed(args[0])
         if op in ("sum", "mean", "max", "min", "argmax") and len(args) == 1:
             keep = ROW in args[0].axes and op != "argmax"
-            found = self.fold(op, args[0], COL, keep)
-            return found.relabel(ROW, COL) if op == "argmax" else found
+            code = self.fold(op, args[0], COL, keep)
+            return code.relabel(ROW, COL) if op == "argmax" else code
         if op == "concat":
             aligned, axes = self.widened(args)
-            parts = ", ".join(c.text for c in self.cast(aligned, env))
-            text = f"{self.xp}.{self.dialect.concat}([{parts}], {self.dialect.axis}=-1)"
-            return Code(text, axes=axes, const=all(c.const for c in args))
-        whole = op == "div" and env.arguments is None and self.divides(e)
-        return self.entrywise("had" if op == "prod" else op, args, env, whole)
+            codes = ", ".join(c.text for c in self.cast(aligned, env))
+            text = f"{self.xp}.{self.dialect.concat}([{codes}], {self.dialect.axis}=-1)"
+            whole = found.interval is not None
+            return Code(text, axes=axes, const=all(c.const for c in args), whole=whole)
+        if op == "floor" and args[0].whole and args[0].axes:
+            return args[0]
+        divides = op == "div" and env.arguments is None and self.divides(e)
+        code = self.entrywise("had" if op == "prod" else op, args, env, divides)
+        scalar = code.const and not code.axes
+        return code if scalar else replace(code, whole=found.interval is not None)
+
+    def operands(
+        self, op: str, codes: Sequence[Code], types: Sequence[Type], found: Type, env: Env
+    ) -> list[Code]:  # fmt: skip
+        """What an operation is computed with: all whole numbers, or such as make real ones.
+
+        Truth values become 0 and 1. Where every array is whole and the result is real, PyTorch has
+        to be told of which precision, and all have to be told where whole numbers would overflow or
+        have no value for a remainder.
+        """
+        alike = len({t.kind for t in types}) == 1
+        if alike and (op in ("T", "concat") or found.kind == TRUTH == types[0].kind):
+            return list(codes)
+        out = [self.whole_numbers(c) if t.kind == TRUTH and (c.axes or not c.const) else c
+               for c, t in zip(codes, types, strict=True)]  # fmt: skip
+        arrays = [c for c in out if c.axes or not c.const]
+        if found.interval is not None or op in COMPARISONS or op in ("T", "argmax"):
+            return out
+        torch = self.dialect.name == "torch"
+        if not torch and op not in PROMOTED:
+            return out
+        if op in ("prod", "inner"):  # whose sides must be of one kind
+            return [self.realed(c, env) if c.whole else c for c in out]
+        return [self.realed(c, env) if all(x.whole for x in arrays) and c in arrays and c.whole
+                else c for c in out]  # fmt: skip
+
+    def realed(self, code: Code, env: Env) -> Code:
+        """Whole numbers as real ones of the run's kind; a constant with all digits there are."""
+        if code.const and not code.axes:
+            return code
+        cast = "astype(float)"
+        if self.dialect.name == "torch":
+            cast = "double()" if code.const else f"to({env.like or 'like'})"
+        return replace(code, text=f"{code.at(ATOM)}.{cast}", level=ATOM, whole=False)
 
     def logsumexp(self, z: Expr, env: Env) -> Code:
         """log Σ exp z, for each row."""
@@ -574,8 +666,8 @@ class Lowering:
             tail = self.cast(args[1:] if op == "where" else args, env)
             args = [*args[: op == "where"], *tail]
         codes, axes = self.aligned(args)
-        whole = all(c.whole for c in codes) and (op != "div" or divides)
-        whole &= scalar or op in ("add", "sub", "had", "times", "neg", "mod", "max", "min", "abs")
+        whole = all(c.whole for c in codes[op == "where" :]) and (op != "div" or divides)
+        whole &= scalar or op in WHOLE
         if op == "neg":
             return Code(f"-{codes[0].at(NEG)}", NEG, axes, const, whole)
         if op in INFIX:
@@ -590,15 +682,12 @@ class Lowering:
             if not test.axes and test.const and same:  # else 0 would lose its shape
                 text = f"{yes.at(COMPARE)} if {test.at(COMPARE)} else {no.at(ELSE)}"
                 return Code(text, ELSE, axes, const)
-            counted = yes.whole and no.whole and (yes.axes or no.axes)
-            fixed = [
-                as_float(x) if not x.axes and x.const and not counted else x.text for x in (yes, no)
-            ]
-            if not yes.axes and not no.axes and self.dialect.casts:
-                fixed[0] = f"torch.tensor({fixed[0]}, device={env.like}.device)" if env.like else (
-                    f"torch.tensor({fixed[0]})")  # fmt: skip
+            fixed = [as_float(x) if not x.axes and x.const and not whole else x.text
+                     for x in (yes, no)]  # fmt: skip
             text = f"{self.xp}.where({test.text}, {', '.join(fixed)})"
-            return Code(text, ATOM, axes, const, bool(counted))
+            if not yes.axes and not no.axes and self.dialect.casts and not whole:
+                text += ".double()" if const else f".to({env.like or 'like'})"
+            return Code(text, ATOM, axes, const, whole)
         if scalar and const:
             if op in ("max", "min"):
                 return Code(f"{op}({codes[0].text}, {codes[1].text})", const=True, whole=whole)
@@ -665,6 +754,14 @@ class Lowering:
             form = "np.pad({0}, ((0, {2} - len({0})), (0, 0)))" if args[0].level == ATOM else None
         if form is None and named == "LN" and self.dialect.name == "torch":
             form = torch_norm(ready)
+        if named in OF_REALS:
+            if self.type(e.args[0], env).kind == TRUTH:
+                ready[0] = self.whole_numbers(ready[0])
+            if ready[0].whole and (self.dialect.name == "torch" or form is not None):
+                ready[0] = self.realed(ready[0], env)
+            if self.dialect.name == "torch" and ready[0].const and not ready[0].axes:
+                text = f"torch.tensor({ready[0].text}, dtype=torch.float64)"
+                ready[0] = replace(ready[0], text=text, level=ATOM)
         if form is not None:
             axes = (*lead, ROW, COL) if named == "onehot" else (*lead, *args[0].core)
             texts = [c.at(ATOM) if f"{{{k}}}." in form else c.text for k, c in enumerate(ready)]
@@ -672,8 +769,11 @@ class Lowering:
         if named == "cross_entropy" and lead:
             raise VieteError("a loss for each of a family")
         name, core = self.function(e, ready, env)
-        text = f"{name}({', '.join(c.text for c in ready)})"
-        return Code(text, ATOM, (*lead, *core), const)
+        given = [c.text for c in ready]
+        if name in self.function.precision:  # of whole numbers alone
+            given.append(f"like={env.like or 'like'}")
+        whole = self.type(e, env).interval is not None and named not in BY_HAND
+        return Code(f"{name}({', '.join(given)})", ATOM, (*lead, *core), const, whole)
 
     def heads(self, e: Apply, env: Env) -> Code | None:
         """``part(y; h − 1, d_k)`` for all heads: the columns of each."""
@@ -764,21 +864,3 @@ def length(lower: Expr, upper: Expr) -> Expr:
     if isinstance(lower, Num) and lower.value == 1:
         return upper
     return folded(Apply("add", (folded(Apply("sub", (upper, lower))), one)))
-
-
-def computed_with(e: Expr, letter: str) -> bool:
-    """Whether a letter's values enter what is computed, and not only tests and places."""
-    match e:
-        case Idx():
-            return e.name == letter
-        case Pick():
-            return computed_with(e.value, letter)
-        case Ref():
-            return False
-        case Apply():
-            if e.op in TESTS:
-                return False
-            return any(computed_with(a, letter) for a in e.args[e.op == "where" :])
-        case Bind() | Table():
-            return computed_with(e.body, letter)
-    return False

@@ -161,7 +161,7 @@ class NumpyScript:
         kept = self.kept()
         long = len(", ".join(kept)) > 84
         after = ")" if long else "," if len(kept) == 1 else ""
-        unpack = joined(kept, "(" if long else "", f"{after} = kept", 1)
+        unpack = joined(kept, "(" if long else "", f"{after} = kept", 1) if kept else []
         body_lines = [*lines, *closing]
         out = self.signature("backward", inputs, lines, "kept")
         said = f"The derivative of {self.loss} by every parameter"

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from viete.algebra.kinds import Interval
 from viete.algebra.model import Model
 from viete.interpret.array import Arrays, Env, Lookup, check_places
 from viete.interpret.exact.namespace import Namespace, entry
@@ -24,6 +25,8 @@ LETTERS = ("u", "w", "q", "c", "g", "z", "name")  # for names made within an equ
 
 class Exact(Arrays):
     """Evaluates expressions on arrays of `Number`; a plain fraction stays one."""
+
+    divides = False  # a quotient is exact, and what is exact is rounded down
 
     def __init__(
         self, model: Model, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
@@ -43,8 +46,25 @@ class Exact(Arrays):
     def lift(self, v: Value) -> Array:
         return v.array if hasattr(v.array, "shape") else entry(v.array)
 
-    def namespace(self, values: list[Value]) -> tuple[Any, list[Array], bool]:
-        return self.space, [self.lift(v) for v in values], all(v.const for v in values)
+    def alone(self, v: Value) -> tuple[Any, Array, bool]:
+        return self.space, self.lift(v), v.const
+
+    def array(self, v: Value) -> Array:
+        return np.asarray(self.lift(v), dtype=object)
+
+    def reals(self, v: Value) -> Array:
+        return self.lift(v)
+
+    def real(self, v: Value) -> Value:
+        return v
+
+    def interval(self, v: Value) -> Interval | None:
+        return None
+
+    def namespace(
+        self, values: list[Value], op: str, count: int = 1, const: bool | None = None
+    ) -> tuple[Any, list[Array], bool, Interval | None]:  # fmt: skip
+        return self.space, [self.lift(v) for v in values], all(v.const for v in values), None
 
     def idx(self, e: Idx, env: Env) -> Value:
         v = super().idx(e, env)
@@ -54,7 +74,7 @@ class Exact(Arrays):
         if key not in self.memo:
             numbers = np.array([Number.of(int(k)) for k in v.array], dtype=object)
             self.memo[key] = v.array, numbers
-        return Value(self.memo[key][1], v.axes, True)
+        return Value(self.memo[key][1], v.axes, True, False, v.interval)
 
     def apply(self, e: Apply, env: Env) -> Value:
         if e.op == "pi":

@@ -209,8 +209,8 @@ def numpy_kernels() -> dict[str, Prepare]:
     names = {"sub": "subtract", "mul": "multiply", "div": "divide", "mod": "remainder",
              "pow": "power", "neg": "negative", "max": "maximum", "min": "minimum", "lt": "less",
              "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal",
-             "ne": "not_equal", "and": "logical_and", "or": "logical_or",
-             "not": "logical_not"}  # fmt: skip
+             "ne": "not_equal", "and": "logical_and", "or": "logical_or", "not": "logical_not",
+             "quotient": "floor_divide"}  # fmt: skip
     plain = "add exp log sqrt tanh sin cos abs floor".split()
     return {
         **{k: ufunc(getattr(np, v)) for k, v in names.items()},
@@ -406,7 +406,7 @@ def torch_kernels() -> dict[str, Prepare]:
         "sum": numpys_own("sum", total), "mean": numpys_own("mean", reduction(torch.mean)),
         "inner": numpys_own("inner", inner), "where": where, "matmul": matmul, "copy": copy,
         "astype": copy, "take": take, "logsumexp": reduction(torch.logsumexp),
-        "mod": ufunc(torch.remainder),
+        "mod": ufunc(torch.remainder), "quotient": ufunc(torch.floor_divide),
         "pick": pick, "concat": concat, "softmax": softmax, "softmax_back": softmax_back,
         "relu": relu, "relu_back": relu_back, "masked": masked, "nll": nll,
         "less_onehot": less_onehot,

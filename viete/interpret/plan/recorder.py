@@ -196,10 +196,10 @@ class Recorder:
         return self.reduced("mean", a, axis)
 
     def max(self, a: Node, axis: int) -> Node:
-        return self.reduced("amax", a, axis)
+        return self.reduced("amax", a, axis, a.kind)
 
     def min(self, a: Node, axis: int) -> Node:
-        return self.reduced("amin", a, axis)
+        return self.reduced("amin", a, axis, a.kind)
 
     def argmax(self, a: Node, axis: int) -> Node:
         return self.reduced("argmax", a, axis, INT)
@@ -241,11 +241,11 @@ class Recorder:
         order = sorted(range(rank), key=lambda k: -b.strides[k]) if b.ndim == rank else []
         if lead is None or lead[0] != 0 or order[:1] != [0] or order[-1:] != [rank - 1] \
                 or order == [*range(rank)] or 0 in b.strides:  # fmt: skip
-            return self.node("matmul", (a, b), shape, FLOAT, lead)
+            return self.node("matmul", (a, b), shape, a.kind, lead)
         # In memory the heads of a position stand side by side, as they do in b: they will be joined
         # again. The node is that memory; its attribute says how the product is laid into it.
         laid = tuple(shape[k] for k in order)
-        node = self.node("matmul", (a, b), laid, FLOAT, lead, ("laid", *order))
+        node = self.node("matmul", (a, b), laid, a.kind, lead, ("laid", *order))
         return self.permute_dims(node, np.argsort(order).tolist())
 
     # -- others ------------------------------------------------------------------------------------
@@ -253,7 +253,8 @@ class Recorder:
     def asarray(self, a: Any, dtype: Any = None, device: Any = None) -> Node:
         if isinstance(a, Node):
             return a
-        self.constants.append(a := np.asarray(a))  # to keep its id its own
+        kind = {"float": np.float64, "int64": np.int64, "bool": np.bool_}.get(dtype)
+        self.constants.append(a := np.asarray(a, dtype=kind))  # to keep its id its own
         return self.constant(a)
 
     def isdtype(self, dtype: str, kind: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from viete.algebra.kinds import BIT
 from viete.algebra.model import Model
 from viete.interpret.array import Lookup
 from viete.interpret.gradient import Summing
@@ -207,7 +208,7 @@ FORMS: dict[str, Callable[..., Value | None]] = {
 def gathered(it: Recording, args: list[Value], batch: bool = False) -> Value | None:
     """Rows added up by where they belong; with ``batch`` over all sequences at once."""
     y, t, size = args
-    if y.const or t.const or y.axes[-2:] != (ROW, COL) or size.axes:
+    if not computed(y) or t.const or y.axes[-2:] != (ROW, COL) or size.axes:
         return None
     if y.axes[:-2] not in ((), ("batch",) if batch else ()) or t.axes != (*y.axes[:-2], COL):
         return None
@@ -220,7 +221,7 @@ def gathered(it: Recording, args: list[Value], batch: bool = False) -> Value | N
 def placed(it: Recording, args: list[Value]) -> Value | None:
     """Rows among zeros."""
     y, start, size = args
-    if y.const or start.axes or size.axes or ROW not in y.axes:
+    if not computed(y) or start.axes or size.axes or ROW not in y.axes:
         return None
     axis, first, count = y.axes.index(ROW), int(start.array), int(size.array)
     if first < 0 or first + y.size(ROW) > count:
@@ -239,7 +240,8 @@ def part(it: Recording, args: list[Value]) -> Value | None:
     if label in y.axes or list(np.asarray(k.array)) != list(range(y.size(COL) // m)):
         return None
     shape = (*y.array.shape[:-1], y.size(COL) // m, m)
-    return Value(it.xp.reshape(y.array, shape), (*y.axes[:-1], label, COL))
+    axes = (*y.axes[:-1], label, COL)
+    return Value(it.xp.reshape(y.array, shape), axes, False, False, y.interval)
 
 
 def onehot(it: Recording, args: list[Value]) -> Value | None:
@@ -249,7 +251,7 @@ def onehot(it: Recording, args: list[Value]) -> Value | None:
         return None
     places = it.xp.asarray(np.arange(int(size.array)))
     hot = it.xp.entrywise("eq", [t.array[..., None], places])
-    return Value(it.xp.astype(hot, "float"), (*t.axes[:-1], ROW, COL))
+    return Value(it.xp.astype(hot, "int64"), (*t.axes[:-1], ROW, COL), False, False, BIT)
 
 
 PLACES: dict[str, Callable[..., Value | None]] = {

@@ -1,0 +1,14 @@
+"""What JAX has in another way than NumPy; see `idioms`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+Array = Any
+
+
+def inside(at: Array, count: int) -> Array:
+    """Places counted from 0; what lies outside is NaN, and not counted from the end."""
+    return jnp.where((at < 0) | (at >= count), count, at)
