@@ -131,6 +131,7 @@ class Formulas:
             f"ReLU({w} - 3)", f"GELU({w})", f"SiLU({w})", f"logsoftmax({w})", f"mean({c})",
             f"sum({c})", f"softmax({c})", f"max({w})", f"mean({w})", f"({w}) ({w})", f"causal({w})",
             f"argmax({w}) * 2", f"concat({w}, {c})", "E[t] E[floor(t / 2)]^⊤", f"({w}) E[t]",
+            f"logsumexp({w})", f"log(sum(exp({c})))",
             "softmax(t)", "mean(a) * t", "E[argmax(b)]", "E_{t_0}", "clip(t; 2)", f"({c}) ({w})^⊤",
         ))  # fmt: skip
 

@@ -315,7 +315,10 @@ class Arrays:
     def gather(self, v: Value, label: str, at: Value, first: int) -> Value:
         """Members of an axis at computed places: ``E[x]``, ``p_{j,t_j}``, ``K^{⌈h/2⌉}``."""
         size, const = v.size(label), at.const and v.const
-        check_places(at, first, size)
+        known = self.interval(at)
+        inside = known is not None and first <= known[0] and known[1] < first + size
+        if not inside:
+            check_places(at, first, size)
         xp = self.alone(v if at.const else at)[0]
         array = v.array if const else self.lift(v)
         where = at.array.astype(np.int64) if at.const else at.array
@@ -324,8 +327,8 @@ class Arrays:
         elif not at.const and "float" in str(where.dtype):  # as floor gives them
             where = xp.astype(where, self.int64)
         where = where - first if first else where
-        if is_jax_array(where):  # which counts from the end, and has NaN for what is too large
-            where = xp.where(where < 0, size, where)
+        if not inside:
+            where = self.inside(where, size)
         shared = [a for a in at.axes if a in v.axes and a != label]
         axis = v.axes.index(label)
         if not shared:
@@ -350,6 +353,13 @@ class Arrays:
         places = xp.broadcast_to(places, shape)[..., None]
         picked = xp.take_along_axis(big, places, axis=-1)[..., 0]
         return Value(picked, target, const, True, v.interval)
+
+    def inside(self, where: Array, size: int) -> Array:
+        """Places of which `check_places` could not know whether they are among ``size``."""
+        if not traced(where):
+            return where
+        # JAX would count negative ones from the end, and gives NaN for what is too large.
+        return self.xp.where(where < 0, size, where)
 
     def pick(self, e: Pick, env: Env) -> Value:
         v = self.of(e.value, env)

@@ -100,7 +100,7 @@ def loss_back(it: Arrays, of: dict[str, Value]) -> Value | None:
 def logsumexp(it: Arrays, of: dict[str, Value]) -> Value | None:
     """The library's logsumexp, written out."""
     form = it.quick.get("logsumexp")
-    return None if form is None else form(it, [of["z"]])
+    return None if form is None else form(it, [it.real(of["z"])])
 
 
 FORMS: tuple[tuple[str, Form], ...] = (

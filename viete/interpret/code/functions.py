@@ -152,8 +152,7 @@ class Functions:
             lines += statement(text, 1)
         lines += statement(f"return {body.text}", 1)
         precision = not like and word("like", text)
-        plain_ones = sum("=" not in x for x in signature)
-        signature[plain_ones:plain_ones] = ["like"] if precision else []
+        signature += ["*", "like"] if precision else []
         for number in ("", "_2", "_3", "_4", "_5", "_6"):
             name = self.names.name(f"function {f.name}{number}", plain(f.name) + number)
             whole = [*statement(f"def {name}({', '.join(signature)}):"), *lines]

@@ -70,6 +70,7 @@ class Code:
     axes: Axes = ()
     const: bool = False
     whole: bool = False
+    checked: bool = False  # of places: whether it had to be looked at that they are inside
 
     def at(self, level: int) -> str:
         """The text, in parentheses where a tighter level is asked for."""
@@ -215,16 +216,18 @@ class Lowering:
 
     # -- axes --------------------------------------------------------------------------------------
 
-    def index(self, code: Code, label: str, text: str) -> str:
+    def index(self, code: Code, label: str, text: str, checked: bool = False) -> str:
         """``code[…]`` with something in the place of one axis."""
         k = code.place(label)
         if k >= 0:
-            return f"{code.at(ATOM)}[{', '.join([':'] * k + [text])}]"
-        rest = [":"] * (-k - 1)
-        if LEAD not in code.axes:
-            before = [":"] * (len(code.axes) + k)
-            return f"{code.at(ATOM)}[{', '.join([*before, text])}]"
-        return f"{code.at(ATOM)}[{', '.join(['...', text, *rest])}]"
+            items = [":"] * k + [text]
+        elif LEAD not in code.axes:
+            items = [":"] * (len(code.axes) + k) + [text]
+        else:
+            items = ["...", text, *[":"] * (-k - 1)]
+        if checked and self.dialect.name == "jax":  # whose brackets take the nearest there is
+            return f'{code.at(ATOM)}.at[{", ".join(items)}].get(mode="fill")'
+        return f"{code.at(ATOM)}[{', '.join(items)}]"
 
     def along(
         self, code: Code, label: str, index: Expr, lower: Expr, count: Size, env: Env
@@ -244,7 +247,7 @@ class Lowering:
         place: Expr = index if self.of(lower, env).text == "0" else Apply("sub", (index, lower))
         place = folded(place)
         at = self.place(self.of(place, env), place, code, label, count, env)
-        return self.take(code, label, at, env)
+        return replace(self.take(code, label, at, env), whole=code.whole)
 
     def place(
         self, at: Code, e: Expr, code: Code, label: str, count: Size, env: Env
@@ -262,7 +265,7 @@ class Lowering:
             bound = f"{code.at(ATOM)}.shape[{code.place(label)}]"
         else:
             bound = self.whole(size_of_axis, env)
-        return replace(at, text=f"{name}({at.text}, {bound})", level=ATOM)
+        return replace(at, text=f"{name}({at.text}, {bound})", level=ATOM, checked=True)
 
     def whole_numbers(self, code: Code) -> Code:
         """Truth values, or floats that are whole, as whole numbers."""
@@ -278,7 +281,8 @@ class Lowering:
         const = code.const and at.const
         if not at.axes:
             text = at.text if at.whole or not at.const else f"int({at.text})"
-            return Code(self.index(code, label, text), axes=code.without(label), const=const)
+            taken = self.index(code, label, text, at.checked)
+            return Code(taken, axes=code.without(label), const=const)
         rest = code.without(label)
         if not set(at.axes) & set(rest):
             k = code.axes.index(label)
@@ -287,22 +291,21 @@ class Lowering:
                 if LEAD in code.axes:
                     raise VieteError("members picked by several inputs at once")
                 # A batch of places goes to the front, past the families before it.
-                text = f"{self.index(code, label, at.text)}"
+                text = self.index(code, label, at.text, at.checked)
                 moved = (LEAD, *(a for a in axes if a != LEAD))
                 source = list(range(k))
                 goal = [j - (len(axes) - 1) for j in range(k)]
                 text = f"{self.xp}.{self.movable}({text}, {bare(source)}, {bare(goal)})"
                 return Code(text, axes=moved, const=const)
-            return Code(self.index(code, label, at.text), axes=axes, const=const)
+            return Code(self.index(code, label, at.text, at.checked), axes=axes, const=const)
         extra = [a for a in at.axes if a not in rest]
-        if len(extra) > 1:
-            raise VieteError("members picked by an index that varies in two ways")
-        # Along the axes they share: place by place.
-        target = tuple(a if a != label else (extra or ["one"])[0] for a in code.axes)
+        # Along the axes they share: place by place, the same for all but one of the others.
+        before, after = code.axes[: code.axes.index(label)], code.axes[code.axes.index(label) + 1 :]
+        target = (*before, *(extra or ["one"]), *after)
         places = self.brought(at, target, True)
         name = "take_along_dim" if self.dialect.name == "torch" else "take_along_axis"
-        k = code.axes.index(label) - len(code.axes)
-        text = f"{self.xp}.{name}({code.text}, {places}, {k})"
+        text = self.brought(code, (*before, *extra[:-1], label, *after), True)
+        text = f"{self.xp}.{name}({text}, {places}, {-len(after) - 1})"
         if extra:
             return Code(text, axes=target, const=const)
         picked = Code(text, axes=code.axes)
@@ -396,7 +399,8 @@ class Lowering:
                 code = self.along(code, label, item, Num(Fraction(0)), size, env)
             else:
                 at = self.place(at, item, code, label, size, env).relabel(COL, "new")
-                code = self.take(code, label, at, env).relabel("new", old)
+                code = replace(self.take(code, label, at, env), whole=code.whole)
+                code = code.relabel("new", old)
         if ROW in code.axes and COL not in code.axes:
             code = code.relabel(ROW, COL)
         return code
@@ -421,12 +425,12 @@ class Lowering:
         order = (*(a for a in code.axes if a not in (label, COL)), label, COL)
         axes = (*order[:-2], COL)
         if code.axes == (label, ROW, COL) and self.dialect.name != "torch":
-            return Code(f"{self.xp}.concatenate({code.text}, axis=-1)", axes=axes)
+            return Code(f"{self.xp}.concatenate({code.text}, axis=-1)", axes=axes, whole=code.whole)
         code = self.permuted(code, order)
         if self.dialect.name == "torch":
-            return Code(f"{code.at(ATOM)}.flatten(-2)", axes=axes, const=code.const)
-        return Code(f"{code.at(ATOM)}.reshape(*{code.at(ATOM)}.shape[:-2], -1)", axes=axes,
-                    const=code.const)  # fmt: skip
+            return replace(code, text=f"{code.at(ATOM)}.flatten(-2)", level=ATOM, axes=axes)
+        text = f"{code.at(ATOM)}.reshape(*{code.at(ATOM)}.shape[:-2], -1)"
+        return replace(code, text=text, level=ATOM, axes=axes)
 
     def is_loop(self, e: Bind, env: Env) -> bool:
         """Whether a binder runs over blocks, whose values are variables of their own."""
@@ -548,10 +552,11 @@ class Lowering:
         tests, sides = (args[:1], args[1:]) if op == "where" else ([], args)
         types = [self.type(a, env) for a in parts[len(tests) :]]
         args = [*tests, *self.operands(op, sides, types, found, env)]
+        whole = found.interval is not None
         if op == "prod" and all(a.core for a in args):
-            return self.product(*self.cast(args, env))
+            return replace(self.product(*self.cast(args, env)), whole=whole)
         if op == "inner":
-            return self.inner(args)
+            return replace(self.inner(args), whole=whole)
         if op == "T":
             return self.transposed(args[0])
         if op in ("sum", "mean", "max", "min", "argmax") and len(args) == 1:
@@ -562,14 +567,13 @@ class Lowering:
             aligned, axes = self.widened(args)
             codes = ", ".join(c.text for c in self.cast(aligned, env))
             text = f"{self.xp}.{self.dialect.concat}([{codes}], {self.dialect.axis}=-1)"
-            whole = found.interval is not None
             return Code(text, axes=axes, const=all(c.const for c in args), whole=whole)
         if op == "floor" and args[0].whole and args[0].axes:
             return args[0]
         divides = op == "div" and env.arguments is None and self.divides(e)
         code = self.entrywise("had" if op == "prod" else op, args, env, divides)
         scalar = code.const and not code.axes
-        return code if scalar else replace(code, whole=found.interval is not None)
+        return code if scalar else replace(code, whole=whole)
 
     def operands(
         self, op: str, codes: Sequence[Code], types: Sequence[Type], found: Type, env: Env
@@ -611,6 +615,10 @@ class Lowering:
         code = self.permuted(code, (*code.lead, *code.core))
         keep = ROW in code.axes
         form = self.dialect.inline.get("logsumexp")
+        if self.type(z, env).kind == TRUTH:
+            code = self.whole_numbers(code)
+        if code.whole and form is not None:
+            code = self.realed(code, env)
         if form is None:
             name, _ = self.function(self.model.library("logsumexp"), [code], env)
             text = f"{name}({code.text}{', keepdims=True' if keep else ''})"

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from viete.errors import VieteError
+
 Call = Callable[[], Any]
 Prepare = Callable[[Any, tuple[Any, ...], tuple[Any, ...]], Call]
 
@@ -34,6 +36,19 @@ def sequence(*calls: Call) -> Call:
             call()
 
     return run
+
+
+def inside(out: Any, args: Any, attrs: Any) -> Call:
+    """Places, none outside of an axis. Raises VieteError, when it is called, for one that is."""
+
+    def call() -> None:
+        low, high = int(args[0].min()), int(args[0].max())
+        if low < 0 or high >= attrs[0]:
+            wrong = low if low < 0 else high
+            raise VieteError(f"index {wrong} is outside 0 to {attrs[0] - 1}")
+        out[...] = args[0]
+
+    return call
 
 
 def erf(z: Any, out: Any = None) -> Any:
@@ -217,6 +232,7 @@ def numpy_kernels() -> dict[str, Prepare]:
         **{k: ufunc(getattr(np, k)) for k in plain},
         **{k: reduction(getattr(np, k)) for k in ("amax", "amin", "argmax")},
         "sum": total, "mean": mean, "inner": inner, "erf": ufunc(erf), "where": where,
+        "inside": inside,
         "matmul": matmul, "copy": copy, "astype": astype, "logsumexp": logsumexp,
         "take": take, "pick": pick, "concat": concat, "softmax": softmax,
         "softmax_back": softmax_back, "relu": relu, "relu_back": relu_back, "masked": masked,
@@ -404,6 +420,7 @@ def torch_kernels() -> dict[str, Prepare]:
         **{k: ufunc(getattr(torch, k)) for k in plain},
         **{k: reduction(getattr(torch, k)) for k in ("amax", "amin", "argmax")},
         "sum": numpys_own("sum", total), "mean": numpys_own("mean", reduction(torch.mean)),
+        "inside": inside,
         "inner": numpys_own("inner", inner), "where": where, "matmul": matmul, "copy": copy,
         "astype": copy, "take": take, "logsumexp": reduction(torch.logsumexp),
         "mod": ufunc(torch.remainder), "quotient": ufunc(torch.floor_divide),

@@ -16,7 +16,7 @@ from viete.algebra.model import Model
 from viete.interpret.array import Lookup
 from viete.interpret.gradient import Summing
 from viete.interpret.labelled import COL, ROW, Array, Value, permute
-from viete.interpret.plan.node import FLOAT
+from viete.interpret.plan.node import FLOAT, INT
 
 
 class Recording(Summing):
@@ -35,6 +35,12 @@ class Recording(Summing):
         if xp is not self.xp:  # on constants
             return super().primitive(xp, op, arrays, out)
         return self.xp.entrywise({"had": "mul", "times": "mul"}.get(op, op), arrays)
+
+    def inside(self, where: Array, size: int) -> Array:
+        """Looked at whenever the plan runs, unless they are constant."""
+        if isinstance(where, np.ndarray):
+            return where
+        return self.xp.node("inside", (where,), where.shape, INT, where.lead, (size,))
 
     def special(self, form: Callable[..., Any], values: dict[str, Value]) -> Value | None:
         recorded = FORMS.get(form.__name__)
@@ -149,9 +155,9 @@ def computed(*values: Value) -> bool:
     return all(not v.const and v.array.kind == FLOAT for v in values)
 
 
-def written_logsumexp(it: Recording, of: dict[str, Value]) -> Value:
+def written_logsumexp(it: Recording, of: dict[str, Value]) -> Value | None:
     """log Σ exp z, written out."""
-    return logsumexp(it, [of["z"]])
+    return None if of["z"].const else logsumexp(it, [it.real(of["z"])])
 
 
 def softmax_back(it: Recording, of: dict[str, Value]) -> Value | None:
