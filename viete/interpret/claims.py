@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from viete.algebra.kinds import COMPARISONS
 from viete.algebra.model import Claim
-from viete.algebra.shapes import COMPARE
 from viete.errors import VieteError
 from viete.interpret.array import Arrays, Env
 from viete.interpret.labelled import COL, ROW, Array, expand
@@ -97,7 +97,7 @@ class Turn:
                 parts = self.truth(test), self.truth(a), self.truth(b)
                 axes, (c, c_not), (x, x_not), (y, y_not) = together(*parts)
                 return Truth(axes, (c & x) | (c_not & y), (c & x_not) | (c_not & y_not))
-            case Apply(op, (a, b)) if op in COMPARE:
+            case Apply(op, (a, b)) if op in COMPARISONS:
                 return self.comparison(e, op, a, b)
         found = self.arrays.of(e, self.env)
         holds = np.asarray(self.arrays.lift(found), bool)
