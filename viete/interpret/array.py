@@ -653,6 +653,8 @@ class Arrays:
         if len(args) == 1:
             return args[0]
         xp, arrays, const, interval = self.namespace(args, "concat")
+        if all(map(self.truth, args)):  # which stay truth values side by side
+            arrays = [v.array if const else self.lift(v) for v in args]
         axes = max((v.axes for v in args), key=len)
         axes = (*dict.fromkeys(a for v in args for a in v.axes if a not in axes), *axes)
         arrays = [expand(xp, a, v.axes, axes) for a, v in zip(arrays, args, strict=True)]
