@@ -130,7 +130,7 @@ class Formulas:
             f"softmax({w})", f"RMSNorm({w}; 1, 1)", f"LN({w}; 1, 0, 1)", f"sigmoid({w})",
             f"ReLU({w} - 3)", f"GELU({w})", f"SiLU({w})", f"logsoftmax({w})", f"mean({c})",
             f"sum({c})", f"softmax({c})", f"max({w})", f"mean({w})", f"({w}) ({w})", f"causal({w})",
-            f"argmax({w}) * 2", f"concat({w} + t, ({c}) * (t + 1))", "concat(t > 2, a = 1)",
+            f"argmax({w}) * 2", f"concat({w} + t, ({c}) ⊙ (t + 1))", "concat(t > 2, a = 1)",
             f"({w}) E[t]", "E[t] E[floor(t / 2)]^⊤",
             f"logsumexp({w})", f"log(sum(exp({c})))",
             "softmax(t)", "mean(a) * t", "E[argmax(b)]", "E_{t_0}", "clip(t; 2)", f"({c}) ({w})^⊤",

@@ -109,7 +109,7 @@ class Shapes:
         self.named = [Size.of(d.name) for d in model.dims]
         self.computed: dict[int, Shape] = {}  # shape of each equation by its position
         self.calls: dict[tuple[object, ...], Type] = {}
-        self.measures: dict[Size, Type] = {}
+        self.as_numbers: dict[Size, Type] = {}
         ranges: dict[str, Size | None] = {
             i.name: self.count(i.lower, i.upper, i.text) for i in model.indices
         }
@@ -340,7 +340,7 @@ class Shapes:
         env = self.env if env is None else env
         match e:
             case Num():
-                return self.measured(Size.of(e.value))
+                return self.as_number(Size.of(e.value))
             case Idx():
                 return self.letter(e, env)
             case Ref():
@@ -373,13 +373,13 @@ class Shapes:
         """What ``cols(x)`` is as a size: none, since not every meaning could take it for one."""
         return None
 
-    def measured(self, size: Size) -> Type:
+    def as_number(self, size: Size) -> Type:
         """A size as a number: whole if its value is, or, while it has none, if it looks so."""
-        if size not in self.measures:
-            self.measures[size] = self.measure(size)
-        return self.measures[size]
+        if size not in self.as_numbers:
+            self.as_numbers[size] = self.to_number(size)
+        return self.as_numbers[size]
 
-    def measure(self, size: Size) -> Type:
+    def to_number(self, size: Size) -> Type:
         value = self.number(size)
         if value is not None:
             whole = (int(value), int(value)) if value.denominator == 1 else None
@@ -402,13 +402,13 @@ class Shapes:
 
     def most(self, size: Size) -> int:
         """The greatest number that a size may be."""
-        interval = self.measured(size).interval
+        interval = self.as_number(size).interval
         return MOST if interval is None else max(interval[1], 0)
 
     def letter(self, e: Idx, env: Env) -> Type:
         """An index letter, which is a whole number from its first value on."""
         count, first = env.ranges.get(e.name), env.first.get(e.name)
-        start = None if first is None else self.measured(first).interval
+        start = None if first is None else self.as_number(first).interval
         interval = (start or (-MOST, MOST))[0], (start or BIT)[1] + MOST
         if start is not None and count is not None:
             interval = start[0], max(start[1] + self.most(count) - 1, start[0])
@@ -424,10 +424,10 @@ class Shapes:
     def ref(self, e: Ref, env: Env) -> Type:
         if env.arguments is not None:
             if e.key in env.sizes:
-                return self.measured(env.sizes[e.key])
+                return self.as_number(env.sizes[e.key])
             return env.arguments[e.key]
         if e.symbol.kind == "dim":
-            return self.measured(Size.of(e.key))
+            return self.as_number(Size.of(e.key))
         found = self.types.get(e.key)
         if found is None:
             raise Mismatch(f"{e.key} is not defined before this", e)
@@ -621,9 +621,9 @@ class Shapes:
             if logical and t.kind != TRUTH:
                 raise Mismatch(f"{show(a)} is not a condition, which is needed here", a)
         found = self.operation(e, args, family, env)
-        return found if found.size is not None else self.counted(e, args, found, env)
+        return found if found.size is not None else self.with_kind(e, args, found, env)
 
-    def counted(self, e: Apply, args: list[Type], found: Type, env: Env) -> Type:
+    def with_kind(self, e: Apply, args: list[Type], found: Type, env: Env) -> Type:
         """The type of an operation with its kind and, of a whole number, its interval."""
         if e.op in ("T", "concat"):
             kind = kind_of("where", [t.kind for t in args])
@@ -663,7 +663,7 @@ class Shapes:
             shape = args[0].shape
             if len(shape) < (2 if op == "rows" else 1):
                 raise Mismatch(f"{show(e.args[0])} has no {op}: its shape is {text(shape)}", e)
-            return self.measured(shape[0] if op == "rows" else shape[-1])
+            return self.as_number(shape[0] if op == "rows" else shape[-1])
         if op == "inner":
             u, v = (t.shape for t in args)
             if len(u) != 1 or len(v) != 1 or not self.same(u[0], v[0]):
@@ -687,14 +687,14 @@ class Shapes:
         if op in COMPARISONS or op in LOGICAL or op == "where":
             return Type(shape, family)
         if op in ENTRYWISE or op in ("max", "min"):
-            return Type(shape, family) if shape or size is None else self.measured(size)
+            return Type(shape, family) if shape or size is None else self.as_number(size)
         raise Mismatch(f"{op} has no meaning here", e)
 
     def product(self, e: Apply, args: list[Type], family: frozenset[str]) -> Type:
         a, b = (t.shape for t in args)
         if not a or not b:
             if not a and not b and args[0].size and args[1].size:
-                return self.measured(args[0].size * args[1].size)
+                return self.as_number(args[0].size * args[1].size)
             return Type(a or b, family)
         if len(a) == 1 and len(b) == 1:
             raise Mismatch(
