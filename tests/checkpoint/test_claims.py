@@ -14,6 +14,7 @@ from tests.laws.strategies import shipped, tiny
 from viete.algebra.model import Model
 from viete.cards.reader import read, reads
 from viete.checkpoint.files import save_safetensors
+from viete.checkpoint.mapping import to_checkpoint
 from viete.errors import VieteError
 
 HEADS = """# Heads
@@ -118,6 +119,11 @@ def test_claims_hold_of_given_weights_and_inputs() -> None:
     assert tokens.check(tokens=[3, 1]).ok and not tokens.check(tokens=[1, 3]).ok
 
 
+@pytest.mark.parametrize("claim", ["x^0_j = E_{t_j} + P_j", "P_j + E_{t_j} = x^0_j"])
+def test_a_position_counts_the_text_in_a_longer_table_too(claim: str) -> None:
+    assert claiming(claim, CARD).check().ok
+
+
 def test_claims_of_a_file_are_evaluated_with_its_weights(tmp_path: Path) -> None:
     model = claiming("x^1 = x^0 + a^1 + GELU(u^1 W_F^1 + b^1)", CARD)
     wrong = claiming("E = 0", CARD)
@@ -188,8 +194,10 @@ def test_rounded_weights_are_computed_in_float64() -> None:
 
 def test_a_loaded_model_checks_itself_folded_or_not(tmp_path: Path) -> None:
     card = vt.read("gpt2").bind(V=12, d=24, N=2, H=2, n_max=8, d_f=8)
-    vt.save(card, tmp_path / "small", weights_of(card))
-    for model in (found := vt.load(tmp_path / "small"), found.folded()):
+    (tmp_path / "card.md").write_text(vt.write(card))
+    save_safetensors(tmp_path / "w.safetensors", to_checkpoint(card, weights_of(card)))
+    found = vt.load(tmp_path / "w.safetensors", card=tmp_path / "card.md")
+    for model in (found, found.folded()):
         checked = model.check([1, 2, 3])
         assert checked.ok and checked.claims is not None, checked.lines()
         assert "these weights and this input" in "\n".join(checked.lines())

@@ -481,11 +481,21 @@ class Shapes:
         if env.places is None or index.name in env.ranges:
             return
         start, known = env.places.setdefault(index.name, (first, count))
-        if not (self.same(start, first) and self.same(known, count)):
+        if self.same(start, first) and self.is_limit(count, known):
+            return  # the text's positions, in a table of as many rows as it may have
+        if self.same(start, first) and self.is_limit(known, count):
+            env.places[index.name] = first, count
+        elif not (self.same(start, first) and self.same(known, count)):
             raise Mismatch(
                 f"{index.name} counts {known} places from {start} elsewhere and {count} from "
                 f"{first} here", index,
             )  # fmt: skip
+
+    def is_limit(self, most: Size, length: Size) -> bool:
+        """Whether a size is the greatest that a text's length may be."""
+        limit = next((e for n, e in self.model.lengths.items() if Size.of(n) == length), None)
+        size = None if limit is None else self.model.size(limit)
+        return size is not None and self.same(size, most)
 
     def picked(self, e: Pick, env: Env) -> Type:
         value = self.of(e.value, env)
