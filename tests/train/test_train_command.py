@@ -47,6 +47,26 @@ def test_a_loss_that_ends_far_above_its_lowest(tmp_path: Path) -> None:
     assert "at step 60" in last and "try --lr 1 in place of 3, --schedule cosine" in last
 
 
+def test_a_texts_own_special_tokens(tmp_path: Path) -> None:
+    """One token each, in no vocabulary as letters, and what a sample can end with."""
+    (tmp_path / "a.txt").write_text("ab ba<END>" * 20)
+    given = ["train", "simple-transformer", "--set", "d=8", "--set", "d_h=8", "--set", "H=2",
+             "--data", tmp_path / "a.txt", "--length", 5, "--lr", 0.05]  # fmt: skip
+    said = viete(*given, "--special", "<END>", "-o", tmp_path / "run", "--steps", 150).out
+    assert "4 tokens in its vocabulary" in said  # a, b, the space, and <END>
+    sample = ["sample", tmp_path / "run", "--greedy", "--most", 12]
+    assert viete(*sample, "--prompt", "ab", "--stop-token", "<END>").out == " ba<END>\n"
+    again = viete("train", "--resume", "-o", tmp_path / "run", "--steps", 151).out
+    assert "151 steps done" in again
+    assert "the special token <eot> is not in it" in refused(
+        *given, "--special", "<eot>", "-o", tmp_path / "other"
+    )
+    assert "--special goes with a new vocabulary" in refused(
+        *given, "--special", "<END>", "--tokenizer", tmp_path / "run" / "tokenizer.json",
+        "-o", tmp_path / "other",
+    )  # fmt: skip
+
+
 def test_a_run_may_be_called_like_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     viete(*SMALL, "-o", "dialogs", "--steps", 2)

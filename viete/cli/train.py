@@ -54,6 +54,10 @@ def train(
         option(DATA, "characters, bpe, or a tokenizer.json [characters; of a model, its own]."),
     ] = None,
     vocabulary: Annotated[int | None, option(DATA, "Tokens of a new bpe.")] = None,
+    special: Annotated[
+        list[str] | None,
+        option(DATA, "A piece of the text that is one token, such as <END> (repeatable)."),
+    ] = None,
     validation: Annotated[
         float | None, option(DATA, "Share of the data to set aside [0.1].")
     ] = None,
@@ -138,6 +142,8 @@ def train(
         key: value for key, value in locals().items()
         if value is not None and key not in ("name", "run", "resume", "start", "sets", "config")
     }  # fmt: skip
+    if special:
+        given["special"] = tuple(special)
     if run is None:
         raise VieteError("a run needs a folder to keep what it learns: give -o RUN/")
     going_on = resume or (start is not None and name is None)

@@ -39,6 +39,7 @@ class Settings:
     kind: str | None = None
     tokenizer: str = "characters"
     vocabulary: int | None = None
+    special: tuple[str, ...] = ()
     validation: float = 0.1
     loss_on: str = "all"
     steps: int = 1000
@@ -116,8 +117,8 @@ def wrong(name: str, right: str, value: object) -> VieteError:
 
 # What a run that goes on cannot change: it would be another run.
 FIXED = (
-    "weights", "sets", "seed", "dtype", "tokenizer", "vocabulary", "accumulate", "optimiser",
-    "kind", "batch", "length", "validation", "loss_on",
+    "weights", "sets", "seed", "dtype", "tokenizer", "vocabulary", "special", "accumulate",
+    "optimiser", "kind", "batch", "length", "validation", "loss_on",
 )  # fmt: skip
 
 
@@ -156,10 +157,11 @@ def load_settings(run: Path) -> Settings:
     if not isinstance(said, dict) or not said.keys() <= known.keys():
         odd = sorted(said.keys() - known.keys())[0] if isinstance(said, dict) else "no table"
         raise VieteError(f"{path}: no settings of a run ({odd!r} is none)")
-    kinds = {**get_type_hints(Settings), "sets": list}
+    lists = ("sets", "special")
+    kinds = {**get_type_hints(Settings), **dict.fromkeys(lists, list)}
     if odd := next((name for name in said if not is_a(said[name], kinds[name])), None):
         raise VieteError(f"{path}: no settings of a run ({odd} is of another kind)")
-    said["sets"] = tuple(map(str, said.get("sets", ())))
+    said |= {name: tuple(map(str, said.get(name, ()))) for name in lists}
     return Settings(**said)
 
 

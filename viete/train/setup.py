@@ -96,7 +96,11 @@ def begin(settings: Settings, model: Model, run: Path) -> Job:
             f"{documents.path}; give a folder outside of it"
         )
     if settings.tokenizer in ("characters", "bpe"):
-        vocabulary = make_vocabulary(documents, settings.tokenizer, settings.vocabulary)
+        vocabulary = make_vocabulary(
+            documents, settings.tokenizer, settings.vocabulary, settings.special
+        )
+    elif settings.special:
+        raise VieteError(f"--special goes with a new vocabulary; {settings.tokenizer} has its own")
     else:
         vocabulary = load_vocabulary(settings.tokenizer)
     model = fitted(model, documents, vocabulary, settings)

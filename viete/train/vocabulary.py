@@ -21,7 +21,7 @@ from viete.train.data import Documents, Piece
 from viete.train.dialogs import MARKUP
 
 END = "<|endoftext|>"  # between two plain documents, as GPT-2 has it
-ENDS = (END, "<eot>", "</s>", "<eos>", "<|end_of_text|>")
+ENDS = (END, "<eot>", "<END>", "</s>", "<eos>", "<|end_of_text|>")
 
 Ids = np.ndarray[Any, np.dtype[Any]]
 
@@ -58,15 +58,18 @@ class Characters:
         codes = np.array([ord(c) for c in characters], np.uint32)
         self.order = np.argsort(codes)
         self.codes = codes[self.order]
-        self.parts = re.compile("|".join(map(re.escape, self.special)) or r"(?!)")
+        self.parts = pieces_of(special)
 
     @classmethod
     def of(cls, texts: Iterable[str], special: Sequence[str] = ()) -> Characters:
-        """The characters of some texts in the order of Unicode, as nanoGPT numbers them."""
-        found: set[str] = set()
+        """The characters of some texts in the order of Unicode, as nanoGPT numbers them.
+
+        Those that stand in special tokens alone are no characters of the vocabulary.
+        """
+        parts, found = pieces_of(special), set[str]()
         for text in texts:
-            found |= set(text)
-        return cls(sorted(found - set(special)), special)
+            found |= set(parts.sub("", text))
+        return cls(sorted(found), special)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -126,6 +129,12 @@ class Characters:
         )  # fmt: skip
 
 
+def pieces_of(special: Sequence[str]) -> re.Pattern[str]:
+    """What finds special tokens in a text, of two that begin alike the longer."""
+    found = sorted(special, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, found)) or r"(?!)")
+
+
 def known(ids: Iterable[int], size: int) -> Iterator[int]:
     """Ids as they are, each checked."""
     for k in map(int, ids):
@@ -140,25 +149,35 @@ def digest(vocabulary: Vocabulary) -> str:
 
 
 def make_vocabulary(
-    documents: Documents, kind: str = "characters", size: int | None = None
-) -> Vocabulary:
+    documents: Documents, kind: str = "characters", size: int | None = None,
+    special: Sequence[str] = (),
+) -> Vocabulary:  # fmt: skip
     """A vocabulary of what is in documents: 'characters', or 'bpe' with ``size`` tokens.
 
     Byte pairs have the markup of dialogs as special tokens; characters spell it. Where there are
-    several plain documents, both have a token between them.
+    several plain documents, both have a token between them. ``special`` are pieces of the text
+    that are one token each. Raises VieteError for one that the text does not have.
     """
     if kind not in ("characters", "bpe"):
         raise VieteError(f"there is no vocabulary {kind!r:.40}; there are 'characters' and 'bpe'")
-    between = [END] if documents.several and not documents.dialogs else []
+    missing = dict.fromkeys(special)
+    if odd := next((t for t in missing if not t or re.search(r"\s", t)), None):
+        raise VieteError(f"a special token is a piece of text without spaces, not {odd!r}")
+    for text in documents.texts() if missing else ():
+        missing = dict.fromkeys(t for t in missing if t not in text)
+    if missing:
+        raise VieteError(f"{documents.path}: the special token {next(iter(missing))} is not in it")
+    between = [END] if documents.several and not documents.dialogs and END not in special else []
     if kind == "characters":
         if size is not None:
             raise VieteError("a character vocabulary has as many tokens as there are characters")
-        return Characters.of(documents.texts(), between)
+        return Characters.of(documents.texts(), [*between, *dict.fromkeys(special)])
     from viete.train.bpe import BytePairs
 
     if size is None:
         raise VieteError("a byte-pair vocabulary needs its size, such as 1024")
-    return BytePairs.of(documents.texts(), size, MARKUP if documents.dialogs else [END])
+    own = MARKUP if documents.dialogs else [END]
+    return BytePairs.of(documents.texts(), size, list(dict.fromkeys([*own, *special])))
 
 
 def save_vocabulary(vocabulary: Vocabulary, path: str | Path) -> None:
