@@ -407,7 +407,7 @@ class Incremental:
             f"Of the earlier ones it is given the rows that the new ones read.",
         )
         out = Model(
-            model.title, about, (), model.vocabulary, tuple(dims), model.indices, tuple(inputs),
+            model.title, about, (), model.vocabulary, (), tuple(dims), model.indices, tuple(inputs),
             parameters, (*model.functions, *self.new_functions(equations)), tuple(equations),
             self.kept(model.derived, equations),
         )  # fmt: skip

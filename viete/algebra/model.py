@@ -186,6 +186,7 @@ class Model:
     about: tuple[str, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     vocabulary: tuple[str, ...] = ()
+    notation: tuple[tuple[str, str], ...] = ()  # names with commas between them, and what they mean
     dims: tuple[Dimension, ...] = ()
     indices: tuple[Index, ...] = ()
     inputs: tuple[Input, ...] = ()

@@ -44,6 +44,7 @@ class Declarations(Sections):
         self.stated: list[tuple[Symbol, Text]] = []  # a size's value, said beside its formula
         self.prose: list[tuple[Text, str]] = []  # inputs described in a notation list
         self.described: list[tuple[Text, Text]] = []  # a name, and its size said in words
+        self.glossary: list[tuple[str, str]] = []  # names, and what they mean
         self.shapes = Scope()  # the names that a size may use
 
     def header(self) -> None:
@@ -110,6 +111,10 @@ class Declarations(Sections):
             if m is None:
                 continue
             said = block.text.cut(m.start(2), m.end(2))
+            if not re.search(r"∈|\\in\b|\(=", said.text):
+                names = self.names(block.text.cut(m.start(1), m.end(1)))
+                keys = [parse_name(name, "value", set()).key for name in names]
+                self.glossary.append((", ".join(keys), said.text))
             for name in self.names(block.text.cut(m.start(1), m.end(1))):
                 if "∈" in said.text or "\\in" in said.text:
                     self.prose_input(said)
@@ -245,7 +250,7 @@ class Declarations(Sections):
     def shape(self, text: Text, batch: bool = False) -> tuple[Expr, ...]:
         """``V × d``, ``(L, d)`` or ``5 x 5``."""
         text = replace(text, text=re.sub(r"[$`]", " ", text.text)).cut(0)
-        if text.text.startswith("(") and text.text.endswith(")"):
+        if closing(text.text) == len(text.text) and text.text.startswith("("):
             text = text.cut(1, len(text.text) - 1)
         if text.text.lower() in ("", "scalar", "1 number"):
             return ()
@@ -347,13 +352,14 @@ class Declarations(Sections):
 
 
 def closing(text: str) -> int | None:
-    """The offset after the brace that closes the one ``text`` begins with (``{`` or ``\\{``)."""
+    """The offset after what closes the bracket that ``text`` begins with: ``{``, ``\\{``, ``(``."""
     if text.startswith("\\{"):
         end = text.find("\\}")
         return None if end < 0 else end + 2
     depth = 0
-    for k, c in enumerate(text if text.startswith("{") else ""):
-        depth += (c == "{") - (c == "}")
+    opened, closed = ("(", ")") if text.startswith("(") else ("{", "}")
+    for k, c in enumerate(text if text.startswith(opened) else ""):
+        depth += (c == opened) - (c == closed)
         if depth == 0:
             return k + 1
     return None

@@ -14,6 +14,7 @@ from itertools import groupby
 
 from viete.cards.visible import Line, visible_lines
 from viete.errors import Text
+from viete.notation.readable import readable
 from viete.printable import display_width
 
 
@@ -351,4 +352,4 @@ _AMOUNT = re.compile(r"[\d,]+(\.\d+)?( [KMGTP]?i?B)?")
 
 def plain(text: str) -> str:
     """Inline markup taken off: ``$…$``, backticks, bold."""
-    return re.sub(r"\$([^$]*)\$", r"\1", text).replace("`", "").replace("**", "")
+    return readable(text).replace("`", "").replace("**", "")

@@ -71,8 +71,9 @@ class Names:
         """``d \\times d_k`` and ``256 × 16``."""
         sizes = list(sizes)
         times = self.write.sign(" × ", r" \times ", " × ")
+        shown = [s.show(self.style) for s in sizes]
         return (
-            times.join(s.show(self.style) for s in sizes),
+            times.join(f"({s})" if " " in s and len(sizes) > 1 else s for s in shown),
             " × ".join(self.sizes.shown(s) for s in sizes),
         )
 

@@ -194,7 +194,8 @@ class Reader(Declarations):
         self.check_equations(self.for_line)
         self.unique(parameters, lefts, letters)
         skeleton = Model(
-            self.title, tuple(self.about), tuple(self.facts), vocabulary, tuple(self.dims),
+            self.title, tuple(self.about), tuple(self.facts), vocabulary,
+            tuple(self.glossary), tuple(self.dims),
             tuple(self.indices), tuple(self.inputs), tuple(parameters), tuple(functions),
         )  # fmt: skip
         if config is not None:

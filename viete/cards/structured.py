@@ -30,6 +30,7 @@ def write_json(model: Model) -> str:
         "schema": SCHEMA, "title": model.title, "about": list(model.about),
         "facts": [{"key": k, "value": v} for k, v in model.facts],
         "vocabulary": list(model.vocabulary),
+        "notation": [{"names": names, "meaning": said} for names, said in model.notation],
     }  # fmt: skip
     for name, table in (("dimensions", w.dimensions()), ("parameters", w.parameters())):
         header = [t.text for t in table.header]
@@ -133,7 +134,8 @@ class Reader:
                 hint = ("; this is the config of a model: give the folder that it is in, or a card "
                         "with --config")  # fmt: skip
             raise self.wrong(f'a JSON card is an object with "schema": "{SCHEMA}"{hint}')
-        known = {"schema", "title", "about", "facts", "vocabulary", "forward", *TABLES, *LISTS}
+        known = {"schema", "title", "about", "facts", "vocabulary", "notation", "forward", *TABLES,
+                 *LISTS}  # fmt: skip
         if unknown := [k for k in card if k not in known]:
             raise self.wrong(
                 f'a card has no field "{unknown[0]}"; there are {", ".join(sorted(known))}'
@@ -149,6 +151,11 @@ class Reader:
         if words := [self.check(w, '"vocabulary"') for w in self.many(card, "vocabulary", str)]:
             out += [Heading(2, Text("Vocabulary")),
                     Paragraph(Text(" ".join(f"`{w}`" for w in words), self.file))]  # fmt: skip
+        if listed := self.many(card, "notation", dict):
+            out.append(Heading(2, Text("Notation")))
+            for row in listed:
+                names, said = (self.text(row.get(k, ""), f'"{k}"') for k in ("names", "meaning"))
+                out.append(Item(Text(f"`{names.text}`: {said.text}", self.file)))
         for name, columns in TABLES.items():
             rows = self.many(card, name, dict)
             if not rows:

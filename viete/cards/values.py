@@ -24,6 +24,7 @@ from viete.interpret.schedule import program
 from viete.notation.parser import parse
 
 Nested = Any  # a Fraction, or a list of Nested
+FLOATS = {"float16", "float32", "float64"}  # of the dtype column, those that NumPy computes in
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,2})?(?:/\d+)?", re.I)
 _CELL = re.compile(r"(?<!\\)\|")
 
@@ -220,6 +221,12 @@ def cell(p: Parameter, content: str) -> Text:
         if a >= name.column and start > 0 and line[a + 1 : b].strip(" $`") == content:
             return Text(content, name.file, name.line, start + 1, line)
     return Text(content, name.file, name.line)
+
+
+def stated_dtype(model: Model) -> str:
+    """The precision that the card gives all its parameters; float64 where it gives no such one."""
+    found = {p.dtype for p in model.parameters}
+    return found.pop() if found <= FLOATS and len(found) == 1 else "float64"
 
 
 def float_type(dtype: str | type) -> np.dtype:

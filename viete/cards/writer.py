@@ -12,6 +12,7 @@ from viete.algebra.model import Argument, Function, Input, Loop, Model, Paramete
 from viete.algebra.shapes import Shapes, Type
 from viete.cards.document import Block, Heading, Item, Paragraph, Table, write_markdown, write_text
 from viete.errors import Text, VieteError
+from viete.notation.cursor import parse_name
 from viete.notation.expr import Expr, Ref
 from viete.notation.printer import Printer, letters, show, show_equation, show_symbol
 
@@ -62,6 +63,8 @@ class Writer:
         if m.vocabulary:
             out += [heading(2, "Vocabulary")]
             out += [Paragraph(Text(" ".join(f"`{t}`" for t in m.vocabulary)))]
+        if m.notation:
+            out += [heading(2, "Notation"), *map(self.glossary, m.notation)]
         if m.dims or m.indices:
             out += [heading(2, "Dimensions"), self.dimensions()]
         if m.inputs:
@@ -83,6 +86,11 @@ class Writer:
         return out
 
     # -- declarations ------------------------------------------------------------------------------
+
+    def glossary(self, entry: tuple[str, str]) -> Item:
+        symbols = [parse_name(Text(name), "value", set()) for name in entry[0].split(", ")]
+        names = ", ".join(self.math(show_symbol(s, self.style)) for s in symbols)
+        return Item(Text(f"{names}: {entry[1]}"))
 
     def dimensions(self) -> Table:
         rows = []
@@ -114,7 +122,7 @@ class Writer:
         else:
             name += self.sign("ℝ", r"\mathbb{R}", "ℝ")
         if i.shape:
-            power = self.sign(" × ", r" \times ", " × ").join(map(self.e, i.shape))
+            power = Printer(self.style).shape(i.shape)
             name += f"^{power}" if len(power) == 1 else f"^{{{power}}}"
         return name if i.default is None else f"{name} = {self.e(i.default)}"
 
@@ -124,8 +132,7 @@ class Writer:
             row = list(group)
             p = row[0]
             names = ", ".join(show_symbol(q.symbol, self.style) for q in row)
-            times = self.sign(" × ", r" \times ", " × ")
-            shape = self.math(times.join(map(self.e, p.shape))) if p.shape else "scalar"
+            shape = self.math(Printer(self.style).shape(p.shape)) if p.shape else "scalar"
             tensor = p.checkpoint and f"`{p.checkpoint.replace(' or ', '` or `')}`"
             rows.append([self.math(names), shape, p.dtype, p.value, p.init, tensor, p.meaning])
         header = ["symbol", "shape", "dtype", "value", "init", "checkpoint", "meaning"]

@@ -55,8 +55,8 @@ def run(
     dtype: Annotated[
         str | None,
         typer.Option(
-            help="float16, bfloat16 (torch), float32 or float64; by default float64, and a model's "
-            "own."
+            help="float16, bfloat16 (torch), float32 or float64; by default that of the card's "
+            "dtype column, else float64; of a model its own."
         ),
     ] = None,
     device: Annotated[str | None, typer.Option(help="Run on PyTorch: cpu or cuda.")] = None,
@@ -96,7 +96,9 @@ def run(
     if (digits, unfold, form) != (None, None, None):
         raise VieteError("--digits, --unfold and --format go with --exact")
     if found is None:
-        arrays = the_weights(model, weights, seed, dtype or "float64", device)
+        from viete.cards.values import stated_dtype
+
+        arrays = the_weights(model, weights, seed, dtype or stated_dtype(model), device)
     else:
         arrays = found.weights
     result = model.run(ids, arrays, names=names, inputs=inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
@@ -126,6 +127,14 @@ def letters(base: str, style: str) -> str:
     return f"\\mathrm{{{base}}}" if style == "latex" and len(base) > 1 else base
 
 
+def is_phrase(symbol: Symbol) -> bool:
+    """Whether a name is words, as vocab_size is, and not a letter with a label, as d_model is."""
+    words = [symbol.base, *(s.text for s in symbol.sub)]
+    return len(words) > 1 and not symbol.sup and not symbol.slots and all(
+        len(w) > 1 and w.isascii() and w.isalpha() and w not in GREEK_NAMES for w in words
+    )  # fmt: skip
+
+
 class Printer:
     """One spelling's writer.
 
@@ -140,6 +149,11 @@ class Printer:
         """``e``, in parentheses if it binds looser than ``place``."""
         text, strength = self.write(e)
         return f"({text})" if strength < place else text
+
+    def shape(self, sizes: Sequence[Expr]) -> str:
+        """Sizes with × between them; of several, a product stands in parentheses: (4 d) × d."""
+        place = FACTOR if len(sizes) > 1 else 0
+        return self.pick(" × ", r" \times ", " × ").join(self.show(e, place) for e in sizes)
 
     def pick(self, plain: str, latex: str, unicode: str) -> str:
         return (plain, latex, unicode)[self.column - 1]
@@ -180,6 +194,8 @@ class Printer:
         sub, sup = ([next(index) if s.index else self.label(s.text) for s in slots]
                     for slots in (e.symbol.sub, e.symbol.sup))  # fmt: skip
         sub += [self.show(x) for x in extra]
+        if is_phrase(e.symbol):
+            return self.phrase(e.symbol) + self.script("_", sub[len(e.symbol.sub) :])
         scripts = self.script("_", sub) + self.script("^", sup)
         if self.loss and e.symbol.is_partial:
             below = letters(e.symbol.base[len("partial{") : -1], self.style) + scripts
@@ -188,6 +204,11 @@ class Printer:
                 sign + above, sign + below
             )
         return letters(e.symbol.base, self.style) + scripts
+
+    def phrase(self, symbol: Symbol) -> str:
+        """Words joined as a programmer writes them."""
+        text = "_".join([symbol.base, *(s.text for s in symbol.sub)])
+        return text if self.style != "latex" else f"\\mathrm{{{text}}}".replace("_", r"\_")
 
     def above(self, e: Expr) -> str:
         """An index or a power; the size T is set apart, since above a name T means transpose."""

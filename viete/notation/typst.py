@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 from viete.notation.lexer import ACCENTS, GREEK, GREEK_NAMES
-from viete.notation.printer import ADD, ATOM, FACTOR, INFIX, SUM, Printer
+from viete.notation.printer import ADD, ATOM, FACTOR, INFIX, SUM, Printer, is_phrase
 
 _LETTERS = {name: char for char, name in reversed(GREEK.items())}
 _MARKS = {"tilde": "tilde", "hat": "hat", "bar": "macron", "vec": "arrow", "overline": "overline",
@@ -62,6 +62,8 @@ class Typst(Printer):
         sub, sup = ([next(index) if s.index else word(s.text) for s in slots]
                     for slots in (e.symbol.sub, e.symbol.sup))  # fmt: skip
         sub += [self.show(x) for x in extra]
+        if is_phrase(e.symbol):
+            return f'"{self.phrase(e.symbol)}"' + self.script("_", sub[len(e.symbol.sub) :])
         return word(e.symbol.base) + self.script("_", sub) + self.script("^", sup)
 
     def script(self, sign: str, items: list[str]) -> str:

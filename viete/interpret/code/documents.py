@@ -90,16 +90,15 @@ class Article:
         kind = signs["real"]
         if i.low is not None and i.high is not None:
             kind = signs["open"] + self.span(i.low, i.high) + signs["close"]
-        power = f" {signs['times']} ".join(map(self.show, i.shape))
+        power = self.markup.shape(i.shape)
         text = f"{self.symbol(i.symbol)} {signs['in']} {kind}{self.markup.above(power)}"
         text += "" if i.default is None else f" = {self.show(i.default)}"
         return self.math(text) + (f": {self.prose(i.meaning)}" if i.meaning else "")
 
     def parameters(self) -> list[list[str]]:
-        times = f" {self.markup.signs['times']} "
         rows = []
         for p in self.model.parameters:
-            shape = times.join(map(self.show, p.shape)) or "1"
+            shape = self.markup.shape(p.shape) or "1"
             rows.append([self.math(self.symbol(p.symbol)), self.math(shape), self.prose(p.meaning)])
         return rows
 

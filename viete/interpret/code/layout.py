@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import textwrap
 
+from viete.notation.readable import readable
+
 WIDTH = 100
 STEP = "    "
 _HEAD = re.compile(r"(?:return |yield |[\w\[\]., '\"{}+-]+? = )?")
@@ -82,7 +84,7 @@ def comment(text: str, depth: int = 0) -> list[str]:
     """A comment, continued further in."""
     indent = STEP * depth
     return textwrap.wrap(
-        text, WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}#     ",
+        readable(text), WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}#     ",
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
 
@@ -90,7 +92,7 @@ def comment(text: str, depth: int = 0) -> list[str]:
 def docstring(paragraphs: list[str], depth: int = 0) -> list[str]:
     """A docstring of paragraphs; the first is its summary."""
     indent = STEP * depth
-    texts = [p.replace("\\", "/").replace('"""', "'''") for p in paragraphs if p]
+    texts = [readable(p).replace("\\", "/").replace('"""', "'''") for p in paragraphs if p]
     texts[0] = texts[0][:1].upper() + texts[0][1:]
     texts[0] += "" if texts[0].endswith((".", "?", "!")) else "."
     lines = []

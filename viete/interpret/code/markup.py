@@ -24,6 +24,10 @@ class Markup:
         """An expression as a formula, without the dollar signs."""
         raise NotImplementedError
 
+    def shape(self, sizes: Sequence[Expr]) -> str:
+        """Sizes as a formula, with × between them."""
+        raise NotImplementedError
+
     def function(self, name: str) -> str:
         """The name of a function in a formula."""
         raise NotImplementedError
@@ -78,6 +82,9 @@ class Latex(Markup):
 
     def show(self, e: Expr) -> str:
         return show(e, "latex")
+
+    def shape(self, sizes: Sequence[Expr]) -> str:
+        return Printer("latex").shape(sizes)
 
     def function(self, name: str) -> str:
         return Printer("latex").function(name)
@@ -144,6 +151,9 @@ class TypstMarkup(Markup):
 
     def show(self, e: Expr) -> str:
         return show_typst(e)
+
+    def shape(self, sizes: Sequence[Expr]) -> str:
+        return Typst().shape(sizes)
 
     def function(self, name: str) -> str:
         return Typst().function(name)
