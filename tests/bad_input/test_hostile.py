@@ -52,6 +52,12 @@ def test_a_plan_of_more_positions_than_the_context() -> None:
     assert "and --length says 1" + "0" * 31 in said and said.startswith("viete: n is at most ")
 
 
+@pytest.mark.parametrize("dim", ["T_max", "V"])
+def test_a_plan_of_arrays_that_cannot_be(dim: str) -> None:
+    said = viete("grad", "simple-transformer", "--plan", "--set", f"{dim}={10**31}", code=2).err
+    assert "has more than 2^56 numbers with these sizes" in said
+
+
 @pytest.mark.parametrize("option", ["accumulate", "batch", "steps", "eval-batches", "keep"])
 def test_counts_without_end(option: str, tmp_path: Path) -> None:
     said = viete("train", "dialog-transformer", "--data", "dialogs", f"--{option}", 10**30,
@@ -128,7 +134,7 @@ def small_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("command", [["lesson", "pythia"], ["run", "gpt2", "--exact"]])
 def test_exact_runs_that_there_is_no_room_for(command: list[str], small_machine: None) -> None:
     said = viete(*command, "--tokens", "1,2", "--seed", "0", code=2).err
-    assert "an exact run of" in said and "GB of memory, and 2.0 GB are free" in said
+    assert "an exact run of" in said and "GB of memory, and this machine has 2.0 GB free" in said
 
 
 def test_a_long_exact_run_says_so_first() -> None:

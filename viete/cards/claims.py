@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from viete.algebra.model import Claim, Input, Model
-from viete.cards.values import initial_weights, round_
+from viete.cards.values import initial_weights
 from viete.errors import VieteError
 from viete.interpret.claims import TOLERANCE, Failure, failure
 from viete.interpret.feeding import host
+from viete.interpret.room import rounded
 from viete.interpret.run import execute
 from viete.interpret.schedule import Program, parameter_shapes, program
 from viete.notation.expr import Num
@@ -114,7 +115,7 @@ def check_claims(
     count = sum(map(prod, parameter_shapes(model).values()))
     if weights is None and count > MOST_WEIGHTS:
         raise VieteError(
-            f"{model.title} has {round_(count)} weights, too many to draw for its claims; give "
+            f"{model.title} has {rounded(count)} weights, too many to draw for its claims; give "
             f"smaller dimensions with --set, such as {smaller(model)}"
         )
     wide = None if weights is None else {n: host(w).astype(np.float64) for n, w in weights.items()}

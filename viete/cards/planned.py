@@ -17,6 +17,7 @@ from viete.interpret.plan.arranging import Group, Step, grouped, steps_of
 from viete.interpret.plan.buffers import Buffer, Memory, bytes_of, laid
 from viete.interpret.plan.engine import LOSS, PIECE, recorded, uncollected
 from viete.interpret.plan.node import Node
+from viete.interpret.room import check_countable
 from viete.notation.printer import show_symbol
 
 PASSES = {
@@ -65,6 +66,7 @@ def planned_page(
             raise VieteError(f"{name} is at most {longest}, and --length says {length}")
         sizes[name] = Fraction(length or longest)
     positions = int(max(sizes.values(), default=Fraction(1)))
+    check_countable(model, positions)
     together = min(batch, max(1, piece * 4 // FLOAT_BYTES[dtype] // positions))
     given = {}
     for item in model.inputs:

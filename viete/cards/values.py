@@ -8,7 +8,6 @@ head), `I`, or one number that fills the shape; numbers are whole, decimal or fr
 from __future__ import annotations
 
 import math
-import os
 import re
 from fractions import Fraction
 from itertools import pairwise
@@ -20,6 +19,7 @@ from viete.algebra.model import Model, Parameter
 from viete.cards.init import read_init
 from viete.errors import Text, VieteError
 from viete.interpret.array import Arrays
+from viete.interpret.room import check_room, rounded
 from viete.interpret.schedule import program
 from viete.notation.parser import parse
 
@@ -88,23 +88,11 @@ def initial_weights(
     return {name: out[name] for name in program(model).parameters}
 
 
-def round_(n: int) -> str:
-    """A count to three digits, however large: ``1.24e+08``, ``10^200``."""
-    return f"{n:.3g}" if n < 10**300 else f"10^{n.bit_length() * 3 // 10}"
-
-
 def check_memory(model: Model, kind: np.dtype) -> None:
-    """That the weights fit into the machine at all, before any is drawn."""
+    """That there is room for the weights, before any is drawn."""
     count = sum(math.prod(shape) for _, _, shape in program(model).parameters.values())
-    try:
-        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # a system that does not say
-        there = 2**47
-    if count * kind.itemsize > there:
-        raise VieteError(
-            f"{model.title} has {round_(count)} weights, which as {kind} take "
-            f"{round_(count * kind.itemsize)} bytes; this machine has {round_(there)}"
-        )
+    what = f"{model.title} with its {rounded(count)} weights as {kind}"
+    check_room(count * kind.itemsize, what, "choose smaller dimensions with --set")
 
 
 # -- literals --------------------------------------------------------------------------------------

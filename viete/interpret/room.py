@@ -16,6 +16,7 @@ from viete.interpret.cost import Costs, costs
 # Bytes of a fraction with its place in an array (measured), and of a value of an exact run, which
 # also keeps how it came about.
 WEIGHT, VALUE = 80, 400
+MOST = 1 << 56  # numbers, whose bytes and gradients 64 bits still count
 LONG = 5_000_000  # exact operations, some seconds
 
 
@@ -35,14 +36,19 @@ def check_room(needed: int, what: str, remedy: str) -> None:
     free = available()
     if free is not None and needed > free:
         raise VieteError(
-            f"{what} needs some {gigabytes(needed)} of memory, and {gigabytes(free)} are free; "
-            f"{remedy}"
+            f"{what} needs some {gigabytes(needed)} of memory, and this machine has "
+            f"{gigabytes(free)} free; {remedy}"
         )
 
 
 def gigabytes(size: int) -> str:
     """``5.7 GB``."""
-    return f"{max(size / 1e9, 0.1):,.1f} GB"
+    return f"{size / 1e9:,.1f} GB" if 10**8 <= size < 10**15 else f"{rounded(size)} bytes"
+
+
+def rounded(n: int) -> str:
+    """A count to three digits, however large: ``1.24e+08``, ``10^200``."""
+    return f"{n:.3g}" if n < 10**300 else f"10^{n.bit_length() * 3 // 10}"
 
 
 def counted(model: Model, positions: int, batch: int = 1) -> Costs | None:
@@ -51,6 +57,17 @@ def counted(model: Model, positions: int, batch: int = 1) -> Costs | None:
         return costs(model, dict.fromkeys(model.lengths, positions), batch)
     except VieteError:  # the run itself will say what is wrong
         return None
+
+
+def check_countable(model: Model, positions: int) -> None:
+    """Raises VieteError for sizes that no array can have, even one that is only planned."""
+    found = counted(model, positions)
+    for quantity in () if found is None else (found.weights, found.activations):
+        if quantity.number is not None and quantity.number >= MOST:
+            raise VieteError(
+                f"{model.title} has more than 2^56 numbers with these sizes, and no array holds so "
+                f"many; choose smaller dimensions with --set"
+            )
 
 
 def check_exact(model: Model, positions: int, batch: int = 1) -> str:
@@ -73,4 +90,4 @@ def check_exact(model: Model, positions: int, batch: int = 1) -> str:
     )
 
 
-__all__ = ["available", "check_exact", "check_room", "counted", "gigabytes"]
+__all__ = ["available", "check_countable", "check_exact", "check_room", "counted", "rounded"]
