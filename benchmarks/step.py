@@ -1,11 +1,14 @@
 """One training step of SimpleTransformer, beside the same model by hand with autograd.
 
-    python benchmarks/step.py [--rounds 7] [--threads 2] [--dtype float32|bfloat16] [--compile]
+    python benchmarks/step.py [--rounds 7] [--threads 2] [--dtype float32|bfloat16|float16]
+        [--compile] [--batch 64] [--cpu]
 
 B = 64 sequences of T = 256 tokens: the loss, all gradients and an Adam step (PyTorch's fused one,
 for all). Ours are the backward equations derived from the card, run a few sequences at a time, with
 no line written for this card. The peers take turns with it in one process; times are medians,
-ratios are ours / peer. Gradients are compared before anything is timed.
+ratios are ours / peer. Before anything is timed, the loss and every gradient are compared with
+those of float64: times count at equal accuracy. ``--cpu`` counts the seconds of processor time, for
+a machine that others use too, and says something with ``--threads 1`` alone.
 """
 
 from __future__ import annotations
@@ -66,34 +69,50 @@ def head_by_head(w: Weights, t: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(logits.flatten(0, 1).float(), y.flatten())
 
 
-def peer(loss: Callable[..., torch.Tensor], weights: Weights, t: Any, y: Any, bf16: bool) -> Any:
-    """One step with autograd; bfloat16 by autocast, with float32 weights."""
+def in_float64(weights: Weights, t: Any, y: Any) -> tuple[float, Weights]:
+    """The loss and its gradients, for what rounding is measured by."""
+    w = {k: v.double().requires_grad_() for k, v in weights.items()}
+    loss = head_by_head(w, t, y)
+    loss.backward()
+    return float(loss.detach()), {k: v.grad for k, v in w.items() if v.grad is not None}
+
+
+def errors(loss: float, w: Weights, true: tuple[float, Weights]) -> dict[str, float]:
+    """Relative errors of a loss, and of gradients by norm."""
+    out = {"loss": abs(loss - true[0]) / abs(true[0])}
+    return out | {k: float((w[k].grad - g).norm() / g.norm()) for k, g in true[1].items()}
+
+
+def peer(loss: Callable[..., torch.Tensor], weights: Weights, t: Any, y: Any, half: Any) -> Any:
+    """One step with autograd; half precision by autocast, with float32 weights."""
     w = {k: v.clone().requires_grad_() for k, v in weights.items()}
     adam = torch.optim.Adam(w.values(), lr=1e-4, fused=True)
 
-    def step() -> None:
+    def step() -> float:
         adam.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        with torch.autocast("cpu", half, enabled=half is not None):
             out = loss(w, t, y)
         out.backward()
         adam.step()
+        return float(out.detach())
 
     return step, w
 
 
-def ours(weights: Weights, t: Any, y: Any, bf16: bool) -> Any:
-    """One step with the planned equations; bfloat16 with a float32 master."""
+def ours(weights: Weights, t: Any, y: Any, half: Any) -> Any:
+    """One step with the planned equations; half precision with a float32 master."""
     model = vt.read("simple-transformer")
-    engine = Engine(model, weights, compute=torch.bfloat16 if bf16 else None)
+    engine = Engine(model, weights, compute=half)
     adam = torch.optim.Adam([engine.flat], lr=1e-4, fused=True)
     engine.flat.grad = engine.flat_gradient
     for name, w in engine.weights.items():
         w.grad = engine.gradients[name]
 
-    def step() -> None:
+    def step() -> float:
         with torch.no_grad():
-            engine(t, y=y)
+            loss = engine(t, y=y)
         adam.step()
+        return loss
 
     return step, engine.weights
 
@@ -102,13 +121,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--cpu", action="store_true", help="processor time, not the clock's")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--numpy", action="store_true", help="ours on NumPy, too")
     parser.add_argument("--alone", action="store_true", help="ours alone, for its memory")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    bf16 = given.dtype == "bfloat16"
+    half = None if given.dtype == "float32" else getattr(torch, given.dtype)
+    global B
+    B = given.batch
+    clock = time.process_time if given.cpu else time.perf_counter
     model = vt.read("simple-transformer")
     rng = np.random.default_rng(0)
     words = int(model.sizes["V"])
@@ -123,8 +147,8 @@ def main() -> None:
         peers["compiled"] = torch.compile(lambda w, t, y: by_hand(w, t, y, True))
     if given.alone:
         peers = {}
-    steps = {name: peer(loss, weights, t, y, bf16) for name, loss in peers.items()}
-    steps["card"] = ours(weights, t, y, bf16)
+    steps = {name: peer(loss, weights, t, y, half) for name, loss in peers.items()}
+    steps["card"] = ours(weights, t, y, half)
     if given.numpy:
         arrays = {k: v.numpy() for k, v in weights.items()}
         engine, tokens, targets = Engine(model, arrays), t.numpy(), y.numpy()
@@ -134,21 +158,27 @@ def main() -> None:
         views = {k: torch.from_numpy(v) for k, v in engine.weights.items()}
         for k, v in views.items():
             v.grad = torch.from_numpy(engine.gradients[k])
-        steps["card on NumPy"] = lambda: (engine(tokens, y=targets), adam.step()), views
-    for step, _ in steps.values():
-        step()
-    for name, (_, w) in steps.items():  # after one step each, the gradients are still there
-        # By norm: a single ReLU that rounding turns on or off changes single entries a lot.
-        worst = max(
-            float((w[k].grad - v.grad).norm() / v.grad.norm()) for k, v in steps["card"][1].items()
-        )
-        print(f"{name}: gradients differ from the card's by {worst:.1e}, by norm, at most")
+
+        def on_numpy() -> float:
+            loss = engine(tokens, y=targets)
+            adam.step()
+            return loss
+
+        steps["card on NumPy"] = on_numpy, views
+    if not given.alone:
+        true = in_float64(weights, t, y)
+        # After one step each, the gradients are still there. By norm: a single ReLU that rounding
+        # turns on or off changes single entries a lot.
+        off = {name: errors(step(), w, true) for name, (step, w) in steps.items()}
+        print("error against float64:", ", ".join(off))
+        for k in off["card"]:
+            print(f"{k:8}", *(f"{off[name][k]:.2e}" for name in off))
     times: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(given.rounds):
         for name, (step, _) in steps.items():
-            start = time.perf_counter()
+            start = clock()
             step()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(clock() - start)
     mine = statistics.median(times["card"])
     for name, seconds in times.items():
         ratios = [a / b for a, b in zip(times["card"], seconds, strict=True)]

@@ -31,7 +31,7 @@ PASSES = {
     "sigmoid": 3,
 }
 MOVES = frozenset("copy take pick concat placed astype".split())
-FLOAT_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2}
+FLOAT_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 SIGNS = {"add": "+", "sub": "−", "mul": "·", "div": "/", "lt": "<", "le": "≤", "gt": ">",
          "ge": "≥", "eq": "=", "ne": "≠"}  # fmt: skip
 
@@ -75,10 +75,12 @@ def planned_page(
         given[item.name] = np.zeros((together, *shape), np.int64 if item.high else np.float64)
     store = Feeding(program, given, {}).store
     wanted = {LOSS: (equations.loss.key, ()), **equations.members}
-    space, results = recorded(program, store, program.sizes | sizes, wanted)
+    half = FLOAT_BYTES[dtype] == 2
+    space, results = recorded(program, store, program.sizes | sizes, wanted, half=half)
     groups = grouped(steps_of(results, onto=True), space)
-    memory = laid(groups, together, FLOAT_BYTES[dtype])
-    return Page(model, program.model, groups, memory, together, FLOAT_BYTES[dtype]).blocks(
+    each = 4 if half else FLOAT_BYTES[dtype]
+    memory = laid(groups, together, each)
+    return Page(model, program.model, groups, memory, together, each).blocks(
         batch, positions, dtype
     )
 

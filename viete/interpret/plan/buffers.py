@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from viete.interpret.plan.arranging import VIEWS, Group, Step
 from viete.interpret.plan.kernels import IN_PLACE
-from viete.interpret.plan.node import BOOL, FLOAT, Node
+from viete.interpret.plan.node import BOOL, FLOAT, HALF, Node
 
 ALIGNED = 64  # bytes, a cache line
 
@@ -38,13 +38,13 @@ class Memory:
     wanted: int  # if nothing were shared
 
 
-def bytes_of(node: Node, float_bytes: int) -> int:
+def bytes_of(node: Node, float_bytes: int, half_bytes: int = 2) -> int:
     """What a value takes, in whole cache lines."""
-    each = float_bytes if node.kind == FLOAT else 1 if node.kind == BOOL else 8
+    each = {FLOAT: float_bytes, HALF: half_bytes, BOOL: 1}.get(node.kind, 8)
     return -(-node.size * each // ALIGNED) * ALIGNED
 
 
-def laid(groups: list[Group], batch: int, float_bytes: int) -> Memory:
+def laid(groups: list[Group], batch: int, float_bytes: int, half_bytes: int = 2) -> Memory:
     """A place for every value."""
     order: dict[Step, tuple[int, Group]] = {}
     spans: dict[Step, tuple[int, int]] = {}  # when a value of the whole piece is in use
@@ -69,7 +69,7 @@ def laid(groups: list[Group], batch: int, float_bytes: int) -> Memory:
             == node.strides[node.lead[0]]  # fmt: skip
         here = first_axis and g.looped(batch) and all(order[r][1] is g for r in readers)
         scratch = g if here else None
-        size = bytes_of(node, float_bytes)
+        size = bytes_of(node, float_bytes, half_bytes)
         wanted += size
         if scratch is not None:
             size = -(-size * g.chunk // batch // ALIGNED) * ALIGNED

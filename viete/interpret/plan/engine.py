@@ -17,7 +17,7 @@ from viete.interpret.gradient import Gradients
 from viete.interpret.labelled import COL, ROW, Array, Value
 from viete.interpret.plan.layout import back, in_memory, orders, split
 from viete.interpret.plan.making import Plan, make
-from viete.interpret.plan.node import FLOAT, INT, Node
+from viete.interpret.plan.node import FLOAT, HALF, INT, Node
 from viete.interpret.plan.recorder import Recorder
 from viete.interpret.plan.turns import Recorded
 from viete.interpret.plan.workers import Workers
@@ -33,11 +33,12 @@ class Engine:
     """The loss and gradients of one model, planned for each size of input once.
 
     ``weights`` maps the names of `viete.parameter_shapes` to arrays, NumPy or PyTorch, which are
-    copied into ``flat``; ``compute`` is the precision to compute in where it is not theirs (such as
-    ``torch.bfloat16``; ``flat`` and the gradients keep the weights' own). ``of`` is the loss, as in
-    `viete.grad`; ``piece`` is how many positions go through the equations at a time, by default as
-    many as keep their values near the processor; ``threads`` how many such pieces at once, by
-    default as many as the array library has threads. Sums are in the same order every time.
+    copied into ``flat``; ``compute`` is the precision of matrix products where it is not theirs
+    (such as ``torch.bfloat16``): all else keeps the weights' own, as under PyTorch's autocast.
+    ``of`` is the loss, as in `viete.grad`; ``piece`` is how many positions go through the equations
+    at a time, by default as many as keep their values near the processor; ``threads`` how many such
+    pieces at once, by default as many as the array library has threads. Sums are in the same order
+    every time.
     """
 
     def __init__(
@@ -61,8 +62,11 @@ class Engine:
         self.computed = self.flat
         if compute is not None and compute != like.dtype:
             self.computed = self.flat.to(compute) if self.torch else self.flat.astype(compute)
-        self.given = split(self.computed, self.laid)
+        self.half = self.computed is not self.flat
+        self.given: dict[Any, Array] = {**split(self.flat, self.laid)}
         self.like = dict(list(self.given.items())[:1])  # enough to say what inputs become
+        if self.half:
+            self.given |= {(HALF, k): w for k, w in split(self.computed, self.laid).items()}
         self.piece = PIECE * 4 // self.computed.itemsize if piece is None else piece
         self.inputs = frozenset(i.name for i in self.program.model.inputs)
         there = "cpu" in str(getattr(like, "device", "cpu"))
@@ -78,7 +82,7 @@ class Engine:
         if tokens is not None:
             inputs = {self.model.inputs[0].name: tokens, **inputs}
         fed = Feeding(self.program, inputs, self.like)
-        if self.computed is not self.flat:
+        if self.half:
             self.workers.spread(self.convert, len(self.flat))
         sequences = [v for v in fed.store.values() if "batch" in v.axes]
         count = sequences[0].size("batch") if sequences else 1
@@ -143,24 +147,26 @@ class Share:
             totals = {LOSS: self.total.reshape(()), **self.totals}
             with uncollected():
                 ready = engine.program.at(fed.sizes)
-                space, results = recorded(ready, inputs, fed.sizes, wanted, engine.torch)
+                space, results = recorded(
+                    ready, inputs, fed.sizes, wanted, engine.torch, engine.half
+                )
                 self.plans[key] = make(
-                    space, results, given | engine.given, totals, engine.computed
+                    space, results, given | engine.given, totals, engine.flat, engine.computed
                 )
         return self.plans[key]
 
 
 def recorded(
     program: Program, store: Mapping[Member, Value], sizes: Mapping[str, Fraction],
-    wanted: Mapping[str, Member], fused: bool = True,
+    wanted: Mapping[str, Member], fused: bool = True, half: bool = False,
 ) -> tuple[Recorder, dict[str, Node]]:  # fmt: skip
     """What a piece takes to compute: the nodes, and those of the wanted values by name.
 
     ``store`` has the inputs, of which the shapes count; results are summed over the sequences and
-    have their axes as weights lie in memory (see `layout`). ``fused`` as for `Recorder`.
+    have their axes as weights lie in memory (see `layout`). ``fused``, ``half`` as for `Recorder`.
     """
     batch = next((v.size("batch") for v in store.values() if "batch" in v.axes), 1)
-    space = Recorder(batch, fused)
+    space = Recorder(batch, fused, half, program.parameters)
     nodes: dict[Member, Value] = {}
     for m, v in store.items():
         kind = INT if "int" in str(v.array.dtype) else FLOAT

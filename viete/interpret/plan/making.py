@@ -11,22 +11,26 @@ import numpy as np
 from viete.interpret.plan.arranging import Group, Step, grouped, steps_of
 from viete.interpret.plan.buffers import Memory, laid
 from viete.interpret.plan.kernels import Call, Prepare, numpy_kernels, sequence, torch_kernels
-from viete.interpret.plan.node import BOOL, FLOAT, Node
+from viete.interpret.plan.node import BOOL, FLOAT, HALF, Node
 from viete.interpret.plan.recorder import Recorder
 
 
 class Library:
     """The few things a plan needs of an array library besides kernels."""
 
-    def __init__(self, like: Any) -> None:
+    def __init__(self, like: Any, half: Any = None) -> None:
         self.torch = hasattr(like, "detach")
         self.dtype, self.device = like.dtype, getattr(like, "device", None)
         self.kernels: dict[str, Prepare] = torch_kernels() if self.torch else numpy_kernels()
-        self.float_bytes = int(like.itemsize)
+        half = like if half is None else half
+        self.half = half.dtype
+        self.float_bytes, self.half_bytes = int(like.itemsize), int(half.itemsize)
 
     def kind(self, kind: str) -> Any:
         if kind == FLOAT:
             return self.dtype
+        if kind == HALF:
+            return self.half
         if self.torch:
             import torch
 
@@ -91,17 +95,18 @@ class Plan:
 
 def make(
     space: Recorder, results: Mapping[str, Node], given: Mapping[Any, Any],
-    totals: Mapping[str, Any], like: Any,
+    totals: Mapping[str, Any], like: Any, half: Any = None,
 ) -> Plan:  # fmt: skip
     """The plan that adds ``results`` to ``totals``.
 
     ``given`` are the arrays of weights and inputs by the names they were recorded under, in
-    row-major order; ``like`` has the kind of array and the precision to compute in.
+    row-major order; ``like`` has the kind of array and the precision to compute in, ``half`` that
+    of matrix products.
     """
-    library = Library(like)
+    library = Library(like, half)
     steps = steps_of(results, onto=library.torch)
     groups = grouped(steps, space)
-    memory = laid(groups, space.batch, library.float_bytes)
+    memory = laid(groups, space.batch, library.float_bytes, library.half_bytes)
     return Compiler(space, groups, memory, given, totals, library).plan()
 
 
@@ -181,7 +186,8 @@ class Compiler:
     def added(self, s: Step, args: tuple[Any, ...]) -> Call:
         """A step whose result is added to a total."""
         kernel, total = self.library.kernels[s.kernel], self.totals[s.target].reshape(s.form.shape)
-        same_kind = total.dtype == self.library.dtype
+        own = self.library.kind(s.node.kind)
+        same_kind = total.dtype == own
         if s.kernel == "copy":
             return self.library.add_to(total, args[0])
         if s.kernel == "gathered":
@@ -190,7 +196,7 @@ class Compiler:
             return kernel(total, (*args, total), s.attrs)
         if s.kernel == "matmul" and len(args) == 3:
             args = (*args[:2], args[2].reshape(s.form.shape))
-        dtype = total.dtype if s.kernel == "sum" else self.library.dtype
+        dtype = total.dtype if s.kernel == "sum" else own
         out = self.library.empty(int(np.prod(s.form.shape)), dtype).reshape(s.form.shape)
         return sequence(kernel(out, args, s.attrs), self.library.add_to(total, out))
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-FLOAT, INT, BOOL = "float", "int", "bool"
+FLOAT, HALF, INT, BOOL = "float", "half", "int", "bool"  # HALF: as products are computed
 Shape = tuple[int, ...]
 _NOWHERE = np.empty(1, dtype=np.int8)  # entries of one byte: strides count entries
 
@@ -62,7 +62,8 @@ class Node:
 
     @property
     def dtype(self) -> Any:
-        return {FLOAT: self.space.float, INT: self.space.int64, BOOL: self.space.bool}[self.kind]
+        names = {INT: self.space.int64, BOOL: self.space.bool}
+        return names.get(self.kind, self.space.float)
 
     @property
     def device(self) -> str:

@@ -6,13 +6,14 @@ The same operation on the same arrays is one node, so nothing is computed twice.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
-from viete.interpret.plan.node import BOOL, FLOAT, INT, Node, Shape, address, laid_out
+from viete.interpret.plan.node import BOOL, FLOAT, HALF, INT, Node, Shape, address, laid_out
 
+AS_IT_IS = frozenset("given constant matmul astype copy".split())  # what half precision goes into
 COMPARISONS = frozenset("lt le gt ge eq ne and or not".split())
 REAL = frozenset("div exp log sqrt tanh sin cos erf".split())  # of whole numbers, too
 
@@ -25,13 +26,19 @@ class Recorder:
 
     ``fused`` says whether activations are kernels of the library, as PyTorch's are: else they are
     what their definitions say, and share what they have in common with their derivatives.
+
+    With ``half`` matrix products are in half precision, and all else is not, as under PyTorch's
+    autocast: sums, norms, softmax, losses, residuals. ``weights`` are the names of what is there in
+    both.
     """
 
     __name__ = "recorder"
     float, int64, bool = "float", "int64", "bool"
 
-    def __init__(self, batch: int, fused: Flag = True) -> None:
-        self.batch, self.fused = batch, fused
+    def __init__(
+        self, batch: int, fused: Flag = True, half: Flag = False, weights: Collection[str] = ()
+    ) -> None:
+        self.batch, self.fused, self.half, self.weights = batch, fused, half, frozenset(weights)
         self.nodes: list[Node] = []
         self.known: dict[Any, Node] = {}
         self.constants: list[Any] = []
@@ -43,6 +50,13 @@ class Recorder:
         self, name: str, args: Sequence[Any], shape: Shape, kind: str = FLOAT,
         lead: tuple[int, int] | None = None, attrs: tuple[Any, ...] = (),
     ) -> Node:  # fmt: skip
+        if name not in AS_IT_IS:
+            args = tuple(self.cast(a, FLOAT) if isinstance(a, Node) else a for a in args)
+            kind = FLOAT if kind == HALF else kind
+        if name == "astype" and kind == HALF and args[0].name == "given" and (
+            args[0].attrs[0] in self.weights
+        ):  # fmt: skip
+            return self.given((HALF, args[0].attrs[0]), shape, HALF)
         key = (
             name,
             *(a.id if isinstance(a, Node) else ("number", type(a), a) for a in args),
@@ -70,6 +84,13 @@ class Recorder:
         node = self.node("constant", (), array.shape, kind, None, same)
         node.data = array
         return node
+
+    def cast(self, a: Node, kind: str) -> Node:
+        """A real array in another precision."""
+        if a.kind == kind or a.kind not in (FLOAT, HALF):
+            return a
+        base = self.node("astype", (a.base,), a.base.shape, kind, a.base.lead)
+        return base if a.of is None else self.view(base, a.probe, a.lead)
 
     # -- views -------------------------------------------------------------------------------------
 
@@ -162,8 +183,16 @@ class Recorder:
                 name, args = "mul", [a, a]
             case ("add" | "sub", [Node() as a, 0]) | ("add", [0, Node() as a]) if a.kind == FLOAT:
                 return a
+            case ("mul" | "div", [Node() as a, float()]) if a.kind == HALF:
+                if a.base.name == "matmul":  # which scales before it rounds
+                    key = "scaled", name, a.id, args[1]
+                    if key not in self.known:
+                        made = Node(name, tuple(args), (), HALF, laid_out(a.shape), self, a.lead)
+                        self.known[key] = self.added(made)
+                    return self.known[key]
         shape = np.broadcast_shapes(*(a.shape for a in arrays))
         kinds = {a.kind for a in (arrays[1:] if name == "where" else arrays)}
+        kinds = {FLOAT if kind == HALF else kind for kind in kinds}
         if name in REAL or any(isinstance(a, float) for a in args):
             kinds.add(FLOAT)
         kind = BOOL if name in COMPARISONS else FLOAT if FLOAT in kinds or not kinds else INT
@@ -227,6 +256,8 @@ class Recorder:
         return self.node("concat", tuple(arrays), tuple(shape), arrays[0].kind, lead, (axis,))
 
     def matmul(self, a: Node, b: Node) -> Node:
+        if self.half:
+            a, b = self.cast(a, HALF), self.cast(b, HALF)
         front = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         shape = (*front, a.shape[-2], b.shape[-1])
         rank, lead = len(shape), None

@@ -76,7 +76,7 @@ class Recorded(Backprop):
 
     def on_stand_ins(self, step: Step, members: list[Member], values: list[Value]) -> Turn:
         """The equation, recorded in a namespace of its own."""
-        space = Recorder(self.space.batch, self.space.fused)
+        space = Recorder(self.space.batch, self.space.fused, self.space.half)
         bases = {v.array.base: None for v in values}
         stand_in = {b: space.given(f"operand {k}", b.shape, b.kind) for k, b in enumerate(bases)}
         for b, s in stand_in.items():
