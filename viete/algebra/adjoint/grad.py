@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from viete.algebra.adjoint.backward import Backward
 from viete.algebra.distinct import distinct
+from viete.algebra.kinds import REAL, WHOLE
 from viete.algebra.model import Equation, Model
 from viete.algebra.shapes import Shapes, text
 from viete.errors import Text, VieteError
@@ -53,12 +54,16 @@ def grad(model: Model, of: str | None = None, by: Sequence[str] | None = None) -
 
 def with_loss(model: Model, shapes: Shapes, of: str | None) -> tuple[Model, Ref]:
     """The model and its loss; a formula gets an equation of its own."""
-    numbers = [
-        e for e in model.equations
-        if not shapes.types[e.name].shape and not shapes.types[e.name].family
-        and shapes.types[e.name].kind == "real" and not e.left.symbol.slots
-    ]  # fmt: skip
     if of is None:
+        scalars = [
+            e for e in model.equations
+            if not shapes.types[e.name].shape and not shapes.types[e.name].family
+            and not e.left.symbol.slots
+        ]  # fmt: skip
+        # A sum of rounded numbers is whole, and it says more that it is than that there is none.
+        real, whole = ([e for e in scalars if shapes.types[e.name].kind == kind]
+                       for kind in (REAL, WHOLE))  # fmt: skip
+        numbers = real or whole
         if not numbers:
             raise VieteError(
                 f"{model.title} has no loss: no value of it is one number; add an equation such as "
@@ -68,7 +73,7 @@ def with_loss(model: Model, shapes: Shapes, of: str | None) -> tuple[Model, Ref]
     source = Text(of, "<loss>")
     e = parse(source, model.scope)
     found = shapes.located(source, e, frozenset())
-    if found.shape or found.family or found.kind != "real":
+    if found.shape or found.family or found.kind != REAL:
         raise source.error(
             "a loss is one real number, and this is "
             + (
@@ -77,7 +82,7 @@ def with_loss(model: Model, shapes: Shapes, of: str | None) -> tuple[Model, Ref]
                 else f"one for each {' and '.join(sorted(found.family))}"
                 if found.family
                 else "a whole number, which has no derivative"
-                if found.kind == "int"
+                if found.kind == WHOLE
                 else "a condition"
             )
         )
