@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import viete as vt
+from tests.command_line import viete
 from tests.interpret.exported import CARDS, bound, loss_of, made_inputs, made_weights
 from viete.cli.main import main
 from viete.interpret.code.functions import OURS, idioms
@@ -175,6 +176,28 @@ def test_the_script_trains(tmp_path: Path) -> None:
         assert losses[-1] < 0.8 * losses[0]
         again = subprocess.run([sys.executable, file, *"1 2 3 1 2 3".split()], capture_output=True)
         assert again.returncode == 0
+
+
+@pytest.mark.parametrize("card", ["dialog-transformer", "dialog-all"])
+def test_a_script_that_learns_dialogs_and_answers(card: str, tmp_path: Path) -> None:
+    """Texts, tokenizer, training and answers are in the file; the second card has blocks."""
+    dialog = "User: <user>{}</user>\nAssistant: <assistant>{}</assistant>\nEnd: <eot>\n\n"
+    (tmp_path / "data.txt").write_text(dialog.format("a", "yes") + dialog.format("b", "no"))
+    given = ["export", card, "--to", "numpy", "--set", "d=16", "-o", tmp_path / "a.py"]
+    viete(*given, "--data", tmp_path / "data.txt")
+    names = loaded((tmp_path / "a.py").read_text())
+    texts = names["TEXTS"]
+    assert texts[0] == ("<user>a</user><assistant>", "yes</assistant><eot>")
+    params = names["train"]([a + b for a, b in texts], steps=250, rate=0.02)
+    assert [names["answer"](params, a) for a, _ in texts] == [b for _, b in texts]
+    (tmp_path / "long.txt").write_text("abc" * 500)
+    for options, why in [
+        (["--data", tmp_path / "long.txt"], "one has 1500; viete train learns from longer ones"),
+        (["--data", tmp_path / "none.txt"], "there is no such file"),
+    ]:
+        assert why in viete(*given, *options, code=2).err
+    wrong = ["export", card, "--to", "torch", "--data", tmp_path / "data.txt"]
+    assert "--data goes with --to numpy" in viete(*wrong, code=2).err
 
 
 def test_the_dialog_transformer_is_short() -> None:

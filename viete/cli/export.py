@@ -50,6 +50,10 @@ def export(
     dtype: Annotated[
         str | None, typer.Option(help="With hf: of the weights, by default as they are.")
     ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="With numpy: dialogs or short texts, which the script learns."),
+    ] = None,
     sets: Set = None,
     config: Config = None,
     instead: Instead = None,
@@ -61,6 +65,8 @@ def export(
     and Adam, JAX functions; or as an article in LaTeX or Typst. With --to hf, write what viete
     train learned, or any model with its weights, as a folder that transformers opens."""
     if to is Target.hf:
+        if data is not None:
+            raise VieteError("--data goes with --to numpy; viete train learns from data")
         return folder(name, output, weights, seed, dtype, sets, config, instead, accept, revision)
     if (weights, seed, dtype) != (None, None, None):
         raise VieteError("--weights, --seed and --dtype go with --to hf; code has no weights in it")
@@ -73,7 +79,14 @@ def export(
             f"{output} looks like another kind of file: {to.value} is written to {suffix}"
         )
     model = card(name, sets, config, instead, accept, revision)
-    emit(written(model, to.value, of), output, name)
+    corpus = None
+    if data is not None:
+        if to is not Target.numpy:
+            raise VieteError(f"--data goes with --to numpy: {to.value} has no program that learns")
+        from viete.train.fitting import with_corpus
+
+        model, corpus = with_corpus(model, data)
+    emit(written(model, to.value, of, corpus), output, name)
 
 
 def folder(

@@ -11,10 +11,14 @@ from viete.algebra.dims import Size
 from viete.algebra.model import Input, Model
 from viete.algebra.shapes import Shapes
 from viete.errors import Text, VieteError
+from viete.interpret.code.numpy_text import Corpus
 from viete.interpret.code.prepared import with_targets
 from viete.notation.expr import Apply, Expr, Ref, Symbol, num, transform
 from viete.notation.printer import show, show_equation
+from viete.train.data import read_data
+from viete.train.dialogs import EOT
 from viete.train.feeds import feed, loss_equations, token_input, vocabulary_size
+from viete.train.vocabulary import make_vocabulary
 
 
 def with_loss(model: Model) -> Model:
@@ -58,6 +62,35 @@ def with_vocabulary(model: Model, size: int) -> Model:
         f"{size}; write its tokens as {tokens.name} ∈ {{0, …, V-1}} with a dimension V, which can "
         f"be set"
     )
+
+
+def with_corpus(model: Model, path: str) -> tuple[Model, Corpus]:
+    """The model for the characters of dialogs or short texts, and these, for a script to learn.
+
+    Raises VieteError for data of another kind, and for a text that is longer than the context.
+    """
+    documents = read_data(path)
+    vocabulary = make_vocabulary(documents)
+    if vocabulary.special:
+        raise VieteError(
+            f"{documents.path}: a script learns dialogs or one text, not several files"
+        )
+    fits = with_vocabulary(with_loss(model), len(vocabulary))
+    pairs = [(d.prompt, d.answer) for d in documents.conversations()] if documents.dialogs else [
+        ("", "".join(documents.texts()))
+    ]  # fmt: skip
+    most = feed(fits).context
+    for given, wanted in pairs:
+        if not 1 < len(given + wanted) <= most + 1:
+            raise VieteError(
+                f"{documents.path}: {model.title} takes texts of 2 to {most + 1} characters, and "
+                f"one has {len(given + wanted)}; viete train learns from longer ones"
+            )
+    if not documents.dialogs:
+        text = pairs[0][1]
+        pairs = [(text[:1], text[1:])]
+    characters = vocabulary.decode(range(len(vocabulary)))
+    return fits, Corpus(characters, pairs, EOT if documents.dialogs else "")
 
 
 def with_loss_weights(model: Model) -> Model:

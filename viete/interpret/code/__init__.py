@@ -8,17 +8,23 @@ file together. What is written depends on its array library alone.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from viete.algebra.model import Model
 from viete.errors import VieteError
+
+if TYPE_CHECKING:
+    from viete.interpret.code.numpy_text import Corpus
 
 SUFFIXES = {"torch": ".py", "numpy": ".py", "jax": ".py", "latex": ".tex", "typst": ".typ"}
 
 
-def export(model: Model, to: str, of: str | None = None) -> str:
+def export(model: Model, to: str, of: str | None = None, corpus: Corpus | None = None) -> str:
     """A model as stand-alone source, ``to`` 'torch', 'numpy', 'jax', 'latex' or 'typst'.
 
     ``of`` is the loss, as in `viete.algebra.adjoint.grad`: by default the card's own, else the
-    cross-entropy of its logits and the tokens one further.
+    cross-entropy of its logits and the tokens one further. With a ``corpus`` a NumPy script learns
+    its texts and answers.
 
     Raises VieteError for an unknown target, a dimension without a value, what a target cannot
     say, and for a NumPy script of a card that has nothing to differentiate.
@@ -30,7 +36,7 @@ def export(model: Model, to: str, of: str | None = None) -> str:
     if to == "numpy":
         from viete.interpret.code.numpy_script import write
 
-        return write(prepared(model, of, backward=True))
+        return write(prepared(model, of, backward=True), corpus)
     if to == "torch":
         from viete.interpret.code.torch_module import write
 

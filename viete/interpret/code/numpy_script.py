@@ -8,12 +8,14 @@ from fractions import Fraction
 from viete.algebra.adjoint.passing import partial
 from viete.algebra.model import Input, Model
 from viete.errors import VieteError
+from viete.interpret.code import numpy_text
 from viete.interpret.code.body import Body
 from viete.interpret.code.dialects import DIALECTS
 from viete.interpret.code.functions import word
 from viete.interpret.code.initial import Initial, per_block, renamed
 from viete.interpret.code.layout import docstring, filled, joined, statement
 from viete.interpret.code.lowering import Env
+from viete.interpret.code.numpy_text import Corpus
 from viete.interpret.code.prepared import Prepared
 from viete.notation.expr import Ref, walk
 from viete.notation.printer import show_equation
@@ -43,20 +45,21 @@ BLOCKS = '''def arrays(tree):
             yield name, value'''
 
 
-def write(p: Prepared) -> str:
-    """The script, as text."""
-    return NumpyScript(p).text()
+def write(p: Prepared, corpus: Corpus | None = None) -> str:
+    """The script, as text; with a ``corpus`` it learns that and answers."""
+    return NumpyScript(p, corpus).text()
 
 
 class NumpyScript:
     """One model as a NumPy script."""
 
-    def __init__(self, p: Prepared) -> None:
-        self.p, self.model = p, p.model
+    def __init__(self, p: Prepared, corpus: Corpus | None = None) -> None:
+        self.p, self.model, self.corpus = p, p.model, corpus
         made = {partial(q.symbol).key for q in p.model.parameters}
         outputs = {e.name for e in p.backward if e.name in made} | {p.output.key}
         stages = [p.forward, p.more, p.backward]
-        self.body = Body(p.model, DIALECTS["numpy"], stages, outputs, self.parameter, RESERVED)
+        reserved = RESERVED if corpus is None else RESERVED | numpy_text.RESERVED
+        self.body = Body(p.model, DIALECTS["numpy"], stages, outputs, self.parameter, reserved)
         self.initial = Initial(self.body)
         assert p.loss is not None
         self.loss = self.body.names.symbol(p.loss.symbol)
@@ -70,15 +73,24 @@ class NumpyScript:
         forward, backward = self.forward(), self.backward()
         initial, names = self.initial_lines(), renamed(self.body)
         functions = [line for f in self.body.functions.written.values() for line in ["", "", *f]]
-        train = self.train()
-        code = [*functions, *initial, *names, *forward, *backward, *train]
+        learning = [self.train()] if self.corpus is None else self.answering(self.corpus)
+        code = [
+            *functions,
+            *initial,
+            *names,
+            *forward,
+            *backward,
+            *(x for f in learning for x in f),
+        ]
         dims = self.body.dimensions(code)
         out = [*self.head(), ""]
         main = self.main()
         imports = ["import math"] if any(word("math", x) for x in [*code, *dims]) else []
         imports += ["import sys"] if any(word("sys", x) for x in main) else []
-        out += [*imports, *([""] if imports else []), "import numpy as np", "", *dims, *functions]
-        for part in (initial, names, forward, backward, self.adam(), train):
+        out += [*imports, *([""] if imports else []), "import numpy as np", ""]
+        out += [] if self.corpus is None else [*numpy_text.head(self.corpus), ""]
+        out += [*dims, *functions]
+        for part in (initial, names, forward, backward, self.adam(), *learning):
             out += ["", "", *part] if part else []
         out += ["", "", 'if __name__ == "__main__":', *main]
         return "\n".join(out) + "\n"
@@ -208,8 +220,28 @@ class NumpyScript:
         ]
         return lines
 
+    def answering(self, corpus: Corpus) -> list[list[str]]:
+        """Functions that learn a corpus and go on with a prompt.
+
+        Raises VieteError for a card whose scores are not one row for each character of one text.
+        """
+        p, body = self.p, self.body
+        every = [i for i in p.inputs((*p.forward, *p.more)) if i.default is None]
+        tokens = [i for i in every if i not in targets(p)]
+        if len(every) != 2 or len(tokens) != 1 or any(i.high is None for i in every):
+            raise VieteError(
+                f"a script learns texts by tokens and the tokens one further, and {p.model.title} "
+                f"takes {', '.join(i.name for i in every)}"
+            )
+        (length,) = tokens[0].shape
+        most = p.model.lengths.get(length.key) if isinstance(length, Ref) else None
+        context = body.lowering.whole(length if most is None else most, body.lowering.env)
+        return numpy_text.functions(corpus, "x, y", context)
+
     def main(self) -> list[str]:
         """Tokens from the command line, or a few of the vocabulary's own."""
+        if self.corpus is not None:
+            return numpy_text.MAIN
         model = self.model
         tokens = [i for i in self.p.inputs(self.p.forward) if i.high is not None]
         high = min([largest(model, i) for i in tokens] or [9])
