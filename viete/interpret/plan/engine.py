@@ -111,7 +111,7 @@ class Engine:
 
     def positions(self, fed: Feeding, count: int) -> int:
         """How many positions to take at a time: a share for each thread, where there is work."""
-        length = int(max((fed.sizes[k] for k in self.model.lengths), default=1))
+        length = int(max((fed.sizes[k] for k in self.program.model.lengths), default=1))
         each = min(self.piece, -(-count // self.workers.count) * length)
         return each if len(self.flat) * length * count > WORTH_IT else self.piece
 
