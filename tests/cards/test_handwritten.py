@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from viete.cards.config import Config
 from viete.cards.library import find
 from viete.cards.reader import read, reads
+from viete.cards.values import initial_weights
+from viete.cards.writer import write
 from viete.errors import VieteError
 
 CARD = """# Tiny
@@ -209,3 +212,72 @@ def test_roberta_is_not_bert() -> None:
     read(find("bert"), Config(config | {"model_type": "bert"}))
     with pytest.raises(VieteError, match="model_type is roberta"):
         read(find("bert"), Config(config | {"model_type": "roberta"}))
+
+
+# -- as the references and code write it -----------------------------------------------------------
+
+WORDS = r"""# Words
+
+## Vocabulary
+
+`a` `b` `z`
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $d$ | 4 |
+| $head_{size}$ | 8 |
+| $num_{heads}$ | 4 |
+| $k$ | $head_{size} / 4$ |
+| $n$ | $≤ 8$ |
+| $h$ | $1, …, num_{heads}$ |
+
+## Inputs
+
+- $t ∈ \{0, 1, 2\}^n$
+
+## Parameters
+
+| symbol | shape |
+| --- | --- |
+| $E$ | $3 × d$ |
+| $Q^h, K^h$ | $d × k$ |
+| $P$ | $head_{size} × d$ |
+
+## Forward pass
+
+1. $x = E[t]$
+2. $w^h = x Q^h @ (x K^h)^T$
+3. $y = concat_h(w^h x K^h) P$
+4. $logits = concat([y, x])$
+5. $last = logits[:, -1, :]$
+6. $b = E["b"] + E[z]$
+7. $tower = 2^3^2 + 0 * b$
+"""
+
+
+def test_words_of_the_vocabulary_last_rows_and_lists() -> None:
+    model = reads(WORDS)
+    weights = initial_weights(model, 0)
+    run = model.run([0, 2, 1], weights)
+    np.testing.assert_allclose(run["last"], run["logits"][-1])
+    np.testing.assert_allclose(run["logits"], np.hstack([run["y"], run["x"]]))
+    np.testing.assert_allclose(run["b"], weights["E"][1] + weights["E"][2])
+    np.testing.assert_allclose(run['E["a"]'], weights["E"][0])
+    np.testing.assert_allclose(run["tower"], 512)
+    assert reads(write(model, "md")) == model
+    with pytest.raises(VieteError, match="'q' is no word of the vocabulary; it has a b z"):
+        run['E["q"]']
+
+
+def test_a_number_that_is_what_a_dimension_is() -> None:
+    """The 4 of head_size / 4 stands for the number of heads, as long as there are four."""
+    assert reads(WORDS).sizes["k"] == 2
+    with pytest.raises(VieteError, match="inner sizes"):
+        reads(WORDS.replace("| $num_{heads}$ | 4 |", "| $num_{heads}$ | 2 |"))
+    # Two dimensions of one value are two sizes.
+    with pytest.raises(VieteError, match="inner sizes"):
+        reads(WORDS.replace("| $num_{heads}$", "| $e$ | 4 |\n| $num_{heads}$").replace(
+            "| $P$ | $head_{size} × d$", "| $P$ | $head_{size} × e$").replace(
+            "$tower = 2^3^2 + 0 * b$", "$tower = x (E^T E) + y (E^T E)$"))  # fmt: skip
