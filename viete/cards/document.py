@@ -83,21 +83,22 @@ def read_markdown(content: str, file: str) -> list[Block]:
     k = 0
     while k < len(lines):
         text, line = lines[k].text, lines[k].text.text
+        if not line.strip() and lines[k].kind == "text":
+            k += 1
+            continue
         before = lines[k - 1].text.text if k and lines[k - 1].kind == "text" else ""
         last = blocks[-1] if blocks else None
         goes_on = bool(before.strip()) and isinstance(last, Item | Paragraph)
         if line.lstrip().startswith(">") and not before.lstrip().startswith(">"):
             goes_on = False  # a quotation begins
-        if line.strip() and not goes_on and column(line) < offset:
+        if not goes_on and column(line) < offset:
             offset = 0
-        if lines[k].kind != "text" or (line.strip() and not goes_on and column(line) >= offset + 4):
+        if lines[k].kind != "text" or (not goes_on and column(line) >= offset + 4):
             if isinstance(last, Code) and k and lines[k - 1].kind == lines[k].kind:
                 last.text += f"\n{line}"
             else:
                 blocks.append(Code(line, text.cut(0)))
                 indent = None
-        elif not line.strip():
-            pass
         elif goes_on and isinstance(last, Paragraph) and _UNDERLINE.match(line):
             blocks[-1] = Heading(1 if "=" in line else 2, last.text)
         elif _BREAK.match(line):

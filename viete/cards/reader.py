@@ -45,7 +45,7 @@ from viete.notation.printer import show
 from viete.notation.symbols import PRIMITIVES, Scope
 from viete.printable import STEERING
 
-MAX_BYTES = 1_000_000
+MAX_BYTES, MAX_LINES = 1_000_000, 20_000
 
 _FOR = re.compile(
     r"^\**\s*for\s+(?:each\s+|all\s+|every\s+)?(?:(?:block|layer)s?\s+)?\$?(.+)$", re.I
@@ -117,7 +117,10 @@ def reads(
         from viete.cards.structured import read_json
 
         return build(read_json(content, file), file, config, accept, sets)
-    for number, line in enumerate(lines_of(content), 1):
+    if (count := len(lines := lines_of(content))) > MAX_LINES:
+        raise VieteError(f"{file} has {count:,} lines; a card is a page or two, at most "
+                         f"{MAX_LINES:,}")  # fmt: skip
+    for number, line in enumerate(lines, 1):
         if len(line) > MAX_LINE:
             message = f"this line has {len(line):,} characters; a card's have at most {MAX_LINE:,}"
             raise VieteError(message, Where(file, number, 1, line[:100]))

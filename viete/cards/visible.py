@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from viete.errors import Text
 
+MOST_COMMENTS = 50  # in one line
 LINE_END = re.compile(r"\r\n|\n|\r")  # Python's splitlines knows eight more
 _FENCE = re.compile(r"^\s*(`{3,}(?=[^`]*$)|~{3,})")
 _MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+")
@@ -32,8 +33,7 @@ _BLOCKS = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of a source as a page shows it; ``kind`` is 'text', 'code' or 'html'."""
 
     kind: str
@@ -52,11 +52,17 @@ def visible_lines(content: str, file: str) -> Iterator[Line]:
     Raises VieteError for a fence or a comment that is never closed, and for one of which pages
     show a part.
     """
-    lines = [Text(line, file, k, 1, line) for k, line in enumerate(lines_of(content), 1)]
+    blank = Text("", file)
+    lines = [
+        Text(line, file, k, 1, line) if line and not line.isspace() else blank
+        for k, line in enumerate(lines_of(content), 1)
+    ]
     k, before = 0, ""
     while k < len(lines):
         line, kind, end = lines[k], "text", k + 1
-        if _FENCE.match(line.text):
+        if "<" not in line.text and "`" not in line.text and "~" not in line.text:
+            pass  # as most lines
+        elif _FENCE.match(line.text):
             kind, end = "code", end_of_fence(lines, k)
         elif closing := next((c for opens, c in _RAW if opens.match(line.text)), ""):
             kind = "html"
@@ -68,9 +74,12 @@ def visible_lines(content: str, file: str) -> Iterator[Line]:
             kind = "html"
             end = next((n for n in range(k, len(lines)) if not lines[n].text.strip()), len(lines))
         elif (start := comment_at(line.text)) >= 0:
+            if line.text.count("<!--") > MOST_COMMENTS:
+                raise line.error(f"this line has more than {MOST_COMMENTS} comments")
             hide_comment(lines, k, start)
             continue
-        yield from (Line(kind, x) for x in lines[k:end])
+        for x in lines[k:end]:
+            yield Line(kind, x)
         before = lines[end - 1].text if kind == "text" else ""
         k = end
 
@@ -139,4 +148,4 @@ def hide_comment(lines: list[Text], k: int, start: int) -> None:
                 "line after -->", upto, len(text),
             )  # fmt: skip
         shown = text[:begin] + " " * (upto - begin) + text[upto:]
-        lines[n] = Text(shown, first.file, lines[n].line, 1, lines[n].whole)
+        lines[n] = Text(shown, first.file, first.line + n - k, 1, lines[n].whole)
