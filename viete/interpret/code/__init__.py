@@ -34,9 +34,9 @@ def export(model: Model, to: str, of: str | None = None, corpus: Corpus | None =
     if to not in SUFFIXES:
         raise VieteError(f"a card is exported to {', '.join(SUFFIXES)}, not {to!r:.60}")
     if to == "numpy":
-        from viete.interpret.code.numpy_script import write
+        from viete.interpret.code.numpy_script import write as write_numpy
 
-        return write(prepared(model, of, backward=True), corpus)
+        return write_numpy(prepared(model, of, backward=True), corpus)
     if to == "torch":
         from viete.interpret.code.torch_module import write
 
