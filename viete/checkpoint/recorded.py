@@ -183,6 +183,8 @@ def formula_step(run: Run, name: str, text: str, e: Expr) -> Step:
     Raises VieteError for one that the card cannot compute.
     """
     needs = frozenset(run.members(text))
+    if not needs:
+        raise VieteError("there is nothing in it that a run computes")
     run.program.shapes.located(Text(text, "<name>"), e, free_indices(e), loops=True)
     letters = dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx))
     slots = tuple(Slot(s, True) for s in letters if s in free_indices(e))

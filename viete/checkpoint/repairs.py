@@ -45,6 +45,8 @@ class Trial:
 
     def __init__(self, run: Run, extra: Mapping[Family, list[Array]]) -> None:
         self.run, self.ready, self.model = run, run.program, run.program.model
+        # The steps of a program may hold copies of the card's equations.
+        self.own = {id(s.equation) for s in self.ready.steps}
         self.right: dict[int, Expr] = {}
         self.changed = set[Member]()
         self.given_up: set[int] = set()  # equations for which no change was found
@@ -70,8 +72,10 @@ class Trial:
         if step.loops:
             env = replace(env, index={**env.index, **step.loops})
         right = self.right.get(id(step.equation), step.equation.right)
-        value = self.run.full(self.run.arrays.of(right, env), step.equation)
-        return replace(value, fresh=False)
+        value = self.run.arrays.of(right, env)
+        if id(step.equation) not in self.own:  # a formula that was recorded
+            return Value(self.run.arrays.array(value), value.axes)
+        return replace(self.run.full(value, step.equation), fresh=False)
 
     def given(self, family: Family, arrays: list[Array]) -> Iterator[Tensor]:
         """The file's tensors as names that a formula can use: one, or one for each block."""
@@ -104,10 +108,9 @@ class Trial:
         """
         if id(step.equation) in self.given_up:
             return ()
-        own = {id(e) for e in self.model.equations}
         steps = self.behind(step, since)
         equations = list(
-            {id(s.equation): s.equation for s in steps if id(s.equation) in own}.values()
+            {id(s.equation): s.equation for s in steps if id(s.equation) in self.own}.values()
         )
         equations.sort(key=lambda e: e is not step.equation)
         rights = [marked(self.right.get(id(e), e.right)) for e in equations]

@@ -30,10 +30,12 @@ def check(
         ),
     ] = None,
     outputs: Annotated[
-        Path | None, typer.Option(help="Recorded values, under the card's names.")
+        Path | None,
+        typer.Option(help="Recorded values, by the card's names, formulas or hooks' names."),
     ] = None,
     tokens: Annotated[
-        str | None, typer.Option("--tokens", "-t", help="The tokens they were recorded for.")
+        str | None,
+        typer.Option("--tokens", "-t", help="What is run, and what values were recorded for."),
     ] = None,
     seed: Annotated[
         int, typer.Option(min=0, help="Of the claims: draws what is random, weights and inputs.")
