@@ -93,7 +93,6 @@ def test_one_prefixed_name_is_one() -> None:
 
 FORMULAS = [
     "A^{2,1}",
-    "argmax(logits)",
     "Q^{1,h} {K^{1,h}}^⊤",
     "x^1_3",
     "A^{1,h} x^0",
