@@ -141,6 +141,18 @@ def test_the_cache_is_made_anew_only_when_the_context_is_full(monkeypatch: Any) 
     assert begun == [2, 5, 5]
 
 
+def test_a_full_context_is_run_without_a_cache(monkeypatch: Any) -> None:
+    """Every token moves all others, so that a cache would be made and thrown away."""
+    model, weights = small()
+    wanted = drawn(model, weights, [3, 1], most=14, cache=False)
+    begun = []
+    begin = Planned.begin
+    monkeypatch.setattr(Planned, "begin", lambda self, text, count: (
+        begun.append(text.shape[1]), begin(self, text, count))[1])  # fmt: skip
+    assert drawn(model, weights, [3, 1], most=14) == wanted
+    assert begun == [2]
+
+
 def test_a_card_that_sees_both_ways_says_why_and_still_samples() -> None:
     for path in CARDS:
         if path.endswith(AHEAD):

@@ -6,6 +6,7 @@ import copy
 import io
 import socket
 import traceback
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -381,3 +382,14 @@ def test_a_run_with_it(tmp_path: Path) -> None:
     assert [r["step"] for r in read_metrics(tmp_path / "half") if "loss" in r] == list(range(1, 7))
     with pytest.raises(VieteError, match="--bf16 goes with --engine module"):
         trained(tmp_path / "none", bf16=True)
+
+
+def test_weights_that_cannot_be_written_are_copied_without_a_warning() -> None:
+    model = vt.read("dialog-transformer")
+    weights = vt.initial_weights(model, 0)
+    for w in weights.values():
+        w.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module = vt.to_torch(model, weights)
+    np.testing.assert_array_equal(module.weights()["W_Q"].detach(), weights["W_Q"])

@@ -47,10 +47,11 @@ def sample(
     With ``cache`` the card's incremental form computes new positions alone; where there is none, a
     warning says why and the whole text is run for every token, as without. The tokens are the same
     but for rounding. A text longer than the context is cropped to its last ``keep`` tokens (by
-    default as many as the context has). Every kept token then has another position, so that the
-    cache is made anew: with the default at every token from there on, with half the context every
-    half context. ``changes`` are those of `viete.interpret.run.run`; with them every token runs the
-    whole text. ``inputs`` are the card's others, such as the source of a translation.
+    default as many as the context has). Every kept token then has another position, so that no
+    cache of it is any use: with the default every token runs the whole context from there on; with
+    half the context a cache is made anew every half context, which is faster. ``changes`` are those
+    of `viete.interpret.run.run`; with them every token runs the whole text. ``inputs`` are the
+    card's others, such as the source of a translation.
 
     Raises VieteError for bad settings, tokens and weights, and a card without scores.
     """
@@ -79,8 +80,11 @@ def sample(
         steps: Steps = Whole(model, weights, inputs, changes)
     else:
         steps = stepper(model, weights, inputs, context, cache)
+    full = Whole(model, weights, inputs, changes) if keep == context else steps
     ended = stopping(stop, size)
-    return drawn(steps, choice, text, int(most), ended, int(count), int(seed), context, int(keep))
+    return drawn(
+        steps, full, choice, text, int(most), ended, int(count), int(seed), context, int(keep)
+    )
 
 
 def check_count(model: Model, positions: int, size: int, count: int) -> None:
@@ -94,10 +98,10 @@ def check_count(model: Model, positions: int, size: int, count: int) -> None:
 
 
 def drawn(
-    steps: Steps, choice: Choice, text: list[int], most: int,
+    steps: Steps, full: Steps, choice: Choice, text: list[int], most: int,
     ended: Callable[[list[int]], bool], count: int, seed: int, context: int, keep: int,
 ) -> Iterator[Drawn]:  # fmt: skip
-    """The tokens of checked settings."""
+    """The tokens of checked settings; ``full`` gives the scores once the context is full."""
     chances = [np.random.default_rng([seed, k]) for k in range(count)]
     new: list[list[int]] = [[] for _ in range(count)]
     going = [True] * count
@@ -111,6 +115,7 @@ def drawn(
         else:
             length = keep
             rows = [(text + t)[-length:] for t in new]
+            steps = full
             found = steps.begin(np.array(rows), count)
         out: list[int | None] = [None] * count
         for j in range(count):

@@ -14,6 +14,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -78,6 +79,8 @@ def to_torch(
 def tensor(name: str, weight: Any) -> torch.Tensor:
     """A weight for PyTorch, of real numbers."""
     with suppress(TypeError, ValueError, RuntimeError):
+        if isinstance(weight, np.ndarray) and not weight.flags.writeable:
+            weight = weight.copy()  # of which PyTorch warns
         found = torch.as_tensor(weight)
         if found.is_floating_point():
             return found
