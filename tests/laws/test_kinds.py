@@ -189,7 +189,7 @@ def runs_agree(model: Model, seed: int, kinds: dict[str, Any]) -> None:
     wanted = run(model, None, weights(seed), exact_definitions=True, **given_)
     names = list(wanted)
     for kind, make in kinds.items():
-        for dtype in ("float64", "float32"):
+        for dtype in ("float64", "float32")[: 1 + (kind != "jax")]:
             cast = {k: v.astype(dtype) for k, v in weights(seed).items()}
             found = run(model, None, make(cast), **given_)
             for name in names:
@@ -208,7 +208,7 @@ def test_numpy_and_torch_agree(seed: int) -> None:
     runs_agree(Formulas(seed).card(10), seed, KINDS)
 
 
-@settings(max_examples=2)  # JAX compiles every operation for every shape
+@settings(max_examples=1)  # JAX compiles every operation for every shape
 @given(st.integers(0, 10**6))
 def test_jax_agrees(seed: int) -> None:
     jax = pytest.importorskip("jax")
