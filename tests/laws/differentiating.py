@@ -31,7 +31,7 @@ def by_autograd(
     model: Model, of: str | None, weights: Weights, inputs: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
     """∂ of the loss by every weight it depends on, from PyTorch and the functions' definitions."""
-    model, loss = with_loss(model, Shapes(model), of)
+    model, loss = with_loss(model, of)
     tensors = {k: torch.tensor(np.asarray(v), requires_grad=True) for k, v in weights.items()}
     given = {k: torch.tensor(np.asarray(v)) for k, v in inputs.items()}
     model.run(None, tensors, exact_definitions=True, **given)[loss.key].backward()

@@ -15,7 +15,6 @@ import viete as vt
 from tests.laws.strategies import Card, cards, random_inputs, random_weights, shipped, tiny
 from viete.algebra.adjoint.grad import with_loss
 from viete.algebra.model import Model
-from viete.algebra.shapes import Shapes
 from viete.cards.reader import read, reads
 from viete.cards.writer import write
 
@@ -40,7 +39,7 @@ def slope_error(
     model: Model, of: str | None, weights: dict, inputs: dict, run: dict, seed: int = 0
 ) -> float:
     """How far the derivative in a random direction is from central differences."""
-    whole, loss = with_loss(model, Shapes(model), of)
+    whole, loss = with_loss(model, of)
     found, way = along(
         lambda w: float(whole.run(None, w, names=[loss.key], **inputs)[loss.key]), weights, seed
     )

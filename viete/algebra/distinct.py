@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain, count
 
-from viete.algebra.model import Equation, Loop, Model, Parameter, with_right
+from viete.algebra.model import Equation, Loop, Model, Parameter, memoised, with_right
 from viete.notation.expr import Expr, Ref, Slot, Symbol, transform
 from viete.notation.substitution import apart
 
 
+@memoised
 def distinct(model: Model) -> Model:
     """The same model without a dimension or a bound letter that has another's name."""
     others = {i.name for i in model.inputs} | {p.name for p in model.parameters}

@@ -120,7 +120,7 @@ def scores(model: Model, shapes: Shapes | None = None) -> str:
 
     Else the last such value that is not a softmax. Raises VieteError where there is none.
     """
-    shapes = shapes or Shapes(model)
+    shapes = shapes or model.shapes
     tokens = text_of(model)
     assert tokens.high is not None and tokens.low is not None
     high, low = model.size(tokens.high), model.size(tokens.low)
@@ -170,7 +170,7 @@ class Incremental:
 
     def __init__(self, model: Model, of: str | None, fixed: bool) -> None:
         model = distinct(model)
-        self.model, self.shapes, self.fixed = model, Shapes(model), fixed
+        self.model, self.shapes, self.fixed = model, model.shapes, fixed
         self.tokens = text_of(model)
         length = self.tokens.shape[0]
         assert isinstance(length, Ref)

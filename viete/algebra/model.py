@@ -6,11 +6,12 @@ Two models are equal when their cards say the same, however they were spelled or
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from viete.algebra.dims import Size, size_of
 from viete.errors import Text, VieteError
@@ -22,9 +23,13 @@ from viete.notation.substitution import apart, bound_letters, fresh, substitute
 from viete.notation.symbols import Scope, Signature
 
 if TYPE_CHECKING:
+    from viete.algebra.shapes import Shapes
     from viete.cards.claims import Claims
     from viete.checkpoint.compare import Report
     from viete.interpret.run import Run
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -321,6 +326,24 @@ class Model:
         """`apart` for a formula of this card, with definitions of functions put in."""
         return apart(e, self.function, self.names, self.ranges)
 
+    @cached_property
+    def shapes(self) -> Shapes:
+        """The type of every value, found and checked once; raises VieteError where one is wrong."""
+        from viete.algebra.shapes import Shapes
+
+        return Shapes(self)
+
+    @cached_property
+    def unstated(self) -> Model:
+        """The model without the shapes and claims that its card states, for other sizes."""
+        plain = tuple(replace(e, stated=None) for e in self.equations)
+        return replace(self, equations=plain, claims=())
+
+    @cached_property
+    def rewritten(self) -> dict[tuple[Any, ...], Any]:
+        """What `memoised` rewritings have made of this model."""
+        return {}
+
     # The arrows that point up: a model runs and checks itself, as people expect of an object.
     def run(self, tokens: Any = None, weights: Any = None, /, **options: Any) -> Run:
         """Run the equations on NumPy, PyTorch or JAX arrays; see `viete.interpret.run.run`."""
@@ -455,3 +478,18 @@ def exact_number(value: int | float | str | Fraction) -> Fraction | None:
         return Fraction(said)
     except (ValueError, ZeroDivisionError):
         return None
+
+
+def memoised(
+    rewriting: Callable[Concatenate[Model, P], T],
+) -> Callable[Concatenate[Model, P], T]:
+    """A rewriting that is done once for a model and its other arguments: models do not change."""
+
+    @wraps(rewriting)
+    def once(model: Model, /, *args: P.args, **options: P.kwargs) -> T:
+        key = (rewriting, args, *options.items())
+        if key not in model.rewritten:
+            model.rewritten[key] = rewriting(model, *args, **options)
+        return model.rewritten[key]
+
+    return once

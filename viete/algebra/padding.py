@@ -44,7 +44,7 @@ def padded(model: Model) -> Model:
     assert isinstance(n, Ref)
     taken = model.plain_names | model.scope.indices | model.bound_letters
     mask = Symbol("input", fresh(taken, NAMES))
-    shapes = Shapes(model)
+    shapes = model.shapes
     softmaxes = {f.name for f in model.function.values() if f.body == library()["softmax"].body}
     if any(i.default is not None and i.shape == tokens.shape and i.high == num(1)
            for i in model.inputs):  # fmt: skip

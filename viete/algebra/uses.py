@@ -40,7 +40,7 @@ class Uses:
 
     def __init__(self, model: Model, shapes: Shapes | None = None) -> None:
         self.model = model
-        self.shapes = shapes or Shapes(model)
+        self.shapes = shapes or model.shapes
         self.by_key: dict[str, list[int]] = {}
         for k, equation in enumerate(model.equations):
             self.by_key.setdefault(equation.name, []).append(k)

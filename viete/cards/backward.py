@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from viete.algebra.adjoint import grad
 from viete.algebra.adjoint.grad import with_loss
 from viete.algebra.model import Equation, Model
-from viete.algebra.shapes import Shapes
 from viete.algebra.uses import called
 from viete.cards.document import Block, Item, write_markdown, write_text
 from viete.cards.names import listed, paragraph
@@ -43,7 +42,7 @@ def backward(
     ``of`` and ``by`` as `grad` takes them; formulas are in ``style`` between dollar signs. Raises
     VieteError as `grad` does.
     """
-    model, loss = with_loss(model, Shapes(model), of)
+    model, loss = with_loss(model, of)
     whole = grad(model, show(loss), by)
     first = len(model.equations)
     write = Writer(whole, style, loss)

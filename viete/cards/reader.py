@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from viete.algebra.functions import second_names
@@ -22,7 +23,6 @@ from viete.algebra.model import (
     Parameter,
 )  # fmt: skip
 from viete.algebra.order import FURTHEST
-from viete.algebra.shapes import Shapes
 from viete.cards.agreement import Described, check_agreement
 from viete.cards.choices import Choice, settled
 from viete.cards.config import Config
@@ -85,7 +85,16 @@ def read(
         content = path.read_bytes()
     except OSError as error:
         raise VieteError(f"cannot read {path}: {error.strerror}") from None
-    return reads(decoded(content, str(path)), str(path), config, accept, sets)
+    text = decoded(content, str(path))
+    if config is None and not sets:
+        return read_again(text, str(path))
+    return reads(text, str(path), config, accept, sets)
+
+
+@lru_cache(maxsize=64)
+def read_again(text: str, file: str) -> Model:
+    """`reads`, once for a file as long as its text stays the same: models do not change."""
+    return reads(text, file)
 
 
 def decoded(content: bytes, file: str) -> str:
@@ -159,7 +168,7 @@ def build(
     if sets:
         model = model.bind(**sets)
         reader.check_stated(model.sizes)
-    check_agreement(model, Shapes(model), reader.sizes_in_words(), reader.numbers())
+    check_agreement(model, model.shapes, reader.sizes_in_words(), reader.numbers())
     return model
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from viete.algebra.model import Argument, Function, Input, Loop, Model, Parameter
-from viete.algebra.shapes import Shapes, Type
+from viete.algebra.shapes import Type
 from viete.cards.document import Block, Heading, Item, Paragraph, Table, write_markdown, write_text
 from viete.errors import Text, VieteError
 from viete.notation.cursor import parse_name
@@ -44,7 +44,7 @@ class Writer:
 
     def __init__(self, model: Model, style: str, loss: Ref | None = None) -> None:
         self.model, self.style, self.loss = model, style, loss
-        self.shapes = Shapes(model)
+        self.shapes = model.shapes
 
     def math(self, text: str) -> str:
         return f"${text}$"

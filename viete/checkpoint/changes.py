@@ -14,7 +14,7 @@ from itertools import permutations
 from viete.algebra.dims import Size
 from viete.algebra.functions import library
 from viete.algebra.model import Equation, Function, Model
-from viete.algebra.shapes import Mismatch, Shapes, Type
+from viete.algebra.shapes import Mismatch, Type
 from viete.errors import VieteError
 from viete.notation.expr import Apply, Bind, Expr, Num, Pick, Ref, Slice, num, transform, walk
 from viete.notation.printer import show
@@ -49,7 +49,7 @@ class Changes:
         self, model: Model, sizes: Mapping[str, Fraction], extra: Sequence[Tensor]
     ) -> None:
         self.model, self.sizes, self.extra = model, sizes, extra
-        self.shapes = Shapes(model)
+        self.shapes = model.shapes
 
     def of(self, k: int, right: Expr, equation: Equation) -> Iterator[Change]:
         """What may be otherwise in the k-th of some equations, whose nodes are marked."""

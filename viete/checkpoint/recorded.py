@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from viete.algebra.model import Equation, Model
-from viete.algebra.shapes import Shapes
 from viete.checkpoint.distance import MASKED, distance, fitted
 from viete.checkpoint.files import TensorFile
 from viete.checkpoint.repairs import Trial
@@ -269,7 +268,7 @@ def aligned(run: Run, step: Step, like: Value, recorded: Array) -> Value:
 
 def like_left(run: Run, step: Step, recorded: Array) -> Value | None:
     """The recorded array as a value that the card cannot compute: by its type alone."""
-    t = Shapes(run.program.model).types.get(step.equation.name)
+    t = run.program.model.shapes.types.get(step.equation.name)
     if t is None:
         return None
     letters = [s for s in step.equation.left.symbol.slots if s in t.family]

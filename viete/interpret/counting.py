@@ -19,7 +19,6 @@ from viete.algebra.dims import Size, size_of
 from viete.algebra.kinds import COMPARISONS
 from viete.algebra.masks import SIGN, Mask, blank, both, combined, distance, hidden
 from viete.algebra.model import Equation, Model
-from viete.algebra.shapes import Shapes
 from viete.interpret.axes import COL, ONE, ROW, ZERO, Axis, Env, Flow, Read, turned
 from viete.interpret.embeddings import Embeddings
 from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
@@ -45,7 +44,7 @@ class Flows:
     """
 
     def __init__(self, model: Model, batch: int = 1) -> None:
-        self.model, self.shapes = model, Shapes(model)
+        self.model, self.shapes = model, model.shapes
         self.tally, self.scale = Tally(), ONE
         self.env = Env()
         self.embeddings = Embeddings(model, self.shapes)

@@ -15,7 +15,6 @@ from typing import Any
 from viete.algebra.adjoint.grad import grad, with_loss
 from viete.algebra.adjoint.passing import partial
 from viete.algebra.model import Model
-from viete.algebra.shapes import Shapes
 from viete.interpret.array import Arrays, Env
 from viete.interpret.feeding import Feeding, check_weights
 from viete.interpret.labelled import Array, Value
@@ -105,7 +104,7 @@ class Gradients:
     """
 
     def __init__(self, model: Model, of: str | None = None, piece: int = PIECE) -> None:
-        self.model, self.loss = with_loss(model, Shapes(model), of)
+        self.model, self.loss = with_loss(model, of)
         self.program = Program(grad(model, of))
         self.piece = piece
         keys = {p.name: partial(p.symbol).key for p in model.parameters}

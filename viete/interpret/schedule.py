@@ -154,8 +154,7 @@ class Program:
     @cached_property
     def shapes(self) -> Shapes:
         """For formulas that a run is asked for; what a card states need not hold of other sizes."""
-        plain = tuple(replace(e, stated=None) for e in self.model.equations)
-        return Shapes(replace(self.model, equations=plain, claims=()))
+        return self.model.unstated.shapes
 
     def bounds(self, lower: Expr, upper: Expr, what: str) -> range:
         values = []

@@ -62,7 +62,7 @@ def with_masks(card: Model) -> Masks:
     if not drops:
         return Masks(card, {})
     base = card.fresh("D", "drop", "mask", "kept")
-    shapes, chances = Shapes(card), dict[str, float]()
+    shapes, chances = card.shapes, dict[str, float]()
     inputs, equations = list[Input](), list[Equation]()
     for equation in card.equations:
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from viete.algebra.dims import Size
 from viete.algebra.model import Equation, Input, Model
-from viete.algebra.shapes import Shapes
 from viete.algebra.uses import losses
 from viete.cards.traits import Traits
 from viete.errors import VieteError
@@ -94,7 +93,7 @@ def same_kind(model: Model, a: Input, b: Input) -> bool:
 
 def loss_equations(model: Model) -> list[Equation]:
     """The loss, the last value that is one real number, with what leads to it."""
-    types = Shapes(model).types
+    types = model.shapes.types
     numbers = [e for e in model.equations if not e.left.symbol.slots and not types[e.name].shape
                and not types[e.name].family and types[e.name].kind == "real"]  # fmt: skip
     if not numbers:

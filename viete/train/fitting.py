@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from viete.algebra.dims import Size
 from viete.algebra.model import Input, Model
-from viete.algebra.shapes import Shapes
 from viete.errors import Text, VieteError
 from viete.interpret.code.numpy_text import Corpus
 from viete.interpret.code.prepared import with_targets
@@ -33,7 +32,7 @@ def with_loss(model: Model) -> Model:
             f"{model.title} says no loss to train by, and has no logits to make one of; add an "
             f"equation such as L = cross_entropy(logits; y)"
         )
-    return with_targets(model, Shapes(model))[0]
+    return with_targets(model)[0]
 
 
 OF_DATA = "vocabulary of the training data"

@@ -8,8 +8,8 @@ from dataclasses import replace
 from viete.algebra.adjoint.backward import Backward
 from viete.algebra.distinct import distinct
 from viete.algebra.kinds import REAL, WHOLE
-from viete.algebra.model import Equation, Model
-from viete.algebra.shapes import Shapes, text
+from viete.algebra.model import Equation, Model, memoised
+from viete.algebra.shapes import text
 from viete.errors import Text, VieteError
 from viete.notation.cursor import parse_name
 from viete.notation.expr import Ref, Symbol, walk
@@ -29,7 +29,13 @@ def grad(model: Model, of: str | None = None, by: Sequence[str] | None = None) -
     """
     if not isinstance(of, str | None) or isinstance(by, str):
         raise VieteError("of is a formula as text, and by a list of names: by=['W_Q^h']")
-    model, loss = with_loss(model, Shapes(model), of)
+    return derived(model, of, None if by is None else tuple(by))
+
+
+@memoised
+def derived(model: Model, of: str | None, by: Sequence[str] | None) -> Model:
+    """`grad`, of arguments of the right kind."""
+    model, loss = with_loss(model, of)
     model = distinct(model)
     leaves = {p.name for p in model.parameters}
     real = {i.name for i in model.inputs if i.high is None}
@@ -52,8 +58,10 @@ def grad(model: Model, of: str | None = None, by: Sequence[str] | None = None) -
     return found.derive()
 
 
-def with_loss(model: Model, shapes: Shapes, of: str | None) -> tuple[Model, Ref]:
+@memoised
+def with_loss(model: Model, of: str | None) -> tuple[Model, Ref]:
     """The model and its loss; a formula gets an equation of its own."""
+    shapes = model.shapes
     if of is None:
         scalars = [
             e for e in model.equations

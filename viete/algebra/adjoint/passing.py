@@ -74,7 +74,7 @@ class Passing:
         self.model, self.wanted = model, wanted
         self.shares: dict[str, list[tuple[Loop | None, Share]]] = {}
         self.out: list[Equation] = []
-        self.shapes = Shapes(model)
+        self.shapes = Shapes(model)  # its own: what is derived is added to them
         self.taken = model.names
         self.letter = {
             "back": model.fresh("G", "J", "D", "Y", "back"),

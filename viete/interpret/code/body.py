@@ -13,7 +13,6 @@ from fractions import Fraction
 from viete.algebra.kinds import TRUTH
 from viete.algebra.model import Equation, Input, Loop, Model
 from viete.algebra.order import offset
-from viete.algebra.shapes import Shapes
 from viete.errors import VieteError
 from viete.interpret.code.dialects import Dialect
 from viete.interpret.code.functions import Functions, word
@@ -44,7 +43,7 @@ class Body:
         turn: Callable[[Loop], tuple[str, Turn] | None] = lambda loop: None,
     ) -> None:  # fmt: skip
         self.model, self.dialect, self.stages = model, dialect, stages
-        self.shapes = Shapes(model)
+        self.shapes = model.shapes
         self.outputs, self.parameter = set(outputs), parameter
         self.names = Names(
             {dialect.xp, "math", "jax", "functional", "nn", "self", *reserved}

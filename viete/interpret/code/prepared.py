@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from viete.algebra.adjoint import grad
 from viete.algebra.adjoint.grad import with_loss
 from viete.algebra.distinct import distinct
-from viete.algebra.model import Equation, Input, Model
-from viete.algebra.shapes import Shapes
+from viete.algebra.model import Equation, Input, Model, memoised
 from viete.errors import Text, VieteError
 from viete.interpret.code.body import needed
 from viete.interpret.schedule import program
@@ -56,17 +55,17 @@ def prepared(model: Model, of: str | None, backward: bool) -> Prepared:
     program(model)  # that every dimension has a value, and every block its values
     model = distinct(model)
     own = {e.name: e for e in model.equations}
-    shapes = Shapes(model)
+    shapes = model.shapes
     added = of is not None and of not in own
     scalars = [e for e in model.equations if not shapes.types[e.name].shape and not
                e.left.symbol.slots and shapes.types[e.name].kind == "real"]  # fmt: skip
     loss: Ref | None = None
     if of is not None:
-        model, loss = with_loss(model, shapes, of)
+        model, loss = with_loss(model, of)
     elif scalars:
         loss = scalars[-1].left
     elif "logits" in own:
-        model, loss, added = *with_targets(model, shapes), True
+        model, loss, added = *with_targets(model), True
     elif backward:
         raise VieteError(
             f"{model.title} has neither a loss nor a value called logits to take one of, so there "
@@ -91,10 +90,11 @@ def prepared(model: Model, of: str | None, backward: bool) -> Prepared:
     return Prepared(model, output, loss, tuple(first), tuple(second), back, added)
 
 
-def with_targets(model: Model, shapes: Shapes) -> tuple[Model, Ref]:
+@memoised
+def with_targets(model: Model) -> tuple[Model, Ref]:
     """The model with targets as an input and their cross-entropy as its loss."""
     logits = next(e for e in model.equations if e.name == "logits").left
-    shape = shapes.types["logits"].shape
+    shape = model.shapes.types["logits"].shape
     if len(shape) != 2 or logits.symbol.slots:
         raise VieteError(
             f"{model.title} has no loss, and its logits are not one row for each position; say "
