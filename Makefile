@@ -8,11 +8,17 @@ PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check --constra
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help tour test lint types docs wheel pytest format lock clean
+.PHONY: help tour test checks lint types docs wheel pytest quick browser tex format lock clean
+
+# What Python compiles is kept for the next process, whatever this shell says: there are many.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo 'make tour    see what Viète does (sets itself up: about half a minute, the first time)'
 	@echo 'make test    everything that CI checks: lint, types, docs, wheel, pytest'
+	@echo 'make quick   in a minute: the laws with few examples, and one of everything'
+	@echo 'make browser the pages that Viète writes, in headless Chromium (needs chromium and node)'
+	@echo 'make tex     the LaTeX of every shipped card, in pdfLaTeX (needs texlive-latex-extra)'
 	@echo 'make format  put the code into the house format'
 	@echo 'make docs    build the documentation into site/'
 	@echo 'make lock    write constraints.txt anew, from today'\''s newest versions'
@@ -21,8 +27,16 @@ help:
 tour: .venv/.runtime
 	@$(BIN)/viete tour
 
-# pytest comes last, so that its closing line is the last thing to be read.
-test: lint types docs wheel pytest
+# Everything but pytest has one of the cores beside it, and is done long before: pytest's closing
+# line is the last thing to be read, unless a check has failed.
+test: .venv/.dev
+	@log=$$(mktemp) && trap "rm -f $$log" EXIT && \
+	{ $(MAKE) --no-print-directory checks >$$log 2>&1; done=$$?; cat $$log; exit $$done; } & checks=$$!; \
+	$(MAKE) --no-print-directory pytest; tests=$$?; \
+	wait $$checks || { echo 'make test: one of lint, types, docs and wheel has failed: see above' >&2; exit 1; }; \
+	exit $$tests
+
+checks: lint types docs wheel
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
@@ -38,8 +52,19 @@ wheel: .venv/.dev
 	bash tests/wheel_check.sh $(BIN)/python
 
 # Two workers, with one thread each, so that they do not fight over two cores.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 pytest: .venv/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	@echo 'Left out: make browser (needs Chromium and Node) and make tex (needs pdfLaTeX).'
+	$(PYTEST) -n 2 --dist worksteal
+
+quick: .venv/.dev
+	$(PYTEST) -n 2 --dist worksteal --quick
+
+browser: .venv/.dev
+	$(PYTEST) -m browser tests/browser
+
+tex: .venv/.dev
+	$(PYTEST) -m tex tests/tex
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .

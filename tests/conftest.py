@@ -24,7 +24,54 @@ settings.register_profile(
 settings.register_profile(
     "search", max_examples=1000, deadline=None, derandomize=False, suppress_health_check=quiet
 )
+settings.register_profile("quick", settings.get_profile("laws"), max_examples=3)
 settings.load_profile("laws")
+
+SLOWEST = Path(__file__).with_name("slowest.txt")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick", action="store_true", help="the laws with few examples, and one of everything"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("quick"):
+        settings.load_profile("quick")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The longest tests first, so that no worker is left alone with one; and what is asked for."""
+    slowest = {name: k for k, name in enumerate(SLOWEST.read_text("utf-8").split())}
+    items.sort(key=lambda item: slowest.get(name_of(item), len(slowest)))  # the rest in their order
+    chosen = [x for x in items if is_wanted(x, config)]
+    if config.getoption("quick"):
+        chosen = one_of_everything([x for x in chosen if name_of(x) not in slowest])
+    if left_out := set(items) - set(chosen):
+        config.hook.pytest_deselected(items=[x for x in items if x in left_out])
+        items[:] = chosen
+
+
+def name_of(item: pytest.Item) -> str:
+    """Its function, whatever the parameters."""
+    return item.nodeid.partition("[")[0]
+
+
+def is_wanted(item: pytest.Item, config: pytest.Config) -> bool:
+    """What needs programs that are not Python's is run where it is asked for."""
+    asked = config.getoption("markexpr")
+    return all(mark in asked for mark in ("browser", "tex") if item.get_closest_marker(mark))
+
+
+def one_of_everything(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The first case of every law, and of each other file."""
+    first: dict[str, pytest.Item] = {}
+    for item in items:
+        path = item.nodeid.partition("::")[0]
+        first.setdefault(name_of(item) if path.startswith("tests/laws/") else path, item)
+    return list(first.values())
 
 
 @pytest.fixture

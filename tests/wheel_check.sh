@@ -28,9 +28,9 @@ if missing:
     sys.exit("not in the wheel: " + ", ".join(missing))
 PYTHON
 
-"$python" -m venv "$work/venv"
-"$work/venv/bin/python" -m pip install -qq --disable-pip-version-check \
-  --constraint constraints.txt "$work"/dist/*.whl >"$work/log" 2>&1 || fail "the wheel does not install:"
+"$python" -m venv --without-pip "$work/venv"
+"$python" -m pip --python "$work/venv/bin/python" install -qq --disable-pip-version-check \
+  --no-compile --constraint constraints.txt "$work"/dist/*.whl >"$work/log" 2>&1 || fail "the wheel does not install:"
 
 mkdir "$work/empty"
 cd "$work/empty"

@@ -1,0 +1,27 @@
+"""Headless Chromium, asked over the DevTools protocol by Node, which has a WebSocket of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+ASK = Path(__file__).with_name("ask.mjs")
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+
+
+def look(page: Path, *, width: int, dark: bool, expression: str) -> dict[str, Any]:
+    """What an expression is in a page, and what the browser complained of while it opened it."""
+    browser = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    assert browser and shutil.which("node"), (
+        "install Chromium and Node 22: apt-get install chromium"
+    )
+    asked = {"browser": browser, "page": page.resolve().as_uri(), "width": width, "dark": dark,
+             "expression": expression}  # fmt: skip
+    made = subprocess.run(["node", "--no-warnings", "--experimental-websocket", ASK,
+                           json.dumps(asked)], capture_output=True, text=True,
+                          timeout=120)  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    return json.loads(made.stdout)

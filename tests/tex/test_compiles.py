@@ -1,0 +1,84 @@
+"""pdfLaTeX takes every LaTeX document that is written of a shipped card. `make tex` runs these."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import viete
+from viete.cards.library import shipped
+
+pytestmark = pytest.mark.tex
+
+CARDS = sorted(shipped())
+PDFLATEX = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape"]
+LOSSES = {"bert": "<pooled, pooled>", "roberta": "<pooled, pooled>"}
+
+
+def compiles(file: Path) -> None:
+    """pdfLaTeX writes a page, and says nothing of a character or a reference that it lacks."""
+    assert shutil.which("pdflatex"), "install pdfLaTeX: apt-get install texlive-latex-extra"
+    made = subprocess.run([*PDFLATEX, file.name], cwd=file.parent, capture_output=True)
+    log = made.stdout.decode("utf-8", "replace")
+    wrong = [x for x in log.splitlines() if x.startswith("!") or "Missing character" in x]
+    assert made.returncode == 0 and not wrong, log[-1500:]
+    assert file.with_suffix(".pdf").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("card", CARDS)
+@pytest.mark.parametrize("command", ["show", "doc"])
+def test_a_card_and_its_document(command: str, card: str, tmp_path: Path) -> None:
+    viete(command, card, "-f", "latex", "-o", tmp_path / "page.tex")
+    compiles(tmp_path / "page.tex")
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_its_derivative(card: str, tmp_path: Path) -> None:
+    model_inputs = ["--of", LOSSES[card]] if card in LOSSES else of(card)
+    viete("grad", card, *model_inputs, "-o", tmp_path / "page.tex")
+    compiles(tmp_path / "page.tex")
+
+
+def of(card: str) -> list[str]:
+    """The option that names a loss, for a card which has none."""
+    import viete as vt
+
+    model = vt.read(card)
+    if any(e.name == "L" for e in model.equations):
+        return []
+    whole = next(i.name for i in reversed(model.inputs) if i.high is not None)
+    target = "t" if any(i.name == "t" for i in model.inputs) else whole
+    return ["--of", f"cross_entropy(logits; {target})"]
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_an_export(card: str, tmp_path: Path) -> None:
+    """The exported file goes into somebody's paper: between a preamble and an end."""
+    viete("export", card, "--to", "latex", "-o", tmp_path / "part.tex")
+    text = (tmp_path / "part.tex").read_text("utf-8")
+    if "\\documentclass" not in text:
+        text = (
+            "\\documentclass{article}\n\\usepackage{amsmath,amssymb,booktabs}\n"
+            f"\\begin{{document}}\n{text}\n\\end{{document}}\n"
+        )
+    (tmp_path / "page.tex").write_text(text, "utf-8")
+    compiles(tmp_path / "page.tex")
+
+
+LESSONS = {
+    "exact-lesson": ["-t", "a b"],
+    "symbolic-transformer": ["-t", "1,2", "--seed", "3", "--set", "V=3", "--set", "d=2"],
+    "simple-transformer": ["-t", "1,2", "--seed", "3", "--input", "y=2,1", "--set", "V=3",
+                           "--set", "d=4", "--set", "d_h=2", "--set", "H=2"],
+    "attention-only-1": ["-t", "1,2", "--seed", "3", "--set", "V=3", "--set", "d=2", "--set",
+                         "H=1", "--set", "d_k=2"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("card", LESSONS)
+def test_a_lesson(card: str, tmp_path: Path) -> None:
+    viete("lesson", card, *LESSONS[card], "-o", tmp_path / "lesson.tex")
+    compiles(tmp_path / "lesson.tex")
