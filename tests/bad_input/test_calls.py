@@ -314,3 +314,21 @@ def test_inputs_named_as_options_are(tmp_path: Path) -> None:
     given = [x for k in (*odd, "tokens") for x in ("--input", f"{k}=1,2,3")]
     said = viete("run", path, "-t", "1,2,3", "--seed", "0", *given, "--show", "s")
     assert said.out == "s  (scalar)\n50.0\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("train tiny --data a --data b -o r", "--data is given twice; give it once"),
+        ("doc tiny -o a -o b --output c", "--output is given 3 times; give it once"),
+        ("sample tiny --cache --no-cache", "--cache/--no-cache is given twice; give it once"),
+        ("lesson tiny --seed 1 --seed=1", "--seed is given twice; give it once"),
+    ],
+)
+def test_an_option_given_again(command: str, words: str) -> None:
+    assert viete(*command.split(), code=2).err == f"viete: {words}\n"
+
+
+def test_options_that_collect_their_values() -> None:
+    both = viete("show", PATH, "--set", "d=2", "--set", "V=4").out
+    assert both not in (viete("show", PATH, "--set", v).out for v in ("d=2", "V=4"))

@@ -9,6 +9,7 @@ from typer.core import TyperCommand
 
 import viete
 from viete.cli import check, doc, export, grad, lesson, plot, run, sample, show, tour, train
+from viete.errors import VieteError
 
 app = typer.Typer(
     help="Write a transformer as the equations you would put in a paper; then run them.",
@@ -17,8 +18,21 @@ app = typer.Typer(
 )  # fmt: skip
 
 
-class Grouped(TyperCommand):
-    """A command whose help has its options under several headings."""
+class Command(TyperCommand):
+    """A command whose options are given once, and stand in its help under their headings."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The name is click's, which takes the last of several values without a word.
+
+        Raises VieteError for an option that is given again, unless it collects its values.
+        """
+        order = self.make_parser(ctx).parse_args(args=list(args))[2]
+        for p in order:
+            if (count := order.count(p)) > 1 and not p.multiple:
+                name = "/".join([max(p.opts, key=len), *p.secondary_opts])
+                times = "twice" if count == 2 else f"{count} times"
+                raise VieteError(f"{name} is given {times}; give it once")
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """The name is click's."""
@@ -48,15 +62,15 @@ def options(
     """Write a transformer as the equations you would put in a paper; then run them."""
 
 
-app.command("show")(show.show)
-app.command("cards")(show.cards)
-app.command("doc")(doc.doc)
-app.command("run")(run.run)
-app.command("check")(check.check)
-app.command("grad")(grad.grad)
-app.command("export")(export.export)
-app.command("lesson")(lesson.lesson)
-app.command("train", cls=Grouped)(train.train)
-app.command("plot")(plot.plot)
-app.command("sample")(sample.sample)
-app.command("tour")(tour.tour)
+app.command("show", cls=Command)(show.show)
+app.command("cards", cls=Command)(show.cards)
+app.command("doc", cls=Command)(doc.doc)
+app.command("run", cls=Command)(run.run)
+app.command("check", cls=Command)(check.check)
+app.command("grad", cls=Command)(grad.grad)
+app.command("export", cls=Command)(export.export)
+app.command("lesson", cls=Command)(lesson.lesson)
+app.command("train", cls=Command)(train.train)
+app.command("plot", cls=Command)(plot.plot)
+app.command("sample", cls=Command)(sample.sample)
+app.command("tour", cls=Command)(tour.tour)
