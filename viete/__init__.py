@@ -9,16 +9,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from viete.errors import VieteError
-
+# Nothing is imported before it is needed: the command line hears Ctrl-C only after this file.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
     import torch
 
     from viete.algebra.model import Model
+    from viete.errors import VieteError
     from viete.interpret.plan.engine import Engine
     from viete.loaded.transformer import Transformer
 
@@ -120,6 +121,7 @@ def save(
     ``config.json``, so that `transformers` opens it too. Raises VieteError for such a card whose
     equations are others than the family's, since `transformers` would compute something else.
     """
+    from viete.errors import VieteError
     from viete.loaded.saving import save as save_model
     from viete.loaded.transformer import Transformer
 
@@ -293,4 +295,12 @@ def __getattr__(name: str) -> Any:
         from viete.algebra.model import Model
 
         return Model
+    if name == "VieteError":
+        from viete.errors import VieteError
+
+        return VieteError
     raise AttributeError(f"module 'viete' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

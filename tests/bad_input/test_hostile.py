@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -20,15 +22,29 @@ from viete.train.metrics import METRICS
 class Interrupted:
     """An import during which somebody presses Ctrl-C."""
 
+    def __init__(self, name: str) -> None:
+        self.name = name
+
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name == "viete.cli.app":
+        if name == self.name:
             raise KeyboardInterrupt
 
 
-def test_control_c_while_python_imports(monkeypatch) -> None:
-    monkeypatch.delitem(sys.modules, "viete.cli.app", raising=False)
-    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+@pytest.mark.parametrize("name", ["viete.cli.app", "viete.errors", "contextlib"])
+def test_control_c_while_python_imports(monkeypatch, name) -> None:
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(name), *sys.meta_path])
     assert viete("cards", code=130).err == "stopped\n"
+
+
+def test_what_is_imported_before_control_c_is_heard() -> None:
+    """Little more than Python itself has imported, since a press before that shows a traceback."""
+    code = ("import os, sys; before = {*sys.modules}; import viete.cli.main; "
+            "print(*{*sys.modules} - before)")  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(Path(vt.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True,
+                          env=environment, check=True)  # fmt: skip
+    assert {*done.stdout.split()} == {"__future__", "viete", "viete.cli", "viete.cli.main"}
 
 
 # -- numbers without end ---------------------------------------------------------------------------

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
-from contextlib import redirect_stderr, redirect_stdout
-from typing import TextIO
 
-from viete.errors import VieteError, VieteWarning
-from viete.printable import Screen
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
 
 
 def main() -> None:
-    """Run the command line. Bad input ends with one sentence and the exit code 2."""
+    """Run the command line. Bad input ends with one sentence and the exit code 2.
+
+    All but what Python itself has imported by now is imported in here, so that Ctrl-C ends with
+    "stopped" and the exit code 130 at any time.
+    """
+    try:
+        run()
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        sys.exit(130)
+
+
+def run() -> None:
+    """Run the command line, and say what went wrong."""
+    import warnings
+    from contextlib import redirect_stderr, redirect_stdout
+
+    from viete.errors import VieteError, VieteWarning
+    from viete.printable import Screen
+
     with redirect_stdout(Screen(sys.stdout)), redirect_stderr(Screen(sys.stderr)):
         try:
-            # Imported in here, so that Ctrl-C means the same while Python is still importing.
             from viete.cli.app import app
 
             try:
@@ -28,9 +44,6 @@ def main() -> None:
                 sys.stdout.flush()  # where it cannot be written, that is still to be said
         except VieteError as error:
             fail(str(error))
-        except KeyboardInterrupt:
-            print("stopped", file=sys.stderr)
-            sys.exit(130)
         except BrokenPipeError:  # the reader of our output, such as head, has seen enough
             silence()
             sys.exit(0)
@@ -46,6 +59,10 @@ def show_warning(
     file: TextIO | None = None, line: str | None = None,
 ) -> None:  # fmt: skip
     """Our own warnings as one sentence on standard error, others as Python shows them."""
+    import warnings
+
+    from viete.errors import VieteWarning
+
     if issubclass(category, VieteWarning):
         print(f"viete: {message}", file=sys.stderr)
     else:
