@@ -61,6 +61,7 @@ class Sharded(Module):
         for name, p in self.parameters.items():
             if p.grad is not None:
                 self.gradients[name].copy_(local(p.grad))
+                p.grad = None  # its memory is free for the optimiser's step
         return loss
 
     def loss(self, tokens: Any, inputs: Mapping[str, Any]) -> Tensor:

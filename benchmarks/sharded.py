@@ -1,0 +1,188 @@
+"""The memory of a process that trains a part of a model, beside FSDP2 written by hand.
+
+    python benchmarks/sharded.py [--processes 2] [--blocks 16] [--width 512] [--steps 3]
+
+The same decoder (Llama's equations, float32) in three ways: Viète with a unit for each block, Viète
+with one unit for all, and a module written by hand whose blocks are given to `fully_shard`. What is
+printed is the largest peak of any process during its steps, above what it held when PyTorch was
+imported; before the steps the counter is set back, so that building the model does not count.
+Gloo on a CPU, one thread each, Linux only (/proc/self/clear_refs).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+WAYS = ("viete", "one unit", "by hand")
+VOCABULARY, LENGTH, BATCH = 1000, 64, 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for name, usual in ("processes", 2), ("blocks", 16), ("width", 512), ("steps", 3):
+        parser.add_argument(f"--{name}", type=int, default=usual)
+    parser.add_argument("--way", choices=WAYS)
+    given = parser.parse_args()
+    if given.way:
+        return measured(given)
+    sizes = []
+    for way in WAYS:
+        said = launched(given, way)
+        peaks = [float(x) for x in re.findall(r"peak ([\d.]+)", said)]
+        seconds = [float(x) for x in re.findall(r"seconds ([\d.]+)", said)]
+        whole = float(re.findall(r"weights ([\d.]+)", said)[0])
+        sizes.append(max(peaks))
+        print(f"{way:9}  peak {max(peaks):6.0f} MB of {whole:.0f} MB of weights, "
+              f"{max(seconds):.2f} s a step", flush=True)  # fmt: skip
+    print(f"viete / by hand {sizes[0] / sizes[2]:.2f}, viete / one unit {sizes[0] / sizes[1]:.2f}")
+
+
+def launched(given: argparse.Namespace, way: str) -> str:
+    """What the processes of one way print."""
+    options = [f"--{k}={v}" for k, v in vars(given).items() if k != "way"]
+    running = []
+    with tempfile.TemporaryDirectory() as folder:
+        for rank in range(given.processes):
+            env = {**os.environ, "OMP_NUM_THREADS": "1", "RANK": str(rank), "LOCAL_RANK": str(rank),
+                   "WORLD_SIZE": str(given.processes), "MASTER_ADDR": "127.0.0.1",
+                   "MASTER_PORT": "29533", "TMPDIR": folder,
+                   # What is freed goes back to the system, and is not counted any more.
+                   "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}  # fmt: skip
+            command = [sys.executable, __file__, "--way", way, *options]
+            running.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
+        said = "".join(p.communicate()[0] for p in running)
+    if any(p.returncode for p in running):
+        raise SystemExit(f"{way}: a process failed")
+    return said
+
+
+def measured(given: argparse.Namespace) -> None:
+    """One process: its peak while it takes steps."""
+    import torch
+
+    torch.manual_seed(0)
+    import torch.distributed.fsdp
+    import torch.distributed.tensor
+
+    base = memory("VmRSS")
+    step, weights = (by_hand if given.way == "by hand" else viete)(given)
+    tokens = torch.randint(0, VOCABULARY, (BATCH, LENGTH + 1))
+    Path("/proc/self/clear_refs").write_text("5")
+    started = time.perf_counter()
+    for _ in range(given.steps):
+        step(tokens[:, :-1], tokens[:, 1:])
+    seconds = (time.perf_counter() - started) / given.steps
+    print(f"peak {memory('VmHWM') - base:.1f} weights {weights:.1f} seconds {seconds:.3f}")
+    if given.way == "by hand":
+        torch.distributed.destroy_process_group()
+
+
+def memory(key: str) -> float:
+    """A size of this process in MB."""
+    text = Path("/proc/self/status").read_text()
+    found = re.search(rf"{key}:\s+(\d+) kB", text)
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def viete(given: argparse.Namespace) -> tuple[Any, float]:
+    import viete as vt
+    from viete.cards.values import initial_weights
+    from viete.train import sharded
+    from viete.train.engines import make_engine
+    from viete.train.fitting import with_loss
+    from viete.train.optimiser import Adam, AdamSettings, spans
+
+    if given.way == "one unit":
+        sharded.blocks_of = lambda net: []
+    d = given.width
+    model = with_loss(vt.read("llama").bind(
+        V=VOCABULARY, d=d, N=given.blocks, H=8, G=8, d_f=4 * d, n_max=LENGTH
+    ))  # fmt: skip
+    weights = initial_weights(model, 0, "float32")
+    size = sum(w.nbytes for w in weights.values()) / 2**20
+    engine = make_engine("module", model, model, weights, shard=True)
+    targets = model.inputs[-1].name
+    del weights
+    inner: Any = engine.engine if hasattr(engine, "engine") else engine
+    shapes = {name: tuple(w.shape) for name, w in inner.weights.items()}
+    ranks = {name: len(shape) for name, shape in shapes.items()}
+    adam = Adam(engine.flat, spans(shapes, ranks), AdamSettings(), engine.spread)
+
+    def step(x: Any, y: Any) -> None:
+        engine(x, **{targets: y})
+        adam(engine.flat_gradient, 1e-3)
+
+    return step, size
+
+
+def by_hand(given: argparse.Namespace) -> tuple[Any, float]:
+    import torch
+    from torch import nn
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.nn import functional
+
+    d, heads = given.width, 8
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm_1, self.norm_2 = nn.RMSNorm(d), nn.RMSNorm(d)
+            self.qkv = nn.Linear(d, 3 * d, bias=False)
+            self.out = nn.Linear(d, d, bias=False)
+            self.gate, self.up = nn.Linear(d, 4 * d, bias=False), nn.Linear(d, 4 * d, bias=False)
+            self.down = nn.Linear(4 * d, d, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            q, k, v = (
+                part.unflatten(-1, (heads, -1)).transpose(1, 2)
+                for part in self.qkv(self.norm_1(x)).chunk(3, -1)
+            )
+            a = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.out(a.transpose(1, 2).flatten(-2))
+            h = self.norm_2(x)
+            return x + self.down(functional.silu(self.gate(h)) * self.up(h))
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = nn.Embedding(VOCABULARY, d)
+            self.blocks = nn.ModuleList(Block() for _ in range(given.blocks))
+            self.norm, self.head = nn.RMSNorm(d), nn.Linear(d, VOCABULARY, bias=False)
+
+        def forward(self, x: Any, y: Any) -> Any:
+            h = self.embed(x)
+            for block in self.blocks:
+                h = block(h)
+            return functional.cross_entropy(self.head(self.norm(h)).flatten(0, 1), y.flatten())
+
+    torch.distributed.init_process_group("gloo")
+    net = Net()
+    size = sum(p.numel() for p in net.parameters()) * 4 / 2**20
+    mesh = init_device_mesh("cpu", (given.processes,))
+    for block in net.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(net, mesh=mesh)
+    adam = torch.optim.AdamW(net.parameters(), lr=1e-3, foreach=False)
+
+    def step(x: Any, y: Any) -> None:
+        adam.zero_grad()
+        net(x, y).backward()
+        adam.step()
+
+    return step, size
+
+
+if __name__ == "__main__":
+    main()
