@@ -57,7 +57,8 @@ def launched(given: argparse.Namespace, way: str) -> str:
                    "WORLD_SIZE": str(given.processes), "MASTER_ADDR": "127.0.0.1",
                    "MASTER_PORT": "29533", "TMPDIR": folder,
                    # What is freed goes back to the system, and is not counted any more.
-                   "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}  # fmt: skip
+                   "MALLOC_MMAP_THRESHOLD_": "65536",
+                   "MALLOC_TRIM_THRESHOLD_": "65536"}  # fmt: skip
             command = [sys.executable, __file__, "--way", way, *options]
             running.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
         said = "".join(p.communicate()[0] for p in running)
