@@ -24,7 +24,7 @@ CARD = """# Logits that are given
 
 ## Inputs
 - $x ∈ \\{0, …, V - 1\\}^n$: tokens
-- $y ∈ \\{0, …, V - 1\\}^n$: targets
+- $y ∈ \\{-100, …, V - 1\\}^n$: targets, -100 for none
 - $w ∈ ℝ^n = 1$: what they count
 
 ## Parameters
@@ -124,3 +124,12 @@ def test_other_numbers_are_no_targets() -> None:
             card("plain").run(X[0], {"E": E}, y=np.where(Y[0] < 0, wrong, Y[0]))
     with pytest.raises(VieteError, match="the input x holds -100, which is not among"):
         card("plain").run(Y[0], {"E": E}, y=Y[0])
+
+
+def test_a_card_says_whether_targets_may_be_missing() -> None:
+    """Where every position has one, -100 is refused, and the derivative is the plain one."""
+    full = vt.reads(CARD.replace("-100", "0").replace("@", LOSSES["plain"]))
+    with pytest.raises(VieteError, match=r"declared ∈ \{-100, ..., V - 1\}"):
+        full.run(X[0], {"E": E}, y=Y[0])
+    text = vt.write(vt.grad(full), "text")
+    assert "(softmax(logits) − onehot(y, V)) / n" in text and "has_target" not in text

@@ -74,6 +74,11 @@ class Type:
         """The interval of what is computed in whole numbers; truth values count as 0 and 1."""
         return BIT if self.kind == TRUTH else self.interval
 
+    @property
+    def may_be_negative(self) -> bool:
+        """Whether it is not known to be whole and from 0, as targets are not that may be -100."""
+        return self.whole is None or self.whole[0] < 0
+
 
 class Mismatch(Exception):
     """A shape error at a node of one formula; `Shapes` turns it into a VieteError."""

@@ -291,8 +291,12 @@ def losses(model: Model, e: Expr) -> list[Apply]:
 
 
 def targets(model: Model) -> frozenset[str]:
-    """The inputs that are only targets of a loss, where -100 says that there is none."""
-    inputs = {i.name for i in model.inputs}
+    """The inputs that are only targets of a loss, and that say by their range that one may be -100.
+
+    That is no target, as in PyTorch. Of a card with ``y ∈ {0, …, V - 1}^n`` every position has one.
+    """
+    inputs = {i.name for i in model.inputs
+              if i.low is not None and model.size(i.low) == Size.of(-100)}  # fmt: skip
     found, elsewhere = set[str](), set[str]()
 
     def go(e: Expr) -> None:

@@ -123,14 +123,17 @@ class Feeding:
             value = None if size is None else size.evaluate(self.sizes)
             # A whole bound as an int: arrays compare with fractions one entry at a time.
             bounds.append(int(value) if value is not None and value.denominator == 1 else value)
-        entries = host(array)
+        entries, hint = host(array), ""
         if item.name in self.program.targets:
-            entries = entries[entries != NO_TARGET]
+            entries, bounds[0] = entries[entries != NO_TARGET], 0
+        elif NO_TARGET in entries:
+            high = "" if item.high is None else show(item.high)
+            hint = f"; targets of which some are none, -100, are declared ∈ {{-100, ..., {high}}}"
         for bad in (entries[entries < bounds[0]], entries[entries > bounds[1]]):
             if bad.size:
                 raise VieteError(
                     f"the input {item.name} holds {bad.flat[0]}, which is not among "
-                    f"{bounds[0]} … {bounds[1]}"
+                    f"{bounds[0]} … {bounds[1]}{hint}"
                 )
 
     def default_inputs(self, given: Mapping[str, Array]) -> None:

@@ -351,6 +351,8 @@ class Printer:
             text = self.pick(f"({text})", f"\\left({text}\\right)", f"({text})")
         elif raised or (isinstance(base, Num) and not text.isdigit() and text[0] != "("):
             text = f"({text})"
+        elif taken and self.style == "latex" and isinstance(base, Ref) and "{" in base.symbol.base:
+            text = f"({text})"  # TeX takes a group of one accented letter for the letter
         elif taken and self.style == "latex":
             text = f"{{{text}}}"
         elif taken and (power or text[-1] in SUPERSCRIPTS):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from viete.algebra.dims import Size
 from viete.algebra.model import Equation, Input, Model
-from viete.algebra.uses import losses
+from viete.algebra.uses import losses, targets
 from viete.cards.traits import Traits
 from viete.errors import VieteError
 from viete.notation.expr import Apply, Ref, num, transform, walk
@@ -85,7 +85,8 @@ def same_kind(model: Model, a: Input, b: Input) -> bool:
     """Whether two inputs have the same shape and range, by whatever dimensions they say it."""
 
     def said(item: Input) -> list[Size | None]:
-        sizes = [None if e is None else model.size(e) for e in (*item.shape, item.low, item.high)]
+        low = num(0) if item.name in targets(model) else item.low
+        sizes = [None if e is None else model.size(e) for e in (*item.shape, low, item.high)]
         return [None if s is None else s.substitute(model.definitions) for s in sizes]
 
     return said(a) == said(b)

@@ -34,7 +34,10 @@ NUMPY = Dialect(
     "numpy",
     "np",
     calls=CALLS,
-    inline={"onehot": "np.equal.outer({0}, np.arange({1})).astype(float)"},
+    inline={
+        "onehot": "np.eye({1})[{0}]",
+        "onehot_some": "np.equal.outer({0}, np.arange({1})).astype(float)",
+    },
 )
 
 JAX = Dialect(

@@ -75,6 +75,9 @@ class Functions:
         written = e.op if ours else self.model.library_name(e)
         if written in ("gathered", "placed") and any(c.lead for c in codes):
             written = f"{written}_each"
+        some = f"{written}_some" in idioms(self.dialect.name)
+        if some and self.shapes.of(e.args[1], env.types).may_be_negative:
+            written = f"{written}_some"
         by_hand = idioms(self.dialect.name).get(written)
         if by_hand is not None:
             kind = "library" if ours else "function"

@@ -754,10 +754,16 @@ class Lowering:
         picks = len({c.lead for c in args if c.lead}) > 1 and any(
             isinstance(x, Pick) for x in walk(body)
         )
-        ready = [self.fitted(c, (*lead, *c.core), picks and bool(c.lead)) if c.axes else c
-                 for c in args]  # fmt: skip
+        # The batch has an axis only where there is one: nothing is put in its place.
+        ready = [
+            self.fitted(c, (*(a for a in lead if a != LEAD or LEAD in c.lead), *c.core),
+                        picks and bool(c.lead)) if c.axes else c
+            for c in args
+        ]  # fmt: skip
         const = all(c.const for c in args)
         form = self.dialect.inline.get(named)
+        if named == "onehot" and self.type(e.args[0], env).may_be_negative:
+            form = self.dialect.inline.get("onehot_some", form)
         if named == "placed" and self.dialect.name == "numpy" and args[1].text == "0" and not lead:
             form = "np.pad({0}, ((0, {2} - len({0})), (0, 0)))" if args[0].level == ATOM else None
         if form is None and named == "LN" and self.dialect.name == "torch":
