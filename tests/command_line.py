@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from itertools import pairwise
 from typing import Any, NamedTuple, TextIO
 
 import pytest
@@ -21,6 +23,16 @@ class Ended(NamedTuple):
     code: int
     out: str
     err: str
+
+
+def instead(command: Sequence[str], *options: Any) -> list[str]:
+    """A command with these options in place of its own: one that is given twice is refused.
+
+    ``--set`` collects its values; no other option of the command's may be without a value.
+    """
+    new = {x for x in map(str, options) if x.startswith("--")} - {"--set"}
+    kept = [x for before, x in pairwise(["", *command]) if not {before, x} & new]
+    return [*kept, *map(str, options)]
 
 
 def viete(

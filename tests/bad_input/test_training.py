@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import viete
+from tests.command_line import instead, viete
 
 TINY = Path(__file__).with_name("tiny.md")
 ROSE = "a rose is a rose is a rose. " * 40
@@ -161,7 +161,7 @@ def test_settings(options, words, refused) -> None:
         pytest.importorskip("torch")
     if "bpe" in options:
         pytest.importorskip("tokenizers")
-    assert words in refused(*TEXT, *options.split())
+    assert words in refused(*instead(TEXT, *options.split()))
 
 
 # -- cards and folders -----------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.command_line import instead
 from viete.train.checkpoints import load, path_of, steps
 
 STEPS = 60
@@ -115,7 +116,7 @@ def test_a_run_that_is_stopped_saves_and_says_how_to_go_on(tmp_path: Path, numbe
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN and number == signal.SIGHUP:
         pytest.skip("under nohup a terminal that goes away stops nothing")
     run = tmp_path / "run"
-    process = viete(*COMMAND, "-o", str(run), "--steps", "100000", "--save-every", "0")
+    process = viete(*instead(COMMAND, "--steps", "100000", "--save-every", "0"), "-o", str(run))
     metrics = run / "metrics.jsonl"
     while process.poll() is None and not (metrics.exists() and metrics.stat().st_size):
         time.sleep(0.01)
@@ -143,7 +144,7 @@ def small_disk(tmp_path: Path):
 
 def test_a_full_disk_ends_with_a_sentence(tmp_path: Path, small_disk: Path) -> None:
     run = small_disk / "run"
-    process = viete(*COMMAND, "-o", str(run), "--keep", "100")
+    process = viete(*instead(COMMAND, "--keep", "100"), "-o", str(run))
     out, err = process.communicate(timeout=60)
     assert process.returncode == 2, out
     assert "No space left on device" in err and len(err.strip().splitlines()) == 1

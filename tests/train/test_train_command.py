@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.command_line import viete
+from tests.command_line import instead, viete
 from viete.cli.app import app
 from viete.errors import VieteError
 
@@ -77,7 +77,7 @@ def test_files_that_are_no_text_are_named(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.txt").write_text("a rose is a rose. " * 20)
     (tmp_path / "data" / "b.png").write_bytes(b"\x89PNG\0")
-    given = [*SMALL, "--data", tmp_path / "data", "--length", 8, "--steps", 1]
+    given = instead(SMALL, "--data", tmp_path / "data", "--length", 8, "--steps", 1)
     assert "left out, as no text: b.png\n" in viete(*given, "-o", tmp_path / "run").out
 
 
