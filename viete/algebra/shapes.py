@@ -460,9 +460,9 @@ class Shapes:
         if t.kind == TRUTH:
             raise Mismatch(f"{show(index)} cannot be an index: it is a condition", index)
         if t.kind == REAL and (t.size is None or known is not None):
+            said = "need not be one" if known is None else "is not a whole number"
             raise Mismatch(
-                f"an index is a whole number, and {show(index)} need not be one; "
-                f"floor({show(index)}) is",
+                f"an index is a whole number, and {show(index)} {said}; floor({show(index)}) is",
                 index,
             )
 

@@ -95,12 +95,12 @@ def folder(
     revision: str | None,
 ) -> None:  # fmt: skip
     """A Hugging Face folder of a run, a released model, or a card with a file of weights."""
-    from viete.cli.run import the_weights
+    from viete.cli.run import own_weights, the_weights
     from viete.loaded.saving import save_folder
 
     if output is None:
         raise VieteError("a model is written to a folder: give -o FOLDER")
-    own = weights is not None or seed is not None
+    own = own_weights(weights, seed)
     model, found = opened(
         name, own, sets, config, instead, accept, revision, dtype, weights=weights
     )

@@ -79,7 +79,7 @@ def run(
     revision: Revision = None,
 ) -> None:
     """Run a card's equations, or a released model's, and print named values."""
-    own = weights is not None or seed is not None
+    own = own_weights(weights, seed)
     model, found = opened(name, own, sets, config, instead, accept, revision, dtype, device,
                           weights)  # fmt: skip
     ids = the_tokens(model, found, tokens, text, bos)
@@ -168,6 +168,13 @@ def exact_weights(model: Model, path: Path | None, seed: int | None) -> dict[str
     return initial_weights(model, seed) | given
 
 
+def own_weights(weights: Path | None, seed: int | None) -> bool:
+    """Whether weights are given, by a file or a seed. Raises VieteError where by both."""
+    if weights is not None and seed is not None:
+        raise VieteError("give either --weights or --seed, not both")
+    return weights is not None or seed is not None
+
+
 def the_weights(
     model: Model, path: Path | None, seed: int | None, dtype: str, device: str | None
 ) -> dict[str, Any]:
@@ -177,8 +184,6 @@ def the_weights(
     kinds = ("float16", "float32", "float64") + (("bfloat16",) if device else ())
     if dtype not in kinds:
         raise VieteError(f"--dtype is one of {', '.join(kinds)}, not {dtype}")
-    if path is not None and seed is not None:
-        raise VieteError("give either --weights or --seed, not both")
     if path is not None:
         from viete.checkpoint.mapping import load_weights
 

@@ -23,7 +23,9 @@ def by_own_names(model: Model, given: Any, known: Collection[str]) -> Any:
     scope = declared(model)
     out: dict[str, Any] = {}
     for name, value in given.items():
-        own = name if name in known else plain(name, scope, model.loop_letters)
+        own = name
+        if isinstance(name, str) and name not in known:
+            own = plain(name, scope, model.loop_letters)
         own = own if own in known else name
         if own in out:
             raise VieteError(f"{own} is given twice, in two spellings")

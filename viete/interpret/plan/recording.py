@@ -13,6 +13,7 @@ import numpy as np
 
 from viete.algebra.kinds import BIT
 from viete.algebra.model import Model
+from viete.algebra.uses import targets
 from viete.interpret.array import Lookup
 from viete.interpret.gradient import Summing
 from viete.interpret.labelled import COL, ROW, Array, Value, permute
@@ -96,6 +97,8 @@ def cross_entropy(it: Recording, args: list[Value]) -> Value | None:
     p = SOFTMAX(it, [z])
     lead = z.array.lead if z.array.lead == t.array.lead else None
     each = it.xp.node("nll", (z.array, p.array, t.array), t.array.shape, FLOAT, lead)
+    if not targets(it.model):  # every position has one
+        return it.reduce("mean", Value(each, t.axes))
     count = it.reduce("sum", it.call("has_target", [t]))
     return it.entrywise("div", [it.reduce("sum", Value(each, t.axes)), count])
 
