@@ -74,7 +74,7 @@ def test_a_plan_of_arrays_that_cannot_be(dim: str) -> None:
     assert "has more than 2^56 numbers with these sizes" in said
 
 
-@pytest.mark.parametrize("option", ["accumulate", "batch", "steps", "eval-batches", "keep"])
+@pytest.mark.parametrize("option", ["accumulate", "batch", "steps", "eval-sequences", "keep"])
 def test_counts_without_end(option: str, tmp_path: Path) -> None:
     said = viete("train", "dialog-transformer", "--data", "dialogs", f"--{option}", 10**30,
                  "-o", tmp_path / "run", code=2).err  # fmt: skip

@@ -97,7 +97,7 @@ def test_killed_while_it_encodes(tmp_path: Path) -> None:
     data, run = tmp_path / "data.txt", tmp_path / "run"
     data.write_text("a rose is a rose\n" * 1_500_000)  # so much that its tokens go into files
     command = ["train", "dialog-transformer", "--set", "d=8", "--length", "8", "--data", str(data),
-               "--steps", "1", "--eval-batches", "1", "-o", str(run)]  # fmt: skip
+               "--steps", "1", "--eval-sequences", "1", "-o", str(run)]  # fmt: skip
     process = viete(*command)
     while process.poll() is None and not list(run.glob("tokens/.viete-*.tmp")):
         time.sleep(0.002)

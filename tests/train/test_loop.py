@@ -112,7 +112,7 @@ def test_a_run_that_goes_on_is_the_run_that_was_not_stopped(tmp_path: Path, text
     part.take_step = interrupted  # type: ignore[method-assign]
     found = part.run()
     assert (found.step, found.stopped) == (7, True)
-    assert checkpoints.steps(tmp_path / "parts") == [4, 7]
+    assert checkpoints.steps(tmp_path / "parts") == [4, 6, 7]
     assert signal.getsignal(signal.SIGINT) is handler
     # What was measured after the checkpoint goes, and so does a line cut short.
     with open(tmp_path / "parts" / "metrics.jsonl", "a") as file:
@@ -324,17 +324,57 @@ def test_a_card_without_a_loss_gets_one_and_the_length_asked_for(tmp_path: Path,
 
 
 def test_validation_is_the_mean_over_what_was_set_aside(tmp_path: Path, text: str) -> None:
-    job = started(tmp_path, data=text, length=24, steps=4, eval_every=2, eval_batches=3)
+    job = started(tmp_path, data=text, length=24, steps=4, eval_every=2, eval_sequences=7)
     train(job)
     rows = [r for r in read_metrics(tmp_path) if "validation" in r]
     assert [r["step"] for r in rows] == [0, 2, 4]
     assert job.validation is not None
     weights = dict(job.engine.weights)
-    found = [job.model.run(b["t"], weights, y=b["y"])["L"].mean()
-             for b in map(job.validation.batch, range(3))]  # fmt: skip
-    assert rows[-1]["validation"] == pytest.approx(np.mean(found), rel=1e-5)
+    found = [job.model.run(b["t"], weights, y=b["y"])["L"] for b in job.validation.fixed(7)]
+    assert list(map(len, found)) == [3, 3, 1]
+    assert rows[-1]["validation"] == pytest.approx(np.mean(np.concatenate(found)), rel=1e-5)
     assert checkpoints.read_state(tmp_path / "checkpoints" / "step-000004")["validation"] == (
         rows[-1]["validation"])  # fmt: skip
+
+
+@pytest.mark.parametrize("data", ["text", "dialogs"])
+def test_the_validation_loss_is_the_same_for_every_batch(
+    tmp_path: Path, text: str, data: str
+) -> None:
+    if data == "dialogs":
+        dialogs = [f"<user>{k}</user><assistant>{'so ' * k}</assistant><eot>" for k in range(12)]
+        (tmp_path / "dialogs.txt").write_text("\n".join(dialogs))
+    given = {"data": text, "length": 24} if data == "text" else {
+        "data": str(tmp_path / "dialogs.txt"), "validation": 0.6}  # fmt: skip
+    found = []
+    for batch in 1, 2, 5, 12:
+        job = started(
+            tmp_path / str(batch), batch=batch, eval_sequences=5, dtype="float64", **given
+        )
+        training = Training(job)
+        training.validate()
+        found.append(training.validation)
+        assert sum(len(b["t"]) for b in job.validation.fixed(5)) == 5
+        job.lock.close()
+    np.testing.assert_allclose(found, found[0], rtol=1e-12)
+
+
+def test_the_best_is_the_least_validation_loss_that_was_measured(tmp_path: Path, text: str) -> None:
+    """Also where no checkpoint is due; and a run that goes on knows the best before."""
+    losses = iter([9.0, 3.0, 1.0, 2.0, 4.0, 5.0, 1.5, 0.5])  # of steps 0, 1, …
+
+    def measure(run: Training) -> None:
+        run.mean_loss = lambda batches: next(losses)  # type: ignore[method-assign]
+        run.run()
+
+    given = {"data": text, "length": 24, "eval_every": 1, "save_every": 0, "keep": 1}
+    measure(Training(started(tmp_path, steps=5, **given)))
+    assert checkpoints.steps(tmp_path) == [2, 5]
+    assert checkpoints.choose(tmp_path, "best").state["validation"] == 1.0
+    measure(Training(resume({"steps": 6}, tmp_path, "latest")))
+    assert checkpoints.steps(tmp_path) == [2, 6]
+    measure(Training(resume({"steps": 7}, tmp_path, "latest")))
+    assert checkpoints.steps(tmp_path) == [7] and checkpoints.best(tmp_path) == 7
 
 
 def test_a_run_off_the_main_thread(tmp_path: Path) -> None:

@@ -116,7 +116,9 @@ def train(
     ] = None,
     log_every: Annotated[int | None, option(KEPT, "Steps between lines [10].")] = None,
     eval_every: Annotated[int | None, option(KEPT, "Steps between validations [200].")] = None,
-    eval_batches: Annotated[int | None, option(KEPT, "Batches of one validation [10].")] = None,
+    eval_sequences: Annotated[
+        int | None, option(KEPT, "Sequences of one validation [120].")
+    ] = None,
     save_every: Annotated[int | None, option(KEPT, "Steps between checkpoints [200].")] = None,
     keep: Annotated[int | None, option(KEPT, "How many of the last to keep [3].")] = None,
     sample_every: Annotated[

@@ -6,7 +6,7 @@ on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,11 +140,33 @@ class Batches:
         if self.order is not None:
             return self.padded(self.first + self.order.batch(k)[rows])
         plan = self.plan
-        places = drawn(plan.seed, PARTS.index(plan.part), k, plan.batch)[rows]
-        n = plan.length
+        return self.windows(drawn(plan.seed, PARTS.index(plan.part), k, plan.batch)[rows])
+
+    def windows(self, places: Ids) -> dict[str, Ids]:
+        """The windows of text that random numbers stand for."""
+        n = self.plan.length
         starts = self.first + (places % np.uint64(self.last - self.first - n)).astype(np.int64)
         window = self.data.ids[starts[:, None] + np.arange(n + 1)].astype(np.int64)
         return self.inputs(window, None)
+
+    def fixed(self, count: int) -> Iterator[dict[str, Ids]]:
+        """The same ``count`` sequences at every call, or all dialogs if there are fewer.
+
+        Which sequences they are depends on the data and the seed, and not on ``batch``, by which
+        they come.
+        """
+        plan, stream = self.plan, PARTS.index(self.plan.part)
+        if self.order is not None:
+            some = np.argsort(drawn(plan.seed, stream, 0, len(self.order.lengths)), kind="stable")
+            some = some[:count]
+            lengths = self.order.lengths[some]
+            order = Order(lengths, plan.batch, self.feed.padded, plan.seed, stream)
+            for k in range(len(order)):
+                yield self.padded(self.first + some[order.batch(k)])
+            return
+        for first in range(0, count, plan.batch):
+            numbers = range(first, min(first + plan.batch, count))
+            yield self.windows(np.concatenate([drawn(plan.seed, stream, k, 1) for k in numbers]))
 
     def padded(self, which: Ids) -> dict[str, Ids]:
         """Dialogs in one array, with 0 after their end and no weight there."""

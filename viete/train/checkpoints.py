@@ -235,13 +235,19 @@ def whole_before(run: Path, there: list[int], card: str | None) -> Checkpoint | 
 
 def best(run: Path) -> int | None:
     """The step with the least validation loss, of the checkpoints on disk."""
-    found = []
+    found = validations(run)
+    return min(found, key=lambda step: (found[step], step)) if found else None
+
+
+def validations(run: Path) -> dict[int, float]:
+    """The validation losses of the checkpoints on disk, by their steps."""
+    found = {}
     for step in steps(run):
         with suppress(VieteError):
             loss = read_state(path_of(run, step)).get("validation")
             if loss is not None:
-                found.append((loss, step))
-    return min(found)[1] if found else None
+                found[step] = float(loss)
+    return found
 
 
 def prune(run: Path, keep: int) -> None:
@@ -259,4 +265,14 @@ def prune(run: Path, keep: int) -> None:
         shutil.rmtree(left, ignore_errors=True)
 
 
-__all__ = ["Checkpoint", "best", "choose", "load", "prune", "save", "set_aside", "steps"]
+__all__ = [
+    "Checkpoint",
+    "best",
+    "choose",
+    "load",
+    "prune",
+    "save",
+    "set_aside",
+    "steps",
+    "validations",
+]

@@ -74,6 +74,7 @@ class Training:
         self.loss, self.length = float(before.get("loss", math.nan)), 0.0
         self.tokens, self.counted = 0, int(before.get("tokens", 0))  # of this process; before it
         self.validation: float | None = before.get("validation")
+        self.least = math.inf  # of the validation losses of the checkpoints
         self.divergence = Divergence(before.get("lowest"))
         self.saved = self.step
         self.progress = Progress(self.step, s.steps, quiet=not self.team.leads)
@@ -85,6 +86,8 @@ class Training:
             if self.team.leads:
                 checkpoints.prune(job.run, s.keep)  # what a killed run had no time for
                 self.metrics = Metrics(job.run, self.step, s.tensorboard)
+            self.least = self.team.tell(min(checkpoints.validations(job.run).values(),
+                                            default=math.inf))  # fmt: skip
             with stopping(self.team) as stopped:
                 if not self.step:
                     with self.progress.aside():
@@ -174,6 +177,7 @@ class Training:
         with self.progress.aside():
             if save or (s.eval_every and self.step % s.eval_every == 0):
                 self.validate()
+                save |= self.validation is not None and self.validation < self.least
             if self.sample and s.sample_every and self.step % s.sample_every == 0:
                 self.progress.line(f"step {self.step:>6}  {self.sample(self.step)}")
             if save:
@@ -196,7 +200,7 @@ class Training:
             self.metrics(self.step, **values)
 
     def validate(self) -> None:
-        """The mean loss over the validation part, or over a fixed share of a large one."""
+        """The mean loss over sequences of the validation part, every time the same."""
         batches = self.job.validation
         if batches is None:
             return
@@ -206,9 +210,7 @@ class Training:
 
     def mean_loss(self, batches: Batches) -> float:
         total, count = 0.0, 0
-        most = self.settings.eval_batches
-        for k in range(most if batches.order is None else min(most, batches.epoch)):
-            batch = batches.batch(k)
+        for batch in batches.fixed(self.settings.eval_sequences):
             tokens, *rest = batch
             rows = len(batch[tokens])
             loss = self.engine.evaluate(batch[tokens], **{name: batch[name] for name in rest})
@@ -235,6 +237,8 @@ class Training:
             raise self.broken(said, job.model, job.batches.batch(0))
         moments = job.engine.whole(job.optimiser.moments(job.engine.weights))
         self.saved = self.step
+        if (measured := self.validation_now()) is not None:
+            self.least = min(self.least, measured)
         if not self.team.leads:
             return
         checkpoints.save(

@@ -67,7 +67,7 @@ class Settings:
     threads: int = 1
     log_every: int = 10
     eval_every: int = 200
-    eval_batches: int = 10
+    eval_sequences: int = 120
     save_every: int = 200
     keep: int = 3
     sample_every: int = 0
@@ -84,7 +84,7 @@ class Settings:
         for name in ("bf16", "compile", "shard"):
             if getattr(self, name) and self.engine != "module":
                 raise VieteError(f"--{name} goes with --engine module")
-        for name in ("steps", "batch", "accumulate", "threads", "keep", "eval_batches"):
+        for name in ("steps", "batch", "accumulate", "threads", "keep", "eval_sequences"):
             if getattr(self, name) < 1:
                 raise wrong(name, "is a whole number from 1", getattr(self, name))
         for name in ("warmup", "log_every", "eval_every", "save_every", "sample_every", "seed"):
