@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import math
 import socket
 import traceback
 import warnings
@@ -393,3 +394,19 @@ def test_weights_that_cannot_be_written_are_copied_without_a_warning() -> None:
         warnings.simplefilter("error")
         module = vt.to_torch(model, weights)
     np.testing.assert_array_equal(module.weights()["W_Q"].detach(), weights["W_Q"])
+
+
+@pytest.mark.parametrize("kind", ["torch", "module"])
+def test_an_engine_takes_arrays_that_cannot_be_written_without_a_warning(kind: str) -> None:
+    model = vt.read("dialog-transformer")
+    weights, tokens = vt.initial_weights(model, 0), np.array([[1, 2, 3]])
+    for array in (*weights.values(), tokens):
+        array.flags.writeable = False
+    torch.set_warn_always(True)  # not once a process
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            engine = make_engine(kind, model, model, weights)
+            assert math.isfinite(engine.evaluate(tokens, y=tokens))
+    finally:
+        torch.set_warn_always(False)

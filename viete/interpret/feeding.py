@@ -187,7 +187,12 @@ def as_input(item: Input, given: Array, like: Array) -> Array:
     dtype = whole_numbers(xp)[0] if whole else like.dtype
     if array_namespace(given) is not xp:  # one library reads another's bytes as it likes
         given = host(given)
-    return xp.asarray(given, dtype=dtype, device=like.device)
+    return xp.asarray(writable(given), dtype=dtype, device=like.device)
+
+
+def writable(array: Any) -> Any:
+    """The array, or a copy of one of NumPy's that may not be written: PyTorch warns of those."""
+    return array.copy() if isinstance(array, np.ndarray) and not array.flags.writeable else array
 
 
 def host(array: Array) -> Array:

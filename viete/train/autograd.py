@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from viete.algebra.model import Input, Model
+from viete.interpret.feeding import writable
 from viete.interpret.plan.layout import split
 from viete.interpret.schedule import program
 from viete.train.engines import Whole
@@ -89,7 +90,7 @@ class Module(Whole):
         return out
 
     def tensor(self, array: Any) -> Tensor:
-        value = torch.as_tensor(array)
+        value = torch.as_tensor(writable(array))
         dtype = self.dtype if value.is_floating_point() else value.dtype
         return value.to(self.device, dtype, non_blocking=True)
 

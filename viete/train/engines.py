@@ -14,6 +14,7 @@ import numpy as np
 
 from viete.algebra.model import Model
 from viete.errors import VieteError
+from viete.interpret.feeding import writable
 from viete.interpret.plan.engine import Engine as Plan
 from viete.interpret.plan.workers import Over, at_once
 from viete.interpret.run import execute
@@ -130,7 +131,7 @@ def own_engine(
     torch = import_torch()
     try:
         float(torch.ones((), device=device))  # which a device for shapes alone cannot say
-        there = {name: torch.from_numpy(w).to(device or "cpu") for name, w in weights.items()}
+        there = {k: torch.as_tensor(writable(w)).to(device or "cpu") for k, w in weights.items()}
     except (RuntimeError, AssertionError) as error:
         raise VieteError(f"PyTorch cannot use {device}: {str(error).splitlines()[0]}") from None
     if kind == "torch":

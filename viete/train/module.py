@@ -14,7 +14,6 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -22,6 +21,7 @@ from viete.algebra.model import Model
 from viete.errors import VieteError
 from viete.interpret.code.prepared import prepared
 from viete.interpret.code.torch_module import TorchModule
+from viete.interpret.feeding import writable
 from viete.interpret.schedule import parameter_shapes
 from viete.interpret.spelling import by_own_names
 
@@ -79,9 +79,7 @@ def to_torch(
 def tensor(name: str, weight: Any) -> torch.Tensor:
     """A weight for PyTorch, of real numbers."""
     with suppress(TypeError, ValueError, RuntimeError):
-        if isinstance(weight, np.ndarray) and not weight.flags.writeable:
-            weight = weight.copy()  # of which PyTorch warns
-        found = torch.as_tensor(weight)
+        found = torch.as_tensor(writable(weight))
         if found.is_floating_point():
             return found
     raise VieteError(f"{name} is no array of real numbers that PyTorch could hold")
