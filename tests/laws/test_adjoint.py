@@ -118,6 +118,7 @@ def losses(draw: st.DrawFn, card: Card) -> str | None:
         f"<{first}_1, {last}_1> / 2", "logits_{1,t_1} - mean(logits_0)",
         f"\\sum_{{j=0}}^{{n - 1}} <{last}_j, {last}_j>",
         "cross_entropy(logits; t) + 3 * <E_0, E_1>", "<E_1, E_1>",  # terms that no text changes
+        "sum(where(logits_0 > 0, log(1 + logits_0^2), logits_1 / (1 + logits_0^2)))",  # guards
     ]  # fmt: skip
     if looped and card.model.sizes["N"] >= 1:
         choices += ["<x^1_0, x^1_1>", "\\sum_{i=1}^{N} <o^i_0, x^i_1>"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from viete.algebra.adjoint.blocks import Readers, Reading, block_expr
+from viete.algebra.adjoint.guards import Guard, entrywise, guarded, infinite
 from viete.algebra.adjoint.places import picked_back, row_of
 from viete.algebra.adjoint.reasons import UNSAID, Reason, because
 from viete.algebra.adjoint.rules import Rule, rules
@@ -61,6 +62,7 @@ class Context:
     binders: tuple[Binder, ...]
     env: Env
     reason: Reason = UNSAID
+    guards: tuple[Guard, ...] = ()  # under which ∂ stands that has not been put there yet
 
 
 class Passing:
@@ -123,6 +125,8 @@ class Passing:
         """Hand ``back`` = ∂e on to what ``e`` is made of; ``whole`` is the value that e is."""
         if not self.depends(e):
             return
+        if not isinstance(e, Apply) or e.op == "concat":
+            back, c = guarded(back, c.guards), replace(c, guards=())
         match e:
             case Ref():
                 self.share(e, back, c)
@@ -156,6 +160,11 @@ class Passing:
                 raise VieteError(f"there is no rule of differentiation for {e.op} in {show(e)}")
             return self.pass_on(self.opened(e, c), back, c)
         rule, values = found
+        if e.op == "where" and any(infinite(a, self.model.function, self.rules)
+                                   for a in e.args[1:] if self.depends(a)):  # fmt: skip
+            return self.pass_where(e, back, c)
+        if not entrywise(rule):
+            back, c = self.put_guards(back, c, ())
         outs = {k: f for k, f in rule.formulas if k.startswith("partial{")}
         wanted = [k for k in values if f"partial{{{k}}}" in outs and self.depends(values[k])]
         if len(wanted) > 1 or self.uses(rule, wanted, "partial{y}") > 1:
@@ -180,8 +189,34 @@ class Passing:
             letters[part] = self.simple(made, inner, kind, hatted(part, whole))
         for k in wanted:
             made = self.sized(self.put(outs[f"partial{{{k}}}"], letters, c), c)
-            made = self.fitted(made, values[k], c)
-            self.pass_on(values[k], made, replace(c, reason=reason))
+            made, inner = self.narrowed(made, values[k], replace(c, reason=reason))
+            self.pass_on(values[k], made, inner)
+
+    def pass_where(self, e: Apply, back: Expr, c: Context) -> None:
+        """Each side gets ∂y, with a guard to be put around what its local factors make of it."""
+        test, *sides = e.args
+        if all(map(self.depends, sides)):
+            back = self.simple(back, c, "back")
+        for side, holds in zip(sides, (True, False), strict=True):
+            guard = Guard(test, holds, self.type(test, c).shape)
+            made, inner = self.narrowed(back, side, replace(c, guards=(*c.guards, guard)))
+            self.pass_on(side, made, inner)
+
+    def narrowed(self, back: Expr, e: Expr, c: Context) -> tuple[Expr, Context]:
+        """``back`` in the shape of ``e``, under those guards that do not choose within its sums."""
+        want = self.type(e, c).shape
+        if not self.same(self.type(back, c).shape, want):
+            back, c = self.put_guards(back, c, want)
+        return self.fitted(back, e, c), c
+
+    def put_guards(self, back: Expr, c: Context, shape: tuple[Size, ...]) -> tuple[Expr, Context]:
+        """``back`` under the guards whose condition is no number and has another shape."""
+        later = tuple(g for g in c.guards if not g.shape or self.same(g.shape, shape))
+        now = [g for g in c.guards if g not in later]
+        return guarded(back, now), replace(c, guards=later)
+
+    def same(self, a: Sequence[Size], b: Sequence[Size]) -> bool:
+        return len(a) == len(b) and all(map(self.shapes.same, a, b))
 
     def put(self, formula: Expr, letters: Mapping[str, Expr], c: Context) -> Expr:
         """A rule's formula with what its letters stand for."""
@@ -282,9 +317,7 @@ class Passing:
         """``back`` in the shape of ``e``: summed over what was repeated, repeated where summed."""
         have, want = self.type(back, c).shape, self.type(e, c).shape
         one = [str(s) == "1" for s in want]
-        if len(have) == len(want) and all(
-            self.shapes.same(a, b) for a, b in zip(have, want, strict=True)
-        ):
+        if self.same(have, want):
             return back
         if len(have) == 2 and len(want) == 2 and one[1] and str(have[1]) != "1":
             return self.fitted(Apply("sum", (back,)), e, c)
