@@ -38,6 +38,7 @@ CARD = """# Small
 ## Inputs
 - $t ∈ \\{{0, …, 2\\}}^n$
 - $c ∈ \\{{0, 1\\}}^m$
+- $g ∈ \\{{-100, …, 2\\}}^n$
 ## Parameters
 | symbol | shape |
 | --- | --- |
@@ -163,6 +164,7 @@ CASES: dict[str, tuple[str, str]] = {
     "RMSNorm number": ("matrix", "RMSNorm(A; q)"),
     "LN with ε": ("matrix", "LN(A; u, v, q)"),
     "cross_entropy": ("number", "cross_entropy(A; t)"),
+    "cross_entropy with none": ("number", "cross_entropy(A; g)"),
     "cross_entropy of tokens": ("number", "cross_entropy(A[t]; t)"),
     "weighted_loss": ("number", "weighted_loss(A; t, p)"),
     # Functions a card defines, and those without a rule
@@ -223,7 +225,11 @@ def values(model_text: str) -> tuple[dict, dict]:
     rng = np.random.default_rng(len(model_text))
     weights = {k: rng.uniform(0.3, 1.5, s)
                for k, s in vt.parameter_shapes(reads(model_text)).items()}  # fmt: skip
-    return weights, {"t": np.array([2, 0, 2]), "c": np.array([1, 0, 1, 1])}
+    return weights, {
+        "t": np.array([2, 0, 2]),
+        "c": np.array([1, 0, 1, 1]),
+        "g": np.array([2, -100, 0]),
+    }
 
 
 @cache
