@@ -102,7 +102,7 @@ def test_what_is_accepted_has_whole_sizes(d: int, heads: int, blocks: int) -> No
         ("$s = x^N W_U$", "$s = a^{0} W_U$", "a^0"),
         ("$u^i = LN(x^{i-1}; γ^i", "$u^i = LN(x^{i-1}; γ^{i+1}", "γ^i is there for i = 1, …, N"),
         ("$u^i = LN(x^{i-1}; γ^i", "$u^i = LN(x^{i-1}; γ^{0}", "γ^i is there for i = 1, …, N"),
-        ("$u^i = LN(x^{i-1}; γ^i", "$u^i = LN(x^{i-1}; γ^{i/2}", "1/2 is not a whole number"),
+        ("$u^i = LN(x^{i-1}; γ^i", "$u^i = LN(x^{i-1}; γ^{i/2}", "i / 2 need not be one"),
         ("$u^i = LN(x^{i-1}; γ^i", "$u^i = LN(x^{i-1}; γ^{2 i}", "γ^i is there for i = 1, …, 2"),
         ("$u^i = LN(x^{i-1}; γ^i", "$u^i = LN(x^{2 i}; γ^i", "x^i is there for i = 0"),
         ("$s = x^N W_U$", "$s = x^{2 N} W_U$", "x^"),

@@ -195,6 +195,6 @@ def test_other_errors(tmp_path: Path) -> None:
     assert "cannot read" in refusal("gpt2", tmp_path)
     assert "not int" in refusal("gpt2", 7)
     with pytest.raises(VieteError, match="names no keys"):
-        vt.read("simple-transformer", GPT2)
+        vt.read("dialog-transformer", GPT2)
     (tmp_path / "config.json").write_text(json.dumps({**GPT2, "n_layer": None}))
     assert f"{tmp_path / 'config.json'}: n_layer is missing" in refusal("gpt2", tmp_path)

@@ -14,6 +14,7 @@ from viete.errors import VieteError
 from viete.interpret.gradient import Gradients
 from viete.interpret.plan.engine import Engine
 from viete.train.feeds import feed
+from viete.train.fitting import with_loss_weights
 
 CARD = """# RNN
 
@@ -115,7 +116,10 @@ def test_exact_and_exported() -> None:
 @pytest.mark.parametrize("state", ["x_{j-1}", "x_{n-j}"])
 def test_what_a_block_s_number_picks_is_not_called_causal(state: str) -> None:
     """From the end backwards every state has seen the last token; dialogs are then not padded."""
-    assert not feed(vt.reads(CARD.replace("x_{j-1}", state))).past
+    model = with_loss_weights(vt.reads(CARD.replace("x_{j-1}", state)))
+    assert feed(model).weights and not feed(model).padded
+    plain = with_loss_weights(vt.read("dialog-transformer"))
+    assert feed(plain).padded
 
 
 def test_it_trains_on_dialogs_and_is_sampled(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 
-from viete.algebra.functions import behind, in_force, library, parse_function
+from viete.algebra.functions import behind, in_force, library, parse_function, second_names
 from viete.algebra.model import (
     Dimension,
     Function,
@@ -338,16 +338,18 @@ class Declarations(Sections):
 
     def functions(self) -> list[Function]:
         out: list[Function] = []
+        known = {name: f.signature for name, f in library().items()}
         for block in self.items("functions"):
             math, meaning = self.split(block.text)
-            known = {name: f.signature for name, f in in_force(out).items()}
-            function = parse_function(math, known, meaning)
+            function = parse_function(math, dict(known), meaning)
             if function.name in PRIMITIVES or any(f.name == function.name for f in out):
                 raise math.error(f"the function {function.name} already exists")
             if function.name in map(behind, library()):
                 name = function.name.removesuffix("_library")
                 raise math.error(f"{function.name} is the library's {name}; call this otherwise")
             out.append(function)
+            known[function.name] = function.signature
+            known |= {name: f.signature for name, f in second_names([function.name]).items()}
         return out
 
 

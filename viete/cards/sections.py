@@ -225,6 +225,9 @@ class Sections:
             for row in block.rows:
                 if not row:  # a lone bar
                     continue
+                for cell in row:
+                    if (cell.text.count("$") - cell.text.count("\\$")) % 2:
+                        raise cell.error("the $ signs in this cell do not pair up")
                 if len(row) > len(block.header):
                     raise row[-1].error("this row has more cells than the table has columns")
                 if len(row) < len(block.header):
@@ -232,9 +235,6 @@ class Sections:
                         f"this row has {len(row)} of the table's {len(block.header)} cells; an "
                         f"empty cell is written | |"
                     )
-                for cell in row:
-                    if (cell.text.count("$") - cell.text.count("\\$")) % 2:
-                        raise cell.error("the $ signs in this cell do not pair up")
                 out.append({c: row[k] for c, k in columns.items() if k < len(row)})
                 if "symbol" in needed and not out[-1].get("symbol", Text("")).text:
                     raise row[0].error("a row needs a symbol in its symbol column")

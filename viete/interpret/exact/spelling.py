@@ -125,8 +125,8 @@ class Speller:
         if c != 1 or not factors:
             factors.insert(0, self.fraction(c))
         out = factors[0]
-        for f in factors[1:]:
-            out = Apply("prod", (out, f))
+        for f in factors[1:]:  # two numbers side by side would be read as one
+            out = Apply("times" if begins_with_number(f) else "prod", (out, f))
         return out
 
     def atom(self, x: Atom) -> Expr:
@@ -199,6 +199,13 @@ def said(x: Atom) -> str:
     if x.kind == "prime":
         return f"{x.of:030d}"
     return x.kind + (repr(place(x.of)) if x.kind == "e" else "")
+
+
+def begins_with_number(e: Expr) -> bool:
+    """Whether the first character of what is printed is a digit, as of the power of a number."""
+    while isinstance(e, Apply) and e.op in ("pow", "T"):
+        e = e.args[0]
+    return isinstance(e, Num)
 
 
 def raised(e: Expr, p: Power) -> Expr:
