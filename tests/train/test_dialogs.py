@@ -42,7 +42,7 @@ def test_the_answers_are_exact(tmp_path: Path, clipping: tuple[str, ...]) -> Non
     assert answers(tmp_path, "dialog-transformer", "--steps", 400, *clipping) == EXACT
 
 
-# Two layers without residuals: what the second reads is made by the first, and early steps are chaotic.
+# Two layers without residuals: the second reads what the first makes, and early steps are chaotic.
 DEEP = ("--steps", 600, "--warmup", 100, "--schedule", "cosine", "--eps", 1e-4)
 
 
