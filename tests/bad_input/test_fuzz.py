@@ -6,6 +6,7 @@ and symbols deleted, doubled, swapped and replaced.
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from collections.abc import Callable
@@ -61,6 +62,7 @@ def run() -> Any:
 
 def guarded(call: Callable[..., Any], *given: Any) -> Any:
     """The call's result, or None where it refused; anything else, or slowness, fails the test."""
+    gc.disable()  # what other tests have left is not this call's to look through
     started = time.process_time()
     try:
         return call(*given)
@@ -68,7 +70,9 @@ def guarded(call: Callable[..., Any], *given: Any) -> Any:
         assert str(error) and error.message
         return None
     finally:
-        assert time.process_time() - started < SECONDS
+        taken = time.process_time() - started
+        gc.enable()
+        assert taken < SECONDS
 
 
 @st.composite

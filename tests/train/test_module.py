@@ -201,14 +201,6 @@ def test_state_dict_deepcopy_and_pickle() -> None:
     assert torch.equal(called(module, batch)[1].detach(), wanted)
 
 
-@pytest.mark.parametrize("card", ["gpt2", "llama"])
-def test_a_text_beyond_the_context_is_refused(card: str) -> None:
-    p, module, _, _ = made(card)
-    (most,) = {int(p.model.greatest[n]) for n in p.model.lengths}
-    with pytest.raises(ValueError, match=f"t is longer than {most}"):
-        module(torch.zeros((1, most + 1), dtype=torch.int64))
-
-
 @pytest.mark.parametrize("card", ["gpt2", "t5", "transformer-2017"])
 def test_a_turn_of_a_loop_is_the_call_of_a_block(card: str) -> None:
     """Hooks, activation checkpoints and FSDP2 work at such calls."""

@@ -196,7 +196,6 @@ class TorchModule:
         if second:
             said += "; with targets also the loss"
         out = [*joined(["self", *names], "def forward(", "):", 1), *docstring([said], 2)]
-        out += [line for i in every for line in self.longest(i)]
         out += body.preparations([*first, *second], every, 2)
         if not second:
             return [*out, *first, f"        return {output}"]
@@ -208,20 +207,6 @@ class TorchModule:
             early = ["", f"        if {none}:", f"            return {output}"]
         # One number of a batch, the mean over its sequences.
         return [*out, *first, *early, *second, f"        return {output}, {loss}.mean()"]
-
-    def longest(self, item: Input) -> list[str]:
-        """That a required input is no longer than the card's context."""
-        if item.default is not None or item in targets(self.p):
-            return []
-        name, out = self.body.names.symbol(item.symbol), list[str]()
-        for k, e in enumerate(item.shape):
-            most = self.model.lengths.get(e.key) if isinstance(e, Ref) else None
-            if most is not None:
-                code = self.body.lowering.whole(most, self.body.lowering.env)
-                size = f"{name}.shape[{k - len(item.shape)}]"
-                out += statement(f"if {size} > {code}:", 2)
-                out += statement(f'raise ValueError(f"{name} is longer than {{{code}}}")', 3)
-        return out
 
     def output(self) -> str:
         p = self.p
