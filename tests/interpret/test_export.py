@@ -18,6 +18,7 @@ import viete as vt
 from tests.command_line import viete
 from tests.interpret.exported import CARDS, bound, loss_of, made_inputs, made_weights
 from viete.cli.main import main
+from viete.errors import VieteError
 from viete.interpret.code.functions import OURS, idioms
 from viete.interpret.code.prepared import prepared
 
@@ -122,6 +123,21 @@ def test_jax_jits_and_differentiates() -> None:
         close(gradients["W_Q"][2], run["∂W_Q^{2,h}"])
     initial = names["initial"](jax.random.key(0))
     assert jax.tree.map(np.shape, initial) == jax.tree.map(np.shape, arrays)
+
+
+@pytest.mark.parametrize("card", ["gpt2", "llama", "t5"])
+def test_a_text_beyond_the_context_is_refused(card: str) -> None:
+    """As by the card itself, also when JAX compiles; PyTorch: tests/train/test_module.py."""
+    jax = pytest.importorskip("jax")
+    p, inputs, weights, _ = reference(card)
+    limit = max(int(p.model.greatest[n]) for n in p.model.lengths)
+    given = {**inputs, "t": np.zeros(limit + 1, int)}
+    said = f"t is {limit + 1} long, and n is at most {limit}"
+    with pytest.raises(VieteError, match=said):
+        p.model.run(None, weights, **given)
+    names = loaded(source(card, "jax"))
+    with pytest.raises(ValueError, match=said):
+        jax.jit(names["forward"])(**given, **names["renamed"](weights))
 
 
 @pytest.mark.parametrize("to", LIBRARIES)

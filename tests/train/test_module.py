@@ -19,6 +19,7 @@ import viete as vt
 from tests.interpret.exported import CARDS, bound, loss_of, made_inputs, made_weights
 from tests.laws.strategies import ALIKE
 from viete.errors import VieteError
+from viete.interpret.code.body import measured
 from viete.interpret.code.prepared import prepared
 from viete.interpret.gradient import Gradients
 from viete.train.dropout import with_masks
@@ -201,6 +202,18 @@ def test_state_dict_deepcopy_and_pickle() -> None:
     assert torch.equal(called(module, batch)[1].detach(), wanted)
 
 
+@pytest.mark.parametrize("card", CARDS)
+def test_a_text_beyond_the_context_is_refused(card: str) -> None:
+    p, module, _, batch = made(card)
+    for length in p.model.lengths:
+        most = int(p.model.greatest[length])
+        item, _ = measured(length, p.model.inputs)
+        given = {**batch, item.name: np.zeros((3, most + 1), int)}
+        said = f"{module.arguments[item.name]} is {most + 1} long, and .* is at most {most}"
+        with pytest.raises(ValueError, match=said):
+            called(module, given)
+
+
 @pytest.mark.parametrize("card", ["gpt2", "t5", "transformer-2017"])
 def test_a_turn_of_a_loop_is_the_call_of_a_block(card: str) -> None:
     """Hooks, activation checkpoints and FSDP2 work at such calls."""
@@ -306,11 +319,11 @@ def test_bad_weights_get_a_sentence() -> None:
 def test_a_traceback_shows_the_line() -> None:
     _, module, _, _ = made("gpt2")
     try:
-        module(torch.zeros((1, 5000), dtype=torch.int64))
-    except RuntimeError as error:
+        module(torch.full((1, 5), 99))
+    except IndexError as error:
         assert "x = self.W_E[t] + self.W_P[:n]" in "".join(traceback.format_exception(error))
     else:
-        raise AssertionError("a text longer than the context was taken")
+        raise AssertionError("a token outside the vocabulary was taken")
 
 
 def test_ddp_of_one_process() -> None:

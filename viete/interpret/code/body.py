@@ -314,21 +314,40 @@ class Body:
             if word(name, text):
                 out += statement(f"{name} = {made} if {name} is None else {name}", depth)
         lengths = []
+        bare = "\n".join(line.split("#")[0] for line in code + out)
         for length in self.model.lengths:
-            symbol = next(d.symbol for d in self.model.dims if d.name == length)
-            name = self.names.symbol(symbol)
-            bare = "\n".join(line.split("#")[0] for line in code + out)
-            found = next((i for i in inputs if any(isinstance(s, Ref) and s.key == length
-                                                  for s in i.shape)), None)  # fmt: skip
+            name = self.length(length)
+            found = measured(length, inputs)
             if found is None or not word(name, bare):
                 continue
-            item = found
-            k = next(k for k, s in enumerate(item.shape) if isinstance(s, Ref) and s.key == length)
+            item, axis = found
             given = self.names.symbol(item.symbol)
             first = len(item.shape) == 1 and not self.dialect.batched
-            size = f"len({given})" if first else f"{given}.shape[{k - len(item.shape)}]"
+            size = f"len({given})" if first else f"{given}.shape[{axis}]"
             lengths += statement(f"{name} = {size}", depth)
         return lengths + out
+
+    def limits(self, inputs: Sequence[Input], depth: int) -> list[str]:
+        """Refusals of texts that are longer than the context.
+
+        ``inputs`` are those that a call cannot do without. A check of a shape is one that a
+        compiler makes once, when it traces the code.
+        """
+        out: list[str] = []
+        for length, most in self.model.lengths.items():
+            found = measured(length, [i for i in inputs if i.default is None])
+            if found is None:
+                continue
+            name, given = self.length(length), self.names.symbol(found[0].symbol)
+            limit = self.lowering.whole(most, self.lowering.env)
+            said = f"{given} is {{{name}}} long, and {name} is at most {{{limit}}}"
+            out += statement(f"if {name} > {limit}:", depth)
+            out += statement(f'raise ValueError(f"{said}")', depth + 1)
+        return out
+
+    def length(self, key: str) -> str:
+        """The variable of a length."""
+        return self.names.symbol(next(d.symbol for d in self.model.dims if d.name == key))
 
     def dimensions(self, code: list[str]) -> list[str]:
         """The card's dimensions that the code uses, a line each."""
@@ -343,6 +362,18 @@ class Body:
                 out.append((f"{name} = {value}", meaning))
             left = [x for x in left if x not in used]
         return [f"{a}  # {m}" if m and len(a + m) < 96 else a for a, m in sorted_dims(out)]
+
+
+def measured(length: str, inputs: Sequence[Input]) -> tuple[Input, int] | None:
+    """The first input that is as long as that, and which of its axes, counted from the last.
+
+    What a family has a member each of comes as a dictionary, which has no shape.
+    """
+    for item in inputs:
+        for axis, size in enumerate(item.shape, -len(item.shape)):
+            if isinstance(size, Ref) and size.key == length and not item.symbol.slots:
+                return item, axis
+    return None
 
 
 def sorted_dims(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:

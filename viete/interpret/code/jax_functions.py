@@ -82,7 +82,8 @@ class JaxFunctions:
         said = f"{p.output.key} of one sequence" + ("; with targets also the loss" * bool(second))
         star = ["*"] if used else []
         out = [*joined([*names, *star, *used, *rest], "def forward(", "):"), *docstring([said], 1)]
-        out += body.preparations([*first, *second], every, 1)
+        limits = body.limits([i for i in every if i not in optional], 1)
+        out += [*body.preparations([*limits, *first, *second], every, 1), *limits]
         output = self.output()
         if not second:
             return [*out, *first, f"    return {output}"]

@@ -196,7 +196,8 @@ class TorchModule:
         if second:
             said += "; with targets also the loss"
         out = [*joined(["self", *names], "def forward(", "):", 1), *docstring([said], 2)]
-        out += body.preparations([*first, *second], every, 2)
+        limits = body.limits([i for i in every if i not in optional], 2)
+        out += [*body.preparations([*limits, *first, *second], every, 2), *limits]
         if not second:
             return [*out, *first, f"        return {output}"]
         assert p.loss is not None
