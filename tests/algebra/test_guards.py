@@ -141,3 +141,30 @@ def test_the_equations_are_those_on_paper() -> None:
         "where(x > 0, partial{y} ⊙ log(x), 0) + where(x > 0, partial{y} ⊙ x / x, 0)",
         "where(x > 0, partial{y}, 0) ⊙ z",
     ]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_by_autograd(case: str) -> None:
+    """Of a module, where autograd differentiates the equations as they are written out."""
+    torch = pytest.importorskip("torch")
+    formulas, truth = CASES[case]
+    module = vt.to_torch(card("o = x", *formulas), WEIGHTS, "L")
+    module(*[torch.tensor(TOKENS)] * (case == "entropy"))[1].backward()
+    for name, true in truth(WEIGHTS).items():
+        found = module.weights()[name].grad
+        found = 0 * true if found is None else found
+        np.testing.assert_allclose(found, true, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("case", ["entropy", "two guards", "overflow"])
+def test_the_same_by_jax(case: str) -> None:
+    jax = pytest.importorskip("jax")
+    formulas, truth = CASES[case]
+    program: dict[str, Any] = {"__name__": "exported"}
+    exec(vt.export(card("o = x", *formulas), "jax", "L"), program)
+    with jax.enable_x64(True):
+        given = {k: jax.numpy.asarray(v) for k, v in WEIGHTS.items()}
+        tokens = [jax.numpy.asarray(TOKENS)] * (case == "entropy")
+        found = program["gradients"](given, *tokens)[1]
+    for name, true in truth(WEIGHTS).items():
+        np.testing.assert_allclose(found[name], true, rtol=1e-12, atol=1e-14)

@@ -134,3 +134,18 @@ def test_it_trains_on_dialogs_and_is_sampled(tmp_path: Path) -> None:
     answer = viete("sample", tmp_path / "run", "--greedy", "--prompt", "<user>", "--count", 1,
                    "--most", 3)  # fmt: skip
     assert "RNN has no incremental form" in answer.err and len(answer.out.strip()) >= 3
+
+
+def test_a_loaded_one_is_hooked_changed_and_folded() -> None:
+    """Its states are no blocks of a stream, and how many there are is known with a text only."""
+    model, weights, given = made(3)
+    loaded = vt.load(weights, card=model)
+    wanted = model.run(None, weights, **given)
+    np.testing.assert_array_equal(loaded.run(given["t"])["R"], wanted["R"])
+    folded = loaded.folded().run(given["t"], y=given["y"])
+    np.testing.assert_allclose(folded["L"], wanted["L"], atol=1e-14)
+    assert not loaded.hook_points
+    loaded.add_hook("h^2", lambda value, hook: 0 * value)
+    changed = model.run(None, weights, changes={"h^2": np.zeros((2, 6))}, **given)
+    np.testing.assert_array_equal(loaded.run(given["t"])["logits"], changed["logits"])
+    assert (changed["R"][:, 1] == 0).all() and (changed["R"][:, 2] != wanted["R"][:, 2]).any()

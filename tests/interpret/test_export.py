@@ -280,6 +280,46 @@ def test_blocks_read_from_further_off() -> None:
     names["train"](steps=2)
 
 
+SOFTMAX = """# Softmax of one's own
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $V$ | 4 |
+
+## Inputs
+
+- $t ∈ \\{0, …, V - 1\\}^2$
+
+## Parameters
+
+| symbol | shape |
+| --- | --- |
+| $E$ | $V × V$ |
+
+## Functions
+
+- $softmax(z) = exp(z) / (1 + sum(exp(z)))$
+
+## Forward pass
+
+1. $A = softmax(E[t])$
+2. $L = cross_entropy(A; t)$
+"""
+
+
+def test_a_function_that_hides_the_library_s_stays_beside_it() -> None:
+    """The derivative of cross_entropy is made of the library's softmax, in a file with both."""
+    model = vt.reads(SOFTMAX)
+    weights, tokens = made_weights(model), np.array([1, 3])
+    run = vt.grad(model).run(tokens, weights)
+    names = loaded(vt.export(model, "numpy"))
+    _, loss, kept = names["forward"](tokens, **weights)
+    close(loss, run["L"])
+    close(names["backward"](kept, tokens, **weights)["E"], run["∂E"])
+
+
 @pytest.mark.parametrize(
     "name", [x for x in sorted(idioms("numpy")) if x not in OURS and "_each" not in x]
 )

@@ -140,3 +140,37 @@ def test_the_guard_of_an_entropy(kind: str) -> None:
     found = np.asarray(run(model, [0, 3, 1], made(kind))["H"])
     assert np.isfinite(found).all()
     assert found[0] == 0
+
+
+FAMILIES = (
+    CARD.replace("| $n_{max}$", "| $H$ | 2 |\n| $h$ | $1, …, H$ |\n| $n_{max}$")
+    .replace("| $b$ | $V$ |", "| $b$ | $V$ |\n| $P^h$ | $4 × d$ |")
+    .replace("## Forward pass", r"""## Functions
+- $shifted(x: r × c) = table_{j<r, a<c}(\sum_{k=0}^{1} x_{max(j - k, 0), a})$
+- $turned(x: r × c; t: r) = table_{j<r, a<c}(x_{j, (t_j + a) mod c})$
+## Forward pass""")
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("formula", [
+    "table_{j<n}(x_{j, j mod d})", "table_{j<n}(P^1_{j, t_j mod d})",
+    "table_{j<n}(E_{t_j, j mod d})",
+    r"table_{j<n}(\sum_{k=0}^{n-1} where(k ≤ j, x_{k, (j - k + d * n) mod d}, 0))",
+    r"table_{j<n}(sum(shifted(x)_j))", r"table_{j<n}(sum(turned(x; t)_j))",
+    r"\sum_h (table_{j<n}(P^h_{j, (t_j + h) mod d}))",
+    r"table_{j<n}(sum((\sum_h turned(P^h[:n]; t))_j))",
+])  # fmt: skip
+def test_a_module_picks_entries_of_one_text_and_of_many(formula: str) -> None:
+    """Places that no text changes in values that it does, the other way about, and in functions."""
+    model = reads(FAMILIES + f"1. $x = E[t]$\n2. $q = {formula}$\n3. $L = ⟨q, q⟩$\n")
+    weights = vt.initial_weights(model, 1)
+    texts = np.array([[1, 2, 3], [4, 0, 2]])
+    wanted = vt.grad(model).run(texts, weights)
+    module = vt.to_torch(model, weights)
+    np.testing.assert_allclose(module(torch.tensor(texts[1]))[1].item(), wanted["L"][1], rtol=1e-12)
+    loss = module(torch.tensor(texts))[1]
+    np.testing.assert_allclose(loss.item(), wanted["L"].mean(), rtol=1e-12)
+    loss.backward()
+    for name, parameter in module.weights().items():
+        if parameter.grad is not None:
+            np.testing.assert_allclose(parameter.grad, wanted[f"∂{name}"].mean(0), atol=1e-12)

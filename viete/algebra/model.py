@@ -405,6 +405,13 @@ class Model:
         """Dimensions that are as long as the input, with their greatest value."""
         return {d.name: d.at_most for d in self.dims if d.at_most is not None}
 
+    def text_of(self, loop: Loop) -> frozenset[str]:
+        """The lengths of the text that say how many turns a loop has; none of a loop of blocks."""
+        ends = (self.size(e) for e in (loop.lower, loop.upper))
+        names = {n for size in ends if size is not None
+                 for n in size.substitute(self.definitions).names()}  # fmt: skip
+        return frozenset(names & self.lengths.keys())
+
     @cached_property
     def greatest(self) -> dict[str, Fraction]:
         """`sizes`, and for every length the greatest that it may be."""

@@ -77,14 +77,15 @@ class Program:
     @cached_property
     def counted(self) -> tuple[str, ...]:
         """The lengths of the text that say how many turns a loop has."""
-        ends = [self.model.size(e) for x in self.model.loops for e in (x.lower, x.upper)]
-        names = {n for size in ends if size is not None
-                 for n in size.substitute(self.model.definitions).names()}  # fmt: skip
+        names = {n for loop in self.model.loops for n in self.model.text_of(loop)}
         return tuple(n for n in self.model.lengths if n in names)
 
     def at(self, sizes: Mapping[str, Fraction]) -> Program:
-        """The program for texts of these lengths: itself, where no loop runs over a text."""
-        if not self.counted:
+        """The program for texts of these lengths: itself, where no loop runs over a text.
+
+        Nor is there a text where weights alone are computed.
+        """
+        if not self.counted or not sizes.keys() >= set(self.counted):
             return self
         lengths = tuple(sizes[n] for n in self.counted)
         if lengths not in self.programs:

@@ -37,7 +37,7 @@ from viete.notation.printer import show
 
 IDIOMS = {"numpy": ("idioms.py",), "jax": ("idioms.py", "idioms_jax.py"),
           "torch": ("idioms_torch.py",)}  # fmt: skip
-OURS = ("erf", "inside")  # which are no functions of the notation
+OURS = ("entries", "erf", "inside")  # which are no functions of the notation
 NOT_IN_JAX = frozenset(("erf", "softmax", "logsumexp", "logsoftmax", "gathered", "placed",
                          "gathered_each", "placed_each"))  # fmt: skip
 
@@ -80,8 +80,7 @@ class Functions:
             written = f"{written}_some"
         by_hand = idioms(self.dialect.name).get(written)
         if by_hand is not None:
-            kind = "library" if ours else "function"
-            name = self.names.name(f"{kind} {written}", plain(written))
+            name = self.names.name(f"library {written}", plain(written))
             source = by_hand.replace(f"def {written}(", f"def {name}(")
             self.written.setdefault(name, source.split("\n"))
             if not e.args:  # the caller knows its axes

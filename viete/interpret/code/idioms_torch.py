@@ -41,3 +41,10 @@ def inside(at: Array, count: int) -> Array:
     if not torch.compiler.is_compiling() and torch.as_tensor(outside).any():
         raise IndexError(f"an index is outside 0 to {count - 1}")
     return at
+
+
+def entries(x: Array, at: Array, axis: int) -> Array:
+    """The entries of x at these places of an axis; what one has more axes in front is repeated."""
+    n = max(x.ndim, at.ndim)
+    x, at = (a[(None,) * (n - a.ndim)] for a in (x, at))
+    return torch.take_along_dim(x, at, axis)

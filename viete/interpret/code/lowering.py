@@ -22,6 +22,7 @@ from viete.algebra.simplify import row_sum
 from viete.errors import VieteError
 from viete.interpret.code.dialects import Dialect
 from viete.interpret.code.names import Names
+from viete.interpret.code.sheltered import sheltered
 from viete.interpret.fast import OF_REALS
 from viete.notation.expr import (
     Apply,
@@ -298,17 +299,24 @@ class Lowering:
                 text = f"{self.xp}.{self.movable}({text}, {bare(source)}, {bare(goal)})"
                 return Code(text, axes=moved, const=const)
             return Code(self.index(code, label, at.text, at.checked), axes=axes, const=const)
-        extra = [a for a in at.axes if a not in rest]
+        extra = [a for a in at.axes if a not in rest and a != LEAD]
         # Along the axes they share: place by place, the same for all but one of the others.
         before, after = code.axes[: code.axes.index(label)], code.axes[code.axes.index(label) + 1 :]
+        if LEAD in at.axes and LEAD not in before:
+            before = (LEAD, *before)
         target = (*before, *(extra or ["one"]), *after)
         places = self.brought(at, target, True)
         name = "take_along_dim" if self.dialect.name == "torch" else "take_along_axis"
+        name = f"{self.xp}.{name}"
+        leads = (LEAD in at.axes) + (LEAD in code.axes)
+        if leads == 1 or (leads and env.arguments is not None):  # which may be of unlike numbers
+            name, _ = self.function(Apply("entries", ()), [], env)
         text = self.brought(code, (*before, *extra[:-1], label, *after), True)
-        text = f"{self.xp}.{name}({text}, {places}, {-len(after) - 1})"
+        text = f"{name}({text}, {places}, {-len(after) - 1})"
         if extra:
             return Code(text, axes=target, const=const)
-        picked = Code(text, axes=code.axes)
+        rest = (*before, *after)
+        picked = Code(text, axes=(*before, label, *after))
         return Code(self.index(picked, label, "0"), axes=rest, const=const)
 
     @property
@@ -534,6 +542,11 @@ class Lowering:
             case Apply("log", (Apply("sum", (Apply("exp", (z,)),)),)):
                 return self.logsumexp(z, env)
         op = e.op
+        if op == "where" and self.dialect.differentiates:
+            test, yes, no = e.args
+            yes, no = (sheltered(x, test, holds, lambda z: self.of(z, env).const)
+                       for x, holds in ((yes, True), (no, False)))  # fmt: skip
+            e = replace(e, args=(test, yes, no))
         if op in ("inf", "pi"):
             return Code(f"math.{op}", const=True)
         if op in self.model.function:
