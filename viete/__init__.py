@@ -183,7 +183,8 @@ def grad(model: Model, of: str | None = None, by: Sequence[str] | None = None) -
     >>> run["∂W_Q^h"].shape                                                       # doctest: +SKIP
     (4, 256, 64)
 
-    ``of`` is the loss, a value or a formula that is one number (by default the last such value);
+    ``of`` is the loss, a value or a formula that is one number (by default the last such value
+    that has a derivative);
     ``by`` are names of parameters or real inputs (by default all parameters). Raises VieteError
     for a card without a loss, and where no derivative can pass, naming the equation.
     """

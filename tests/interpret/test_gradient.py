@@ -12,6 +12,7 @@ import viete as vt
 from tests.laws.strategies import random_inputs, shipped, tiny
 from viete.algebra.adjoint import grad
 from viete.interpret.gradient import Gradients
+from viete.train.feeds import loss_equations
 
 torch = pytest.importorskip("torch")
 
@@ -97,3 +98,40 @@ def test_a_term_that_no_text_changes_counts_for_every_sequence(piece: int) -> No
         np.testing.assert_allclose(engine.gradients[name], g, err_msg=name)
     assert run["c"].shape == (3,)
     assert vt.grad(model).run(t[0], weights, y=y[0])["∂β"].shape == (3,)
+
+
+ACCURATE = r"""# Accurate
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $V$ | 4 |
+| $n$ | ≤ 6 |
+## Inputs
+- $t ∈ \{0, …, V - 1\}^n$
+- $y ∈ \{0, …, V - 1\}^n$
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $E$ | $V × V$ |
+## Forward pass
+1. $logits = E[t]$
+2. $L = cross_entropy(logits; y)$
+3. $right = mean(argmax(logits) = y)$: has no derivative
+"""
+
+
+def test_an_accuracy_behind_the_loss_is_no_loss() -> None:
+    """Of gradients, plans, modules, programs and training alike."""
+    model = vt.reads(ACCURATE)
+    weights = vt.initial_weights(model, 0)
+    given = {"t": np.array([[1, 2]]), "y": np.array([[2, 0]])}
+    wanted = model.run(None, weights, **given)["L"].mean()
+    assert vt.grad(model).equations == vt.grad(model, "L").equations
+    for loss in (
+        Gradients(model)(None, weights, **given)[0],
+        vt.planned(model, weights)(None, **given),
+        vt.to_torch(model, weights)(*map(torch.tensor, given.values()))[1].item(),
+    ):
+        np.testing.assert_allclose(loss, wanted)
+    assert "partial" in vt.export(model, "latex")
+    assert [e.name for e in loss_equations(model)] == ["L", "logits"]

@@ -161,6 +161,41 @@ def test_a_card_that_sees_both_ways_says_why_and_still_samples() -> None:
                 assert len(list(vt.sample(model, weights_of(model), [1, 2], most=4))) == 4
 
 
+TRANSLATOR = r"""# Translator
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $V_s$ | 4 |
+| $V$ | 5 |
+| $m$ | ≤ 6 |
+| $n$ | ≤ 6 |
+## Inputs
+- $t ∈ \{0, …, V - 1\}^n$: target
+- $y ∈ \{0, …, V - 1\}^n$: the target, one further
+- $s ∈ \{0, …, V_s - 1\}^m$: source
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $E_s$ | $V_s × V$ |
+| $E$ | $V × V$ |
+## Forward pass
+1. $z = E_s[s]$
+2. $x = E[t]$
+3. $logits = x + softmax(x z^⊤) z$
+4. $L = -\sum_{j=0}^{n-1} (logsoftmax(logits)_{j, y_j}) / n$
+"""
+
+
+def test_what_is_continued_is_the_text_that_has_scores() -> None:
+    """Not a source or targets, though these are looked up as well and stand behind it."""
+    model = vt.reads(TRANSLATOR)
+    weights, text = vt.initial_weights(model, 0), [2]
+    drawn = [t for (t,) in vt.sample(model, weights, text, most=4, greedy=True, s=[3, 1])]
+    for _ in range(4):
+        text.append(int(model.run(text, weights, s=[3, 1])["logits"][-1].argmax()))
+    assert drawn == text[1:]
+
+
 def test_half_precision() -> None:
     torch = pytest.importorskip("torch")
     model, weights = small()

@@ -122,31 +122,49 @@ def scores(model: Model, shapes: Shapes | None = None) -> str:
     """
     shapes = shapes or model.shapes
     tokens = text_of(model)
-    assert tokens.high is not None and tokens.low is not None
-    high, low = model.size(tokens.high), model.size(tokens.low)
-    assert high is not None and low is not None
-    shape = (model.size(tokens.shape[0]), high - low + Size.of(1))
-    fits = [
-        e for e in model.equations
-        if not e.left.symbol.slots and shapes.types[e.name].kind == "real"
-        and len(shapes.types[e.name].shape) == 2
-        and all(b is not None and shapes.same_number(a, b)
-                for a, b in zip(shapes.types[e.name].shape, shape, strict=True))
-    ]  # fmt: skip
-    plain = [e for e in fits if model.library_name(e.right) != "softmax"]
-    for e in [*(e for e in fits if e.name == "logits"), *reversed(plain)]:
-        return e.name
-    said = " × ".join("?" if s is None else str(s) for s in shape)
+    for name in scored(model, tokens, shapes):
+        return name
+    said = " × ".join("?" if s is None else str(s) for s in score_shape(model, tokens))
     raise VieteError(
         f"{model.title} has no value of shape {said}, a score for each next token; it cannot be "
         f"sampled"
     )
 
 
+def score_shape(model: Model, tokens: Input) -> tuple[Size | None, Size]:
+    """A score for each token of the vocabulary at every position of a text."""
+    assert tokens.high is not None and tokens.low is not None
+    high, low = model.size(tokens.high), model.size(tokens.low)
+    assert high is not None and low is not None
+    return model.size(tokens.shape[0]), high - low + Size.of(1)
+
+
+def scored(model: Model, tokens: Input, shapes: Shapes) -> list[str]:
+    """The values with a score for each next token of a text that they are made of, best first."""
+    shape = score_shape(model, tokens)
+    after = {tokens.name}
+    for _ in model.equations:
+        before = len(after)
+        after |= {e.name for e in model.equations
+                  if any(isinstance(x, Ref) and x.key in after for x in walk(e.right))}  # fmt: skip
+        if len(after) == before:
+            break
+    fits = [
+        e for e in model.equations
+        if not e.left.symbol.slots and shapes.types[e.name].kind == "real" and e.name in after
+        and len(shapes.types[e.name].shape) == 2
+        and all(b is not None and shapes.same_number(a, b)
+                for a, b in zip(shapes.types[e.name].shape, shape, strict=True))
+    ]  # fmt: skip
+    plain = [e for e in fits if model.library_name(e.right) != "softmax"]
+    return [e.name for e in [*(e for e in fits if e.name == "logits"), *reversed(plain)]]
+
+
 def text_of(model: Model) -> Input:
     """The input that is continued: the last one of token ids without a default, as long as a text.
 
-    An encoder–decoder's target comes after its source; targets of a loss (``y``) do not count.
+    It is one that has scores for its next tokens, if there is one: not an encoder's source, nor
+    the targets of a loss (``y``), wherever they stand.
     """
     lengths = [
         i for i in model.inputs
@@ -162,7 +180,7 @@ def text_of(model: Model) -> Input:
         raise VieteError(
             f"{model.title} has no input of token ids as long as the text, which could be continued"
         )
-    return found[-1]
+    return next((i for i in reversed(found) if scored(model, i, model.shapes)), found[-1])
 
 
 class Incremental:

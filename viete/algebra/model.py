@@ -405,7 +405,7 @@ class Model:
         """Dimensions that are as long as the input, with their greatest value."""
         return {d.name: d.at_most for d in self.dims if d.at_most is not None}
 
-    def text_of(self, loop: Loop) -> frozenset[str]:
+    def lengths_of(self, loop: Loop) -> frozenset[str]:
         """The lengths of the text that say how many turns a loop has; none of a loop of blocks."""
         ends = (self.size(e) for e in (loop.lower, loop.upper))
         names = {n for size in ends if size is not None

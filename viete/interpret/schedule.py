@@ -77,7 +77,7 @@ class Program:
     @cached_property
     def counted(self) -> tuple[str, ...]:
         """The lengths of the text that say how many turns a loop has."""
-        names = {n for loop in self.model.loops for n in self.model.text_of(loop)}
+        names = {n for loop in self.model.loops for n in self.model.lengths_of(loop)}
         return tuple(n for n in self.model.lengths if n in names)
 
     def at(self, sizes: Mapping[str, Fraction]) -> Program:

@@ -79,7 +79,7 @@ class Names:
 
     def loop_of_blocks(self) -> Loop | None:
         """The loop over blocks: the one that has a stream, or the only one, but not over a text."""
-        loops = [x for x in self.model.loops if not self.model.text_of(x)]
+        loops = [x for x in self.model.loops if not self.model.lengths_of(x)]
         streams = [e.left.symbol for e in self.model.derived if e.name.startswith("resid_post^")]
         for loop in loops:
             if len(loops) == 1 or any(s.slots == (loop.index,) for s in streams):

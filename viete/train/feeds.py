@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from viete.algebra.adjoint.grad import loss_of
 from viete.algebra.dims import Size
 from viete.algebra.model import Equation, Input, Model
 from viete.algebra.uses import losses, targets
@@ -93,13 +94,11 @@ def same_kind(model: Model, a: Input, b: Input) -> bool:
 
 
 def loss_equations(model: Model) -> list[Equation]:
-    """The loss, the last value that is one real number, with what leads to it."""
-    types = model.shapes.types
-    numbers = [e for e in model.equations if not e.left.symbol.slots and not types[e.name].shape
-               and not types[e.name].family and types[e.name].kind == "real"]  # fmt: skip
-    if not numbers:
+    """The loss, the last value that is one real number with a derivative, and what leads to it."""
+    loss = loss_of(model)
+    if loss is None:
         return []
-    out, needed = [], {numbers[-1].name}
+    out, needed = [], {loss.name}
     for equation in reversed(model.equations):
         if equation.name in needed:
             out.append(equation)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from viete.algebra.adjoint.backward import Backward
+from viete.algebra.adjoint.passing import reached
 from viete.algebra.distinct import distinct
 from viete.algebra.kinds import REAL, WHOLE
 from viete.algebra.model import Equation, Model, memoised
@@ -21,8 +22,9 @@ def grad(model: Model, of: str | None = None, by: Sequence[str] | None = None) -
     """The model with its backward equations: ``∂X`` for every X on the way to the loss.
 
     ``of`` is the loss, a value of the card or a formula that is one number (by default the last
-    value that is); ``by`` are the names of parameters or real inputs to differentiate by (by
-    default all parameters). Run with a batch, every sequence has derivatives of its own.
+    value that is and that has a derivative); ``by`` are the names of parameters or real inputs to
+    differentiate by (by default all parameters). Run with a batch, every sequence has derivatives
+    of its own.
 
     Raises VieteError for a card without a loss, a loss that is no single real number, and where
     no derivative can pass (an argmax, a token id).
@@ -59,25 +61,37 @@ def derived(model: Model, of: str | None, by: Sequence[str] | None) -> Model:
 
 
 @memoised
+def loss_of(model: Model) -> Equation | None:
+    """The card's loss: the last value that is one real number with a derivative.
+
+    An accuracy behind the loss, ``mean(argmax(logits) = y)``, has none.
+    """
+    leaves = {p.name for p in model.parameters} | {i.name for i in model.inputs if i.high is None}
+    active = reached(model, leaves)
+    return next((e for e in reversed(numbers(model)) if e.name in active), None)
+
+
+def numbers(model: Model) -> list[Equation]:
+    """The equations whose value is one number, no condition."""
+    types = model.shapes.types
+    return [e for e in model.equations if not types[e.name].shape and not types[e.name].family
+            and not e.left.symbol.slots and types[e.name].kind in (REAL, WHOLE)]  # fmt: skip
+
+
+@memoised
 def with_loss(model: Model, of: str | None) -> tuple[Model, Ref]:
     """The model and its loss; a formula gets an equation of its own."""
     shapes = model.shapes
     if of is None:
-        scalars = [
-            e for e in model.equations
-            if not shapes.types[e.name].shape and not shapes.types[e.name].family
-            and not e.left.symbol.slots
-        ]  # fmt: skip
-        # A sum of rounded numbers is whole, and it says more that it is than that there is none.
-        real, whole = ([e for e in scalars if shapes.types[e.name].kind == kind]
-                       for kind in (REAL, WHOLE))  # fmt: skip
-        numbers = real or whole
-        if not numbers:
+        # Of a number that cannot be differentiated is said why; of a real one before a whole one.
+        rest = sorted(numbers(model), key=lambda e: shapes.types[e.name].kind == REAL)
+        loss = loss_of(model) or (rest[-1] if rest else None)
+        if loss is None:
             raise VieteError(
                 f"{model.title} has no loss: no value of it is one number; add an equation such as "
                 f"L = cross_entropy(logits; y), or say which with --of"
             )
-        return model, numbers[-1].left
+        return model, loss.left
     source = Text(of, "<loss>")
     e = parse(source, model.scope)
     found = shapes.located(source, e, frozenset())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -65,6 +65,33 @@ class Context:
     guards: tuple[Guard, ...] = ()  # under which ∂ stands that has not been put there yet
 
 
+def reached(model: Model, wanted: Collection[str]) -> frozenset[str]:
+    """The values that depend on what is wanted, and that a derivative can pass through."""
+    active, types = set(wanted), model.shapes.types
+    while True:
+        before = len(active)
+        for e in model.equations:
+            if types[e.name].kind == "real" and depends(e.right, active):
+                active.add(e.name)
+        if len(active) == before:
+            return frozenset(active)
+
+
+def depends(e: Expr, active: Collection[str]) -> bool:
+    """Whether a derivative passes from ``e`` to such a value; none through indices and tests."""
+    match e:
+        case Ref():
+            return e.key in active
+        case Pick():
+            return depends(e.value, active)
+        case Bind() | Table():
+            return depends(e.body, active)
+        case Apply():
+            args = e.args[1:] if e.op == "where" else e.args
+            return e.op not in FLAT and any(depends(a, active) for a in args)
+    return False
+
+
 class Passing:
     """The rules applied to one model's operations.
 
@@ -89,35 +116,11 @@ class Passing:
         self.helpers: set[str] = set()  # the keys of G_1, F_1, …
         self.part = ""  # the titled part of the card that we are in
         self.start: int | None = None  # where in ``out`` the loop begins that we are in
-        self.active = self.reached()
+        self.active = reached(model, wanted)
 
-    # -- what needs a derivative -------------------------------------------------------------------
-
-    def reached(self) -> set[str]:
-        """The values that depend on what is wanted, and that a derivative can pass through."""
-        active = set(self.wanted)
-        while True:
-            before = len(active)
-            for e in self.model.equations:
-                if self.shapes.types[e.name].kind == "real" and self.depends(e.right, active):
-                    active.add(e.name)
-            if len(active) == before:
-                return active
-
-    def depends(self, e: Expr, active: set[str] | None = None) -> bool:
-        """Whether a derivative passes from ``e`` to what is wanted; none through indices, tests."""
-        active = self.active if active is None else active
-        match e:
-            case Ref():
-                return e.key in active
-            case Pick():
-                return self.depends(e.value, active)
-            case Bind() | Table():
-                return self.depends(e.body, active)
-            case Apply():
-                args = e.args[1:] if e.op == "where" else e.args
-                return e.op not in FLAT and any(self.depends(a, active) for a in args)
-        return False
+    def depends(self, e: Expr) -> bool:
+        """Whether a derivative passes from ``e`` to what is wanted."""
+        return depends(e, self.active)
 
     # -- one operation -----------------------------------------------------------------------------
 

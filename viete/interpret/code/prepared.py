@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from viete.algebra.adjoint import grad
-from viete.algebra.adjoint.grad import with_loss
+from viete.algebra.adjoint.grad import loss_of, with_loss
 from viete.algebra.distinct import distinct
 from viete.algebra.model import Equation, Input, Model, memoised
 from viete.errors import Text, VieteError
@@ -55,15 +55,13 @@ def prepared(model: Model, of: str | None, backward: bool) -> Prepared:
     program(model)  # that every dimension has a value, and every block its values
     model = distinct(model)
     own = {e.name: e for e in model.equations}
-    shapes = model.shapes
     added = of is not None and of not in own
-    scalars = [e for e in model.equations if not shapes.types[e.name].shape and not
-               e.left.symbol.slots and shapes.types[e.name].kind == "real"]  # fmt: skip
+    found = loss_of(model)
     loss: Ref | None = None
     if of is not None:
         model, loss = with_loss(model, of)
-    elif scalars:
-        loss = scalars[-1].left
+    elif found is not None:
+        loss = found.left
     elif "logits" in own:
         model, loss, added = *with_targets(model), True
     elif backward:
