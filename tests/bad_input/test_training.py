@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.command_line import instead, viete
+from viete.regular import regular
+from viete.train.checkpoints import STATE, digest_of
 
 TINY = Path(__file__).with_name("tiny.md")
 ROSE = "a rose is a rose is a rose. " * 40
@@ -232,7 +236,37 @@ def gone(name: str) -> Callable[[Path], None]:
     return damage
 
 
+def device(name: str) -> Callable[[Path], None]:
+    """A link to a device, where a careless reader waits for ever or reads without end."""
+
+    def damage(run: Path) -> None:
+        (run / name).unlink()
+        (run / name).symlink_to("/dev/null")
+
+    return damage
+
+
+def sized(name: str, size: int) -> Callable[[Path], None]:
+    def damage(run: Path) -> None:
+        os.truncate(run / name, size)
+
+    return damage
+
+
+def resealed(**said: Any) -> Callable[[Path], None]:
+    """Another state, with the digest that it needs; ``_`` stands for a space, None for nothing."""
+
+    def damage(run: Path) -> None:
+        file = run / LAST / STATE
+        state = json.loads(file.read_text()) | {k.replace("_", " "): v for k, v in said.items()}
+        kept = {k: v for k, v in state.items() if v is not None and k != "digest"}
+        file.write_text(json.dumps({**kept, "digest": digest_of(kept)}))
+
+    return damage
+
+
 LAST = "checkpoints/step-000002"
+OTHER = "(state.json holds something else); that of step 1 is whole"
 RUNS = [
     ("weights cut short", changed(f"{LAST}/model.safetensors", lambda b: b[:-9]),
      "(model.safetensors is cut short: 19,967 of 19,976 bytes); that of step 1 is whole: go on "
@@ -261,6 +295,17 @@ RUNS = [
     ("settings in Latin-1", changed("config.json", lambda b: b"\xff{}"), "config.json: cannot be"),
     ("data gone", changed("config.json", lambda b: b.replace(b"dialogs.txt", b"gone.txt")),
      "gone.txt: there is no such file"),
+    *((f"a device for {name}", device(name), f"{name}: cannot be read (it is a pipe or a device)")
+      for name in (f"{LAST}/model.safetensors", f"{LAST}/state.json", "card.md", "config.json",
+                   "tokenizer.json", "metrics.jsonl")),
+    ("a device for a lock", device(".lock"), "run: cannot be written to (it is a pipe"),
+    ("settings of 10 GB", sized("config.json", 10**10), "at most 16,000,000 are read"),
+    ("a state of 10 GB", sized(f"{LAST}/state.json", 10**10), "at most 16,000,000 are read"),
+    ("no measurements", changed("metrics.jsonl", lambda b: b"step 1\n"), "is no measurement"),
+    *((f"a state of {x}", resealed(**x), OTHER)
+      for x in ({"step": 10**30}, {"step": -2}, {"step": "2"}, {"step": 1}, {"step": None},
+                {"files": {}}, {"files": []}, {"batches": None}, {"optimiser_steps": "x"},
+                {"tokens": 0.5}, {"loss": "low"}, {"validation": [1]}, {"lowest": 3})),
 ]  # fmt: skip
 
 
@@ -268,6 +313,17 @@ RUNS = [
 def test_runs_that_are_damaged(damage, words, tmp_path, refused) -> None:
     damage(tmp_path / "run")
     assert words in refused("train", "--resume", "-o", "run", "--steps", "4")
+
+
+def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
+    """Those that the shell makes are: ``viete show <(command)`` names one in /dev."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="it is a pipe or a device"):
+        regular(tmp_path / "pipe")
+    read, write = os.pipe()
+    assert regular(Path(f"/dev/fd/{read}")) == Path(f"/dev/fd/{read}")
+    os.close(read)
+    os.close(write)
 
 
 AGAIN = [

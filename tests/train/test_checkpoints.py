@@ -19,7 +19,8 @@ MOMENTS = {f"{k}/{n}": w * 0 for n, w in WEIGHTS.items() for k in "mv"}
 
 
 def saved(run: Path, step: int, validation: float | None = None, card: str = "a card") -> Path:
-    state = {"step": step, "card": card, "title": "Some card", "validation": validation}
+    state = {"step": step, "card": card, "title": "Some card", "validation": validation,
+             "optimiser steps": step, "batches": {}}  # fmt: skip
     return save(run, state, {k: w + step for k, w in WEIGHTS.items()}, MOMENTS)
 
 

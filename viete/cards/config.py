@@ -26,7 +26,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from fractions import Fraction
 from itertools import pairwise
 from numbers import Real
@@ -35,9 +35,9 @@ from typing import Any
 
 from viete.algebra.model import Dimension, Model, Parameter
 from viete.errors import VieteError
+from viete.regular import SETTINGS, regular
 
 HOLE = re.compile(r"\{([^{}]*)\}")  # around the index letter in a key
-MAX_BYTES = 16_000_000  # a few models keep their label names in it
 DEEPEST = 50
 # Keys that say nothing of the function from tokens to values: whose model it is and how it is
 # packed, how it was initialised and trained, how text is drawn from it, what a call returns.
@@ -53,6 +53,7 @@ HARMLESS = """
     begin_suppress_tokens forced_* cache_implementation attn_implementation transformers
     quantization_config.none reorder_and_upcast_attn chunk_size_feed_forward tf_legacy_loss
 """.split()
+IS_HARMLESS = re.compile("|".join(map(translate, HARMLESS)))
 # What any class of `transformers` may be asked for, and says nothing while it is false.
 SWITCHES = {"is_decoder", "is_encoder_decoder", "add_cross_attention", "tie_encoder_decoder"}
 
@@ -223,7 +224,7 @@ class Config:
                 continue
             if key in SWITCHES and value is False:
                 continue
-            if not any(fnmatchcase(top, pattern) for pattern in HARMLESS):
+            if not IS_HARMLESS.match(top):
                 unknown[key] = value
         if unknown:
             what = ", ".join(f"{key} is {said(value):.60}" for key, value in unknown.items())
@@ -247,9 +248,9 @@ def read_json(path: str | Path) -> tuple[str, Mapping[str, Any]]:
     path = Path(path)
     try:
         path = path / "config.json" if path.is_dir() else path
-        if (size := path.stat().st_size) > MAX_BYTES:
-            raise VieteError(f"{path} has {size:,} bytes; a config.json has at most {MAX_BYTES:,}")
-        found = json.loads(path.read_text("utf-8-sig"))
+        if (size := path.stat().st_size) > SETTINGS:
+            raise VieteError(f"{path} has {size:,} bytes; a config.json has at most {SETTINGS:,}")
+        found = json.loads(regular(path).read_text("utf-8-sig"))
     except OSError as error:
         raise VieteError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

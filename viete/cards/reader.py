@@ -44,6 +44,7 @@ from viete.notation.parser import parse, parse_left, parse_range, script_letters
 from viete.notation.printer import show
 from viete.notation.symbols import PRIMITIVES, Scope
 from viete.printable import STEERING
+from viete.regular import regular
 
 MAX_BYTES, MAX_LINES = 1_000_000, 20_000
 
@@ -82,7 +83,7 @@ def read(
             raise VieteError(
                 f"{path} has {size:,} bytes; a card is a page or two, at most {MAX_BYTES:,} bytes"
             )
-        content = path.read_bytes()
+        content = regular(path).read_bytes()
     except OSError as error:
         raise VieteError(f"cannot read {path}: {error.strerror}") from None
     text = decoded(content, str(path))

@@ -14,6 +14,7 @@ import typer
 
 from viete.cli.common import Config, Set
 from viete.errors import VieteError
+from viete.regular import SETTINGS, regular
 
 if TYPE_CHECKING:
     from viete.train.setup import Job
@@ -270,7 +271,7 @@ def announce(job: Job) -> None:
 def threads_before(run: Path) -> int | None:
     """What config.json says of threads; any other trouble with it is told later."""
     try:
-        found = json.loads((run / "config.json").read_text("utf-8"))["threads"]
+        found = json.loads(regular(run / "config.json", SETTINGS).read_text("utf-8"))["threads"]
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None
     return found if isinstance(found, int) else None

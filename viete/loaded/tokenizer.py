@@ -14,14 +14,13 @@ from typing import Any, cast
 
 from viete.errors import VieteError
 from viete.train.bpe import BytePairs, tokenizers
-from viete.train.vocabulary import Characters, Ids, Vocabulary, load_vocabulary
+from viete.train.vocabulary import LARGEST, Characters, Ids, Vocabulary, load_vocabulary
 
 JSON, VOCABULARY, MERGES, PIECES = (
     "tokenizer.json", "vocab.json", "merges.txt", "tokenizer.model"
 )  # fmt: skip
 SETTINGS = ("tokenizer_config.json", "special_tokens_map.json")
 FILES = (JSON, VOCABULARY, MERGES, PIECES, *SETTINGS, "added_tokens.json")
-MAX_BYTES = 200_000_000  # those of released models have up to 35 MB
 
 
 class Tokenizer:
@@ -119,8 +118,8 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def check_size(path: Path) -> None:
-    if (size := path.stat().st_size) > MAX_BYTES:
-        raise VieteError(f"{path} has {size:,} bytes; a tokenizer has at most {MAX_BYTES:,}")
+    if (size := path.stat().st_size) > LARGEST:
+        raise VieteError(f"{path} has {size:,} bytes; a tokenizer has at most {LARGEST:,}")
 
 
 MISSING = object()

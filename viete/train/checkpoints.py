@@ -25,6 +25,7 @@ from typing import Any
 
 from viete.checkpoint.files import open_tensors, save_safetensors
 from viete.errors import VieteError
+from viete.regular import SETTINGS, regular
 
 Array = Any
 FOLDER, STATE, MODEL, OPTIMISER = (
@@ -111,7 +112,7 @@ def set_aside(path: Path) -> Path | None:
 
 def described(path: Path) -> dict[str, Any]:
     """A file's length and its digest, as ``sha256sum`` prints it."""
-    with open(path, "rb") as file:
+    with open(regular(path), "rb") as file:
         return {
             "bytes": os.fstat(file.fileno()).st_size,
             "sha256": hashlib.file_digest(file, "sha256").hexdigest(),
@@ -139,7 +140,7 @@ def path_of(run: Path, step: int) -> Path:
 def read_state(path: Path) -> dict[str, Any]:
     """A checkpoint's state. Raises VieteError, naming it, where that is not as it was written."""
     try:
-        state = json.loads((path / STATE).read_text("utf-8"))
+        state = json.loads(regular(path / STATE, SETTINGS).read_text("utf-8"))
         digest = state.pop("digest")
     except FileNotFoundError:
         raise VieteError(f"{path}: the checkpoint has no {STATE}") from None
@@ -149,8 +150,32 @@ def read_state(path: Path) -> dict[str, Any]:
         raise VieteError(f"{path}: the checkpoint is damaged ({STATE} is cut short)") from None
     if digest != digest_of(state):
         raise VieteError(f"{path}: the checkpoint is damaged ({STATE} was changed)")
-    assert isinstance(state, dict)
+    named = _STEP.search(path.name)
+    if not is_state(state) or (named and int(named[1]) != state["step"]):
+        raise VieteError(f"{path}: the checkpoint is damaged ({STATE} holds something else)")
     return state
+
+
+def is_state(said: Mapping[str, Any]) -> bool:
+    """Whether a state holds what a run goes on with, and each value is of its kind."""
+    files = said.get("files")
+    return (
+        all(is_count(said.get(name)) for name in ("step", "optimiser steps"))
+        and is_count(said.get("tokens", 0))
+        and type(said.get("loss", 0.0)) is float
+        and type(said.get("validation")) in (float, type(None))
+        and isinstance(said.get("batches"), dict)
+        and isinstance(files, dict) and files.keys() == {MODEL, OPTIMISER}
+        and all(isinstance(x, dict) and x.keys() == {"bytes", "sha256"} and is_count(x["bytes"])
+                for x in files.values())
+        and ((low := said.get("lowest")) is None
+             or (isinstance(low, list) and [*map(type, low)] == [float, int]))
+    )  # fmt: skip
+
+
+def is_count(value: object) -> bool:
+    """Whether a value from JSON is a number of steps, tokens or bytes."""
+    return type(value) is int and 0 <= value < 2**63
 
 
 def load(path: Path, card: str | None = None) -> Checkpoint:

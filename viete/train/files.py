@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from viete.errors import VieteError
+from viete.regular import regular
 
 PIECE = 1 << 18  # characters: few enough for a tokenizer, enough for the overhead to vanish
 # Before a single space or line break between two words: no byte-level tokenizer joins across it.
@@ -66,7 +67,7 @@ def blocks(path: Path) -> Iterator[str]:
     Raises VieteError for a binary file and, with the byte, for what is not UTF-8.
     """
     try:
-        with open(path, encoding="utf-8-sig") as file:
+        with open(regular(path), encoding="utf-8-sig") as file:
             while block := file.read(PIECE):
                 if "\0" in block:
                     raise VieteError(f"{path}: this is a binary file; training data is UTF-8 text")

@@ -72,7 +72,7 @@ class Training:
         self.total = zeros_like(job.engine.flat_gradient) if s.accumulate > 1 else None
         before = {} if job.last is None else job.last.state
         self.loss, self.length = float(before.get("loss", math.nan)), 0.0
-        self.tokens, self.counted = 0, int(before.get("tokens", 0))  # of this process; before it
+        self.tokens, self.counted = 0, before.get("tokens", 0)  # of this process; before it
         self.validation: float | None = before.get("validation")
         self.least = math.inf  # of the validation losses of the checkpoints
         self.divergence = Divergence(before.get("lowest"))

@@ -20,6 +20,7 @@ from typing import Any
 
 from viete.atomic import replacing
 from viete.errors import VieteError
+from viete.regular import regular
 
 METRICS = "metrics.jsonl"
 
@@ -76,11 +77,12 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     """
     path = run / METRICS
     try:
-        lines = path.read_text("utf-8").split("\n")
+        lines = regular(path).read_text("utf-8").split("\n")
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
-        raise VieteError(f"{path}: cannot be read ({error})") from None
+        reason = getattr(error, "strerror", None) or error
+        raise VieteError(f"{path}: cannot be read ({reason})") from None
     rows = []
     for number, line in enumerate(lines[:-1], 1):  # the last has no line break: cut short
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from viete.errors import VieteError
+from viete.regular import SETTINGS, regular
 from viete.train.metrics import METRICS, read_metrics
 
 PAPER, INK, PALE, RULE = "#fcfbf8", "#20242c", "#6d727c", "#e4dfd2"
@@ -59,7 +60,7 @@ def plot_runs(runs: Sequence[Path]) -> str:
 def named(run: Path) -> str:
     """The title of the card that was trained; the folder's name where there is none."""
     with suppress(OSError, ValueError):
-        for line in (run / "card.md").read_text("utf-8").splitlines():
+        for line in regular(run / "card.md", SETTINGS).read_text("utf-8").splitlines():
             if line.startswith("# "):
                 return line[2:].strip()
     return run.resolve().name

@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 
 from viete.atomic import replacing
 from viete.errors import VieteError
+from viete.regular import SETTINGS, regular
 from viete.train.batches import LOSS_ON
 from viete.train.engines import ENGINES
 from viete.train.schedule import KINDS
@@ -148,11 +149,12 @@ def load_settings(run: Path) -> Settings:
     """
     path = run / CONFIG
     try:
-        said = json.loads(path.read_text("utf-8"))
+        said = json.loads(regular(path, SETTINGS).read_text("utf-8"))
     except FileNotFoundError:
         raise VieteError(f"{run}: no run of `viete train` (there is no {CONFIG} in it)") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise VieteError(f"{path}: cannot be read ({error})") from None
+        reason = getattr(error, "strerror", None) or error
+        raise VieteError(f"{path}: cannot be read ({reason})") from None
     known = {f.name: f for f in dataclasses.fields(Settings)}
     if not isinstance(said, dict) or not said.keys() <= known.keys():
         odd = sorted(said.keys() - known.keys())[0] if isinstance(said, dict) else "no table"

@@ -34,6 +34,7 @@ from viete.interpret.room import check_room, counted
 from viete.interpret.schedule import program
 from viete.notation.expr import Ref, num
 from viete.notation.printer import show
+from viete.regular import regular
 from viete.train import checkpoints
 from viete.train.batches import Batches, same_data
 from viete.train.checkpoints import Checkpoint
@@ -42,6 +43,7 @@ from viete.train.dropout import Masks, with_masks
 from viete.train.engines import Engine, make_engine
 from viete.train.feeds import feed, token_input
 from viete.train.fitting import with_loss, with_loss_weights, with_vocabulary
+from viete.train.metrics import read_metrics
 from viete.train.optimiser import Adam, AdamSettings, spans
 from viete.train.processes import Team, team
 from viete.train.settings import CONFIG, Settings, gone_on, load_settings, save_settings
@@ -143,6 +145,7 @@ def resume(given: Mapping[str, Any], run: Path, which: str) -> Job:
         last = checkpoints.choose(run, which, card_digest(run))
         team().tell((settings, last.step))
         found = job(settings, run, last, lock)
+        read_metrics(run)  # what they hold is refused before anything changes
         for step in checkpoints.steps(run):
             if step > last.step:  # another future, which this one would be mistaken for
                 checkpoints.set_aside(checkpoints.path_of(run, step))
@@ -184,7 +187,7 @@ def job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO |
     shapes = {name: tuple(w.shape) for name, w in engine.weights.items()}
     adam = Adam(engine.flat, spans(shapes, ranks), chosen, engine.spread)
     if last is not None:
-        adam.steps = int(last.state["optimiser steps"])
+        adam.steps = last.state["optimiser steps"]
         adam.load(engine.part(last.moments), engine.weights)
     return Job(settings, run, model, card_digest(run), vocabulary, batches, validation, engine,
                masks, adam, last, lock, team())  # fmt: skip
@@ -197,7 +200,7 @@ def check_batch(settings: Settings, model: Model) -> None:
     if settings.engine == "module" and settings.device in (None, "cpu"):
         found = counted(model, settings.length or longest, settings.batch)
         needed += 4 * (found.activations.number or 0) if found is not None else 0
-    check_room(needed, f"a batch of {settings.batch:,}", "give a smaller one with --batch")
+    check_room(needed, f"a batch of {settings.batch:,}", "give a smaller --batch or --length")
 
 
 def computing(settings: Settings, model: Model, last: Checkpoint | None) -> tuple[Masks, Engine]:
@@ -252,7 +255,7 @@ def encoded(
 def card_digest(run: Path) -> str:
     """What says that two runs are of one card."""
     try:
-        return hashlib.sha256((run / CARD).read_bytes()).hexdigest()
+        return hashlib.sha256(regular(run / CARD).read_bytes()).hexdigest()
     except OSError as error:
         raise VieteError(f"{run / CARD}: cannot be read ({error.strerror})") from None
 
@@ -305,7 +308,7 @@ def locked(run: Path) -> BinaryIO:
     """The file by which a process owns a folder."""
     try:
         run.mkdir(parents=True, exist_ok=True)
-        lock = open(run / ".lock", "ab")  # noqa: SIM115
+        lock = open(regular(run / ".lock"), "ab")  # noqa: SIM115
     except OSError as error:
         raise VieteError(f"{run}: cannot be written to ({error.strerror})") from None
     try:

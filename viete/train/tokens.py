@@ -24,6 +24,7 @@ import numpy as np
 from viete.atomic import replacing
 from viete.errors import VieteError, Where
 from viete.printable import overwrite
+from viete.regular import SETTINGS, regular
 from viete.train.data import Documents
 from viete.train.files import stamp
 from viete.train.vocabulary import Ids, Vocabulary, digest
@@ -106,7 +107,7 @@ def tokenize(
 def kept(note: Path) -> Tokens | None:
     """The tokens that a note speaks of, mapped; None where they are not there, or not whole."""
     try:
-        said = json.loads(note.read_bytes())
+        said = json.loads(regular(note, SETTINGS).read_bytes())
         key = note.stem.removeprefix("tokens-")
         found = {}
         for name, size in said["bytes"].items():

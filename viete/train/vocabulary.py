@@ -17,9 +17,11 @@ import numpy as np
 
 from viete.atomic import replacing
 from viete.errors import VieteError, Where
+from viete.regular import regular
 from viete.train.data import Documents, Piece
 from viete.train.dialogs import MARKUP
 
+LARGEST = 200_000_000  # bytes of a tokenizer.json: those of released models have up to 35 MB
 END = "<|endoftext|>"  # between two plain documents, as GPT-2 has it
 ENDS = (END, "<eot>", "<END>", "</s>", "<eos>", "<|end_of_text|>")
 
@@ -195,7 +197,7 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     path = Path(path)
     path = path / "tokenizer.json" if path.is_dir() else path
     try:
-        text = path.read_text("utf-8")
+        text = regular(path, LARGEST).read_text("utf-8")
         said = json.loads(text)
     except OSError as error:
         raise VieteError(f"{path}: cannot be read ({error.strerror or error})") from None
