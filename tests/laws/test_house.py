@@ -19,6 +19,7 @@ ROOMS = [
     "printable",
     "errors",
     "atomic",
+    "regular",
     "notation",
     "algebra",
     "interpret",

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from viete.errors import Text
+from viete.errors import Text, VieteError
 
 GREEK = {
     "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ϵ": "epsilon",
@@ -83,6 +83,7 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 # Δx is one name, the change of x; Δ x is two, but \Delta x is how TeX has to write the one.
 _LETTER_NEXT = re.compile(r"(?:\{\s*)?(?:\\(?:mathrm|text)(?!\{ ?(?:and|or|not)\b)|[A-Za-z])")
 _FONT = re.compile(r"\*?\s*\{\s*((?:[A-Za-z0-9 -]|\\_|_)*?)\s*\}")
+_BRACED = re.compile(r"\*?\s*\{[^{}]*\}")
 _SCRIPT_RUN = {
     "_": re.compile("[" + "".join(SUBSCRIPTS) + "]+"),
     "^": re.compile("[" + "".join(SUPERSCRIPTS) + "]+"),
@@ -167,9 +168,15 @@ def tokenize(source: Text) -> list[Token]:
             put("token", text[i + 1 : end], i, end + 1)
             i = end + 1
         else:
-            raise source.error(f"the notation has no character {c!r}{code_point(c)}", i, i + 1)
+            raise no_character(source, i)
     put("end", "", len(text), len(text))
     return out
+
+
+def no_character(source: Text, i: int) -> VieteError:
+    """The error for a character that no notation has."""
+    c = source.text[i]
+    return source.error(f"the notation has no character {c!r}{code_point(c)}", i, i + 1)
 
 
 def code_point(c: str) -> str:
@@ -202,6 +209,10 @@ def command(source: Text, i: int, put) -> int:  # type: ignore[no-untyped-def]
     if name in FONTS:
         font = _FONT.match(text, end)
         if font is None:
+            braced = _BRACED.match(text, end)
+            for k in range(end, braced.end() if braced else end):
+                if "write the Latin" in code_point(text[k]):
+                    raise no_character(source, k)
             raise source.error(f"\\{name} needs a plain word in braces after it", i, end)
         inner = font[1].replace("\\_", "_").replace(" ", "").replace("-", "")
         if inner in WORD_SIGNS:
