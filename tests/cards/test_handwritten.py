@@ -203,6 +203,14 @@ def test_loops_in_code(line: str) -> None:
     refusal(("   - Shape: (batch, L, d_k)\n", f"{line}\n"), at=line)
 
 
+def test_a_loop_may_stand_in_backticks() -> None:
+    """As inputs, rows and equations may."""
+    text = "# T\n## Dimensions\n| symbol | value |\n| --- | --- |\n| `N` | 3 |\n"
+    text += "## Input\n- `y ∈ ℝ`\n## Forward pass\n1. `x^0 = y`\n\n"
+    text += "For `i = 1, …, N`:\n\n2. `x^i = 2 * x^{i-1}`\n"
+    assert reads(text).run(None, {}, y=1.5)["x^3"] == 12
+
+
 # -- a shipped card that others' configs would fit -------------------------------------------------
 
 

@@ -135,3 +135,57 @@ def test_an_accuracy_behind_the_loss_is_no_loss() -> None:
         np.testing.assert_allclose(loss, wanted)
     assert "partial" in vt.export(model, "latex")
     assert [e.name for e in loss_equations(model)] == ["L", "logits"]
+
+
+SHARED = r"""# Shared
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $V$ | 5 |
+| $d$ | 3 |
+| $N$ | 3 |
+| $H$ | 2 |
+| $n$ | ≤ 6 |
+| $h$ | 1, …, H |
+## Inputs
+- $t ∈ \{0, …, V - 1\}^n$
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $E$ | $V × d$ |
+| $W^i$ | $d × d$ |
+| $U^{i,h}$ | $d × d$ |
+## Forward pass
+1. $x^0 = E[t] FIRST$
+
+For $i = 1, …, N$:
+
+2. $x^i = x^{i-1} + tanh(x^{i-1} U^{i,1}) + LOOP$
+
+3. $L = ⟨x^N_0 LAST, x^N_1⟩$
+"""
+
+
+@pytest.mark.parametrize(("first", "loop", "last"), [
+    ("", "tanh(x^{i-1} W^i) + sin(x^0 W^1)", ""), ("", "tanh(x^{i-1} W^2)", ""),
+    ("W^1", "tanh(x^{i-1} W^{N-1} W^i) W^1", "W^2"), ("", "tanh(x^{i-1} W^N) W^{⌈i/2⌉}", ""),
+    ("W^3", r"\sum_h (tanh(x^{i-1} U^{1,h} + x^0 U^{i,h}) W^1)", "W^3"),
+    ("U^{2,1}", r"\sum_h (tanh(x^{i-1} W^N) U^{2,h})", ""),
+])  # fmt: skip
+def test_a_weight_of_one_block_that_all_blocks_read(first: str, loop: str, last: str) -> None:
+    """Only its own block gets a derivative, and it gets what all of them hand back."""
+    model = vt.reads(
+        SHARED.replace("FIRST", first).replace("LOOP", loop).replace("LAST", last)
+    )  # fmt: skip
+    weights = {k: torch.tensor(v, requires_grad=True)
+               for k, v in vt.initial_weights(model, 3).items()}  # fmt: skip
+    tokens = np.array([1, 4, 2])
+    model.run(tokens, weights)["L"].backward()
+    plain = {k: v.detach().numpy() for k, v in weights.items()}
+    found = grad(model).run(tokens, plain)
+    step = vt.planned(model, plain)
+    step(tokens[None])
+    for name, w in weights.items():
+        wanted = np.zeros(w.shape) if w.grad is None else w.grad
+        np.testing.assert_allclose(found["∂" + name], wanted, atol=1e-13, err_msg=name)
+        np.testing.assert_allclose(step.gradients[name], wanted, atol=1e-13, err_msg=name)

@@ -343,9 +343,8 @@ class Incremental:
             if old is None or not old.why:
                 refs = (x.key for x in walk(e.right) if isinstance(x, Ref))
                 first = next((x.why for r in refs if (x := self.known.get(r)) and x.why), "")
-                why = first or self.because(
-                    k, e, "a position reads later ones, so a new token would change earlier values"
-                )
+                later = "a position reads later ones, or may, and would change with a new token"
+                why = first or self.because(k, e, later)
                 self.known[e.name] = Known(None, None, why)
             return
         if old is None:

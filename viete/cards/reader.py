@@ -49,7 +49,7 @@ from viete.regular import regular
 MAX_BYTES, MAX_LINES = 1_000_000, 20_000
 
 _FOR = re.compile(
-    r"^\**\s*for\s+(?:each\s+|all\s+|every\s+)?(?:(?:block|layer)s?\s+)?\$?(.+)$", re.I
+    r"^\**\s*for\s+(?:each\s+|all\s+|every\s+)?(?:(?:block|layer)s?\s+)?[$`]?(.+)$", re.I
 )
 _BARE_FOR = re.compile(
     r"^for\s+(?:each\s+|all\s+|every\s+)?(?:(?:block|layer)s?\s+)?\$[^$]*\$\s*:?$", re.I
@@ -294,7 +294,7 @@ class Reader(Declarations):
             raise block.text.error("a loop is written For $i = 1, …, N$:")
         if m is None or "=" not in m[1] or not is_range(m[1]):
             return None
-        return block.text.cut(m.start(1), m.start(1) + len(m[1].rstrip("$:* \t")))
+        return block.text.cut(m.start(1), m.start(1) + len(m[1].rstrip("$`:* \t")))
 
     def equation_lines(self) -> list[tuple[Item, Text, str, int | None, str]]:
         """(item, formula, meaning, number of the last loop opened before it, part)."""

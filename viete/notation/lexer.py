@@ -180,7 +180,9 @@ def no_character(source: Text, i: int) -> VieteError:
 
 
 def code_point(c: str) -> str:
-    """What a character is called, and the letter that it looks like; nothing for plain ASCII."""
+    """What a character is called, and what to write for it; nothing for most of plain ASCII."""
+    if c == "'":
+        return r"; a name has no prime: write \hat{x} or x_1"
     if c.isascii():
         return ""
     at = ALIKE.find(c)

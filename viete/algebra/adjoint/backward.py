@@ -309,6 +309,9 @@ class Backward(Passing):
         blocks = [s for s in symbol.slots if s in self.model.loop_letters]
         if blocks:
             later = next((at for at, _ in pairs if at is not None and at.order >= 2 * BACK), None)
+            if key in self.one_for_all:  # what all blocks add to one is there after their loop
+                home = (e.loop for e in self.model.equations if e.loop and e.loop.index in blocks)
+                later = later or self.after(next(home))
             if (loop is None) == (later is None):
                 return  # with its own block's equations, or when all blocks are done
             loop = loop or later
@@ -318,7 +321,11 @@ class Backward(Passing):
             for at, s in pairs:
                 if at is None:
                     test = Apply("eq", (i, s.index[0]))
-                    inside.append(replace(s, expr=Apply("where", (test, s.expr, num(0)))))
+                    total = s.expr
+                    if key in self.one_for_all:  # over blocks, which a block cannot sum over
+                        outside = Context(None, (), self.shapes.env, s.reason)
+                        total = self.simple(total, outside, "back")
+                    inside.append(replace(s, expr=Apply("where", (test, total, num(0)))))
             index = tuple(Idx(s) for s in symbol.slots)
             self.state(Ref(partial(symbol), index), inside, loop)
             del self.shares[key]

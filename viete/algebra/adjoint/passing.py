@@ -111,6 +111,7 @@ class Passing:
         }
         self.rules = tuple(rule.among(model.hidden) for rule in rules())
         self.targets = targets(model)
+        self.one_for_all: set[str] = set()  # parameters of which a loop's blocks read one, W^1
         self.counts = {"back": 0, "again": 0}
         self.named: dict[tuple[Expr, Loop | None], Ref] = {}
         self.helpers: set[str] = set()  # the keys of G_1, F_1, …
@@ -435,6 +436,8 @@ class Passing:
             if {x.name for x in walk(at) if isinstance(x, Idx)}:
                 back, loop = self.block_share(e, slot, at, back, c, pending)
                 blocks = tuple(Idx(slot) if x == at and loop != c.loop else x for x in blocks)
+            elif c.loop is not None and not any(x.name == e.key for x in self.model.equations):
+                self.one_for_all.add(e.key)
         for letter, lower, upper in reversed(list(pending.values())):
             if letter in free_indices(back):
                 back = Bind("sum", letter, lower, upper, back)
