@@ -103,6 +103,30 @@ def test_a_tokenizer_whose_pattern_explodes(capfd: pytest.CaptureFixture) -> Non
     assert capfd.readouterr().err == ""
 
 
+def replacing(old: str, new: str) -> dict[str, object]:
+    return {"type": "Replace", "pattern": {"String": old}, "content": new}
+
+
+@pytest.mark.parametrize(
+    ("part", "step", "words"),
+    [
+        ("normalizer", {"type": "Sequence", "normalizers": [replacing("a", "aa")] * 34}, "more"),
+        ("normalizer", {"type": "Prepend", "prepend": "a" * 2000}, "more than 1,000 characters"),
+        ("decoder", {"type": "Sequence", "decoders": [replacing("a", "aaaa")] * 9}, "its decoder"),
+        ("normalizer", {"type": "Sequence", "normalizers": [
+            {"type": "Prepend", "prepend": "▁"}, replacing(" ", "▁")] * 3}, ""),
+    ],
+)  # fmt: skip
+def test_a_tokenizer_that_makes_much_of_little(part: str, step: object, words: str) -> None:
+    model = {"type": "BPE", "vocab": {"a": 0, "!": 1}, "merges": []}
+    text = json.dumps({"version": "1.0", "added_tokens": [], part: step, "model": model})
+    if not words:
+        assert len(BytePairs.loads(text)) == 2
+        return
+    with pytest.raises(VieteError, match=words):
+        BytePairs.loads(text)
+
+
 @pytest.mark.parametrize(
     ("rows", "words"),
     [

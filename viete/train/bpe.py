@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from viete.errors import VieteError, Where
 from viete.train.vocabulary import ENDS, Ids, known
 
 BYTES = 256
+GROWTH = 1_000  # of a text; that of released tokenizers is below 10
 MOST = 1 << 22  # tokens of a vocabulary that is trained here
 
 
@@ -69,6 +72,12 @@ class BytePairs:
         found.no_truncation()
         if not found.get_vocab_size(with_added_tokens=True):
             raise VieteError(f"{name}: this tokenizer has no tokens")
+        for part, step in ("normalizer", found.normalizer), ("decoder", found.decoder):
+            if step is not None and growth(json.loads(step.__getstate__())) > GROWTH:
+                raise VieteError(
+                    f"{name}: its {part} may make more than {GROWTH:,} characters of one, so that "
+                    f"a short text would fill the memory"
+                )
         return cls(found)
 
     def __len__(self) -> int:
@@ -97,6 +106,20 @@ class BytePairs:
 
     def dumps(self) -> str:
         return str(self.tokenizer.to_str())
+
+
+def growth(step: Mapping[str, Any]) -> int:
+    """How many characters a normalizer or a decoder, as the library saves it, makes of one."""
+    match step:
+        case {"type": "Sequence"}:
+            return prod(map(growth, step.get("normalizers", step.get("decoders", ()))))
+        case {"type": "Replace", "pattern": {"String": str(old)}, "content": str(new)} if old:
+            return max(1, -(-len(new) // len(old)))
+        case {"type": "Replace", "content": str(new)} | {"type": "Prepend", "prepend": str(new)}:
+            return 1 + len(new)
+        case {"type": "ByteLevel"}:
+            return 4  # the bytes of a character in UTF-8
+    return 1
 
 
 @contextmanager
