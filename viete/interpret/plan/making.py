@@ -89,8 +89,9 @@ class Plan:
 
     def run(self) -> None:
         """All steps, once; results are added to their totals."""
-        for call in self.calls:
-            call()
+        with np.errstate(all="ignore"):  # as in `interpret.run`; and each thread has its own state
+            for call in self.calls:
+                call()
 
 
 def make(
