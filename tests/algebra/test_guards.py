@@ -32,6 +32,8 @@ CARD = r"""# Guards
 | --- | --- |
 | $E$ | $V × m$ |
 | $x, z$ | $m$ |
+## Functions
+- $xlogx(z) = z ⊙ log(z)$
 ## Forward pass
 """
 TOKENS = np.array([0, 3, 1])
@@ -69,6 +71,8 @@ def share(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 CASES = {
     "entropy": (("A = softmax(causal(E[t] E[t]^⊤))", "R = -sum(where(A > 0, A ⊙ log(A), 0))", ROWS),
                 entropy),
+    "own function": (("L = sum(where(x > 0, xlogx(x), 0))",),
+                     each("x", lambda v: np.log(v) + 1 if v > 0 else 0)),
     "sinc": (("L = sum(where(x != 0, sin(x) / x, 1))",),
              each("x", lambda v: (np.cos(v) - np.sin(v) / v) / v if v else 0)),
     "root": (("L = sum(where(x > 0, sqrt(x), 0))",),

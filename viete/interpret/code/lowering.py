@@ -544,7 +544,7 @@ class Lowering:
         op = e.op
         if op == "where" and self.dialect.differentiates:
             test, yes, no = e.args
-            yes, no = (sheltered(x, test, holds, lambda z: self.of(z, env).const)
+            yes, no = (sheltered(x, test, holds, lambda z: self.of(z, env).const, self.model)
                        for x, holds in ((yes, True), (no, False)))  # fmt: skip
             e = replace(e, args=(test, yes, no))
         if op in ("inf", "pi"):

@@ -11,14 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from viete.algebra.adjoint.guards import APART, constant
+from viete.algebra.functions import inlined
+from viete.algebra.model import Model
 from viete.notation.expr import Apply, Expr, Num, num
 
 
-def sheltered(e: Expr, test: Expr, holds: bool, fixed: Callable[[Expr], bool]) -> Expr:
+def sheltered(
+    e: Expr, test: Expr, holds: bool, fixed: Callable[[Expr], bool], model: Model
+) -> Expr:  # fmt: skip
     """A side ``e``, chosen where ``test`` holds or where it does not, with harmless arguments.
 
-    It reaches down to what mixes entries. What is ``fixed`` has no derivative.
+    It reaches down to what mixes entries. What is ``fixed`` has no derivative. A function of the
+    card's own is written out where something in it needs another argument.
     """
+    own = {f.name for f in model.functions}
 
     def put(z: Expr, other: int) -> Expr:
         z = within(z)
@@ -42,6 +48,10 @@ def sheltered(e: Expr, test: Expr, holds: bool, fixed: Callable[[Expr], bool]) -
                 return Apply("prod", (within(a), within(b)))
             case Apply(op, args) if op in APART:
                 return Apply(op, tuple(map(within, args)))
+            case Apply(name) if name in own:
+                body = inlined(x, model.function, taken=model.names)
+                made = within(body)
+                return x if made == body else made
         return x
 
     return within(e)
