@@ -178,3 +178,32 @@ def test_names_that_are_not_there() -> None:
     refused(lambda: card.run([1], w, exact=True, names=["nonsense"]))
     refused(lambda: card.run([1], w, exact=True, names="logits"), "list")
     refused(lambda: card.run([1], w, exact=True)["nonsense"])
+
+
+@pytest.mark.parametrize(
+    "part, row",
+    [
+        ("where(x > 0, log(x), 0)", ["0", "0"]),
+        ("where(x != 0, 6 / x, 7)", ["6", "-12"]),
+        ("where(x >= 0, sqrt(x), x)", ["1", "-1/2"]),
+        ("table_{j<n, k<d}(where(x_{2,k} != 0, x_{j,k} / x_{2,k}, x_{j,k}))", ["1", "-1/4"]),
+        ("where(x > 0, where(x < 3, x ⊙ (1 / x + 1), 5), 0)", ["2", "0"]),
+    ],
+)
+def test_what_where_leaves_out_needs_no_value(part: str, row: list[str]) -> None:
+    assert [str(x) for x in run(part)["z"][0]] == row
+
+
+@pytest.mark.parametrize(
+    "part, words",
+    [
+        ("where(x < 3, log(x), 0)", ["logarithm", "[0, 1]"]),
+        ("where(x > 0, 1, sum(log(x)))", ["logarithm", "[0, 1]"]),
+        ("where(log(x) > 0, x, 0)", ["logarithm", "[0, 1]"]),
+        ("where(x > 0, 1, log(x) (E^⊤ E))", ["logarithm", "[0, 1]"]),
+    ],
+)
+def test_what_where_asks_for_needs_one(part: str, words: list[str]) -> None:
+    refused(lambda: run(part), *words)
+    asked = vt.reads(CARD.replace("PART", "x")).run([0, 1, 2], {"E": E}, exact=True)
+    refused(lambda: asked[part], *words[:1])

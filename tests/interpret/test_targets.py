@@ -133,3 +133,12 @@ def test_a_card_says_whether_targets_may_be_missing() -> None:
         full.run(X[0], {"E": E}, y=Y[0])
     text = vt.write(vt.grad(full), "text")
     assert "(softmax(logits) − onehot(y, V)) / n" in text and "has_target" not in text
+
+
+def test_a_function_of_the_card_with_a_name_from_the_loss() -> None:
+    own = "## Functions\n- $has_target(a, b) = a + b$\n- $share(a, b) = a - b$\n\n## Forward pass"
+    text = CARD.replace("## Forward pass", own).replace("@", LOSSES["plain"] + " + 0 * share(1, 1)")
+    engine = Engine(vt.reads(text), {"E": E}, "L")
+    loss, gradient = wanted("plain")
+    np.testing.assert_allclose(engine(X, y=Y), np.mean(loss), rtol=1e-12)
+    np.testing.assert_allclose(engine.gradients["E"], gradient, rtol=1e-9, atol=1e-15)

@@ -342,3 +342,12 @@ def test_a_card_s_own_functions_are_no_rewriting_s(name: str) -> None:
         same(a["∂" + key], found["∂" + key])
     padding(old, Renaming({}, {}, 0), new, weights, inputs)
     check_incremental(new, weights, inputs, [0, 2, 5])
+
+
+def test_a_value_that_a_rewriting_leaves_out_hides_no_function_in_what_it_wrote() -> None:
+    """The cache needs no ``stack``, and calls the function of the library that it hid."""
+    more = "13. $stack = r ⊙ r$\n"
+    old = reads(CARD.replace("\n## Derived", f"{more}\n## Derived"))
+    found = incremental(old)
+    assert vt.write(reads(vt.write(found))) == vt.write(found)
+    check_incremental(old, random_weights(old, 1), random_inputs(old, 2), [0, 2, 5])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import resources
@@ -36,16 +36,15 @@ def library() -> dict[str, Function]:
     return found
 
 
-def in_force(own: Sequence[Function], values: Collection[str] = ()) -> dict[str, Function]:
+def in_force(own: Sequence[Function]) -> dict[str, Function]:
     """All functions of a card by name, each definition with the names it meant where it stood.
 
     A card's function hides the library's of that name from what comes after it, not from the
-    library; and one of the card's ``values`` hides it from equations. The hidden one is still
-    there, as ``softmax_library``.
+    library. The hidden one is still there, as ``softmax_library``.
     """
     known = library()
     hidden = {f.name for f in own} & known.keys()
-    out = known | second_names(hidden.union(known.keys() & values))
+    out = known | second_names()
     if hidden:
         out = {name: replace(f, body=resolved(f.body, hidden)) for name, f in out.items()}
     for f in own:
@@ -54,10 +53,14 @@ def in_force(own: Sequence[Function], values: Collection[str] = ()) -> dict[str,
     return out
 
 
-def second_names(hidden: Iterable[str]) -> dict[str, Function]:
-    """Functions of the library by the names that nothing of a card's can hide."""
-    found = library()
-    return {behind(n): replace(found[n], name=behind(n)) for n in hidden if n in found}
+@cache
+def second_names() -> dict[str, Function]:
+    """The library's functions by the names that nothing of a card's can hide.
+
+    Every card knows them, also one that hides none: a rewriting may leave out the value or the
+    function that hid one, and what it wrote before still means the same.
+    """
+    return {behind(name): replace(f, name=behind(name)) for name, f in library().items()}
 
 
 def behind(name: str) -> str:

@@ -210,7 +210,7 @@ class Model:
         """All functions in force by name; see `in_force`."""
         from viete.algebra.functions import in_force
 
-        return in_force(self.functions, {s.base for s in self.symbols.values()})
+        return in_force(self.functions)
 
     @cached_property
     def library_names(self) -> dict[str, str]:
@@ -222,7 +222,7 @@ class Model:
 
         own = {f.name for f in self.functions}
         plain = {name: name for name in library() if name not in own}
-        return plain | {behind(name): name for name in self.hidden}
+        return plain | {behind(name): name for name in library()}
 
     def library_name(self, e: Expr) -> str:
         """The library's name of the function or primitive that is applied here, or nothing."""

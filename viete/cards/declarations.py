@@ -338,7 +338,7 @@ class Declarations(Sections):
 
     def functions(self) -> list[Function]:
         out: list[Function] = []
-        known = {name: f.signature for name, f in library().items()}
+        known = {name: f.signature for name, f in (library() | second_names()).items()}
         for block in self.items("functions"):
             math, meaning = self.split(block.text)
             function = parse_function(math, dict(known), meaning)
@@ -349,7 +349,6 @@ class Declarations(Sections):
                 raise math.error(f"{function.name} is the library's {name}; call this otherwise")
             out.append(function)
             known[function.name] = function.signature
-            known |= {name: f.signature for name, f in second_names([function.name]).items()}
         return out
 
 

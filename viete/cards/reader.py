@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from viete.algebra.functions import second_names
 from viete.algebra.model import (
     Claim,
     Dimension,
@@ -224,8 +223,6 @@ class Reader(Declarations):
             scope.symbols[base] = [s for s in others if s.key not in defined]
         for symbol in defined.values():
             scope.declare(symbol)
-        hidden = second_names(scope.symbols)
-        scope.functions |= {name: f.signature for name, f in hidden.items()}
         self.choose_values(choices, letters, scope)
         equations = self.equations(lines, lefts[: len(lines)], loops, scope)
         derived = [

@@ -125,7 +125,7 @@ class Arrays:
         if not v.const:
             return v.array
         if isinstance(v.array, Fraction | int | float):
-            return number(v.array)
+            return weak(v.array)
         if v.array.dtype == bool:
             return self.constant(v, self.xp.bool)
         return self.constant(v, self.like.dtype if v.interval is None else self.int64)
@@ -167,7 +167,7 @@ class Arrays:
         if not v.const:
             return self.real(v).array
         if isinstance(v.array, Fraction | int | float):
-            return number(v.array)
+            return weak(v.array)
         return self.constant(v, self.like.dtype)
 
     def wholes(self, v: Value) -> Array:
@@ -712,6 +712,11 @@ class Arrays:
 def plain(a: Array) -> Array:
     """A constant's numbers as floats where they are exact fractions or truth values."""
     return a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype == np.bool_ else number(a)
+
+
+def weak(a: Array) -> Array:
+    """A constant number as Python's, which takes the kind of the array that it meets."""
+    return a.item() if isinstance(a, np.generic) else number(a)
 
 
 def is_product(e: Expr) -> bool:

@@ -135,7 +135,8 @@ class Scope:
     def suggest(self, name: str) -> str:
         """``; did you mean …?`` for a misspelled name, or nothing."""
         known = {s.key for group in self.symbols.values() for s in group}
-        known |= set(self.functions) | GREEK_NAMES & set(self.symbols)
+        known |= {f for f in self.functions if not f.endswith("_library")}  # their second names
+        known |= GREEK_NAMES & set(self.symbols)
         plain = re.sub(r"[_ {}]", "", name.lower())
         near = sorted(f for f in self.functions if re.sub("_", "", f.lower()) == plain != "")
         near = near or [f for f in ALIASES.get(plain, ()) if f in self.functions]

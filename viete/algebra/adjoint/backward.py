@@ -33,8 +33,11 @@ class Backward(Passing):
             if loop is None:
                 for e in reversed(equations):
                     self.back(e, None)
-            else:
+            elif any(self.shares.get(e.name) for e in equations):
                 self.back_through(loop, equations)
+            else:  # nothing that the loss depends on reads it
+                for e in reversed(equations):
+                    self.finished(e, loop)
             self.parameters(equations[0])
         self.complete_or_refused()
         out = tidied(self.out, self.helpers)
@@ -62,15 +65,13 @@ class Backward(Passing):
 
     def back(self, e: Equation, loop: Loop | None) -> None:
         """One forward equation: ∂ of its left side is complete, and is handed on to its right."""
-        if e.name not in self.active or e.name not in self.shares:
-            return
-        self.part = e.part
-        back = self.complete(e, loop)
-        if back is None:
-            return
-        env = self.shapes.env
-        number = self.model.equations.index(e) + 1
-        self.pass_on(e.right, back, Context(loop, (), env, Reason(number)), e.left)
+        if e.name in self.active and e.name in self.shares:
+            self.part = e.part
+            back = self.complete(e, loop)
+            if back is not None:
+                number = self.model.equations.index(e) + 1
+                context = Context(loop, (), self.shapes.env, Reason(number))
+                self.pass_on(e.right, back, context, e.left)
         self.finished(e, loop)
 
     def complete(self, e: Equation, loop: Loop | None) -> Expr | None:

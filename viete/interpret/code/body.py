@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from viete.algebra.adjoint.guards import constant
 from viete.algebra.kinds import TRUTH
 from viete.algebra.model import Equation, Input, Loop, Model
 from viete.algebra.order import offset
@@ -17,9 +18,17 @@ from viete.errors import VieteError
 from viete.interpret.code.dialects import Dialect
 from viete.interpret.code.functions import Functions, word
 from viete.interpret.code.layout import comment, statement
-from viete.interpret.code.lowering import ATOM, LEAD, Code, Env, Lowering, plain_letter
+from viete.interpret.code.lowering import (
+    ATOM,
+    INFIX,
+    LEAD,
+    Code,
+    Env,
+    Lowering,
+    plain_letter,
+)
 from viete.interpret.code.names import Names
-from viete.notation.expr import Apply, Expr, Ref, Symbol, walk
+from viete.notation.expr import Apply, Expr, Idx, Num, Ref, Symbol, walk
 from viete.notation.printer import show_equation
 
 Parameter = Callable[[Ref, tuple[str, ...], Env], str]
@@ -61,6 +70,8 @@ class Body:
         self.lowering = lowering(
             model, dialect, self.names, self.shapes, self.variable, self.functions
         )
+        if not dialect.casts:
+            self.lowering.numbers = self.plain_numbers()
         self.block_list, self.turn = block_list, turn
         self.begun: set[str] = set()
         self.part = ""  # the titled part of the card that was written last
@@ -83,6 +94,27 @@ class Body:
                     if any(isinstance(x, Ref) and x.key in out for x in walk(e.right))}  # fmt: skip
             if len(out) == before:
                 return out
+
+    def plain_numbers(self) -> frozenset[str]:
+        """The values that Python computes, of numbers and dimensions and of each other."""
+        types = self.shapes.types
+        out = {e.name for e in self.model.equations
+               if not types[e.name].shape and not types[e.name].family}  # fmt: skip
+
+        def plain(e: Expr) -> bool:
+            match e:
+                case Num() | Idx():
+                    return True
+                case Ref():
+                    return e.symbol.kind == "dim" or e.key in out
+                case Apply(op, args) if op in INFIX or op == "neg":
+                    return all(map(plain, args))
+            return isinstance(e, Apply) and constant(e)
+
+        while gone := {e.name for e in self.model.equations
+                       if e.name in out and not plain(e.right)}:  # fmt: skip
+            out -= gone
+        return frozenset(out)
 
     # -- names -------------------------------------------------------------------------------------
 
@@ -245,6 +277,12 @@ class Body:
     def stored(self, code: Code, e: Equation, env: Env) -> Code:
         """A value as its name has it in every block: whole numbers, or the run's kind of real."""
         low, kept = self.lowering, self.shapes.types[e.name]
+        if code.const and not code.axes and self.dialect.casts:  # whose functions take no number
+            whole = kept.interval is not None
+            dtype = f"torch.{'bool' if kept.kind == TRUTH else 'int64'}"
+            dtype = dtype if whole or kept.kind == TRUTH else f"{env.like}.dtype"
+            made = f"torch.as_tensor({code.text}, dtype={dtype}, device={env.like}.device)"
+            return Code(made, whole=whole)
         if kept.kind == TRUTH:
             return code
         if low.type(e.right, env).kind == TRUTH:

@@ -22,6 +22,7 @@ from viete.errors import VieteError
 from viete.interpret.code.dialects import Dialect
 from viete.interpret.code.layout import docstring, statement
 from viete.interpret.code.lowering import (
+    ATOM,
     COL,
     LEAD,
     ROW,
@@ -37,7 +38,7 @@ from viete.notation.printer import show
 
 IDIOMS = {"numpy": ("idioms.py",), "jax": ("idioms.py", "idioms_jax.py"),
           "torch": ("idioms_torch.py",)}  # fmt: skip
-OURS = ("entries", "erf", "inside")  # which are no functions of the notation
+OURS = ("beside", "entries", "erf", "inside")  # which are no functions of the notation
 NOT_IN_JAX = frozenset(("erf", "softmax", "logsumexp", "logsoftmax", "gathered", "placed",
                          "gathered_each", "placed_each"))  # fmt: skip
 
@@ -88,7 +89,7 @@ class Functions:
             return name, core_of(self.shapes.of(e, env.types))
         found = self.shapes.of(e, env.types)
         types = [self.shapes.of(a, env.types) for a in e.args]
-        key = (e.op, *((c.core, bool(c.lead), c.const, c.whole, t.kind, t.interval)
+        key = (e.op, *((c.core, bool(c.lead), c.const, c.whole, c.python, t.kind, t.interval)
                        for c, t in zip(codes, types, strict=True)))  # fmt: skip
         if key not in self.known:
             self.known[key] = self.write(self.model.function[e.op], e, codes, env)
@@ -111,7 +112,9 @@ class Functions:
             if k < len(codes):
                 c, kinds[a.symbol.key] = codes[k], types[k]
                 axes = ((LEAD,) if c.lead else ()) + c.core
-                arguments[a.symbol.key] = Code(name, axes=axes, const=c.const, whole=c.whole)
+                arguments[a.symbol.key] = replace(
+                    c, text=name, level=ATOM, axes=axes, checked=False
+                )
                 real = axes and not c.const and not c.whole and types[k].kind == REAL
                 like = like or (name if real else "")
                 for symbol, size in zip(a.pattern, types[k].shape, strict=False):

@@ -78,6 +78,13 @@ def placed_each(y: Array, s: int, m: int) -> Array:
     return rows
 
 
+def beside(*parts: Array) -> Array:
+    """Side by side, each repeated along the axes that others have in front."""
+    lead = np.broadcast_shapes(*(x.shape[:-1] for x in parts))
+    each = [np.broadcast_to(x, (*lead, x.shape[-1])) for x in parts]
+    return np.concatenate(each, -1)
+
+
 def inside(at: Array, count: int) -> Array:
     """Places counted from 0, none outside: negative ones would count from the end."""
     outside = (at < 0) | (at >= count)

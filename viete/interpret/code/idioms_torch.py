@@ -34,6 +34,12 @@ def cross_entropy(z: Array, t: Array) -> Array:
     return each.reshape(t.shape).sum(-1) / (t != -100).sum(-1)
 
 
+def beside(*parts: Array) -> Array:
+    """Side by side, each repeated along the axes that others have in front."""
+    lead = torch.broadcast_shapes(*(x.shape[:-1] for x in parts))
+    return torch.cat([x.expand(*lead, -1) for x in parts], -1)
+
+
 def inside(at: Array, count: int) -> Array:
     """Places counted from 0, none outside: negative ones would count from the end."""
     outside = (at < 0) | (at >= count)

@@ -72,6 +72,7 @@ class Code:
     const: bool = False
     whole: bool = False
     checked: bool = False  # of places: whether it had to be looked at that they are inside
+    python: bool = False  # a number or truth value of Python's, which has no method of an array's
 
     def at(self, level: int) -> str:
         """The text, in parentheses where a tighter level is asked for."""
@@ -137,6 +138,7 @@ class Lowering:
         self.variable, self.function = variable, function
         self.xp = dialect.xp
         self.inlined: set[str] = set()  # values that are written where they are used alone
+        self.numbers: frozenset[str] = frozenset()  # values that are numbers of Python's
         index: dict[str, Family | Code] = {}
         for i in model.indices:
             count = shapes.count(i.lower, i.upper, i.text)
@@ -182,7 +184,8 @@ class Lowering:
         core = (ROW, COL)[2 - len(self.shapes.types[e.key].shape) :]
         letters = tuple(s for s in e.symbol.slots if s not in loops)
         axes = ((LEAD,) if lead else ()) + letters + core
-        code = Code(text, axes=axes, whole=self.shapes.types[e.key].interval is not None)
+        code = Code(text, axes=axes, whole=self.shapes.types[e.key].interval is not None,
+                    python=e.key in self.numbers)  # fmt: skip
         for slot, index in pairs:
             if slot not in loops:
                 family = self.env.index[slot]
@@ -270,6 +273,8 @@ class Lowering:
 
     def whole_numbers(self, code: Code) -> Code:
         """Truth values, or floats that are whole, as whole numbers."""
+        if code.python:
+            return Code(f"int({code.text})", whole=True, python=True)
         cast = "long()" if self.dialect.name == "torch" else "astype(int)"
         return replace(code, text=f"{code.at(ATOM)}.{cast}", level=ATOM, whole=True)
 
@@ -577,10 +582,7 @@ class Lowering:
             code = self.fold(op, args[0], COL, keep)
             return code.relabel(ROW, COL) if op == "argmax" else code
         if op == "concat":
-            aligned, axes = self.widened(args)
-            codes = ", ".join(c.text for c in self.cast(aligned, env))
-            text = f"{self.xp}.{self.dialect.concat}([{codes}], {self.dialect.axis}=-1)"
-            return Code(text, axes=axes, const=all(c.const for c in args), whole=whole)
+            return replace(self.concat(args, env), whole=whole)
         if op == "floor" and args[0].whole and args[0].axes:
             return args[0]
         divides = op == "div" and env.arguments is None and self.divides(e)
@@ -617,6 +619,8 @@ class Lowering:
         """Whole numbers as real ones of the run's kind; a constant with all digits there are."""
         if code.const and not code.axes:
             return code
+        if code.python:
+            return Code(f"float({code.text})", python=True)
         cast = "astype(float)"
         if self.dialect.name == "torch":
             cast = "double()" if code.const else f"to({env.like or 'like'})"
@@ -640,12 +644,15 @@ class Lowering:
             text = form.format(code.text, axis=code.place(COL), keep=more)
         return Code(text, axes=code.axes if keep else code.lead, const=code.const)
 
-    def widened(self, args: list[Code]) -> tuple[list[Code], Axes]:
-        """Parts to put side by side; all but the last axis have to be there in each."""
+    def concat(self, args: list[Code], env: Env) -> Code:
+        """Parts side by side; all but the last axis have to be there in each."""
         aligned, axes = self.aligned(args)
+        codes = ", ".join(c.text for c in self.cast(aligned, env))
+        text = f"{self.xp}.{self.dialect.concat}([{codes}], {self.dialect.axis}=-1)"
         if any(set(c.axes) != set(axes) for c in args):
-            raise VieteError("parts that vary over different indices cannot be put side by side")
-        return aligned, axes
+            name, _ = self.function(Apply("beside", ()), aligned, env)
+            text = f"{name}({codes})"
+        return Code(text, axes=axes, const=all(c.const for c in args))
 
     def transposed(self, code: Code) -> Code:
         if code.core == (COL,):
@@ -689,10 +696,11 @@ class Lowering:
         codes, axes = self.aligned(args)
         whole = all(c.whole for c in codes[op == "where" :]) and (op != "div" or divides)
         whole &= scalar or op in WHOLE
+        python = all(c.python or (c.const and not c.axes) for c in codes)
         if op == "neg":
-            return Code(f"-{codes[0].at(NEG)}", NEG, axes, const, whole)
+            return Code(f"-{codes[0].at(NEG)}", NEG, axes, const, whole, python=python)
         if op in INFIX:
-            return self.infix(op, codes, axes, const, whole)
+            return replace(self.infix(op, codes, axes, const, whole), python=python)
         if op == "not":
             text = f"not {codes[0].at(COMPARE)}" if scalar and const else (
                 f"{self.xp}.logical_not({codes[0].text})")  # fmt: skip
@@ -715,9 +723,9 @@ class Lowering:
             if op == "abs":
                 return Code(f"abs({codes[0].text})", const=True, whole=whole)
             return Code(f"math.{op}({codes[0].text})", const=True, whole=op == "floor")
-        if op in ("max", "min") and self.dialect.casts and any(not c.axes for c in codes):
-            value, bound = codes if codes[0].axes else codes[::-1]
-            if bound.const:
+        if op in ("max", "min") and self.dialect.casts:
+            value, bound = codes if codes[1].const else codes[::-1]
+            if bound.const and not bound.axes:
                 side = "min" if op == "max" else "max"
                 text = f"{value.at(ATOM)}.clamp({side}={bound.text})"
                 return Code(text, ATOM, axes, const, whole)

@@ -15,7 +15,7 @@ import numpy as np
 from viete.algebra.kinds import Interval
 from viete.algebra.model import Model
 from viete.interpret.array import Arrays, Env, Lookup, check_places
-from viete.interpret.exact.namespace import Namespace, entry
+from viete.interpret.exact.namespace import Namespace, Undefined, ask, entry
 from viete.interpret.exact.numbers import Number
 from viete.interpret.labelled import Array, Value, expand
 from viete.notation.expr import Apply, Idx, Ref, Slot, Symbol
@@ -44,7 +44,8 @@ class Exact(Arrays):
         return Ref(Symbol("value", self.letter, (Slot(str(k)),)))
 
     def lift(self, v: Value) -> Array:
-        return v.array if hasattr(v.array, "shape") else entry(v.array)
+        whole = hasattr(v.array, "shape") or isinstance(v.array, Undefined)
+        return v.array if whole else entry(v.array)
 
     def alone(self, v: Value) -> tuple[Any, Array, bool]:
         return self.space, self.lift(v), v.const
@@ -100,6 +101,7 @@ class Exact(Arrays):
 
 def place(x: Number | int) -> int:
     """An index; one that is not whole is left to be refused."""
+    ask(x)
     if not isinstance(x, Number):  # an input's
         return int(x)
     q = x.rational

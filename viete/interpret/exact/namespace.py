@@ -1,7 +1,8 @@
 """Arrays of exact numbers, with the operations that the array meaning asks of a library.
 
-The arrays are NumPy's, of objects: `Number`, and the floats ±∞, which only a mask brings in. What
-grows too long is given a name, so that the work is bounded by the number of operations.
+The arrays are NumPy's, of objects: `Number`, the floats ±∞, which only a mask brings in, and
+`Undefined`, which only the side of a `where` may hold that is not chosen. What grows too long is
+given a name, so that the work is bounded by the number of operations.
 """
 
 from __future__ import annotations
@@ -22,6 +23,28 @@ MOST_TERMS = 40  # of a number within an equation; a longer one is carried on as
 MOST_BITS = 7_000  # of a coefficient: a fraction may double its digits in every block
 MOST_WORK = 400  # products of terms in one operation, before its operands are named
 Entry = Any  # a Number, or ±∞ as a float
+
+
+class Placed(VieteError):
+    """An error that says at which entry of an array it came up."""
+
+
+class Undefined:
+    """An entry that has no value, and why: whatever asks for it gets the error.
+
+    ``1 / x`` has none at 0, and ``where(x > 0, 1 / x, 0)`` does not ask for it there.
+    """
+
+    def __init__(self, error: VieteError) -> None:
+        self.error = error
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("shape", "ndim", "dtype"):  # NumPy looks for these
+            raise AttributeError(name)
+        raise self.error
+
+    def __float__(self) -> float:
+        raise self.error
 
 
 class Namespace:
@@ -90,6 +113,8 @@ class Namespace:
     # -- whole arrays ------------------------------------------------------------------------------
 
     def matmul(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        for array in (x, y):
+            ask(array)
         out = np.empty((*x.shape[:-1], y.shape[-1]), dtype=object)
         for lead in np.ndindex(x.shape[:-2]):
             columns = [list(column) for column in y[lead].T]
@@ -181,18 +206,29 @@ class Namespace:
         if op in ("and", "or", "not"):
             return getattr(np, f"logical_{op}")(*arrays)
         if not any(hasattr(a, "shape") and a.shape != () for a in arrays):
-            return self.apply(op, *(entry(a) for a in arrays))
+            return self.tried(op, [a.item() if hasattr(a, "shape") else a for a in arrays], ())
         broadcast = np.broadcast_arrays(*(np.asarray(a, dtype=object) for a in arrays))
         shape = broadcast[0].shape
         out = np.empty(shape, dtype=np.bool_ if op in COMPARE else object)
-        flat, done = out.reshape(-1), -1
-        try:
-            for done, items in enumerate(zip(*(a.flat for a in broadcast), strict=True)):
-                flat[done] = self.apply(op, *map(entry, items))
-        except VieteError as error:
-            place = np.unravel_index(done, shape)
-            raise VieteError(f"{error.message}{at(tuple(map(int, place)))}") from None
+        for place, *items in zip(np.ndindex(shape), *(a.flat for a in broadcast), strict=True):
+            out[place] = self.tried(op, items, place)
         return out
+
+    def tried(self, op: str, items: Sequence[Any], place: tuple[int, ...]) -> Any:
+        """One primitive at one place; what has no value there is `Undefined`.
+
+        Raises VieteError for a comparison that has none.
+        """
+        try:
+            left_out = [x for x in items if isinstance(x, Undefined)]
+            if left_out and op not in COMPARE:
+                return left_out[0]
+            return self.apply(op, *map(entry, items))
+        except VieteError as error:
+            found = error if isinstance(error, Placed) else Placed(f"{error.message}{at(place)}")
+            if op in COMPARE:
+                raise found from None
+            return Undefined(found)
 
     def apply(self, op: str, *args: Entry) -> Any:
         """One primitive on numbers. Raises VieteError where it has no value or is undecided."""
@@ -262,8 +298,17 @@ def along(array: np.ndarray, axis: int, rule: Callable[[Sequence[Entry]], Any]) 
         try:
             out[place] = rule([entry(x) for x in rows[place]])
         except VieteError as error:
-            raise VieteError(f"{error.message}{at(place)}") from None
+            if isinstance(error, Placed):
+                raise
+            raise Placed(f"{error.message}{at(place)}") from None
     return out
+
+
+def ask(x: Any) -> None:
+    """Raise the error of an entry that has no value, if there is one."""
+    for one in x.flat if isinstance(x, np.ndarray) and x.dtype == object else [x]:
+        if isinstance(one, Undefined):
+            raise one.error
 
 
 def at(place: tuple[int, ...]) -> str:
@@ -272,7 +317,9 @@ def at(place: tuple[int, ...]) -> str:
 
 
 def entry(x: Any) -> Entry:
-    """A plain number as an exact one; ±∞ stays a float."""
+    """A plain number as an exact one; ±∞ stays a float. Raises VieteError for `Undefined`."""
+    if isinstance(x, Undefined):
+        raise x.error
     if isinstance(x, Number) or (isinstance(x, float) and math.isinf(x)):
         return x
     if isinstance(x, np.ndarray):

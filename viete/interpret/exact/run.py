@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from viete.algebra.model import Equation
 from viete.errors import VieteError
 from viete.interpret.exact.atoms import Atom
 from viete.interpret.exact.deciding import effort
 from viete.interpret.exact.meaning import Exact
+from viete.interpret.exact.namespace import ask
 from viete.interpret.exact.numbers import Number
 from viete.interpret.feeding import Feeding, check_names, host
 from viete.interpret.labelled import COL, ROW, Array, Value, is_float, permute
@@ -69,6 +71,14 @@ class ExactRun(Run):
         self.status[step.makes] = self.judged(step, v)
         self.made.append((step, v))
         return v
+
+    def full(self, v: Value, equation: Equation) -> Value:
+        ask(v.array)
+        return super().full(v, equation)
+
+    def ordered(self, v: Value, letters: Iterable[str]) -> Array:
+        ask(v.array)
+        return super().ordered(v, letters)
 
     def short(self, v: Value, step: Step) -> Value:
         slots = step.equation.left.symbol.slots

@@ -99,7 +99,7 @@ def cross_entropy(it: Recording, args: list[Value]) -> Value | None:
     each = it.xp.node("nll", (z.array, p.array, t.array), t.array.shape, FLOAT, lead)
     if not targets(it.model):  # every position has one
         return it.reduce("mean", Value(each, t.axes))
-    count = it.reduce("sum", it.call("has_target", [t]))
+    count = it.reduce("sum", it.call(it.model.library("has_target").op, [t]))
     return it.entrywise("div", [it.reduce("sum", Value(each, t.axes)), count])
 
 
