@@ -26,6 +26,7 @@ class Size:
     terms: tuple[tuple[Monomial, Fraction], ...]
 
     @staticmethod
+    @cache
     def of(value: int | Fraction | str) -> Size:
         """A number, or the dimension of that name."""
         if isinstance(value, str):
@@ -141,6 +142,8 @@ class Size:
 
 def times(a: Monomial, b: Monomial) -> Monomial:
     """The product, sorted, without the names whose powers cancel."""
+    if not (a and b):
+        return a or b
     powers = dict(a)
     for n, p in b:
         powers[n] = powers.get(n, 0) + p

@@ -452,7 +452,7 @@ class Shapes:
                 raise Mismatch(
                     f"{show(index)} cannot stand for the block index {letter} of {e.key}", e
                 )
-        return replace(found, family=frozenset(family))
+        return found if family == found.family else replace(found, family=frozenset(family))
 
     def check_index(self, index: Expr, t: Type) -> None:
         """That an index is a whole number; one of dimensions without a value may become one."""
@@ -657,6 +657,8 @@ class Shapes:
         if (parts := quotient(e)) is not None:
             op, whole = "quotient", [self.of(x, env).whole for x in parts]
         interval = interval_of(op, whole, count=count) if kind == WHOLE else None
+        if (kind, interval) == (found.kind, found.interval):
+            return found
         return replace(found, kind=kind, interval=interval)
 
     def operation(

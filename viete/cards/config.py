@@ -78,6 +78,20 @@ class Config:
         self.known: set[str] = set()
         self.alone = False
 
+    @property
+    def content(self) -> tuple[str, tuple[tuple[str, tuple[int, ...]], ...] | None, bool]:
+        """What is said, wherever it comes from."""
+        shapes = None if self.tensors is None else tuple(
+            (name, tuple(shape)) for name, shape in self.tensors.items()
+        )  # fmt: skip
+        return json.dumps(self.values, default=repr), shapes, self.alone
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and self.content == other.content
+
+    def __hash__(self) -> int:
+        return hash(self.content)
+
     def look_up(self, keys: Sequence[str], null: bool = False) -> tuple[str, Any]:
         """The first of the keys that has a value, with that value; ("", None) if none has.
 

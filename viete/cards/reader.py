@@ -86,15 +86,16 @@ def read(
     except OSError as error:
         raise VieteError(f"cannot read {path}: {error.strerror}") from None
     text = decoded(content, str(path))
-    if config is None and not sets:
-        return read_again(text, str(path))
-    return reads(text, str(path), config, accept, sets)
+    return read_again(text, str(path), config, tuple(accept), tuple((sets or {}).items()))
 
 
 @lru_cache(maxsize=64)
-def read_again(text: str, file: str) -> Model:
-    """`reads`, once for a file as long as its text stays the same: models do not change."""
-    return reads(text, file)
+def read_again(
+    text: str, file: str, config: Config | None, accept: tuple[str, ...],
+    sets: tuple[tuple[str, str], ...],
+) -> Model:  # fmt: skip
+    """`reads`, once as long as the text and the config say the same: models do not change."""
+    return reads(text, file, config, accept, dict(sets))
 
 
 def decoded(content: bytes, file: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from viete.interpret.exact.numbers import Number, Undecided
 from viete.interpret.exact.put_in import DOTS, LONG, Shown, enclosure, spelled_out
-from viete.interpret.exact.spelling import written
+from viete.interpret.exact.spelling import short
 from viete.notation.expr import Apply, Expr, num
 from viete.notation.printer import show
 
@@ -45,11 +45,11 @@ class Formulas:
 
     def put_in(self, entries: Any, scalar: bool) -> tuple[str, str]:
         """A row as it came about, and a note where only its first entry is shown."""
-        shown = [self.e(spelled_out(x)) for x in entries[: len(entries) if scalar else MOST]]
-        plain = [show(spelled_out(x)) for x in entries[:MOST]]
-        if scalar or sum(map(len, plain)) <= WIDE:
-            return self.row([*shown, *(self.e(DOTS) for _ in entries[MOST:])], scalar), ""
-        return shown[0], "its first entry, and the others likewise"
+        spelled = [spelled_out(x) for x in entries[: len(entries) if scalar else MOST]]
+        if not scalar and sum(len(show(e)) for e in spelled) > WIDE:
+            return self.e(spelled[0]), "its first entry, and the others likewise"
+        shown = [self.e(e) for e in spelled]
+        return self.row([*shown, *(self.e(DOTS) for _ in entries[MOST:])], scalar), ""
 
     def value(self, entries: Any, scalar: bool) -> tuple[str, str]:
         """A row of exact numbers where they can be written, and certified digits where needed."""
@@ -67,8 +67,8 @@ class Formulas:
             return self.plain(x)
         if any(a.kind == "name" for a in x.atoms()):
             return None
-        e = written(x)
-        return self.e(e) if len(show(e)) <= 2 * LONG else None
+        e = short(x, 2 * LONG)
+        return None if e is None else self.e(e)
 
     def decimal(self, x: Any) -> str:
         if not isinstance(x, Number):

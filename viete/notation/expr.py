@@ -7,7 +7,7 @@ spellings of one formula are equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -161,6 +161,8 @@ def children(e: Expr) -> tuple[Expr, ...]:
             return e.index
         case Apply():
             return e.args
+        case Num() | Idx():
+            return ()
         case Bind():
             return tuple(x for x in (e.lower, e.upper) if x is not None) + (e.body,)
         case Table():
@@ -172,37 +174,50 @@ def children(e: Expr) -> tuple[Expr, ...]:
     return ()
 
 
+def rebuilt(e: Expr, parts: Sequence[Expr]) -> Expr:
+    """The node with other `children`; itself where they are the same objects."""
+    old = children(e)
+    if all(a is b for a, b in zip(old, parts, strict=True)):
+        return e
+    match e:
+        case Ref():
+            return replace(e, index=tuple(parts))
+        case Apply():
+            return replace(e, args=tuple(parts))
+        case Bind():
+            rest = iter(parts)
+            lower, upper = (None if x is None else next(rest) for x in (e.lower, e.upper))
+            return replace(e, lower=lower, upper=upper, body=next(rest))
+        case Table():
+            letters = (letter for letter, _ in e.ranges)
+            *sizes, body = parts
+            return replace(e, ranges=tuple(zip(letters, sizes, strict=True)), body=body)
+        case Slice():
+            rest = iter(parts)
+            start, stop = (None if x is None else next(rest) for x in (e.start, e.stop))
+            return replace(e, start=start, stop=stop)
+        case Pick():
+            return replace(e, value=parts[0], items=tuple(parts[1:]))
+    return e
+
+
 def walk(e: Expr) -> Iterator[Expr]:
     """The node and everything below it, without recursion."""
     stack = [e]
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(children(node)))
+        if below := children(node):
+            stack.extend(below[::-1])
 
 
 def transform(e: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
     """Rebuild from the leaves up; ``rule`` gives a node's replacement, or None to keep it."""
 
     def go(x: Expr) -> Expr:
-        match x:
-            case Ref():
-                new: Expr = replace(x, index=tuple(map(go, x.index)))
-            case Apply():
-                new = replace(x, args=tuple(map(go, x.args)))
-            case Bind():
-                new = replace(
-                    x, lower=x.lower and go(x.lower), upper=x.upper and go(x.upper), body=go(x.body)
-                )
-            case Table():
-                new = replace(x, ranges=tuple((i, go(s)) for i, s in x.ranges), body=go(x.body))
-            case Slice():
-                new = replace(x, start=x.start and go(x.start), stop=x.stop and go(x.stop))
-            case Pick():
-                new = replace(x, value=go(x.value), items=tuple(map(go, x.items)))
-            case _:
-                new = x
-        return rule(new) or new
+        if below := children(x):
+            x = rebuilt(x, [go(part) for part in below])
+        return rule(x) or x
 
     return go(e)
 

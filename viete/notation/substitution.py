@@ -23,6 +23,7 @@ from viete.notation.expr import (
     Table,
     children,
     free_indices,
+    rebuilt,
     walk,
 )
 
@@ -90,14 +91,14 @@ class Substitution:
                 index = tuple(map(go, e.index))
                 new = self.of(e)
                 if new is None:
-                    return replace(e, index=index) if index else e
+                    return rebuilt(e, index)
                 if isinstance(new, Abstraction):
                     at = dict(zip(new.letters, index, strict=True))
                     plain = Substitution({}, {}, self.taken, self.ranges)
                     return plain.into(new.body, at, around)
                 return self.whole(new, around)
-            case Apply():
-                return replace(e, args=tuple(map(go, e.args))) if e.args else e
+            case Apply() | Slice() | Pick():
+                return rebuilt(e, [go(part) for part in children(e)])
             case Bind():
                 # A sum over all of a declared range keeps its letter, which means that range.
                 over = around if e.lower is not None else frozenset[str]()
@@ -111,10 +112,6 @@ class Substitution:
                 own, body = self.under(own, e.body, letters, around, around)
                 sizes = (go(s) for _, s in e.ranges)
                 return replace(e, ranges=tuple(zip(own, sizes, strict=True)), body=body)
-            case Slice():
-                return replace(e, start=e.start and go(e.start), stop=e.stop and go(e.stop))
-            case Pick():
-                return replace(e, value=go(e.value), items=tuple(map(go, e.items)))
         return e
 
     def of(self, e: Ref) -> Put | None:

@@ -13,6 +13,7 @@ algebraic over e? nobody knows) having no terms proves zero, and an enclosure pr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from flint import arb, fmpq
 
@@ -59,8 +60,19 @@ def is_zero(t: Terms) -> bool | None:
         return False
     if apart(t, MOST_BITS, narrow):
         return False
-    found = written_out(t)
+    found, bits = proof(frozenset(t.items()))
+    effort.bits = max(effort.bits, bits)
     return False if found is None and apart(t, MOST_BITS) else found
+
+
+@lru_cache(maxsize=1000)
+def proof(items: frozenset[tuple[Monomial, fmpq]]) -> tuple[bool | None, int]:
+    """`written_out`, and the enclosure that it took: a lesson asks many times for the same one."""
+    before, effort.bits = effort.bits, 0
+    try:
+        return written_out(dict(items)), effort.bits
+    finally:
+        effort.bits = before
 
 
 def apart(t: Terms, most: int, enough: Callable[[arb, int], bool] | None = None) -> bool:

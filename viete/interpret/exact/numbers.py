@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cached_property, wraps
 from math import isqrt
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flint import arb, ctx, fmpq, fmpz
 
@@ -47,6 +47,9 @@ from viete.interpret.exact.polynomials import (
     shifted,
     whole,
 )
+
+if TYPE_CHECKING:
+    from viete.notation.expr import Expr
 
 FACTORED = 10**24  # square roots and logarithms of larger numbers are not taken apart
 MOST_DIGITS = 1_000_000  # binary digits of a power that is written out
@@ -275,6 +278,13 @@ class Number:
     def bits(self) -> int:
         """Of its longest coefficient."""
         return max(height(self.num), height(self.den))
+
+    @cached_property
+    def written(self) -> Expr:
+        """As an expression of the notation, with names for what has one."""
+        from viete.interpret.exact.spelling import Speller
+
+        return Speller(0, {}).number(self)
 
     # -- functions ---------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ from viete.interpret.array import Env, Lookup, check_places
 from viete.interpret.exact.meaning import Exact, place
 from viete.interpret.exact.namespace import COMPARE, Entry, Namespace, entry
 from viete.interpret.exact.numbers import Number, Undecided
-from viete.interpret.exact.spelling import E, written
+from viete.interpret.exact.spelling import E, short, written
 from viete.interpret.labelled import Array, Value
 from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Pick, Ref, Symbol, Table, transform
 from viete.notation.printer import show
@@ -504,9 +504,11 @@ class Writer:
         found = x.number
         if isinstance(found, float):
             return INFINITY if found > 0 else Apply("neg", (INFINITY,))
-        e = written(found)
+        if not self.cut:
+            return written(found)
         named = any(a.kind == "name" for a in found.atoms())
-        return digits(found) if self.cut and (named or len(show(e)) > LONG) else e
+        e = None if named else short(found, LONG)
+        return digits(found) if e is None else e
 
     def open(self, x: Shown, inner: Callable[[Shown], Expr]) -> Expr:
         if x.op == "leaf":

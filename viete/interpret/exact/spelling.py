@@ -34,7 +34,9 @@ def written(x: Number, levels: int = 0, places: Places | None = None) -> Expr:
     ``places`` says by its key how a number is called that stands in an exponent or under a root and
     is too long to be written there.
     """
-    return Speller(levels, places or {}).number(x)
+    if levels or places:
+        return Speller(levels, places or {}).number(x)
+    return x.written
 
 
 class Speller:
@@ -166,6 +168,14 @@ class Speller:
             for p, n in sorted(together.items())
         ]  # fmt: skip
         return powers + out
+
+
+def short(x: Number, letters: int) -> Expr | None:
+    """The number written out in at most so many letters; None where it takes more."""
+    if x.length > 2 * letters:  # seen without writing it: a long one takes seconds
+        return None
+    e = written(x)
+    return e if len(show(e)) <= letters else None
 
 
 def length(x: Number) -> int:
