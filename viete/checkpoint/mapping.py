@@ -148,7 +148,6 @@ def _one(
 ) -> Expected:
     """The tensor that every (parameter, spelled indices) of ``group`` shares."""
     first = group[0][0]
-    shapes = parameter_shapes(ready.model)
     blocks = ready.model.loop_letters
     parts: list[Part] = []
     stacks = set()
@@ -161,7 +160,8 @@ def _one(
         for values in product(*(ready.range_of(s) for s in loops)):
             turn = {**spelled, **dict(zip(loops, values, strict=True))}
             weight = member_name(p.symbol, {s: n for s, n in turn.items() if s in blocks})
-            core = shapes[weight][len(shapes[weight]) - len(p.shape) :]
+            shape = ready.parameters[weight][2]
+            core = shape[len(shape) - len(p.shape) :]
             source = tuple(turn[s] - ready.range_of(s)[0] if s in loops else ALL for s in free)
             target = tuple(
                 spelled[s] - ready.range_of(s)[0] if s in spelled else ALL
