@@ -61,7 +61,7 @@ def test_what_is_padding_changes_nothing(path: str) -> None:
     hides_padding(tiny(path))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(cards())
 def test_random_cards(card: Card) -> None:
     if card.model.inputs and card.causal:

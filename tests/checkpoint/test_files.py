@@ -33,7 +33,7 @@ library = pytest.importorskip("safetensors.numpy")
 library_torch = pytest.importorskip("safetensors.torch")
 
 quick = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 # Writers ----------------------------------------------------------------------------------------
@@ -636,7 +636,7 @@ def test_what_is_no_tensor_is_listed(tmp_path: Path) -> None:
     assert set(open_tensors(tmp_path / "x").refused) == {"s", "n"}
 
 
-@settings(quick, max_examples=1500)
+@settings(quick, max_examples=600)
 @given(st.data())
 def test_a_damaged_file_is_read_or_refused(
     tmp_path: Path, seeds: dict[str, bytes], data: st.DataObject

@@ -104,7 +104,7 @@ def within(a: Rect, b: Rect) -> bool:
 
 
 @given(diagrams())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_boxes_and_frames_keep_apart(d: Diagram) -> None:
     for lay in layouts(d):
         for (_, a), (_, b) in combinations([*lay.boxes], 2):
@@ -119,7 +119,7 @@ def test_boxes_and_frames_keep_apart(d: Diagram) -> None:
 
 
 @given(diagrams())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_arrows_go_down_and_around_boxes(d: Diagram) -> None:
     for lay in layouts(d):
         rect = {b.id: r for b, r in lay.boxes}
@@ -145,7 +145,7 @@ def test_arrows_go_down_and_around_boxes(d: Diagram) -> None:
 
 
 @given(diagrams(TEXTS))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_svg_is_well_formed_and_stands_alone(d: Diagram) -> None:
     root = ElementTree.fromstring(to_svg(d).encode())
     assert root.tag == SVG + "svg" and len(root.attrib["viewBox"].split()) == 4
@@ -157,7 +157,7 @@ def test_svg_is_well_formed_and_stands_alone(d: Diagram) -> None:
 
 
 @given(diagrams(TEXTS), st.integers(20, 120))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_text_shows_every_box_in_the_width_it_is_given(d: Diagram, width: int) -> None:
     broad = to_text(d, 10**6)
     for b in cleaned(d).boxes:
@@ -176,7 +176,7 @@ def entity_free(label: str) -> bool:
 
 
 @given(diagrams(TEXTS))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_mermaid_declares_every_box_once_and_quotes_every_text(d: Diagram) -> None:
     lines = to_mermaid(d).splitlines()
     lines = lines[lines.index("flowchart TD") + 1 :]

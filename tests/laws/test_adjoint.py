@@ -127,7 +127,7 @@ def losses(draw: st.DrawFn, card: Card) -> str | None:
     return draw(st.sampled_from(choices))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_a_random_card_with_a_random_loss(data: st.DataObject) -> None:
     card = data.draw(cards())
@@ -141,7 +141,7 @@ def test_a_random_card_with_a_random_loss(data: st.DataObject) -> None:
     assert slope_error(model, of, weights, inputs, run, card.seed) < 1e-5, of
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.data())
 def test_a_random_backward_card_reads_back(data: st.DataObject) -> None:
     card = data.draw(cards())

@@ -121,7 +121,7 @@ def commands(text: str) -> set[str]:
     }
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @example(" ".join(HOSTILE))
 @given(texts)
 def test_latex_runs_no_command_of_a_cards(text: str) -> None:
@@ -132,7 +132,7 @@ def test_latex_runs_no_command_of_a_cards(text: str) -> None:
         assert all(map(is_formula, formulas(body.replace(r"\textbackslash{}", "/"))))
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(texts)
 def test_escaped_prose_reads_back(text: str) -> None:
     text = " ".join(text.split())
@@ -152,7 +152,7 @@ def test_a_hostile_card_reads_back(text: str) -> None:
 # -- Markdown --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @example(" ".join(HOSTILE))
 @given(texts)
 def test_markdown_shows_no_html(text: str) -> None:

@@ -158,7 +158,7 @@ def equals_definition(name: str, args: list[Any], kind: str, dtype: str, fresh: 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_fast_equals_definition(name: str, kind: str, data: st.DataObject) -> None:
     args = data.draw(arguments(name))

@@ -342,7 +342,7 @@ def test_shapes_of_shipped_cards(path: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.data())
 def test_shape_of_any_formula(data: st.DataObject) -> None:
     world = data.draw(worlds())

@@ -45,7 +45,7 @@ def named(e: Expr) -> Expr:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("text", [text for text, _ in FORMS])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_a_form_equals_its_pattern(text: str, kind: str, data: st.DataObject) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
@@ -108,7 +108,7 @@ def test_a_plan_computes_special_values_as_the_formula_says(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", PLACES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_a_place_equals_its_definition(name: str, kind: str, data: st.DataObject) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))

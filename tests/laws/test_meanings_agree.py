@@ -332,7 +332,7 @@ def by_hand(world: World, e: Expr, kind: str) -> None:
     close(found, wanted, 1e-9, show(e))
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(st.data())
 def test_any_formula_is_a_key(data: st.DataObject) -> None:
     world = data.draw(worlds())

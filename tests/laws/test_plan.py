@@ -75,7 +75,7 @@ def test_shipped_cards(path: str, kind: str, chunk: int) -> None:
         check(model, loss_of(model), weights, batch, truth, kind, piece)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_random_cards(data: st.DataObject) -> None:
     card = data.draw(cards())

@@ -23,7 +23,7 @@ FORMS = ("md", "latex", "json")
 # Random formulas ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(st.data())
 def test_a_formula_reads_back_as_itself(data: st.DataObject) -> None:
     world = data.draw(worlds())

@@ -191,7 +191,7 @@ def test_comments_and_code_of_one_line() -> None:
     assert [comment_at(line) for line in lines] == [2, -1, 7, 2, 8, 2]
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(layouts())
 @example(CARD.replace("4. $x", "<!-- 4. $x = u$ -->\n4. $x"))
 def test_what_is_seen_is_what_runs(text: str) -> None:

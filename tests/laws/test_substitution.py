@@ -90,7 +90,7 @@ SOME = {("letter", x): Fraction(k + 2, 7) for k, x in enumerate(LETTERS)} | {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(formulas, st.dictionaries(st.sampled_from(LETTERS), formulas, max_size=2),
        st.dictionaries(st.sampled_from(NAMES), formulas, max_size=2))  # fmt: skip
 def test_what_is_put_in_means_what_it_meant_outside(
@@ -103,7 +103,7 @@ def test_what_is_put_in_means_what_it_meant_outside(
     assert value(new, SOME) == value(e, {**SOME, **put})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(formulas, st.sets(st.sampled_from(LETTERS)))
 def test_binders_kept_apart_mean_the_same_and_are_read_back(e: Expr, around: set[str]) -> None:
     new = apart(e, around)
@@ -117,7 +117,7 @@ def test_binders_kept_apart_mean_the_same_and_are_read_back(e: Expr, around: set
         assert parse(show(new), scope) == new
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(formulas, st.permutations(LETTERS))
 def test_letters_that_change_places_change_back(e: Expr, order: list[str]) -> None:
     there = {a: Idx(b) for a, b in zip(LETTERS, order, strict=True)}
@@ -125,7 +125,7 @@ def test_letters_that_change_places_change_back(e: Expr, order: list[str]) -> No
     assert alpha_equal(substitute(substitute(e, letters=there), letters=back), e)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(formulas, formulas)
 def test_equal_but_for_letters_is_what_it_says(a: Expr, b: Expr) -> None:
     assert alpha_equal(a, a)

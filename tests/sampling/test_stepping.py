@@ -72,7 +72,7 @@ def test_every_causal_card_is_replayed(path: str, kind: str) -> None:
     assert isinstance(quick.steps, Planned)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(cards(), st.integers(1, 5), st.integers(1, 3))
 def test_random_cards_step_alike(card: Card, start: int, count: int) -> None:
     if card.causal:
@@ -125,5 +125,5 @@ def test_jax_weights() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         there = {k: jax.numpy.asarray(v) for k, v in weights.items()}
-        found = list(vt.sample(model, there, [1], most=8, greedy=True))
-    assert found == list(vt.sample(model, weights, [1], most=8, greedy=True))
+        found = list(vt.sample(model, there, [1], most=3, greedy=True))
+    assert found == list(vt.sample(model, weights, [1], most=3, greedy=True))
