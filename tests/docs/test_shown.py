@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from viete.cli.app import app
+from viete.cli.app import command as viete
 from viete.errors import VieteError
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -61,7 +61,7 @@ def test_a_command_prints_what_is_shown(
     for command in commands:
         capsys.readouterr()
         try:
-            app(shlex.split(command)[1:], standalone_mode=False)
+            viete()(shlex.split(command)[1:], standalone_mode=False)
         except VieteError as error:  # as the command line prints it
             print(f"viete: {error}")
     lines = [x for x in lines if x.strip()]

@@ -7,21 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import viete as vt
-from viete.cli.app import app
+from tests.command_line import viete
 
 SMALL = {"d": 16, "N": 2, "H": 2, "G": 1, "d_f": 24}
 CARDS = ["gpt2", "gpt-neo", "llama", "pythia", "gpt-j", "opt", "bloom", "mistral", "mixtral",
          "gemma", "gemma2", "qwen2", "qwen3", "phi", "olmo", "olmo2"]  # fmt: skip
 TEXT = "a rose is a rose is a rose. " * 12
-
-
-def viete(*arguments: object) -> str:
-    found = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
-    assert found.exit_code == 0, found.output
-    return found.output
 
 
 def first_loss(run: Path) -> float:
@@ -52,10 +45,10 @@ def test_trained_exported_opened_and_trained_on(name: str, tmp_path: Path) -> No
     ours = vt.load(run).run(ids)["logits"]
     assert np.abs(theirs - ours).max() < 1e-5 * np.abs(ours).max()
     # Trained on, it is the same model: learned weights, and an optimiser that knows nothing yet.
-    said = viete("train", folder, *data, "-o", on, "--steps", 1)
+    said = viete("train", folder, *data, "-o", on, "--steps", 1).out
     assert f"{folder}: a new run from its weights, with a fresh optimiser" in said
     assert first_loss(on) != first_loss(run)
     if name == "llama":  # on the run's side no family differs from another
-        said = viete("train", run, *data, "-o", again, "--steps", 1)
+        said = viete("train", run, *data, "-o", again, "--steps", 1).out
         assert f"{run}: a new run from its weights at step 1, with a fresh optimiser" in said
         assert first_loss(again) == first_loss(on)

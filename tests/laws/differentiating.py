@@ -11,7 +11,6 @@ import torch
 import viete as vt
 from viete.algebra.adjoint.grad import with_loss
 from viete.algebra.model import Model
-from viete.algebra.shapes import Shapes
 
 Weights = Mapping[str, np.ndarray]
 
@@ -21,7 +20,7 @@ def loss_of(model: Model) -> str | None:
     if any(e.name == "L" for e in model.equations):
         return None
     if any(e.name == "logits" for e in model.equations):
-        rows = Shapes(model).types["logits"].shape[0]
+        rows = model.shapes.types["logits"].shape[0]
         target = next(i.name for i in model.inputs if i.shape and model.size(i.shape[0]) == rows)
         return f"cross_entropy(logits; {target})"
     return "<pooled, pooled>"

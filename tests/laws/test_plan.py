@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,6 @@ from viete.interpret.plan.engine import Engine
 
 torch = pytest.importorskip("torch")
 KINDS: dict[str, Any] = {"numpy": np.asarray, "torch": torch.from_numpy}
-
-
-@pytest.fixture(params=[1, 2**20], ids=["one at a time", "all at once"])
-def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """How many bytes a group of steps may take: with one byte, a sequence at a time."""
-    monkeypatch.setattr(arranging, "CHUNK", request.param)
-    yield request.param
 
 
 def mean_by_autograd(
@@ -63,15 +56,16 @@ def check(
         np.testing.assert_array_equal(np.asarray(engine.weights[k]), w)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("path", varied(), ids=lambda p: Path(p).stem)
-def test_shipped_cards(path: str, kind: str, chunk: int) -> None:
+def test_shipped_cards(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a group of steps may take one byte, and so is one sequence."""
     model = tiny(path)
     weights = {k: v + 0.3 * np.random.default_rng(2).standard_normal(v.shape)
                for k, v in random_weights(model).items()}  # fmt: skip
     batch = random_inputs(model, 2, batch=4)
     truth = mean_by_autograd(model, loss_of(model), weights, batch)
-    for piece in (1, 10, 100):
+    for kind, (chunk, piece) in product(KINDS, [(1, 10), (2**20, 1), (2**20, 10), (2**20, 100)]):
+        monkeypatch.setattr(arranging, "CHUNK", chunk)
         check(model, loss_of(model), weights, batch, truth, kind, piece)
 
 

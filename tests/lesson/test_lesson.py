@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import viete as vt
+from tests.command_line import viete
 from tests.laws.strategies import ALIKE
 from viete.algebra.model import Model
 from viete.cards.library import shipped
 from viete.cards.values import literal_fractions
-from viete.cli.app import app
+from viete.cli.app import command
 from viete.errors import VieteError
 from viete.interpret.exact.numbers import Number
 from viete.interpret.exact.put_in import PutIn, Shown, spelled_out
@@ -366,19 +366,16 @@ def test_a_zero_variance_ends_the_lesson() -> None:
     ],
 )
 def test_bad_input_is_one_sentence(arguments: list[str], message: str) -> None:
-    result = CliRunner().invoke(app, ["lesson", *arguments])
-    assert isinstance(result.exception, VieteError)
-    assert message in result.exception.message and "\n" not in result.exception.message
+    with pytest.raises(VieteError) as refused:
+        command()(["lesson", *arguments], standalone_mode=False)
+    assert message in refused.value.message and "\n" not in refused.value.message
 
 
 def test_the_command_writes_files(tmp_path: Any) -> None:
     for suffix in ("md", "tex", "html", "txt"):
         path = tmp_path / f"lesson.{suffix}"
-        found = CliRunner().invoke(
-            app, ["lesson", "exact-lesson", "-t", "a b", "--position", "0", "-o", str(path)]
-        )
-        assert found.exit_code == 0 and path.stat().st_size > 2000
-    assert "drawn with the seed 3" in CliRunner().invoke(
-        app, ["lesson", "symbolic-transformer", "-t", "1", "--seed", "3", "--set", "V=3", "--set",
-              "d=2"]
-    ).output.replace("\n", " ")  # fmt: skip
+        viete("lesson", "exact-lesson", "-t", "a b", "--position", 0, "-o", path)
+        assert path.stat().st_size > 2000
+    small = ("--set", "V=3", "--set", "d=2")
+    said = viete("lesson", "symbolic-transformer", "-t", "1", "--seed", 3, *small).out
+    assert "drawn with the seed 3" in said.replace("\n", " ")

@@ -237,15 +237,15 @@ def test_names_of_the_table_are_written_well() -> None:
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    from viete.cli.app import app
+    from viete.cli.app import command
 
-    app(["show", "pythia", "--names"], standalone_mode=False)
+    command()(["show", "pythia", "--names"], standalone_mode=False)
     printed = capsys.readouterr().out
     assert re.search(
         r"blocks\.\{i-1\}\.attn\.hook_z +batch, pos, head, d_head +A\^\{i,h\} V", printed
     )
     assert "Pythia has no hook_resid_mid" in printed
-    app(["show", "llama", "--folded", "-f", "md"], standalone_mode=False)
+    command()(["show", "llama", "--folded", "-f", "md"], standalone_mode=False)
     printed = capsys.readouterr().out
     assert vt.reads(printed).title == "Llama, folded"
 

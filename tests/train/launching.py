@@ -17,7 +17,10 @@ ROOT = Path(__file__).parents[2]
 WAITING = """
 import atexit, json, os, sys, traceback
 import torch._dynamo, viete.sampling.generating, viete.train.loop, viete.train.sharded
+from viete.cli.app import command
 from viete.cli.main import main
+
+command()
 
 def run(arguments, said):
     os.dup2(os.open(said, os.O_WRONLY | os.O_APPEND | os.O_CREAT), 1)

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from tests.command_line import viete
 from viete.cards.library import shipped
 from viete.cli import tour
-from viete.cli.app import app
+from viete.cli.app import command
 from viete.train.data import SHIPPED
 from viete.train.dialogs import Dialog, read_dialogs
 
@@ -63,10 +62,10 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def typed(command: str) -> tuple[str, dict[str, Any]]:
+def typed(line: str) -> tuple[str, dict[str, Any]]:
     """What a command line gives to which command."""
-    name, *arguments = shlex.split(command)[1:]
-    made = typer.main.get_command(app).commands[name].make_context(name, arguments)  # type: ignore[attr-defined]
+    name, *arguments = shlex.split(line)[1:]
+    made = command().commands[name].make_context(name, arguments)
     given = {k: plain(v) for k, v in made.params.items()
              if getattr(made.get_parameter_source(k), "name", "") == "COMMANDLINE"}  # fmt: skip
     return name, given

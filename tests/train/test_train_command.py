@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.command_line import instead, viete
-from viete.cli.app import app
+from viete.cli.app import command
 from viete.errors import VieteError
 
 SMALL = ["train", "dialog-transformer", "--data", "dialogs", "--set", "d=8", "--batch", "2",
@@ -17,7 +16,7 @@ SMALL = ["train", "dialog-transformer", "--data", "dialogs", "--set", "d=8", "--
 
 def refused(*arguments: object) -> str:
     with pytest.raises(VieteError) as error:
-        CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+        command()([str(a) for a in arguments], standalone_mode=False)
     return str(error.value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -74,3 +75,9 @@ app.command("train", cls=Command)(train.train)
 app.command("plot", cls=Command)(plot.plot)
 app.command("sample", cls=Command)(sample.sample)
 app.command("tour", cls=Command)(tour.tour)
+
+
+@cache
+def command() -> Any:
+    """All commands, with their options read off the functions' signatures: once in a process."""
+    return typer.main.get_command(app)

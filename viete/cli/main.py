@@ -33,13 +33,13 @@ def run() -> None:
 
     with redirect_stdout(Screen(sys.stdout)), redirect_stderr(Screen(sys.stderr)):
         try:
-            from viete.cli.app import app
+            from viete.cli.app import command
 
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("always", VieteWarning)
                     warnings.showwarning = show_warning
-                    app()
+                    command()()
             finally:
                 sys.stdout.flush()  # where it cannot be written, that is still to be said
         except VieteError as error:

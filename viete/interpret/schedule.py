@@ -10,7 +10,7 @@ import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from viete.algebra.dims import Size
@@ -28,8 +28,15 @@ Member = tuple[str, tuple[int, ...]]  # a symbol's key and its block numbers
 
 def member_name(symbol: Symbol, loops: Mapping[str, int]) -> str:
     """The name of one block's member of a family: ``W_Q^{i,h}`` at i = 3 is ``W_Q^{3,h}``."""
-    index = tuple(Num(Fraction(loops[s])) if s in loops else Idx(s) for s in symbol.slots)
-    return show(Ref(symbol, index))
+    return written(symbol, tuple(loops.get(s) for s in symbol.slots))
+
+
+@lru_cache(maxsize=2**16)
+def written(symbol: Symbol, places: tuple[int | None, ...]) -> str:
+    """A member's name once more: one of many blocks is asked for again and again."""
+    index = (Idx(s) if k is None else Num(Fraction(k))
+             for s, k in zip(symbol.slots, places, strict=True))  # fmt: skip
+    return show(Ref(symbol, tuple(index)))
 
 
 @dataclass(frozen=True)
