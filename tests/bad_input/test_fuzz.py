@@ -117,7 +117,7 @@ def use(model: vt.Model) -> None:
         guarded(values.__getitem__, name)
 
 
-@fuzzing(300)
+@fuzzing(150)
 @given(st.one_of(st.text(max_size=300), st.lists(soup, max_size=30).map("\n".join),
                  st.sampled_from(("{", "\\documentclass", "%")).flatmap(
                      lambda s: st.text(max_size=200).map(lambda t: s + t))))  # fmt: skip
@@ -125,14 +125,14 @@ def test_text(text: str) -> None:
     assert guarded(vt.reads, text) is None
 
 
-@fuzzing(400)
+@fuzzing(200)
 @given(mutated())
 def test_cards(text: str) -> None:
     if (model := guarded(vt.reads, text)) is not None:
         use(model)
 
 
-@fuzzing(700)
+@fuzzing(350)
 @given(st.one_of(soup, tight, st.text(max_size=40)))
 def test_formulas(text: str) -> None:
     scope = run().program.model.scope

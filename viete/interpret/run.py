@@ -167,6 +167,8 @@ class Run(Mapping[str, Array]):
     def parse(self, name: str) -> Expr:
         if not isinstance(name, str):
             raise VieteError(f"a value is asked for by its name or a formula, not {name!r:.60}")
+        if name in self.program.asked:
+            return self.program.asked[name]
         e = parse(Text(name, "<name>"), self.program.model.scope)
         if loose := sorted(free_indices(e) & self.program.model.loop_letters):
             values = self.program.range_of(loose[0])
@@ -174,6 +176,7 @@ class Run(Mapping[str, Array]):
                 f"{name} is one value for each {loose[0]}; give a number, {values.start} to "
                 f"{values.stop - 1}"
             )
+        self.program.asked[name] = e
         return e
 
     def lookup(self, key: str, loops: tuple[int, ...]) -> Value:

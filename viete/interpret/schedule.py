@@ -70,6 +70,7 @@ class Program:
                                      if n in model.greatest}  # fmt: skip
         self.programs: dict[tuple[Fraction, ...], Program] = {}
         self.memo: dict[Any, Any] = {}
+        self.asked: dict[str, Expr] = {}  # names and formulas, read once
         self.leaves: frozenset[str] = frozenset()  # values that are summed over a batch
         self.parameters = self.members()
         check_sizes(model)
