@@ -10,11 +10,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.command_line import instead, viete
+from viete.checkpoint.files import open_tensors, save_safetensors
 from viete.regular import regular
-from viete.train.checkpoints import STATE, digest_of
+from viete.train.checkpoints import STATE, described, digest_of
 
 TINY = Path(__file__).with_name("tiny.md")
 ROSE = "a rose is a rose is a rose. " * 40
@@ -265,6 +267,22 @@ def resealed(**said: Any) -> Callable[[Path], None]:
     return damage
 
 
+def retyped(
+    kind: str, change: Callable[[Any], Any], **more: Any
+) -> Callable[[Path], None]:  # fmt: skip
+    """Other tensors, with the digests that they need; None takes one away."""
+
+    def damage(run: Path) -> None:
+        path = run / LAST / f"{kind}.safetensors"
+        file = open_tensors(path)
+        found = {name: change(file.load(name).copy()) for name in file.infos} | more
+        save_safetensors(path, {k: v for k, v in found.items() if v is not None})
+        said = json.loads((run / LAST / STATE).read_text())["files"]
+        resealed(files={**said, path.name: described(path)})(run)
+
+    return damage
+
+
 LAST = "checkpoints/step-000002"
 OTHER = "(state.json holds something else); that of step 1 is whole"
 RUNS = [
@@ -301,6 +319,13 @@ RUNS = [
     ("a device for a lock", device(".lock"), "run: cannot be written to (it is a pipe"),
     ("settings of 10 GB", sized("config.json", 10**10), "at most 16,000,000 are read"),
     ("a state of 10 GB", sized(f"{LAST}/state.json", 10**10), "at most 16,000,000 are read"),
+    ("weights of other shapes", retyped("model", lambda w: w.reshape(-1)),
+     "model.safetensors: does not fit the run's card: E is float32 of shape (240,)"),
+    ("whole numbers", retyped("model", lambda w: w.astype("int64")), "E is int64 of shape (30, 8)"),
+    ("moments of other shapes", retyped("optimiser", lambda w: w.reshape(-1)),
+     "optimiser.safetensors: does not fit the run's card: m/E is float32 of shape (240,)"),
+    ("a weight too many", retyped("model", lambda w: w, odd=np.ones(2)), "odd is nobody's"),
+    ("a weight too few", retyped("model", lambda w: w, E=None), "E is missing"),
     ("no measurements", changed("metrics.jsonl", lambda b: b"step 1\n"), "is no measurement"),
     *((f"a state of {x}", resealed(**x), OTHER)
       for x in ({"step": 10**30}, {"step": -2}, {"step": "2"}, {"step": 1}, {"step": None},

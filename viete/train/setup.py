@@ -206,7 +206,7 @@ def check_batch(settings: Settings, model: Model) -> None:
 def computing(settings: Settings, model: Model, last: Checkpoint | None) -> tuple[Masks, Engine]:
     """What computes a card's loss, from its first weights or a checkpoint's."""
     weights = initial_weights(model, settings.seed, settings.dtype)
-    found = first_weights(settings, model) if last is None else last.weights
+    found = first_weights(settings, model, weights) if last is None else learned(last, weights)
     for name in found:
         weights[name][...] = found[name]
     masks = with_masks(model)
@@ -214,7 +214,29 @@ def computing(settings: Settings, model: Model, last: Checkpoint | None) -> tupl
                               settings.bf16, settings.compile, settings.shard)  # fmt: skip
 
 
-def first_weights(settings: Settings, model: Model) -> Mapping[str, Any]:
+def learned(last: Checkpoint, weights: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A checkpoint's weights, which are as many and as large as ``weights``, and so its moments.
+
+    Raises VieteError for one whose digests are right and whose tensors are not the card's.
+    """
+    moments = {f"{kind}/{name}": w for kind in "mv" for name, w in weights.items()}
+    for file, found, wanted in (
+        (checkpoints.MODEL, last.weights, weights), (checkpoints.OPTIMISER, last.moments, moments),
+    ):  # fmt: skip
+        for name in {**wanted, **found}:
+            if name not in wanted or name not in found:
+                how = "is missing" if name in wanted else "is nobody's"
+            elif found[name].shape != wanted[name].shape or found[name].dtype.kind != "f":
+                how = f"is {found[name].dtype} of shape {tuple(found[name].shape)}"
+            else:
+                continue
+            raise VieteError(f"{last.path / file}: does not fit the run's card: {name} {how}")
+    return last.weights
+
+
+def first_weights(
+    settings: Settings, model: Model, weights: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """The weights that a new run begins with, where others were learned before.
 
     Raises VieteError for a checkpoint that is damaged, and tensors that do not fit the card.
@@ -223,7 +245,7 @@ def first_weights(settings: Settings, model: Model) -> Mapping[str, Any]:
         return {}
     path = Path(settings.weights)
     if (path / checkpoints.STATE).is_file():
-        return checkpoints.load(path).weights
+        return learned(checkpoints.load(path), weights)
     return load_weights(model, tensors_of(path), dtype=settings.dtype)
 
 
