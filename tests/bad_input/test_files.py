@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import viete as vt
+from tests.command_line import viete
 from viete.checkpoint.files import save_npz, save_safetensors
 
 PATH = Path(__file__).with_name("tiny.md")
@@ -199,6 +200,13 @@ def test_what_was_there_stays(tmp_path, refused) -> None:
 @pytest.mark.parametrize("target", ["/proc/version", "a" * 300])
 def test_output_that_cannot_be_written(target, tmp_path, refused) -> None:
     assert "cannot be written" in refused("show", PATH, "-o", target)
+
+
+def test_output_that_is_a_link_to_itself(tmp_path: Path) -> None:
+    """The file takes its place, as it takes that of any other link."""
+    (tmp_path / "loop").symlink_to("loop")
+    viete("show", PATH, "-o", tmp_path / "loop")
+    assert (tmp_path / "loop").read_text().startswith("Tiny")
 
 
 def test_output_that_is_no_file(tmp_path, refused) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -227,7 +228,7 @@ def by_suffix(output: Path | None, forms: Mapping[str, Form], otherwise: Form) -
 
 def emit(text: str, output: Path | None, source: str = "") -> None:
     """Print, or write the file whole or not at all; never over the card it is ``source`` of."""
-    if output is not None and source and output.resolve() == Path(source).resolve():
+    if output is not None and source and realpath(output) == realpath(source):
         raise VieteError(f"-o {output} would overwrite the card itself; give another name")
     if output is None:
         print(text, end="" if text.endswith("\n") else "\n")

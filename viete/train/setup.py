@@ -18,6 +18,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from os.path import realpath
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -92,7 +93,7 @@ def begin(settings: Settings, model: Model, run: Path) -> Job:
     """
     vacant(run)
     documents = read_data(settings.data, settings.kind)
-    if documents.path.is_dir() and run.resolve().is_relative_to(documents.path.resolve()):
+    if documents.path.is_dir() and Path(realpath(run)).is_relative_to(realpath(documents.path)):
         raise VieteError(
             f"{run}: what is written here would be data as well, since it is in the folder "
             f"{documents.path}; give a folder outside of it"
