@@ -129,3 +129,16 @@ def test_a_number_has_the_kind_of_the_run() -> None:
     )
     single = {k: WEIGHTS[k].astype("float32") for k in vt.parameter_shapes(model)}
     assert np.asarray(model.run(TOKENS, single)["X"]).dtype == np.float32
+
+
+def test_a_plan_knows_a_condition_of_numbers_alone() -> None:
+    torch = pytest.importorskip("torch")
+    formulas = numbered("y = where(1 > 1, 1/2, x + x)", f"L = {norm('y')}")
+    model = reads(CARD.replace("FUNCTIONS", "").replace("MORE", "").replace("EQUATIONS", formulas))
+    weights = {k: WEIGHTS[k] for k in vt.parameter_shapes(model)}
+    step = vt.planned(model, {k: torch.from_numpy(v) for k, v in weights.items()}, "L")
+    with torch.no_grad():
+        loss = step(TOKENS[None])
+    wanted = vt.grad(model, "L").run(TOKENS, weights)
+    np.testing.assert_allclose(loss, wanted["L"], rtol=1e-12)
+    np.testing.assert_allclose(step.gradients["E"], wanted["∂E"], rtol=1e-12)

@@ -282,10 +282,10 @@ def torch_kernels() -> dict[str, Prepare]:
 
     def where(out: Any, args: Any, attrs: Any) -> Call:
         condition, a, b = args
-        if isinstance(a, float) and out is b:
-            return partial(out.masked_fill_, condition, a)
         if isinstance(condition, bool):
             return partial(out.copy_, tensor(a if condition else b, args, out))
+        if isinstance(a, float) and out is b:
+            return partial(out.masked_fill_, condition, a)
         rest = [tensor(x, args, out) for x in (a, b)]
         return partial(torch.where, condition, *rest, out=out)
 
