@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import viete as vt
-from tests.laws.strategies import random_inputs, shipped, tiny
+from tests.laws.strategies import random_inputs, tiny, varied
 from viete.algebra.adjoint import grad
 from viete.interpret.gradient import Gradients
 from viete.train.feeds import loss_equations
@@ -16,7 +16,7 @@ from viete.train.feeds import loss_equations
 torch = pytest.importorskip("torch")
 
 
-@pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
+@pytest.mark.parametrize("path", varied(), ids=lambda p: Path(p).stem)
 def test_a_batch_is_the_mean_of_its_sequences(path: str) -> None:
     model = tiny(path)
     names = {e.name for e in model.equations}

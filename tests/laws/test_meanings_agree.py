@@ -23,6 +23,7 @@ from tests.laws.strategies import (
     random_weights,
     shipped,
     tiny,
+    varied,
     worlds,
 )  # fmt: skip
 from viete.algebra.model import Model
@@ -111,7 +112,7 @@ def test_jax_agrees_with_numpy_on_random_cards(card: Card) -> None:
 @SHIPPED
 def test_all_agree_on_shipped_cards(path: str) -> None:
     model = tiny(path)
-    agree(model, random_inputs(model), 1, ("torch", "jax"))
+    agree(model, random_inputs(model), 1, ("torch", "jax") if path in varied() else ("torch",))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
