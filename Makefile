@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check --constra
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help tour test checks lint types docs wheel pytest quick browser tex format lock clean
+.PHONY: help tour test checks lint types docs wheel pytest quick oldest browser tex format lock clean
 
 # What Python compiles is kept for the next process, whatever this shell says: there are many.
 unexport PYTHONDONTWRITEBYTECODE
@@ -17,6 +17,7 @@ help:
 	@echo 'make tour    see what Viète does (sets itself up: about half a minute, the first time)'
 	@echo 'make test    everything that CI checks: lint, types, docs, wheel, pytest'
 	@echo 'make quick   in a minute: the laws with few examples, and one of everything'
+	@echo 'make oldest  the tests, with the oldest versions that pyproject.toml admits'
 	@echo 'make browser the pages that Viète writes, in headless Chromium (needs chromium and node)'
 	@echo 'make tex     the LaTeX of every shipped card, in pdfLaTeX (needs texlive-latex-extra)'
 	@echo 'make format  put the code into the house format'
@@ -59,6 +60,17 @@ pytest: .venv/.dev
 
 quick: .venv/.dev
 	$(PYTEST) -n 2 --dist worksteal --quick
+
+# In an environment of its own, with every version at its bound.
+oldest:
+	@old=$$(mktemp -d) && trap "rm -rf $$old" EXIT && set -e && \
+	$(PYTHON) -m venv $$old/venv && \
+	$(PYTHON) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	  x = [*p["dependencies"], *(r for k, v in p["optional-dependencies"].items() if k != "dev" for r in v)]; \
+	  print(*{r.replace(">=", "==") for r in x if ">=" in r}, sep="\n")' >$$old/bounds && \
+	$$old/venv/bin/python -m pip install -qq --disable-pip-version-check \
+	  --constraint $$old/bounds --editable '.[test]' && \
+	$(subst $(BIN),$$old/venv/bin,$(PYTEST)) -n 2 --dist worksteal
 
 browser: .venv/.dev
 	$(PYTEST) -m browser tests/browser
