@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import permutations
 
 from viete.algebra.dims import Size
-from viete.algebra.functions import library
+from viete.algebra.functions import behind, library, second_names
 from viete.algebra.model import Equation, Function, Model
 from viete.algebra.shapes import Mismatch, Type
 from viete.errors import VieteError
@@ -134,11 +134,12 @@ class Changes:
     def other_functions(self, k: int, site: Site, e: Apply) -> Iterator[Change]:
         """Every other function of the same signature, and none at all."""
         table = self.model.function
+        twice = second_names().keys() - set(map(behind, self.model.hidden))  # those not hidden
         one = [(0, False)]
         forms = {n: [(len(a.pattern), a.default is not None) for a in f.arguments]
                  for n, f in table.items()}  # fmt: skip
         form = one if e.op == "tanh" else forms[e.op]
-        others = [n for n, other in forms.items() if other == form]
+        others = [n for n, other in forms.items() if other == form and n not in twice]
         for name in (*others, *(["tanh"] if form == one else [])):
             if name != e.op:
                 swap = lambda x, name=name: replace(x, op=name)  # noqa: E731
