@@ -137,7 +137,7 @@ class Passing:
             case Pick():
                 self.pass_pick(e, back, c)
             case Bind():
-                self.pass_bind(e, back, c)
+                self.pass_bind(e, back, c, whole)
             case Table():
                 self.pass_table(e, back, c)
             case Apply():
@@ -527,7 +527,7 @@ class Passing:
         env = replace(c.env, ranges={**c.env.ranges, letter: count})  # type: ignore[dict-item]
         return replace(c, env=env, binders=(*c.binders, binder))
 
-    def pass_bind(self, e: Bind, back: Expr, c: Context) -> None:
+    def pass_bind(self, e: Bind, back: Expr, c: Context, whole: Ref | None) -> None:
         count = None
         if e.lower is not None and e.upper is not None:
             e = replace(e, lower=self.sized(e.lower, c), upper=self.sized(e.upper, c))
@@ -540,10 +540,12 @@ class Passing:
         inside = self.inner(c, e.index, count, (e.index, e.lower, e.upper))
         if e.op == "mean":
             back = Apply("div", (back, self.count(e.index, e.lower, e.upper)))
-        if e.op == "max":
-            back = self.simple(back, c, "back")
-            value = self.simple(e, c, "again")
-            back = Apply("where", (Apply("eq", (e.body, value)), back, num(0)))
+        if e.op == "max":  # equal members share it
+            value = whole if whole is not None else self.simple(e, c, "again")
+            greatest = Apply("eq", (e.body, value))
+            ones = replace(e, op="sum", body=Apply("where", (greatest, num(1), num(0))))
+            back = self.simple(Apply("div", (back, ones)), c, "back")
+            back = Apply("where", (greatest, back, num(0)))
         if e.op == "concat":
             lower = e.lower
             if lower is None:
