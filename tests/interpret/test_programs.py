@@ -131,9 +131,16 @@ def test_a_number_has_the_kind_of_the_run() -> None:
     assert np.asarray(model.run(TOKENS, single)["X"]).dtype == np.float32
 
 
-def test_a_plan_knows_a_condition_of_numbers_alone() -> None:
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "where(1 > 1, 1/2, x + x)",  # a condition of numbers alone
+        "x * sum(sum(B) + B[:1])",  # a vector of one entry in a number's memory
+    ],
+)
+def test_a_plan_on_pytorch_is_the_card(formula: str) -> None:
     torch = pytest.importorskip("torch")
-    formulas = numbered("y = where(1 > 1, 1/2, x + x)", f"L = {norm('y')}")
+    formulas = numbered(f"y = {formula}", f"L = {norm('y')}")
     model = reads(CARD.replace("FUNCTIONS", "").replace("MORE", "").replace("EQUATIONS", formulas))
     weights = {k: WEIGHTS[k] for k in vt.parameter_shapes(model)}
     step = vt.planned(model, {k: torch.from_numpy(v) for k, v in weights.items()}, "L")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,10 +203,19 @@ class Compiler:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two arrays are the same entries in the same order."""
-    if not hasattr(b, "shape") or a.dtype != b.dtype or tuple(a.shape) != tuple(b.shape):
+    """Whether two arrays are the same entries in the same order, but for axes of one entry.
+
+    PyTorch refuses to write over an argument that has such an axis more or less than ``out``.
+    """
+    if not hasattr(b, "shape") or a.dtype != b.dtype:
         return False
     if hasattr(a, "data_ptr"):
-        return bool(a.data_ptr() == b.data_ptr() and a.stride() == b.stride())
-    here, there = a.__array_interface__, b.__array_interface__
-    return bool(here["data"] == there["data"] and a.strides == b.strides)
+        here, there = ((x.data_ptr(), axes(x.shape, x.stride())) for x in (a, b))
+    else:
+        here, there = ((x.__array_interface__["data"], axes(x.shape, x.strides)) for x in (a, b))
+    return bool(here == there)
+
+
+def axes(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
+    """The axes of more than one entry, with their strides."""
+    return [(n, stride) for n, stride in zip(shape, strides, strict=True) if n != 1]
