@@ -56,6 +56,7 @@ NUMBERS = {"real": "X = V / 3", "whole": "X = V + 3", "truth": "X = V > 3",
 USES = ("tanh(X) * x", "GELU(X) * x", "f(X + X) * x", "where(X > 0, x, 2 * x)", "max(X, 2) * x",
         "((X > 1) + 1) * x", "sigmoid(X) * x", "max(log(X + 1), -9) * x", "floor(X / 2) * x",
         "concat(table_{j<n, k<1}(X), x[:, 1:])")  # fmt: skip
+OF_NUMBERS = "ReLU(1/2) + tanh(ReLU(4)) + sigmoid(2 + where(2 > 0, 2, 0)) + clip(SiLU(3/4); 1)"
 LOOP = "\nFor $i = 1, …, N$:\n\n3. $u^i = max(u^{i-1}, B) ⊙ B$\n\n"
 CASES = {
     name: numbered(said, f"y = {' + '.join(USES)}", f"L = {norm('y')}")
@@ -64,7 +65,8 @@ CASES = {
     "beside a table": numbered("y = concat(P[:n], x)", f"L = {norm('y')}"),
     "beside a family": numbered("y^h = concat(x W^h, P[:n])", rf"L = \sum_h {norm('(y^h)')}"),
     "rows beside": numbered("y = concat(P_1, x_0)", f"L = sum(y ⊙ y) + {TERMS}"),
-    "a number above": numbered(f"L = max(sum(x_0), 2) + min(1/4, sum(x_1)) + {TERMS}"),
+    "a number above": numbered(
+        f"L = max(sum(x_0), 2) + min(1/4, sum(x_1)) + ({OF_NUMBERS}) * sum(x_2) + {TERMS}"),
     "a loop that nothing reads": f"2. $u^0 = x$\n{LOOP}4. $r = u^N + x$\n5. $L = {norm('x')}$",
     "a weight of what nothing reads": (
         f"2. $u^0 = x$\n\nFor $i = 1, …, N$:\n\n3. $v^i = x C^i$\n4. $u^i = u^{{i-1}} C^i$\n\n"

@@ -626,6 +626,15 @@ class Lowering:
             cast = "double()" if code.const else f"to({env.like or 'like'})"
         return replace(code, text=f"{code.at(ATOM)}.{cast}", level=ATOM, whole=False)
 
+    def taken(self, code: Code, real: bool, inline: bool) -> Code:
+        """A plain number as the library's own functions take it."""
+        if self.dialect.name == "torch":
+            kind = ", dtype=torch.float64" if real or not code.whole else ""
+            return replace(code, text=f"torch.tensor({code.text}{kind})", level=ATOM)
+        if inline and real and code.whole:
+            return replace(code, text=f"float({code.text})", level=ATOM, whole=False)
+        return code
+
     def logsumexp(self, z: Expr, env: Env) -> Code:
         """log Σ exp z, for each row."""
         code = self.of(z, env)
@@ -710,7 +719,7 @@ class Lowering:
             same = set(yes.axes) == set(no.axes) or self.dialect.casts
             if not test.axes and test.const and same:  # else 0 would lose its shape
                 text = f"{yes.at(COMPARE)} if {test.at(COMPARE)} else {no.at(ELSE)}"
-                return Code(text, ELSE, axes, const)
+                return Code(text, ELSE, axes, const, whole)
             fixed = [as_float(x) if not x.axes and x.const and not whole else x.text
                      for x in (yes, no)]  # fmt: skip
             text = f"{self.xp}.where({test.text}, {', '.join(fixed)})"
@@ -794,20 +803,20 @@ class Lowering:
                 ready[0] = self.whole_numbers(ready[0])
             if ready[0].whole and (self.dialect.name == "torch" or form is not None):
                 ready[0] = self.realed(ready[0], env)
-            if self.dialect.name == "torch" and ready[0].const and not ready[0].axes:
-                text = f"torch.tensor({ready[0].text}, dtype=torch.float64)"
-                ready[0] = replace(ready[0], text=text, level=ATOM)
+        if named in OF_REALS | {"ReLU"} and ready[0].const and not ready[0].axes:
+            ready[0] = self.taken(ready[0], named in OF_REALS, form is not None)
+        whole = self.type(e, env).interval is not None and named not in BY_HAND
         if form is not None:
+            const &= any(c.axes for c in ready)  # what a library makes of a number is an array
             axes = (*lead, ROW, COL) if named == "onehot" else (*lead, *args[0].core)
             texts = [c.at(ATOM) if f"{{{k}}}." in form else c.text for k, c in enumerate(ready)]
-            return Code(form.format(*texts), ATOM, axes, const)
+            return Code(form.format(*texts), ATOM, axes, const, whole)
         if named == "cross_entropy" and lead:
             raise VieteError("a loss for each of a family")
         name, core = self.function(e, ready, env)
         given = [c.text for c in ready]
         if name in self.function.precision:  # of whole numbers alone
             given.append(f"like={env.like or 'like'}")
-        whole = self.type(e, env).interval is not None and named not in BY_HAND
         return Code(f"{name}({', '.join(given)})", ATOM, (*lead, *core), const, whole)
 
     def heads(self, e: Apply, env: Env) -> Code | None:
