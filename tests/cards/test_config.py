@@ -190,6 +190,11 @@ def test_bad_files(tmp_path: Path, content: bytes, wanted: str) -> None:
     assert wanted in message
 
 
+def test_a_key_that_no_json_has_is_one_that_the_card_does_not_know() -> None:
+    with pytest.raises(VieteError, match="of which the card"):
+        vt.read("gpt2", config={**GPT2, (1, 2): 3})  # type: ignore[dict-item]
+
+
 def test_other_errors(tmp_path: Path) -> None:
     assert "cannot read" in refusal("gpt2", tmp_path / "nowhere.json")
     assert "cannot read" in refusal("gpt2", tmp_path)

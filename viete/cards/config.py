@@ -84,7 +84,7 @@ class Config:
         shapes = None if self.tensors is None else tuple(
             (name, tuple(shape)) for name, shape in self.tensors.items()
         )  # fmt: skip
-        return json.dumps(self.values, default=repr), shapes, self.alone
+        return repr(self.values), shapes, self.alone
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Config) and self.content == other.content
