@@ -14,7 +14,7 @@ from viete.algebra.dims import Size
 from viete.algebra.distinct import distinct
 from viete.algebra.fixed import Fixed
 from viete.algebra.masks import Mask
-from viete.algebra.model import Dimension, Equation, Function, Input, Loop, Model
+from viete.algebra.model import Dimension, Equation, Function, Input, Loop, Model, memoised
 from viete.algebra.positions import (
     ALL,
     COL,
@@ -160,6 +160,7 @@ def scored(model: Model, tokens: Input, shapes: Shapes) -> list[str]:
     return [e.name for e in [*(e for e in fits if e.name == "logits"), *reversed(plain)]]
 
 
+@memoised
 def text_of(model: Model) -> Input:
     """The input that is continued: the last one of token ids without a default, as long as a text.
 

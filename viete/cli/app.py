@@ -63,18 +63,11 @@ def options(
     """Write a transformer as the equations you would put in a paper; then run them."""
 
 
-app.command("show", cls=Command)(show.show)
-app.command("cards", cls=Command)(show.cards)
-app.command("doc", cls=Command)(doc.doc)
-app.command("run", cls=Command)(run.run)
-app.command("check", cls=Command)(check.check)
-app.command("grad", cls=Command)(grad.grad)
-app.command("export", cls=Command)(export.export)
-app.command("lesson", cls=Command)(lesson.lesson)
-app.command("train", cls=Command)(train.train)
-app.command("plot", cls=Command)(plot.plot)
-app.command("sample", cls=Command)(sample.sample)
-app.command("tour", cls=Command)(tour.tour)
+for function in (
+    show.show, show.cards, doc.doc, run.run, check.check, grad.grad, export.export,
+    lesson.lesson, train.train, plot.plot, sample.sample, tour.tour,
+):  # fmt: skip
+    app.command(cls=Command)(function)
 
 
 @cache
