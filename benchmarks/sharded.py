@@ -4,14 +4,15 @@
 
 The same decoder (Llama's equations, float32) in three ways: Viète with a unit for each block, Viète
 with one unit for all, and a module written by hand whose blocks are given to `fully_shard`. What is
-printed is the largest peak of any process during its steps, above what it held when PyTorch was
-imported; before the steps the counter is set back, so that building the model does not count.
-Gloo on a CPU, one thread each, Linux only (/proc/self/clear_refs).
+printed is the largest peak of any process until it is ready, during its steps and, of Viète, while
+it saves a checkpoint, above what it held when PyTorch was imported. Gloo on a CPU, one thread each,
+Linux only (/proc/self/clear_refs).
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import subprocess
@@ -38,12 +39,13 @@ def main() -> None:
     sizes = []
     for way in WAYS:
         said = launched(given, way)
-        peaks = [float(x) for x in re.findall(r"peak ([\d.]+)", said)]
+        start, peak, save = (max(map(float, re.findall(rf"{word} ([\d.]+)", said)), default=0.0)
+                             for word in ("start", "peak", "save"))  # fmt: skip
         seconds = [float(x) for x in re.findall(r"seconds ([\d.]+)", said)]
         whole = float(re.findall(r"weights ([\d.]+)", said)[0])
-        sizes.append(max(peaks))
-        print(f"{way:9}  peak {max(peaks):6.0f} MB of {whole:.0f} MB of weights, "
-              f"{max(seconds):.2f} s a step", flush=True)  # fmt: skip
+        sizes.append(peak)
+        print(f"{way:9}  start {start:5.0f} MB, steps {peak:5.0f} MB, save {save:5.0f} MB; "
+              f"{whole:.0f} MB of weights, {max(seconds):.2f} s a step", flush=True)  # fmt: skip
     print(f"viete / by hand {sizes[0] / sizes[2]:.2f}, viete / one unit {sizes[0] / sizes[1]:.2f}")
 
 
@@ -76,15 +78,22 @@ def measured(given: argparse.Namespace) -> None:
     import torch.distributed.tensor
 
     base = memory("VmRSS")
-    step, weights = (by_hand if given.way == "by hand" else viete)(given)
+    reset = Path("/proc/self/clear_refs")
+    reset.write_text("5")
+    step, save, weights = (by_hand if given.way == "by hand" else viete)(given)
     tokens = torch.randint(0, VOCABULARY, (BATCH, LENGTH + 1))
-    Path("/proc/self/clear_refs").write_text("5")
+    print(f"start {memory('VmHWM') - base:.1f}")
+    reset.write_text("5")
     started = time.perf_counter()
     for _ in range(given.steps):
         step(tokens[:, :-1], tokens[:, 1:])
     seconds = (time.perf_counter() - started) / given.steps
     print(f"peak {memory('VmHWM') - base:.1f} weights {weights:.1f} seconds {seconds:.3f}")
-    if given.way == "by hand":
+    if save:
+        reset.write_text("5")
+        save()
+        print(f"save {memory('VmHWM') - base:.1f}")
+    else:
         torch.distributed.destroy_process_group()
 
 
@@ -96,13 +105,15 @@ def memory(key: str) -> float:
     return int(found[1]) / 1024
 
 
-def viete(given: argparse.Namespace) -> tuple[Any, float]:
+def viete(given: argparse.Namespace) -> tuple[Any, Any, float]:
     import viete as vt
-    from viete.cards.values import initial_weights
-    from viete.train import sharded
+    from viete.cards.values import initial_weight
+    from viete.interpret.schedule import parameter_shapes
+    from viete.train import checkpoints, sharded
     from viete.train.engines import make_engine
     from viete.train.fitting import with_loss
     from viete.train.optimiser import Adam, AdamSettings, spans
+    from viete.train.setup import Made
 
     if given.way == "one unit":
         sharded.blocks_of = lambda net: []
@@ -110,13 +121,11 @@ def viete(given: argparse.Namespace) -> tuple[Any, float]:
     model = with_loss(vt.read("llama").bind(
         V=VOCABULARY, d=d, N=given.blocks, H=8, G=8, d_f=4 * d, n_max=LENGTH
     ))  # fmt: skip
-    weights = initial_weights(model, 0, "float32")
-    size = sum(w.nbytes for w in weights.values()) / 2**20
+    weights = Made(parameter_shapes(model), initial_weight(model, 0, "float32"))
+    size = sum(map(math.prod, parameter_shapes(model).values())) * 4 / 2**20
     engine = make_engine("module", model, model, weights, shard=True)
     targets = model.inputs[-1].name
-    del weights
-    inner: Any = engine.engine if hasattr(engine, "engine") else engine
-    shapes = {name: tuple(w.shape) for name, w in inner.weights.items()}
+    shapes = {name: tuple(w.shape) for name, w in engine.weights.items()}
     ranks = {name: len(shape) for name, shape in shapes.items()}
     adam = Adam(engine.flat, spans(shapes, ranks), AdamSettings(), engine.spread)
 
@@ -124,10 +133,16 @@ def viete(given: argparse.Namespace) -> tuple[Any, float]:
         engine(x, **{targets: y})
         adam(engine.flat_gradient, 1e-3)
 
-    return step, size
+    def save() -> None:
+        own = engine.weights
+        tables = [engine.stored(x) for x in (own, adam.moments(own))]
+        if tables[0]:
+            checkpoints.save(Path(tempfile.gettempdir()), {"step": 1}, *tables)
+
+    return step, save, size
 
 
-def by_hand(given: argparse.Namespace) -> tuple[Any, float]:
+def by_hand(given: argparse.Namespace) -> tuple[Any, Any, float]:
     import torch
     from torch import nn
     from torch.distributed.device_mesh import init_device_mesh
@@ -182,7 +197,7 @@ def by_hand(given: argparse.Namespace) -> tuple[Any, float]:
         net(x, y).backward()
         adam.step()
 
-    return step, size
+    return step, None, size
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tracemalloc
 import warnings
+import weakref
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -197,6 +198,28 @@ def test_we_write_what_the_library_writes(tmp_path: Path, tensors: dict[str, Any
     assert file.read_bytes() == library.save(tensors, {"é": "\n"})
     save_safetensors(file, state_dict(tensors))
     assert file.read_bytes() == library_torch.save(state_dict(tensors))
+
+
+def test_arrays_are_written_as_they_come(tmp_path: Path) -> None:
+    """What has a shape and a dtype gives its numbers when it is its turn, and is let go."""
+    alive: list[weakref.ref[Any]] = []
+
+    class Coming:
+        shape, dtype = (2, 3), np.dtype("float32")
+
+        def __init__(self, value: int) -> None:
+            self.value = value
+
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+            assert all(a() is None for a in alive)
+            array = np.full(self.shape, self.value, self.dtype)
+            alive.append(weakref.ref(array))
+            return array
+
+    names = {"b": 1, "a": 2, "c": 3}
+    save_safetensors(tmp_path / "x", {name: Coming(k) for name, k in names.items()})
+    whole = {name: np.full((2, 3), k, np.float32) for name, k in names.items()}
+    assert (tmp_path / "x").read_bytes() == library.save(whole) and len(alive) == 3
 
 
 SMALL_FLOATS = "bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu"

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,16 @@ from viete.errors import VieteError
 from viete.train import setup
 from viete.train.checkpoints import load, path_of, steps
 from viete.train.data import read_data
+from viete.train.fitting import with_loss
 from viete.train.processes import Shared, Team
 from viete.train.settings import Settings
+from viete.train.setup import Made
 from viete.train.vocabulary import make_vocabulary
 
 torch = pytest.importorskip("torch")
+from viete.train.autograd import Module  # noqa: E402
+from viete.train.sharded import Sharded  # noqa: E402
+
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
     pytest.skip("PyTorch was built without gloo", allow_module_level=True)
 
@@ -184,6 +190,40 @@ def test_a_loss_that_is_no_number_is_said_once(
     said, codes = launcher(2, *command, "-o", str(tmp_path / "run"))
     assert codes == [2, 2]
     assert said.count("viete: the ") == said.count("is the first whose value is not finite") == 1
+
+
+def test_a_divided_model_is_never_whole(tmp_path: Path) -> None:
+    """One weight at a time comes and goes; the parts and their gradients are there once."""
+    model = with_loss(vt.read("llama").bind(V=7, d=8, N=2, H=2, G=1, d_f=6, n_max=5))
+    drawn = vt.initial_weights(model, 0)
+    alive: list[weakref.ref[Any]] = []
+
+    def make(name: str) -> Any:
+        assert all(a() is None for a in alive), name
+        alive.append(weakref.ref(array := drawn[name].copy()))
+        return array
+
+    torch.distributed.init_process_group("gloo", f"file://{tmp_path}/met", rank=0, world_size=1)
+    try:
+        engine = Sharded(Team(), model, model, Made(drawn, make))
+        assert len(alive) >= len(drawn)
+        plain = Module(model, model, {k: torch.as_tensor(w) for k, w in drawn.items()})
+        tokens = np.array([[1, 2, 3]])
+        for _ in range(2):
+            given = {model.inputs[1].name: tokens + 1}
+            assert abs(engine(tokens, **given) - plain(tokens, **given)) < 1e-12
+            for name, p in engine.parameters.items():
+                assert p.grad is None, name  # it is in flat_gradient alone
+                np.testing.assert_allclose(engine.gradients[name], plain.gradients[name],
+                                           rtol=0, atol=1e-12)  # fmt: skip
+                # What the optimiser changes is what PyTorch brings together.
+                assert p.to_local().data_ptr() == engine.weights[name].data_ptr(), name
+            for one in engine, plain:
+                one.flat -= 0.1 * one.flat_gradient
+        for name, w in engine.stored(engine.weights).items():
+            np.testing.assert_allclose(np.asarray(w), plain.weights[name], rtol=0, atol=1e-12)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def test_the_first_process_encodes_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

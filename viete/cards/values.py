@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -50,13 +51,16 @@ def literal_fractions(model: Model) -> dict[str, Nested]:
 def literal_weights(model: Model, dtype: str | type = "float64") -> dict[str, np.ndarray]:
     """As `literal_fractions`, rounded once to arrays of ``dtype``."""
     kind = float_type(dtype)
-    out = {}
-    for name, (p, _, shape) in program(model).parameters.items():
-        if p.value:
-            value = literal(p, shape[len(shape) - len(p.shape) :])
-            entries = np.array(floats(value), dtype=kind)
-            out[name] = np.array(np.broadcast_to(entries, shape))
-    return out
+    return {
+        name: rounded_literal(p, shape, kind)
+        for name, (p, _, shape) in program(model).parameters.items() if p.value
+    }  # fmt: skip
+
+
+def rounded_literal(p: Parameter, shape: tuple[int, ...], kind: np.dtype) -> np.ndarray:
+    """A parameter's literal as an array that has the same in every block and head."""
+    entries = np.array(floats(literal(p, shape[len(shape) - len(p.shape) :])), dtype=kind)
+    return np.array(np.broadcast_to(entries, shape))
 
 
 def initial_weights(
@@ -76,21 +80,32 @@ def initial_weights(
 
     Raises VieteError, pointing at the cell, for a literal or an init that cannot be read.
     """
+    make = initial_weight(model, seed, dtype)
+    return {name: make(name) for name in program(model).parameters}
+
+
+def initial_weight(
+    model: Model, seed: int, dtype: str | type = "float64", parts: int = 1
+) -> Callable[[str], np.ndarray]:
+    """What makes one of `initial_weights` at a time, for whoever keeps one of so many ``parts``."""
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise VieteError(f"the seed must be a whole number from 0, not {seed!r}")
     kind = float_type(dtype)
-    check_memory(model, kind)
-    out = literal_weights(model, dtype)
-    for name, (p, _, shape) in program(model).parameters.items():
-        if name not in out:
-            rng = np.random.default_rng([int(seed), *name.encode()])
-            out[name] = drawn(model, p, shape, rng).astype(kind, copy=False)
-    return {name: out[name] for name in program(model).parameters}
+    check_memory(model, kind, parts)
+
+    def make(name: str) -> np.ndarray:
+        p, _, shape = program(model).parameters[name]
+        if p.value:
+            return rounded_literal(p, shape, kind)
+        rng = np.random.default_rng([int(seed), *name.encode()])
+        return drawn(model, p, shape, rng).astype(kind, copy=False)
+
+    return make
 
 
-def check_memory(model: Model, kind: np.dtype) -> None:
-    """That there is room for the weights, before any is drawn."""
-    count = sum(math.prod(shape) for _, _, shape in program(model).parameters.values())
+def check_memory(model: Model, kind: np.dtype, parts: int) -> None:
+    """That there is room for the weights, or a part of them, before any is drawn."""
+    count = sum(math.prod(shape) for _, _, shape in program(model).parameters.values()) // parts
     what = f"{model.title} with its {rounded(count)} weights as {kind}"
     check_room(count * kind.itemsize, what, "choose smaller dimensions with --set")
 

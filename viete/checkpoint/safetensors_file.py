@@ -8,6 +8,7 @@ library's verdict on damaged files, and the writer to its bytes.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Mapping
@@ -95,50 +96,63 @@ def save_safetensors(
 ) -> None:
     """Write NumPy arrays or PyTorch tensors to `path`, whole or not at all.
 
+    Anything else that NumPy can read counts too: what has ``shape``, ``dtype`` and ``__array__`` is
+    asked for its numbers when it is written, one after the other, sorted by name within a dtype.
     The bytes go to a new file in the same folder, which takes the name `path` once it is on disk.
     The same arrays always give the same bytes, those of the `safetensors` library.
     """
     target = Path(path)
     if not _is_text(dict(metadata or {})):
         raise VieteError(f"{target}: the metadata must be a table of strings")
-    tensors: dict[str, tuple[str, tuple[int, ...], Bytes]] = {}
+    found: dict[str, tuple[str, tuple[int, ...]]] = {}
     for name, array in arrays.items():
         if not _is_text({name: ""}) or name == "__metadata__":
             raise VieteError(f"{target}: {name!r} cannot be a tensor's name; use other text")
         try:
-            tensors[name] = _to_bytes(array)
+            found[name] = _described(array)
         except (TypeError, ValueError, RuntimeError) as error:
             raise VieteError(
                 f"{target}: '{name}' cannot be written ({error}); "
                 f"it must be an array of dtype {', '.join(NAMES)}"
             ) from None
     rank, at = {code: -place for place, code in enumerate(CODES)}, 0
-    order = sorted(tensors, key=lambda name: (rank[tensors[name][0]], name))
+    order = sorted(found, key=lambda name: (rank[found[name][0]], name))
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     for name in order:
-        code, shape, raw = tensors[name]
-        header[name] = {"dtype": code, "shape": shape, "data_offsets": (at, at := at + raw.size)}
+        code, shape = found[name]
+        size = math.prod(shape) * SIZES[CODES[code]]
+        header[name] = {"dtype": code, "shape": shape, "data_offsets": (at, at := at + size)}
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
     with replacing(target) as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for name in order:
-            file.write(tensors[name][2].data)
+            file.write(_to_bytes(arrays[name]).data)
 
 
-def _to_bytes(array: Any) -> tuple[str, tuple[int, ...], Bytes]:
-    """An array's code, shape and bytes."""
+def _described(array: Any) -> tuple[str, tuple[int, ...]]:
+    """An array's code and shape."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         dtype = str(array.dtype).removeprefix("torch.")
         if array.layout is not torch.strided or array.is_meta or dtype not in NAMES:
             raise ValueError(f"a {array.layout} tensor of dtype {dtype} on {array.device}")
-        return NAMES[dtype], tuple(array.shape), torch_bytes(torch, array)
+        return NAMES[dtype], tuple(array.shape)
+    plain = array if hasattr(array, "shape") and hasattr(array, "dtype") else np.asarray(array)
+    kind = np.dtype(plain.dtype)
+    if kind.name not in NAMES:
+        raise ValueError(f"a {type(array).__name__} of dtype {kind}")
+    return NAMES[kind.name], tuple(plain.shape)
+
+
+def _to_bytes(array: Any) -> Bytes:
+    """The numbers of an array that can be written."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return torch_bytes(torch, array)
     plain = np.asarray(array)
-    if plain.dtype.name not in NAMES:
-        raise ValueError(f"a {type(array).__name__} of dtype {plain.dtype}")
     flat = np.ascontiguousarray(plain, plain.dtype.newbyteorder("<")).reshape(-1)
-    return NAMES[plain.dtype.name], plain.shape, flat.view(np.uint8)
+    return flat.view(np.uint8)
 
 
 def _json(raw: bytes) -> dict[str, Any]:

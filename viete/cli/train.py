@@ -243,6 +243,8 @@ def sampler(job: Job) -> Callable[[int], str]:
 
     def show(step: int) -> str:
         weights = job.engine.whole(job.engine.weights)
+        if not job.team.leads:
+            return ""  # nobody hears it
         tokens = sample(model, weights, ids, most=100, stop=ended, cache=cache,
                         seed=job.settings.seed + step)  # fmt: skip
         new = [token for (token,) in tokens if token is not None]

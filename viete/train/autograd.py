@@ -28,18 +28,23 @@ class Module(Whole):
     ``compiled``: by ``torch.compile``. ``model`` may have masks of dropout, which ``card`` has not.
     """
 
+    cached = True  # whether autocast holds on to the weights in bfloat16 through a pass
+
     def __init__(
         self, model: Model, card: Model, weights: Mapping[str, Tensor], bf16: bool = False,
         compiled: bool = False,
     ) -> None:  # fmt: skip
         self.model, self.inputs = model, program(model).inputs
         self.masks = {i.name for i in model.inputs} - {i.name for i in card.inputs}
-        self.net = to_torch(model, weights)
+        self.net = self.made(weights, compiled)
         self.bf16, self.compiled = bf16, compiled
         self.factor = 1.0  # of the loss that is differentiated
         self.parameters: dict[str, nn.Parameter] = self.net.weights()
         self.lay_out()
         self.call = self.ready(self.net)
+
+    def made(self, weights: Mapping[str, Tensor], compiled: bool) -> nn.Module:
+        return to_torch(self.model, weights)
 
     def lay_out(self) -> None:
         """Put all parameters into one row, and make room for their gradients."""
@@ -68,7 +73,8 @@ class Module(Whole):
     def loss(self, tokens: Any, inputs: Mapping[str, Any]) -> Tensor:
         """The mean loss over the sequences."""
         given = self.arguments({self.model.inputs[0].name: tokens, **inputs})
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16,
+                            cache_enabled=self.cached):  # fmt: skip
             loss: Tensor = self.call(**given)[1]
         return loss
 

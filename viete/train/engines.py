@@ -32,7 +32,7 @@ class Engine(Protocol):
     ``weights`` and ``gradients`` are views into ``flat`` and ``flat_gradient``, by the names of
     `viete.parameter_shapes`. A call returns the loss, the mean over the batch's sequences, and
     overwrites ``flat_gradient`` with the mean of their gradients; ``evaluate`` returns the loss.
-    `Whole` says what the last four do where one process has all weights.
+    `Whole` says what the last five do where one process has all weights.
     """
 
     model: Model  # as it is trained, with masks where the card says dropout
@@ -51,7 +51,9 @@ class Engine(Protocol):
 
     def whole(self, views: Mapping[str, Array]) -> Mapping[str, Array]: ...
 
-    def part(self, arrays: Mapping[str, Array]) -> Mapping[str, Array]: ...
+    def stored(self, views: Mapping[str, Array]) -> Mapping[str, Array]: ...
+
+    def part(self, name: str, array: Array) -> Array: ...
 
 
 class Whole:
@@ -66,12 +68,19 @@ class Whole:
         at_once(f, count)
 
     def whole(self, views: Mapping[str, Array]) -> Mapping[str, Array]:
-        """All of what this process has a part of, by NAME, m/NAME or v/NAME."""
+        """All of what this process has a part of, by NAME, m/NAME or v/NAME.
+
+        All processes have to ask; the first may be the only one to get it.
+        """
         return views
 
-    def part(self, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
-        """This process's part of all of something."""
-        return arrays
+    def stored(self, views: Mapping[str, Array]) -> Mapping[str, Array]:
+        """As `whole`, for `viete.save_safetensors`: arrays whose numbers may come one by one."""
+        return views
+
+    def part(self, name: str, array: Array) -> Array:
+        """This process's part of all of the weight ``name``, or of a moment of it."""
+        return array
 
 
 class Planned(Plan, Whole):
@@ -113,7 +122,8 @@ def make_engine(
 ) -> Engine:  # fmt: skip
     """The engine of that name, starting from copies of these weights, in their dtype.
 
-    In several processes it is each one's own, or with ``shard`` its part, joined to the others'.
+    In several processes it is each one's own, or with ``shard`` its part, joined to the others';
+    of ``weights`` it then asks for one array after another.
     """
     us = team()
     made = own_engine(kind, model, card, weights, own_device(device), bf16, compiled, shard)
@@ -127,19 +137,21 @@ def own_engine(
     if kind not in ENGINES:
         raise VieteError(f"the engine is one of {', '.join(ENGINES)}, not {kind}")
     if kind == "numpy":
-        return Planned(model, card, weights)
+        return Planned(model, card, dict(weights))
     torch = import_torch()
+    divided, there = shard and team().size > 1, {}
     try:
         float(torch.ones((), device=device))  # which a device for shapes alone cannot say
-        there = {k: torch.as_tensor(writable(w)).to(device or "cpu") for k, w in weights.items()}
+        for name in () if divided else weights:
+            there[name] = torch.as_tensor(writable(weights[name])).to(device or "cpu")
     except (RuntimeError, AssertionError) as error:
         raise VieteError(f"PyTorch cannot use {device}: {str(error).splitlines()[0]}") from None
-    if kind == "torch":
-        return Planned(model, card, there)
-    if shard and team().size > 1:
+    if divided:
         from viete.train.sharded import Sharded
 
-        return Sharded(team(), model, card, there, bf16, compiled)
+        return Sharded(team(), model, card, weights, device, bf16, compiled)
+    if kind == "torch":
+        return Planned(model, card, there)
     from viete.train.autograd import Module
 
     return Module(model, card, there, bf16, compiled)

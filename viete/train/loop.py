@@ -231,20 +231,17 @@ class Training:
             "seed": self.settings.seed, "next batch": self.step * self.settings.accumulate,
             "batches": job.batches.state,
         }  # fmt: skip
-        weights = job.engine.whole(job.engine.weights)
-        if not all(np.isfinite(host(w)).all() for w in weights.values()):  # nothing to go on from
+        own = job.engine.weights
+        if self.team.any(not all(np.isfinite(host(w)).all() for w in own.values())):
             said = f"the step {self.step} left weights that are not finite, and is not saved"
-            raise self.broken(said, job.model, job.batches.batch(0))
-        moments = job.engine.whole(job.optimiser.moments(job.engine.weights))
+            raise self.broken(said, job.model, job.batches.batch(0))  # nothing to go on from
         self.saved = self.step
         if (measured := self.validation_now()) is not None:
             self.least = min(self.least, measured)
+        tables = [job.engine.stored(x) for x in (own, job.optimiser.moments(own))]
         if not self.team.leads:
             return
-        checkpoints.save(
-            job.run, state, {k: host(w) for k, w in weights.items()},
-            {k: host(w) for k, w in moments.items()},
-        )  # fmt: skip
+        checkpoints.save(job.run, state, *tables)
         checkpoints.prune(job.run, self.settings.keep)
 
     def validation_now(self) -> float | None:

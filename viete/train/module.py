@@ -54,11 +54,9 @@ def to_torch(
     model: Model, weights: Mapping[str, Any] | None = None, of: str | None = None
 ) -> nn.Module:
     """The module of a card; see `viete.to_torch`."""
-    shapes = parameter_shapes(model)
-    writer = TorchModule(prepared(model, of, backward=False))
-    made = kind(writer.text(), tuple(shapes), tuple(writer.arguments().items()))
     if weights is None:
-        return made()
+        return kind_of(model, of)()
+    shapes = parameter_shapes(model)
     given = {name: tensor(name, w) for name, w in by_own_names(model, weights, shapes).items()}
     for name, shape in shapes.items():
         if name not in given:
@@ -68,12 +66,25 @@ def to_torch(
     if odd := sorted(given.keys() - shapes.keys()):
         raise VieteError(f"{model.title} has no weight {odd[0]}")
     first = next(iter(given.values()))
-    with torch.device("meta"):  # nothing is drawn that is then replaced
-        module = made().to(first.dtype).to_empty(device=first.device)
+    module = empty(model, of).to(first.dtype).to_empty(device=first.device)
     with torch.no_grad():
         for name, parameter in module.weights().items():
             parameter.copy_(given[name])
     return module
+
+
+def empty(model: Model, of: str | None = None) -> Any:
+    """The module with parameters that have shapes and no memory."""
+    made = kind_of(model, of)
+    with torch.device("meta"):  # nothing is drawn that is then replaced
+        return made()
+
+
+def kind_of(model: Model, of: str | None) -> type[nn.Module]:
+    """The class of a card's modules."""
+    writer = TorchModule(prepared(model, of, backward=False))
+    names = tuple(parameter_shapes(model))
+    return kind(writer.text(), names, tuple(writer.arguments().items()))
 
 
 def tensor(name: str, weight: Any) -> torch.Tensor:

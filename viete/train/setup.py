@@ -15,24 +15,26 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from os.path import realpath
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from viete.algebra.incremental import scores
 from viete.algebra.model import Model, exact_number
 from viete.atomic import replacing
 from viete.cards.reader import read
-from viete.cards.values import initial_weights, literal_weights
+from viete.cards.values import initial_weight, literal_weights
 from viete.cards.writer import write
 from viete.checkpoint.folder import tensors_of
 from viete.checkpoint.mapping import load_weights
 from viete.errors import VieteError
 from viete.interpret.room import check_room, counted
-from viete.interpret.schedule import program
+from viete.interpret.schedule import parameter_shapes, program
 from viete.notation.expr import Ref, num
 from viete.notation.printer import show
 from viete.regular import regular
@@ -189,7 +191,9 @@ def job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO |
     adam = Adam(engine.flat, spans(shapes, ranks), chosen, engine.spread)
     if last is not None:
         adam.steps = last.state["optimiser steps"]
-        adam.load(engine.part(last.moments), engine.weights)
+        moments = last.moments
+        adam.load(Made(moments, lambda key: engine.part(key.split("/", 1)[1], moments[key])),
+                  engine.weights)  # fmt: skip
     return Job(settings, run, model, card_digest(run), vocabulary, batches, validation, engine,
                masks, adam, last, lock, team())  # fmt: skip
 
@@ -206,28 +210,48 @@ def check_batch(settings: Settings, model: Model) -> None:
 
 def computing(settings: Settings, model: Model, last: Checkpoint | None) -> tuple[Masks, Engine]:
     """What computes a card's loss, from its first weights or a checkpoint's."""
-    weights = initial_weights(model, settings.seed, settings.dtype)
-    found = first_weights(settings, model, weights) if last is None else learned(last, weights)
-    for name in found:
-        weights[name][...] = found[name]
-    masks = with_masks(model)
+    parts = team().size if settings.shard else 1
+    draw = initial_weight(model, settings.seed, settings.dtype, parts)
+    found = first_weights(settings, model) if last is None else learned(last, model)
+
+    def weight(name: str) -> np.ndarray:
+        return found[name].astype(settings.dtype) if name in found else draw(name)
+
+    masks, weights = with_masks(model), Made(parameter_shapes(model), weight)
     return masks, make_engine(settings.engine, masks.model, model, weights, settings.device,
                               settings.bf16, settings.compile, settings.shard)  # fmt: skip
 
 
-def learned(last: Checkpoint, weights: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A checkpoint's weights, which are as many and as large as ``weights``, and so its moments.
+class Made(Mapping[str, Any]):
+    """Arrays by name, each made when it is asked for."""
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], Any]) -> None:
+        self.names, self.make = tuple(names), make
+
+    def __getitem__(self, name: str) -> Any:
+        return self.make(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def learned(last: Checkpoint, model: Model) -> Mapping[str, Any]:
+    """A checkpoint's weights, which are as many and as large as the card's, and so its moments.
 
     Raises VieteError for one whose digests are right and whose tensors are not the card's.
     """
-    moments = {f"{kind}/{name}": w for kind in "mv" for name, w in weights.items()}
+    weights = parameter_shapes(model)
+    moments = {f"{kind}/{name}": shape for kind in "mv" for name, shape in weights.items()}
     for file, found, wanted in (
         (checkpoints.MODEL, last.weights, weights), (checkpoints.OPTIMISER, last.moments, moments),
     ):  # fmt: skip
         for name in {**wanted, **found}:
             if name not in wanted or name not in found:
                 how = "is missing" if name in wanted else "is nobody's"
-            elif found[name].shape != wanted[name].shape or found[name].dtype.kind != "f":
+            elif found[name].shape != wanted[name] or found[name].dtype.kind != "f":
                 how = f"is {found[name].dtype} of shape {tuple(found[name].shape)}"
             else:
                 continue
@@ -235,9 +259,7 @@ def learned(last: Checkpoint, weights: Mapping[str, Any]) -> Mapping[str, Any]:
     return last.weights
 
 
-def first_weights(
-    settings: Settings, model: Model, weights: Mapping[str, Any]
-) -> Mapping[str, Any]:
+def first_weights(settings: Settings, model: Model) -> Mapping[str, Any]:
     """The weights that a new run begins with, where others were learned before.
 
     Raises VieteError for a checkpoint that is damaged, and tensors that do not fit the card.
@@ -246,8 +268,8 @@ def first_weights(
         return {}
     path = Path(settings.weights)
     if (path / checkpoints.STATE).is_file():
-        return learned(checkpoints.load(path), weights)
-    return load_weights(model, tensors_of(path), dtype=settings.dtype)
+        return learned(checkpoints.load(path), model)
+    return load_weights(model, tensors_of(path))
 
 
 def encoded(

@@ -4,96 +4,160 @@ FSDP2 (`torch.distributed.fsdp.fully_shard`): each process keeps a part of every
 its first axis, of its gradient and its moments. Every block is a unit: its parameters come together
 when its ``forward`` begins, and again for its backward pass, and are let go after each. The others
 are one unit more, which stays together for the whole step.
+
+No process ever has the whole model: the module is made without memory, its parameters are read or
+drawn one after the other, of which each process keeps its part, and for a checkpoint they come
+together one after the other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
 
+from viete.algebra.model import Model
 from viete.errors import VieteError
+from viete.interpret.feeding import host, writable
 from viete.interpret.plan.layout import split
 from viete.train.autograd import Module
+from viete.train.module import empty
 from viete.train.optimiser import norm
-from viete.train.processes import Team
+from viete.train.processes import Team, together
+
+PRODUCTS = ("aten.mm.", "aten.bmm.", "aten.addmm.", "aten.baddbmm.", "aten._scaled_dot_product")
 
 
 class Sharded(Module):
-    """As `Module`; ``flat`` and ``flat_gradient`` hold this process's part."""
+    """As `Module`; ``flat`` and ``flat_gradient`` hold this process's part.
 
-    team: Team
+    Every part has as many rows as the first process's, of which the last ones may stand for
+    nothing: PyTorch wants parts of one size, and so can take those in ``flat`` for its own.
+    ``weights`` makes one array at a time.
+    """
 
-    def __init__(self, team: Team, *arguments: Any, **named: Any) -> None:
-        self.team = team
-        super().__init__(*arguments, **named)
+    cached = False
 
-    def lay_out(self) -> None:
-        first = next(iter(self.parameters.values()))
-        self.device, self.dtype = first.device, first.dtype
-        if single := [name for name, p in self.parameters.items() if not p.shape]:
+    def __init__(
+        self, team: Team, model: Model, card: Model, weights: Mapping[str, Any],
+        device: str | None = None, bf16: bool = False, compiled: bool = False,
+    ) -> None:  # fmt: skip
+        self.team, self.device = team, torch.device(device or "cpu")
+        super().__init__(model, card, weights, bf16, compiled)
+
+    def made(self, weights: Mapping[str, Any], compiled: bool) -> nn.Module:
+        """The module, with this process's parts of the weights."""
+        self.dtype = tensor(next(iter(weights.values()))).dtype
+        net = empty(self.model).to(self.dtype)
+        whole = {name: tuple(p.shape) for name, p in net.weights().items()}
+        if single := [name for name, shape in whole.items() if not shape]:
             raise VieteError(
                 f"{single[0]} is one number, which --shard cannot divide; leave out --shard, and "
                 f"every process has all weights"
             )
         mesh = init_device_mesh(self.device.type, (self.team.size,))
-        for block in blocks_of(self.net):
+        for block in blocks_of(net):
+            if not compiled:  # a compiler itself chooses what to keep
+                block.forward = keeping_products(block.forward)
             fully_shard(block, mesh=mesh)
-        fully_shard(self.net, mesh=mesh)
-        self.parameters = self.net.weights()
-        self.flat = torch.cat([local(p).reshape(-1) for p in self.parameters.values()])
+        fully_shard(net, mesh=mesh)
+        each = {name: -(-rows // self.team.size) for name, (rows, *_) in whole.items()}
+        self.rows = {name: slice(n * self.team.rank, n * (self.team.rank + 1))
+                     for name, n in each.items()}  # fmt: skip
+        shapes = {name: (each[name], *rest) for name, (_, *rest) in whole.items()}
+        self.flat = torch.zeros(sum(map(math.prod, shapes.values())), dtype=self.dtype,
+                                device=self.device)  # fmt: skip
         self.flat_gradient = torch.zeros_like(self.flat)
-        shapes = {name: tuple(local(p).shape) for name, p in self.parameters.items()}
         self.weights, self.gradients = split(self.flat, shapes), split(self.flat_gradient, shapes)
+        parts = {}
+        for name, p in net.weights().items():
+            self.keep(name, weights[name])
+            parts[net.names[name]] = DTensor.from_local(
+                self.weights[name], p.device_mesh, p.placements, run_check=False, shape=p.shape,
+                stride=p.stride(),
+            )  # fmt: skip
+        net.load_state_dict(parts, assign=True)
+        return net
+
+    def keep(self, name: str, whole: Any) -> None:
+        """This process's part of a weight."""
+        own = tensor(whole)[self.rows[name]]
+        self.weights[name][: len(own)] = own
+
+    def lay_out(self) -> None:
+        """Take each gradient as soon as it is there; its unit's memory is then free for others."""
+        for name, p in self.parameters.items():
+            p.register_post_accumulate_grad_hook(partial(self.take, name))
+
+    def take(self, name: str, p: Tensor) -> None:
+        assert isinstance(p.grad, DTensor)
+        own = p.grad.to_local()
+        self.gradients[name][: len(own)] = own
+        p.grad = None
 
     def distribute(self, tokens: Any, inputs: Mapping[str, Any]) -> None:
         """Nothing more is needed."""
-
-    def __call__(self, tokens: Any, /, **inputs: Any) -> float:
-        self.net.zero_grad()
-        loss = super().__call__(tokens, **inputs)
-        for name, p in self.parameters.items():
-            if p.grad is not None:
-                self.gradients[name].copy_(local(p.grad))
-                p.grad = None  # its memory is free for the optimiser's step
-        return loss
-
-    def loss(self, tokens: Any, inputs: Mapping[str, Any]) -> Tensor:
-        with torch.no_grad():
-            for name, p in self.parameters.items():
-                local(p).copy_(self.weights[name])
-        return super().loss(tokens, inputs)
 
     # -- what is divided, together -----------------------------------------------------------------
 
     def norm(self, gradient: Tensor) -> float:
         return math.sqrt(self.team.sum(norm(gradient) ** 2))
 
+    def stored(self, views: Mapping[str, Tensor]) -> dict[str, Any]:
+        """The first process has to ask for all, in this order; the others give their parts here."""
+        found = {name: Divided(views[name], self.parameters[name.split("/", 1)[-1]].shape,
+                               self.team) for name in sorted(views)}  # fmt: skip
+        if self.team.leads:
+            return found
+        for part in found.values():
+            part.gathered()
+        return {}
+
     def whole(self, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """All of what this process has a part of; all processes have to ask."""
-        out = {}
-        for key, view in views.items():
-            p = self.parameters[key.split("/", 1)[-1]]
-            assert isinstance(p, DTensor)
-            out[key] = DTensor.from_local(
-                view, p.device_mesh, p.placements, run_check=False, shape=p.shape, stride=p.stride()
-            ).full_tensor()
+        return {name: part.gathered() for name, part in self.stored(views).items()}
+
+    def part(self, name: str, array: Any) -> Tensor:
+        own = tensor(array[self.rows[name]])
+        out = own.new_zeros(self.weights[name].shape)
+        out[: len(own)] = own
         return out
 
-    def part(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """This process's part of all of something."""
-        out = {}
-        for key, array in arrays.items():
-            rows = self.parameters[key.split("/", 1)[-1]].shape[0]
-            each = -(-rows // self.team.size)
-            out[key] = array[each * self.team.rank :][:each]
-        return out
+
+@dataclass(frozen=True)
+class Divided:
+    """All of what each process has a part of, as an array whose numbers come when it is asked."""
+
+    part: Tensor
+    shape: tuple[int, ...]
+    team: Team
+
+    @property
+    def dtype(self) -> np.dtype:
+        return host(self.part[:0]).dtype
+
+    def gathered(self) -> Tensor:
+        """On the first process all of it; all of them have to ask at once."""
+        parts = [torch.empty_like(self.part) for _ in range(self.team.size * self.team.leads)]
+        with together():
+            torch.distributed.gather(self.part, parts or None)
+        return torch.cat(parts)[: self.shape[0]] if parts else self.part
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(host(self.gathered()), dtype)
 
 
 def blocks_of(net: nn.Module) -> list[nn.Module]:
@@ -106,10 +170,24 @@ def blocks_of(net: nn.Module) -> list[nn.Module]:
     return [b for blocks in lists for b in blocks if "forward" in vars(type(b))]
 
 
-def local(p: Tensor | nn.Parameter) -> Tensor:
-    """This process's part of a tensor."""
-    assert isinstance(p, DTensor)
-    return p.to_local().detach()
+def keeping_products(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A block's ``forward`` that keeps its products alone for the backward pass.
+
+    Autograd would also keep the block's weights, whole, in the order or the precision in which a
+    product took them: those of all blocks at once. They are made again, as all that costs little.
+    """
+    contexts = partial(create_selective_checkpoint_contexts, policy)
+    saving = partial(checkpoint, forward, use_reentrant=False, context_fn=contexts)
+    return lambda *args, **named: (saving if torch.is_grad_enabled() else forward)(*args, **named)
+
+
+def policy(context: Any, operation: Any, *args: Any, **named: Any) -> CheckpointPolicy:
+    kept = str(operation).startswith(PRODUCTS)
+    return CheckpointPolicy.MUST_SAVE if kept else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def tensor(array: Any) -> Tensor:
+    return torch.as_tensor(writable(array))
 
 
 __all__ = ["Sharded"]
