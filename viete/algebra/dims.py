@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 
 from viete.errors import VieteError
 from viete.notation.expr import Apply, Expr, Num, Ref
 
 Monomial = tuple[tuple[str, int], ...]
+Coefficient = int | Fraction  # whole numbers are ints, which are ten times as fast
 # No model comes near these; without them a few lines could ask for more than any computer has.
 MOST_TERMS, MOST_BITS, HIGHEST_DEGREE = 500, 4000, 64
 
@@ -23,30 +24,37 @@ MOST_TERMS, MOST_BITS, HIGHEST_DEGREE = 500, 4000, 64
 class Size:
     """A polynomial in dimension names; ``terms`` maps a sorted monomial to its coefficient."""
 
-    terms: tuple[tuple[Monomial, Fraction], ...]
+    terms: tuple[tuple[Monomial, Coefficient], ...]
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.terms)
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @staticmethod
     @cache
     def of(value: int | Fraction | str) -> Size:
         """A number, or the dimension of that name."""
         if isinstance(value, str):
-            return Size(((((value, 1),), Fraction(1)),))
-        return Size((((), Fraction(value)),)) if value else Size(())
+            return Size(((((value, 1),), 1),))
+        return Size((((), plain(value)),)) if value else Size(())
 
     @staticmethod
-    def make(terms: Mapping[Monomial, Fraction]) -> Size:
+    def make(terms: Mapping[Monomial, Coefficient]) -> Size:
         if len(terms) > MOST_TERMS or any(
             c.numerator.bit_length() + c.denominator.bit_length() > MOST_BITS
             or sum(abs(p) for _, p in m) > HIGHEST_DEGREE
             for m, c in terms.items()
         ):
             raise VieteError("the dimensions of this card multiply up to a size too large to state")
-        return Size(tuple(sorted((m, c) for m, c in terms.items() if c)))
+        return Size(tuple(sorted((m, plain(c)) for m, c in terms.items() if c)))
 
     def __add__(self, other: Size) -> Size:
         out = dict(self.terms)
         for m, c in other.terms:
-            out[m] = out.get(m, Fraction(0)) + c
+            out[m] = out.get(m, 0) + c
         return Size.make(out)
 
     def __neg__(self) -> Size:
@@ -56,11 +64,11 @@ class Size:
         return self + -other
 
     def __mul__(self, other: Size) -> Size:
-        out: dict[Monomial, Fraction] = {}
+        out: dict[Monomial, Coefficient] = {}
         for m, c in self.terms:
             for n, d in other.terms:
                 key = times(m, n)
-                out[key] = out.get(key, Fraction(0)) + c * d
+                out[key] = out.get(key, 0) + c * d
         return Size.make(out)
 
     def inverse(self) -> Size | None:
@@ -68,14 +76,14 @@ class Size:
         if len(self.terms) != 1:
             return None
         ((m, c),) = self.terms
-        return Size(((tuple((n, -p) for n, p in m), 1 / c),))
+        return Size(((tuple((n, -p) for n, p in m), plain(1 / Fraction(c))),))
 
     def number(self) -> Fraction | None:
         """The value, if no dimension name is left."""
         if not self.terms:
             return Fraction(0)
         if len(self.terms) == 1 and self.terms[0][0] == ():
-            return self.terms[0][1]
+            return Fraction(self.terms[0][1])
         return None
 
     def names(self) -> set[str]:
@@ -103,14 +111,14 @@ class Size:
 
     def evaluate(self, values: Mapping[str, Fraction]) -> Fraction:
         """The number for given values of the names; KeyError for a name without one."""
-        total = Fraction(0)
+        total: Coefficient = 0
         for m, c in self.terms:
             for n, p in m:
-                c *= values[n] ** p
+                c *= plain(values[n]) ** p if p > 0 else values[n] ** p
             total += c
         if total.numerator.bit_length() + total.denominator.bit_length() > MOST_BITS:
             raise VieteError(f"the size {self} has more digits than any computer can use")
-        return total
+        return Fraction(total)
 
     def __str__(self) -> str:
         return self.show("plain")
@@ -138,6 +146,11 @@ class Size:
             shown.append(("-" if c < 0 else "+", top))
         text = " ".join(f"{sign} {term}" for sign, term in shown)
         return text[2:] if text[0] == "+" else "-" + text[2:]
+
+
+def plain(c: Coefficient) -> Coefficient:
+    """The same number, as an int where it is whole."""
+    return c.numerator if c.denominator == 1 else c
 
 
 def times(a: Monomial, b: Monomial) -> Monomial:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from viete.algebra.dims import Size
 from viete.algebra.masks import SIGN
 from viete.algebra.positions import LATER, NEW, Env, Form, Positions, Sizes, Stuck
-from viete.notation.expr import Apply, Expr, Idx, Num, Pick, Slice, num, walk
+from viete.notation.expr import Apply, Expr, Idx, Pick, Slice, num, walk
 from viete.notation.printer import show
 
 ROOM = "@@room"
@@ -34,7 +34,8 @@ class Fixed(Positions):
         letters = {SIGN + v.label: k for k, v in env.letters.items()}
         out: Expr | None = None
         for monomial, factor in sorted(size.terms, key=lambda t: (t[1] < 0, not t[0])):
-            term: Expr = Num(abs(factor))
+            times = num(factor if factor > 0 else -factor)
+            term: Expr = times
             if monomial:
                 ((name, power),) = monomial if len(monomial) == 1 else (("", 0),)
                 if power != 1 or name not in letters:
@@ -42,7 +43,7 @@ class Fixed(Positions):
                 term = Idx(letters[name])
                 if env.letters[letters[name]].kind == NEW:
                     term = Pick(self.names(env)[0], (term,))
-                term = term if abs(factor) == 1 else Apply("times", (Num(abs(factor)), term))
+                term = term if times == num(1) else Apply("times", (times, term))
             if out is None:
                 out = term if factor > 0 else Apply("neg", (term,))
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from viete.algebra.dims import Size
-from viete.algebra.model import Equation, Model
+from viete.algebra.model import Equation, Loop, Model
 from viete.notation.expr import Apply, Expr, Idx, Num, Ref, walk
 from viete.notation.printer import show
 
@@ -15,6 +15,8 @@ class Order:
 
     def __init__(self, model: Model) -> None:
         self.model = model
+        self.ranges = {loop.index: (loop.lower, loop.upper) for loop in model.loops}
+        self.empty: dict[Loop, bool] = {}
         self.by_key: dict[str, list[tuple[int, Equation]]] = {}
         for k, equation in enumerate(model.equations):
             self.by_key.setdefault(equation.name, []).append((k, equation))
@@ -43,15 +45,12 @@ class Order:
     def blocks(self, equation: Equation, ref: Ref) -> None:
         """That a block number is whole, and a parameter's within its range, where it is known."""
         size, span = self.model.size, ref.at or (0, None)
-        ranges = {loop.index: (loop.lower, loop.upper) for loop in self.model.loops}
         loop = equation.loop
-        if loop is not None and self.outside(
-            Size.of(0), None, _minus(size(loop.upper), size(loop.lower))
-        ):
-            return  # the loop has no turns
         for slot, index in zip(ref.symbol.slots, ref.index, strict=True):
-            if slot not in ranges:
+            if slot not in self.ranges:
                 continue
+            if loop is not None and self.has_no_turns(loop):
+                return
             first = last = size(index)
             if loop is not None and (step := offset(index, loop.index)) is not None:
                 first, last = _plus(size(loop.lower), step), _plus(size(loop.upper), step)
@@ -60,7 +59,7 @@ class Order:
                 raise equation.text.error(
                     f"{show(ref)} has the block number {number}, which is not a whole number", *span
                 )
-            lower, upper = ranges[slot]
+            lower, upper = self.ranges[slot]
             if ref.symbol.kind == "parameter" and any(
                 x is not None and self.outside(x, size(lower), size(upper)) for x in (first, last)
             ):
@@ -68,6 +67,12 @@ class Order:
                     f"{show(ref)} does not exist in every block: {ref.key} is there for "
                     f"{slot} = {show(lower)}, …, {show(upper)}", *span,
                 )  # fmt: skip
+
+    def has_no_turns(self, loop: Loop) -> bool:
+        if loop not in self.empty:
+            turns = _minus(self.model.size(loop.upper), self.model.size(loop.lower))
+            self.empty[loop] = self.outside(Size.of(0), None, turns)
+        return self.empty[loop]
 
     def number(self, size: Size) -> Fraction | None:
         try:

@@ -697,14 +697,14 @@ class Shapes:
                 f"* is for numbers; between {text(args[0].shape)} and {text(args[1].shape)} write "
                 f"⊙ (entry by entry) or a space (matrix product)", e,
             )  # fmt: skip
-        size = self.size(e, env)
         names = {"had": "entry-by-entry product", "add": "sum", "sub": "difference",
                  "div": "quotient"}  # fmt: skip
         shape = self.align(args, e, names.get(op, op))
         if op in COMPARISONS or op in LOGICAL or op == "where":
             return Type(shape, family)
         if op in ENTRYWISE or op in ("max", "min"):
-            return Type(shape, family) if shape or size is None else self.as_number(size)
+            size = None if shape else self.size(e, env)
+            return Type(shape, family) if size is None else self.as_number(size)
         raise Mismatch(f"{op} has no meaning here", e)
 
     def product(self, e: Apply, args: list[Type], family: frozenset[str]) -> Type:

@@ -181,22 +181,23 @@ def joined(a: Text, b: Text) -> Text:
 
 def cells(row: Text) -> list[Text]:
     """A row's cells; a bar inside ``$…$`` or backticks, or after a backslash, is no border."""
-    out, start, inside, k = list[Text](), 0, "", 0
+    out, start, inside, escaped = list[Text](), 0, "", -1
     text = row.text
-    while k < len(text):
-        c = text[k]
+    for m in _BORDER.finditer(text):
+        c, k = m[0], m.start()
+        if k == escaped:
+            continue
         if c == "\\" and not inside:
-            k += 1
+            escaped = k + 1
         elif c in "$`" and (not inside or inside == c):
             inside = "" if inside else c
         elif c == "|" and not inside:
             out.append(row.cut(start, k))
             start = k + 1
-        k += 1
     if text[start:].strip():
         out.append(row.cut(start))
     out = out[1:] if text.lstrip().startswith("|") else out
-    return [replace(c, text=re.sub(r"\\\|", "|", c.text)) for c in out]
+    return [replace(c, text=c.text.replace("\\|", "|")) if "\\|" in c.text else c for c in out]
 
 
 def barred(text: str) -> str:
@@ -213,6 +214,7 @@ _HTML = re.compile(
 )
 _MATH = re.compile(r"\$[^$]*\$")
 _MATH_OR_CODE = re.compile(r"(\$[^$]*\$|`[^`]*`)")
+_BORDER = re.compile(r"[\\$`|]")  # between cells, or what keeps a bar from being one
 
 
 def markdown(text: str) -> str:
@@ -222,6 +224,8 @@ def markdown(text: str) -> str:
 
 def unmarked(text: Text) -> Text:
     """The inverse of `markdown`."""
+    if "&" not in text.text:
+        return text
     said = prose(text.text, lambda s: re.sub("&(lt|amp);", lambda m: "<&"[m[1] == "amp"], s))
     return replace(text, text=said)
 

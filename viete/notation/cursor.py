@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from viete.errors import Text, VieteError
-from viete.notation.expr import Expr, Slot, Symbol
+from viete.notation.expr import Expr, Slot, Symbol, placed
 from viete.notation.lexer import ACCENTS, Token, tokenize
 from viete.notation.symbols import Scope
 
@@ -115,7 +115,7 @@ class Cursor:
     def node(self, e: Expr, start: Token | Expr) -> Expr:
         """Give a node the stretch of text from ``start`` to the last token read."""
         first = start.start if isinstance(start, Token) else (start.at or (0, 0))[0]
-        return replace(e, at=(first, self.tokens[self.pos - 1].end if self.pos else first))
+        return placed(e, (first, self.tokens[self.pos - 1].end if self.pos else first))
 
     def deeper(self) -> None:
         """One more bracket, sign or factor; Python's own stack must never decide."""

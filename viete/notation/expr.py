@@ -8,7 +8,7 @@ spellings of one formula are equal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
@@ -181,24 +181,31 @@ def rebuilt(e: Expr, parts: Sequence[Expr]) -> Expr:
         return e
     match e:
         case Ref():
-            return replace(e, index=tuple(parts))
+            return Ref(e.symbol, tuple(parts), at=e.at)
         case Apply():
-            return replace(e, args=tuple(parts))
+            return Apply(e.op, tuple(parts), e.semi, at=e.at)
         case Bind():
             rest = iter(parts)
             lower, upper = (None if x is None else next(rest) for x in (e.lower, e.upper))
-            return replace(e, lower=lower, upper=upper, body=next(rest))
+            return Bind(e.op, e.index, lower, upper, next(rest), at=e.at)
         case Table():
             letters = (letter for letter, _ in e.ranges)
             *sizes, body = parts
-            return replace(e, ranges=tuple(zip(letters, sizes, strict=True)), body=body)
+            return Table(tuple(zip(letters, sizes, strict=True)), body, at=e.at)
         case Slice():
             rest = iter(parts)
             start, stop = (None if x is None else next(rest) for x in (e.start, e.stop))
-            return replace(e, start=start, stop=stop)
+            return Slice(start, stop, at=e.at)
         case Pick():
-            return replace(e, value=parts[0], items=tuple(parts[1:]))
+            return Pick(parts[0], tuple(parts[1:]), at=e.at)
     return e
+
+
+def placed(e: Expr, at: At | None) -> Expr:
+    """The same node, from another stretch of source."""
+    node = object.__new__(type(e))
+    node.__dict__.update(e.__dict__, at=at)
+    return node
 
 
 def walk(e: Expr) -> Iterator[Expr]:

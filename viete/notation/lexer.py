@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
-from viete.errors import Text, VieteError
+from viete.errors import Text
 
 GREEK = {
     "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ϵ": "epsilon",
@@ -66,8 +67,7 @@ WORD_SIGNS = frozenset(("and", "or", "not", "mod"))
 MAX_LENGTH = 10_000
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """``kind`` is 'num', 'word', 'accent', 'token' (in quotes), 'op' or 'end'; offsets are into
     the source text."""
 
@@ -83,6 +83,8 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 # Δx is one name, the change of x; Δ x is two, but \Delta x is how TeX has to write the one.
 _LETTER_NEXT = re.compile(r"(?:\{\s*)?(?:\\(?:mathrm|text)(?!\{ ?(?:and|or|not)\b)|[A-Za-z])")
 _FONT = re.compile(r"\*?\s*\{\s*((?:[A-Za-z0-9 -]|\\_|_)*?)\s*\}")
+_COMMAND = re.compile(r"\\([A-Za-z]+|.?)")
+_CASES = re.compile(r"\s*\{cases\}")
 _BRACED = re.compile(r"\*?\s*\{[^{}]*\}")
 _SCRIPT_RUN = {
     "_": re.compile("[" + "".join(SUBSCRIPTS) + "]+"),
@@ -90,14 +92,33 @@ _SCRIPT_RUN = {
 }
 
 
+class Unreadable(Exception):
+    """What cannot be split: a message and the stretch of text; `tokenize` says where that is."""
+
+    def __init__(self, message: str, start: int, end: int) -> None:
+        super().__init__(message, start, end)
+
+
 def tokenize(source: Text) -> list[Token]:
     """Split a formula into tokens.
 
     Raises VieteError at a character or a LaTeX command that the notation does not have.
     """
-    text, i, out = source.text, 0, list[Token]()
+    try:
+        return list(split(source.text))
+    except Unreadable as error:
+        raise source.error(*error.args) from None
+
+
+@lru_cache(
+    maxsize=1 << 14
+)  # a card's formulas are looked at in turn for letters, names and meaning
+def split(text: str) -> tuple[Token, ...]:
+    """The tokens of a text. Raises Unreadable."""
+    i, out = 0, list[Token]()
     if len(text) > MAX_LENGTH:
-        raise source.error(f"a formula has at most {MAX_LENGTH:,} characters; name its parts", 0, 1)
+        message = f"a formula has at most {MAX_LENGTH:,} characters; name its parts"
+        raise Unreadable(message, 0, 1)
 
     def put(kind: str, value: str, start: int, end: int) -> None:
         out.append(Token(kind, value, start, end))
@@ -108,7 +129,7 @@ def tokenize(source: Text) -> list[Token]:
             i += 1
         elif m := _NUMBER.match(text, i):
             if more := _NUMBER_TOO.match(text, m.end()):
-                raise source.error(f"{text[i : more.end()]} is no number", i, more.end())
+                raise Unreadable(f"{text[i : more.end()]} is no number", i, more.end())
             put("num", m[0], i, m.end())
             i = m.end()
         elif m := _WORD.match(text, i):
@@ -136,7 +157,7 @@ def tokenize(source: Text) -> list[Token]:
                 put("word", GREEK[c], i, i + 1)
             i += 1
         elif c == "\\":
-            i = command(source, i, put)
+            i = command(text, i, put)
         elif c in SUBSCRIPTS or c in SUPERSCRIPTS:
             sign, table = ("_", SUBSCRIPTS) if c in SUBSCRIPTS else ("^", SUPERSCRIPTS)
             m = _SCRIPT_RUN[sign].match(text, i)
@@ -144,7 +165,7 @@ def tokenize(source: Text) -> list[Token]:
             put("op", sign, i, i)
             put("op", "{", i, i)
             inner = "".join(table[x] for x in m[0])
-            for token in tokenize(Text(inner))[:-1]:
+            for token in split(inner)[:-1]:
                 put(token.kind, token.text, i + token.start, i + token.end)
             put("op", "}", m.end(), m.end())
             i = m.end()
@@ -168,15 +189,15 @@ def tokenize(source: Text) -> list[Token]:
             put("token", text[i + 1 : end], i, end + 1)
             i = end + 1
         else:
-            raise no_character(source, i)
+            raise no_character(text, i)
     put("end", "", len(text), len(text))
-    return out
+    return tuple(out)
 
 
-def no_character(source: Text, i: int) -> VieteError:
+def no_character(text: str, i: int) -> Unreadable:
     """The error for a character that no notation has."""
-    c = source.text[i]
-    return source.error(f"the notation has no character {c!r}{code_point(c)}", i, i + 1)
+    c = text[i]
+    return Unreadable(f"the notation has no character {c!r}{code_point(c)}", i, i + 1)
 
 
 def code_point(c: str) -> str:
@@ -199,10 +220,9 @@ def accented(put, letter: str, mark: str, start: int, end: int) -> None:  # type
     put("op", "}", end, end)
 
 
-def command(source: Text, i: int, put) -> int:  # type: ignore[no-untyped-def]
+def command(text: str, i: int, put) -> int:  # type: ignore[no-untyped-def]
     """Read one LaTeX command at ``i``; returns the offset after it."""
-    text = source.text
-    m = re.compile(r"\\([A-Za-z]+|.?)").match(text, i)
+    m = _COMMAND.match(text, i)
     assert m is not None
     name, end = m[1], m.end()
     name = VARIANTS.get(name, name)
@@ -214,19 +234,19 @@ def command(source: Text, i: int, put) -> int:  # type: ignore[no-untyped-def]
             braced = _BRACED.match(text, end)
             for k in range(end, braced.end() if braced else end):
                 if "write the Latin" in code_point(text[k]):
-                    raise no_character(source, k)
-            raise source.error(f"\\{name} needs a plain word in braces after it", i, end)
+                    raise no_character(text, k)
+            raise Unreadable(f"\\{name} needs a plain word in braces after it", i, end)
         inner = font[1].replace("\\_", "_").replace(" ", "").replace("-", "")
         if inner in WORD_SIGNS:
             put("op", inner, i, font.end())
         elif inner:
-            for token in tokenize(Text(inner))[:-1]:
+            for token in split(inner)[:-1]:
                 put(token.kind, token.text, i, font.end())
         return font.end()
     if name in ("begin", "end"):
-        cases = re.compile(r"\s*\{cases\}").match(text, end)
+        cases = _CASES.match(text, end)
         if cases is None:
-            raise source.error("of LaTeX's environments the notation has only {cases}", i, end)
+            raise Unreadable("of LaTeX's environments the notation has only {cases}", i, end)
         put("op", f"\\{name}", i, cases.end())
         return cases.end()
     bare = name == "Delta" and not _LETTER_NEXT.match(text[end:].lstrip())
@@ -238,5 +258,5 @@ def command(source: Text, i: int, put) -> int:  # type: ignore[no-untyped-def]
                                          "ell", "arg", "argmax"):  # fmt: skip
         put("word", name, i, end)
     else:
-        raise source.error(f"the notation has no LaTeX command \\{name}", i, end)
+        raise Unreadable(f"the notation has no LaTeX command \\{name}", i, end)
     return end

@@ -46,6 +46,12 @@ from viete.notation.lexer import Token, tokenize
 from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, Scope
 
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "=": "eq", "!=": "ne"}
+BINARY = (  # from loose to tight
+    {"or": "or"}, {"and": "and"}, COMPARISONS, {"+": "add", "-": "sub"},
+    {"⊙": "had", "*": "times", "×": "times", "/": "div", "mod": "mod"},
+)  # fmt: skip
+OPERATORS = {sign: op for signs in BINARY for sign, op in signs.items()}
+LEVELS = {sign: level for level, signs in enumerate(BINARY) for sign in signs}
 UNARY_WORDS = frozenset(("exp", "log", "sqrt", "sin", "cos", "tanh"))
 TRANSPOSE = frozenset(("T", "⊤"))
 
@@ -142,8 +148,6 @@ def bounded(e: Expr, source: Text) -> Expr:
 class Parser(Cursor):
     """Recursive descent over one formula's tokens."""
 
-    # -- tokens ------------------------------------------------------------------------------------
-
     # -- precedence levels -------------------------------------------------------------------------
 
     def expression(self) -> Expr:
@@ -152,28 +156,17 @@ class Parser(Cursor):
         self.depth -= 1
         return result
 
-    LEVELS = (
-        {"or": "or"}, {"and": "and"}, COMPARISONS, {"+": "add", "-": "sub"},
-        {"⊙": "had", "*": "times", "×": "times", "/": "div", "mod": "mod"},
-    )  # fmt: skip
-
     def binary(self, level: int) -> Expr:
-        if level == len(self.LEVELS):
-            return self.product()
+        """What stands between operators looser than ``level``."""
         start = self.peek
-        if level == 2 and self.accept("not"):
-            self.deeper()
-            found = self.node(Apply("not", (self.binary(level),)), start)
-            self.depth -= 1
-            return found
         first_left = self.pos
-        left = self.signed(level)
-        while self.peek.kind == "op" and self.peek.text in self.LEVELS[level]:
+        left = self.operand(level)
+        while (t := self.peek).kind == "op" and (of := LEVELS.get(t.text, -1)) >= level:
             sign, first = self.next(), self.pos
-            right = self.binary(level + 1)
-            op = self.LEVELS[level][sign.text]
+            right = self.binary(of + 1)
+            op = OPERATORS[sign.text]
             if (
-                level == 4 and isinstance(left, Bind) and left.op == "sum"
+                of == 4 and isinstance(left, Bind) and left.op == "sum"
                 and left.index in free_indices(right) and not self.bracketed(first_left, first - 1)
             ):  # fmt: skip
                 raise self.error(
@@ -191,9 +184,21 @@ class Parser(Cursor):
                 left = self.node(Num(left.value / right.value), start)
             else:
                 left = self.node(Apply(op, (left, right)), start)
-            if level == 2 and self.peek.text in COMPARISONS:
+            if of == 2 and self.peek.text in COMPARISONS:
                 raise self.error("join two comparisons with 'and'", self.peek)
         return left
+
+    def operand(self, level: int) -> Expr:
+        """A product, or what a ``not`` or a minus sign begins: ``-a b + c`` is ``(-(a b)) + c``."""
+        start = self.peek
+        if level <= 2 and self.accept("not"):
+            self.deeper()
+            found = self.node(Apply("not", (self.binary(2),)), start)
+            self.depth -= 1
+            return found
+        if level <= 3 and self.accept("-"):
+            return self.negated(self.binary(4), start)
+        return self.product()
 
     def bracketed(self, first: int, end: int | None = None) -> bool:
         """Whether the tokens from ``first`` to the next one, or to ``end``, are one pair of
@@ -205,13 +210,6 @@ class Parser(Cursor):
             if depth == 0:
                 return k == end - 1
         return False
-
-    def signed(self, level: int) -> Expr:
-        """At the level of sums a minus sign may stand first: ``-a b + c`` is ``(-(a b)) + c``."""
-        start = self.peek
-        if level == 3 and self.accept("-"):
-            return self.negated(self.binary(level + 1), start)
-        return self.binary(level + 1)
 
     def negated(self, e: Expr, start: Token) -> Expr:
         return self.node(Num(-e.value) if isinstance(e, Num) else Apply("neg", (e,)), start)
@@ -335,7 +333,7 @@ class Parser(Cursor):
         if function is not None:
             self.pos += used
             return self.call(function, t)
-        if text in scope.bases():
+        if text in scope.symbols or text in scope.indices or text in CONSTANTS:
             return self.name(text, t)
         if text == "e" and self.peek.text == "^":
             return self.node(Apply("exp", (self.tower(self.scripts()),)), t)
@@ -367,7 +365,7 @@ class Parser(Cursor):
             before = self.tokens[self.pos - 2].text if self.pos > 1 else ""
             if self.accept("_"):  # m_x is one name
                 text += "_" + ",".join(s.label for s in self.script_group("_"))
-                t = replace(t, end=self.tokens[self.pos - 1].end)
+                t = t._replace(end=self.tokens[self.pos - 1].end)
             called = self.peek.text == "(" and len(text) > 2
             what = "unknown function" if called else "unknown symbol"
             hint = self.scope.suggest(text)
@@ -499,22 +497,22 @@ class Parser(Cursor):
     ) -> tuple[Symbol, list[Script], list[Script]] | None:
         """The declared symbol that fits best, its index scripts, and the scripts left over."""
         found: list[tuple[tuple[int, int], Symbol, list[Script], list[Script]]] = []
-        below, above = ([s.label for s in items if s.sign == sign] for sign in "_^")
+        given = [[(s, s.label) for s in items if s.sign == sign] for sign in "_^"]
+        below, above = ([label for _, label in side] for side in given)
         for symbol in self.scope.fitting(base, below, above):
-            index, left, labels = list[Script](), list[Script](), 0
-            for sign, slots in (("_", symbol.sub), ("^", symbol.sup)):
-                given = [s for s in items if s.sign == sign]
-                if len(given) < len(slots):
+            sides = list(zip((symbol.sub, symbol.sup), given, strict=True))
+            if any(len(scripts) < len(slots) for slots, scripts in sides):
+                continue
+            index, labels = list[Script](), 0
+            for slot, (script, label) in (x for side in sides for x in zip(*side, strict=False)):
+                if (label in TRANSPOSE) if slot.index else (slot.text != label):
                     break
-                pairs = list(zip(slots, given, strict=False))  # what is left over comes after
-                if any(not s.index and s.text != g.label for s, g in pairs):
-                    break
-                if any(s.index and g.label in TRANSPOSE for s, g in pairs):
-                    break
-                labels += sum(not s.index for s in slots)
-                index += [g for s, g in pairs if s.index]
-                left += given[len(slots) :]
+                if slot.index:
+                    index.append(script)
+                else:
+                    labels += 1
             else:
+                left = [s for slots, scripts in sides for s, _ in scripts[len(slots) :]]
                 # Labels spelled out beat index slots: h_0 is the name h_0 before it is h at 0.
                 # Only then does using up more of the scripts count.
                 found.append(((labels, len(index)), symbol, index, left))

@@ -40,7 +40,7 @@ class Reading:
         size = block_size(inner, model)
         if size is None:
             return None
-        slope = dict(size.terms).get(((letter, 1),), Fraction(0))
+        slope = dict(size.terms).get(((letter, 1),), 0)
         rest = size - Size.of(letter) * Size.of(slope)
         every = slope.denominator
         whole = all((c * every).denominator == 1 for _, c in rest.terms)
