@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +20,7 @@ from viete.cards.writer import write
 from viete.errors import VieteError
 from viete.interpret.run import Run, run
 from viete.interpret.schedule import program
+from viete.notation.expr import Expr, Ref, transform
 
 BOTH_WAYS = ("bert.md", "roberta.md", "encoder.md", "symbolic-transformer.md")
 CAUSAL = [p for p in varied() if not p.endswith(BOTH_WAYS)]
@@ -128,6 +130,25 @@ def test_random_cards_run_piece_by_piece(card: Card, data: st.DataObject) -> Non
     n = np.asarray(inputs["t"]).shape[-1]
     inner = sorted(data.draw(st.sets(st.integers(1, n - 1)))) if n > 1 else []
     check(card.model, weights, inputs, [0, *inner, n])
+
+
+@settings(max_examples=8, deadline=None)
+@given(cards().filter(lambda card: card.causal))
+def test_scores_that_do_not_read_the_blocks(card: Card) -> None:
+    """The scores are made of the embeddings alone: the blocks are beside them, or left out."""
+    first = card.model.equations[0]
+
+    def start(x: Expr) -> Expr | None:
+        stream = isinstance(x, Ref) and x.symbol.base == first.left.symbol.base
+        return first.right if stream else None
+
+    model = replace(card.model, equations=tuple(
+        replace(e, right=transform(e.right, start)) if e.name == "logits" else e
+        for e in card.model.equations
+    ))  # fmt: skip
+    inputs = card.given()
+    n = np.asarray(inputs["t"]).shape[-1]
+    check(model, {k: v / 4 for k, v in card.weights().items()}, inputs, [0, n // 2, n][n < 2 :])
 
 
 @pytest.mark.parametrize("path", CAUSAL, ids=lambda p: p.rsplit("/", 1)[-1])
@@ -252,6 +273,21 @@ FINE = {
     "the greatest value so far": [
         "",
         r"""2. $y = x + table_{j<n, c<d}(max_{l=0}^{n-1}(where(l <= j, x_{l,c}, -inf)))$""",
+    ],
+    "how many positions there are so far, and no rows of theirs": [
+        "",
+        r"2. $y = x ⊙ table_{j<n, c<d}(\sum_{l=0}^{n-1}(where(l <= j, 1, 0)))$",
+    ],
+    "a stream that the scores do not read": [
+        "",
+        r"""2. $u^0 = x$
+
+For $i = 1, …, 2$:
+
+3. $v^i = tanh(u^{i-1})$
+4. $u^i = v^i + softmax(causal(v^i {v^i}^⊤)) v^i$
+
+5. $y = tanh(x)$""",
     ],
 }
 ONLY_STACKED = {

@@ -295,16 +295,30 @@ class Incremental:
             raise VieteError(f"{self.model.title} has no incremental form: "
                              f"{self.known[self.target].why}")  # fmt: skip
         needed, past = self.needed(rewritten)
-        right: dict[int, Expr] = {}
-        for k, e in enumerate(self.model.equations):
-            found = rewritten.get(k)
-            if found is not None and e.name in self.moving and found.past <= past:
-                refs = {x.key for x in walk(found.right) if isinstance(x, Ref)}
-                fine = self.known[e.name].sees is not None or e.name in needed
-                there = {self.model.equations[j].name for j in right} | needed
-                if fine and refs & self.moving <= there | self.inputs.keys() | {self.length.key}:
-                    right[k] = found.right
+        there = self.beside(needed, rewritten, past)
+        right = {k: found.right for k, found in rewritten.items()
+                 if self.model.equations[k].name in there}  # fmt: skip
         return self.assembled(right, past)
+
+    def beside(self, needed: set[str], rewritten: dict[int, Rewritten], past: set[str]) -> set[str]:
+        """The values that are needed, and those that can be computed from no other earlier rows.
+
+        A value is there with all of its equations, x^i with x^0, or not at all.
+        """
+        there = needed | {name for name, known in self.known.items() if known.sees is not None}
+        given = {*self.inputs, self.length.key}
+
+        def computed(k: int) -> bool:
+            found = rewritten.get(k)
+            if found is None or found.past - past:
+                return False
+            refs = {x.key for x in walk(found.right) if isinstance(x, Ref)}
+            return refs & self.moving <= there | given
+
+        while gone := {e.name for k, e in enumerate(self.model.equations)
+                       if e.name in there - needed and not computed(k)}:  # fmt: skip
+            there -= gone
+        return there
 
     def rewritten(self) -> dict[int, Rewritten]:
         """All equations that have a form; what values see is followed around loops to the end."""
@@ -413,7 +427,10 @@ class Incremental:
         inputs += [self.past_input(key) for key in self.in_order(past)]
         n = next(d for d in model.dims if d.name == self.length.key)
         said = "positions that there is room for" if self.fixed else "positions before the new ones"
-        came = Dimension(self.start.symbol, None, n.at_most, "", said, Text(self.start.key))
+        # Where no rows are kept, none say how much room there is.
+        room = self.model.lengths[self.length.key] if self.fixed and not past else None
+        most = n.at_most if room is None else None
+        came = Dimension(self.start.symbol, room, most, "", said, Text(self.start.key))
         dims = list(model.dims)
         dims.insert(dims.index(n) + 1, came)
         others = (
