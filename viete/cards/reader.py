@@ -56,6 +56,10 @@ _BARE_FOR = re.compile(
 _FROM = re.compile(
     r"^\**for\s+(?:(?:each|all|every)\s+)?(?:(?:block|layer)s?\s+)?[$`]?[A-Za-z][$`]?\s+"
     r"(?:from|in)\b.*:\**$", re.I)  # fmt: skip
+NO_NESTING = (
+    "loops do not nest: write one loop that takes all turns of both, or write the equations of the "
+    "inner loop out, once for each of its turns"
+)
 _SHAPE = re.compile(
     r"^\**(?:output\s+)?shape\**\s*(?:[:=]|is\b(?=\s*[$`]?\())\**\s*((?:(?!for each ).)*)",
     re.I,
@@ -259,11 +263,16 @@ class Reader(Declarations):
     def loops(self) -> list[Loop]:
         """Every ``For i = 1, …, N`` of the forward pass, in order."""
         out: list[Loop] = []
-        part = ""
+        part, around = "", ""
         for block in self.sections["forward"]:
             if isinstance(block, Heading):
                 part = block.text.text
-            if isinstance(block, Paragraph | Item) and (m := self.for_line(block)):
+            m = self.for_line(block) if isinstance(block, Paragraph | Item) else None
+            if m is None and isinstance(block, Item):
+                around = ""  # the last loop's letter, as long as it has no equation
+            if m is not None:
+                if m.text.count("=") > 1:
+                    raise m.error(f"a loop has one letter, and {NO_NESTING}")
                 index, lower, upper = parse_range(m, self.shapes)
                 other = next((x for x in out if x.index == index), None)
                 down = other is not None and (other.upper, other.lower) == (lower, upper)
@@ -276,7 +285,10 @@ class Reader(Declarations):
                 if any(i.name == index for i in self.indices):
                     raise m.error(f"{index} is declared under Dimensions as an axis; a loop needs "
                                   f"a letter of its own")  # fmt: skip
+                if around:
+                    raise m.error(f"{index} runs inside of the loop over {around}; {NO_NESTING}")
                 out.append(Loop(index, lower, upper, len(out), down))
+                around = index
         return out
 
     def loop_letters(self) -> set[str]:
@@ -409,6 +421,13 @@ class Reader(Declarations):
                 else:
                     ends = opened  # an equation without the index ends its loop
             free = {x.name for e in left.index for x in walk(e) if isinstance(x, Idx)}
+            if opened is not None and opened not in closed:
+                here = loops[opened]
+                for x in loops[:opened]:
+                    if x.order not in closed and x.index in free - {here.index}:
+                        raise math.error(
+                            f"{here.index} runs inside of the loop over {x.index}; {NO_NESTING}"
+                        )
             if loop is None and (loose := free & {x.index for x in loops}):
                 for e in closed.values():
                     if lost := loose & free_indices(e.right):
