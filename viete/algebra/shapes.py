@@ -115,6 +115,8 @@ class Shapes:
         self.computed: dict[int, Shape] = {}  # shape of each equation by its position
         self.calls: dict[tuple[object, ...], Type] = {}
         self.as_numbers: dict[Size, Type] = {}
+        self.kept: dict[int, tuple[Expr, Type]] = {}  # types at the top level, by id
+        self.settled = False  # whether the types of all values are known
         ranges: dict[str, Size | None] = {
             i.name: self.count(i.lower, i.upper, i.text) for i in model.indices
         }
@@ -149,6 +151,7 @@ class Shapes:
             self.types = dict(given)
             for k, equation in enumerate(model.equations):
                 self.equation(k, equation)
+        self.settled = True
         self.derived: dict[str, Type] = {}
         for equation in model.derived:
             self.derived_equation(equation)
@@ -342,7 +345,16 @@ class Shapes:
 
     def of(self, e: Expr, env: Env | None = None) -> Type:
         """The type of an expression; raises Mismatch."""
-        env = self.env if env is None else env
+        if env is not None and env is not self.env:
+            return self.found(e, env)
+        kept = self.kept.get(id(e))
+        if kept is None:  # an expression is kept with its type, so that no other has its id
+            kept = e, self.found(e, self.env)
+            if self.settled:
+                self.kept[id(e)] = kept
+        return kept[1]
+
+    def found(self, e: Expr, env: Env) -> Type:
         match e:
             case Num():
                 return self.as_number(Size.of(e.value))

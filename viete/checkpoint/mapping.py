@@ -190,18 +190,10 @@ def _fitted(
         return Expected(stacked, stacked, parts, dtype=p.dtype)
     if prod(stacked) >= 2**60:
         raise p.text.error(f"{p.name} would be {show_shape(stacked)}, which no file can hold")
-    array = np.broadcast_to(np.zeros(()), stacked)
     if pattern.count("->") != 1:
         raise _at(p, pattern, f"a pattern is written 'f d -> d f', not '{pattern}'")
     try:
-        _, right = pattern.split("->")
-        # Composite axes on the right have no length of their own; einops infers those.
-        plain = parse_shape(array, re.sub(r"\([^()]*\)", "_", right))
-        lengths = {**plain, **given}
-        draft = Expected(stacked, stacked, parts, pattern, lengths, p.dtype)
-        shape = draft.write(array).shape
-        if draft.read(np.broadcast_to(np.zeros(()), shape)).shape != stacked:
-            raise ValueError("it does not lead back to the parameter")
+        draft = _tried(stacked, pattern, tuple(given.items()))
     except (EinopsError, ValueError, RuntimeError) as error:
         why = str(error).strip().splitlines()[-1].strip()
         raise _at(
@@ -209,7 +201,21 @@ def _fitted(
             f"the pattern '{pattern}' does not fit {p.name}, whose array is "
             f"{show_shape(stacked)}: {why}",
         ) from None  # fmt: skip
-    return Expected(tuple(shape), stacked, parts, pattern, lengths, p.dtype)
+    return replace(draft, parts=parts, dtype=p.dtype)
+
+
+@lru_cache(maxsize=1024)  # the same in every block
+def _tried(stacked: tuple[int, ...], pattern: str, given: tuple[tuple[str, int], ...]) -> Expected:
+    """A pattern there and back; EinopsError, ValueError or RuntimeError where it does not fit."""
+    array = np.broadcast_to(np.zeros(()), stacked)
+    _, right = pattern.split("->")
+    # Composite axes on the right have no length of their own; einops infers those.
+    plain = parse_shape(array, re.sub(r"\([^()]*\)", "_", right))
+    draft = Expected((), stacked, (), pattern, {**plain, **dict(given)})
+    shape = draft.write(array).shape
+    if draft.read(np.broadcast_to(np.zeros(()), shape)).shape != stacked:
+        raise ValueError("it does not lead back to the parameter")
+    return replace(draft, shape=tuple(shape))
 
 
 def _lengths(ready: Program, p: Parameter, text: str) -> dict[str, int]:

@@ -70,6 +70,8 @@ class Program:
                                      if n in model.greatest}  # fmt: skip
         self.programs: dict[tuple[Fraction, ...], Program] = {}
         self.memo: dict[Any, Any] = {}
+        self.reads: dict[int, tuple[Expr, list[Bind], list[Ref]]] = {}
+        self.ranges: dict[str, range] = {}
         self.asked: dict[str, Expr] = {}  # names and formulas, read once
         self.leaves: frozenset[str] = frozenset()  # values that are summed over a batch
         self.parameters = self.members()
@@ -189,6 +191,8 @@ class Program:
 
     def range_of(self, letter: str) -> range:
         """The values of an index letter."""
+        if letter in self.ranges:
+            return self.ranges[letter]
         ranges = {loop.index: (loop.lower, loop.upper) for loop in self.model.loops}
         ranges |= {i.name: (i.lower, i.upper) for i in self.model.indices}
         if letter not in ranges:
@@ -204,6 +208,7 @@ class Program:
             raise VieteError(
                 f"the index {letter} has no values: it runs from {found.start} to {found.stop - 1}"
             )
+        self.ranges[letter] = found
         return found
 
     def unrolled(self) -> Iterator[tuple[Equation, Mapping[str, int]]]:
@@ -323,20 +328,22 @@ class Program:
                 )
             parts = [self.needed(e.body, {**loops, e.index: k}) for k in range(first, last + 1)]
             return frozenset[Member]().union(*parts)
-        out: set[Member] = set()
+        _, binders, refs = self.reads.get(id(e)) or self.reading(e)
+        own = {(x.key, self.places(x, loops)) for x in refs}
+        return frozenset(own.union(*(self.needed(x, loops) for x in binders)))
+
+    def reading(self, e: Expr) -> tuple[Expr, list[Bind], list[Ref]]:
+        """An expression's folds over blocks, and what it refers to outside of them.
+
+        It is kept: the same equation is asked in every block.
+        """
         binders = [x for x in walk(e) if isinstance(x, Bind) and x.index in self.model.loop_letters
                    and x.lower and x.upper]  # fmt: skip
         inside = {id(y) for x in binders for y in walk(x)}
-        for binder in binders:
-            out |= self.needed(binder, loops)
-        for x in walk(e):
-            if (
-                isinstance(x, Ref)
-                and x.symbol.kind in ("value", "parameter", "input")
-                and id(x) not in inside
-            ):
-                out.add((x.key, self.places(x, loops)))
-        return frozenset(out)
+        refs = [x for x in walk(e) if isinstance(x, Ref) and id(x) not in inside
+                and x.symbol.kind in ("value", "parameter", "input")]  # fmt: skip
+        found = self.reads[id(e)] = e, binders, refs
+        return found
 
     def members(self) -> dict[str, tuple[Parameter, tuple[int, ...], tuple[int, ...]]]:
         """Name of each parameter array → (parameter, its block numbers, its array shape).
