@@ -284,11 +284,33 @@ def test_a_loss_that_is_no_number_names_the_equation(tmp_path: Path, engine: str
     assert "is the first whose value is not finite: S = Q K^T / sqrt(d)" in str(error.value)
 
 
-def test_a_weight_that_is_no_number_is_named(tmp_path: Path) -> None:
-    job = started(tmp_path)
+@pytest.mark.parametrize("validation", [0.4, 0.0])
+def test_a_run_without_a_first_step_leaves_nothing(tmp_path: Path, validation: float) -> None:
+    """Neither where the first validation fails nor where the first step does."""
+    job = started(tmp_path / "in" / "run", validation=validation)
+    assert (tmp_path / "in" / "run" / "config.json").is_file()
     job.engine.weights["W_K"][0, 0] = math.inf
     with pytest.raises(VieteError, match="the weight W_K is not finite"):
         train(job)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_does_not_go_on_is_as_it_was(tmp_path: Path) -> None:
+    """Its settings, its measurements and the checkpoints after the one that it goes on from."""
+
+    def files() -> dict[Path, bytes]:
+        return {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+
+    trained(tmp_path, steps=3, save_every=1)
+    before = files()
+    job = resume({"lr": 0.5, "steps": 9, "keep": 1}, tmp_path, "1")
+    job.engine.weights["W_K"][0, 0] = math.inf
+    with pytest.raises(VieteError, match="the weight W_K is not finite"):
+        train(job)
+    assert files() == before
+    train(resume({"lr": 0.5, "steps": 2}, tmp_path, "1"))
+    assert json.loads((tmp_path / "config.json").read_text())["lr"] == 0.5
+    assert checkpoints.steps(tmp_path) == [1, 2] and len(losses(tmp_path)) == 2
 
 
 @pytest.mark.parametrize("validation", [0.4, 0.0])

@@ -83,20 +83,22 @@ class Training:
     def run(self) -> Outcome:
         s, job = self.settings, self.job
         try:
-            if self.team.leads:
-                checkpoints.prune(job.run, s.keep)  # what a killed run had no time for
-                self.metrics = Metrics(job.run, self.step, s.tensorboard)
-            self.least = self.team.tell(min(checkpoints.validations(job.run).values(),
-                                            default=math.inf))  # fmt: skip
             with stopping(self.team) as stopped:
-                if not self.step:
-                    with self.progress.aside():
-                        self.validate()
-                while self.step < s.steps and not self.team.any(
-                    bool(stopped) or self.progress.unheard
-                ):
-                    self.take_step()
+                with job.start:
+                    if not self.step:
+                        self.measure()
+                        with self.progress.aside():
+                            self.validate()
+                    more = self.went_on(stopped)
+                if job.step:
+                    self.measure()
+                if self.team.leads:
+                    checkpoints.prune(job.run, s.keep)  # what a killed run had no time for
+                self.least = self.team.tell(min(checkpoints.validations(job.run).values(),
+                                                default=math.inf))  # fmt: skip
+                while more:
                     self.notes()
+                    more = self.went_on(stopped)
             if self.saved < self.step:
                 self.save()
         finally:
@@ -107,6 +109,20 @@ class Training:
                 job.lock.close()
         diverged = self.divergence.sentence(s.lr)
         return Outcome(self.step, self.loss, self.validation, self.step < s.steps, diverged)
+
+    def measure(self) -> None:
+        """Begin to note what is measured after the step at which the run began or went on."""
+        if self.team.leads:
+            self.metrics = Metrics(self.job.run, self.job.step, self.settings.tensorboard)
+
+    def went_on(self, stopped: list[int]) -> bool:
+        """Take a step, unless all are done or somebody wants to stop."""
+        if self.step >= self.settings.steps:
+            return False
+        if self.team.any(bool(stopped) or self.progress.unheard):
+            return False
+        self.take_step()
+        return True
 
     # -- one step ----------------------------------------------------------------------------------
 

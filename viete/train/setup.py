@@ -16,8 +16,8 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from os.path import realpath
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -65,7 +65,10 @@ LARGE = 1 << 24  # bytes of data, above which its tokens are kept in files and m
 
 @dataclass
 class Job:
-    """A run ready to take its next step. ``last`` is the checkpoint that it goes on from."""
+    """A run ready to take its next step. ``last`` is the checkpoint that it goes on from.
+
+    ``start`` is open until that step is done: an error in it leaves the folder as it was.
+    """
 
     settings: Settings
     run: Path
@@ -80,6 +83,7 @@ class Job:
     last: Checkpoint | None
     lock: BinaryIO | None  # of the process that writes
     team: Team
+    start: ExitStack = field(default_factory=ExitStack)
     skipped: tuple[Path, ...] = ()  # files of the data's folder that are no text
 
     @property
@@ -122,18 +126,20 @@ def begin(settings: Settings, model: Model, run: Path) -> Job:
         spelled(settings.prompt, vocabulary)
     # To be found again from any folder, and whatever there will be of that name in this one.
     settings = replace(settings, data=str(documents.path.resolve()))
-    with owned(run) as lock:
+    with ExitStack() as stack:
+        lock = stack.enter_context(owned(run))
         save_settings(settings, run)  # first, since it says whose folder this is
         with replacing(run / CARD) as file:
             file.write(write(model, "md").encode())
         save_vocabulary(vocabulary, run / "tokenizer.json")
         team().tell((settings, None))
         try:
-            return replace(job(settings, run, None, lock), skipped=documents.skipped)
+            found = job(settings, run, None, lock)
         except VieteError as error:
             if error.where is not None and error.where.file == str(run / CARD):
                 computing(settings, model, None)  # refuses the same, where a person wrote it
             raise
+        return replace(found, skipped=documents.skipped, start=stack.pop_all())
 
 
 def resume(given: Mapping[str, Any], run: Path, which: str) -> Job:
@@ -142,18 +148,26 @@ def resume(given: Mapping[str, Any], run: Path, which: str) -> Job:
     Raises VieteError for a folder without one, and for data, card or settings that changed.
     """
     settings = gone_on(load_settings(run), given)
-    with owned(run) as lock:
+    with ExitStack() as stack:
+        lock = stack.enter_context(owned(run))
         if not checkpoints.steps(run):
             raise VieteError(f"{run}: there is no checkpoint in it yet; start without --resume")
         last = checkpoints.choose(run, which, card_digest(run))
         team().tell((settings, last.step))
         found = job(settings, run, last, lock)
         read_metrics(run)  # what they hold is refused before anything changes
-        for step in checkpoints.steps(run):
-            if step > last.step:  # another future, which this one would be mistaken for
-                checkpoints.set_aside(checkpoints.path_of(run, step))
-        save_settings(settings, run)
-        return found
+        stack.enter_context(going_on(settings, run, last.step))
+        return replace(found, start=stack.pop_all())
+
+
+@contextmanager
+def going_on(settings: Settings, run: Path, last: int) -> Iterator[None]:
+    """Once the body is done: the folder is that of a run which went on from the step ``last``."""
+    yield
+    for step in checkpoints.steps(run):
+        if step > last:  # another future, which this one would be mistaken for
+            checkpoints.set_aside(checkpoints.path_of(run, step))
+    save_settings(settings, run)
 
 
 def follow(run: Path) -> Job:
@@ -339,6 +353,8 @@ def owned(run: Path) -> Iterator[BinaryIO]:
         for left in (*run.glob(".viete-*.tmp"), *(run / TOKENS).glob(".viete-*.tmp")):
             left.unlink(missing_ok=True)  # of a process that was killed as it wrote
         yield lock
+    except GeneratorExit:  # nobody had it take a step
+        raise
     except BaseException:
         lock.close()
         with suppress(OSError):
