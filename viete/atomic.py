@@ -12,6 +12,13 @@ from typing import BinaryIO
 from viete.errors import VieteError
 
 
+def behind(path: Path) -> Path:
+    """The file that a link leads to, be it there or not; any other path as it is."""
+    if os.path.islink(path) and (os.path.isfile(path) or not os.path.exists(path)):
+        return Path(os.path.realpath(path))
+    return path
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A new file that takes the name ``path`` once it is complete and on disk.

@@ -202,8 +202,22 @@ def test_output_that_cannot_be_written(target, tmp_path, refused) -> None:
     assert "cannot be written" in refused("show", PATH, "-o", target)
 
 
+@pytest.mark.parametrize("command", [
+    ("doc", PATH, "-o"), ("show", PATH, "-o"), ("run", PATH, "-t", "1,2", "--seed", "0", "--save"),
+], ids=lambda c: c[0])  # fmt: skip
+def test_output_that_is_a_link(command: tuple[str, ...], tmp_path: Path) -> None:
+    """What it leads to is written, in its own folder, and the link stays."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "file.npz").write_text("old")
+    link = tmp_path / ("link.npz" if command[0] == "run" else "link")
+    link.symlink_to("there/file.npz")
+    viete(*command, link)
+    assert link.is_symlink() and len((tmp_path / "there" / "file.npz").read_bytes()) > 99
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["file.npz", link.name, "there"]
+
+
 def test_output_that_is_a_link_to_itself(tmp_path: Path) -> None:
-    """The file takes its place, as it takes that of any other link."""
+    """It leads nowhere, and the file takes its place."""
     (tmp_path / "loop").symlink_to("loop")
     viete("show", PATH, "-o", tmp_path / "loop")
     assert (tmp_path / "loop").read_text().startswith("Tiny")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from viete.algebra.model import Model
-from viete.atomic import replacing
+from viete.atomic import behind, replacing
 from viete.errors import VieteError
 
 Form = TypeVar("Form")
@@ -227,11 +227,14 @@ def by_suffix(output: Path | None, forms: Mapping[str, Form], otherwise: Form) -
 
 
 def emit(text: str, output: Path | None, source: str = "") -> None:
-    """Print, or write the file whole or not at all; never over the card it is ``source`` of."""
+    """Print, or write the file whole or not at all; never over the card it is ``source`` of.
+
+    A link stays, and what it leads to is written.
+    """
     if output is not None and source and realpath(output) == realpath(source):
         raise VieteError(f"-o {output} would overwrite the card itself; give another name")
     if output is None:
         print(text, end="" if text.endswith("\n") else "\n")
         return
-    with replacing(output) as file:
+    with replacing(behind(output)) as file:
         file.write(text.encode())

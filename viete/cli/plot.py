@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from viete.atomic import replacing
-from viete.cli.common import Output
+from viete.cli.common import Output, emit
 
 
 def plot(
@@ -20,6 +19,5 @@ def plot(
 
     picture = plot_runs(runs)
     target = output or runs[0] / "loss.svg"
-    with replacing(target) as file:
-        file.write(picture.encode())
+    emit(picture, target)
     print(f"written: {target}")

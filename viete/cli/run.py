@@ -252,6 +252,7 @@ def pretty(name: str, array: Any) -> str:
 
 def write(result: Any, path: Path) -> None:
     """All named values, under their names, whole or not at all."""
+    from viete.atomic import behind
     from viete.checkpoint.files import save_npz, save_safetensors
 
     save = {".safetensors": save_safetensors, ".npz": save_npz}.get(path.suffix)
@@ -259,4 +260,4 @@ def write(result: Any, path: Path) -> None:
         raise VieteError(
             f"--save writes .safetensors or .npz, not {path.suffix or 'a file without suffix'}"
         )
-    save(path, {name: host(result[name]) for name in result})
+    save(behind(path), {name: host(result[name]) for name in result})
