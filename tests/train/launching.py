@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +54,10 @@ for line in sys.stdin:
 
 
 class Launcher:
-    """``launcher(3, "train", …)`` is what three processes say, and the exit codes of each."""
+    """``launcher(3, "train", …)`` is what three processes say, and the exit codes of each.
+
+    ``meanwhile`` is called with the number of their parent while they run.
+    """
 
     def __init__(self) -> None:
         self.waiting = subprocess.Popen(
@@ -61,12 +65,16 @@ class Launcher:
             stdout=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
 
-    def __call__(self, size: int, *arguments: str) -> tuple[str, list[int]]:
+    def __call__(
+        self, size: int, *arguments: str, meanwhile: Callable[[int], None] | None = None
+    ) -> tuple[str, list[int]]:
         assert self.waiting.stdin is not None and self.waiting.stdout is not None
         with tempfile.NamedTemporaryFile("r") as said:
             job = {"size": size, "arguments": arguments, "said": said.name, "port": free_port()}
             self.waiting.stdin.write(json.dumps(job) + "\n")
             self.waiting.stdin.flush()
+            if meanwhile is not None:
+                meanwhile(self.waiting.pid)
             codes = json.loads(self.waiting.stdout.readline())
             return said.read(), codes
 

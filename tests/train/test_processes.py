@@ -119,13 +119,8 @@ def test_any_number_of_processes_gives_the_losses_of_one(
         assert np.abs(w - other).max() <= 1e-8, (name, np.abs(w - other).max())
 
 
-@pytest.mark.parametrize("how", ["stop", "kill"])
-def test_an_interrupted_torchrun(
-    launcher: Launcher, command: list[str], tmp_path: Path, how: str
-) -> None:
-    """Told to stop, all of them save and end; when one is killed the others end by themselves.
-
-    Either way the run goes on, in as many processes, to the same bits."""
+def test_an_interrupted_torchrun(launcher: Launcher, command: list[str], tmp_path: Path) -> None:
+    """Told to stop, all of them save and end."""
     run = tmp_path / "run"
     process = subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
@@ -133,30 +128,52 @@ def test_an_interrupted_torchrun(
         text=True, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         process_group=0, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
+    saved(run)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
+    said, _ = process.communicate(timeout=200)
+    assert process.returncode != 0
+    last = steps(run)[-1]
+    assert "Traceback" not in said.split("torch/distributed/elastic")[0]
+    assert f"stopped after step {last}, and saved" in said
+    goes_on_to_the_same_bits(launcher, command, run, tmp_path / "whole")
+
+
+def test_a_process_that_is_killed(launcher: Launcher, command: list[str], tmp_path: Path) -> None:
+    """The others end by themselves."""
+    run = tmp_path / "run"
+
+    def kill(parent: int) -> None:
+        saved(run)
+        os.kill(children(parent)[0], signal.SIGKILL)  # the one that writes
+
+    said, codes = launcher(2, *command, "--steps", "100000", "-o", str(run), meanwhile=kill)
+    assert codes == [-signal.SIGKILL, 2]
+    assert "Traceback" not in said
+    assert steps(run)[-1] % 3 == 0
+    assert said.count("viete: another process of this run has ended") == 1
+    goes_on_to_the_same_bits(launcher, command, run, tmp_path / "whole")
+
+
+def saved(run: Path) -> None:
+    """Wait for a run's first checkpoint."""
     deadline = time.monotonic() + 200
     while not steps(run) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert steps(run), "no checkpoint came"
-    if how == "stop":
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
-    else:
-        os.kill(children(process.pid)[0], signal.SIGKILL)  # the one that writes
-    said, _ = process.communicate(timeout=200)
-    assert process.returncode != 0
+
+
+def goes_on_to_the_same_bits(
+    launcher: Launcher, command: list[str], run: Path, whole: Path
+) -> None:
+    """A run that ended early, in as many processes as before."""
     last = steps(run)[-1]
     assert load(path_of(run, last)).step == last
-    assert "Traceback" not in said.split("torch/distributed/elastic")[0]
-    if how == "kill":
-        assert last % 3 == 0
-        assert said.count("viete: another process of this run has ended") == 1
-    else:
-        assert f"stopped after step {last}, and saved" in said
     end = str(last + 2)
     said = done(launcher, 2, "train", "--resume", "--steps", end, "-o", str(run))
     assert f"going on after step {last}" in said
-    done(launcher, 2, *command, "--steps", end, "-o", str(tmp_path / "whole"))
-    assert [x for x in measured(run) if x[1]] == [x for x in measured(tmp_path / "whole") if x[1]]
-    ends = [load(path_of(r, last + 2)).weights for r in (run, tmp_path / "whole")]
+    done(launcher, 2, *command, "--steps", end, "-o", str(whole))
+    assert [x for x in measured(run) if x[1]] == [x for x in measured(whole) if x[1]]
+    ends = [load(path_of(r, last + 2)).weights for r in (run, whole)]
     for name, w in ends[0].items():
         np.testing.assert_array_equal(ends[1][name], w)
 
