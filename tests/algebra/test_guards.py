@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import viete as vt
+from viete.algebra.adjoint.double_where import double_where
 from viete.algebra.model import Model
 from viete.cards.reader import reads
 from viete.interpret.gradient import Gradients
@@ -64,6 +65,15 @@ def each(name: str, slope: Callable[[float], float]) -> Callable[[dict], dict[st
     return lambda weights: {name: np.array([slope(float(v)) for v in weights[name]])}
 
 
+def smooth_maximum(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    z = weights["z"]
+    top = z.max()
+    total = np.exp(z - top).sum()
+    chosen = weights["x"] > 0
+    return {"x": chosen * (top + np.log(total)),
+            "z": weights["x"][chosen].sum() * np.exp(z - top) / total}  # fmt: skip
+
+
 def share(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {"x": np.ones(4), "z": np.zeros(4)}
 
@@ -91,6 +101,26 @@ CASES = {
         ("y = x - x", "L = sum(where(sum(y^2) > 0, y / sqrt(sum(y^2)), x)) + 0 * sum(z)",), share),
     "function": (("L = sum(where(x > 0, log(SiLU(x)), 0))",),
                  each("x", lambda v: 1 / v + 1 / (1 + np.exp(v)) if v > 0 else 0)),
+    "below a function": (("L = sum(where(x > 0, SiLU(log(x)), 0))",),
+                         each("x", lambda v: (1 + np.log(v) / (1 + v)) / (1 + v) if v > 0 else 0)),
+    "two equations": (("y = log(x)", "L = sum(where(x > 0, x ⊙ y, 0))"),
+                      each("x", lambda v: np.log(v) + 1 if v > 0 else 0)),
+    "three equations": (("y = log(x)", "u = 2 * y", "L = sum(where(x > 0, u, x))"),
+                        each("x", lambda v: 2 / v if v > 0 else 1)),
+    "length": (("w = x - x", "r = sqrt(sum(w^2))",
+                "L = sum(where(r > 0, w / r, x)) + 0 * sum(z)"), share),
+    "sum": (("r = log(x - x)", "L = where(sum((x - x)^2) > 0, sum(r), sum(x)) + 0 * sum(z)"),
+            share),
+    "entry of a name": (("y = log(x)",
+                         r"L = \sum_{k=0}^{m - 1}(where(x_k > 0, x_k * y_k, 0))"),
+                        each("x", lambda v: np.log(v) + 1 if v > 0 else 0)),
+    "table": (("y = table_{k<m}(log(x_k))", "L = sum(where(x > 0, x ⊙ y, 0))"),
+              each("x", lambda v: np.log(v) + 1 if v > 0 else 0)),
+    "softplus": (("p = exp(z)", "q = 1 + p", "L = sum(where(z > 20, z, log(q)))"),
+                 each("z", lambda v: 1 if v > 20 else np.exp(v) / (1 + np.exp(v)))),
+    "logsumexp": (("L = sum(where(x > 0, x * log(sum(exp(z))), 0))",), smooth_maximum),
+    "no derivative": ((r"L = \sum_{k=0}^{m - 1}(where(k > 0, x_k * log(k), 0))",),
+                      lambda w: {"x": np.log([1, 1, 2, 3])}),
 }  # fmt: skip
 
 
@@ -107,7 +137,7 @@ def test_what_is_not_chosen_has_no_derivative(case: str) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("case", ["entropy", "sinc", "root"])
+@pytest.mark.parametrize("case", ["entropy", "sinc", "root", "two equations", "table"])
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 def test_the_same_in_a_plan(kind: str, case: str) -> None:
     torch = pytest.importorskip("torch")
@@ -123,7 +153,7 @@ def test_the_same_in_a_plan(kind: str, case: str) -> None:
         np.testing.assert_allclose(found, true, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("case", ["entropy", "sinc", "root"])
+@pytest.mark.parametrize("case", ["entropy", "sinc", "root", "softplus"])
 def test_the_same_in_an_exported_program(case: str) -> None:
     formulas, truth = CASES[case]
     program: dict[str, Any] = {"__name__": "exported"}
@@ -148,6 +178,76 @@ def test_the_equations_are_those_on_paper() -> None:
     ]
 
 
+def test_names_stay_in_the_equations() -> None:
+    """A definition that was put in is called by its name again, and keeps its value."""
+    model = card("y = log(x)", "p = exp(z)", "a = where(x > 0, x ⊙ y, 0)",
+                 "b = where(z > 20, z, log(1 + p))", "L = sum(a ⊙ b)")  # fmt: skip
+    derived = vt.grad(model, "L")
+    assert derived.equations[: len(model.equations)] == model.equations
+    assert {e.left.key: show(e.right) for e in derived.equations[len(model.equations) :]} == {
+        "G_1": "spread(1; a ⊙ b)",
+        "partial{a}": "G_1 ⊙ b",
+        "partial{b}": "G_1 ⊙ a",
+        "partial{x}": "where(x > 0, partial{a} ⊙ y, 0) + where(x > 0, partial{a} ⊙ x / x, 0)",
+        "partial{z}": "where(z > 20, partial{b}, 0) + where(z > 20, 0, partial{b} / (1 + p) ⊙ p)",
+    }
+    run = derived.run(TOKENS, WEIGHTS)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(run["y"], np.log(WEIGHTS["x"]))
+
+
+LOOP = r"""# A logarithm in a block
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $m$ | 4 |
+| $N$ | 2 |
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $x, C^i$ | $m$ |
+## Forward pass
+1. $y^0 = x$
+
+For $i = 1, …, N$:
+
+2. $u^i = log(C^i)$
+3. $y^i = y^{i-1} + where(C^i > 0, C^i ⊙ u^i, 0)$
+
+### After
+
+4. $L = sum(y^N) + sum(where(C^N > 0, u^N, 0))$
+"""
+
+
+def test_a_name_of_a_block() -> None:
+    """Read in its own block, and after the loop that of the last one."""
+    torch = pytest.importorskip("torch")
+    model = reads(LOOP)
+    weights = {"x": np.ones(4), "C^1": np.array([0.0, 1, 2, -1]), "C^2": np.array([1.0, 0, 4, -1])}
+    c1, c2 = (np.where(weights[k] > 0, weights[k], 1) for k in ("C^1", "C^2"))
+    true = {"x": np.ones(4), "C^1": np.where(weights["C^1"] > 0, np.log(c1) + 1, 0),
+            "C^2": np.where(weights["C^2"] > 0, np.log(c2) + 1 + 1 / c2, 0)}  # fmt: skip
+    module = vt.to_torch(model, weights, "L")
+    module()[1].backward()
+    gradients = Gradients(model)(None, weights)[1]
+    for name, slope in true.items():
+        np.testing.assert_allclose(gradients[name], slope, rtol=1e-12)
+        np.testing.assert_allclose(module.weights()[name].grad, slope, rtol=1e-12)
+    assert torch is not None
+
+
+def test_cards_without_a_risk_are_not_rewritten() -> None:
+    """Nor a norm with an ε, a hidden score, or a function that nothing learned goes into."""
+    for formulas in (("L = sum(where(x > 0, x ⊙ z, 0))",),
+                     ("L = sum(where(sum(x) > 0, LN(x; 1, 0, 1e-5), x))",),
+                     ("A = softmax(causal(E[t] E[t]^⊤))", "L = sum(A_0)"),
+                     ("L = sum(where(x > 0, log(sum(exp(z))), 0))",),
+                     (r"L = sum(x ⊙ table_{k<m}(where(k > 0, log(k), 0)))",)):  # fmt: skip
+        model = card(*formulas)
+        assert double_where(model) is model
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_by_autograd(case: str) -> None:
     """Of a module, where autograd differentiates the equations as they are written out."""
@@ -161,7 +261,7 @@ def test_the_same_by_autograd(case: str) -> None:
         np.testing.assert_allclose(found, true, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("case", ["entropy", "two guards", "overflow"])
+@pytest.mark.parametrize("case", ["entropy", "two guards", "overflow", "length"])
 def test_the_same_by_jax(case: str) -> None:
     jax = pytest.importorskip("jax")
     formulas, truth = CASES[case]

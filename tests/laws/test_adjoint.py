@@ -141,6 +141,57 @@ def test_a_random_card_with_a_random_loss(data: st.DataObject) -> None:
     assert slope_error(model, of, weights, inputs, run, card.seed) < 1e-5, of
 
 
+GUARDED = """# Guarded
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $m$ | 4 |
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $x$ | $m$ |
+## Forward pass
+1. $o = x$
+"""
+STEPS = ["log(1 + @)", "sqrt(@)", "exp(@ / 8)", "1 / @", "@^{-1/2}", "@ ⊙ @", "SiLU(@)",
+         "table_{k<m}(sqrt(@_k))", "where(@ > 1, 2 * @, @)"]  # fmt: skip
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.booleans()), min_size=1, max_size=4),
+       st.booleans())  # fmt: skip
+def test_what_stands_where_it_is_not_chosen_changes_no_derivative(
+    steps: list[tuple[str, bool]], entries: bool
+) -> None:
+    """Below a `where`, in one equation or in several: ∂ is that of harmless numbers there."""
+    e, lines = "x", list[str]()
+
+    def name() -> str:
+        lines.append(f"{'abcd'[len(lines)]} = {e}")
+        return lines[-1][0]
+
+    for step, named in steps:
+        if "_k" in step and len(e) > 1:
+            e = name()
+        e = step.replace("@", e if len(e) == 1 else f"({e})")
+        e = name() if named and len(lines) < 3 else e
+    if entries:
+        e = e if len(e) == 1 else name()
+        lines.append(rf"L = \sum_{{k=0}}^{{m - 1}}(where(abs(x_k - 5/4) < 1, {e}_k, x_k))")
+    else:
+        lines.append(f"L = sum(where(abs(x - 5/4) < 1, {e}, x))")
+    text = GUARDED + "\n".join(f"{k}. ${f}$" for k, f in enumerate(lines, 2)) + "\n"
+    model = reads(text)
+    derived = vt.grad(model, "L")
+    true = derived.run(None, {"x": np.array([0.5, 3, 4, 2])})["∂x"]
+    assert np.isfinite(true).all()
+    for bad in (np.array([0.5, 0, -1, 2]), np.array([0.5, 1000, -8, 2])):
+        np.testing.assert_allclose(derived.run(None, {"x": bad})["∂x"], true, rtol=1e-12)
+        module = vt.to_torch(model, {"x": bad}, "L")  # the same program for both
+        module()[1].backward()
+        np.testing.assert_allclose(module.weights()["x"].grad, true, rtol=1e-12)
+
+
 @settings(max_examples=10, deadline=None)
 @given(st.data())
 def test_a_random_backward_card_reads_back(data: st.DataObject) -> None:

@@ -133,6 +133,11 @@ def equals_definition(name: str, args: list[Any], kind: str, dtype: str, fresh: 
     if name in ("softmax", "logsoftmax"):  # a row with +∞ has no probabilities: one NaN, or all
         axis = args[0][1].index(COL)
         least = (z == np.inf).any(axis=axis, keepdims=True)
+        if name == "softmax":  # NaN for all of it, and by the definition where it does not vanish
+            beside = np.broadcast_to(least, z.shape)
+            lost = (z == np.inf) | np.isnan(z).any(axis=axis, keepdims=True)
+            assert np.isnan(found[beside]).all()
+            assert np.array_equal(wanted[beside], np.where(lost, np.nan, 0)[beside], True)
         probable = (z.max(axis=axis) > -np.inf) & ~least.squeeze(axis)
         sure &= ~least
         wanted = np.where(least, np.nan, wanted)

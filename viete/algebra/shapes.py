@@ -580,25 +580,34 @@ class Shapes:
         if not possible(number_of(self.model, size), 0):
             raise Mismatch(f"{what} is {shown(self.model, size)}, but it {MEANT} 0", node)
 
-    def bind(self, e: Bind, env: Env) -> Type:
+    def inside(self, e: Bind | Table, env: Env) -> Env:
+        """The names in force in the body of a binder."""
+        if isinstance(e, Table):
+            sizes = {i: self.needed_size(s, env) for i, s in e.ranges}
+            first = {**env.first, **dict.fromkeys(sizes, Size.of(0))}
+            return replace(env, ranges={**env.ranges, **sizes}, first=first)
+        first, count = dict(env.first), env.ranges.get(e.index)
         if e.lower is not None and e.upper is not None:
             if e.index in self.model.loop_letters and env.arguments is None:
                 count = None
             else:
                 lower, upper = self.needed_size(e.lower, env), self.needed_size(e.upper, env)
                 count = upper - lower + ONE
-                self.whole(count, f"the number of values of {e.index}", e)
-        elif e.index in env.ranges:
-            count = env.ranges[e.index]
-        else:
+        if e.lower is not None and (start := self.size(e.lower, env)) is not None:
+            first[e.index] = start
+        return replace(env, ranges={**env.ranges, e.index: count}, first=first)
+
+    def bind(self, e: Bind, env: Env) -> Type:
+        bounded = e.lower is not None and e.upper is not None
+        if not bounded and e.index not in env.ranges:
             raise Mismatch(
                 f"the index {e.index} has no range; write {e.op}_{{{e.index}=1}}^{{…}} or declare "
                 f"it under Dimensions", e,
             )  # fmt: skip
-        first = dict(env.first)
-        if e.lower is not None and (start := self.size(e.lower, env)) is not None:
-            first[e.index] = start
-        inner = replace(env, ranges={**env.ranges, e.index: count}, first=first)
+        inner = self.inside(e, env)
+        count = inner.ranges[e.index]
+        if bounded and count is not None:
+            self.whole(count, f"the number of values of {e.index}", e)
         body = self.of(e.body, inner)
         varies = free_indices(e.body) if e.index in self.model.loop_letters else body.family
         if e.index not in varies:
@@ -624,9 +633,7 @@ class Shapes:
             raise Mismatch(f"the index {min(taken)} is in use already; take another letter", e)
         for letter, size in sizes.items():
             self.whole(size, f"the number of values of {letter}", e)
-        inner = replace(env, ranges={**env.ranges, **sizes},
-                        first={**env.first, **dict.fromkeys(sizes, Size.of(0))})  # fmt: skip
-        body = self.of(e.body, inner)
+        body = self.of(e.body, self.inside(e, env))
         if body.shape:
             raise Mismatch(
                 f"a table's entry must be one number, and this one has shape {text(body.shape)}",

@@ -121,9 +121,14 @@ def rule(e: Expr) -> Expr | None:
                 return Apply("prod", (simplified(Apply("T", (y,))), simplified(Apply("T", (x,)))))
         case Pick(Pick(value, (Idx() | Num() as row,)), (entry,)):
             return Pick(value, (row, entry))
-        case Apply("where", (_, a, b)):
+        case Apply("where", (test, a, b)):
             if is_number(a, 0) and is_number(b, 0):
                 return Num(Fraction(0))
+            match a, b:  # of what is not chosen, an inner condition chooses nothing
+                case Apply("where", (inner, a, _)), _ if inner == test:
+                    return Apply("where", (test, a, b))
+                case _, Apply("where", (inner, _, b)) if inner == test:
+                    return Apply("where", (test, a, b))
     return constants(e)
 
 

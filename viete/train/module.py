@@ -82,7 +82,7 @@ def empty(model: Model, of: str | None = None) -> Any:
 
 def kind_of(model: Model, of: str | None) -> type[nn.Module]:
     """The class of a card's modules."""
-    writer = TorchModule(prepared(model, of, backward=False))
+    writer = TorchModule(prepared(model, of, backward=False, autograd=True))
     names = tuple(parameter_shapes(model))
     return kind(writer.text(), names, tuple(writer.arguments().items()))
 

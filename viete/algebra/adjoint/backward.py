@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from viete.algebra.adjoint.double_where import Single
 from viete.algebra.adjoint.passing import BACK, Context, Passing, Share, partial
 from viete.algebra.adjoint.reasons import UNSAID, Reason, because
-from viete.algebra.adjoint.tidy import tidied
 from viete.algebra.model import Equation, Loop, Model
 from viete.algebra.order import FURTHEST, offset
 from viete.algebra.simplify import simplified
@@ -20,14 +20,14 @@ CARRIED = Reason(said="carried")
 class Backward(Passing):
     """The derivation of ∂X for every value X between ``loss`` and what is ``wanted``."""
 
-    def __init__(self, model: Model, loss: Ref, wanted: frozenset[str]) -> None:
-        super().__init__(model, wanted)
+    def __init__(self, model: Model, loss: Ref, wanted: frozenset[str], single: Single) -> None:
+        super().__init__(model, wanted, single)
         self.loss = loss
         self.steps: dict[str, list[int]] = {}  # how far back the blocks of a loop read a value
         self.to_all: set[str] = set()  # values of which all of a loop's blocks read the same one
 
-    def derive(self) -> Model:
-        """The model with its backward equations."""
+    def derive(self) -> list[Equation]:
+        """The backward equations, with a name for every part that is read twice."""
         self.shares[self.loss.key] = [(None, Share((), num(1), UNSAID))]
         for loop, equations in reversed(self.segments()):
             if loop is None:
@@ -40,12 +40,7 @@ class Backward(Passing):
                     self.finished(e, loop)
             self.parameters(equations[0])
         self.complete_or_refused()
-        out = tidied(self.out, self.helpers)
-        loops = dict.fromkeys(e.loop for e in out if e.loop is not None)
-        first = len(self.model.loops)
-        order = {loop: replace(loop, order=first + k) for k, loop in enumerate(loops)}
-        out = [replace(e, loop=e.loop and order[e.loop]) for e in out]
-        return replace(self.model, equations=(*self.model.equations, *out))
+        return self.out
 
     def complete_or_refused(self) -> None:
         """That no share was left aside."""

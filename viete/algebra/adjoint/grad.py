@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from viete.algebra.adjoint.backward import Backward
-from viete.algebra.adjoint.passing import reached
+from viete.algebra.adjoint.dependence import reached
+from viete.algebra.adjoint.double_where import doubled
+from viete.algebra.adjoint.tidy import tidied
 from viete.algebra.distinct import distinct
 from viete.algebra.kinds import REAL, WHOLE
 from viete.algebra.model import Equation, Model, memoised
@@ -54,10 +56,20 @@ def derived(model: Model, of: str | None, by: Sequence[str] | None) -> Model:
             f"{model.title}"
         )  # fmt: skip
     wanted = frozenset(by) if by is not None else frozenset(leaves)
-    found = Backward(model, loss, wanted)
+    double = doubled(model)
+    found = Backward(double.model, loss, wanted, double.single)
     if loss.key not in found.active:
         raise VieteError(blocked(found, model, loss))
-    return found.derive()
+    back = tidied(double.on_paper(found.derive()), found.helpers)
+    return replace(model, equations=(*model.equations, *in_order(model, double.on_paper(back))))
+
+
+def in_order(model: Model, equations: Sequence[Equation]) -> list[Equation]:
+    """The backward equations with their loops numbered after the model's."""
+    loops = dict.fromkeys(e.loop for e in equations if e.loop is not None)
+    first = len(model.loops)
+    order = {loop: replace(loop, order=first + k) for k, loop in enumerate(loops)}
+    return [replace(e, loop=e.loop and order[e.loop]) for e in equations]
 
 
 @memoised

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from viete.algebra.adjoint.blocks import Readers, Reading, block_expr
-from viete.algebra.adjoint.guards import Guard, entrywise, guarded, infinite
+from viete.algebra.adjoint.dependence import depends, reached
+from viete.algebra.adjoint.double_where import Side, Single, is_where
 from viete.algebra.adjoint.places import picked_back, row_of
 from viete.algebra.adjoint.reasons import UNSAID, Reason, because
 from viete.algebra.adjoint.rules import Rule, rules
@@ -17,7 +18,6 @@ from viete.algebra.lifting import fitted
 from viete.algebra.model import Equation, Loop, Model
 from viete.algebra.shapes import Env, Shapes, Type
 from viete.algebra.simplify import exp_sum, row_sum, simplified
-from viete.algebra.uses import targets
 from viete.errors import Text, VieteError
 from viete.notation.expr import (
     Apply,
@@ -40,7 +40,6 @@ from viete.notation.printer import INFIX, show
 from viete.notation.substitution import apart, bound_letters, fresh
 
 BACK = 1000  # the order of a loop that runs back, beyond all that run forward
-FLAT = frozenset("argmax floor rows cols lt le gt ge eq ne".split())  # no derivative passes
 UNNAMED = frozenset(INFIX) | {"neg", "T", "where", "inner"}  # said by the equation's number alone
 Binder = tuple[str, Expr | None, Expr | None]
 
@@ -62,34 +61,7 @@ class Context:
     binders: tuple[Binder, ...]
     env: Env
     reason: Reason = UNSAID
-    guards: tuple[Guard, ...] = ()  # under which ∂ stands that has not been put there yet
-
-
-def reached(model: Model, wanted: Collection[str]) -> frozenset[str]:
-    """The values that depend on what is wanted, and that a derivative can pass through."""
-    active, types = set(wanted), model.shapes.types
-    while True:
-        before = len(active)
-        for e in model.equations:
-            if types[e.name].kind == "real" and depends(e.right, active):
-                active.add(e.name)
-        if len(active) == before:
-            return frozenset(active)
-
-
-def depends(e: Expr, active: Collection[str]) -> bool:
-    """Whether a derivative passes from ``e`` to such a value; none through indices and tests."""
-    match e:
-        case Ref():
-            return e.key in active
-        case Pick():
-            return depends(e.value, active)
-        case Bind() | Table():
-            return depends(e.body, active)
-        case Apply():
-            args = e.args[1:] if e.op == "where" else e.args
-            return e.op not in FLAT and any(depends(a, active) for a in args)
-    return False
+    sides: tuple[tuple[Expr, bool], ...] = ()  # of which `where` with a doubled condition
 
 
 class Passing:
@@ -99,8 +71,8 @@ class Passing:
     which they stand; ``out`` the equations written so far.
     """
 
-    def __init__(self, model: Model, wanted: frozenset[str]) -> None:
-        self.model, self.wanted = model, wanted
+    def __init__(self, model: Model, wanted: frozenset[str], single: Single) -> None:
+        self.model, self.wanted, self.single = model, wanted, single
         self.shares: dict[str, list[tuple[Loop | None, Share]]] = {}
         self.out: list[Equation] = []
         self.shapes = Shapes(model)  # its own: what is derived is added to them
@@ -110,12 +82,12 @@ class Passing:
             "again": model.fresh("F", "H", "R", "Z", "again"),
         }
         self.rules = tuple(rule.among(model.hidden) for rule in rules())
-        self.targets = targets(model)
         self.one_for_all: set[str] = set()  # parameters of which a loop's blocks read one, W^1
         self.counts = {"back": 0, "again": 0}
         self.named: dict[tuple[Expr, Loop | None], Ref] = {}
         self.helpers: set[str] = set()  # the keys of G_1, F_1, …
         self.part = ""  # the titled part of the card that we are in
+        self.doubled: set[Expr] = set()  # the conditions that stand below themselves once more
         self.start: int | None = None  # where in ``out`` the loop begins that we are in
         self.active = reached(model, wanted)
 
@@ -129,8 +101,6 @@ class Passing:
         """Hand ``back`` = ∂e on to what ``e`` is made of; ``whole`` is the value that e is."""
         if not self.depends(e):
             return
-        if not isinstance(e, Apply) or e.op == "concat":
-            back, c = guarded(back, c.guards), replace(c, guards=())
         match e:
             case Ref():
                 self.share(e, back, c)
@@ -164,11 +134,8 @@ class Passing:
                 raise VieteError(f"there is no rule of differentiation for {e.op} in {show(e)}")
             return self.pass_on(self.opened(e, c), back, c)
         rule, values = found
-        if e.op == "where" and any(infinite(a, self.model.function, self.rules)
-                                   for a in e.args[1:] if self.depends(a)):  # fmt: skip
-            return self.pass_where(e, back, c)
-        if not entrywise(rule):
-            back, c = self.put_guards(back, c, ())
+        if e.op == "where" and any(is_where(x, e.args[0]) for a in e.args[1:] for x in walk(a)):
+            self.doubled.add(e.args[0])
         outs = {k: f for k, f in rule.formulas if k.startswith("partial{")}
         wanted = [k for k in values if f"partial{{{k}}}" in outs and self.depends(values[k])]
         if len(wanted) > 1 or self.uses(rule, wanted, "partial{y}") > 1:
@@ -176,7 +143,9 @@ class Passing:
             if named != back:  # what led up to it is said where it is named
                 back, c = named, replace(c, reason=Reason(c.reason.equation))
         letters = {
-            k: self.simple(v, c, "again") if self.uses(rule, wanted, k) > 1 else v
+            k: self.simple(v, c, "again")
+            if self.uses(rule, wanted, k) > 1 and v not in self.doubled
+            else v
             for k, v in values.items()
         } | {"partial{y}": back}
         reason = c.reason if e.op in UNNAMED else c.reason.by(e.op)
@@ -193,31 +162,11 @@ class Passing:
             letters[part] = self.simple(made, inner, kind, hatted(part, whole))
         for k in wanted:
             made = self.sized(self.put(outs[f"partial{{{k}}}"], letters, c), c)
-            made, inner = self.narrowed(made, values[k], replace(c, reason=reason))
+            made = self.fitted(made, values[k], c)
+            inner = replace(c, reason=reason)
+            if e.op == "where" and e.args[0] in self.doubled:
+                inner = replace(inner, sides=(*c.sides, (e.args[0], values[k] is e.args[1])))
             self.pass_on(values[k], made, inner)
-
-    def pass_where(self, e: Apply, back: Expr, c: Context) -> None:
-        """Each side gets ∂y, with a guard to be put around what its local factors make of it."""
-        test, *sides = e.args
-        if all(map(self.depends, sides)):
-            back = self.simple(back, c, "back")
-        for side, holds in zip(sides, (True, False), strict=True):
-            guard = Guard(test, holds, self.type(test, c).shape)
-            made, inner = self.narrowed(back, side, replace(c, guards=(*c.guards, guard)))
-            self.pass_on(side, made, inner)
-
-    def narrowed(self, back: Expr, e: Expr, c: Context) -> tuple[Expr, Context]:
-        """``back`` in the shape of ``e``, under those guards that do not choose within its sums."""
-        want = self.type(e, c).shape
-        if not self.same(self.type(back, c).shape, want):
-            back, c = self.put_guards(back, c, want)
-        return self.fitted(back, e, c), c
-
-    def put_guards(self, back: Expr, c: Context, shape: tuple[Size, ...]) -> tuple[Expr, Context]:
-        """``back`` under the guards whose condition is no number and has another shape."""
-        later = tuple(g for g in c.guards if not g.shape or self.same(g.shape, shape))
-        now = [g for g in c.guards if g not in later]
-        return guarded(back, now), replace(c, guards=later)
 
     def same(self, a: Sequence[Size], b: Sequence[Size]) -> bool:
         return len(a) == len(b) and all(map(self.shapes.same, a, b))
@@ -280,9 +229,7 @@ class Passing:
             if rule.ranks and rule.ranks != ranks:
                 continue
             found = fitted(rule.pattern, plain, self.model.function)
-            if rule.complete and found and isinstance(t := found["t"], Ref) and (
-                t.key in self.targets
-            ):  # fmt: skip
+            if rule.complete and found and self.type(found["t"], c).may_be_negative:
                 continue
             outs = {k for k, _ in rule.formulas}
             if found is not None and all(
@@ -347,6 +294,11 @@ class Passing:
 
     def simple(self, e: Expr, c: Context, kind: str, symbol: Symbol | None = None) -> Expr:
         """``e`` if it is a name or a number already, else a name for it, with its own equation."""
+        for test, holds in c.sides:  # named as on paper, where the condition stands outside
+            plain, other = self.single.chosen(e, test, holds), num(0 if kind == "back" else 1)
+            if plain != e and (kind == "again" or Side(test, holds) in self.single.masks(e)):
+                plain = self.simple(plain, c, kind, symbol)
+                return Apply("where", (test, plain, other) if holds else (test, other, plain))
         core = e.args[0] if isinstance(e, Apply) and e.op in ("neg", "T") else e
         if isinstance(core, Ref | Num) or not self.type(e, c).shape:
             return e
@@ -602,7 +554,8 @@ class Passing:
         letters.append(self.fresh(c, e, back, Idx(letters[0])))
         sizes = list(map(self.model.size_expr, shape))
         bound = {
-            (letter, axis) for letter, lower, upper in c.binders if lower == num(0) and upper
+            (letter, axis) for letter, lower, upper in c.binders
+            if lower == num(0) and upper and letter not in free_indices(e.value)
             for axis, size in enumerate(shape)
             if (last := self.shapes.size(upper, c.env)) is not None and last + last.of(1) == size
         }  # fmt: skip

@@ -40,11 +40,11 @@ def export(model: Model, to: str, of: str | None = None, corpus: Corpus | None =
     if to == "torch":
         from viete.interpret.code.torch_module import write
 
-        return write(prepared(model, of, backward=False))
+        return write(prepared(model, of, backward=False, autograd=True))
     if to == "jax":
         from viete.interpret.code.jax_functions import write
 
-        return write(prepared(model, of, backward=False))
+        return write(prepared(model, of, backward=False, autograd=True))
     from viete.interpret.code.documents import write_document
 
     return write_document(model, to, of)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from viete.algebra.adjoint.guards import constant
+from viete.algebra.adjoint.double_where import constant
 from viete.algebra.kinds import TRUTH
 from viete.algebra.model import Equation, Input, Loop, Model
 from viete.algebra.order import offset

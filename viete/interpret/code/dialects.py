@@ -12,7 +12,7 @@ class Dialect:
 
     ``xp`` is the name it is imported by; ``batched``: values may have further axes in front, so
     that axes are counted from the end; ``casts``: a table of numbers has to be given the dtype and
-    the device of what it meets; ``differentiates``: programs leave derivatives to the library.
+    the device of what it meets.
     ``inline`` are forms of named functions that the library has.
     """
 
@@ -23,7 +23,6 @@ class Dialect:
     axis: str = "axis"
     batched: bool = False
     casts: bool = False
-    differentiates: bool = False
     reductions: Mapping[str, str] = field(default_factory=dict)
     calls: Mapping[str, str] = field(default_factory=dict)
     inline: Mapping[str, str] = field(default_factory=dict)
@@ -43,7 +42,7 @@ NUMPY = Dialect(
 )
 
 JAX = Dialect(
-    "jax", "jnp", differentiates=True, calls=CALLS | {"erf": "jax.scipy.special.erf"},
+    "jax", "jnp", calls=CALLS | {"erf": "jax.scipy.special.erf"},
     inline={
         "softmax": "jax.nn.softmax({0})",
         "logsumexp": "jax.nn.logsumexp({0}, {axis}{keep})",
@@ -59,7 +58,7 @@ JAX = Dialect(
 
 TORCH = Dialect(
     "torch", "torch", keep="keepdim", concat="cat", axis="dim", batched=True, casts=True,
-    differentiates=True, reductions={"max": "amax", "min": "amin"},
+    reductions={"max": "amax", "min": "amin"},
     calls=CALLS | {"erf": "erf"},
     inline={
         "softmax": "functional.softmax({0}, -1)",

@@ -22,7 +22,6 @@ from viete.algebra.simplify import row_sum
 from viete.errors import VieteError
 from viete.interpret.code.dialects import Dialect
 from viete.interpret.code.names import Names
-from viete.interpret.code.sheltered import sheltered
 from viete.interpret.fast import OF_REALS
 from viete.notation.expr import (
     Apply,
@@ -547,11 +546,6 @@ class Lowering:
             case Apply("log", (Apply("sum", (Apply("exp", (z,)),)),)):
                 return self.logsumexp(z, env)
         op = e.op
-        if op == "where" and self.dialect.differentiates:
-            test, yes, no = e.args
-            yes, no = (sheltered(x, test, holds, lambda z: self.of(z, env).const, self.model)
-                       for x, holds in ((yes, True), (no, False)))  # fmt: skip
-            e = replace(e, args=(test, yes, no))
         if op in ("inf", "pi"):
             return Code(f"math.{op}", const=True)
         if op in self.model.function:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from viete.algebra.adjoint import grad
+from viete.algebra.adjoint.double_where import double_where
 from viete.algebra.adjoint.grad import loss_of, with_loss
 from viete.algebra.distinct import distinct
 from viete.algebra.model import Equation, Input, Model, memoised
@@ -44,8 +45,10 @@ class Prepared:
         return sorted(found, key=lambda i: i.default is not None)
 
 
-def prepared(model: Model, of: str | None, backward: bool) -> Prepared:
+def prepared(model: Model, of: str | None, backward: bool, autograd: bool = False) -> Prepared:
     """The model ready for export; with ``backward`` there is a loss and its derivatives.
+
+    With ``autograd`` the target's library differentiates the equations.
 
     Raises VieteError for a dimension without a value, for a card without a value to give back,
     and, with ``backward``, for one that has neither a loss nor logits to take one of.
@@ -76,6 +79,7 @@ def prepared(model: Model, of: str | None, backward: bool) -> Prepared:
                    zip(output.symbol.slots, output.index, strict=True))  # fmt: skip
         output = replace(output, index=at)
     back: tuple[Equation, ...] = ()
+    model = double_where(model) if autograd else model
     if backward:
         assert loss is not None
         count = len(model.equations)
