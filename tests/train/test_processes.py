@@ -30,6 +30,9 @@ from viete.train.setup import Made
 from viete.train.vocabulary import make_vocabulary
 
 torch = pytest.importorskip("torch")
+from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
 from viete.train.autograd import Module  # noqa: E402
 from viete.train.sharded import Sharded  # noqa: E402
 
@@ -237,10 +240,32 @@ def test_a_divided_model_is_never_whole(tmp_path: Path) -> None:
                 assert p.to_local().data_ptr() == engine.weights[name].data_ptr(), name
             for one in engine, plain:
                 one.flat -= 0.1 * one.flat_gradient
+        # W_Q and W_O, in the order of their products, are not kept for a block's backward pass.
+        kept = [copies_after(x, tokens, given, drawn["W_Q^{1,g,r}"].size) for x in (engine, plain)]
+        assert kept == [0, 4]
         for name, w in engine.stored(engine.weights).items():
             np.testing.assert_allclose(np.asarray(w), plain.weights[name], rtol=0, atol=1e-12)
     finally:
         torch.distributed.destroy_process_group()
+
+
+def copies_after(engine: Any, tokens: Any, given: Any, size: int) -> int:
+    """How many copies of so many entries there are still when a loss has been computed."""
+    made = []
+
+    class Copies(TorchDispatchMode):
+        def __torch_dispatch__(self, f: Any, types: Any, args: Any = (), named: Any = None) -> Any:
+            found = f(*args, **(named or {}))
+            if str(f) == "aten.clone.default" and found.numel() == size:
+                made.append(StorageWeakRef(found.untyped_storage()))
+            return found
+
+    with Copies():
+        loss = engine.loss(tokens, given)
+    left = sum(not storage.expired() for storage in made)
+    assert made and loss.requires_grad
+    loss.backward()
+    return left
 
 
 def test_the_first_process_encodes_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
