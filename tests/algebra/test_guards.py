@@ -14,8 +14,11 @@ import pytest
 import viete as vt
 from viete.algebra.adjoint.double_where import double_where
 from viete.algebra.model import Model
+from viete.algebra.simplify import simplified
 from viete.cards.reader import reads
+from viete.errors import Text
 from viete.interpret.gradient import Gradients
+from viete.notation.parser import parse
 from viete.notation.printer import show
 
 CARD = r"""# Guards
@@ -218,6 +221,37 @@ For $i = 1, …, N$:
 
 4. $L = sum(y^N) + sum(where(C^N > 0, u^N, 0))$
 """
+
+
+def test_an_inner_condition_that_is_the_outer_one_goes() -> None:
+    scope = card("L = sum(x)").scope
+    for before, after in (("where(x > 0, where(x > 0, x, z), 0)", "where(x > 0, x, 0)"),
+                          ("where(x > 0, z, where(x > 0, x, 2 * z))", "where(x > 0, z, 2 * z)"),
+                          ("where(x > 0, where(x > 1, x, z), 0)", None)):  # fmt: skip
+        assert show(simplified(parse(Text(before), scope))) == (after or before)
+
+
+def test_a_loss_of_no_target() -> None:
+    """Targets that are read elsewhere too; where none is left, the other side is chosen."""
+    torch = pytest.importorskip("torch")
+    model = reads(CARD.replace("{0, …", "{-100, …") + (
+        "1. $logits = E[where(t < 0, 0, t)] E^⊤$\n"
+        "2. $c = cross_entropy(logits; t)$\n"
+        "3. $L = where(sum(has_target(t)) > 0, c, 0)$\n"))  # fmt: skip
+    module = vt.to_torch(model, WEIGHTS, "L")
+    for targets in ([0, -100, 3], [-100, -100, -100]):
+        found = Gradients(model)(np.array(targets), WEIGHTS)[1]["E"]
+        module.zero_grad()
+        module(torch.tensor(targets))[1].backward()
+        assert np.isfinite(found).all() and found.any() == (max(targets) >= 0)
+        np.testing.assert_allclose(module.weights()["E"].grad, found, rtol=1e-9, atol=1e-14)
+
+
+def test_an_entry_of_what_depends_on_its_own_place() -> None:
+    model = card(r"L = \sum_{k=0}^{m - 1}((x_k * z)_k)")
+    found = Gradients(model)(None, WEIGHTS)[1]
+    np.testing.assert_allclose(found["x"], WEIGHTS["z"])
+    np.testing.assert_allclose(found["z"], WEIGHTS["x"])
 
 
 def test_a_name_of_a_block() -> None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from viete.algebra.adjoint.blocks import Readers, Reading, block_expr
 from viete.algebra.adjoint.dependence import depends, reached
-from viete.algebra.adjoint.double_where import Side, Single, is_where
+from viete.algebra.adjoint.double_where import Side, Single, by_entry, is_where
 from viete.algebra.adjoint.places import picked_back, row_of
 from viete.algebra.adjoint.reasons import UNSAID, Reason, because
 from viete.algebra.adjoint.rules import Rule, rules
@@ -138,6 +138,10 @@ class Passing:
             self.doubled.add(e.args[0])
         outs = {k: f for k, f in rule.formulas if k.startswith("partial{")}
         wanted = [k for k in values if f"partial{{{k}}}" in outs and self.depends(values[k])]
+        below = c.sides
+        if not by_entry(e, self.model.function):  # only a condition that is one number reaches on
+            below = tuple(s for s in below if s[0] in self.single.numbers)
+            c = replace(c, sides=())
         if len(wanted) > 1 or self.uses(rule, wanted, "partial{y}") > 1:
             named = self.simple(back, c, "back")
             if named != back:  # what led up to it is said where it is named
@@ -163,9 +167,9 @@ class Passing:
         for k in wanted:
             made = self.sized(self.put(outs[f"partial{{{k}}}"], letters, c), c)
             made = self.fitted(made, values[k], c)
-            inner = replace(c, reason=reason)
+            inner = replace(c, reason=reason, sides=below)
             if e.op == "where" and e.args[0] in self.doubled:
-                inner = replace(inner, sides=(*c.sides, (e.args[0], values[k] is e.args[1])))
+                inner = replace(inner, sides=(*below, (e.args[0], values[k] is e.args[1])))
             self.pass_on(values[k], made, inner)
 
     def same(self, a: Sequence[Size], b: Sequence[Size]) -> bool:
