@@ -56,10 +56,10 @@ wheel: .venv/.dev
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 pytest: .venv/.dev
 	@echo 'Left out: make browser (needs Chromium and Node) and make tex (needs pdfLaTeX).'
-	$(PYTEST) -n 2 --dist worksteal
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder
 
 quick: .venv/.dev
-	$(PYTEST) -n 2 --dist worksteal --quick
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --quick
 
 # In an environment of its own, with every version at its bound.
 oldest:
@@ -70,7 +70,7 @@ oldest:
 	  print(*{r.replace(">=", "==") for r in x if ">=" in r}, sep="\n")' >$$old/bounds && \
 	$$old/venv/bin/python -m pip install -qq --disable-pip-version-check \
 	  --constraint $$old/bounds --editable '.[test]' && \
-	$(subst $(BIN),$$old/venv/bin,$(PYTEST)) -n 2 --dist worksteal
+	$(subst $(BIN),$$old/venv/bin,$(PYTEST)) -n 2 --dist loadfile --no-loadscope-reorder
 
 browser: .venv/.dev
 	$(PYTEST) -m browser tests/browser

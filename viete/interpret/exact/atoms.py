@@ -167,6 +167,8 @@ def value(t: Terms, bits: int) -> arb:
             if x.kind in ("e", "exp") and abs(p) != 1:  # by one exponential: a power loses digits
                 exponent = value({x.of: fmpq(1)}, bits) if x.kind == "e" else quotient(x, bits)
                 term *= (exponent * fmpq(p.numerator, p.denominator)).exp()
+            elif p == 1:
+                term *= x.balls[bits]
             elif isinstance(p, int):
                 term *= power(x.balls[bits], p)
             else:
