@@ -139,7 +139,8 @@ class Passing:
         outs = {k: f for k, f in rule.formulas if k.startswith("partial{")}
         wanted = [k for k in values if f"partial{{{k}}}" in outs and self.depends(values[k])]
         below = c.sides
-        if not by_entry(e, self.model.function):  # only a condition that is one number reaches on
+        if below and not by_entry(e, self.model.function):
+            # Into what mixes entries only a condition that is one number reaches.
             below = tuple(s for s in below if s[0] in self.single.numbers)
             c = replace(c, sides=())
         if len(wanted) > 1 or self.uses(rule, wanted, "partial{y}") > 1:
