@@ -17,6 +17,7 @@ os.environ.setdefault("JAX_ENABLE_X64", "1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Every operation is compiled for every shape: quickly counts, not well.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 
 # The same examples on every run: a red test is a changed program, never a new roll of the dice.
 # A deeper search is `pytest --hypothesis-profile=search`.
