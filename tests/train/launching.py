@@ -16,12 +16,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 WAITING = """
-import atexit, json, os, sys, traceback
+import atexit, gc, json, os, sys, traceback
 import torch._dynamo, viete.sampling.generating, viete.train.loop, viete.train.sharded
 from viete.cli.app import command
 from viete.cli.main import main
 
 command()
+gc.freeze()  # what was imported: each copy collects its garbage at its end
 
 def run(arguments, said):
     os.dup2(os.open(said, os.O_WRONLY | os.O_APPEND | os.O_CREAT), 1)

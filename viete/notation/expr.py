@@ -11,18 +11,60 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from operator import is_
+from typing import ClassVar, TypeVar, dataclass_transform
 
 At = tuple[int, int]
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def node(kind: type[T]) -> type[T]:
+    """A kind of node: a frozen dataclass that computes its hash once."""
+    kind = dataclass(frozen=True)(kind)
+    of_content = kind.__hash__
+
+    def hashed(self: T) -> int:
+        facts = self.__dict__
+        if "_hash" not in facts:
+            facts["_hash"] = of_content(self)
+        found: int = facts["_hash"]
+        return found
+
+    kind.__hash__ = hashed  # type: ignore[assignment, method-assign]
+    return kind
+
+
+@node
 class Expr:
-    """Base of all nodes."""
+    """Base of all nodes.
+
+    Each kind says what its ``children`` are, how it is made ``over`` others, and which index
+    letters it has ``bound`` in the last of them; all other facts follow, and are found once.
+    """
 
     at: At | None = field(default=None, compare=False, repr=False, kw_only=True)
+    bound: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        """The direct sub-expressions, in reading order."""
+        return ()
+
+    def over(self, parts: Sequence[Expr]) -> Expr:
+        """This node with other children, as many as it has."""
+        return self
+
+    @cached_property
+    def free(self) -> frozenset[str]:
+        """Index letters in it that nothing inside binds."""
+        parts = [x.free for x in self.children]
+        if self.bound:
+            parts[-1] = parts[-1].difference(self.bound)
+        return frozenset[str]().union(*parts)
 
 
-@dataclass(frozen=True)
+@node
 class Num(Expr):
     """An exact rational number; decimals are read exactly (``1e-5`` is 1/100000)."""
 
@@ -78,7 +120,7 @@ def script(sign: str, items: list[str]) -> str:
     return sign + (inner if bare else "{" + inner + "}")
 
 
-@dataclass(frozen=True)
+@node
 class Ref(Expr):
     """A named value: parameter, input, equation, dimension or a function's own argument.
 
@@ -92,15 +134,26 @@ class Ref(Expr):
     def key(self) -> str:
         return self.symbol.key
 
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.index
 
-@dataclass(frozen=True)
+    def over(self, parts: Sequence[Expr]) -> Ref:
+        return Ref(self.symbol, tuple(parts), at=self.at)
+
+
+@node
 class Idx(Expr):
     """A bound index letter used as a number: a block or head counts from 1, a position from 0."""
 
     name: str
 
+    @cached_property
+    def free(self) -> frozenset[str]:
+        return frozenset((self.name,))
 
-@dataclass(frozen=True)
+
+@node
 class Apply(Expr):
     """An operation or a named function applied to arguments.
 
@@ -111,8 +164,15 @@ class Apply(Expr):
     args: tuple[Expr, ...]
     semi: int = field(default=0, compare=False, repr=False)
 
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.args
 
-@dataclass(frozen=True)
+    def over(self, parts: Sequence[Expr]) -> Apply:
+        return Apply(self.op, tuple(parts), self.semi, at=self.at)
+
+
+@node
 class Bind(Expr):
     """``sum_h body``, ``concat_h(body)``, ``mean_j(body)``, ``max_j(body)``: folds an index away.
 
@@ -126,8 +186,21 @@ class Bind(Expr):
     upper: Expr | None
     body: Expr
 
+    @property
+    def bound(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (self.index,)
 
-@dataclass(frozen=True)
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return tuple(x for x in (self.lower, self.upper) if x is not None) + (self.body,)
+
+    def over(self, parts: Sequence[Expr]) -> Bind:
+        rest = iter(parts)
+        lower, upper = (None if x is None else next(rest) for x in (self.lower, self.upper))
+        return Bind(self.op, self.index, lower, upper, next(rest), at=self.at)
+
+
+@node
 class Table(Expr):
     """``table_{j<n, k<m}(body)``: the vector or matrix whose entries are ``body``.
 
@@ -137,68 +210,61 @@ class Table(Expr):
     ranges: tuple[tuple[str, Expr], ...]
     body: Expr
 
+    @property
+    def bound(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(letter for letter, _ in self.ranges)
 
-@dataclass(frozen=True)
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return tuple(size for _, size in self.ranges) + (self.body,)
+
+    def over(self, parts: Sequence[Expr]) -> Table:
+        *sizes, body = parts
+        return Table(tuple(zip(self.bound, sizes, strict=True)), body, at=self.at)
+
+
+@node
 class Slice(Expr):
     """``start:stop`` inside brackets, counted from 0, ``stop`` not included."""
 
     start: Expr | None
     stop: Expr | None
 
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return tuple(x for x in (self.start, self.stop) if x is not None)
 
-@dataclass(frozen=True)
+    def over(self, parts: Sequence[Expr]) -> Slice:
+        rest = iter(parts)
+        start, stop = (None if x is None else next(rest) for x in (self.start, self.stop))
+        return Slice(start, stop, at=self.at)
+
+
+@node
 class Pick(Expr):
     """``E[x]``, ``x_j``, ``p_{j,k}``, ``W[:n]``, ``x[:, :r]``: rows and entries of a value."""
 
     value: Expr
     items: tuple[Expr, ...]
 
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return (self.value, *self.items)
+
+    def over(self, parts: Sequence[Expr]) -> Pick:
+        return Pick(parts[0], tuple(parts[1:]), at=self.at)
+
 
 def children(e: Expr) -> tuple[Expr, ...]:
     """The node's direct sub-expressions, in reading order."""
-    match e:
-        case Ref():
-            return e.index
-        case Apply():
-            return e.args
-        case Num() | Idx():
-            return ()
-        case Bind():
-            return tuple(x for x in (e.lower, e.upper) if x is not None) + (e.body,)
-        case Table():
-            return tuple(size for _, size in e.ranges) + (e.body,)
-        case Slice():
-            return tuple(x for x in (e.start, e.stop) if x is not None)
-        case Pick():
-            return (e.value, *e.items)
-    return ()
+    return e.children
 
 
 def rebuilt(e: Expr, parts: Sequence[Expr]) -> Expr:
     """The node with other `children`; itself where they are the same objects."""
-    old = children(e)
-    if all(a is b for a, b in zip(old, parts, strict=True)):
+    if all(map(is_, e.children, parts)) and len(e.children) == len(parts):
         return e
-    match e:
-        case Ref():
-            return Ref(e.symbol, tuple(parts), at=e.at)
-        case Apply():
-            return Apply(e.op, tuple(parts), e.semi, at=e.at)
-        case Bind():
-            rest = iter(parts)
-            lower, upper = (None if x is None else next(rest) for x in (e.lower, e.upper))
-            return Bind(e.op, e.index, lower, upper, next(rest), at=e.at)
-        case Table():
-            letters = (letter for letter, _ in e.ranges)
-            *sizes, body = parts
-            return Table(tuple(zip(letters, sizes, strict=True)), body, at=e.at)
-        case Slice():
-            rest = iter(parts)
-            start, stop = (None if x is None else next(rest) for x in (e.start, e.stop))
-            return Slice(start, stop, at=e.at)
-        case Pick():
-            return Pick(parts[0], tuple(parts[1:]), at=e.at)
-    return e
+    return e.over(parts)
 
 
 def placed(e: Expr, at: At | None) -> Expr:
@@ -214,7 +280,7 @@ def walk(e: Expr) -> Iterator[Expr]:
     while stack:
         node = stack.pop()
         yield node
-        if below := children(node):
+        if below := node.children:
             stack.extend(below[::-1])
 
 
@@ -222,7 +288,7 @@ def transform(e: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
     """Rebuild from the leaves up; ``rule`` gives a node's replacement, or None to keep it."""
 
     def go(x: Expr) -> Expr:
-        if below := children(x):
+        if below := x.children:
             x = rebuilt(x, [go(part) for part in below])
         return rule(x) or x
 
@@ -231,17 +297,7 @@ def transform(e: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
 
 def free_indices(e: Expr) -> frozenset[str]:
     """Index letters used in ``e`` that nothing inside ``e`` binds."""
-    match e:
-        case Idx():
-            return frozenset((e.name,))
-        case Bind():
-            return (free_indices(e.body) - {e.index}).union(
-                *(free_indices(x) for x in (e.lower, e.upper) if x is not None)
-            )
-        case Table():
-            sizes = frozenset[str]().union(*(free_indices(s) for _, s in e.ranges))
-            return (free_indices(e.body) - {i for i, _ in e.ranges}) | sizes
-    return frozenset[str]().union(*map(free_indices, children(e)))
+    return e.free
 
 
 def num(value: int | str | Fraction) -> Num:
