@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from viete.algebra.dependence import backward_slice
 from viete.algebra.functions import inlined
 from viete.algebra.model import Equation, Function, Model, with_right
 from viete.algebra.simplify import simplified
@@ -92,20 +93,16 @@ def letters(definition: Equation) -> list[str]:
 
 def without_unread(model: Model, optional: Collection[str]) -> Model:
     """Without the equations in ``optional`` that no other reads, and what is said of them."""
-    gone: set[str] = set()
-    while True:
-        read = {n for e in model.equations for n in names_in([e.right]) if n != e.name}
-        unread = {e.name for e in model.equations if e.name in optional} - read
-        if not unread:
-            break
-        gone |= unread
-        model = replace(model, equations=tuple(e for e in model.equations if e.name not in unread))
+    roots = [e.name for e in model.equations if e.name not in optional]
+    equations = tuple(backward_slice(model, roots))
+    gone = {e.name for e in model.equations} - {e.name for e in equations}
     for e in model.derived:
-        gone |= {e.name} if names_in([e.right]) & gone else set()
+        gone |= {e.name} if e.reads & gone else set()
     return replace(
         model,
+        equations=equations,
         derived=tuple(e for e in model.derived if e.name not in gone),
-        claims=tuple(c for c in model.claims if not names_in([c.statement]) & gone),
+        claims=tuple(c for c in model.claims if not c.statement.keys & gone),
     )
 
 

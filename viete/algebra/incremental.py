@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from viete.algebra.dependence import forward_slice, functions_called, names_read
 from viete.algebra.dims import Size
 from viete.algebra.distinct import distinct
 from viete.algebra.fixed import Fixed
@@ -142,13 +143,7 @@ def score_shape(model: Model, tokens: Input) -> tuple[Size | None, Size]:
 def scored(model: Model, tokens: Input, shapes: Shapes) -> list[str]:
     """The values with a score for each next token of a text that they are made of, best first."""
     shape = score_shape(model, tokens)
-    after = {tokens.name}
-    for _ in model.equations:
-        before = len(after)
-        after |= {e.name for e in model.equations
-                  if any(isinstance(x, Ref) and x.key in after for x in walk(e.right))}  # fmt: skip
-        if len(after) == before:
-            break
+    after = forward_slice(model, [tokens.name])
     fits = [
         e for e in model.equations
         if not e.left.symbol.slots and shapes.types[e.name].kind == "real" and e.name in after
@@ -173,8 +168,8 @@ def text_of(model: Model) -> Input:
         and isinstance(i.shape[0], Ref) and i.shape[0].key in model.lengths
     ]  # fmt: skip
     looked_up = {
-        x.key for e in model.equations for p in walk(e.right) if isinstance(p, Pick)
-        for item in p.items for x in walk(item) if isinstance(x, Ref)
+        key for e in model.equations for p in walk(e.right) if isinstance(p, Pick)
+        for item in p.items for key in item.keys
     }  # fmt: skip
     found = [i for i in lengths if i.name in looked_up]
     if not found:
@@ -226,18 +221,8 @@ class Incremental:
         longer = {
             d for d, size in self.model.definitions.items() if self.length.key in size.names()
         } | {self.length.key}  # fmt: skip
-        out = {
-            i.name for i in self.model.inputs
-            if any(isinstance(x, Ref) and x.key in longer for e in i.shape for x in walk(e))
-        } | longer  # fmt: skip
-        while True:
-            more = {
-                e.name for e in self.model.equations
-                if any(isinstance(x, Ref) and x.key in out for x in walk(e.right))
-            }  # fmt: skip
-            if more <= out:
-                return out
-            out |= more
+        inputs = {i.name for i in self.model.inputs if any(e.keys & longer for e in i.shape)}
+        return forward_slice(self.model, inputs | longer)
 
     # -- values ------------------------------------------------------------------------------------
 
@@ -312,8 +297,7 @@ class Incremental:
             found = rewritten.get(k)
             if found is None or found.past - past:
                 return False
-            refs = {x.key for x in walk(found.right) if isinstance(x, Ref)}
-            return refs & self.moving <= there | given
+            return found.right.keys & self.moving <= there | given
 
         while gone := {e.name for k, e in enumerate(self.model.equations)
                        if e.name in there - needed and not computed(k)}:  # fmt: skip
@@ -384,7 +368,7 @@ class Incremental:
                                          f"{self.known[e.name].why}")  # fmt: skip
                     right, taken = rewritten[k].right, rewritten[k].past
                     past |= taken
-                    needed |= {x.key for x in walk(right) if isinstance(x, Ref)} & self.moving
+                    needed |= right.keys & self.moving
                     needed |= taken
         return needed, past
 
@@ -417,7 +401,7 @@ class Incremental:
             loop.index for loop in loops
         }  # an encoder's weights go with it
         parameters = tuple(p for p in model.parameters if not gone & {*p.symbol.slots})
-        refs = {x.key for e in equations for x in walk(e.right) if isinstance(x, Ref)}
+        refs = names_read(equations)
         if self.start.key in refs and not past and not self.fixed:
             past = {self.tokens.name}  # something must say how many there were
         inputs = [replace(i) for i in model.inputs if i.name in refs or i == self.tokens]
@@ -458,13 +442,7 @@ class Incremental:
     def new_functions(self, equations: list[Equation]) -> list[Function]:
         """Those that the equations call, directly or through each other."""
         made = {f.name: f for f in self.positions.functions.values()}
-        used: set[str] = set()
-        todo = [e.right for e in equations]
-        while todo:
-            for x in walk(todo.pop()):
-                if isinstance(x, Apply) and x.op in made and x.op not in used:
-                    used.add(x.op)
-                    todo.append(made[x.op].body)
+        used = functions_called(made, (e.right for e in equations))
         return [f for name, f in made.items() if name in used]
 
     def kept(
@@ -475,13 +453,12 @@ class Incremental:
         there |= {d.name for d in self.model.dims} - {self.length.key}
         out = []
         for e in equations:
-            refs = {x.key for x in walk(e.right) if isinstance(x, Ref)}
             self.taken = set()
             try:
                 f = self.settled(e.right, (NEW, ALL))
             except (Stuck, Mismatch):
                 continue
-            if refs <= there and not self.taken and f.expr == e.right:
+            if e.reads <= there and not self.taken and f.expr == e.right:
                 out.append(e)
                 there.add(e.name)
         return tuple(out)

@@ -167,6 +167,11 @@ class Equation:
     def name(self) -> str:
         return self.left.symbol.key
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """The names that its right side refers to."""
+        return self.right.keys
+
 
 def with_right(e: Equation, right: Expr) -> Equation:
     """An equation with another right side: its text says that, and no place in a source is left."""

@@ -36,7 +36,6 @@ from viete.notation.expr import (
     Symbol,
     Table,
     num,
-    walk,
 )  # fmt: skip
 from viete.notation.printer import show
 from viete.notation.substitution import apart, bound_letters, fresh
@@ -665,7 +664,7 @@ class Positions:
         args: list[Expr] = []
         arguments: list[Argument] = []
         semi = 0
-        used = {x.key for x in walk(f.expr) if isinstance(x, Ref)}
+        used = f.expr.keys
         same = f.expr == function.body
         for k, a in enumerate(function.arguments):
             ways = frame.used.get(a.symbol.key) or {(): self.of(exprs[k], given[k], want)}

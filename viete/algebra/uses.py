@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from viete.algebra.dependence import functions_called
 from viete.algebra.dims import Size
 from viete.algebra.model import Equation, Function, Model
 from viete.algebra.order import offset
@@ -231,13 +232,8 @@ def called(model: Model, e: Expr) -> list[Function]:
 
 def bodies(model: Model, e: Expr) -> Iterator[Expr]:
     """A formula, and the definition of every function that it applies, directly or not."""
-    waiting, seen = [e], set[str]()
-    while waiting:
-        yield (x := waiting.pop())
-        for f in called(model, x):
-            if f.name not in seen:
-                seen.add(f.name)
-                waiting.append(f.body)
+    yield e
+    yield from (model.function[name].body for name in functions_called(model.function, [e]))
 
 
 def sums(e: Expr) -> Iterator[list[Expr]]:

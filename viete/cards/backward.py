@@ -97,8 +97,7 @@ def helpers(
     found: tuple[list[Equation], ...] = [], [], []
     for e in equations:
         base = e.left.symbol.base
-        refs = {x.key for x in walk(e.right) if isinstance(x, Ref)}
-        late = any(k in derived or k.startswith("partial{") for k in refs)
+        late = any(k in derived or k.startswith("partial{") for k in e.reads)
         if late:
             derived.add(e.name)
         if base.startswith("hat{"):

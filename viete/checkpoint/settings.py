@@ -16,6 +16,7 @@ from itertools import zip_longest
 from typing import Any
 
 from viete.algebra.defined import names_in
+from viete.algebra.dependence import backward_slice, functions_called
 from viete.algebra.model import Model
 from viete.cards.choices import number_of, of_blocks
 from viete.cards.config import Config, given_keys, listed, said
@@ -23,9 +24,8 @@ from viete.cards.reader import read
 from viete.checkpoint.folder import card_for, families
 from viete.checkpoint.mapping import given_weights
 from viete.errors import Text, VieteError
-from viete.interpret.code.body import needed
 from viete.interpret.schedule import program
-from viete.notation.expr import Expr, Ref, walk
+from viete.notation.expr import Expr
 from viete.notation.printer import show_equation
 
 FAMILY = "config model_type"  # the fact in which a card names its family of `transformers`
@@ -158,8 +158,7 @@ def same_equations(model: Model, config: Mapping[str, Any]) -> None:
                 f"{model.title}: transformers would compute something else: the family's card "
                 f"{again.title} says {shown(theirs)}, and this one {shown(ours)}"
             )
-    limits = {x.key for d in model.dims if d.at_most is not None for x in walk(d.at_most)
-              if isinstance(x, Ref)}  # fmt: skip
+    limits = {key for d in model.dims if d.at_most is not None for key in d.at_most.keys}
     keyless = {d.name for d in model.dims if not d.config}
     for name, size in model.greatest.items():
         if name in limits & keyless or name in model.lengths:
@@ -184,7 +183,7 @@ Turn = tuple[Expr, Expr, Mapping[str, int]]
 
 def unrolled(model: Model, output: str) -> list[Turn]:
     """What the output needs, in every block: how it is said that blocks differ does not matter."""
-    names = {e.name for e in needed(model, [output])}
+    names = {e.name for e in backward_slice(model, [output])}
     return [(e.left, e.right, turn) for e, turn in program(model).unrolled() if e.name in names]
 
 
@@ -194,11 +193,9 @@ def shown(turn: Turn | None) -> str:
 
 def parts(m: Model, output: str) -> dict[str, dict[str, Any]]:
     """What two models that are the same function share, by name."""
-    used = names_in(e.right for e in needed(m, [output]))
-    while len(more := used | names_in(m.function[f].body for f in used & m.function.keys())) > len(
-        used
-    ):
-        used = more
+    formulas = [e.right for e in backward_slice(m, [output])]
+    called = functions_called(m.function, formulas)
+    used = names_in([*formulas, *(m.function[f].body for f in called)])
     return {
         "function": {f.name: (f.arguments, f.body) for f in m.functions if f.name in used},
         "parameter": {p.name: (p.symbol, p.shape, p.checkpoint) for p in m.parameters},

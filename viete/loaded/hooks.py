@@ -13,7 +13,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from viete.algebra.defined import names_in
+from viete.algebra.dependence import forward_slice
 from viete.algebra.incremental import scores, text_of
 from viete.algebra.model import Input, Model
 from viete.errors import VieteError
@@ -356,9 +356,7 @@ class Hooked(Weighted):
 def output_of(card: Model, text: Input) -> Ref:
     """The value called ``logits``, else the last that needs no input but this one."""
     given = {i.name for i in card.inputs if i.default is None} - {text.name}
-    lacking: set[str] = set(given)
-    while more := {e.name for e in card.equations if names_in([e.right]) & lacking} - lacking:
-        lacking |= more
+    lacking = forward_slice(card, given)
     found = [e for e in card.equations if e.name not in lacking] or list(card.equations)
     last = next((e for e in found if e.name == "logits"), found[-1])
     if last.loop is None:

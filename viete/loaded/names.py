@@ -264,10 +264,7 @@ class Names:
 
     def read(self, ref: Ref) -> bool:
         """Whether an equation other than its own has the value in it."""
-        return any(
-            isinstance(x, Ref) and x.key == ref.key
-            for e in self.model.equations for x in walk(e.right)
-        )  # fmt: skip
+        return any(ref.key in e.reads for e in self.model.equations)
 
     def own(self, e: Expr, any_head: bool = False) -> Expr | None:
         """A formula of names.md over the card's symbols; None if the card lacks one.

@@ -56,6 +56,11 @@ class Expr:
         return self
 
     @cached_property
+    def keys(self) -> frozenset[str]:
+        """The names of all that it refers to."""
+        return frozenset[str]().union(*(x.keys for x in self.children))
+
+    @cached_property
     def free(self) -> frozenset[str]:
         """Index letters in it that nothing inside binds."""
         parts = [x.free for x in self.children]
@@ -137,6 +142,10 @@ class Ref(Expr):
     @property
     def children(self) -> tuple[Expr, ...]:
         return self.index
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        return frozenset((self.key,)).union(*(x.keys for x in self.index))
 
     def over(self, parts: Sequence[Expr]) -> Ref:
         return Ref(self.symbol, tuple(parts), at=self.at)

@@ -20,7 +20,7 @@ from viete.interpret.array import Lookup
 from viete.interpret.labelled import ROW, Array, Value, expand
 from viete.interpret.plan.kernels import Prepare, sequence
 from viete.interpret.plan.making import Library
-from viete.interpret.plan.node import BOOL, FLOAT, INT, Node, laid_out
+from viete.interpret.plan.node import BOOL, FLOAT, INT, Node, ancestors, laid_out
 from viete.interpret.plan.recorder import Recorder
 from viete.interpret.plan.recording import Recording
 from viete.interpret.run import Run
@@ -155,7 +155,7 @@ class Replay:
 
     def compiled(self) -> list[Call]:
         """The calls of a step; all else is done here."""
-        needed = self.needed()
+        needed = ancestors([self.scores])
         reads = self.reads(needed)
         placed = [n for n in needed if reads[n] == {PLACES}]
         others = {a for n in needed if reads[n] != {PLACES} for a in n.args if isinstance(a, Node)}
@@ -187,18 +187,6 @@ class Replay:
                 else:
                     calls.append(call)
         return calls
-
-    def needed(self) -> list[Node]:
-        """The nodes that lead to the scores, in order."""
-        found: set[Node] = set()
-        todo = [self.scores]
-        while todo:
-            node = todo.pop()
-            if node not in found:
-                found.add(node)
-                todo += [a for a in node.args if isinstance(a, Node)]
-                todo += [] if node.of is None else [node.of]
-        return sorted(found, key=lambda n: n.id)
 
     def reads(self, nodes: list[Node]) -> dict[Node, set[str]]:
         """What each node is made of: weights, places, and what else changes from step to step."""

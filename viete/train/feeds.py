@@ -5,15 +5,16 @@ All of it is read off the equations, so that any card that has a loss can be tra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from viete.algebra.adjoint.grad import loss_of
+from viete.algebra.dependence import backward_slice, forward_slice, names_read
 from viete.algebra.dims import Size
 from viete.algebra.model import Equation, Input, Model
 from viete.algebra.uses import losses, targets
 from viete.cards.traits import Traits
 from viete.errors import VieteError
-from viete.notation.expr import Apply, Ref, num, transform, walk
+from viete.notation.expr import Apply, Ref, num, transform
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def feed(model: Model) -> Feed:
             f"{model.title} says no loss to train by; add the targets y to its inputs and an "
             f"equation such as L = cross_entropy(logits; y)"
         )
-    named = {x.key for e in loss for x in walk(e.right) if isinstance(x, Ref)}
+    named = set(names_read(loss))
     alike = [i for i in model.inputs[1:] if same_kind(model, i, tokens) and i.default is None]
     calls = [c for e in loss for c in losses(model, e.right)]
     said = {c.args[1].key for c in calls if isinstance(c.args[1], Ref)}
@@ -96,14 +97,7 @@ def same_kind(model: Model, a: Input, b: Input) -> bool:
 def loss_equations(model: Model) -> list[Equation]:
     """The loss, the last value that is one real number with a derivative, and what leads to it."""
     loss = loss_of(model)
-    if loss is None:
-        return []
-    out, needed = [], {loss.name}
-    for equation in reversed(model.equations):
-        if equation.name in needed:
-            out.append(equation)
-            needed |= {x.key for x in walk(equation.right) if isinstance(x, Ref)}
-    return out
+    return [] if loss is None else backward_slice(model, [loss.name])[::-1]
 
 
 def weights_input(
@@ -115,14 +109,8 @@ def weights_input(
     stands in the loss, and in no equation that does not lead from the targets.
     """
     third = {c.args[2].key for c in calls if len(c.args) > 2 and isinstance(c.args[2], Ref)}
-    after: set[str] = {targets} if targets else set()
-    before: set[str] = set()
-    for equation in model.equations:
-        keys = {x.key for x in walk(equation.right) if isinstance(x, Ref)}
-        if keys & after:
-            after.add(equation.name)
-        else:
-            before |= keys
+    after = forward_slice(model, {targets} if targets else ())
+    before = names_read(e for e in model.equations if e.name not in after)
     for item in model.inputs[1:]:
         if item.shape != tokens.shape or item.name == targets or item.name not in named:
             continue
@@ -148,18 +136,12 @@ def beside(model: Model, loss: list[Equation]) -> bool:
     A term such as the mean of logsumexp(logits_j)^2 over all positions counts padding as well.
     """
     inputs = {i.name for i in model.inputs} | model.lengths.keys()
-    right = {e.name: e.right for e in model.equations}
-    calls = [c for e in model.equations for c in losses(model, e.right)]
-    todo, seen = [loss[0].name], set[str]()
-    while todo:
-        name = todo.pop()
-        if name in inputs:
-            return True
-        if name in right and name not in seen:
-            rest = transform(right[name], lambda e: num(0) if e in calls else None)
-            todo += [x.key for x in walk(rest) if isinstance(x, Ref)]
-        seen.add(name)
-    return False
+    calls = {c for e in loss for c in losses(model, e.right)}
+    without = tuple(
+        replace(e, right=transform(e.right, lambda x: num(0) if x in calls else None)) for e in loss
+    )
+    rest = backward_slice(replace(model, equations=without), [loss[0].name])
+    return not names_read(rest).isdisjoint(inputs)
 
 
 def vocabulary_size(model: Model, tokens: Input) -> int:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from viete.algebra.adjoint.double_where import Single
 from viete.algebra.adjoint.passing import BACK, Context, Passing, Share, partial
 from viete.algebra.adjoint.reasons import UNSAID, Reason, because
+from viete.algebra.dependence import names_read
 from viete.algebra.model import Equation, Loop, Model
 from viete.algebra.order import FURTHEST, offset
 from viete.algebra.simplify import simplified
@@ -282,16 +283,14 @@ class Backward(Passing):
     def parameters(self, first: Equation) -> None:
         """∂ of the parameters (and other leaves) that no equation before ``first`` uses."""
         k = self.model.equations.index(first)
-        earlier = {x.key for e in self.model.equations[:k] for x in walk(e.right)
-                   if isinstance(x, Ref)}  # fmt: skip
+        earlier = names_read(self.model.equations[:k])
         for key in [k for k in self.shares if k in self.wanted and k not in earlier]:
             self.leaf(key, None)
 
     def finished(self, e: Equation, loop: Loop | None) -> None:
         """Write ∂ of every parameter whose last use (going back) was this equation."""
         k = self.model.equations.index(e)
-        earlier = {x.key for e in self.model.equations[:k] for x in walk(e.right)
-                   if isinstance(x, Ref)}  # fmt: skip
+        earlier = names_read(self.model.equations[:k])
         for key in dict.fromkeys(x.key for x in walk(e.right) if isinstance(x, Ref)):
             if key in self.wanted and key in self.shares and key not in earlier:
                 self.leaf(key, loop)

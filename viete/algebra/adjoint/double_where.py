@@ -16,8 +16,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from viete.algebra.adjoint.dependence import depends, reached
 from viete.algebra.adjoint.rules import rules
+from viete.algebra.dependence import depends, reached
 from viete.algebra.functions import inlined
 from viete.algebra.kinds import COMPARISONS, LOGICAL
 from viete.algebra.model import Equation, Function, Model, memoised, with_right

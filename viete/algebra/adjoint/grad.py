@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from viete.algebra.adjoint.backward import Backward
-from viete.algebra.adjoint.dependence import reached
 from viete.algebra.adjoint.double_where import doubled
 from viete.algebra.adjoint.tidy import tidied
+from viete.algebra.dependence import reached
 from viete.algebra.distinct import distinct
 from viete.algebra.kinds import REAL, WHOLE
 from viete.algebra.model import Equation, Model, memoised
 from viete.algebra.shapes import text
 from viete.errors import Text, VieteError
 from viete.notation.cursor import parse_name
-from viete.notation.expr import Ref, Symbol, walk
+from viete.notation.expr import Ref, Symbol
 from viete.notation.parser import parse
 from viete.notation.printer import show
 
@@ -134,12 +134,11 @@ def blocked(found: Backward, model: Model, loss: Ref) -> str:
     reach: set[str] = {loss.key}
     for e in reversed(model.equations):
         if e.name in reach:
-            refs = {x.key for x in walk(e.right) if isinstance(x, Ref)}
-            if refs & found.active or (refs & found.wanted):
+            if e.reads & (found.active | found.wanted):
                 where = f" (line {e.text.line} of {e.text.file})" if e.text.file else ""
                 return (
                     f"no derivative of {loss.key} reaches the parameters: "
                     f"{show(e.left)} = {show(e.right)}{where} is not differentiable"
                 )
-            reach |= refs
+            reach |= e.reads
     return f"{loss.key} does not depend on what the derivative is asked by"

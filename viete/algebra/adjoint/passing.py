@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from viete.algebra.adjoint.blocks import Readers, Reading, block_expr
-from viete.algebra.adjoint.dependence import depends, reached
 from viete.algebra.adjoint.double_where import Side, Single, by_entry, is_where
 from viete.algebra.adjoint.places import picked_back, row_of
 from viete.algebra.adjoint.reasons import UNSAID, Reason, because
 from viete.algebra.adjoint.rules import Rule, rules
+from viete.algebra.dependence import depends, reached
 from viete.algebra.dims import Size
 from viete.algebra.functions import inlined
 from viete.algebra.lifting import fitted
@@ -453,7 +453,7 @@ class Passing:
         return [
             e.loop for e in self.model.equations
             if e.loop is not None and e.loop.index == letter
-            and any(isinstance(x, Ref) and x.key == key for x in walk(e.right))
+            and key in e.reads
         ]  # fmt: skip
 
     def refused(self, e: Ref, c: Context) -> VieteError:

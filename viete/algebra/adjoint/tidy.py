@@ -37,7 +37,7 @@ def early(equations: list[Equation], helpers: Collection[str]) -> list[Equation]
     out = list(equations)
     back = {e.name for e in equations if e.name.startswith("partial{")}
     for e in equations:
-        refs = {x.key for x in walk(e.right) if isinstance(x, Ref)}
+        refs = e.reads
         if e.name in helpers and not refs & back:
             first = next(k for k, x in enumerate(out) if x is e or (
                 x.loop == e.loop and e.right in walk(x.right)))  # fmt: skip

@@ -11,6 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from viete.algebra.adjoint.double_where import constant
+from viete.algebra.dependence import forward_slice, names_read
 from viete.algebra.kinds import TRUTH
 from viete.algebra.model import Equation, Input, Loop, Model
 from viete.algebra.order import offset
@@ -64,7 +65,7 @@ class Body:
         self.number = {id(e): k for k, e in enumerate(model.equations, 1)}
         self.parameters = {p.name for p in model.parameters}
         self.inputs = {i.name for i in model.inputs}
-        self.varying = self.varies()
+        self.varying = forward_slice(model, self.inputs)  # they differ from sequence to sequence
         self.segments = [list(segments(stage)) for stage in stages]
         self.rolling = {e.name for s in stages for e in s if self.rolls(e.name)}
         self.lowering = lowering(
@@ -79,21 +80,11 @@ class Body:
 
     def declared(self) -> list[Symbol]:
         m = self.model
-        used = {x.key for s in self.stages for e in s for x in (e.left, *walk(e.right))
-                if isinstance(x, Ref)}  # fmt: skip
+        written = [e for stage in self.stages for e in stage]
+        used = names_read(written) | {e.name for e in written}
         symbols = [p.symbol for p in m.parameters] + [i.symbol for i in m.inputs]
         symbols += [e.left.symbol for e in m.equations if e.name in used]
         return [*symbols, *(d.symbol for d in m.dims)]
-
-    def varies(self) -> set[str]:
-        """The values that differ from sequence to sequence."""
-        out = set(self.inputs)
-        while True:
-            before = len(out)
-            out |= {e.name for e in self.model.equations
-                    if any(isinstance(x, Ref) and x.key in out for x in walk(e.right))}  # fmt: skip
-            if len(out) == before:
-                return out
 
     def plain_numbers(self) -> frozenset[str]:
         """The values that Python computes, of numbers and dimensions and of each other."""
@@ -433,14 +424,3 @@ def segments(equations: Sequence[Equation]) -> Iterable[tuple[Loop | None, list[
             out.append((e.loop, []))
         out[-1][1].append(e)
     return out
-
-
-def needed(model: Model, outputs: Iterable[str]) -> list[Equation]:
-    """The equations that the outputs need, in order."""
-    keys = set(outputs)
-    while True:
-        before = len(keys)
-        keys |= {x.key for e in model.equations if e.name in keys for x in walk(e.right)
-                 if isinstance(x, Ref)}  # fmt: skip
-        if len(keys) == before:
-            return [e for e in model.equations if e.name in keys]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from viete.algebra.adjoint.passing import partial
+from viete.algebra.dependence import names_read
 from viete.algebra.model import Input, Model
 from viete.errors import VieteError
 from viete.interpret.code import numpy_text
@@ -17,7 +18,7 @@ from viete.interpret.code.layout import docstring, filled, joined, statement
 from viete.interpret.code.lowering import Env
 from viete.interpret.code.numpy_text import Corpus
 from viete.interpret.code.prepared import Prepared
-from viete.notation.expr import Ref, walk
+from viete.notation.expr import Ref
 from viete.notation.printer import show_equation
 
 RESERVED = frozenset(
@@ -137,7 +138,7 @@ class NumpyScript:
         """Names of the forward values that the backward equations read."""
         p = self.p
         made = {e.name for e in (*p.forward, *p.more)}
-        keys = {x.key for e in p.backward for x in walk(e.right) if isinstance(x, Ref)}
+        keys = names_read(p.backward)
         found = [e for e in (*p.forward, *p.more) if e.name in keys & made]
         return list(dict.fromkeys(self.body.names.symbol(e.left.symbol) for e in found))
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from viete.algebra.adjoint import grad
 from viete.algebra.adjoint.double_where import double_where
 from viete.algebra.adjoint.grad import loss_of, with_loss
+from viete.algebra.dependence import backward_slice, names_read
 from viete.algebra.distinct import distinct
 from viete.algebra.model import Equation, Input, Model, memoised
 from viete.errors import Text, VieteError
-from viete.interpret.code.body import needed
 from viete.interpret.schedule import program
-from viete.notation.expr import Apply, Ref, Symbol, num, walk
+from viete.notation.expr import Apply, Ref, Symbol, num
 from viete.notation.printer import show_equation
 
 
@@ -40,7 +40,7 @@ class Prepared:
 
     def inputs(self, equations: tuple[Equation, ...]) -> list[Input]:
         """The inputs that equations need, or whose length they do; without a default first."""
-        keys = {x.key for e in equations for x in walk(e.right) if isinstance(x, Ref)}
+        keys = names_read(equations)
         found = [i for i in self.model.inputs if i.name in keys]
         return sorted(found, key=lambda i: i.default is not None)
 
@@ -86,8 +86,8 @@ def prepared(model: Model, of: str | None, backward: bool, autograd: bool = Fals
         model = grad(model, of=loss.key)
         back = model.equations[count:]
     ahead = replace(model, equations=model.equations[: len(model.equations) - len(back)])
-    first = needed(ahead, [output.key])
-    both = needed(ahead, [output.key] + ([loss.key] if loss else []))
+    first = backward_slice(ahead, [output.key])
+    both = backward_slice(ahead, [output.key] + ([loss.key] if loss else []))
     second = [e for e in both if e not in first]
     return Prepared(model, output, loss, tuple(first), tuple(second), back, added)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from viete.algebra.dependence import names_read
 from viete.algebra.model import Input, Loop, Parameter
 from viete.errors import VieteError
 from viete.interpret.code.body import Body, Turn
@@ -22,7 +23,7 @@ from viete.interpret.code.torch_blocks import (
     write_turn,
 )
 from viete.interpret.code.torch_products import Products
-from viete.notation.expr import Ref, walk
+from viete.notation.expr import Ref
 
 RESERVED = frozenset("Block blocks block renamed xavier weights names arguments forward bound shape"
                      .split())  # fmt: skip
@@ -112,8 +113,7 @@ class TorchModule:
         made = {e.name: body.names.symbol(e.left.symbol) for e in model.equations}
         every = [*self.p.forward, *self.p.more]
         numbers = [body.number[id(e)] for e in every if e.loop == loop]
-        after = {x.key for e in every if e.loop != loop for x in walk(e.right)
-                 if isinstance(x, Ref)} | {self.p.output.key}  # fmt: skip
+        after = names_read(e for e in every if e.loop != loop) | {self.p.output.key}
         names = {body.names.symbol(i.symbol) for i in model.inputs} | set(made.values())
         names |= {body.names.symbol(d.symbol) for d in model.dims if d.name in model.lengths}
         names.add(plain_letter(loop.index))

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from viete.interpret.plan.node import FLOAT, Node, laid_out
+from viete.interpret.plan.node import FLOAT, Node, ancestors, laid_out
 from viete.interpret.plan.recorder import Recorder
 
 VIEWS = ("view", "given", "constant")
@@ -60,24 +60,12 @@ class Group:
         return self.inner and self.chunk < batch
 
 
-def needed(results: Iterable[Node]) -> list[Node]:
-    """The nodes that lead to the results, in the order they were recorded; views left out."""
-    found: set[Node] = set()
-    todo = [r.base for r in results]
-    while todo:
-        node = todo.pop()
-        if node not in found:
-            found.add(node)
-            todo.extend(a.base for a in node.args if isinstance(a, Node))
-    return sorted((n for n in found if n.name not in VIEWS), key=lambda n: n.id)
-
-
 def steps_of(results: Mapping[str, Node], onto: bool) -> list[Step]:
     """A step for every node, and one that adds each result to its total.
 
     With ``onto`` a product can be added to what is there (as BLAS's β = 1 does).
     """
-    nodes = needed(results.values())
+    nodes = [n for n in ancestors(results.values()) if n.name not in VIEWS]
     uses: Counter[Node] = Counter(r.base for r in results.values())
     for n in nodes:
         uses.update({a.base for a in n.args if isinstance(a, Node)})

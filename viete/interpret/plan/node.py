@@ -7,7 +7,7 @@ and strides are worked out by NumPy itself, on arrays that have strides but no m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -101,6 +101,19 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.shape}>"
+
+
+def ancestors(nodes: Iterable[Node]) -> list[Node]:
+    """What some nodes are made of, themselves among it, in the order it was recorded in."""
+    found: set[Node] = set()
+    todo = list(nodes)
+    while todo:
+        node = todo.pop()
+        if node not in found:
+            found.add(node)
+            todo += [a for a in node.args if isinstance(a, Node)]
+            todo += [] if node.of is None else [node.of]
+    return sorted(found, key=lambda n: n.id)
 
 
 def _binary(name: str, swapped: bool = False) -> Callable[[Node, Any], Node]:
