@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from viete.algebra.functions import inlined, parse_function
+from viete.algebra.matching import match
 from viete.errors import Text
 from viete.notation.expr import (
     Apply,
@@ -19,17 +20,19 @@ from viete.notation.expr import (
     Num,
     Pick,
     Ref,
+    Slice,
     Slot,
     Symbol,
     Table,
     free_indices,
     num,
+    transform,
+    walk,
 )
 from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.notation.substitution import (
     Abstraction,
-    alpha_equal,
     apart,
     bound_letters,
     free_names,
@@ -39,6 +42,11 @@ from viete.notation.symbols import Scope
 
 LETTERS, NAMES = "jklm", "jxy"  # one letter is a name as well
 Meaning = Mapping[tuple[str, str], Fraction]
+
+
+def alpha_equal(a: Expr, b: Expr) -> bool:
+    """A pattern without letters of its own fits what differs in the letters of binders alone."""
+    return match(a, b) == {}
 
 
 def value(e: Expr, at: Meaning) -> Fraction:
@@ -133,6 +141,33 @@ def test_equal_but_for_letters_is_what_it_says(a: Expr, b: Expr) -> None:
         assert free_names(a) == free_names(b)
         assert value(a, SOME) == value(b, SOME)
     assert alpha_equal(a, apart(a, around=LETTERS))
+
+
+@settings(max_examples=50, deadline=None)
+@given(formulas, st.data())
+def test_what_a_pattern_fits_is_the_pattern_put_in(e: Expr, data: st.DataObject) -> None:
+    """With a part of a formula left open, the part is found; it may not have a bound letter."""
+    parts = [x for x in walk(e) if not (isinstance(x, Slice) or x.binders)]
+    part = data.draw(st.sampled_from(parts))
+    hole = Ref(Symbol("argument", "u"))
+    pattern = transform(e, lambda x: hole if x == part else None)
+    found = match(pattern, apart(e, around=LETTERS))
+    if found is None:
+        assert part.free & e.binders
+    elif found:
+        assert alpha_equal(substitute(pattern, arguments=found), e)
+        assert not alpha_equal(pattern, e)
+
+
+def test_a_bound_letter_does_not_leave_its_binder() -> None:
+    """``sum_j u`` fits ``sum_k x`` and not ``sum_k (x * k)``, whose part means nothing outside."""
+    x, u = Ref(Symbol("value", "x")), Ref(Symbol("argument", "u"))
+    pattern = Bind("sum", "j", num(0), num(2), u)
+    assert match(pattern, Bind("sum", "k", num(0), num(2), x)) == {"u": x}
+    inner = Apply("times", (x, Idx("k")))
+    assert match(pattern, Bind("sum", "k", num(0), num(2), inner)) is None
+    assert match(pattern, Bind("sum", "k", num(0), num(3), x)) is None
+    assert match(Bind("sum", "h", None, None, u), Bind("sum", "g", None, None, x)) is None
 
 
 def test_a_family_gets_its_index() -> None:

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from viete.algebra.functions import inlined, is_argument, with_defaults
-from viete.algebra.model import Equation, Function, Model, with_right
+from viete.algebra.functions import inlined
+from viete.algebra.matching import match
+from viete.algebra.model import Equation, Model, with_right
 from viete.algebra.simplify import simplified
 from viete.notation.expr import (
     Apply,
     Expr,
     Idx,
-    Pick,
     Ref,
-    Slice,
     Symbol,
     free_indices,
     transform,
@@ -55,42 +54,10 @@ def find(model: Model, pattern: Expr, equations: Collection[int]) -> Place | Non
         for k in sorted(equations):
             for right in forms(model, model.equations[k]):
                 for part in walk(right):
-                    letters = fitted(pattern, part, model.function)
+                    letters = match(pattern, part, model.function)
                     if letters is not None and nameable(model, part):
                         return Place(k, right, part, letters)
     return None
-
-
-def fitted(pattern: Expr, e: Expr, functions: Mapping[str, Function]) -> dict[str, Expr] | None:
-    """What the letters of a pattern stand for in ``e``; None where it does not fit."""
-    found: dict[str, Expr] = {}
-
-    def fit(p: Expr | None, x: Expr | None) -> bool:
-        match p, x:
-            case (Ref(), Expr()) if is_argument(p):
-                return found.setdefault(p.key, x) == x
-            case (Ref(), Ref()) if p.symbol == x.symbol:
-                return fit_all(p.index, x.index)
-            case (Apply(), Apply()) if alike(p.op, x.op, functions):
-                return fit_all(with_defaults(p, functions), with_defaults(x, functions))
-            case (Pick(), Pick()):
-                return fit(p.value, x.value) and fit_all(p.items, x.items)
-            case (Slice(), Slice()):
-                return fit(p.start, x.start) and fit(p.stop, x.stop)
-        return p == x
-
-    def fit_all(ps: tuple[Expr, ...], xs: tuple[Expr, ...]) -> bool:
-        return len(ps) == len(xs) and all(map(fit, ps, xs))
-
-    return found if fit(pattern, e) else None
-
-
-def alike(a: str, b: str, functions: Mapping[str, Function]) -> bool:
-    """Whether two names are of one operation: the same, or two functions of one definition."""
-    if a == b or a not in functions or b not in functions:
-        return a == b
-    f, g = functions[a], functions[b]
-    return (f.arguments, f.body) == (g.arguments, g.body)
 
 
 def nameable(model: Model, e: Expr) -> bool:
@@ -139,4 +106,4 @@ def again(old: Equation, left: Ref, right: Expr) -> Equation:
     return with_right(replace(old, left=left, stated=None), right)
 
 
-__all__ = ["Place", "again", "find", "fitted", "lifted", "with_part"]
+__all__ = ["Place", "again", "find", "lifted", "with_part"]

@@ -15,7 +15,7 @@ import numpy as np
 from viete.algebra.adjoint.rules import rule_scope
 from viete.algebra.functions import library
 from viete.algebra.kinds import BIT
-from viete.algebra.lifting import fitted
+from viete.algebra.matching import match
 from viete.algebra.simplify import row_sum
 from viete.errors import Text
 from viete.interpret.labelled import COL, ROW, Array, Value, expand, is_float
@@ -138,7 +138,7 @@ def found(e: Apply) -> Found:
         if len(_seen) > 100_000:
             _seen.clear()
         row = row_sum(e)
-        fits = ((fitted(p, row, library()), form, p) for p, form in forms().get(e.op, ()))
+        fits = ((match(p, row, library()), form, p) for p, form in forms().get(e.op, ()))
         _seen[id(e)] = (
             e,
             next(((v, form, functions(p)) for v, form, p in fits if v is not None), None),

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from viete.algebra.functions import resolved
-from viete.algebra.lifting import Place, find, fitted
+from viete.algebra.lifting import Place, find
+from viete.algebra.matching import match
 from viete.algebra.model import Equation, Loop, Model
 from viete.algebra.simplify import simplified
 from viete.algebra.uses import bodies
@@ -242,7 +243,7 @@ class Names:
         if find(self.model, pattern, numbers) is not None:
             return True
         return any(
-            fitted(pattern, part, self.model.function) is not None
+            match(pattern, part, self.model.function) is not None
             for k in numbers for body in bodies(self.model, self.model.equations[k].right)
             for part in walk(body)
         )  # fmt: skip

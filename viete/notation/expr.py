@@ -39,8 +39,9 @@ def node(kind: type[T]) -> type[T]:
 class Expr:
     """Base of all nodes.
 
-    Each kind says what its ``children`` are, how it is made ``over`` others, and which index
-    letters it has ``bound`` in the last of them; all other facts follow, and are found once.
+    Each kind says what its ``children`` are, which index letters it has ``bound`` in the last of
+    them, what its ``head`` is beside these, and how it is made ``over`` others; all other facts
+    follow, and are found once.
     """
 
     at: At | None = field(default=None, compare=False, repr=False, kw_only=True)
@@ -51,8 +52,13 @@ class Expr:
         """The direct sub-expressions, in reading order."""
         return ()
 
-    def over(self, parts: Sequence[Expr]) -> Expr:
-        """This node with other children, as many as it has."""
+    @property
+    def head(self) -> tuple[object, ...]:
+        """What it is, but for its children and the letters that are its own."""
+        return ()
+
+    def over(self, parts: Sequence[Expr], bound: tuple[str, ...] | None = None) -> Expr:
+        """This node with other children, as many as it has, and other letters of its own."""
         return self
 
     @cached_property
@@ -68,12 +74,26 @@ class Expr:
             parts[-1] = parts[-1].difference(self.bound)
         return frozenset[str]().union(*parts)
 
+    @cached_property
+    def plain(self) -> frozenset[str]:
+        """The names without scripts in it, which a bound letter of that name would hide."""
+        return frozenset[str]().union(*(x.plain for x in self.children))
+
+    @cached_property
+    def binders(self) -> frozenset[str]:
+        """The letters that something in it binds."""
+        return frozenset(self.bound).union(*(x.binders for x in self.children))
+
 
 @node
 class Num(Expr):
     """An exact rational number; decimals are read exactly (``1e-5`` is 1/100000)."""
 
     value: Fraction
+
+    @property
+    def head(self) -> tuple[object, ...]:
+        return (self.value,)
 
 
 @dataclass(frozen=True)
@@ -147,7 +167,16 @@ class Ref(Expr):
     def keys(self) -> frozenset[str]:
         return frozenset((self.key,)).union(*(x.keys for x in self.index))
 
-    def over(self, parts: Sequence[Expr]) -> Ref:
+    @cached_property
+    def plain(self) -> frozenset[str]:
+        own = () if self.symbol.sub or self.symbol.sup else (self.symbol.base,)
+        return frozenset(own).union(*(x.plain for x in self.index))
+
+    @property
+    def head(self) -> tuple[object, ...]:
+        return (self.symbol,)
+
+    def over(self, parts: Sequence[Expr], bound: tuple[str, ...] | None = None) -> Ref:
         return Ref(self.symbol, tuple(parts), at=self.at)
 
 
@@ -160,6 +189,10 @@ class Idx(Expr):
     @cached_property
     def free(self) -> frozenset[str]:
         return frozenset((self.name,))
+
+    @property
+    def head(self) -> tuple[object, ...]:
+        return (self.name,)
 
 
 @node
@@ -177,7 +210,11 @@ class Apply(Expr):
     def children(self) -> tuple[Expr, ...]:
         return self.args
 
-    def over(self, parts: Sequence[Expr]) -> Apply:
+    @property
+    def head(self) -> tuple[object, ...]:
+        return (self.op,)
+
+    def over(self, parts: Sequence[Expr], bound: tuple[str, ...] | None = None) -> Apply:
         return Apply(self.op, tuple(parts), self.semi, at=self.at)
 
 
@@ -201,12 +238,22 @@ class Bind(Expr):
 
     @property
     def children(self) -> tuple[Expr, ...]:
-        return tuple(x for x in (self.lower, self.upper) if x is not None) + (self.body,)
+        return (self.body,) if self.ranges is None else (*self.ranges, self.body)
 
-    def over(self, parts: Sequence[Expr]) -> Bind:
-        rest = iter(parts)
-        lower, upper = (None if x is None else next(rest) for x in (self.lower, self.upper))
-        return Bind(self.op, self.index, lower, upper, next(rest), at=self.at)
+    @property
+    def ranges(self) -> tuple[Expr, Expr] | None:
+        """Its bounds; None where the letter's declared range is meant."""
+        return None if self.lower is None or self.upper is None else (self.lower, self.upper)
+
+    @property
+    def head(self) -> tuple[object, ...]:
+        return (self.op, self.index if self.ranges is None else None)  # that letter means a range
+
+    def over(self, parts: Sequence[Expr], bound: tuple[str, ...] | None = None) -> Bind:
+        *bounds, body = parts
+        (index,) = bound or self.bound
+        lower, upper = bounds or (None, None)
+        return Bind(self.op, index, lower, upper, body, at=self.at)
 
 
 @node
@@ -227,9 +274,13 @@ class Table(Expr):
     def children(self) -> tuple[Expr, ...]:
         return tuple(size for _, size in self.ranges) + (self.body,)
 
-    def over(self, parts: Sequence[Expr]) -> Table:
+    @property
+    def head(self) -> tuple[object, ...]:
+        return (len(self.ranges),)
+
+    def over(self, parts: Sequence[Expr], bound: tuple[str, ...] | None = None) -> Table:
         *sizes, body = parts
-        return Table(tuple(zip(self.bound, sizes, strict=True)), body, at=self.at)
+        return Table(tuple(zip(bound or self.bound, sizes, strict=True)), body, at=self.at)
 
 
 @node
@@ -243,7 +294,11 @@ class Slice(Expr):
     def children(self) -> tuple[Expr, ...]:
         return tuple(x for x in (self.start, self.stop) if x is not None)
 
-    def over(self, parts: Sequence[Expr]) -> Slice:
+    @property
+    def head(self) -> tuple[object, ...]:
+        return self.start is None, self.stop is None
+
+    def over(self, parts: Sequence[Expr], bound: tuple[str, ...] | None = None) -> Slice:
         rest = iter(parts)
         start, stop = (None if x is None else next(rest) for x in (self.start, self.stop))
         return Slice(start, stop, at=self.at)
@@ -260,7 +315,7 @@ class Pick(Expr):
     def children(self) -> tuple[Expr, ...]:
         return (self.value, *self.items)
 
-    def over(self, parts: Sequence[Expr]) -> Pick:
+    def over(self, parts: Sequence[Expr], bound: tuple[str, ...] | None = None) -> Pick:
         return Pick(parts[0], tuple(parts[1:]), at=self.at)
 
 

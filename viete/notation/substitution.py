@@ -13,15 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 
 from viete.notation.expr import (
-    Apply,
-    Bind,
     Expr,
     Idx,
-    Pick,
     Ref,
-    Slice,
-    Table,
-    children,
     free_indices,
     rebuilt,
     walk,
@@ -97,22 +91,16 @@ class Substitution:
                     plain = Substitution({}, {}, self.taken, self.ranges)
                     return plain.into(new.body, at, around)
                 return self.whole(new, around)
-            case Apply() | Slice() | Pick():
-                return rebuilt(e, [go(part) for part in children(e)])
-            case Bind():
-                # A sum over all of a declared range keeps its letter, which means that range.
-                over = around if e.lower is not None else frozenset[str]()
-                (letter,), body = self.under((e.index,), e.body, letters, around, over)
-                lower, upper = (x and go(x) for x in (e.lower, e.upper))
-                if letter != e.index and lower is None:
-                    lower, upper = self.ranges[e.index]
-                return replace(e, index=letter, lower=lower, upper=upper, body=body)
-            case Table():
-                own = tuple(i for i, _ in e.ranges)
-                own, body = self.under(own, e.body, letters, around, around)
-                sizes = (go(s) for _, s in e.ranges)
-                return replace(e, ranges=tuple(zip(own, sizes, strict=True)), body=body)
-        return e
+        if not e.bound:
+            return rebuilt(e, [go(part) for part in e.children])
+        *ranges, body = e.children
+        # A sum over all of a declared range keeps its letter, which means that range.
+        avoid = around if ranges else frozenset[str]()
+        own, body = self.under(e.bound, body, letters, around, avoid)
+        ranges = [go(x) for x in ranges]
+        if own != e.bound and not ranges:
+            ranges = list(self.ranges[e.bound[0]])
+        return e.over([*ranges, body], own)
 
     def of(self, e: Ref) -> Put | None:
         """What is put for a name."""
@@ -156,25 +144,17 @@ class Substitution:
 
 def plain_names(e: Expr) -> frozenset[str]:
     """The names without scripts in a formula, which a bound letter of that name would hide."""
-    return frozenset(
-        x.symbol.base for x in walk(e) if isinstance(x, Ref) and not (x.symbol.sub or x.symbol.sup)
-    )
+    return e.plain
 
 
 def free_names(e: Expr) -> frozenset[str]:
     """What a binder around a formula must not be called: its free letters and plain names."""
-    return free_indices(e) | plain_names(e)
+    return e.free | e.plain
 
 
 def bound_letters(e: Expr) -> frozenset[str]:
     """The letters of all binders in a formula."""
-    return frozenset(
-        letter for x in walk(e)
-        for letter in (
-            (x.index,) if isinstance(x, Bind)
-            else (i for i, _ in x.ranges) if isinstance(x, Table) else ()
-        )
-    )  # fmt: skip
+    return e.binders
 
 
 def fresh(taken: Collection[str], wishes: Iterable[str] = LETTERS) -> str:
@@ -184,51 +164,7 @@ def fresh(taken: Collection[str], wishes: Iterable[str] = LETTERS) -> str:
     return next(x for x in chain(wishes, more) if x not in taken)
 
 
-def alpha_equal(a: Expr, b: Expr) -> bool:
-    """Whether two formulas differ in nothing but the letters of their binders."""
-
-    def same(x: Expr | None, y: Expr | None, one: dict[str, int], two: dict[str, int]) -> bool:
-        def all_same(xs: Iterable[Expr | None], ys: Iterable[Expr | None]) -> bool:
-            return all(same(p, q, one, two) for p, q in zip(xs, ys, strict=True))
-
-        def bodies(own: Iterable[str], other: Iterable[str], p: Expr, q: Expr) -> bool:
-            level = len(one) + len(two)
-            return same(p, q, one | {i: level + k for k, i in enumerate(own)},
-                        two | {i: level + k for k, i in enumerate(other)})  # fmt: skip
-
-        match x, y:
-            case (Idx(p), Idx(q)):
-                return one.get(p) == two.get(q) and (p in one or p == q)
-            case (Bind(), Bind()):
-                return (
-                    x.op == y.op
-                    and (x.lower is not None or x.index == y.index)
-                    and all_same((x.lower, x.upper), (y.lower, y.upper))
-                    and bodies([x.index], [y.index], x.body, y.body)
-                )
-            case (Table(), Table()):
-                return (
-                    len(x.ranges) == len(y.ranges)
-                    and all_same((s for _, s in x.ranges), (s for _, s in y.ranges))
-                    and bodies((i for i, _ in x.ranges), (i for i, _ in y.ranges), x.body, y.body)
-                )
-            case (Expr(), Expr()):
-                if type(x) is not type(y) or len(children(x)) != len(children(y)):
-                    return False
-                match x, y:
-                    case (Ref(), Ref()) if x.symbol != y.symbol:
-                        return False
-                    case (Apply(), Apply()) if x.op != y.op:
-                        return False
-                    case (Slice(), Slice()):
-                        return all_same((x.start, x.stop), (y.start, y.stop))
-                return all_same(children(x), children(y)) if children(x) else x == y
-        return x == y
-
-    return same(a, b, {}, {})
-
-
 __all__ = [
-    "LETTERS", "Abstraction", "alpha_equal", "apart", "bound_letters", "free_names", "fresh",
+    "LETTERS", "Abstraction", "apart", "bound_letters", "free_names", "fresh",
     "plain_names", "substitute",
 ]  # fmt: skip

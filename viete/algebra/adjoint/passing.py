@@ -14,7 +14,7 @@ from viete.algebra.adjoint.rules import Rule, rules
 from viete.algebra.dependence import depends, reached
 from viete.algebra.dims import Size
 from viete.algebra.functions import inlined
-from viete.algebra.lifting import fitted
+from viete.algebra.matching import match
 from viete.algebra.model import Equation, Loop, Model
 from viete.algebra.shapes import Env, Shapes, Type
 from viete.algebra.simplify import exp_sum, row_sum, simplified
@@ -233,7 +233,7 @@ class Passing:
         for rule in self.rules:
             if rule.ranks and rule.ranks != ranks:
                 continue
-            found = fitted(rule.pattern, plain, self.model.function)
+            found = match(rule.pattern, plain, self.model.function)
             if rule.complete and found and self.type(found["t"], c).may_be_negative:
                 continue
             outs = {k for k, _ in rule.formulas}
