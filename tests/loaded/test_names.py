@@ -9,6 +9,7 @@ import pytest
 
 import viete as vt
 from tests.loaded.small import Small, card, error, small, streams, tokens, weights
+from viete.algebra.well_formed import check_well_formed
 from viete.errors import VieteError
 from viete.loaded.names import Names
 from viete.loaded.table import VALUE, conventions
@@ -44,6 +45,7 @@ def test_lifting_all_names_out_keeps_what_is_computed(name: str) -> None:
     watch = watched(model.names, [n for n in model.names.entries if model.names.found(n)])
     ours = vt.read(name)  # the card itself is not touched
     assert ours.equations == vt.read(name).equations
+    check_well_formed(watch.model)
     run = watch.model.run(tokens(), model.weights)
     plain = model.card.run(tokens(), model.weights)
     for e in model.card.equations:

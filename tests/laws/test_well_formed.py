@@ -1,0 +1,84 @@
+"""Law 9: what a rewriting makes is well-formed, of shipped cards and of random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+import viete as vt
+from tests.laws.strategies import Card, cards, tiny, varied
+from viete.algebra.adjoint.double_where import double_where
+from viete.algebra.distinct import distinct
+from viete.algebra.folding import folded
+from viete.algebra.incremental import derived
+from viete.algebra.model import Model
+from viete.algebra.padding import padded
+from viete.algebra.well_formed import check_well_formed
+from viete.errors import VieteError
+from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, Symbol, num
+
+REWRITINGS: dict[str, Callable[[Model], Model]] = {
+    "grad": vt.grad,
+    "incremental": lambda m: derived(m).model,
+    "incremental in place": lambda m: derived(m, fixed=True).model,
+    "padded": padded,
+    "double where": double_where,
+    "distinct": distinct,
+    "folded": lambda m: [m, *(x.model for x in folded(m))][-1],
+    "padded grad": lambda m: padded(vt.grad(m)),
+    "incremental padded": lambda m: derived(padded(m)).model,
+}
+
+
+def results(model: Model) -> Iterator[str]:
+    """The rewritings that there are of a model, each checked."""
+    for name, rewriting in REWRITINGS.items():
+        try:
+            found = rewriting(model)
+        except VieteError:
+            continue
+        try:
+            check_well_formed(found)
+        except VieteError as fault:
+            pytest.fail(f"{name}: {fault}")
+        yield name
+
+
+@pytest.mark.parametrize("path", varied())
+def test_of_shipped_cards(path: str) -> None:
+    model = tiny(path)
+    check_well_formed(model)
+    assert "distinct" in results(model)
+
+
+@given(card=cards())
+def test_of_random_cards(card: Card) -> None:
+    check_well_formed(card.model)
+    assert "distinct" in results(card.model)
+
+
+x = Ref(Symbol("value", "x"))
+FAULTS = {
+    "is no value that is declared": Ref(Symbol("value", "nowhere")),
+    "is no parameter that is declared": Ref(Symbol("parameter", "x")),
+    "is bound by nothing": Idx("zz"),
+    "nothing is no operation": Apply("nothing", (x,)),
+    "has 1 arguments": Apply("add", (x,)),
+    "has 3 arguments": Apply("softmax", (x, x, x)),
+    "has 1 of 0 indices": Ref(x.symbol, (num(0),)),
+    "binds x, which is a name in it": Bind("sum", "x", num(0), num(1), x),
+}
+
+
+@pytest.mark.parametrize("why", FAULTS)
+def test_what_is_not(why: str) -> None:
+    model = vt.reads("# C\n\n## Dimensions\n\n| symbol | value |\n| --- | --- |\n| $d$ | 4 |\n\n"
+                     "## Inputs\n\n- $y ∈ ℝ^d$\n\n## Forward pass\n\n1. $x = 2 * y$\n")  # fmt: skip
+    check_well_formed(model)
+    wrong: Expr = Apply("add", (num(1), FAULTS[why]))
+    last = replace(model.equations[-1], right=wrong)
+    with pytest.raises(VieteError, match=why):
+        check_well_formed(replace(model, equations=(*model.equations[:-1], last)))
