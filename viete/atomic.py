@@ -13,10 +13,12 @@ from viete.errors import VieteError
 
 
 def behind(path: Path) -> Path:
-    """The file that a link leads to, be it there or not; any other path as it is."""
-    if os.path.islink(path) and (os.path.isfile(path) or not os.path.exists(path)):
-        return Path(os.path.realpath(path))
-    return path
+    """What a link leads to, be it there or not; any other path as it is.
+
+    So is a link to a device or a pipe, which is refused under its own name.
+    """
+    device = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+    return Path(os.path.realpath(path)) if os.path.islink(path) and not device else path
 
 
 @contextmanager

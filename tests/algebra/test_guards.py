@@ -122,6 +122,9 @@ CASES = {
     "softplus": (("p = exp(z)", "q = 1 + p", "L = sum(where(z > 20, z, log(q)))"),
                  each("z", lambda v: 1 if v > 20 else np.exp(v) / (1 + np.exp(v)))),
     "logsumexp": (("L = sum(where(x > 0, x * log(sum(exp(z))), 0))",), smooth_maximum),
+    "own condition": (("L = sum(where(x > 0, log(where(x > 0, x, 0)), 0))"
+                       " + sum(where(x > 0, x, 1 / where(x > 0, x - x, 4)))",),
+                      each("x", lambda v: 1 / v + 1 if v > 0 else 0)),
     "no derivative": ((r"L = \sum_{k=0}^{m - 1}(where(k > 0, x_k * log(k), 0))",),
                       lambda w: {"x": np.log([1, 1, 2, 3])}),
 }  # fmt: skip

@@ -216,6 +216,16 @@ def test_output_that_is_a_link(command: tuple[str, ...], tmp_path: Path) -> None
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["file.npz", link.name, "there"]
 
 
+def test_output_that_is_a_link_to_a_folder(tmp_path: Path, refused) -> None:
+    """The link stays, and the folder cannot be written."""
+    (tmp_path / "folder").mkdir()
+    run = ("run", PATH, "-t", "1,2", "--seed", "0", "--save")
+    for name, command in (("link", ("show", PATH, "-o")), ("link.npz", run)):
+        (tmp_path / name).symlink_to("folder")
+        assert "folder: cannot be written (" in refused(*command, tmp_path / name)
+        assert (tmp_path / name).is_symlink()
+
+
 def test_output_that_is_a_link_to_itself(tmp_path: Path) -> None:
     """It leads nowhere, and the file takes its place."""
     (tmp_path / "loop").symlink_to("loop")

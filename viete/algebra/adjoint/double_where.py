@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 from viete.algebra.adjoint.rules import rules
@@ -105,10 +106,13 @@ class Side:
     number: bool = False
     names: bool = True
 
-    def of(self, e: Expr, other: int) -> Expr:
+    def of(self, e: Expr, other: int | Fraction) -> Expr:
         """``e`` where the side is chosen, another number where it is not."""
         if is_where(e, self.test):
-            return e
+            _, yes, no = e.children
+            e, there = (yes, no) if self.holds else (no, yes)
+            if isinstance(there, Num) and there.value > 0:  # what a person wrote serves as well
+                other = there.value
         sides = (e, num(other)) if self.holds else (num(other), e)
         return Apply("where", (self.test, *sides))
 
