@@ -41,7 +41,11 @@ COLUMNS = {
 }
 FACT = re.compile(r"^\*\*(.+?)\*\*\s*:\s*(.*)$")
 LISTS = ("inputs", "functions", "forward", "derived", "claims")  # of formulas
-TABLES = ("dimensions", "parameters", "choices")
+TABLES = {  # and what a row looks like
+    "dimensions": "| $d$ | 64 |",
+    "parameters": "| $W$ | $d × d$ |",
+    "choices": "| key | value | $y = x$ |",
+}
 # name = …, in any markup: **Q** = `x W`, $Q = x W$, `Q = x W`, Q = x W, $$Q = x W$$
 _NAME = r"(?:\*\*[^*=]+\*\*|\$[^$=]*\$|`[^`=]*`|\${1,2}[^$=:]*|`[^`=:]*|[^\s=:$`*]{1,40})"
 EQUATION = re.compile(rf"^[>\s]*(?:\d+[.)]\s+|[-*+]\s+)?{_NAME}\s*(?<![<>!])=(?!=)|\\\[|\\begin\{{")
@@ -113,6 +117,11 @@ class Sections:
             if isinstance(block, Table) and section not in TABLES:
                 cell = next(iter([*block.header, *(c for r in block.rows for c in r)]), Text(""))
                 raise cell.error(f"the section {section.title()} has a list, and no table")
+            if isinstance(block, Item) and section in TABLES and block.text.text[:1] in ("$", "`"):
+                raise block.text.error(
+                    f"the section {section.title()} has a table, and this item would not be read; "
+                    f"make it a row: {TABLES[section]}"
+                )
             if isinstance(block, Paragraph) and block.text.text.startswith("|"):
                 if isinstance(before, Table):
                     raise block.text.error("a blank line ends a table; remove it above this row")
