@@ -77,6 +77,19 @@ def smooth_maximum(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             "z": weights["x"][chosen].sum() * np.exp(z - top) / total}  # fmt: skip
 
 
+def rows(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """∂ of a softmax of rows over their squared lengths, of which the first is 0."""
+    u, x = weights["E"] - weights["E"][0], weights["x"]
+    s = (u**2).sum(-1, keepdims=True) + np.eye(5, 1)
+    a = np.exp(u / s)
+    a /= a.sum(-1, keepdims=True)
+    slopes = a * (x - (a * x).sum(-1, keepdims=True))
+    e = slopes / s - 2 * u * (slopes * u).sum(-1, keepdims=True) / s**2
+    e[0] = x
+    e[0] -= e.sum(0)
+    return {"E": e}
+
+
 def share(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {"x": np.ones(4), "z": np.zeros(4)}
 
@@ -125,6 +138,9 @@ CASES = {
     "own condition": (("L = sum(where(x > 0, log(where(x > 0, x, 0)), 0))"
                        " + sum(where(x > 0, x, 1 / where(x > 0, x - x, 4)))",),
                       each("x", lambda v: 1 / v + 1 if v > 0 else 0)),
+    "one condition for each row": (
+        ("u = E - E_0", "R = where(sum(u ⊙ u) > 0, softmax(u / sum(u ⊙ u)), u)",
+         r"L = \sum_{j=0}^{V - 1}(sum(R_j ⊙ x))"), rows),
     "no derivative": ((r"L = \sum_{k=0}^{m - 1}(where(k > 0, x_k * log(k), 0))",),
                       lambda w: {"x": np.log([1, 1, 2, 3])}),
 }  # fmt: skip

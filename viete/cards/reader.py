@@ -272,6 +272,9 @@ class Reader(Declarations):
                 around = ""  # the last loop's letter, as long as it has no equation
             if m is not None:
                 if m.text.count("=") > 1:
+                    if (rest := m.text.partition(":")[2]) and not _FOR.match(rest.strip("$` ")):
+                        raise m.error("the equations of a loop stand below its For line, each on a "
+                                      "line of its own")  # fmt: skip
                     raise m.error(f"a loop has one letter, and {NO_NESTING}")
                 index, lower, upper = parse_range(m, self.shapes)
                 other = next((x for x in out if x.index == index), None)

@@ -22,7 +22,7 @@ from viete.algebra.dependence import depends, reached
 from viete.algebra.functions import inlined
 from viete.algebra.kinds import COMPARISONS, LOGICAL
 from viete.algebra.model import Equation, Function, Model, memoised, with_right
-from viete.algebra.shapes import ENTRYWISE, Env, Type
+from viete.algebra.shapes import ENTRYWISE, ONE, Env, Type
 from viete.algebra.simplify import row_sum, simplified
 from viete.algebra.sizes import Measuring, measures
 from viete.notation.expr import (
@@ -44,25 +44,25 @@ from viete.notation.expr import (
 from viete.notation.substitution import bound_letters, free_names
 
 BY_ENTRY = ENTRYWISE | COMPARISONS | LOGICAL | {"where"}
+OF_ROWS = frozenset(("sum", "mean", "max", "min"))  # of a matrix: what is made of each row
 
 
 @dataclass(frozen=True)
 class Doubled:
     """A model with the double where.
 
-    ``conditions`` are those that were doubled, and whether they are one number; ``names`` has what
-    stood in the place of a definition that was put in.
+    ``conditions`` are those that were doubled, with their sides; ``names`` has what stood in the
+    place of a definition that was put in.
     """
 
     model: Model
-    conditions: Mapping[Expr, bool]
+    conditions: Mapping[Expr, Side]
     names: Mapping[Expr, Expr]
 
     @cached_property
     def single(self) -> Single:
         """Formulas of its gradient with single conditions."""
-        numbers = {test for test, number in self.conditions.items() if number}
-        return Single(self.model, numbers)
+        return Single(self.model, self.conditions)
 
     def on_paper(self, equations: list[Equation]) -> list[Equation]:
         """The equations of its gradient with single conditions, and with the names again."""
@@ -97,13 +97,15 @@ def double_where(model: Model) -> Model:
 class Side:
     """A side of a `where`, chosen where ``test`` holds, or where it does not.
 
-    A test that is one ``number`` chooses all that stands under it, another one entry by entry.
+    A test that is one ``number`` chooses all that stands under it, one number for each of the
+    ``rows`` chooses row by row, another one entry by entry.
     ``names``: whether definitions are put in here, as they are not beyond a product of matrices.
     """
 
     test: Expr
     holds: bool
     number: bool = False
+    rows: bool = False
     names: bool = True
 
     def of(self, e: Expr, other: int | Fraction) -> Expr:
@@ -131,7 +133,7 @@ class Doubling:
             e.name: e for e in model.equations
             if made.count(e.name) == 1 and e.left.index == tuple(map(Idx, e.left.symbol.slots))
         }  # fmt: skip
-        self.conditions: dict[Expr, bool] = {}
+        self.conditions: dict[Expr, Side] = {}
         self.names: dict[Expr, Expr] = {}
         self.at: Equation | None = None  # the equation that is rewritten
         self.learned = self.learned_arguments()
@@ -179,14 +181,15 @@ class Doubling:
         if not isinstance(e, Apply) or e.op != "where" or not depends(e, self.active):
             return e
         test, yes, no = e.args
-        shape = self.type(test, env)
-        number = shape is not None and not shape.shape
+        found = self.type(test, env)
+        number = found is not None and not found.shape
+        side = Side(test, True, number, rows=found is not None and found.shape[1:] == (ONE,))
         if depends(yes, self.active):
-            yes = self.under(yes, Side(test, True, number), env)
+            yes = self.under(yes, side, env)
         if depends(no, self.active):
-            no = self.under(no, Side(test, False, number), env)
+            no = self.under(no, replace(side, holds=False), env)
         if (yes, no) != e.args[1:]:
-            self.conditions[test] = number
+            self.conditions[test] = side
         return replace(e, args=(test, yes, no))
 
     def inside(self, e: Bind | Table, env: Env | None) -> Env | None:
@@ -238,7 +241,8 @@ class Doubling:
         types = [self.type(a, env) for a in e.args]
         entries = by_entry(e, self.model.function) or (
             e.op == "prod" and any(t and not t.shape for t in types))  # fmt: skip
-        if not entries and not side.number:
+        rows = side.rows and e.op in OF_ROWS and bool(types[0] and types[0].shape[1:])
+        if not (entries or side.number or rows):
             return e
         if e.op == "prod" and not entries:
             side = replace(side, names=False)
@@ -259,11 +263,16 @@ class Doubling:
                     return e  # where it stands in a definition nothing says how large it is
                 body = self.measuring.spelled(body, env)
             return self.put_in(e, simplified(body), side, env)
-        if not by_entry(e, self.model.function):
-            if not side.number:
-                return e
-            side = replace(side, names=False)
-        return replace(e, args=tuple(self.under(a, side, env) for a in e.args))
+        if by_entry(e, self.model.function):
+            return replace(e, args=tuple(self.under(a, side, env) for a in e.args))
+        by_row = side.rows and by_entry(e, self.model.function, OF_ROWS)
+
+        def one(a: Expr) -> Expr:
+            of = self.type(a, env) if by_row else None
+            there = side.number or (of is not None and of.shape[1:])
+            return self.under(a, replace(side, names=False), env) if there else a
+
+        return replace(e, args=tuple(map(one, e.args)))
 
     def steep(self, e: Expr) -> bool:
         """Whether a part of a function's rule may be infinite where its operands are finite."""
@@ -418,16 +427,21 @@ def constant(e: Expr) -> bool:
     return isinstance(e, Num)
 
 
-def by_entry(e: Apply, functions: Mapping[str, Function]) -> bool:
-    """Whether each entry of what an operation makes is made of the same entry of its operands."""
+def by_entry(
+    e: Apply, functions: Mapping[str, Function], also: Collection[str] = frozenset()
+) -> bool:
+    """Whether each entry of what an operation makes is made of the same entry of its operands.
+
+    With `OF_ROWS` ``also``, whether each row is made of the same row.
+    """
     if e.op == "prod":
         return any(map(constant, e.args))
     if e.op in functions:
         return all(
-            by_entry(x, functions) if isinstance(x, Apply) else isinstance(x, Ref | Num)
+            by_entry(x, functions, also) if isinstance(x, Apply) else isinstance(x, Ref | Num)
             for x in walk(functions[e.op].body)
         )
-    return e.op in BY_ENTRY or (e.op in ("max", "min") and len(e.args) == 2)
+    return e.op in BY_ENTRY or e.op in also or (e.op in ("max", "min") and len(e.args) == 2)
 
 
 # -- for people ------------------------------------------------------------------------------------
@@ -437,12 +451,16 @@ def by_entry(e: Apply, functions: Mapping[str, Function]) -> bool:
 class Single:
     """Formulas of a model without the inner one of two conditions that are the same.
 
-    ``where(c, a, 0) ⊙ log(where(c, x, 1))`` is ``where(c, a ⊙ log(x), 0)``. Conditions among the
-    ``numbers`` choose all that stands under them.
+    ``where(c, a, 0) ⊙ log(where(c, x, 1))`` is ``where(c, a ⊙ log(x), 0)``.
     """
 
     model: Model
-    numbers: Collection[Expr]
+    conditions: Mapping[Expr, Side]
+
+    @cached_property
+    def numbers(self) -> set[Expr]:
+        """The conditions that choose all that stands under them."""
+        return {test for test, side in self.conditions.items() if side.number}
 
     def of(self, e: Expr) -> Expr:
         """A formula with single conditions."""
@@ -466,7 +484,10 @@ class Single:
                 return e
             case Apply(args=(a, shape)) if self.model.library_name(e) == "spread":
                 return replace(e, args=(self.chosen(a, test, holds), shape))
-        if test in self.numbers or (isinstance(e, Apply) and by_entry(e, self.model.function)):
+        side = self.conditions.get(test)
+        also = OF_ROWS if side is not None and side.rows else frozenset[str]()
+        whole = test in self.numbers
+        if whole or (isinstance(e, Apply) and by_entry(e, self.model.function, also)):
             new = rebuilt(e, [self.chosen(x, test, holds) for x in children(e)])
             match new:
                 case Apply("had" | "times", (a, b)) if num(1) in (a, b):
