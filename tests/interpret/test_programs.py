@@ -71,6 +71,9 @@ CASES = {
     "a weight of what nothing reads": (
         f"2. $u^0 = x$\n\nFor $i = 1, …, N$:\n\n3. $v^i = x C^i$\n4. $u^i = u^{{i-1}} C^i$\n\n"
         f"5. $L = {norm('u^N')}$").replace("u^N_j", "(u^N)_j"),
+    "what a block cannot compute": (  # and so must not: log(0), of a side with fewer axes
+        f"2. $u^0 = x W^1$\n\nFor $i = 1, …, N$:\n\n3. $u^i = where(i > 1, log(i - 1) * u^{{i-1}}, "
+        f"P_1)$\n\n4. $L = {norm('(u^N + x)')} + {TERMS}$"),
     "a name of the library's": numbered(
         "z = x W^1 W^2", f"L = cross_entropy(z; where(t > 2, 2, t)) + sum(softmax(z_0)) + {TERMS}"),
 }  # fmt: skip

@@ -8,7 +8,7 @@ In front there may be `LEAD`: axes that are not counted, a batch or a caller's f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -579,10 +579,33 @@ class Lowering:
             return replace(self.concat(args, env), whole=whole)
         if op == "floor" and args[0].whole and args[0].axes:
             return args[0]
+        if op == "where" and args[0].const and not args[0].axes and not self.dialect.casts:
+            args[1:] = self.with_all_axes(e.args[1:], args[1:], env)
         divides = op == "div" and env.arguments is None and self.divides(e)
         code = self.entrywise("had" if op == "prod" else op, args, env, divides)
         scalar = code.const and not code.axes
         return code if scalar else replace(code, whole=whole)
+
+    def with_all_axes(self, sides: Sequence[Expr], codes: list[Code], env: Env) -> list[Code]:
+        """The sides of a choice that Python makes: it computes one of them, which has to have the
+        axes of both. How long these are is told by an array with all of them."""
+        fitted, axes = self.aligned(codes)
+        there = [name for x in sides for name in self.arrays(x, axes, env)]
+        if not there or all(c.axes == axes for c in codes):
+            return codes
+        zeros = f"{self.xp}.zeros({there[0]}.shape)"
+        return [c if c.axes == axes else Code(zeros, axes=axes) if c.text == "0" else
+                Code(f"{c.at(ADD)} + {zeros}", ADD, axes) for c in fitted]  # fmt: skip
+
+    def arrays(self, e: Expr, axes: Axes, env: Env) -> Iterator[str]:
+        """The values that a formula is computed from, outside of its binders, with these axes."""
+        if isinstance(e, Apply):
+            for x in e.args:
+                yield from self.arrays(x, axes, env)
+        elif isinstance(e, Ref) and e.symbol.kind not in ("dim", "argument"):
+            code = self.of(e, env)
+            if code.axes == axes:
+                yield code.at(ATOM)
 
     def operands(
         self, op: str, codes: Sequence[Code], types: Sequence[Type], found: Type, env: Env
