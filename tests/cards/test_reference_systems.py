@@ -14,7 +14,7 @@ from viete.cards.library import find
 from viete.cards.reader import read
 from viete.cards.values import literal_weights
 from viete.interpret.run import parameter_shapes, run
-from viete.notation.expr import Idx, free_indices, num, transform
+from viete.notation.expr import Idx, num, transform
 from viete.notation.printer import show
 
 # -- pieces ----------------------------------------------------------------------------------------
@@ -383,7 +383,7 @@ def test_padding_of_the_source_is_not_seen():
 
 def statements(claim):
     """The two sides as text, once for every block where the claim speaks of any block i."""
-    if "i" not in free_indices(claim.statement):
+    if "i" not in claim.statement.free:
         return [[show(side) for side in claim.statement.args]]
     return [
         [

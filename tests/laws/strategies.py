@@ -367,9 +367,8 @@ class Grower:
 
     def depends(self, body: Expr, letter: str) -> Expr:
         """The body, made to vary with the letter that is bound over it."""
-        from viete.notation.expr import free_indices
 
-        return body if letter in free_indices(body) else op("prod", Idx(letter), body)
+        return body if letter in body.free else op("prod", Idx(letter), body)
 
     def blocks(self, shape: Shape, depth: int, index: dict[str, str]) -> Expr:
         """A sum over the blocks of the loop."""

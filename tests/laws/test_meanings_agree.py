@@ -38,7 +38,6 @@ from viete.notation.expr import (
     Ref,
     Slice,
     Table,
-    free_indices,
 )  # fmt: skip
 from viete.notation.printer import show
 
@@ -199,7 +198,7 @@ class ByHand:
     def of(self, e: Expr, at: Mapping[str, int], names: Mapping[str, Any] | None = None) -> Any:
         if names is not None:
             return self.compute(e, at, names)
-        key = (id(e), *sorted((x, at[x]) for x in free_indices(e)))
+        key = (id(e), *sorted((x, at[x]) for x in e.free))
         if key not in self.memo:
             self.memo[key] = self.compute(e, at, None)
         return self.memo[key]
@@ -324,7 +323,7 @@ def by_hand(world: World, e: Expr, kind: str) -> None:
     exact = run(world.model, tokens, random_weights(world.model, 3, scale=0.4))
     found = host(made[show(e)])
     hand = ByHand(exact, world.model, n)
-    varies = free_indices(e)
+    varies = e.free
     if varies:
         parts = [hand.of(e, {world.head: h + 1}) for h in range(world.number["H"])]
         wanted = np.stack(np.broadcast_arrays(*parts))

@@ -28,8 +28,7 @@ from viete.cards.reader import reads
 from viete.errors import Text
 from viete.interpret.reweighted import reweighted
 from viete.loaded.names import Names
-from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, Symbol, Table, free_indices, transform
-from viete.notation.substitution import bound_letters, plain_names
+from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, Symbol, Table, transform
 
 CARD = """# Law
 
@@ -172,8 +171,8 @@ def relettered(
     def letters(own: list[str], body: Expr) -> list[str]:
         if blocks.issuperset(own):
             return own
-        used = (free_indices(body) - {*own}) | around
-        used |= plain_names(body) | bound_letters(body)
+        used = (body.free - {*own}) | around
+        used |= body.plain | body.binders
         free = [x for x in LETTERS if x not in used | avoid]
         return rng.sample(free, len(own))
 

@@ -24,7 +24,6 @@ from viete.notation.expr import (
     Slot,
     Symbol,
     Table,
-    free_indices,
     num,
     transform,
     walk,
@@ -34,7 +33,6 @@ from viete.notation.printer import show
 from viete.notation.substitution import (
     Abstraction,
     apart,
-    bound_letters,
     free_names,
     substitute,
 )
@@ -117,11 +115,11 @@ def test_binders_kept_apart_mean_the_same_and_are_read_back(e: Expr, around: set
     new = apart(e, around)
     assert alpha_equal(new, e)
     assert value(new, SOME) == value(e, SOME)
-    assert not bound_letters(new) & around
+    assert not new.binders & around
     scope = Scope(indices=set(LETTERS) - set(NAMES))
     for x in NAMES:
         scope.declare(Symbol("value", x))
-    if "j" not in free_indices(e):  # a name of that letter is in the way of saying it
+    if "j" not in e.free:  # a name of that letter is in the way of saying it
         assert parse(show(new), scope) == new
 
 
@@ -177,7 +175,7 @@ def test_a_family_gets_its_index() -> None:
     e = Bind("sum", "j", num(0), num(3), Ref(w, (Idx("j"),)))
     new = substitute(e, names={w.key: Abstraction(("h",), body)})
     assert value(new, {}) == sum(j * k for j, k in product(range(3), range(4)))
-    assert len(bound_letters(new)) == 2
+    assert len(new.binders) == 2
 
 
 def test_a_sum_over_a_declared_range_says_it_where_it_must_change() -> None:

@@ -7,12 +7,11 @@ transformer. A size that is no such polynomial (a quotient by a sum, say) has no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache
 
 from viete.errors import VieteError
-from viete.notation.expr import Apply, Expr, Num, Ref
+from viete.notation.expr import Apply, Expr, Num, Ref, frozen
 
 Monomial = tuple[tuple[str, int], ...]
 Coefficient = int | Fraction  # whole numbers are ints, which are ten times as fast
@@ -20,18 +19,11 @@ Coefficient = int | Fraction  # whole numbers are ints, which are ten times as f
 MOST_TERMS, MOST_BITS, HIGHEST_DEGREE = 500, 4000, 64
 
 
-@dataclass(frozen=True)
+@frozen
 class Size:
     """A polynomial in dimension names; ``terms`` maps a sorted monomial to its coefficient."""
 
     terms: tuple[tuple[Monomial, Coefficient], ...]
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self.terms)
-
-    def __hash__(self) -> int:
-        return self._hash
 
     @staticmethod
     @cache

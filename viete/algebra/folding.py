@@ -25,7 +25,6 @@ from viete.notation.expr import (
     Num,
     Pick,
     Ref,
-    children,
     num,
     transform,
     walk,
@@ -376,7 +375,7 @@ def constant(e: Expr) -> bool:
 def parents(e: Expr) -> Iterator[tuple[Expr, Ref]]:
     """Every name in a formula, with what it is an argument of."""
     for x in walk(e):
-        for child in children(x):
+        for child in x.children:
             if isinstance(child, Ref):
                 yield x, child
     if isinstance(e, Ref):

@@ -19,7 +19,6 @@ from viete.notation.expr import (
     Idx,
     Ref,
     Symbol,
-    free_indices,
     transform,
     walk,
 )
@@ -62,7 +61,7 @@ def find(model: Model, pattern: Expr, equations: Collection[int]) -> Place | Non
 
 def nameable(model: Model, e: Expr) -> bool:
     """Whether ``e`` is one value for each of the card's index letters, and of no other."""
-    return free_indices(e) <= {i.name for i in model.indices} | model.loop_letters
+    return e.free <= {i.name for i in model.indices} | model.loop_letters
 
 
 def plain(model: Model, equation: Equation) -> Iterator[Expr]:

@@ -19,7 +19,7 @@ from viete.notation.cursor import parse_name
 from viete.notation.expr import Apply, Expr, Ref, Symbol, transform
 from viete.notation.parser import parse
 from viete.notation.printer import show_equation
-from viete.notation.substitution import apart, bound_letters, fresh, substitute
+from viete.notation.substitution import apart, fresh, substitute
 from viete.notation.symbols import Scope, Signature
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ class Model:
         """The letters of all binders in the card's formulas."""
         formulas = [e.right for e in (*self.equations, *self.derived)]
         formulas += [c.statement for c in self.claims]
-        return frozenset[str]().union(*map(bound_letters, formulas))
+        return frozenset[str]().union(*(e.binders for e in formulas))
 
     @cached_property
     def plain_names(self) -> frozenset[str]:

@@ -24,7 +24,6 @@ from viete.notation.expr import (
     Ref,
     Slice,
     Symbol,
-    free_indices,
     num,
     transform,
 )
@@ -67,7 +66,7 @@ def hidden(
     def rule(x: Expr) -> Expr | None:
         if not isinstance(x, Apply) or x.op not in softmaxes:
             return None
-        shape = shapes.located(e.text, x.args[0], free_indices(x.args[0]), loops=True).shape
+        shape = shapes.located(e.text, x.args[0], x.args[0].free, loops=True).shape
         if len(shape) < 2 or shape[1] != model.size(n):
             return None
         return replace(x, args=(model.library("unpadded", x.args[0], Ref(mask)), *x.args[1:]))

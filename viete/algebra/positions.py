@@ -38,7 +38,7 @@ from viete.notation.expr import (
     num,
 )  # fmt: skip
 from viete.notation.printer import show
-from viete.notation.substitution import apart, bound_letters, fresh
+from viete.notation.substitution import apart, fresh
 
 NEW, ALL = "new", "all"
 ROW, COL, INNER = "row", "col", "inner"
@@ -628,7 +628,7 @@ class Positions:
             for key, x, g in zip(keys, exprs, given, strict=True)
         }
         symbols = {a.symbol.key: a.symbol for a in function.arguments}
-        taken = {*keys, *sizes, *self.model.names, *bound_letters(function.body)}
+        taken = {*keys, *sizes, *self.model.names, *function.body.binders}
         own: tuple[Ref, ...] = ()
         for _ in self.own:
             own += (Ref(Symbol("argument", fresh(taken, SPARE))),)

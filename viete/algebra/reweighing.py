@@ -9,7 +9,7 @@ from viete.algebra.lifting import again, with_part
 from viete.algebra.model import Equation, Model, Parameter
 from viete.algebra.simplify import simplified
 from viete.errors import Text, VieteError
-from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, free_indices, transform, walk
+from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, transform, walk
 from viete.notation.printer import show, show_equation
 
 FOLDED, MADE = ", folded", "made as "
@@ -155,7 +155,7 @@ class Work:
                     made = self.made.get(bias.key)
                     self.define(bias, Apply("add", (made.right if made else bias, added)))
                     return
-        letters = free_indices(added) | self.model.loop_letters
+        letters = added.free | self.model.loop_letters
         sub, sup = (tuple(s for s in slots if not s.index or s.text in letters)
                     for slots in (weight.symbol.sub, weight.symbol.sup))  # fmt: skip
         symbol = Symbol("parameter", "b", sub, sup)

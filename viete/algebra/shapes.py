@@ -40,7 +40,6 @@ from viete.notation.expr import (
     Ref,
     Slice,
     Table,
-    free_indices,
     walk,
 )  # fmt: skip
 from viete.notation.printer import show
@@ -219,7 +218,7 @@ class Shapes:
 
     def claimed(self, claim: Claim) -> tuple[Type, dict[str, Places]]:
         """A claim's type, and what those of its letters count that the card declares nowhere."""
-        letters = free_indices(claim.statement)
+        letters = claim.statement.free
         places = dict[str, Places]()
         env = replace(self.env, places=places)
         found = self.located(claim.text, claim.statement, letters & env.ranges.keys(), True, env)
@@ -242,7 +241,7 @@ class Shapes:
         try:
             if not loops:
                 bound = letters | (env.ranges.keys() - self.model.loop_letters)
-                for name in free_indices(e) - bound:
+                for name in e.free - bound:
                     node = next(x for x in walk(e) if isinstance(x, Idx) and x.name == name)
                     raise Mismatch(f"the index {name} is bound to nothing here", node)
             return self.of(e, env)
@@ -609,7 +608,7 @@ class Shapes:
         if bounded and count is not None:
             self.whole(count, f"the number of values of {e.index}", e)
         body = self.of(e.body, inner)
-        varies = free_indices(e.body) if e.index in self.model.loop_letters else body.family
+        varies = e.body.free if e.index in self.model.loop_letters else body.family
         if e.index not in varies:
             raise Mismatch(f"nothing under this {e.op} depends on {e.index}", e)
         family = body.family - {e.index}

@@ -14,7 +14,6 @@ from viete.notation.expr import (
     Pick,
     Ref,
     Table,
-    free_indices,
     num,
     transform,
     walk,
@@ -33,7 +32,7 @@ def row_sum(e: Expr) -> Expr:
     """``log(sum_{k=0}^{m}(exp(x)))`` as ``log(sum(exp(table_{k<m + 1}(x))))``, which rules know."""
     match e:
         case Apply("log", (Bind("sum", k, Expr() as low, Expr() as high, Apply("exp", (x,))),)):
-            if any(k in free_indices(i) for r in walk(x) if isinstance(r, Ref) for i in r.index):
+            if any(k in i.free for r in walk(x) if isinstance(r, Ref) for i in r.index):
                 return e  # a sum over heads or blocks
             count = simplified(Apply("add", (Apply("sub", (high, low)), num(1))))
             x = x if is_number(low, 0) else shifted(x, k, low)

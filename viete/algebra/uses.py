@@ -15,7 +15,7 @@ from viete.algebra.dims import Size
 from viete.algebra.model import Equation, Function, Model
 from viete.algebra.order import offset
 from viete.algebra.shapes import Shapes
-from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Ref, children, walk
+from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Ref, walk
 
 LOSSES = ("cross_entropy", "weighted_loss")
 OF_TARGETS = (*LOSSES, "has_target", "onehot")
@@ -220,7 +220,7 @@ def references(
     if isinstance(e, Ref):
         yield e, bound
     inner = bound | {e.index} if isinstance(e, Bind) else bound
-    for child in children(e):
+    for child in e.children:
         yield from references(child, inner)
 
 
@@ -250,7 +250,7 @@ def sums(e: Expr) -> Iterator[list[Expr]]:
         for term in terms:
             yield from sums(term)
         return
-    for child in children(e):
+    for child in e.children:
         yield from sums(child)
 
 
@@ -301,7 +301,7 @@ def targets(model: Model) -> frozenset[str]:
         place, named = -1, model.library_name(e)
         if named in OF_TARGETS:
             place = 1 if named in LOSSES else 0
-        for k, x in enumerate(children(e)):
+        for k, x in enumerate(e.children):
             if k == place and isinstance(x, Ref):
                 found.add(x.key)
             else:

@@ -51,13 +51,13 @@ def faults(model: Model) -> Iterator[tuple[Text, str]]:
         if all(s.kind != "value" for s in declared.get(e.name, ())):
             declared.setdefault(e.name, []).append(e.left.symbol)
     letters = {i.name for i in model.indices} | model.loop_letters
-    for k, f in enumerate(model.functions):
+    own_names = {f.name for f in model.functions}
+    before = {n: f for n, f in model.function.items() if n not in own_names}
+    for f in model.functions:
         own = [a.symbol for a in f.arguments] + [s for a in f.arguments for s in a.pattern]
         known = {d.name: [d.symbol] for d in model.dims} | {s.key: [s] for s in own}
-        before = {**model.function}
-        for later in model.functions[k:]:  # a function is made of those before it
-            del before[later.name]
         yield from parts(f.text, f.body, known, letters, before)
+        before[f.name] = f  # a function is made of those before it
     for e in (*model.equations, *model.derived):
         for x in (e.left, e.right):
             yield from parts(e.text, x, declared, letters, model.function)
@@ -87,10 +87,9 @@ def parts(
                 yield source, f"{op} is no operation"
             elif len(args) < least or (most is not None and len(args) > most):
                 yield source, f"{op} has {len(args)} arguments"
-    *outer, body = e.children or (None,)
-    for x in outer:
-        yield from parts(source, x, declared, letters, functions) if x else ()
-    if body is not None:
-        if hidden := set(e.bound) & body.plain:
+    for x in e.children[:-1]:
+        yield from parts(source, x, declared, letters, functions)
+    for x in e.children[-1:]:  # what a binder binds
+        if hidden := x.plain.intersection(e.bound):
             yield source, f"{show(e)} binds {min(hidden)}, which is a name in it"
-        yield from parts(source, body, declared, {*letters, *e.bound}, functions)
+        yield from parts(source, x, declared, {*letters, *e.bound}, functions)

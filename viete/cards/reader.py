@@ -37,7 +37,7 @@ from viete.cards.document import (
 )
 from viete.cards.visible import lines_of
 from viete.errors import Text, VieteError, Where
-from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, free_indices, num, walk
+from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, num, walk
 from viete.notation.lexer import tokenize
 from viete.notation.parser import parse, parse_left, parse_range, script_letters
 from viete.notation.printer import show
@@ -433,7 +433,7 @@ class Reader(Declarations):
                         )
             if loop is None and (loose := free & {x.index for x in loops}):
                 for e in closed.values():
-                    if lost := loose & free_indices(e.right):
+                    if lost := loose & e.right.free:
                         raise e.text.error(
                             f"the right side differs for every {min(lost)}, so the left side needs "
                             f"the index {min(lost)} too; without it this equation ends the loop"

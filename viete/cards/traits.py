@@ -14,7 +14,7 @@ from viete.algebra.model import Input, Model
 from viete.algebra.uses import Uses, bodies, called
 from viete.interpret.axes import Read
 from viete.interpret.counting import Flows
-from viete.notation.expr import Apply, Bind, Expr, Idx, Pick, Ref, Table, children, walk
+from viete.notation.expr import Apply, Bind, Expr, Idx, Pick, Ref, Table, walk
 
 
 @dataclass(frozen=True)
@@ -176,14 +176,14 @@ def numbers(e: Expr) -> Iterator[str]:
         case Idx(name):
             yield name
         case Ref() | Pick():
-            for x in children(e):
+            for x in e.children:
                 if not isinstance(x, Idx):
                     yield from numbers(x)
         case Apply("where", (_, *values)):
             for x in values:
                 yield from numbers(x)
         case _:
-            for x in children(e):
+            for x in e.children:
                 yield from numbers(x)
 
 

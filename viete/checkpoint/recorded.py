@@ -22,7 +22,7 @@ from viete.errors import Text, VieteError
 from viete.interpret.labelled import COL, ROW, Value
 from viete.interpret.run import Run, execute
 from viete.interpret.schedule import Member, Step, program
-from viete.notation.expr import Expr, Idx, Ref, Slot, Symbol, free_indices, walk
+from viete.notation.expr import Expr, Idx, Ref, Slot, Symbol, walk
 from viete.notation.parser import parse
 from viete.notation.printer import show
 
@@ -184,9 +184,9 @@ def formula_step(run: Run, name: str, text: str, e: Expr) -> Step:
     needs = frozenset(run.members(text))
     if not needs:
         raise VieteError("there is nothing in it that a run computes")
-    run.program.shapes.located(Text(text, "<name>"), e, free_indices(e), loops=True)
+    run.program.shapes.located(Text(text, "<name>"), e, e.free, loops=True)
     letters = dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx))
-    slots = tuple(Slot(s, True) for s in letters if s in free_indices(e))
+    slots = tuple(Slot(s, True) for s in letters if s in e.free)
     left = Ref(Symbol("value", f"recorded {name}", (), slots), tuple(Idx(s.text) for s in slots))
     return Step(Equation(left, e), {}, (left.key, ()), needs)
 

@@ -22,7 +22,7 @@ from viete.errors import VieteError
 from viete.interpret.array import Arrays, Env
 from viete.interpret.labelled import COL, ROW, Array, expand
 from viete.interpret.run import Run
-from viete.notation.expr import Apply, Bind, Expr, Pick, Ref, Table, free_indices
+from viete.notation.expr import Apply, Bind, Expr, Pick, Ref, Table
 from viete.notation.printer import show
 
 TOLERANCE = 1e-9  # of float64: some million roundings
@@ -176,7 +176,7 @@ def turns(run: Run, claim: Claim) -> Iterator[tuple[dict[str, int], Env]]:
         letter: (letter, int(first.evaluate(run.sizes)), int(count.evaluate(run.sizes)))
         for letter, (first, count) in places.items()
     }
-    letters = sorted(free_indices(claim.statement) & model.loop_letters)
+    letters = sorted(claim.statement.free & model.loop_letters)
     for values in product(*(run.program.range_of(s) for s in letters)):
         loops = dict(zip(letters, values, strict=True))
         yield loops, replace(env, index={**env.index, **own, **loops})

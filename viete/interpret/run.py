@@ -18,7 +18,7 @@ from viete.interpret.labelled import COL, ROW, Array, Value, permute
 from viete.interpret.questions import warn_of_readings
 from viete.interpret.schedule import Member, Program, Step, parameter_shapes, program
 from viete.interpret.spelling import by_own_names
-from viete.notation.expr import Expr, Idx, Ref, Symbol, free_indices, walk
+from viete.notation.expr import Expr, Idx, Ref, Symbol, walk
 from viete.notation.parser import parse
 
 
@@ -170,7 +170,7 @@ class Run(Mapping[str, Array]):
         if name in self.program.asked:
             return self.program.asked[name]
         e = parse(Text(name, "<name>"), self.program.model.scope)
-        if loose := sorted(free_indices(e) & self.program.model.loop_letters):
+        if loose := sorted(e.free & self.program.model.loop_letters):
             values = self.program.range_of(loose[0])
             raise VieteError(
                 f"{name} is one value for each {loose[0]}; give a number, {values.start} to "
@@ -203,7 +203,7 @@ class Run(Mapping[str, Array]):
             return self.ordered(self.for_each(v) if symbol.is_partial else v, symbol.slots)
         e = self.parse(name)
         letters = tuple(dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx)))
-        self.program.shapes.located(Text(name, "<name>"), e, free_indices(e), loops=True)
+        self.program.shapes.located(Text(name, "<name>"), e, e.free, loops=True)
         warn_of_readings(self.program.model, self.program.shapes, e)
         try:
             with np.errstate(all="ignore"):

@@ -27,7 +27,6 @@ from viete.notation.expr import (
     Ref,
     Slot,
     Symbol,
-    free_indices,
     num,
     transform,
     walk,
@@ -194,7 +193,7 @@ class Names:
     def fitting(self, formula: Expr, row: Row) -> bool:
         """Whether a formula has no letters but those of heads, where a row has heads."""
         letters = {*self.heads, *self.shared} if {"head", "kv_head"} & set(row.axes) else set()
-        return free_indices(formula) - self.model.loop_letters <= letters
+        return formula.free - self.model.loop_letters <= letters
 
     def sought(self, row: Row) -> Found | None:
         """What one row finds."""
@@ -232,7 +231,7 @@ class Names:
         return None if place is None or value is None else place.put(value)
 
     def in_block(self, e: Expr) -> bool:
-        return self.loop is not None and self.loop.index in free_indices(e)
+        return self.loop is not None and self.loop.index in e.free
 
     def anywhere(self, formula: Expr, within: Expr | None) -> bool:
         """Whether a formula is found in an equation or in the definition of what it applies."""

@@ -19,7 +19,7 @@ from viete.interpret.schedule import Member, program
 from viete.loaded.layout import BATCH, Layout, layout
 from viete.loaded.names import Names
 from viete.loaded.table import VALUE
-from viete.notation.expr import Expr, Idx, Ref, Slot, Symbol, free_indices
+from viete.notation.expr import Expr, Idx, Ref, Slot, Symbol
 from viete.notation.printer import show
 from viete.notation.substitution import substitute
 
@@ -56,7 +56,7 @@ class Watched:
                           {s: len(ready.range_of(s)) for s in axes[1:]})  # fmt: skip
         general, _ = self.names.split(name)
         e = self.formula(name)
-        letters = free_indices(e)
+        letters = e.free
         every = dict.fromkeys((*self.names.heads, *self.names.shared))
         ready = program(self.model)
         counts = {s: len(ready.range_of(s)) for s in every}
@@ -99,7 +99,7 @@ def watch(names: Names, wanted: frozenset[str]) -> Watched:
             continue
         assert found.place is not None
         home = model.equations[found.place.equation]
-        letters = free_indices(found.formula)
+        letters = found.formula.free
         slots = [] if home.loop is None else [home.loop.index]
         order = [*names.heads, *names.shared, *(i.name for i in model.indices)]
         slots += [s for s in dict.fromkeys(order) if s in letters and s not in slots]

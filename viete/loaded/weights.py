@@ -20,7 +20,7 @@ from viete.loaded.factored import FactoredMatrix
 from viete.loaded.layout import LAYER, layout
 from viete.loaded.names import Found, Names
 from viete.loaded.table import Entry, conventions
-from viete.notation.expr import Apply, Expr, Num, Ref, Symbol, free_indices, num, transform, walk
+from viete.notation.expr import Apply, Expr, Num, Ref, Symbol, num, transform, walk
 
 TERM, SCALE = Symbol("argument", "normed_term"), Symbol("argument", "normed_scale")
 
@@ -82,7 +82,7 @@ class Weighted:
             return xp.zeros(shape, dtype=run.arrays.like.dtype, device=run.arrays.like.device)
         heads, every = self.names.heads, (*self.names.heads, *self.names.shared)
         counts = {s: len(program(self.card).range_of(s)) for s in every}
-        own = free_indices(formula) & set(every)
+        own = formula.free & set(every)
         shared = "head" in axes and not own <= set(heads)  # counted in another letter than heads
         order = layout(axes, self.names.shared if shared else heads, (), counts)
         out = []

@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def node(kind: type[T]) -> type[T]:
-    """A kind of node: a frozen dataclass that computes its hash once."""
+def frozen(kind: type[T]) -> type[T]:
+    """A frozen dataclass that computes its hash once."""
     kind = dataclass(frozen=True)(kind)
     of_content = kind.__hash__
 
@@ -35,7 +35,7 @@ def node(kind: type[T]) -> type[T]:
     return kind
 
 
-@node
+@frozen
 class Expr:
     """Base of all nodes.
 
@@ -85,7 +85,7 @@ class Expr:
         return frozenset(self.bound).union(*(x.binders for x in self.children))
 
 
-@node
+@frozen
 class Num(Expr):
     """An exact rational number; decimals are read exactly (``1e-5`` is 1/100000)."""
 
@@ -145,7 +145,7 @@ def script(sign: str, items: list[str]) -> str:
     return sign + (inner if bare else "{" + inner + "}")
 
 
-@node
+@frozen
 class Ref(Expr):
     """A named value: parameter, input, equation, dimension or a function's own argument.
 
@@ -180,7 +180,7 @@ class Ref(Expr):
         return Ref(self.symbol, tuple(parts), at=self.at)
 
 
-@node
+@frozen
 class Idx(Expr):
     """A bound index letter used as a number: a block or head counts from 1, a position from 0."""
 
@@ -195,7 +195,7 @@ class Idx(Expr):
         return (self.name,)
 
 
-@node
+@frozen
 class Apply(Expr):
     """An operation or a named function applied to arguments.
 
@@ -218,7 +218,7 @@ class Apply(Expr):
         return Apply(self.op, tuple(parts), self.semi, at=self.at)
 
 
-@node
+@frozen
 class Bind(Expr):
     """``sum_h body``, ``concat_h(body)``, ``mean_j(body)``, ``max_j(body)``: folds an index away.
 
@@ -256,7 +256,7 @@ class Bind(Expr):
         return Bind(self.op, index, lower, upper, body, at=self.at)
 
 
-@node
+@frozen
 class Table(Expr):
     """``table_{j<n, k<m}(body)``: the vector or matrix whose entries are ``body``.
 
@@ -283,7 +283,7 @@ class Table(Expr):
         return Table(tuple(zip(bound or self.bound, sizes, strict=True)), body, at=self.at)
 
 
-@node
+@frozen
 class Slice(Expr):
     """``start:stop`` inside brackets, counted from 0, ``stop`` not included."""
 
@@ -304,7 +304,7 @@ class Slice(Expr):
         return Slice(start, stop, at=self.at)
 
 
-@node
+@frozen
 class Pick(Expr):
     """``E[x]``, ``x_j``, ``p_{j,k}``, ``W[:n]``, ``x[:, :r]``: rows and entries of a value."""
 
@@ -317,11 +317,6 @@ class Pick(Expr):
 
     def over(self, parts: Sequence[Expr], bound: tuple[str, ...] | None = None) -> Pick:
         return Pick(parts[0], tuple(parts[1:]), at=self.at)
-
-
-def children(e: Expr) -> tuple[Expr, ...]:
-    """The node's direct sub-expressions, in reading order."""
-    return e.children
 
 
 def rebuilt(e: Expr, parts: Sequence[Expr]) -> Expr:
@@ -357,11 +352,6 @@ def transform(e: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
         return rule(x) or x
 
     return go(e)
-
-
-def free_indices(e: Expr) -> frozenset[str]:
-    """Index letters used in ``e`` that nothing inside ``e`` binds."""
-    return e.free
 
 
 def num(value: int | str | Fraction) -> Num:

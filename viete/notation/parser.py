@@ -39,8 +39,6 @@ from viete.notation.expr import (
     Slot,
     Symbol,
     Table,
-    children,
-    free_indices,
 )  # fmt: skip
 from viete.notation.lexer import Token, tokenize
 from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, Scope
@@ -139,7 +137,7 @@ def bounded(e: Expr, source: Text) -> Expr:
     """Refuse a tree too deep for a person to read (and for Python to recurse into)."""
     level: list[Expr] = [e]
     for _ in range(MAX_DEPTH):
-        level = [c for x in level for c in children(x)]
+        level = [c for x in level for c in x.children]
         if not level:
             return e
     raise source.error(f"this expression is nested more than {MAX_DEPTH} deep; name its parts")
@@ -167,7 +165,7 @@ class Parser(Cursor):
             op = OPERATORS[sign.text]
             if (
                 of == 4 and isinstance(left, Bind) and left.op == "sum"
-                and left.index in free_indices(right) and not self.bracketed(first_left, first - 1)
+                and left.index in right.free and not self.bracketed(first_left, first - 1)
             ):  # fmt: skip
                 raise self.error(
                     f"the sum over {left.index} ends before this {sign.text}; put all that it sums "

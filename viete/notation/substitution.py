@@ -16,7 +16,6 @@ from viete.notation.expr import (
     Expr,
     Idx,
     Ref,
-    free_indices,
     rebuilt,
     walk,
 )
@@ -108,7 +107,7 @@ class Substitution:
 
     def whole(self, new: Expr, around: frozenset[str]) -> Expr:
         """What is put in, with letters for its own binders that nothing around it has."""
-        if not bound_letters(new):
+        if not new.binders:
             return new
         return Substitution({}, {}, self.taken, self.ranges).into(new, {}, around)
 
@@ -117,14 +116,14 @@ class Substitution:
         around: frozenset[str], avoid: frozenset[str],
     ) -> tuple[tuple[str, ...], Expr]:  # fmt: skip
         """The body of a binder of ``own`` letters, and the letters that it has then."""
-        free = free_indices(body)
+        free = body.free
         inner = {k: v for k, v in letters.items() if k in free and k not in own}
         used = avoid | frozenset[str]().union(*map(free_names, self.incoming(body, inner)))
         new: list[str] = []
         for letter in own:
             if letter in used:
-                every = used | around | self.taken | free | plain_names(body) | {*own, *new}
-                letter = fresh(every | bound_letters(body))
+                every = used | around | self.taken | free | body.plain | {*own, *new}
+                letter = fresh(every | body.binders)
             new.append(letter)
         inner |= {a: Idx(b) for a, b in zip(own, new, strict=True) if a != b}
         return tuple(new), self.into(body, inner, around.union(new))
@@ -142,19 +141,9 @@ class Substitution:
                     yield replace(x, index=()) if new is None else new
 
 
-def plain_names(e: Expr) -> frozenset[str]:
-    """The names without scripts in a formula, which a bound letter of that name would hide."""
-    return e.plain
-
-
 def free_names(e: Expr) -> frozenset[str]:
     """What a binder around a formula must not be called: its free letters and plain names."""
     return e.free | e.plain
-
-
-def bound_letters(e: Expr) -> frozenset[str]:
-    """The letters of all binders in a formula."""
-    return e.binders
 
 
 def fresh(taken: Collection[str], wishes: Iterable[str] = LETTERS) -> str:
@@ -165,6 +154,5 @@ def fresh(taken: Collection[str], wishes: Iterable[str] = LETTERS) -> str:
 
 
 __all__ = [
-    "LETTERS", "Abstraction", "apart", "bound_letters", "free_names", "fresh",
-    "plain_names", "substitute",
+    "LETTERS", "Abstraction", "apart", "free_names", "fresh", "substitute",
 ]  # fmt: skip

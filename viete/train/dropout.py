@@ -18,7 +18,7 @@ import numpy as np
 from viete.algebra.model import Equation, Input, Model, with_right
 from viete.algebra.shapes import Shapes
 from viete.interpret.schedule import program
-from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, free_indices, transform, walk
+from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, transform, walk
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def is_dropout(card: Model, x: Expr) -> bool:
 
 def mask(card: Model, shapes: Shapes, x: Apply, at: Equation, number: str, base: str) -> Input:
     """The input that multiplies what is dropped from."""
-    letters = free_indices(x.args[0])
+    letters = x.args[0].free
     found = shapes.located(at.text, x.args[0], frozenset(letters), loops=True)
     if not found.shape:
         raise at.text.error("dropout takes a vector or a matrix, and this is one number")

@@ -35,13 +35,12 @@ from viete.notation.expr import (
     Ref,
     Slice,
     Table,
-    children,
     num,
     rebuilt,
     transform,
     walk,
 )
-from viete.notation.substitution import bound_letters, free_names
+from viete.notation.substitution import free_names
 
 BY_ENTRY = ENTRYWISE | COMPARISONS | LOGICAL | {"where"}
 OF_ROWS = frozenset(("sum", "mean", "max", "min"))  # of a matrix: what is made of each row
@@ -174,7 +173,7 @@ class Doubling:
 
     def into(self, e: Expr, env: Env | None) -> Expr:
         """A formula, every `where` in it doubled. ``env`` is None in a function's definition."""
-        if not (parts := children(e)):
+        if not (parts := e.children):
             return e
         inner = self.inside(e, env) if isinstance(e, Bind | Table) else env
         e = rebuilt(e, [*(self.into(x, env) for x in parts[:-1]), self.into(parts[-1], inner)])
@@ -385,7 +384,7 @@ class Doubling:
         """A sum or a table under one condition, or a table of which each entry has its own."""
         new = self.model.substitute(e, around=self.around(env) | free_names(side.test))
         assert isinstance(new, Bind | Table)
-        if bound_letters(new) & free_names(side.test):
+        if new.binders & free_names(side.test):
             return e  # a sum over all of a declared range keeps its letter
         if not side.number:
             test, value = (self.shapes.of(x, env).shape for x in (side.test, e))
@@ -473,14 +472,14 @@ class Single:
                 inner = self.chosen(e, side.test, side.holds)
                 if count(e, side.test) - count(inner, side.test) > 1:
                     return self.of(side.of(inner, 0))
-        return rebuilt(e, [self.of(x) for x in children(e)])
+        return rebuilt(e, [self.of(x) for x in e.children])
 
     def chosen(self, e: Expr, test: Expr, holds: bool) -> Expr:
         """A formula where a condition is known to hold, or not to."""
         match e:
             case Apply("where", (found, yes, no)) if found == test:
                 return self.chosen(yes if holds else no, test, holds)
-            case Bind() | Table() if bound_letters(e) & free_names(test):
+            case Bind() | Table() if e.binders & free_names(test):
                 return e
             case Apply(args=(a, shape)) if self.model.library_name(e) == "spread":
                 return replace(e, args=(self.chosen(a, test, holds), shape))
@@ -488,7 +487,7 @@ class Single:
         also = OF_ROWS if side is not None and side.rows else frozenset[str]()
         whole = test in self.numbers
         if whole or (isinstance(e, Apply) and by_entry(e, self.model.function, also)):
-            new = rebuilt(e, [self.chosen(x, test, holds) for x in children(e)])
+            new = rebuilt(e, [self.chosen(x, test, holds) for x in e.children])
             match new:
                 case Apply("had" | "times", (a, b)) if num(1) in (a, b):
                     return b if a == num(1) else a

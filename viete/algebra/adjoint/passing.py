@@ -31,13 +31,12 @@ from viete.notation.expr import (
     Slot,
     Symbol,
     Table,
-    free_indices,
     num,
     transform,
     walk,
 )
 from viete.notation.printer import INFIX, show
-from viete.notation.substitution import apart, bound_letters, fresh
+from viete.notation.substitution import apart, fresh
 
 BACK = 1000  # the order of a loop that runs back, beyond all that run forward
 UNNAMED = frozenset(INFIX) | {"neg", "T", "where", "inner"}  # said by the equation's number alone
@@ -188,16 +187,16 @@ class Passing:
         """Simplified, with ``rows(x)`` and ``cols(x)`` by the names of the sizes."""
 
         def rule(x: Expr) -> Expr | None:
-            if isinstance(x, Apply) and x.op in ("rows", "cols") and not free_indices(x) - set(
+            if isinstance(x, Apply) and x.op in ("rows", "cols") and not x.free - set(
                 c.env.ranges
             ):  # fmt: skip
                 size = self.type(x, c).size
                 return None if size is None else self.model.size_expr(size)
-            if isinstance(x, Apply) and x.op == "had" and not free_indices(x) - set(c.env.ranges):
+            if isinstance(x, Apply) and x.op == "had" and not x.free - set(c.env.ranges):
                 numbers = [not self.type(a, c).shape for a in x.args]
                 if any(numbers) and not all(numbers):  # 2 A, not A ⊙ 2
                     return Apply("times", x.args if numbers[0] else x.args[::-1])
-            if free_indices(x) - set(c.env.ranges):
+            if x.free - set(c.env.ranges):
                 return None
             match x:
                 case Apply("sqrt", (Apply(args=z) as v,)) if self.model.library_name(v) == "var":
@@ -205,7 +204,7 @@ class Passing:
             if isinstance(x, Apply) and x.op == "concat":
                 args = tuple(a for a in x.args if str(self.type(a, c).shape[-1]) != "0")
                 return args[0] if len(args) == 1 else replace(x, args=args)
-            if isinstance(x, Pick) and not free_indices(x) - set(c.env.ranges):
+            if isinstance(x, Pick) and not x.free - set(c.env.ranges):
                 return self.open_ended(x, c)
             return None
 
@@ -294,7 +293,7 @@ class Passing:
         return self.model.library("spread", back, e)
 
     def fresh(self, c: Context, *used: Expr) -> str:
-        letters = (x for e in used for x in (*free_indices(e), *bound_letters(e)))
+        letters = (x for e in used for x in (*e.free, *e.binders))
         return fresh(self.taken.union(c.env.ranges, self.model.loop_letters, letters))
 
     def simple(self, e: Expr, c: Context, kind: str, symbol: Symbol | None = None) -> Expr:
@@ -310,7 +309,7 @@ class Passing:
         loop = c.loop
         if (e, loop) in self.named:
             return self.named[e, loop]
-        letters = free_indices(e)
+        letters = e.free
         if letters & {b for b, lower, _ in c.binders if lower is not None}:
             return e  # under an index with bounds of its own there is no family to name it in
         slots = [i for i in self.order(letters) if i in letters]
@@ -376,9 +375,7 @@ class Passing:
                 del pending[at.name]
             else:
                 test = Apply("eq", (Idx(slot), at))
-                if not free_indices(
-                    at
-                ):  # one member: what it gets is summed before it is put there
+                if not at.free:  # one member: what it gets is summed before it is put there
                     members.append(test)
                 else:
                     if slot in pending:  # the letter is taken by the sum: that gets another
@@ -396,7 +393,7 @@ class Passing:
             elif c.loop is not None and not any(x.name == e.key for x in self.model.equations):
                 self.one_for_all.add(e.key)
         for letter, lower, upper in reversed(list(pending.values())):
-            if letter in free_indices(back):
+            if letter in back.free:
                 back = Bind("sum", letter, lower, upper, back)
             elif lower is not None or letter in [b[0] for b in c.binders]:
                 back = Apply("times", (self.count(letter, lower, upper), back))
@@ -548,7 +545,7 @@ class Passing:
     def apart(self, e: Table, back: Expr, c: Context) -> Table:
         """The table with new letters for those that ``back`` binds, which will stand under them."""
         taken = self.taken.union(c.env.ranges, self.model.loop_letters)
-        new = apart(e, bound_letters(back), taken, self.model.ranges)
+        new = apart(e, back.binders, taken, self.model.ranges)
         assert isinstance(new, Table)
         return new
 
@@ -560,7 +557,7 @@ class Passing:
         sizes = list(map(self.model.size_expr, shape))
         bound = {
             (letter, axis) for letter, lower, upper in c.binders
-            if lower == num(0) and upper and letter not in free_indices(e.value)
+            if lower == num(0) and upper and letter not in e.value.free
             for axis, size in enumerate(shape)
             if (last := self.shapes.size(upper, c.env)) is not None and last + last.of(1) == size
         }  # fmt: skip
@@ -578,7 +575,7 @@ class Passing:
                 sizes = tuple(self.shapes.size(s, c.env) for _, s in ranges)
                 if (
                     items[first:] == tuple(Idx(i) for i, _ in ranges)
-                    and not free_indices(Pick(value, items[:first])) & {i for i, _ in ranges}
+                    and not Pick(value, items[:first]).free & {i for i, _ in ranges}
                     and sizes == self.type(value, c).shape[first:]
                 ):
                     return Pick(value, items[:first]) if first else value

@@ -33,7 +33,6 @@ from viete.notation.expr import (
     Ref,
     Slice,
     Table,
-    free_indices,
     walk,
 )  # fmt: skip
 from viete.notation.printer import show
@@ -511,7 +510,7 @@ class Lowering:
         first = {**env.types.first, **{i: Size.of(0) for i, _ in e.ranges}}
         types = replace(env.types, ranges=ranges, first=first)
         code = self.of(e.body, replace(env, index=index, types=types, level=level))
-        free = free_indices(e.body)
+        free = e.body.free
         core = (ROW, COL)[2 - len(labels) :]
         lead = tuple(a for a in code.axes if a not in labels)
         if not all(i in free for i, _ in e.ranges) or not set(labels) <= set(code.axes):
@@ -840,7 +839,7 @@ class Lowering:
         """``part(y; h − 1, d_k)`` for all heads: the columns of each."""
         place = e.args[1]
         value = self.of(e.args[0], env)
-        letters = free_indices(place)
+        letters = place.free
         if value.lead or len(letters) != 1:
             return None
         family = env.index[next(iter(letters))]

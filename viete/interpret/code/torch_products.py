@@ -25,7 +25,7 @@ from viete.interpret.code.lowering import (
     Lowering,
     together,
 )  # fmt: skip
-from viete.notation.expr import Apply, Bind, Expr, Ref, free_indices, num, walk
+from viete.notation.expr import Apply, Bind, Expr, Ref, num, walk
 
 
 @dataclass(frozen=True)
@@ -117,10 +117,10 @@ class Products(Lowering):
     def fits(self, x: Attention) -> bool:
         """Whether the kernel takes these: matrices, the heads of K and V alike, all of a batch."""
         loops = self.model.loop_letters
-        q, k, v = (free_indices(y) - loops for y in (x.q, x.k, x.v))
+        q, k, v = (y.free - loops for y in (x.q, x.k, x.v))
         batched = all(any(isinstance(y, Ref) and y.key in self.lead for y in walk(z))
                       for z in (x.q, x.k, x.v))  # fmt: skip
-        if k != v or not k <= q or not batched or (x.seen and free_indices(x.seen) - loops):
+        if k != v or not k <= q or not batched or (x.seen and x.seen.free - loops):
             return False
         try:
             a, b, c = (self.type(y, self.env).shape for y in (x.q, x.k, x.v))
@@ -222,5 +222,5 @@ def heads_of_one(a: Code, b: Code) -> bool:
 
 def fixed(e: Expr) -> bool:
     """Whether a formula is a number made of dimensions."""
-    return not free_indices(e) and all(x.symbol.kind == "dim" for x in walk(e)
+    return not e.free and all(x.symbol.kind == "dim" for x in walk(e)
                                        if isinstance(x, Ref))  # fmt: skip
