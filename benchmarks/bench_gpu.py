@@ -24,7 +24,7 @@ import torch
 from nanogpt import GPT, adamw
 
 import viete as vt
-from viete.interpret.schedule import program
+from viete.evaluate.schedule import program
 from viete.train.autograd import Module
 from viete.train.optimiser import Adam, AdamSettings, spans
 

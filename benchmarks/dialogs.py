@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 
 import viete as vt
-from viete.algebra.model import Model
-from viete.interpret.run import execute
-from viete.interpret.schedule import program
+from viete.evaluate.run import execute
+from viete.evaluate.schedule import program
+from viete.graph.model import Model
+from viete.text.data import SHIPPED
+from viete.text.dialogs import read_dialogs
 from viete.train.batches import Batches
-from viete.train.data import SHIPPED
-from viete.train.dialogs import read_dialogs
 from viete.train.loop import Training
 from viete.train.settings import Settings
 from viete.train.setup import Job, begin

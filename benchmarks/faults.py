@@ -21,7 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.train.test_faults import STEPS, killed_until_done, losses, whole
-from viete.train.checkpoints import load, path_of
+from viete.model.checkpoints import load, path_of
 
 
 def main() -> None:

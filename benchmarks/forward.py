@@ -53,7 +53,7 @@ def main() -> None:
     from by_hand import PEERS
 
     import viete as vt
-    from viete.interpret.run import execute, program
+    from viete.evaluate.run import execute, program
 
     model = vt.read("simple-transformer")
     w: dict[str, Any] = vt.initial_weights(model, 0, "float32")

@@ -19,8 +19,8 @@ with atheris.instrument_imports(include=["viete"]):  # what is imported later is
     import viete.cards.reader
     import viete.cards.structured
     import viete.cards.writer
-    import viete.interpret.run
-    from viete.cards.library import shipped
+    import viete.evaluate.run
+    from viete.cards.catalogue import shipped
 
 TINY = Path(__file__).parents[1] / "tests/bad_input/tiny.md"
 # Pieces that random bytes would take long to find.

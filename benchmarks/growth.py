@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import viete as vt
-from viete.cards.planned import plan_document
+from viete.report.plan import plan_document
 
 LOSS = "cross_entropy(logits; t)"
 TINY = {"V": 11, "d": 8, "H": 2, "G": 1, "d_f": 12}
@@ -74,9 +74,9 @@ def llama(n: int) -> str:
 
 def stages(n: int) -> dict[str, Callable[[], Any]]:
     """What is done with a card of n blocks, each step with the results of those before."""
-    from viete.algebra.shapes import Shapes
-    from viete.interpret.cost import costs
-    from viete.interpret.run import Program, execute
+    from viete.analysis.shapes import Shapes
+    from viete.evaluate.run import Program, execute
+    from viete.meanings.cost import costs
 
     text, kept = llama(n), {}
 
@@ -152,7 +152,7 @@ def main() -> None:
     text = llama(80)
 
     def read_and_check() -> None:
-        from viete.algebra.shapes import Shapes
+        from viete.analysis.shapes import Shapes
 
         Shapes(vt.reads(text))
 

@@ -53,7 +53,7 @@ size = sum(w.size * w.itemsize if hasattr(w, "strides") else w.numel() * w.eleme
            for w in weights)
 print(json.dumps([there, whole, (most() - before) / size]))
 """
-OURS = "import torch, numpy as np, viete as vt, viete.loaded.transformer, einops"
+OURS = "import torch, numpy as np, viete as vt, viete.model.transformer, einops"
 THEIRS = "import torch, transformers\nfrom transformers import GPTNeoXForCausalLM as Net"
 LENS = "import torch\nfrom transformer_lens.model_bridge import TransformerBridge as Bridge"
 
@@ -107,8 +107,8 @@ def make(folder: Path, name: str) -> None:
     }
     vt.save(card, folder, weights)
     # A tokenizer, which TransformerLens does not do without.
-    from viete.train.bpe import BytePairs
-    from viete.train.vocabulary import save_vocabulary
+    from viete.text.bpe import BytePairs
+    from viete.text.vocabulary import save_vocabulary
 
     save_vocabulary(
         BytePairs.of(["the cat sat"], 300, ["<|endoftext|>"]), folder / "tokenizer.json"

@@ -18,7 +18,7 @@ import numpy as np
 from forward import ratios, rounds_of
 
 import viete as vt
-from viete.interpret.run import execute, program
+from viete.evaluate.run import execute, program
 
 
 def norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:

@@ -22,7 +22,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import viete as vt
-from viete.checkpoint.mapping import load_weights
+from viete.model.mapping import load_weights
 
 SIZES = {"N": 4, "d": 128, "H": 4, "V": 65}
 

@@ -107,9 +107,10 @@ def memory(key: str) -> float:
 
 def viete(given: argparse.Namespace) -> tuple[Any, Any, float]:
     import viete as vt
-    from viete.cards.values import initial_weight
-    from viete.interpret.schedule import parameter_shapes
-    from viete.train import checkpoints, sharded
+    from viete.evaluate.initial_weights import initial_weight
+    from viete.evaluate.schedule import parameter_shapes
+    from viete.model import checkpoints
+    from viete.train import sharded
     from viete.train.engines import make_engine
     from viete.train.fitting import with_loss
     from viete.train.optimiser import Adam, AdamSettings, spans

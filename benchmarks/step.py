@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 
 import viete as vt
-from viete.interpret.plan.engine import Engine
+from viete.evaluate.plan.engine import Engine
 
 B, T = 64, 256
 Weights = dict[str, torch.Tensor]

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     import torch
 
-    from viete.algebra.model import Model
     from viete.errors import VieteError
-    from viete.interpret.plan.engine import Engine
-    from viete.loaded.transformer import Transformer
+    from viete.evaluate.plan.engine import Engine
+    from viete.graph.model import Model
+    from viete.model.transformer import Transformer
 
 __all__ = [
     "VieteError",
@@ -57,8 +57,8 @@ def read(
 
     Raises VieteError, with file, line and column, for whatever in it is wrong.
     """
+    from viete.cards.catalogue import find
     from viete.cards.config import Config
-    from viete.cards.library import find
     from viete.cards.reader import read as read_card
 
     return read_card(find(card), None if config is None else Config(config), accept)
@@ -87,7 +87,7 @@ def load(
     ``dtype`` is the precision, by default as stored, save that NumPy gets float32 for halves.
     Weights are read when they are first needed. Raises VieteError, saying what does not fit.
     """
-    from viete.loaded.transformer import load as open_model
+    from viete.model.transformer import load as open_model
 
     return open_model(source, card, accept, framework, dtype, device, revision, config)
 
@@ -104,7 +104,7 @@ def from_transformers(
     For PyTorch nothing is copied: the weights are the module's own. ``tokenizer`` is a fast one of
     `transformers`. Raises VieteError as `load` does.
     """
-    from viete.loaded.transformer import from_transformers as taken
+    from viete.model.transformer import from_transformers as taken
 
     return taken(net, tokenizer, card, accept, framework, dtype)
 
@@ -122,8 +122,8 @@ def save(
     equations are others than the family's, since `transformers` would compute something else.
     """
     from viete.errors import VieteError
-    from viete.loaded.saving import save as save_model
-    from viete.loaded.transformer import Transformer
+    from viete.model.saving import save as save_model
+    from viete.model.transformer import Transformer
 
     if isinstance(model, Transformer):
         return model.save(folder)
@@ -153,7 +153,7 @@ def export(model: Model, to: str, of: str | None = None) -> str:
     ``of`` is the loss, as in ``viete grad``; a card without one gets the cross-entropy of its
     logits and the tokens one further.
     """
-    from viete.interpret.code import export as written
+    from viete.code import export as written
 
     return written(model, to, of)
 
@@ -164,14 +164,14 @@ def parameter_shapes(model: Model) -> dict[str, tuple[int, ...]]:
     Axes are index letters (heads) in the order of the name, then rows, columns: ``W_Q^{1,h}`` is
     (H, d, d_k). Blocks are separate arrays.
     """
-    from viete.interpret.run import parameter_shapes as shapes
+    from viete.evaluate.run import parameter_shapes as shapes
 
     return shapes(model)
 
 
 def initial_weights(model: Model, seed: int = 0, dtype: str = "float64") -> dict[str, Any]:
     """Weights as the card's ``value`` and ``init`` columns say, drawn with ``seed``."""
-    from viete.cards.values import initial_weights as draw
+    from viete.evaluate.initial_weights import initial_weights as draw
 
     return draw(model, seed, dtype)
 
@@ -188,7 +188,7 @@ def grad(model: Model, of: str | None = None, by: Sequence[str] | None = None) -
     ``by`` are names of parameters or real inputs (by default all parameters). Raises VieteError
     for a card without a loss, and where no derivative can pass, naming the equation.
     """
-    from viete.algebra.adjoint import grad as derive
+    from viete.rewrite.adjoint import grad as derive
 
     return derive(model, of, by)
 
@@ -202,7 +202,7 @@ def incremental(model: Model, of: str | None = None, fixed: bool = False) -> Mod
     for ``c`` rows, and an input ``q`` says which positions are new: shapes stay from step to step.
     Raises VieteError, naming the equation, where a position reads later ones.
     """
-    from viete.algebra.incremental import incremental as derive
+    from viete.rewrite.incremental import incremental as derive
 
     return derive(model, of, fixed)
 
@@ -216,7 +216,7 @@ def padded(model: Model) -> Model:
     counted as before, padding among them, and values at padding mean nothing. Raises VieteError
     for a card without a softmax over positions, or with a mask of its own.
     """
-    from viete.algebra.padding import padded as derive
+    from viete.rewrite.padding import padded as derive
 
     return derive(model)
 
@@ -249,7 +249,7 @@ def planned(
     ``weights`` are copied, NumPy or PyTorch; ``of`` is the loss as for `grad`; ``compute`` another
     precision to compute in, such as ``torch.bfloat16``.
     """
-    from viete.interpret.plan.engine import Engine
+    from viete.evaluate.plan.engine import Engine
 
     return Engine(model, weights, of, compute)
 
@@ -279,7 +279,7 @@ def to_torch(
 
 def exact_weights(model: Model) -> dict[str, Any]:
     """The weights that the card's ``value`` column gives, as nested lists of exact fractions."""
-    from viete.cards.values import literal_fractions
+    from viete.evaluate.initial_weights import literal_fractions
 
     return literal_fractions(model)
 
@@ -293,7 +293,7 @@ def __getattr__(name: str) -> Any:
         except PackageNotFoundError:
             return "0 (run from its source, not installed)"
     if name == "Model":
-        from viete.algebra.model import Model
+        from viete.graph.model import Model
 
         return Model
     if name == "VieteError":

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import viete as vt
-from viete.checkpoint.files import save_npz, save_safetensors
+from viete.formats.files import save_npz, save_safetensors
 
 Refused = Callable[..., str]
 TINY = Path(__file__).with_name("tiny.md")

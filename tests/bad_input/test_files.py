@@ -11,7 +11,7 @@ import pytest
 
 import viete as vt
 from tests.command_line import viete
-from viete.checkpoint.files import save_npz, save_safetensors
+from viete.formats.files import save_npz, save_safetensors
 
 PATH = Path(__file__).with_name("tiny.md")
 TINY = PATH.read_text("utf-8")

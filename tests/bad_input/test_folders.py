@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import viete as vt
-from tests.checkpoint.released import saved
-from viete.checkpoint.files import open_tensors, save_safetensors
-from viete.checkpoint.mapping import to_checkpoint
+from tests.model.released import saved
+from viete.formats.files import open_tensors, save_safetensors
+from viete.model.mapping import to_checkpoint
 
 CARD = vt.read("llama").bind(V=10, d=8, N=2, H=2, d_f=6, n_max=8)
 TENSORS = to_checkpoint(CARD, vt.initial_weights(CARD, 0, "float32"))

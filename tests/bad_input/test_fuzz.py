@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import viete as vt
-from viete.cards.library import shipped
+from viete.cards.catalogue import shipped
 from viete.notation.parser import parse
 
 TINY = Path(__file__).with_name("tiny.md").read_text("utf-8")

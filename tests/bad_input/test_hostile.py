@@ -14,8 +14,8 @@ import pytest
 import viete as vt
 from tests.command_line import viete
 from viete.errors import VieteError
-from viete.interpret import room
-from viete.train.bpe import BytePairs
+from viete.evaluate import memory as room
+from viete.text.bpe import BytePairs
 from viete.train.metrics import METRICS
 
 
@@ -156,7 +156,7 @@ def test_settings_and_states_nested_without_end(tmp_path: Path) -> None:
     state.write_text(DEEP)
     said = viete("train", "--resume", "-o", tmp_path, code=2).err
     assert "config.json: cannot be read" in said
-    from viete.train.checkpoints import read_state
+    from viete.model.checkpoints import read_state
 
     with pytest.raises(VieteError, match="the checkpoint is damaged"):
         read_state(state.parent)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import viete as vt
 from tests.command_line import viete
-from viete.algebra.shapes import Shapes
-from viete.interpret.schedule import Program
+from viete.analysis.shapes import Shapes
+from viete.evaluate.schedule import Program
 
 TINY = Path(__file__).with_name("tiny.md").read_text("utf-8")
 M = vt.reads(TINY)

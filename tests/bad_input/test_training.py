@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from tests.command_line import instead, viete
-from viete.checkpoint.files import open_tensors, save_safetensors
+from viete.formats.files import open_tensors, save_safetensors
+from viete.model.checkpoints import STATE, described, digest_of
 from viete.regular import regular
-from viete.train.checkpoints import STATE, described, digest_of
 
 TINY = Path(__file__).with_name("tiny.md")
 ROSE = "a rose is a rose is a rose. " * 40

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import viete as vt
-from viete.algebra.model import Model
 from viete.cards.config import Config
 from viete.cards.reader import reads
 from viete.errors import VieteError
-from viete.interpret.gradient import Gradients
+from viete.evaluate.gradient import Gradients
+from viete.graph.model import Model
 from viete.notation.printer import show_equation
 
 CARD = """# Family

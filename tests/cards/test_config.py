@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import viete as vt
-from viete.algebra.model import Model
 from viete.errors import VieteError
+from viete.graph.model import Model
 
 CARDS = {name: vt.read(name) for name in ("gpt2", "pythia", "llama")}
 

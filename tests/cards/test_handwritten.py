@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from viete.cards.catalogue import find
 from viete.cards.config import Config
-from viete.cards.library import find
 from viete.cards.reader import read, reads
-from viete.cards.values import initial_weights
 from viete.cards.writer import write
 from viete.errors import VieteError
+from viete.evaluate.initial_weights import initial_weights
 
 CARD = """# Tiny
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from viete.cards.library import find, shipped
+from viete.cards.catalogue import find, shipped
 from viete.cards.reader import read
 from viete.errors import VieteError
 

@@ -11,8 +11,8 @@ import pytest
 import viete as vt
 from tests.command_line import viete
 from viete.errors import VieteError
-from viete.interpret.gradient import Gradients
-from viete.interpret.plan.engine import Engine
+from viete.evaluate.gradient import Gradients
+from viete.evaluate.plan.engine import Engine
 from viete.train.feeds import feed
 from viete.train.fitting import with_loss_weights
 

@@ -10,12 +10,12 @@ from math import cos, erf, prod, sin, sqrt
 import numpy as np
 import pytest
 
-from viete.cards.library import find
+from viete.cards.catalogue import find
 from viete.cards.reader import read
-from viete.cards.values import literal_weights
-from viete.interpret.run import parameter_shapes, run
-from viete.notation.expr import Idx, num, transform
+from viete.evaluate.initial_weights import literal_weights
+from viete.evaluate.run import parameter_shapes, run
 from viete.notation.printer import show
+from viete.notation.tree import Idx, num, transform
 
 # -- pieces ----------------------------------------------------------------------------------------
 

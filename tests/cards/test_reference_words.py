@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import viete as vt
 from tests.command_line import viete
-from viete.algebra.model import Model
-from viete.cards.library import shipped
+from viete.cards.catalogue import shipped
+from viete.graph.model import Model
 from viete.notation.readable import readable
 
 WORDS = """# Words

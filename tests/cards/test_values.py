@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viete.cards.library import find, shipped
+from viete.cards.catalogue import find, shipped
 from viete.cards.reader import read, reads
-from viete.cards.values import initial_weights, literal_fractions, literal_weights
 from viete.cards.writer import write
 from viete.errors import VieteError
-from viete.interpret.run import parameter_shapes
+from viete.evaluate.initial_weights import initial_weights, literal_fractions, literal_weights
+from viete.evaluate.run import parameter_shapes
 
 CARD = """# C
 

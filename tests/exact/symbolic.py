@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import viete as vt
-from viete.algebra.model import Model
+from viete.graph.model import Model
 
 CARD = r"""# Symbolic transformer of N blocks
 

@@ -11,7 +11,7 @@ import pytest
 import viete as vt
 from tests.exact.symbolic import model, weights
 from viete.errors import VieteError
-from viete.interpret.exact.numbers import Number, Undecided
+from viete.meanings.exact.numbers import Number, Undecided
 
 CARD = r"""# Bad
 

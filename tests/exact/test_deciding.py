@@ -11,11 +11,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.exact.trees import DECIDED, Pair, mp, pairs, proven, small
-from viete.interpret.exact import deciding
-from viete.interpret.exact.atoms import Atom, Terms
-from viete.interpret.exact.namespace import Namespace
-from viete.interpret.exact.numbers import Number, Undecided
-from viete.interpret.exact.polynomials import (
+from viete.meanings.exact import deciding
+from viete.meanings.exact.atoms import Atom, Terms
+from viete.meanings.exact.namespace import Namespace
+from viete.meanings.exact.numbers import Number, Undecided
+from viete.meanings.exact.polynomials import (
     ONE,
     added,
     exact_root,
@@ -26,7 +26,7 @@ from viete.interpret.exact.polynomials import (
     scaled,
     without_common,
 )
-from viete.notation.expr import Num
+from viete.notation.tree import Num
 
 N = Number.of
 ROOTS = [N(2).sqrt(), N(3).sqrt(), N(6) ** Fraction(1, 3), N(Fraction(1, 2)) ** Fraction(3, 4)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.exact.trees import Pair, mp, pairs, proven, small
 from viete.errors import VieteError
-from viete.interpret.exact.numbers import Number, Undecided
+from viete.meanings.exact.numbers import Number, Undecided
 
 N = Number.of
 

@@ -12,13 +12,13 @@ import pytest
 from flint import arb, ctx
 
 import viete as vt
+from tests.evaluate.exact_by_mpmath import bounds, forward
 from tests.exact.symbolic import TOKENS, model, weights
-from tests.interpret.exact_by_mpmath import bounds, forward
 from tests.laws.strategies import random_inputs, shipped, tiny, varied
 from viete.errors import VieteError
-from viete.interpret.exact.numbers import Number
-from viete.interpret.exact.run import ExactRun
-from viete.interpret.exact.spelling import spell
+from viete.meanings.exact.numbers import Number
+from viete.meanings.exact.run import ExactRun
+from viete.meanings.exact.spelling import spell
 
 LESSON = {"t": [1, 1]}  # its first row has no variance under other tokens
 

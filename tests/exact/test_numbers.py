@@ -25,8 +25,8 @@ from tests.exact.trees import (
     small,
 )
 from viete.errors import VieteError
-from viete.interpret.exact.atoms import Atom
-from viete.interpret.exact.numbers import Number, Undecided
+from viete.meanings.exact.atoms import Atom
+from viete.meanings.exact.numbers import Number, Undecided
 
 N = Number.of
 positive = small.filter(lambda q: q > 0)

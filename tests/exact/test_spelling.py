@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from tests.exact.trees import Pair, mp, pairs
 from viete.errors import VieteError
-from viete.interpret.exact.atoms import Atom
-from viete.interpret.exact.numbers import Number
-from viete.interpret.exact.spelling import spell, written
-from viete.notation.expr import Apply, Expr, Num, Ref, Symbol, walk
+from viete.meanings.exact.atoms import Atom
+from viete.meanings.exact.numbers import Number
+from viete.meanings.exact.spelling import spell, written
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES
 from viete.notation.symbols import Scope
+from viete.notation.tree import Apply, Expr, Num, Ref, Symbol, walk
 
 N = Number.of
 OPERATIONS = {

@@ -18,7 +18,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from viete.errors import VieteError
-from viete.interpret.exact.numbers import FUNCTIONS, Number, Undecided
+from viete.meanings.exact.numbers import FUNCTIONS, Number, Undecided
 
 DIGITS = 120
 ALGEBRAIC = ("add", "sub", "mul", "div", "sqrt", "power")

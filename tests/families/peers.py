@@ -23,8 +23,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import viete as vt  # noqa: E402
-from viete.checkpoint.mapping import expected_tensors, match, to_checkpoint  # noqa: E402
-from viete.interpret.cost import costs  # noqa: E402
+from viete.meanings.cost import costs  # noqa: E402
+from viete.model.mapping import expected_tensors, match, to_checkpoint  # noqa: E402
 
 VOCABULARY = 29
 
@@ -167,8 +167,8 @@ def holds(folder: Path, tokens: np.ndarray) -> None:
     model = vt.load(folder)
     run = model.run(tokens)
     blocks = int(model.card.sizes["N"])
-    from viete.notation.expr import Apply
     from viete.notation.printer import show
+    from viete.notation.tree import Apply
 
     assert model.card.claims
     for claim in model.card.claims:
@@ -180,7 +180,7 @@ def holds(folder: Path, tokens: np.ndarray) -> None:
 
 
 def put(e: Any, i: int, letter: str = "i") -> Any:
-    from viete.notation.expr import num
     from viete.notation.substitution import substitute
+    from viete.notation.tree import num
 
     return substitute(e, letters={letter: num(i)})

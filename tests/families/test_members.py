@@ -26,10 +26,10 @@ from tests.families import (
 from tests.families.peers import VOCABULARY, Case, transformers
 from tests.laws.differentiating import by_autograd, error
 from tests.laws.test_incremental import in_rooms, stepped
-from viete.algebra.incremental import derived
-from viete.algebra.model import Model
 from viete.cards.config import Config
-from viete.checkpoint.folder import card_for
+from viete.graph.model import Model
+from viete.model.folder import card_for
+from viete.rewrite.incremental import derived
 
 FAMILIES = [test_llama, test_mistral, test_mixtral, test_qwen2, test_qwen3, test_gemma,
             test_gemma2, test_phi, test_olmo, test_olmo2]  # fmt: skip

@@ -15,10 +15,10 @@ import pytest
 
 import viete as vt
 from viete.cards.config import Config
-from viete.checkpoint.folder import card_for
-from viete.checkpoint.mapping import match
-from viete.checkpoint.tensors import TensorFile, TensorInfo
-from viete.interpret.run import parameter_shapes
+from viete.evaluate.run import parameter_shapes
+from viete.formats.tensors import TensorFile, TensorInfo
+from viete.model.folder import card_for
+from viete.model.mapping import match
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -21,9 +21,9 @@ from tests.families.peers import (
     tokens_of,
     torch,
 )  # fmt: skip
-from viete.checkpoint.folder import open_folder
-from viete.notation.expr import Apply
+from viete.model.folder import open_folder
 from viete.notation.printer import show
+from viete.notation.tree import Apply
 
 KIND = "T5ForConditionalGeneration"
 SMALL = {"d_model": 24, "d_kv": 6, "d_ff": 20, "num_layers": 2, "num_heads": 4}

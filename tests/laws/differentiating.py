@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 import viete as vt
-from viete.algebra.adjoint.grad import with_loss
-from viete.algebra.model import Model
+from viete.graph.model import Model
+from viete.rewrite.adjoint.grad import with_loss
 
 Weights = Mapping[str, np.ndarray]
 

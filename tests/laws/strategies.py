@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from viete.algebra.model import Model
 from viete.cards.reader import reads
-from viete.interpret.run import parameter_shapes
-from viete.notation.expr import (
+from viete.evaluate.run import parameter_shapes
+from viete.graph.model import Model
+from viete.notation.printer import STYLES, show_symbol
+from viete.notation.tree import (
     Apply,
     Bind,
     Expr,
@@ -33,7 +34,6 @@ from viete.notation.expr import (
     Symbol,
     Table,
 )  # fmt: skip
-from viete.notation.printer import STYLES, show_symbol
 
 Shape = tuple[str, ...]
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, 1.0)  # two ones: entries that tie

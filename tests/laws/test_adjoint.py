@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import viete as vt
 from tests.laws.strategies import Card, cards, random_inputs, random_weights, shipped, tiny
-from viete.algebra.adjoint.grad import with_loss
-from viete.algebra.model import Model
 from viete.cards.reader import read, reads
 from viete.cards.writer import write
+from viete.graph.model import Model
+from viete.rewrite.adjoint.grad import with_loss
 
 torch = pytest.importorskip("torch")
 
@@ -303,7 +303,7 @@ def test_a_rational_card_equals_sympy() -> None:
 
 
 def test_softmax_and_cross_entropy_are_exact() -> None:
-    from viete.interpret.exact.numbers import Number
+    from viete.meanings.exact.numbers import Number
 
     text = RATIONAL.replace(
         "4. $L = \\sum_{j=0}^{n - 1} <y_j, y_j> / n$",

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.laws.strategies import cards
-from viete.algebra.model import Claim, Equation, Model
-from viete.algebra.shapes import Shapes
-from viete.cards.claims import check_claims
+from viete.analysis.shapes import Shapes
+from viete.ask.card_claims import check_claims
 from viete.cards.reader import reads
 from viete.cards.writer import write
-from viete.notation.expr import Apply, Bind, Expr, Idx, Num, transform, walk
+from viete.graph.model import Claim, Equation, Model
+from viete.notation.tree import Apply, Bind, Expr, Idx, Num, transform, walk
 
 
 def number(value: str) -> Num:

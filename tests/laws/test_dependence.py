@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import Card, cards
-from viete.algebra.dependence import backward_slice, forward_slice
-from viete.interpret.run import run
-from viete.interpret.schedule import program
+from viete.evaluate.run import run
+from viete.evaluate.schedule import program
+from viete.graph.dependence import backward_slice, forward_slice
 
 
 @given(card=cards(), data=st.data())

@@ -17,13 +17,13 @@ from markdown_it import MarkdownIt
 
 import viete as vt
 from tests.laws.strategies import cards, expressions, shipped, worlds
-from viete.algebra.model import Model
-from viete.cards.architecture import write_architecture
 from viete.cards.latex import prose, unescape
 from viete.cards.writer import write
 from viete.errors import VieteError
+from viete.graph.model import Model
 from viete.notation.printer import show
 from viete.notation.tex import is_formula
+from viete.report.architecture import write_architecture
 
 CARD = vt.reads("""# T
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.laws.strategies import Card, cards, peppered
-from viete.algebra.model import Model
 from viete.cards.reader import reads
-from viete.interpret.array import COL, ROW, Arrays, Value
-from viete.interpret.fast import FAST
-from viete.interpret.run import run
+from viete.evaluate.array import COL, ROW, Arrays, Value
+from viete.evaluate.fast import FAST
+from viete.evaluate.run import run
+from viete.graph.model import Model
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")

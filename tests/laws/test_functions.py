@@ -23,11 +23,11 @@ from tests.laws.strategies import (
     tiny,
     worlds,
 )  # fmt: skip
-from viete.algebra.functions import library
-from viete.algebra.model import Model
-from viete.algebra.shapes import Shapes, Type
-from viete.interpret.array import COL, ROW, Arrays, Value
-from viete.interpret.run import Run, run
+from viete.analysis.shapes import Shapes, Type
+from viete.evaluate.array import COL, ROW, Arrays, Value
+from viete.evaluate.run import Run, run
+from viete.graph.model import Model
+from viete.library.functions import library
 from viete.notation.printer import show
 
 torch = pytest.importorskip("torch")

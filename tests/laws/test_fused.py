@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.laws.strategies import peppered
-from viete.algebra.adjoint.rules import rule_scope
-from viete.algebra.model import Model
 from viete.errors import Text
-from viete.interpret.array import COL, ROW, Arrays, Value
-from viete.interpret.fused import FORMS, PLACES, found, gathered
-from viete.interpret.plan.kernels import numpy_kernels, torch_kernels
-from viete.notation.expr import Expr, Ref, Symbol
+from viete.evaluate.array import COL, ROW, Arrays, Value
+from viete.evaluate.fused import FORMS, PLACES, found, gathered
+from viete.evaluate.plan.kernels import numpy_kernels, torch_kernels
+from viete.graph.model import Model
+from viete.library.derivatives import rule_scope
 from viete.notation.parser import parse
 from viete.notation.substitution import substitute
+from viete.notation.tree import Expr, Ref, Symbol
 
 torch = pytest.importorskip("torch")
 KINDS = {"numpy": np.asarray, "torch": lambda a: torch.from_numpy(np.array(a))}

@@ -13,9 +13,9 @@ import pytest
 
 import viete.cards.reader as reader
 from tests.laws.strategies import random_weights
-from viete.algebra.model import Model
-from viete.algebra.shapes import Shapes
-from viete.interpret.run import Program, run
+from viete.analysis.shapes import Shapes
+from viete.evaluate.run import Program, run
+from viete.graph.model import Model
 
 LLAMA = Path(reader.__file__).parent / "shipped" / "llama.md"
 TEXT = LLAMA.read_text("utf-8")
@@ -55,7 +55,7 @@ def test_reading_and_checking_do_not_grow_with_the_blocks() -> None:
 
 
 def test_counting_costs_does_not_grow_with_the_blocks() -> None:
-    from viete.interpret.cost import costs
+    from viete.meanings.cost import costs
 
     few, many = small(4), small(4000)
     costs(few, {"n": 4})

@@ -21,24 +21,43 @@ ROOMS = [
     "atomic",
     "regular",
     "notation",
-    "algebra",
-    "interpret",
+    "library",
+    "graph",
+    "analysis",
+    "rewrite",
     "cards",
-    "checkpoint",
-    "lesson",
-    "train",
-    "sampling",
-    "loaded",
+    "evaluate",
+    "meanings",
     "ask",
-    "explore",
+    "code",
+    "formats",
+    "text",
+    "model",
+    "sampling",
+    "train",
+    "report",
     "viete",
     "cli",
     "__main__",
 ]
-# The arrows that point up: a model runs and checks itself, as people expect of an object.
+# The arrows that still point up.
 EXCEPTIONS = {
-    ("algebra/model.py", "interpret", "function"),
-    ("algebra/model.py", "loaded", "function"),
+    ("code/__init__.py", "report", "function"),
+    ("evaluate/embeddings.py", "meanings", "top"),
+    ("evaluate/memory.py", "meanings", "top"),
+    ("evaluate/run.py", "ask", "top"),
+    ("evaluate/run.py", "meanings", "function"),
+    ("formats/llama2c_file.py", "model", "function"),
+    ("graph/def_use.py", "analysis", "top"),
+    ("graph/model.py", "analysis", "function"),
+    ("graph/model.py", "evaluate", "function"),
+    ("graph/model.py", "model", "function"),
+    ("graph/row_counts.py", "analysis", "top"),
+    ("library/functions.py", "graph", "top"),
+    ("model/hooks.py", "sampling", "function"),
+    ("model/trained.py", "sampling", "function"),
+    ("sampling/opening.py", "train", "top"),
+    ("train/feeds.py", "report", "top"),
 }
 HEAVY = [
     "torch",
@@ -150,7 +169,7 @@ def test_reading_a_card_needs_no_arrays() -> None:
 
 
 def test_running_on_numpy_needs_no_other_library() -> None:
-    loaded = python("import viete.interpret.run; print(*sys.modules)")
+    loaded = python("import viete.evaluate.run; print(*sys.modules)")
     assert not set(loaded.split()) & {"torch", "jax"}
 
 

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.laws.strategies import Card, cards, random_inputs, tiny, varied
-from viete.algebra.incremental import Derived, derived, text_of
-from viete.algebra.model import Model
 from viete.cards.reader import reads
-from viete.cards.values import initial_weights
 from viete.cards.writer import write
 from viete.errors import VieteError
-from viete.interpret.run import Run, run
-from viete.interpret.schedule import program
-from viete.notation.expr import Expr, Ref, transform
+from viete.evaluate.initial_weights import initial_weights
+from viete.evaluate.run import Run, run
+from viete.evaluate.schedule import program
+from viete.graph.model import Model
+from viete.notation.tree import Expr, Ref, transform
+from viete.rewrite.incremental import Derived, derived, text_of
 
 BOTH_WAYS = ("bert.md", "roberta.md", "encoder.md", "symbolic-transformer.md")
 CAUSAL = [p for p in varied() if not p.endswith(BOTH_WAYS)]

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 import viete as vt
 from tests.laws.strategies import SPECIAL
-from viete.algebra.model import Model
-from viete.algebra.shapes import Shapes
+from viete.analysis.shapes import Shapes
 from viete.cards.reader import reads
 from viete.errors import VieteError
-from viete.interpret.gradient import Gradients
-from viete.interpret.plan.engine import Engine
-from viete.interpret.run import run
+from viete.evaluate.gradient import Gradients
+from viete.evaluate.plan.engine import Engine
+from viete.evaluate.run import run
+from viete.graph.model import Model
 
 torch = pytest.importorskip("torch")
 N = 4

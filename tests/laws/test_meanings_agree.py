@@ -26,9 +26,10 @@ from tests.laws.strategies import (
     varied,
     worlds,
 )  # fmt: skip
-from viete.algebra.model import Model
-from viete.interpret.run import Run, run
-from viete.notation.expr import (
+from viete.evaluate.run import Run, run
+from viete.graph.model import Model
+from viete.notation.printer import show
+from viete.notation.tree import (
     Apply,
     Bind,
     Expr,
@@ -39,7 +40,6 @@ from viete.notation.expr import (
     Slice,
     Table,
 )  # fmt: skip
-from viete.notation.printer import show
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import viete as vt
-from viete.algebra.model import memoised
-from viete.cards.library import shipped
+from viete.cards.catalogue import shipped
+from viete.graph.model import memoised
 
 
 def test_a_rewriting_is_done_once_for_a_model_and_its_arguments() -> None:

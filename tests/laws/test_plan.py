@@ -15,10 +15,10 @@ import viete as vt
 from tests.laws.differentiating import by_autograd, greatest, loss_of
 from tests.laws.strategies import cards, random_inputs, random_weights, shipped, tiny, varied
 from tests.laws.test_adjoint import losses
-from viete.algebra.model import Model
-from viete.interpret.gradient import Gradients
-from viete.interpret.plan import arranging
-from viete.interpret.plan.engine import Engine
+from viete.evaluate.gradient import Gradients
+from viete.evaluate.plan import arranging
+from viete.evaluate.plan.engine import Engine
+from viete.graph.model import Model
 
 torch = pytest.importorskip("torch")
 KINDS: dict[str, Any] = {"numpy": np.asarray, "torch": torch.from_numpy}

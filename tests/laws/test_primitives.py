@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 import viete as vt
-from viete.algebra.model import Model
-from viete.algebra.well_formed import SIGNS, check_well_formed
-from viete.interpret.cost import costs
-from viete.notation.expr import Apply, Bind, Pick, Slice, Table, walk
+from viete.graph.model import Model
+from viete.graph.well_formed import SIGNS, check_well_formed
+from viete.meanings.cost import costs
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES, show
 from viete.notation.symbols import BINDERS, PRIMITIVES
+from viete.notation.tree import Apply, Bind, Pick, Slice, Table, walk
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.laws.strategies import cards, expressions, shipped, worlds
-from viete.algebra.model import Model
 from viete.cards.reader import read, reads
 from viete.cards.writer import write
 from viete.errors import VieteError
+from viete.graph.model import Model
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES, show
 from viete.notation.symbols import Scope

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import viete as vt
 from tests.command_line import viete
-from viete.checkpoint.files import save_safetensors
 from viete.errors import Text, VieteError
+from viete.formats.files import save_safetensors
 from viete.printable import LONGEST, STEERING, Screen, display_width, printable, shortened
 
 TINY = Path(__file__).parents[1] / "bad_input" / "tiny.md"
@@ -196,7 +196,7 @@ def test_configs(tmp_path: Path, name: str, place: str) -> None:
 @few
 @given(names, st.sampled_from(["type", "token", "merge", "special", "file"]))
 def test_tokenizers(tmp_path: Path, name: str, place: str) -> None:
-    from viete.loaded.tokenizer import open_tokenizer
+    from viete.text.tokenizer import open_tokenizer
 
     model: dict[str, Any] = {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}
     said: dict[str, Any] = {

@@ -20,15 +20,15 @@ from hypothesis import strategies as st
 import viete as vt
 from tests.laws.strategies import Card, cards, random_inputs, random_weights, shipped, tiny
 from tests.laws.test_incremental import check as check_incremental
-from viete.algebra.folding import folded
-from viete.algebra.functions import behind, library, parse_function
-from viete.algebra.incremental import incremental, text_of
-from viete.algebra.model import Function, Model
 from viete.cards.reader import reads
 from viete.errors import Text
-from viete.interpret.reweighted import reweighted
-from viete.loaded.names import Names
-from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, Symbol, Table, transform
+from viete.evaluate.reweighted import reweighted
+from viete.graph.model import Function, Model
+from viete.library.functions import behind, library, parse_function
+from viete.model.names import Names
+from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Symbol, Table, transform
+from viete.rewrite.folding import folded
+from viete.rewrite.incremental import incremental, text_of
 
 CARD = """# Law
 

@@ -16,11 +16,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from viete.algebra.model import Model
 from viete.cards.reader import reads
 from viete.cards.visible import comment_at
 from viete.cards.writer import write
 from viete.errors import VieteError
+from viete.graph.model import Model
 
 CARD = """# Page
 

@@ -9,10 +9,19 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viete.algebra.functions import inlined, parse_function
-from viete.algebra.matching import match
 from viete.errors import Text
-from viete.notation.expr import (
+from viete.graph.matching import match
+from viete.library.functions import inlined, parse_function
+from viete.notation.parser import parse
+from viete.notation.printer import show
+from viete.notation.substitution import (
+    Abstraction,
+    apart,
+    free_names,
+    substitute,
+)
+from viete.notation.symbols import Scope
+from viete.notation.tree import (
     Apply,
     Bind,
     Expr,
@@ -28,15 +37,6 @@ from viete.notation.expr import (
     transform,
     walk,
 )
-from viete.notation.parser import parse
-from viete.notation.printer import show
-from viete.notation.substitution import (
-    Abstraction,
-    apart,
-    free_names,
-    substitute,
-)
-from viete.notation.symbols import Scope
 
 LETTERS, NAMES = "jklm", "jxy"  # one letter is a name as well
 Meaning = Mapping[tuple[str, str], Fraction]

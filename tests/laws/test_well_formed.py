@@ -10,15 +10,15 @@ from hypothesis import given
 
 import viete as vt
 from tests.laws.strategies import Card, cards, tiny, varied
-from viete.algebra.adjoint.double_where import double_where
-from viete.algebra.distinct import distinct
-from viete.algebra.folding import folded
-from viete.algebra.incremental import derived
-from viete.algebra.model import Model
-from viete.algebra.padding import padded
-from viete.algebra.well_formed import check_well_formed
 from viete.errors import VieteError
-from viete.notation.expr import Apply, Bind, Expr, Idx, Ref, Symbol, num
+from viete.graph.distinct import distinct
+from viete.graph.model import Model
+from viete.graph.well_formed import check_well_formed
+from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Symbol, num
+from viete.rewrite.adjoint.double_where import double_where
+from viete.rewrite.folding import folded
+from viete.rewrite.incremental import derived
+from viete.rewrite.padding import padded
 
 REWRITINGS: dict[str, Callable[[Model], Model]] = {
     "grad": vt.grad,

@@ -10,10 +10,10 @@ import pytest
 
 import viete as vt
 from tests.command_line import viete
-from viete.checkpoint.files import save_safetensors
+from viete.formats.files import save_safetensors
 from viete.sampling.opening import opened
 from viete.sampling.texts import Texts, sample_texts
-from viete.train.vocabulary import Characters, save_vocabulary
+from viete.text.vocabulary import Characters, save_vocabulary
 
 CARD = """
 # Counter

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 import viete as vt
 from tests.laws.strategies import Card, cards, random_inputs, shipped, tiny, varied
-from viete.algebra.model import Model
+from viete.graph.model import Model
 from viete.sampling.planned import Planned
 
 SCORELESS = ("bert.md", "roberta.md")

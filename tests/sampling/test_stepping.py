@@ -14,10 +14,10 @@ import viete as vt
 from tests.laws.strategies import Card, cards, shipped, tiny
 from tests.laws.test_incremental import CAUSAL, FINE, HEAD
 from tests.sampling.test_generating import others, weights_of
-from viete.algebra.incremental import derived, text_of
-from viete.algebra.model import Model
 from viete.cards.reader import reads
 from viete.errors import VieteError
+from viete.graph.model import Model
+from viete.rewrite.incremental import derived, text_of
 from viete.sampling.cached import Cached
 from viete.sampling.generating import context_of
 from viete.sampling.planned import Incremental, Planned

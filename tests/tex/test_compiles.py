@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import viete
-from viete.cards.library import shipped
+from viete.cards.catalogue import shipped
 
 pytestmark = pytest.mark.tex
 

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import viete as vt
-from viete.algebra.model import Model
 from viete.errors import VieteError
+from viete.graph.model import Model
+from viete.text.data import Documents, read_data
+from viete.text.vocabulary import Characters, Vocabulary, make_vocabulary
 from viete.train.batches import Batches
-from viete.train.data import Documents, read_data
 from viete.train.fitting import with_loss, with_loss_weights, with_vocabulary
 from viete.train.order import Order, drawn
 from viete.train.tokens import Tokens, tokenize
-from viete.train.vocabulary import Characters, Vocabulary, make_vocabulary
 
 DIALOGS = read_data("dialogs")
 V30 = make_vocabulary(DIALOGS)

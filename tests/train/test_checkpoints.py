@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from viete.errors import VieteError
-from viete.train import checkpoints
-from viete.train.checkpoints import best, choose, load, path_of, prune, save, steps
+from viete.model import checkpoints
+from viete.model.checkpoints import best, choose, load, path_of, prune, save, steps
 
 WEIGHTS = {"E": np.arange(12.0).reshape(3, 4), "b": np.ones(3, np.float32)}
 MOMENTS = {f"{k}/{n}": w * 0 for n, w in WEIGHTS.items() for k in "mv"}

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viete.errors import Text, VieteError
-from viete.train import files
-from viete.train.data import SHIPPED, read_data
-from viete.train.dialogs import MARKUP, Dialog, from_messages, read_dialogs
+from viete.text import files
+from viete.text.data import SHIPPED, read_data
+from viete.text.dialogs import MARKUP, Dialog, from_messages, read_dialogs
 
 ONE = """System: <system>You are helpful.</system>
 User: <user>hi</user>

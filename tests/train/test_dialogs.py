@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.command_line import viete
-from viete.cards.library import shipped
+from viete.cards.catalogue import shipped
 from viete.cli import tour
 from viete.cli.app import command
-from viete.train.data import SHIPPED
-from viete.train.dialogs import Dialog, read_dialogs
+from viete.text.data import SHIPPED
+from viete.text.dialogs import Dialog, read_dialogs
 
 DIALOGS = list(read_dialogs(SHIPPED / "dialogs.txt"))
 BY_ENTRIES = ("--clip", "0", "--clip-entries", "5")

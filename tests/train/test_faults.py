@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests.command_line import instead
-from viete.train.checkpoints import load, path_of, steps
+from viete.model.checkpoints import load, path_of, steps
 
 STEPS = 60
 COMMAND = [

@@ -9,9 +9,9 @@ import pytest
 
 import viete as vt
 from tests.laws.strategies import shipped
-from viete.algebra.model import Model
-from viete.cards.library import find
+from viete.cards.catalogue import find
 from viete.errors import VieteError
+from viete.graph.model import Model
 from viete.train.feeds import feed
 from viete.train.fitting import with_loss, with_loss_weights, with_vocabulary
 

@@ -16,8 +16,8 @@ import pytest
 
 import viete as vt
 from viete.errors import VieteError
-from viete.train import checkpoints
-from viete.train.data import read_data
+from viete.model import checkpoints
+from viete.text.data import read_data
 from viete.train.loop import Outcome, Training, train
 from viete.train.metrics import Metrics, masked, read_metrics
 from viete.train.plot import plot_runs

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 import viete as vt
-from tests.interpret.exported import CARDS, bound, loss_of, made_inputs, made_weights
+from tests.code.exported import CARDS, bound, loss_of, made_inputs, made_weights
 from tests.laws.strategies import ALIKE
+from viete.code.body import measured
+from viete.code.prepared import prepared
 from viete.errors import VieteError
-from viete.interpret.code.body import measured
-from viete.interpret.code.prepared import prepared
-from viete.interpret.gradient import Gradients
+from viete.evaluate.gradient import Gradients
 from viete.train.dropout import with_masks
 from viete.train.engines import make_engine
 from viete.train.fitting import with_loss

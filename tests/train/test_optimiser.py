@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import viete as vt
 import viete.train.optimiser as optimiser
 from viete.errors import VieteError
-from viete.interpret.plan.engine import Engine
-from viete.interpret.plan.workers import Over
+from viete.evaluate.plan.engine import Engine
+from viete.evaluate.plan.workers import Over
 from viete.train.optimiser import Adam, AdamSettings, clip_entries, clip_norm, norm, spans
 from viete.train.schedule import Schedule
 

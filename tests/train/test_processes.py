@@ -20,14 +20,14 @@ import viete as vt
 from tests.command_line import instead
 from tests.train.launching import ROOT, Launcher
 from viete.errors import VieteError
+from viete.model.checkpoints import load, path_of, steps
+from viete.text.data import read_data
+from viete.text.vocabulary import make_vocabulary
 from viete.train import setup
-from viete.train.checkpoints import load, path_of, steps
-from viete.train.data import read_data
 from viete.train.fitting import with_loss
 from viete.train.processes import Shared, Team
 from viete.train.settings import Settings
 from viete.train.setup import Made
-from viete.train.vocabulary import make_vocabulary
 
 torch = pytest.importorskip("torch")
 from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from viete.errors import VieteError
+from viete.text.data import read_data
+from viete.text.vocabulary import END, Characters, make_vocabulary
 from viete.train import tokens as module
-from viete.train.data import read_data
 from viete.train.tokens import tokenize
-from viete.train.vocabulary import END, Characters, make_vocabulary
 
 
 def text_file(folder: Path, text: str = "to be, or not to be\n") -> Path:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viete.errors import VieteError
-from viete.train.data import Piece, read_data
-from viete.train.dialogs import MARKUP
-from viete.train.vocabulary import (
+from viete.text.data import Piece, read_data
+from viete.text.dialogs import MARKUP
+from viete.text.vocabulary import (
     END,
     Characters,
     digest,
@@ -23,7 +23,7 @@ from viete.train.vocabulary import (
 
 tokenizers = pytest.importorskip("tokenizers")
 
-from viete.train.bpe import BytePairs  # noqa: E402
+from viete.text.bpe import BytePairs  # noqa: E402
 
 any_text = st.text(st.characters(blacklist_categories=["Cs"]), max_size=40)
 special = st.lists(st.sampled_from([*MARKUP, END]), unique=True, max_size=3)
@@ -60,7 +60,7 @@ def test_byte_pairs_round_trip(text: str, between: list[str]) -> None:
        st.integers(1, 6))  # fmt: skip
 def test_byte_pairs_do_not_join_across_pieces(tmp_path_factory, words, size) -> None:  # type: ignore[no-untyped-def]
     """A file in pieces is encoded as a whole one is: cuts are where no token could be."""
-    from viete.train import files
+    from viete.text import files
 
     text = "".join(words)
     path = tmp_path_factory.mktemp("p") / "a.txt"

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from viete.algebra.model import Dimension, Input, Model, Parameter
-from viete.algebra.shapes import Shapes
+from viete.analysis.shapes import Shapes
 from viete.errors import Text
+from viete.graph.model import Dimension, Input, Model, Parameter
 from viete.notation.cursor import parse_name
-from viete.notation.expr import Apply, Expr, Pick, Ref, walk
+from viete.notation.tree import Apply, Expr, Pick, Ref, walk
 
 Described = tuple[Text, Text, tuple[Expr, ...]]  # a name, its size in words, that size
 

@@ -11,9 +11,9 @@
 Of each key one row holds: the first that lists the config's value (``any`` is any value, ``$d$``
 that number, ``null`` a key that is there without a value; where no row says so, that is missing);
 without a config, the first. What it defines is put in where its name stands (see
-`viete.algebra.defined`), and what only other rows need is left out. So a model is one member of its
-family, in its own equations. A key with an index letter in braces is asked for every block. A name
-alone, ``$logits$``, stands for its equation, which is there only where such a row holds.
+`viete.rewrite.inlining`), and what only other rows need is left out. So a model is one member of
+its family, in its own equations. A key with an index letter in braces is asked for every block. A
+name alone, ``$logits$``, stands for its equation, which is there only where such a row holds.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from viete.algebra.defined import names_in, with_definitions
-from viete.algebra.model import Equation, Function, Loop, Model
-from viete.algebra.sizes import with_named_sizes
 from viete.cards.config import HOLE, Config, listed, said
 from viete.errors import Text, VieteError
-from viete.notation.expr import Apply, Expr, Idx, Symbol, num, walk
+from viete.graph.model import Equation, Function, Loop, Model
+from viete.graph.row_counts import with_named_sizes
 from viete.notation.parser import parse
 from viete.notation.substitution import substitute
 from viete.notation.symbols import Scope
+from viete.notation.tree import Apply, Expr, Idx, Symbol, num, walk
+from viete.rewrite.inlining import names_in, with_definitions
 
 
 @dataclass

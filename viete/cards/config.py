@@ -33,8 +33,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from viete.algebra.model import Dimension, Model, Parameter
 from viete.errors import VieteError
+from viete.graph.model import Dimension, Model, Parameter
 from viete.regular import SETTINGS, regular
 
 HOLE = re.compile(r"\{([^{}]*)\}")  # around the index letter in a key

@@ -6,8 +6,13 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 
-from viete.algebra.functions import behind, in_force, library, parse_function, second_names
-from viete.algebra.model import (
+from viete.cards.choices import Choice, Row
+from viete.cards.config import Config, bound
+from viete.cards.document import Block, Item, Paragraph
+from viete.cards.init import check_dtype, read_init
+from viete.cards.sections import FACT, Sections
+from viete.errors import Text, VieteError
+from viete.graph.model import (
     Dimension,
     Function,
     Index,
@@ -15,16 +20,11 @@ from viete.algebra.model import (
     Model,
     Parameter,
 )  # fmt: skip
-from viete.cards.choices import Choice, Row
-from viete.cards.config import Config, bound
-from viete.cards.document import Block, Item, Paragraph
-from viete.cards.init import check_dtype, read_init
-from viete.cards.sections import FACT, Sections
-from viete.errors import Text, VieteError
+from viete.library.functions import behind, in_force, library, parse_function, second_names
 from viete.notation.cursor import parse_name
-from viete.notation.expr import Expr, Num, Ref, Symbol
 from viete.notation.parser import parse, parse_range
 from viete.notation.symbols import PRIMITIVES, Scope
+from viete.notation.tree import Expr, Num, Ref, Symbol
 
 _NOTATION = re.compile(r"^((?:`[^`]+`|\$[^$]+\$)(?:\s*,\s*(?:`[^`]+`|\$[^$]+\$))*)\s*:\s*(.*)$")
 _IN_WORDS = re.compile(r"\(\s*([^()=]*?(?:×|\\times|(?<=[\s\d])x(?=[\s\d]))[^()]*?)\s*\)")

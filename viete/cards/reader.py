@@ -13,15 +13,6 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from viete.algebra.model import (
-    Claim,
-    Dimension,
-    Equation,
-    Loop,
-    Model,
-    Parameter,
-)  # fmt: skip
-from viete.algebra.order import FURTHEST
 from viete.cards.agreement import Described, check_agreement
 from viete.cards.choices import Choice, settled
 from viete.cards.config import Config
@@ -37,11 +28,20 @@ from viete.cards.document import (
 )
 from viete.cards.visible import lines_of
 from viete.errors import Text, VieteError, Where
-from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, num, walk
+from viete.graph.model import (
+    Claim,
+    Dimension,
+    Equation,
+    Loop,
+    Model,
+    Parameter,
+)  # fmt: skip
+from viete.graph.order import FURTHEST
 from viete.notation.lexer import tokenize
 from viete.notation.parser import parse, parse_left, parse_range, script_letters
 from viete.notation.printer import show
 from viete.notation.symbols import PRIMITIVES, Scope
+from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, num, walk
 from viete.printable import STEERING
 from viete.regular import regular
 

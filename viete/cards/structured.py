@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any
 
-from viete.algebra.model import Model
 from viete.cards.document import Block, Heading, Item, Paragraph, Table, read_markdown
 from viete.errors import Text, VieteError, Where
+from viete.graph.model import Model
 from viete.printable import STEERING
 
 SCHEMA = "viete-card/1"

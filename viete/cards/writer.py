@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from viete.algebra.model import Argument, Function, Input, Loop, Model, Parameter
-from viete.algebra.shapes import Type
+from viete.analysis.shapes import Type
 from viete.cards.document import Block, Heading, Item, Paragraph, Table, write_markdown, write_text
 from viete.errors import Text, VieteError
+from viete.graph.model import Argument, Function, Input, Loop, Model, Parameter
 from viete.notation.cursor import parse_name
-from viete.notation.expr import Expr, Ref
 from viete.notation.printer import Printer, letters, show, show_equation, show_symbol
+from viete.notation.tree import Expr, Ref
 
 
 def write(model: Model, form: str) -> str:

@@ -50,7 +50,7 @@ def check(
 
     Exits with 1 where something differs or a claim is false.
     """
-    from viete.loaded.checking import check as checked
+    from viete.model.checking import check as checked
 
     model, found = opened(
         name, weights is not None, sets, config, instead, accept, revision, weights=weights

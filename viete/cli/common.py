@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from viete.algebra.model import Model
 from viete.atomic import behind, replacing
 from viete.errors import VieteError
+from viete.graph.model import Model
 
 Form = TypeVar("Form")
 
 if TYPE_CHECKING:
-    from viete.loaded.transformer import Transformer
+    from viete.model.transformer import Transformer
 
 Card = Annotated[
     str,
@@ -61,8 +61,8 @@ def card(
     Where a card is held against a file of ``weights``, the tensors say what it asks of them.
     """
     if is_model(name, revision):
-        from viete.checkpoint.folder import open_card
-        from viete.loaded.trained import card_of, is_run
+        from viete.model.folder import open_card
+        from viete.model.trained import card_of, is_run
 
         if instead is None and is_run(name):
             model = card_of(name)
@@ -72,8 +72,8 @@ def card(
         only_of_a_model(name, instead, None if config else accept)
         if weights is None or config is not None:
             return read_card(name, config, accept or (), settings(sets))
-        from viete.checkpoint.files import open_tensors
-        from viete.checkpoint.folder import card_of_file
+        from viete.formats.files import open_tensors
+        from viete.model.folder import card_of_file
 
         model = card_of_file(name, open_tensors(weights))
     values = settings(sets)
@@ -85,8 +85,8 @@ def read_card(
 ) -> Model:
     """The card of that path or name, or with ``-`` the one on standard input."""
     from viete.cards import reader
+    from viete.cards.catalogue import find
     from viete.cards.config import Config
-    from viete.cards.library import find
 
     given = None if config is None else Config(config)
     if name != "-":
@@ -106,7 +106,7 @@ def transformer(
         return None
     from dataclasses import replace
 
-    from viete.loaded.transformer import load
+    from viete.model.transformer import load
 
     framework = "numpy" if device is None else "torch"
     found = load(name, instead, accept or (), framework, dtype, device, revision, config)
@@ -135,8 +135,8 @@ def is_model(name: str, revision: str | None = None) -> bool:
     A shipped card goes before a folder of that name, and before an id without an owner; with a
     ``revision`` it can only be an id.
     """
-    from viete.cards.library import shipped
-    from viete.checkpoint.hub import SUFFIXES, is_id
+    from viete.cards.catalogue import shipped
+    from viete.formats.hub import SUFFIXES, is_id
 
     if revision is not None:
         return True

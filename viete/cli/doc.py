@@ -53,14 +53,14 @@ def doc(
 
     With ``-o NAME.md`` the diagram is also drawn, as NAME.svg beside it.
     """
-    from viete.cards.architecture import architecture, write_architecture
+    from viete.report.architecture import architecture, write_architecture
 
     form = form or by_suffix(output, FORMS, Format.text)
     model = card(name, sets, config, instead, accept, revision)
     if form is Format.html:
-        from viete.interpret.drawing import to_svg
-        from viete.interpret.flow import flow
-        from viete.lesson.page import write_blocks
+        from viete.report.drawing import to_svg
+        from viete.report.drawing.flow import flow
+        from viete.report.lesson.page import write_blocks
 
         page = write_blocks(architecture(model, batch, length), to_svg(flow(model)))
         emit(page, output, name)
@@ -68,8 +68,8 @@ def doc(
     drawn = output.with_suffix(".svg") if form is Format.md and output is not None else None
     text = write_architecture(model, form.value, batch, length, drawn.name if drawn else None)
     if drawn is not None:
-        from viete.interpret.drawing import to_svg
-        from viete.interpret.flow import flow
+        from viete.report.drawing import to_svg
+        from viete.report.drawing.flow import flow
 
         emit(to_svg(flow(model)), drawn, name)
     emit(text, output, name)

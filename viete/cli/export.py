@@ -70,8 +70,8 @@ def export(
         return folder(name, output, weights, seed, dtype, sets, config, instead, accept, revision)
     if (weights, seed, dtype) != (None, None, None):
         raise VieteError("--weights, --seed and --dtype go with --to hf; code has no weights in it")
-    from viete.interpret.code import SUFFIXES
-    from viete.interpret.code import export as written
+    from viete.code import SUFFIXES
+    from viete.code import export as written
 
     suffix = SUFFIXES[to.value]
     if output is not None and output.suffix not in ("", suffix):
@@ -96,7 +96,7 @@ def folder(
 ) -> None:  # fmt: skip
     """A Hugging Face folder of a run, a released model, or a card with a file of weights."""
     from viete.cli.run import own_weights, the_weights
-    from viete.loaded.saving import save_folder
+    from viete.model.saving import save_folder
 
     if output is None:
         raise VieteError("a model is written to a folder: give -o FOLDER")

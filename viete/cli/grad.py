@@ -59,15 +59,15 @@ def grad(
 
     With --plan: how the equations of a training step are run, and in what memory.
     """
-    from viete.cards.backward import write_backward
+    from viete.report.backward import write_backward
 
     model = card(name, sets, config, instead, accept, revision)
     if form is None:
         suffix = output.suffix if output is not None else ""
         form = {".md": Format.md, ".tex": Format.latex}.get(suffix, Format.text)
     if plan:
-        from viete.cards.backward import written
-        from viete.cards.planned import plan_document
+        from viete.report.backward import written
+        from viete.report.plan import plan_document
 
         if by is not None:
             raise VieteError("a plan is of all gradients; leave out --by, or --plan")

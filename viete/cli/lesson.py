@@ -57,8 +57,8 @@ def lesson(
     the first one that never leaves them. A division by exactly zero, or a comparison that cannot be
     decided, ends the lesson at its step, which says so; the exit code is 0 all the same.
     """
-    from viete.lesson.making import lesson as make
-    from viete.lesson.writing import FORMS, write_lesson
+    from viete.report.lesson.making import lesson as make
+    from viete.report.lesson.writing import FORMS, write_lesson
 
     form = "text" if output is None else SUFFIXES.get(output.suffix.lower())
     if form is None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viete.algebra.model import Model
 from viete.cli.common import (
     Accept,
     Card,
@@ -21,9 +20,10 @@ from viete.cli.common import (
     opened,
 )
 from viete.errors import VieteError
+from viete.graph.model import Model
 
 if TYPE_CHECKING:
-    from viete.loaded.transformer import Transformer
+    from viete.model.transformer import Transformer
 
 
 def run(
@@ -96,7 +96,7 @@ def run(
     if (digits, unfold, form) != (None, None, None):
         raise VieteError("--digits, --unfold and --format go with --exact")
     if found is None:
-        from viete.cards.values import stated_dtype
+        from viete.evaluate.initial_weights import stated_dtype
 
         arrays = the_weights(model, weights, seed, dtype or stated_dtype(model), device)
     else:
@@ -115,7 +115,7 @@ def run(
 
 def estimate(model: Model, ids: Any) -> None:
     """Say on standard error what a long exact run needs, or refuse it where there is no room."""
-    from viete.interpret.room import check_exact
+    from viete.evaluate.memory import check_exact
 
     rows = ids if len(ids) and isinstance(ids[0], list) else [ids]
     if said := check_exact(model, max(map(len, rows)), len(rows)):
@@ -139,7 +139,7 @@ def print_exact(
     result: Any, names: list[str] | None, digits: int | None, unfold: int, form: str
 ) -> None:
     """Exact values, and on standard error what could not be computed."""
-    from viete.interpret.exact.report import report
+    from viete.meanings.exact.report import report
 
     shown = list(result)[-1:] if names is None else names
     print(report(result, shown, digits, unfold, form), end="")
@@ -152,12 +152,12 @@ def exact_weights(model: Model, path: Path | None, seed: int | None) -> dict[str
 
     What the card gives no value for is drawn with ``seed``, in float64.
     """
-    from viete.cards.values import initial_weights, literal_fractions
+    from viete.evaluate.initial_weights import initial_weights, literal_fractions
 
     if path is not None:
         if seed is not None:
             raise VieteError("give either --weights or --seed, not both")
-        from viete.checkpoint.mapping import load_weights
+        from viete.model.mapping import load_weights
 
         return load_weights(model, path, dtype=None)
     given = literal_fractions(model)
@@ -179,13 +179,13 @@ def the_weights(
     model: Model, path: Path | None, seed: int | None, dtype: str, device: str | None
 ) -> dict[str, Any]:
     """Those of the file; else the card's own values, and random ones where it gives none."""
-    from viete.cards.values import initial_weights
+    from viete.evaluate.initial_weights import initial_weights
 
     kinds = ("float16", "float32", "float64") + (("bfloat16",) if device else ())
     if dtype not in kinds:
         raise VieteError(f"--dtype is one of {', '.join(kinds)}, not {dtype}")
     if path is not None:
-        from viete.checkpoint.mapping import load_weights
+        from viete.model.mapping import load_weights
 
         arrays = load_weights(model, path, dtype=None if device and dtype == "bfloat16" else dtype)
     elif seed is not None or all(p.value for p in model.parameters):
@@ -253,7 +253,7 @@ def pretty(name: str, array: Any) -> str:
 def write(result: Any, path: Path) -> None:
     """All named values, under their names, whole or not at all."""
     from viete.atomic import behind
-    from viete.checkpoint.files import save_npz, save_safetensors
+    from viete.formats.files import save_npz, save_safetensors
 
     save = {".safetensors": save_safetensors, ".npz": save_npz}.get(path.suffix)
     if save is None:

@@ -11,7 +11,7 @@ from viete.cli.common import Accept, Config, Instead, Revision
 from viete.errors import VieteError
 
 if TYPE_CHECKING:
-    from viete.loaded.tokenizer import Tokenizer
+    from viete.text.tokenizer import Tokenizer
 
 
 def sample(
@@ -67,8 +67,8 @@ def sample(
     """Go on with a text, token by token."""
     import viete
     from viete.cli.common import numbers
-    from viete.loaded.trained import is_run
-    from viete.loaded.transformer import load
+    from viete.model.trained import is_run
+    from viete.model.transformer import load
     from viete.sampling.generating import uncached
     from viete.sampling.texts import sample_texts, told, without_words
 

@@ -71,15 +71,15 @@ def show(
     form = form or by_suffix(output, FORMS, Format.text)
     model = card(name, sets, config, instead, accept, revision)
     if folded:
-        from viete.algebra.folding import folded as fold
+        from viete.rewrite.folding import folded as fold
 
         steps = fold(model)
         model = steps[-1].model if steps else model
     if costs or names:
-        from viete.cards.costs import cost_blocks
         from viete.cards.latex import write_latex
         from viete.errors import VieteError
-        from viete.loaded.names import Names
+        from viete.model.names import Names
+        from viete.report.costs import cost_blocks
 
         writers = {Format.text: write_text, Format.md: write_markdown, Format.latex: write_latex}
         if form not in writers:
@@ -88,14 +88,14 @@ def show(
         page = cost_blocks(model, style, length, batch) if costs else Names(model).page(style)
         emit(writers[form](page), output)
     elif form in (Format.svg, Format.mermaid):
-        from viete.interpret.drawing import to_mermaid, to_svg
-        from viete.interpret.flow import flow
+        from viete.report.drawing import to_mermaid, to_svg
+        from viete.report.drawing.flow import flow
 
         diagram = flow(model, "equations" if detail else "parts")
         emit(to_svg(diagram) if form is Format.svg else to_mermaid(diagram), output)
     elif form is Format.html:
         from viete.cards.writer import blocks
-        from viete.lesson.page import write_blocks
+        from viete.report.lesson.page import write_blocks
 
         emit(write_blocks(blocks(model, "latex")), output, name)
     else:
@@ -104,7 +104,7 @@ def show(
 
 def cards() -> None:
     """List the shipped cards."""
-    from viete.cards.library import shipped
+    from viete.cards.catalogue import shipped
     from viete.cards.reader import read
 
     for name, path in sorted(shipped().items()):

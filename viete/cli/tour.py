@@ -133,7 +133,7 @@ def drifted(path: Path) -> None:
     import numpy as np
 
     from viete import initial_weights, read
-    from viete.checkpoint.files import save_safetensors
+    from viete.formats.files import save_safetensors
 
     weights = initial_weights(read("symbolic-transformer"), 0, "float32")
     weights["W^O"] = np.zeros((5, 6), np.float32)

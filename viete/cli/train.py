@@ -202,8 +202,8 @@ def learned(name: str, which: str | None, has_words: bool) -> tuple[dict[str, st
     ``which`` is the checkpoint of a run; ``has_words``: a tokenizer is given. Raises VieteError
     where there are no checkpoints to choose among, and for a model without a tokenizer.
     """
-    from viete.checkpoint.hub import located
-    from viete.train import checkpoints
+    from viete.formats.hub import located
+    from viete.model import checkpoints
     from viete.train.setup import card_digest
 
     path = located(name).resolve()
@@ -227,7 +227,7 @@ def learned(name: str, which: str | None, has_words: bool) -> tuple[dict[str, st
 def sampler(job: Job) -> Callable[[int], str]:
     """What shows a hundred tokens that the model of a step would write, up to the text's end."""
     from viete.sampling.generating import sample, uncached
-    from viete.train.dialogs import EOT
+    from viete.text.dialogs import EOT
 
     data, vocabulary, model = job.batches.data, job.vocabulary, job.model
     first = 1 if data.own is None else int(data.own.argmax())  # up to the first answer
@@ -255,7 +255,7 @@ def sampler(job: Job) -> Callable[[int], str]:
 
 def announce(job: Job) -> None:
     """What is trained on what."""
-    from viete.interpret.schedule import parameter_shapes
+    from viete.evaluate.schedule import parameter_shapes
 
     weights = sum(map(math.prod, parameter_shapes(job.model).values()))
     batches = job.batches

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from viete.errors import Text, VieteError
-from viete.notation.expr import Expr, Slot, Symbol, placed
 from viete.notation.lexer import ACCENTS, Token, tokenize
 from viete.notation.symbols import Scope
+from viete.notation.tree import Expr, Slot, Symbol, placed
 
 MAX_DEPTH = 120
 MAX_NESTING = 60  # counts brackets twice

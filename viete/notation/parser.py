@@ -27,7 +27,9 @@ from viete.notation.cursor import (
     parse_name,
     top_level,
 )  # fmt: skip
-from viete.notation.expr import (
+from viete.notation.lexer import Token, tokenize
+from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, Scope
+from viete.notation.tree import (
     Apply,
     Bind,
     Expr,
@@ -40,8 +42,6 @@ from viete.notation.expr import (
     Symbol,
     Table,
 )  # fmt: skip
-from viete.notation.lexer import Token, tokenize
-from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, Scope
 
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "=": "eq", "!=": "ne"}
 BINARY = (  # from loose to tight

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
-from viete.notation.expr import (
+from viete.notation.lexer import (
+    ACCENTS,
+    COMBINING,
+    GREEK,
+    GREEK_NAMES,
+    PREFIXES,
+    SUBSCRIPTS,
+    SUPERSCRIPTS,
+)  # fmt: skip
+from viete.notation.tree import (
     Apply,
     Bind,
     Expr,
@@ -20,15 +29,6 @@ from viete.notation.expr import (
     Table,
     script,
     walk,
-)  # fmt: skip
-from viete.notation.lexer import (
-    ACCENTS,
-    COMBINING,
-    GREEK,
-    GREEK_NAMES,
-    PREFIXES,
-    SUBSCRIPTS,
-    SUPERSCRIPTS,
 )  # fmt: skip
 
 STYLES = ("plain", "latex", "unicode")

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, count
 
-from viete.notation.expr import (
+from viete.notation.tree import (
     Expr,
     Idx,
     Ref,

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from viete.notation.expr import Symbol
 from viete.notation.lexer import GREEK_NAMES
+from viete.notation.tree import Symbol
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Signature:
     most: int | None
 
 
-# Operations every card has; their meanings are rules in viete/algebra/shapes.py and the
-# interpreters. Functions over these are defined in viete/algebra/functions.md.
+# Operations every card has; their meanings are rules in viete/analysis/shapes.py and the
+# interpreters. Functions over these are defined in viete/library/functions.md.
 PRIMITIVES = {
     s.name: s
     for s in (
@@ -39,7 +39,7 @@ PRIMITIVES = {
         Signature("concat", 2, None), Signature("inner", 2, 2),
     )
 }  # fmt: skip
-# What code and papers call the functions of viete/algebra/functions.md, in small letters.
+# What code and papers call the functions of viete/library/functions.md, in small letters.
 ALIASES = {
     "layernorm": ("LN",), "layernormalization": ("LN",), "norm": ("LN", "RMSNorm"),
     "rootmeansquarenorm": ("RMSNorm",), "swish": ("SiLU",),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from viete.notation.expr import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 from viete.notation.lexer import ACCENTS, GREEK, GREEK_NAMES
 from viete.notation.printer import ADD, ATOM, FACTOR, INFIX, SUM, Printer, is_phrase
+from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
 _LETTERS = {name: char for char, name in reversed(GREEK.items())}
 _MARKS = {"tilde": "tilde", "hat": "hat", "bar": "macron", "vec": "arrow", "overline": "overline",

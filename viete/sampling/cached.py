@@ -9,14 +9,14 @@ from fractions import Fraction
 import numpy as np
 from array_api_compat import is_jax_array
 
-from viete.algebra.incremental import Derived, text_of
-from viete.algebra.model import Input, Model
 from viete.errors import VieteError
-from viete.interpret.array import Arrays
-from viete.interpret.feeding import Feeding, as_input
-from viete.interpret.labelled import COL, ROW, Array, Value, expand
-from viete.interpret.run import Run
-from viete.interpret.schedule import Member, Step, program
+from viete.evaluate.array import Arrays
+from viete.evaluate.inputs import Feeding, as_input
+from viete.evaluate.labelled import COL, ROW, Array, Value, expand
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Member, Step, program
+from viete.graph.model import Input, Model
+from viete.rewrite.incremental import Derived, text_of
 from viete.sampling.stepping import BATCH, last_row, without_gradients
 
 

@@ -8,16 +8,16 @@ from numbers import Integral
 
 import numpy as np
 
-from viete.algebra.incremental import derived, scores, text_of
-from viete.algebra.model import Input, Model
 from viete.errors import VieteError
-from viete.interpret.changing import Changes
-from viete.interpret.feeding import check_weights, host
-from viete.interpret.labelled import Array
-from viete.interpret.room import check_room, counted
-from viete.interpret.schedule import program
-from viete.interpret.spelling import by_own_names
-from viete.notation.expr import Ref
+from viete.evaluate.inputs import check_weights, host
+from viete.evaluate.interventions import Changes
+from viete.evaluate.labelled import Array
+from viete.evaluate.memory import check_room, counted
+from viete.evaluate.schedule import program
+from viete.evaluate.spelling import by_own_names
+from viete.graph.model import Input, Model
+from viete.notation.tree import Ref
+from viete.rewrite.incremental import derived, scores, text_of
 from viete.sampling.choosing import Choice
 from viete.sampling.planned import Incremental
 from viete.sampling.stepping import Steps, Whole
@@ -50,7 +50,7 @@ def sample(
     default as many as the context has). Every kept token then has another position, so that no
     cache of it is any use: with the default every token runs the whole context from there on; with
     half the context a cache is made anew every half context, which is faster. ``changes`` are those
-    of `viete.interpret.run.run`; with them every token runs the whole text. ``inputs`` are the
+    of `viete.evaluate.run.run`; with them every token runs the whole text. ``inputs`` are the
     card's others, such as the source of a translation.
 
     Raises VieteError for bad settings, tokens and weights, and a card without scores.

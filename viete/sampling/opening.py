@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from viete.algebra.model import Model
 from viete.cards.reader import read
-from viete.checkpoint.mapping import load_weights
 from viete.errors import VieteError
-from viete.interpret.labelled import Array
-from viete.train import checkpoints
+from viete.evaluate.labelled import Array
+from viete.graph.model import Model
+from viete.model import checkpoints
+from viete.model.mapping import load_weights
+from viete.text.vocabulary import Vocabulary, load_vocabulary
 from viete.train.setup import CARD, card_digest
-from viete.train.vocabulary import Vocabulary, load_vocabulary
 
 WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"
 

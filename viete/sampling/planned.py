@@ -9,12 +9,12 @@ from fractions import Fraction
 import numpy as np
 from array_api_compat import is_jax_array
 
-from viete.algebra.incremental import derived
-from viete.algebra.model import Model
 from viete.errors import VieteError
-from viete.interpret.labelled import Array, Value
-from viete.interpret.run import Run
-from viete.interpret.schedule import Member
+from viete.evaluate.labelled import Array, Value
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Member
+from viete.graph.model import Model
+from viete.rewrite.incremental import derived
 from viete.sampling.cached import Cached
 from viete.sampling.replay import Replay, Unplanned
 from viete.sampling.stepping import in_numpy, last_row, without_gradients

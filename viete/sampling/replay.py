@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from viete.algebra.model import Model
-from viete.interpret.array import Lookup
-from viete.interpret.labelled import ROW, Array, Value, expand
-from viete.interpret.plan.kernels import Prepare, sequence
-from viete.interpret.plan.making import Library
-from viete.interpret.plan.node import BOOL, FLOAT, INT, Node, ancestors, laid_out
-from viete.interpret.plan.recorder import Recorder
-from viete.interpret.plan.recording import Recording
-from viete.interpret.run import Run
-from viete.interpret.schedule import Member, Program
+from viete.evaluate.array import Lookup
+from viete.evaluate.labelled import ROW, Array, Value, expand
+from viete.evaluate.plan.kernels import Prepare, sequence
+from viete.evaluate.plan.making import Library
+from viete.evaluate.plan.node import BOOL, FLOAT, INT, Node, ancestors, laid_out
+from viete.evaluate.plan.recorder import Recorder
+from viete.evaluate.plan.recording import Recording
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Member, Program
+from viete.graph.model import Model
 
 TOKENS, PLACES, WEIGHTS = "tokens", "places", "weights"  # what nodes are made of
 Call = Callable[[], Any]

@@ -8,13 +8,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from viete.algebra.incremental import scores, text_of
-from viete.algebra.model import Model
-from viete.interpret.changing import Changes, changes_by_name
-from viete.interpret.feeding import host
-from viete.interpret.labelled import COL, ROW, Array, permute
-from viete.interpret.run import Run, execute
-from viete.interpret.schedule import program
+from viete.evaluate.inputs import host
+from viete.evaluate.interventions import Changes, changes_by_name
+from viete.evaluate.labelled import COL, ROW, Array, permute
+from viete.evaluate.run import Run, execute
+from viete.evaluate.schedule import program
+from viete.graph.model import Model
+from viete.rewrite.incremental import scores, text_of
 
 BATCH = "batch"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from viete.algebra.model import Model
 from viete.errors import VieteError
-from viete.interpret.labelled import Array
+from viete.evaluate.labelled import Array
+from viete.graph.model import Model
 from viete.sampling.generating import sample, vocabulary_size
-from viete.train.vocabulary import Vocabulary
+from viete.text.vocabulary import Vocabulary
 
 HALF = "\ufffd"  # what decoders give for a character of which not all bytes are there
 

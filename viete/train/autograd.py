@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from viete.algebra.model import Input, Model
-from viete.interpret.feeding import writable
-from viete.interpret.plan.layout import split
-from viete.interpret.schedule import program
+from viete.evaluate.inputs import writable
+from viete.evaluate.plan.layout import split
+from viete.evaluate.schedule import program
+from viete.graph.model import Input, Model
 from viete.train.engines import Whole
 from viete.train.module import to_torch
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from viete.algebra.model import Model
 from viete.errors import VieteError
-from viete.train.data import Documents
+from viete.graph.model import Model
+from viete.text.data import Documents
+from viete.text.vocabulary import Ids, Vocabulary
 from viete.train.feeds import Feed, feed
 from viete.train.order import Order, drawn
 from viete.train.tokens import Tell, Tokens, tokenize
-from viete.train.vocabulary import Ids, Vocabulary
 
 PARTS = ("train", "validation")
 LOSS_ON = ("all", "assistant")

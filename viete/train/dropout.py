@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from viete.algebra.model import Equation, Input, Model, with_right
-from viete.algebra.shapes import Shapes
-from viete.interpret.schedule import program
-from viete.notation.expr import Apply, Expr, Idx, Ref, Slot, Symbol, transform, walk
+from viete.analysis.shapes import Shapes
+from viete.evaluate.schedule import program
+from viete.graph.model import Equation, Input, Model, with_right
+from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, transform, walk
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from viete.algebra.model import Model
 from viete.errors import VieteError
-from viete.interpret.feeding import writable
-from viete.interpret.plan.engine import Engine as Plan
-from viete.interpret.plan.workers import Over, at_once
-from viete.interpret.run import execute
-from viete.interpret.schedule import program
+from viete.evaluate.inputs import writable
+from viete.evaluate.plan.engine import Engine as Plan
+from viete.evaluate.plan.workers import Over, at_once
+from viete.evaluate.run import execute
+from viete.evaluate.schedule import program
+from viete.graph.model import Model
 from viete.train.optimiser import norm
 from viete.train.processes import Shared, own_device, team
 
@@ -84,7 +84,7 @@ class Whole:
 
 
 class Planned(Plan, Whole):
-    """The card's forward and derived backward equations, planned: see `viete.interpret.plan`.
+    """The card's forward and derived backward equations, planned: see `viete.evaluate.plan`.
 
     ``model`` is what is trained, ``card`` the same without dropout.
     """

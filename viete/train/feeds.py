@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from viete.algebra.adjoint.grad import loss_of
-from viete.algebra.dependence import backward_slice, forward_slice, names_read
-from viete.algebra.dims import Size
-from viete.algebra.model import Equation, Input, Model
-from viete.algebra.uses import losses, targets
-from viete.cards.traits import Traits
 from viete.errors import VieteError
-from viete.notation.expr import Apply, Ref, num, transform
+from viete.graph.def_use import losses, targets
+from viete.graph.dependence import backward_slice, forward_slice, names_read
+from viete.graph.model import Equation, Input, Model
+from viete.graph.sizes import Size
+from viete.notation.tree import Apply, Ref, num, transform
+from viete.report.traits import Traits
+from viete.rewrite.adjoint.grad import loss_of
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from viete.algebra.dims import Size
-from viete.algebra.model import Input, Model
+from viete.code.numpy_text import Corpus
+from viete.code.prepared import with_targets
 from viete.errors import Text, VieteError
-from viete.interpret.code.numpy_text import Corpus
-from viete.interpret.code.prepared import with_targets
-from viete.notation.expr import Apply, Expr, Ref, Symbol, num, transform
+from viete.graph.model import Input, Model
+from viete.graph.sizes import Size
 from viete.notation.printer import show, show_equation
-from viete.train.data import read_data
-from viete.train.dialogs import EOT
+from viete.notation.tree import Apply, Expr, Ref, Symbol, num, transform
+from viete.text.data import read_data
+from viete.text.dialogs import EOT
+from viete.text.vocabulary import make_vocabulary
 from viete.train.feeds import feed, loss_equations, token_input, vocabulary_size
-from viete.train.vocabulary import make_vocabulary
 
 
 def with_loss(model: Model) -> Model:

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from viete.algebra.model import Model
 from viete.errors import VieteError
-from viete.interpret.feeding import host
-from viete.train import checkpoints
+from viete.evaluate.inputs import host
+from viete.graph.model import Model
+from viete.model import checkpoints
 from viete.train.batches import Batches
 from viete.train.divergence import Divergence
 from viete.train.metrics import Metrics

@@ -17,13 +17,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from viete.algebra.model import Model
+from viete.code.prepared import prepared
+from viete.code.torch_module import TorchModule
 from viete.errors import VieteError
-from viete.interpret.code.prepared import prepared
-from viete.interpret.code.torch_module import TorchModule
-from viete.interpret.feeding import writable
-from viete.interpret.schedule import parameter_shapes
-from viete.interpret.spelling import by_own_names
+from viete.evaluate.inputs import writable
+from viete.evaluate.schedule import parameter_shapes
+from viete.evaluate.spelling import by_own_names
+from viete.graph.model import Model
 
 Names = tuple[str, ...]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from viete.algebra.adjoint.grad import grad
-from viete.algebra.model import Model
-from viete.interpret.feeding import host
-from viete.interpret.run import execute
-from viete.interpret.schedule import Program, program
+from viete.evaluate.inputs import host
+from viete.evaluate.run import execute
+from viete.evaluate.schedule import Program, program
+from viete.graph.model import Model
 from viete.notation.printer import show
+from viete.rewrite.adjoint.grad import grad
 
 Array = Any
 

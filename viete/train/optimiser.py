@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from viete.interpret.plan.workers import Spread, at_once
+from viete.evaluate.plan.workers import Spread, at_once
 
 Array = Any  # one library's
 CHUNK = 32_768  # entries: five stretches of these, in float32, stay in the second-level cache

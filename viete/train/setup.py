@@ -24,24 +24,31 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from viete.algebra.incremental import scores
-from viete.algebra.model import Model, exact_number
 from viete.atomic import replacing
 from viete.cards.reader import read
-from viete.cards.values import initial_weight, literal_weights
 from viete.cards.writer import write
-from viete.checkpoint.folder import tensors_of
-from viete.checkpoint.mapping import load_weights
 from viete.errors import VieteError
-from viete.interpret.room import check_room, counted
-from viete.interpret.schedule import parameter_shapes, program
-from viete.notation.expr import Ref, num
+from viete.evaluate.initial_weights import initial_weight, literal_weights
+from viete.evaluate.memory import check_room, counted
+from viete.evaluate.schedule import parameter_shapes, program
+from viete.graph.model import Model, exact_number
+from viete.model import checkpoints
+from viete.model.checkpoints import Checkpoint
+from viete.model.folder import tensors_of
+from viete.model.mapping import load_weights
 from viete.notation.printer import show
+from viete.notation.tree import Ref, num
 from viete.regular import regular
-from viete.train import checkpoints
+from viete.rewrite.incremental import scores
+from viete.text.data import Documents, read_data
+from viete.text.vocabulary import (
+    Vocabulary,
+    digest,
+    load_vocabulary,
+    make_vocabulary,
+    save_vocabulary,
+)
 from viete.train.batches import Batches, same_data
-from viete.train.checkpoints import Checkpoint
-from viete.train.data import Documents, read_data
 from viete.train.dropout import Masks, with_masks
 from viete.train.engines import Engine, make_engine
 from viete.train.feeds import feed, token_input
@@ -51,13 +58,6 @@ from viete.train.optimiser import Adam, AdamSettings, spans
 from viete.train.processes import Team, team
 from viete.train.settings import CONFIG, Settings, gone_on, load_settings, save_settings
 from viete.train.tokens import Tokens, kept, tokenize
-from viete.train.vocabulary import (
-    Vocabulary,
-    digest,
-    load_vocabulary,
-    make_vocabulary,
-    save_vocabulary,
-)
 
 CARD, TOKENS = "card.md", "tokens"
 LARGE = 1 << 24  # bytes of data, above which its tokens are kept in files and mapped

@@ -30,10 +30,10 @@ from torch.utils.checkpoint import (
     create_selective_checkpoint_contexts,
 )
 
-from viete.algebra.model import Model
 from viete.errors import VieteError
-from viete.interpret.feeding import host, writable
-from viete.interpret.plan.layout import split
+from viete.evaluate.inputs import host, writable
+from viete.evaluate.plan.layout import split
+from viete.graph.model import Model
 from viete.train.autograd import Module
 from viete.train.module import empty
 from viete.train.optimiser import norm

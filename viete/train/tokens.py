@@ -25,9 +25,9 @@ from viete.atomic import replacing
 from viete.errors import VieteError, Where
 from viete.printable import overwrite
 from viete.regular import SETTINGS, regular
-from viete.train.data import Documents
-from viete.train.files import stamp
-from viete.train.vocabulary import Ids, Vocabulary, digest
+from viete.text.data import Documents
+from viete.text.files import stamp
+from viete.text.vocabulary import Ids, Vocabulary, digest
 
 Tell = Callable[[str], None]
 FORM = "1"  # another as soon as the same text would be encoded differently

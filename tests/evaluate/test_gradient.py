@@ -1,0 +1,189 @@
+"""Gradients over a batch, a few sequences at a time: the mean of what each sequence has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import viete as vt
+from tests.laws.strategies import random_inputs, tiny, varied
+from viete.evaluate.gradient import Gradients
+from viete.rewrite.adjoint import grad
+from viete.train.feeds import loss_equations
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize("path", varied(), ids=lambda p: Path(p).stem)
+def test_a_batch_is_the_mean_of_its_sequences(path: str) -> None:
+    model = tiny(path)
+    names = {e.name for e in model.equations}
+    text = model.inputs[Path(path).stem in ("transformer-2017", "t5")].name
+    of = None if "L" in names else f"cross_entropy(logits; {text})"
+    of = of if "logits" in names else "<pooled, pooled> + <x^1_0, x^1_1>"
+    rng = np.random.default_rng(1)
+    weights = {
+        k: v + 0.3 * rng.standard_normal(v.shape) for k, v in vt.initial_weights(model, 3).items()
+    }
+    batch = random_inputs(model, 2, batch=3)
+    runs = [
+        grad(model, of).run(None, weights, **{k: v[j] for k, v in batch.items()}) for j in range(3)
+    ]
+    for make in np.asarray, torch.from_numpy:
+        with torch.no_grad():
+            loss, found = Gradients(model, of, piece=1)(
+                None, {k: make(v) for k, v in weights.items()}, **batch
+            )
+        scale = max(np.abs(np.asarray(g)).max() for g in found.values())
+        assert found and np.isfinite(float(loss))
+        for key, g in found.items():
+            wanted = np.mean([run["∂" + key] for run in runs], axis=0)
+            assert g.shape == weights[key].shape
+            np.testing.assert_allclose(np.asarray(g), wanted, rtol=1e-9, atol=1e-11 * scale)
+
+
+DECAYED = """
+# Decayed
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $n$ | 4 |
+| $d$ | 3 |
+| $V$ | 5 |
+
+## Inputs
+
+- $t ∈ \\{0, …, V-1\\}^n$
+- $y ∈ \\{0, …, V-1\\}^n$
+
+## Parameters
+
+| symbol | shape |
+| --- | --- |
+| $W$ | $V × d$ |
+| $β$ | $d$ |
+| $U$ | $d × V$ |
+
+## Forward pass
+
+1. $c = β ⊙ β$
+2. $L = cross_entropy(W[t] U, y) + sum(c ⊙ c) + <W_1, W_2>$
+"""
+
+
+@pytest.mark.parametrize("piece", [4, 100])
+def test_a_term_that_no_text_changes_counts_for_every_sequence(piece: int) -> None:
+    model = vt.reads(DECAYED)
+    weights = vt.initial_weights(model, 1)
+    rng = np.random.default_rng(0)
+    t, y = rng.integers(0, 5, (2, 3, 4))
+    wanted = 4 * weights["beta"] ** 3
+    assert np.abs(wanted).max() > 0.1
+    loss, found = Gradients(model, piece=piece)(t, weights, y=y)
+    engine = vt.planned(model, weights)
+    assert engine(t, y=y) == pytest.approx(float(loss))
+    np.testing.assert_allclose(found["beta"], wanted)
+    np.testing.assert_allclose(engine.gradients["beta"], wanted)
+    run = vt.grad(model).run(t, weights, y=y)
+    assert run["∂β"].shape == run["partial{beta}"].shape == (3, 3)  # as every other ∂
+    np.testing.assert_allclose(run["2 * ∂β"], 2 * np.broadcast_to(wanted, (3, 3)))
+    for name, g in found.items():
+        np.testing.assert_allclose(g, run[f"∂{name}"].mean(0), err_msg=name)
+        np.testing.assert_allclose(engine.gradients[name], g, err_msg=name)
+    assert run["c"].shape == (3,)
+    assert vt.grad(model).run(t[0], weights, y=y[0])["∂β"].shape == (3,)
+
+
+ACCURATE = r"""# Accurate
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $V$ | 4 |
+| $n$ | ≤ 6 |
+## Inputs
+- $t ∈ \{0, …, V - 1\}^n$
+- $y ∈ \{0, …, V - 1\}^n$
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $E$ | $V × V$ |
+## Forward pass
+1. $logits = E[t]$
+2. $L = cross_entropy(logits; y)$
+3. $right = mean(argmax(logits) = y)$: has no derivative
+"""
+
+
+def test_an_accuracy_behind_the_loss_is_no_loss() -> None:
+    """Of gradients, plans, modules, programs and training alike."""
+    model = vt.reads(ACCURATE)
+    weights = vt.initial_weights(model, 0)
+    given = {"t": np.array([[1, 2]]), "y": np.array([[2, 0]])}
+    wanted = model.run(None, weights, **given)["L"].mean()
+    assert vt.grad(model).equations == vt.grad(model, "L").equations
+    for loss in (
+        Gradients(model)(None, weights, **given)[0],
+        vt.planned(model, weights)(None, **given),
+        vt.to_torch(model, weights)(*map(torch.tensor, given.values()))[1].item(),
+    ):
+        np.testing.assert_allclose(loss, wanted)
+    assert "partial" in vt.export(model, "latex")
+    assert [e.name for e in loss_equations(model)] == ["L", "logits"]
+
+
+SHARED = r"""# Shared
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $V$ | 5 |
+| $d$ | 3 |
+| $N$ | 3 |
+| $H$ | 2 |
+| $n$ | ≤ 6 |
+| $h$ | 1, …, H |
+## Inputs
+- $t ∈ \{0, …, V - 1\}^n$
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $E$ | $V × d$ |
+| $W^i$ | $d × d$ |
+| $U^{i,h}$ | $d × d$ |
+## Forward pass
+1. $x^0 = E[t] FIRST$
+
+For $i = 1, …, N$:
+
+2. $x^i = x^{i-1} + tanh(x^{i-1} U^{i,1}) + LOOP$
+
+3. $L = ⟨x^N_0 LAST, x^N_1⟩$
+"""
+
+
+@pytest.mark.parametrize(("first", "loop", "last"), [
+    ("", "tanh(x^{i-1} W^i) + sin(x^0 W^1)", ""), ("", "tanh(x^{i-1} W^2)", ""),
+    ("W^1", "tanh(x^{i-1} W^{N-1} W^i) W^1", "W^2"), ("", "tanh(x^{i-1} W^N) W^{⌈i/2⌉}", ""),
+    ("W^3", r"\sum_h (tanh(x^{i-1} U^{1,h} + x^0 U^{i,h}) W^1)", "W^3"),
+    ("U^{2,1}", r"\sum_h (tanh(x^{i-1} W^N) U^{2,h})", ""),
+])  # fmt: skip
+def test_a_weight_of_one_block_that_all_blocks_read(first: str, loop: str, last: str) -> None:
+    """Only its own block gets a derivative, and it gets what all of them hand back."""
+    model = vt.reads(
+        SHARED.replace("FIRST", first).replace("LOOP", loop).replace("LAST", last)
+    )  # fmt: skip
+    weights = {k: torch.tensor(v, requires_grad=True)
+               for k, v in vt.initial_weights(model, 3).items()}  # fmt: skip
+    tokens = np.array([1, 4, 2])
+    model.run(tokens, weights)["L"].backward()
+    plain = {k: v.detach().numpy() for k, v in weights.items()}
+    found = grad(model).run(tokens, plain)
+    step = vt.planned(model, plain)
+    step(tokens[None])
+    for name, w in weights.items():
+        wanted = np.zeros(w.shape) if w.grad is None else w.grad
+        np.testing.assert_allclose(found["∂" + name], wanted, atol=1e-13, err_msg=name)
+        np.testing.assert_allclose(step.gradients[name], wanted, atol=1e-13, err_msg=name)

@@ -1,0 +1,143 @@
+"""Models by their ids: what is fetched, from where it is read again, and what is said if not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("huggingface_hub")
+
+import viete as vt
+from tests.formats.hub_server import Hub
+from tests.model.released import saved
+from viete.formats.hub import is_id, weights_in
+
+ROOT = Path(vt.__file__).parents[1]
+LLAMA = vt.read("llama").bind(V=17, d=8, N=1, H=2, d_f=12, n_max=16)
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """Two states of one model, each with files that nobody should fetch."""
+    home = tmp_path_factory.mktemp("hub")
+    folders = {}
+    for seed, revision in enumerate(["main", "step1"]):
+        folder = saved(LLAMA, home / revision, vt.initial_weights(LLAMA, seed, "float32"))
+        (folder / "pytorch_model.bin").write_bytes(b"never wanted")
+        (folder / "README.md").write_text("never wanted")
+        (folder / "original").mkdir()
+        shutil.copy(folder / "model.safetensors", folder / "original/model.safetensors")
+        folders[revision] = folder
+    made = Hub({"owner/tiny": folders, "owner/secret": folders}, gated={"owner/secret"})
+    yield made
+    made.close()
+
+
+def viete(cache: Path, url: str, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """The command, with that hub and that cache, as on a fresh machine."""
+    given = {k: v for k, v in os.environ.items() if not k.startswith("HF_")}
+    given |= {"HF_ENDPOINT": url, "HF_HOME": str(cache), "PYTHONPATH": str(ROOT), **env}
+    return subprocess.run([sys.executable, "-m", "viete", *argv], cwd=cache, env=given,
+                          capture_output=True, text=True, timeout=120)  # fmt: skip
+
+
+def test_a_card_takes_the_config_alone(hub: Hub, tmp_path: Path) -> None:
+    hub.asked.clear()
+    made = viete(tmp_path, hub.url, "show", "owner/tiny", "--costs")
+    assert made.returncode == 0, made.stderr
+    assert made.stderr == "" and "Llama: costs" in made.stdout
+    assert hub.given == ["config.json"]
+
+
+def test_weights_are_fetched_once_and_then_there(hub: Hub, tmp_path: Path) -> None:
+    hub.asked.clear()
+    options = ("run", "owner/tiny", "-t", "1,2,3", "--show", "logits")
+    first = viete(tmp_path, hub.url, *options)
+    assert first.returncode == 0, first.stderr
+    assert hub.given == ["config.json", "model.safetensors"]
+    ours = LLAMA.run([1, 2, 3], vt.initial_weights(LLAMA, 0, "float32"))["logits"]
+    assert f"{ours[0, 0]:.3f}" in first.stdout
+    offline = viete(tmp_path, hub.url, *options, HF_HUB_OFFLINE="1")
+    assert offline.stdout == first.stdout, offline.stderr
+    away = viete(tmp_path, "http://127.0.0.1:9", *options)
+    assert away.stdout == first.stdout, away.stderr
+
+
+def test_a_revision_is_another_state(hub: Hub, tmp_path: Path) -> None:
+    options = ("run", "owner/tiny", "-t", "1,2,3", "--show", "logits", "--revision", "step1")
+    made = viete(tmp_path, hub.url, *options)
+    ours = LLAMA.run([1, 2, 3], vt.initial_weights(LLAMA, 1, "float32"))["logits"]
+    assert f"{ours[0, 0]:.3f}" in made.stdout, made.stderr
+    # Of a model that is in the cache, another state need not be.
+    other = viete(tmp_path, hub.url, *options[:-1], "main", HF_HUB_OFFLINE="1")
+    assert other.returncode == 2 and "revision main of it is not whole" in other.stderr
+
+
+def refused(cache: Path, url: str, *argv: str) -> str:
+    made = viete(cache, url, *argv)
+    assert made.returncode == 2 and made.stdout == "", made.stdout
+    assert made.stderr.startswith("viete: ") and len(made.stderr.splitlines()) == 1, made.stderr
+    return made.stderr
+
+
+def test_each_failure_is_a_sentence(hub: Hub, tmp_path: Path) -> None:
+    assert "no model of that name" in refused(tmp_path, hub.url, "show", "owner/none")
+    assert "no revision step9" in refused(
+        tmp_path, hub.url, "show", "owner/tiny", "--revision", "step9"
+    )
+    assert "want to be asked" in refused(tmp_path, hub.url, "show", "owner/secret")
+    assert "cannot be reached" in refused(tmp_path, "http://127.0.0.1:9", "show", "owner/tiny")
+
+
+def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    said = r"you need huggingface_hub: pip install 'viete\[hub\]'"
+    with pytest.raises(vt.VieteError, match=said):
+        vt.load("owner/tiny")
+
+
+def test_paths_go_before_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    weights = vt.initial_weights(LLAMA, 3, "float32")
+    saved(LLAMA, Path("owner/tiny"), weights)
+    found = vt.load("owner/tiny").weights["W_E"]
+    assert np.array_equal(found, weights["W_E"])
+    with pytest.raises(vt.VieteError, match="is a path on this machine, which has no revision"):
+        vt.load("owner/tiny", revision="main")
+    with pytest.raises(vt.VieteError, match="there is no such folder"):
+        vt.load(Path("owner/other"))
+    for name in ("./owner/x", "a/b/c", "../x", "a//b", "x/..", "-a/b", "a/b.git", "a" * 100):
+        assert not is_id(name)
+        with pytest.raises(vt.VieteError, match=r"there is no such folder|File name too long"):
+            vt.load(name)
+    assert is_id("gpt2") and is_id("EleutherAI/pythia-70m-deduped")
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted"),
+    [
+        (["model.safetensors", "pytorch_model.bin", "flax_model.msgpack"], ["model.safetensors"]),
+        (["pytorch_model.bin", "tf_model.h5", "rust_model.ot"], ["pytorch_model.bin"]),
+        (
+            ["model.safetensors.index.json", "model-00001-of-00002.safetensors",
+             "model-00002-of-00002.safetensors", "consolidated.safetensors",
+             "model.fp16-00001-of-00002.safetensors", "pytorch_model-00001-of-00002.bin"],
+            ["model.safetensors.index.json", "model-00001-of-00002.safetensors",
+             "model-00002-of-00002.safetensors"],
+        ),
+        (
+            ["pytorch_model.bin.index.json", "pytorch_model-00001-of-00001.bin", "a.bin"],
+            ["pytorch_model.bin.index.json", "pytorch_model-00001-of-00001.bin"],
+        ),
+        (["tf_model.h5"], []),
+    ],
+)  # fmt: skip
+def test_what_is_fetched(there: list[str], wanted: list[str]) -> None:
+    assert weights_in(there) == wanted

@@ -1,0 +1,381 @@
+"""A lesson shows the numbers that the run computed, as they came about, for every card."""
+
+from __future__ import annotations
+
+import random
+import re
+from fractions import Fraction
+from functools import cache
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viete as vt
+from tests.command_line import viete
+from tests.laws.strategies import ALIKE
+from viete.cards.catalogue import shipped
+from viete.cli.app import command
+from viete.errors import VieteError
+from viete.evaluate.initial_weights import literal_fractions
+from viete.evaluate.labelled import permute
+from viete.graph.model import Model
+from viete.meanings.exact.numbers import Number
+from viete.meanings.exact.put_in import PutIn, Shown, spelled_out
+from viete.meanings.exact.run import ExactRun
+from viete.notation.printer import show
+from viete.notation.tree import Apply, Expr, Num, Ref
+from viete.report.lesson.data import Lesson, Line, Step
+from viete.report.lesson.making import full, lesson
+from viete.report.lesson.writing import FORMS, write_lesson
+
+VARIED = [name for name in shipped() if name not in ALIKE]
+
+SIZES = {
+    "V": 3, "N_V": 3, "N": 1, "L": 1, "H": 2, "G": 1, "d": 4, "D": 4, "d_e": 2, "d_f": 2,
+    "d_mlp": 2, "d_h": 2, "T_max": 4, "n_max": 4, "ell_max": 4, "E": 3, "w": 2,
+}  # fmt: skip
+OWN = {"exact-lesson": {}, "pythia": {"d": 8, "H": 1}, "gpt-j": {"d": 8, "H": 1},
+       "transformer-2017": {"d": 2, "H": 1}, "bert": {"d": 2, "H": 1},
+       "roberta": {"d": 2, "H": 1, "N_P": 4},
+       "t5": {"d": 2, "H": 1, "d_k": 2, "n_b": 4, "D": 4}, "phi": {"d": 8, "H": 1},
+       "qwen3": {"d_k": 2}, "gemma": {"d_k": 2}, "gemma2": {"d_k": 2}}  # fmt: skip
+INPUTS: dict[str, dict[str, Any]] = {name: {"t": [1, 0]} for name in ("transformer-2017", "t5")}
+
+NORM = """# One norm
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $V$ | 2 |
+| $d$ | 3 |
+| $n$ | ≤ 4 |
+
+## Inputs
+
+- $t ∈ \\{0, …, V-1\\}^n$
+
+## Parameters
+
+| symbol | shape | value | meaning |
+| --- | --- | --- | --- |
+| $E$ | $V \\times d$ | [1 2 3; 2 2 2] | <b>rows</b> |
+
+## Forward pass
+
+1. $x = E[t]$
+2. $u = LN(x)$: <script>alert(1)</script> & $a_{$
+"""
+
+
+@cache
+def small(name: str) -> tuple[Model, dict[str, Any]]:
+    """A shipped card with small dimensions, and weights that are simple fractions."""
+    model = vt.read(name)
+    if name == "exact-lesson":
+        return model, literal_fractions(model)
+    sizes = SIZES | OWN.get(name, {})
+    model = model.bind(**{d.name: sizes[d.name] for d in model.dims
+                          if d.name in sizes and d.value is not None})  # fmt: skip
+    model = model.bind(**{d.name: 4 for d in model.dims if d.name.endswith("_max")})
+    rng, weights = random.Random(name), {}
+    for key, shape in vt.parameter_shapes(model).items():
+        assert np.prod(shape, dtype=int) <= 64, f"{name} is not small: {key} {shape}"
+        weights[key] = np.empty(shape, dtype=object)
+        for place in np.ndindex(shape):
+            weights[key][place] = Fraction(rng.randint(-7, 7), rng.choice([1, 2, 4]))
+    return model, weights
+
+
+def of(name: str, tokens: list[int], **options: Any) -> Lesson:
+    model, weights = small(name)
+    return lesson(model, tokens, weights, inputs=INPUTS.get(name), **options)
+
+
+def step(found: Lesson, position: int, name: str) -> Step:
+    """The step of one position that makes a value."""
+    section = next(s for s in found.sections if s.title.startswith(f"Position {position}"))
+    return next(s for s in section.steps if s.title.endswith(f"${name}$"))
+
+
+def line(s: Step, name: str) -> Line:
+    lines = [*s.lines, *(x for p in s.parts for x in p.lines)]
+    return next(x for x in lines if x.name == name)
+
+
+def value(found: Lesson, position: int, name: str) -> str:
+    return line(step(found, position, name), f"{name}[{position}]").value
+
+
+# -- the reference's lesson ------------------------------------------------------------------------
+
+
+def test_the_reference_at_position_0() -> None:
+    found = of("exact-lesson", [0, 1])
+    expected = {
+        "x": "(1, 0)", "Q": "(1, 0)", "K": "(1, 0)", "S": "(1, −∞)", "A": "(1, 0)", "a": "(1, 0)",
+        "r": "(2, 0)", "u": "(1, −1)", "m": "(1, 0)", "s": "(2, −1)", "z": "(1, −1)",
+        "logits": "(1, −1, 0)", "y": "0",
+    }  # fmt: skip
+    assert {k: value(found, 0, k) for k in expected} == expected
+    first, second = step(found, 0, "u"), step(found, 0, "z")
+    assert line(first, "mean(r)[0]").formula("≈") == "mean(r)[0] = (2 + 0) / 2 = 1"
+    assert line(first, "(r − mean(r))[0]").value == "(1, −1)"
+    assert line(first, "var(r)[0]").put_in == "((2 − 1)² + (0 − 1)²) / 2"
+    assert [line(first, f"{k}[0]").value for k in ("var(r)", "√(var(r))")] == ["1", "1"]
+    assert line(step(found, 0, "m"), "ReLU(w)[0]").value == "(1, 0)"
+    assert line(second, "mean(s)[0]").value == "1/2"
+    assert line(second, "(s − mean(s))[0]").value == "(3/2, −3/2)"
+    assert line(second, "var(s)[0]").value == "9/4"
+    assert line(second, "√(var(s))[0]").formula("≈") == "√(var(s))[0] = √(9/4) = 3/2"
+    assert step(found, 0, "y").lines[-1].note == "the token is `a`"
+    assert not any(x.digits for s in found.sections[0].steps for x in s.lines)
+
+
+def test_the_reference_at_position_1() -> None:
+    found = of("exact-lesson", [0, 1])
+    assert [value(found, 1, k) for k in ("x", "Q", "K", "S")] == ["(1, 1)"] * 3 + ["(1, 2)"]
+    assert line(step(found, 1, "A"), "sum(exp(S))[1]").put_in == "e¹ + e²"
+    softmax = line(step(found, 1, "A"), "A[1]")
+    assert softmax.value == "(e¹ / (e¹ + e²), e² / (e¹ + e²))"
+    assert softmax.digits == "(0.268941, 0.731059)"
+    assert "sum to exactly 1" in " ".join(step(found, 1, "A").status)
+    assert line(step(found, 1, "r"), "r[1]").digits == "(2, 1.73106)"
+    # The norm of two entries without ε is ±1, so the row is one of fractions again.
+    assert [value(found, 1, k) for k in ("u", "logits", "y")] == ["(1, −1)", "(1, −1, 0)", "0"]
+    assert found.positions == [
+        "Position 0: fractions to the end.",
+        "Position 1: fractions up to $S$; roots and powers of e (exact, equality decided) from $A$ "
+        "to $r$; fractions again from $u$ to the end.",
+    ]
+    assert [s.title for s in found.sections] == ["Position 0, `a`", "Position 1, `b`"]
+
+
+# -- as it came about ------------------------------------------------------------------------------
+
+
+def formula(equations: str, rows: str, width: int) -> Model:
+    text = NORM.replace("[1 2 3; 2 2 2]", rows).replace("| $d$ | 3 |", f"| $d$ | {width} |")
+    return vt.reads(text[: text.index("1. $x")] + f"1. $x = E[t]$\n2. ${equations}$\n")
+
+
+def put_in(equations: str, rows: str, width: int, name: str) -> list[Line]:
+    model = formula(equations, rows, width)
+    return step(lesson(model, [0], literal_fractions(model)), 0, name).lines
+
+
+def test_softmax_before_anything_cancels() -> None:
+    (found,) = put_in("p = softmax(x)", "[1 1 2; 0 0 0]", 3, "p")
+    assert found.put_in.startswith("(e¹ / (e¹ + e¹ + e²), e¹ / (e¹ + e¹ + e²), e² / (e¹ + e¹ + e²)")
+    assert found.value.startswith("(e¹ / (2 e¹ + e²),")
+
+
+def test_the_norm_of_1_2_3_has_a_root() -> None:
+    model = formula("u = LN(x)", "[1 2 3; 2 2 2]", 3)
+    found = step(lesson(model, [0], literal_fractions(model)), 0, "u")
+    assert line(found, "√(var(x))[0]").put_in == "√(2/3)"
+    assert found.lines[0].put_in == "((1 − 2) / √(2/3), (2 − 2) / √(2/3), (3 − 2) / √(2/3))"
+    assert found.lines[0].value == "(−√6 / 2, 0, √6 / 2)"
+
+
+def test_parts_come_from_the_definition() -> None:
+    """Of whatever function, also one that the card defines."""
+    text = NORM[: NORM.index("## Forward")] + "## Functions\n\n- $bump(z) = exp(-z^2) / sum(z)$\n\n"
+    model = vt.reads(text + "## Forward pass\n\n1. $x = E[t]$\n2. $u = bump(x)$\n")
+    found = step(lesson(model, [0], literal_fractions(model)), 0, "u")
+    assert line(found, "sum(x)[0]").put_in == "1 + 2 + 3"
+    names = [x.name for p in found.parts for x in p.lines]
+    assert names == ["exp(−x²)[0]", "sum(x)[0]"]
+
+
+def test_a_long_sum_is_cut_and_says_so() -> None:
+    rows = " ".join(str(k) for k in range(12))
+    (found,) = put_in("s = sum(x)", f"[{rows}; {rows}]", 12, "s")
+    assert found.put_in == "0 + 1 + 2 + … + 11" and found.value == "66"
+
+
+# -- the law: what is put in is what was computed --------------------------------------------------
+
+
+def exact_run(name: str, tokens: list[int]) -> ExactRun:
+    model, weights = small(name)
+    first = {model.inputs[0].name: tokens}
+    found = model.run(weights=weights, exact=True, **first, **INPUTS.get(name, {}))
+    assert isinstance(found, ExactRun)
+    return found
+
+
+@pytest.mark.parametrize("name", VARIED)
+def test_numbers_put_in_evaluate_to_the_result(name: str) -> None:
+    run = exact_run(name, [0, 1])
+    putting = PutIn(run.program.model, run.sizes, run.arrays.like, run.lookup, run.arrays.space)
+    checked, known = 0, dict[int, Any]()
+    for s in run.program.steps:
+        if s.makes not in run.store:
+            continue
+        held = run.store[s.makes]
+        v, parts = putting.put_in(s.equation.right, s.loops)
+        v = full(v, held)
+        shown = permute(np, v.array, v.axes, held.axes)
+        for x, y in zip(shown.flat, held.array.flat, strict=True):
+            assert isinstance(x, Shown)
+            assert same(x.number, y), f"{s.makes}: {show(spelled_out(x))} is not {y}"
+        for x in (x for v in (*(p.value for p in parts), v) for x in list(v.array.flat)[:6]):
+            if not isinstance(x, Shown):  # only moved, as in concat
+                continue
+            e = spelled_out(x, cut=False)
+            if (found := evaluated(e, known)) is not None:
+                checked += 1
+                assert same(found, x.number), f"{show(e)} is not {x.number}"
+    assert checked > 20
+
+
+def same(x: Any, y: Any) -> bool:
+    if isinstance(x, float) or isinstance(y, float):
+        return x == y
+    x, y = Number.of(x), Number.of(y)
+    return x.key == y.key or bool((x - y).ball(200).contains(0))
+
+
+OPERATIONS = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "times": lambda a, b: a * b,
+    "prod": lambda a, b: a * b, "div": lambda a, b: a / b, "neg": lambda a: -a,
+    "pow": lambda a, b: a**b, "sqrt": Number.sqrt, "exp": Number.exp, "log": Number.log,
+    "erf": lambda a: a.applied("erf"), "tanh": lambda a: a.applied("tanh"),
+    "sin": lambda a: a.applied("sin"), "cos": lambda a: a.applied("cos"),
+    "max": lambda *a: max(a), "argmax": lambda *a: Number.of(a.index(max(a))),
+    "pi": Number.pi, "mod": lambda a, b: a % b,
+}  # fmt: skip
+
+
+def evaluated(e: Expr, known: dict[int, Any]) -> Any:
+    """A formula with numbers in it, in exact arithmetic of its own; None where names are in it.
+
+    ``known`` are formulas seen before, by their `id`: the same number stands in many entries.
+    """
+    if id(e) not in known:
+        known[id(e)] = e, value_of(e, known)  # with the formula, whose id is its own that long
+    return known[id(e)][1]
+
+
+def value_of(e: Expr, known: dict[int, Any]) -> Any:
+    match e:
+        case Num(q):
+            return Number.of(q)
+        case Ref() if e.key == "e":
+            return Number.of(1).exp()
+        case Apply("inf"):
+            return float("inf")
+        case Apply("pow", (Ref() as base, p)) if base.key == "e":
+            x = evaluated(p, known)
+            return None if x is None else x.exp()
+        case Apply(op, args) if op in OPERATIONS:
+            values = [evaluated(a, known) for a in args]
+            return None if any(v is None for v in values) else OPERATIONS[op](*values)
+    return None
+
+
+# -- every card, every format ----------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.links += [v or "" for k, v in attrs if k in ("href", "src")]
+        if tag not in ("meta",):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def check_page(text: str) -> None:
+    page = Page()
+    page.feed(text)
+    assert not page.open
+    assert not page.tags & {"script", "link", "img", "iframe"}
+    assert all(link.startswith("#") for link in page.links)
+    assert {f"#{i}" for i in re.findall(r' id="([^"]+)"', text)} >= set(page.links)
+
+
+@pytest.mark.parametrize("name", VARIED)
+def test_every_card_gives_a_lesson(name: str) -> None:
+    text = write_lesson(of(name, [0, 1]), "text")
+    model, _ = small(name)
+    made = of(name, [0, 1], style="latex")
+    for form in set(FORMS) - {"text"}:
+        out = write_lesson(made, form)
+        assert len(out) > 1000 and "None" not in out
+        if form == "html":
+            check_page(out)
+        if form == "latex":
+            assert out.count(r"\begin{itemize}") == out.count(r"\end{itemize}")
+            assert out.rstrip().endswith(r"\end{document}")
+    assert len(made.sections[-1].steps) > len({e.name for e in model.equations}) // 2
+    assert max(map(len, text.splitlines())) <= 400
+    for s in made.sections[-1].steps:
+        assert sum(c.now for c in s.pipeline) == 1
+        assert s.lines
+
+
+def test_what_a_card_says_is_escaped() -> None:
+    model = vt.reads(NORM)
+    page = write_lesson(lesson(model, [0], literal_fractions(model), style="latex"), "html")
+    check_page(page)
+    assert "&lt;script&gt;" in page and "&lt;b&gt;rows" in page
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+def test_a_zero_variance_ends_the_lesson() -> None:
+    model = vt.reads(NORM)
+    found = lesson(model, [0, 1], literal_fractions(model))
+    (section,) = found.sections
+    assert section.title == "Position 1"
+    last = section.steps[-1]
+    assert line(last, "var(x)[1]").formula("≈").endswith("/ 3 = 0")
+    assert last.status == ["Here the lesson ends: this divides by exactly zero."]
+    assert any("ended early" in p for p in found.closing)
+    for form in FORMS:
+        assert "divides by exactly zero" in write_lesson(
+            lesson(model, [0, 1], literal_fractions(model), style=FORMS[form]), form
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["exact-lesson", "-t", " "], "at least one token"),
+        (["exact-lesson", "-t", "a q"], "'q' is no token"),
+        (["exact-lesson", "-t", "0,7"], "7"),
+        (["exact-lesson", "-t", "a b", "--position", "2"], "no position 2"),
+        (["exact-lesson", "-t", "a b", "-o", "lesson.pdf"], "not .pdf"),
+        (["exact-lesson", "-t", "a b", "-o", "lesson"], "no suffix"),
+        (["exact-lesson", "-t", "a b", "--digits", "0"], "digits"),
+        (["exact-lesson", "-t", "a/b"], "not a batch"),
+        (["symbolic-transformer", "-t", "1"], "needs weights"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments: list[str], message: str) -> None:
+    with pytest.raises(VieteError) as refused:
+        command()(["lesson", *arguments], standalone_mode=False)
+    assert message in refused.value.message and "\n" not in refused.value.message
+
+
+def test_the_command_writes_files(tmp_path: Any) -> None:
+    for suffix in ("md", "tex", "html", "txt"):
+        path = tmp_path / f"lesson.{suffix}"
+        viete("lesson", "exact-lesson", "-t", "a b", "--position", 0, "-o", path)
+        assert path.stat().st_size > 2000
+    small = ("--set", "V=3", "--set", "d=2")
+    said = viete("lesson", "symbolic-transformer", "-t", "1", "--seed", 3, *small).out
+    assert "drawn with the seed 3" in said.replace("\n", " ")

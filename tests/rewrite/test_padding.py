@@ -1,0 +1,112 @@
+"""Padded models against `transformers`' attention_mask, and against texts without padding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import viete as vt
+from tests.laws.strategies import Card, cards, random_inputs, shipped, tiny
+from viete.errors import VieteError
+from viete.rewrite.incremental import text_of
+
+LLAMA = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 6,
+         "num_key_value_heads": 2, "intermediate_size": 20}  # fmt: skip
+NEOX = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "rotary_pct": 0.5,
+        "intermediate_size": 20}  # fmt: skip
+GPT2 = {"n_embd": 24, "n_layer": 2, "n_head": 4, "n_positions": 16}
+MISTRAL = {**LLAMA, "sliding_window": 4}
+BLOOM = {"hidden_size": 24, "n_layer": 2, "n_head": 4}
+OPT = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 20,
+       "max_position_embeddings": 16, "word_embed_proj_dim": 24}  # fmt: skip
+CASES = [("LlamaForCausalLM", LLAMA), ("GPT2LMHeadModel", GPT2), ("GPTNeoXForCausalLM", NEOX),
+         ("MistralForCausalLM", MISTRAL), ("BloomForCausalLM", BLOOM),
+         ("OPTForCausalLM", OPT)]  # fmt: skip
+
+
+def masks(n: int) -> dict[str, np.ndarray]:
+    """Padding behind the texts, and before them."""
+    lengths = np.array([[n], [3], [1], [5]])
+    return {"right": (np.arange(n) < lengths) * 1, "left": (np.arange(n)[::-1] < lengths) * 1}
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("kind, small", CASES, ids=[k for k, _ in CASES])
+def test_against_transformers(kind: str, small: dict[str, Any], side: str, tmp_path: Path) -> None:
+    peers = pytest.importorskip("tests.families.peers")
+    net = peers.network(peers.Case(kind), small)
+    net.save_pretrained(tmp_path)
+    a = masks(7)[side]
+    tokens = np.random.default_rng(3).integers(1, 29, a.shape)
+    with peers.torch.no_grad(), peers.doubled(type(net)):
+        theirs = net(
+            peers.torch.as_tensor(tokens), attention_mask=peers.torch.as_tensor(a)
+        ).logits.numpy()
+    model = vt.load(tmp_path)
+    found = vt.padded(model.card).run(tokens, model.weights, a=a)["logits"]
+    assert np.all(np.isfinite(found))
+    assert peers.relative(found[a == 1], theirs[a == 1]) <= 1e-10
+
+
+HIDE = [p for p in shipped() if not p.endswith(("bert.md", "roberta.md"))]
+
+
+@pytest.mark.parametrize("path", HIDE, ids=lambda p: Path(p).stem)
+def test_what_is_padding_changes_nothing(path: str) -> None:
+    """The shipped cards, with other tokens where there is padding."""
+    hides_padding(tiny(path))
+
+
+@settings(max_examples=8, deadline=None)
+@given(cards())
+def test_random_cards(card: Card) -> None:
+    if card.model.inputs and card.causal:
+        try:
+            vt.padded(card.model)
+        except VieteError:
+            return
+        hides_padding(card.model, 4)
+
+
+def hides_padding(model: vt.Model, seed: int = 3) -> None:
+    """Values at other positions do not depend on it; without any, all is as it was."""
+    made, tokens = vt.padded(model), text_of(model).name
+    given = random_inputs(model, seed)
+    rng = np.random.default_rng(seed)
+    weights = {k: rng.normal(0, 0.5, s) for k, s in vt.parameter_shapes(model).items()}
+    plain, none = (m.run(None, weights, **given) for m in (model, made))
+    last = [e.name for e in model.equations if not e.left.symbol.slots][-1]
+    np.testing.assert_allclose(none[last], plain[last], rtol=1e-12, atol=1e-12)
+    n = len(given[tokens])
+    a = np.ones(n, int)
+    a[n // 2] = 0
+    other = np.where(a == 1, given[tokens], (given[tokens] + 1) % 2)
+    name = next(i.name for i in made.inputs if i not in model.inputs)
+    one, two = (
+        np.asarray(made.run(None, weights, **{**given, name: a, tokens: t})["logits"])
+        for t in (given[tokens], other)
+    )
+    np.testing.assert_allclose(one[a == 1], two[a == 1], rtol=1e-9, atol=1e-9)
+
+
+def test_a_padded_card_is_a_card_and_has_a_cache() -> None:
+    for name in "llama", "gemma2", "bloom", "opt":
+        model = vt.padded(tiny(next(p for p in shipped() if p.endswith(f"/{name}.md"))))
+        assert vt.reads(vt.write(model)) == model
+        assert "a_past" in {i.name for i in vt.incremental(model).inputs}
+
+
+@pytest.mark.parametrize("card, why", [
+    ("bert", "a padding mask of its own"), ("dialog-norm", None),
+])  # fmt: skip
+def test_what_cannot_be_padded(card: str, why: str | None) -> None:
+    model = vt.read(card)
+    if why is None:
+        model = vt.padded(model)
+        why = "a padding mask of its own"
+    with pytest.raises(VieteError, match=why):
+        vt.padded(model)

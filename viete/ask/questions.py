@@ -1,0 +1,88 @@
+"""What a question may mean otherwise than it says: asked of a run as a formula of its own.
+
+In a question a function's defaults stand, as in its definition, where the card may have scales and
+shifts of its own; and a matrix on the left of a vector takes it for a column, where a card's
+vectors are rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+from viete.analysis.shapes import Shapes
+from viete.errors import VieteWarning
+from viete.graph.model import Model
+from viete.library.functions import with_defaults
+from viete.notation.printer import letters, show
+from viete.notation.tree import Apply, Expr, Num, Ref, walk
+
+
+def warn_of_readings(model: Model, shapes: Shapes, e: Expr, level: int = 2) -> None:
+    """A `VieteWarning` for each part of a question that the card would have written otherwise."""
+    for sentence in dict.fromkeys(readings(model, shapes, e)):
+        warnings.warn(sentence, VieteWarning, stacklevel=level + 1)
+
+
+def readings(model: Model, shapes: Shapes, e: Expr) -> Iterator[str]:
+    """The sentences."""
+    for x in walk(e):
+        if not isinstance(x, Apply):
+            continue
+        if x.op in model.function and (own := with_more(model, x)) is not None:
+            function = model.function[x.op]
+            rest = zip(function.arguments[len(x.args) :], with_defaults(x, model.function)[
+                len(x.args) :], strict=True)  # fmt: skip
+            taken = ", ".join(
+                f"{letters(a.symbol.key, 'unicode')} = {show(value, 'unicode')}"
+                for a, value in rest
+            )
+            yield (
+                f"{show(x, 'unicode')} takes {taken}, as its definition does; the card has "
+                f"{show(own, 'unicode')}: give those too if they are meant"
+            )
+        if x.op == "prod" and turned(model, shapes, *x.args):
+            other = show(Apply("prod", x.args[::-1]), "unicode")
+            yield (
+                f"{show(x, 'unicode')} takes {show(x.args[1], 'unicode')} for a column; the card's "
+                f"vectors are rows: write {other} if what the matrix makes of it is meant"
+            )
+
+
+def with_more(model: Model, x: Apply) -> Apply | None:
+    """What the card applies of the same function, where ``x`` leaves arguments to their defaults.
+
+    That to the same value, if there is one, else the last.
+    """
+    if len(x.args) == len(model.function[x.op].arguments):
+        return None
+    plain = with_defaults(x, model.function)[len(x.args) :]
+    found = [
+        y for equation in model.equations for y in walk(equation.right)
+        if isinstance(y, Apply) and y.op == x.op
+        and with_defaults(y, model.function)[len(x.args) :] != plain
+    ]  # fmt: skip
+    keys = {r.key for r in walk(x.args[0]) if isinstance(r, Ref)}
+    same = [y for y in found if any(isinstance(r, Ref) and r.key in keys for r in walk(y.args[0]))]
+    return next(reversed(same or found), None)
+
+
+def turned(model: Model, shapes: Shapes, matrix: Expr, vector: Expr) -> bool:
+    """Whether a square matrix of weights stands on the left of a vector that is none."""
+    if not of_weights(model, matrix) or of_weights(model, vector):
+        return False
+    sizes, other = shapes.of(matrix).shape, shapes.of(vector).shape
+    return len(sizes) == 2 and len(other) == 1 and shapes.same_number(*sizes)
+
+
+def of_weights(model: Model, e: Expr) -> bool:
+    """Whether a formula is made of weights alone, through derived names."""
+    derived = {d.name: d.right for d in model.derived}
+    names = [x for x in walk(e) if isinstance(x, Ref) and x.symbol.kind != "dim"]
+    return not isinstance(e, Num) and all(
+        x.symbol.kind == "parameter" or (x.key in derived and of_weights(model, derived[x.key]))
+        for x in names
+    )
+
+
+__all__ = ["warn_of_readings"]

@@ -1,0 +1,50 @@
+"""Source code as a meaning of the equations: a PyTorch module, a NumPy script, JAX functions, and
+documents in LaTeX and Typst.
+
+`lowering` writes one formula for an array library with its axes resolved, `functions` the named
+functions that a file needs, `body` the equations as statements; one file for each target puts a
+file together. What is written depends on its array library alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from viete.errors import VieteError
+from viete.graph.model import Model
+
+if TYPE_CHECKING:
+    from viete.code.numpy_text import Corpus
+
+SUFFIXES = {"torch": ".py", "numpy": ".py", "jax": ".py", "latex": ".tex", "typst": ".typ"}
+
+
+def export(model: Model, to: str, of: str | None = None, corpus: Corpus | None = None) -> str:
+    """A model as stand-alone source, ``to`` 'torch', 'numpy', 'jax', 'latex' or 'typst'.
+
+    ``of`` is the loss, as in `viete.rewrite.adjoint.grad`: by default the card's own, else the
+    cross-entropy of its logits and the tokens one further. With a ``corpus`` a NumPy script learns
+    its texts and answers.
+
+    Raises VieteError for an unknown target, a dimension without a value, what a target cannot
+    say, and for a NumPy script of a card that has nothing to differentiate.
+    """
+    from viete.code.prepared import prepared
+
+    if to not in SUFFIXES:
+        raise VieteError(f"a card is exported to {', '.join(SUFFIXES)}, not {to!r:.60}")
+    if to == "numpy":
+        from viete.code.numpy_script import write as write_numpy
+
+        return write_numpy(prepared(model, of, backward=True), corpus)
+    if to == "torch":
+        from viete.code.torch_module import write
+
+        return write(prepared(model, of, backward=False, autograd=True))
+    if to == "jax":
+        from viete.code.jax_functions import write
+
+        return write(prepared(model, of, backward=False, autograd=True))
+    from viete.report.article import write_document
+
+    return write_document(model, to, of)

@@ -1,0 +1,202 @@
+"""The named functions that a file needs, as small functions at its top.
+
+A function is generated from its definition, or taken from `idioms` where people write it in a way
+of their own; a library's ready form is not even a function (`dialects`).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from importlib import resources
+
+from viete.analysis.kinds import REAL
+from viete.analysis.shapes import Env as TypeEnv
+from viete.analysis.shapes import Shapes, Type
+from viete.code.dialects import Dialect
+from viete.code.layout import docstring, statement
+from viete.code.lowering import (
+    ATOM,
+    COL,
+    LEAD,
+    ROW,
+    Axes,
+    Code,
+    Env,
+    Family,
+    Lowering,
+)
+from viete.code.names import Names, plain
+from viete.errors import VieteError
+from viete.graph.model import Function, Model
+from viete.graph.sizes import Size
+from viete.notation.printer import show
+from viete.notation.tree import Apply, Expr, Ref, Table, num
+
+IDIOMS = {"numpy": ("idioms.py",), "jax": ("idioms.py", "idioms_jax.py"),
+          "torch": ("idioms_torch.py",)}  # fmt: skip
+OURS = ("beside", "entries", "erf", "inside")  # which are no functions of the notation
+NOT_IN_JAX = frozenset(("erf", "softmax", "logsumexp", "logsoftmax", "gathered", "placed",
+                         "gathered_each", "placed_each"))  # fmt: skip
+
+
+@cache
+def idioms(dialect: str) -> dict[str, str]:
+    """Source text of the functions written by hand for a library, by name."""
+    out: dict[str, str] = {}
+    for file in IDIOMS[dialect]:
+        text = resources.files("viete.code").joinpath(file).read_text("utf-8")
+        lines = text.splitlines()
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.FunctionDef):
+                source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+                head, rest = source.split("\n", 1)
+                head = re.sub(r": (?:Array|bool|int|float)\b| -> Array", "", head)
+                out[node.name] = head.replace(" = ", "=") + "\n" + rest
+    if dialect == "jax":
+        out = {k: re.sub(r"\bnp\.", "jnp.", v) for k, v in out.items() if k not in NOT_IN_JAX}
+    return out
+
+
+class Functions:
+    """Functions written so far, in the order in which they have to stand."""
+
+    def __init__(self, model: Model, dialect: Dialect, names: Names, shapes: Shapes) -> None:
+        self.model, self.dialect, self.names, self.shapes = model, dialect, names, shapes
+        self.written: dict[str, list[str]] = {}  # by the name in the file
+        self.known: dict[object, str] = {}
+        self.precision: set[str] = set()  # functions that take an array of the run's kind, `like`
+
+    def __call__(self, e: Apply, codes: Sequence[Code], env: Env) -> tuple[str, Axes]:
+        """The name of the function for arguments like these, and its result's axes on paper."""
+        ours = e.op in OURS and not e.args
+        written = e.op if ours else self.model.library_name(e)
+        if written in ("gathered", "placed") and any(c.lead for c in codes):
+            written = f"{written}_each"
+        some = f"{written}_some" in idioms(self.dialect.name)
+        if some and self.shapes.of(e.args[1], env.types).may_be_negative:
+            written = f"{written}_some"
+        by_hand = idioms(self.dialect.name).get(written)
+        if by_hand is not None:
+            name = self.names.name(f"library {written}", plain(written))
+            source = by_hand.replace(f"def {written}(", f"def {name}(")
+            self.written.setdefault(name, source.split("\n"))
+            if not e.args:  # the caller knows its axes
+                return name, ()
+            return name, core_of(self.shapes.of(e, env.types))
+        found = self.shapes.of(e, env.types)
+        types = [self.shapes.of(a, env.types) for a in e.args]
+        key = (e.op, *((c.core, bool(c.lead), c.const, c.whole, c.python, t.kind, t.interval)
+                       for c, t in zip(codes, types, strict=True)))  # fmt: skip
+        if key not in self.known:
+            self.known[key] = self.write(self.model.function[e.op], e, codes, env)
+        return self.known[key], core_of(found)
+
+    def write(self, f: Function, e: Apply, codes: Sequence[Code], env: Env) -> str:
+        """Write one function; a second form for other arguments gets a number."""
+        local = Names({self.dialect.xp, "math", "jax", "functional", "like"}
+                      | {plain(x) for x in self.model.function})  # fmt: skip
+        types = [replace(self.shapes.of(a, env.types), family=frozenset()) for a in e.args]
+        arguments: dict[str, Code] = {}
+        kinds: dict[str, Type] = {}
+        sizes: dict[str, Size] = {}
+        signature, unpacked = [], list[str]()
+        like = ""
+        for k, a in enumerate(f.arguments):
+            name = local.symbol(a.symbol)
+            default = "" if a.default is None else self.lower(local, {}).of(a.default).text
+            signature.append(f"{name}={default}" if default else name)
+            if k < len(codes):
+                c, kinds[a.symbol.key] = codes[k], types[k]
+                axes = ((LEAD,) if c.lead else ()) + c.core
+                arguments[a.symbol.key] = replace(
+                    c, text=name, level=ATOM, axes=axes, checked=False
+                )
+                real = axes and not c.const and not c.whole and types[k].kind == REAL
+                like = like or (name if real else "")
+                for symbol, size in zip(a.pattern, types[k].shape, strict=False):
+                    sizes.setdefault(symbol.key, size)
+            else:
+                assert a.default is not None
+                kinds[a.symbol.key] = self.shapes.of(a.default, TypeEnv())
+                arguments[a.symbol.key] = Code(name, const=True)
+        for a in f.arguments:
+            for symbol in a.pattern:
+                arguments.setdefault(symbol.key, Code(local.symbol(symbol), const=True, whole=True))
+        lowering = self.lower(local, arguments)
+        inner = Env({}, TypeEnv(kinds, sizes), arguments, like)
+        letters = self.letters(f.body, lowering, inner, local)
+        body = lowering.of(f.body, replace(inner, index={k: v[0] for k, v in letters.items()}))
+        used = {k: v for k, v in letters.items() if word(v[2], body.text)}
+        text = body.text + " ".join(v[1] for v in used.values())
+        for a in f.arguments:
+            shown = [arguments[s.key].text if word(arguments[s.key].text, text) and not any(
+                     word(arguments[s.key].text, u.split(" = ")[0]) for u in unpacked) else ""
+                     for s in a.pattern]  # fmt: skip
+            if not any(shown) or a.symbol.key not in arguments:
+                continue
+            shape = f"{arguments[a.symbol.key].text}.shape"
+            if all(shown) and len(shown) > 1:
+                unpacked.append(f"{', '.join(shown)} = {shape}[-{len(shown)}:]")
+                continue
+            unpacked += [f"{s} = {shape}[{k - len(shown)}]" for k, s in enumerate(shown) if s]
+        unpacked = [u for k, u in enumerate(unpacked) if u.split(" = ")[0] not in
+                    {v.split(" = ")[0] for v in unpacked[:k]}]  # fmt: skip
+        if used:
+            left, right = (", ".join(x) for x in zip(*((v[2], v[1]) for v in used.values()),
+                                                     strict=True))  # fmt: skip
+            both = f"{left} = {right}"
+            each = [f"{v[2]} = {v[1]}" for v in used.values()]
+            unpacked += [both] if len(both) < 96 else each
+        said = f.meaning or f"{f.name}: {show(f.body, 'unicode')}"
+        lines = [*docstring([said], 1)]
+        for text in unpacked:
+            lines += statement(text, 1)
+        lines += statement(f"return {body.text}", 1)
+        precision = not like and word("like", text)
+        signature += ["*", "like"] if precision else []
+        for number in ("", "_2", "_3", "_4", "_5", "_6"):
+            name = self.names.name(f"function {f.name}{number}", plain(f.name) + number)
+            whole = [*statement(f"def {name}({', '.join(signature)}):"), *lines]
+            if self.written.setdefault(name, whole) == whole:
+                self.precision |= {name} if precision else set()
+                return name
+        raise VieteError(f"{f.name} is called in too many different ways to be exported")
+
+    def letters(
+        self, body: Expr, lowering: Lowering, env: Env, local: Names
+    ) -> dict[str, tuple[Family, str, str]]:
+        """Index letters of the table that a function's body is: meaning, values, name."""
+        if not isinstance(body, Table):
+            return {}
+        out = {}
+        labels = [f"{i}1" for i, _ in body.ranges]
+        for k, (i, size) in enumerate(body.ranges):
+            name = local.name(f"index {i}", plain(i))
+            count = self.shapes.needed_size(size, env.types)
+            family = Family(labels[k], num(0), count, size)
+            values = lowering.arange(family, env)
+            if len(labels) == 2 and k == 0:
+                values += "[:, None]"
+            code = Code(name, axes=tuple(labels[k:]), const=True, whole=True)
+            out[i] = replace(family, code=code), values, name
+        return out
+
+    def lower(self, local: Names, arguments: dict[str, Code]) -> Lowering:
+        def nothing(e: Ref, blocks: tuple[Expr, ...], env: Env) -> tuple[str, bool]:
+            raise VieteError(f"{e.key} is no argument")
+
+        return Lowering(self.model, self.dialect, local, self.shapes, nothing, self)
+
+
+def core_of(t: Type) -> Axes:
+    """The axes that a value has on paper."""
+    return (ROW, COL)[2 - len(t.shape) :]
+
+
+def word(name: str, text: str) -> bool:
+    """Whether a name occurs in code."""
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text) is not None

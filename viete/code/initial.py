@@ -1,0 +1,177 @@
+"""Parameters to begin with, as code: literals of the `value` column, draws of the `init` column."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from viete.code.body import Body
+from viete.code.layout import docstring, statement
+from viete.code.lowering import MUL, Code, Family, plain_letter
+from viete.errors import Text
+from viete.evaluate.schedule import program
+from viete.graph.model import Model, Parameter
+from viete.notation.parser import parse
+from viete.notation.printer import show
+from viete.notation.tree import Idx, Ref, Symbol
+
+_DRAW = re.compile(r"(normal|uniform)\s*\((.*)\)")
+# How a library draws and fills: {0} is the shape, {1} a number.
+FORMS = {
+    "numpy": {
+        "normal": "rng.normal(0, {1}, {0})", "uniform": "rng.uniform(-{1}, {1}, {0})",
+        "0": "np.zeros({0})", "1": "np.ones({0})", "fill": "np.full({0}, {1})",
+        "array": "np.array({1})", "eye": "np.eye({1})",
+        "spread": "np.broadcast_to({1}, {0}).copy()",
+    },
+    "jax": {
+        "normal": "{1} * jax.random.normal(next(keys), {0})",
+        "uniform": "jax.random.uniform(next(keys), {0}, minval=-{1}, maxval={1})",
+        "0": "jnp.zeros({0})", "1": "jnp.ones({0})", "fill": "jnp.full({0}, {1})",
+        "array": "jnp.array({1})", "eye": "jnp.eye({1})", "spread": "jnp.broadcast_to({1}, {0})",
+    },
+    "torch": {
+        "normal": "torch.empty({0}).normal_(0, {1})",
+        "uniform": "torch.empty({0}).uniform_(-{1}, {1})",
+        "0": "torch.zeros({0})", "1": "torch.ones({0})", "fill": "torch.full({2}, {1})",
+        "array": "torch.tensor({1})", "eye": "torch.eye({1})", "spread": "{1}.expand({0}).clone()",
+    },
+}  # fmt: skip
+
+
+class Initial:
+    """The code of one model's initial parameters."""
+
+    def __init__(self, body: Body) -> None:
+        self.body, self.model = body, body.model
+        self.form = FORMS[body.dialect.name]
+        self.xavier = False
+
+    def of(self, p: Parameter) -> str:
+        """The array of one block's parameter."""
+        lead, core = self.sizes(p)
+        sizes = lead + core
+        every = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+        if len(sizes) == 1 and self.body.dialect.name != "jax":
+            every = sizes[0]
+        if p.value:
+            return self.literal(p, lead, core, every)
+        if not p.init:
+            spread = f"1 / math.sqrt({core[0]})" if len(core) == 2 else "1"
+            return self.form["normal"].format(every, spread)
+        text = p.init.strip(" $`")
+        if text == "xavier":
+            if len(core) != 2:
+                raise p.text.error(f"xavier needs rows and columns, and {p.name} has not both")
+            self.xavier = True
+            return f"xavier({', '.join(lead + core)})"
+        found = _DRAW.fullmatch(text)
+        amount = self.amount(p, found[2] if found else text)
+        if found:
+            loose = found[1] == "normal" and self.body.dialect.name != "jax"
+            return self.form[found[1]].format(every, amount.text if loose else amount.at(MUL))
+        return self.filled(every, amount)
+
+    def filled(self, every: str, amount: Code) -> str:
+        if amount.text in ("0", "1"):
+            return self.form[amount.text].format(every)
+        value = f"{amount.text}.0" if amount.text.lstrip("-").isdigit() else amount.text
+        return self.form["fill"].format(every, value, every if "(" in every else f"({every},)")
+
+    def sizes(self, p: Parameter) -> tuple[list[str], list[str]]:
+        """The lengths of an array's axes: index letters, then what it is on paper."""
+        low = self.body.lowering
+        lead = []
+        for slot in p.symbol.slots:
+            if slot not in self.model.loop_letters:
+                family = low.env.index[slot]
+                assert isinstance(family, Family)
+                lead.append(low.whole(family.length, low.env))
+        return lead, [low.whole(e, low.env) for e in p.shape]
+
+    def amount(self, p: Parameter, text: str) -> Code:
+        """A number made of the card's dimensions."""
+        source = Text(text, p.text.file, p.text.line)
+        return self.body.lowering.of(parse(source, self.model.size_scope))
+
+    def literal(self, p: Parameter, lead: list[str], core: list[str], every: str) -> str:
+        """``[1 0; 0 1]``, ``I`` or a number."""
+        text = p.value.strip(" $`")
+        if text == "I":
+            made = self.form["eye"].format("", core[0])
+        elif text.startswith("["):
+            rows = [[number(x, p) for x in row.replace(",", " ").split()]
+                    for row in text.strip("[]").split(";")]  # fmt: skip
+            listed = ", ".join(f"[{', '.join(row)}]" for row in rows)
+            made = self.form["array"].format("", listed if len(core) == 1 else f"[{listed}]")
+        else:
+            return self.filled(every, self.amount(p, text))
+        return self.form["spread"].format(every, made) if lead else made
+
+
+def number(text: str, p: Parameter) -> str:
+    """A literal's entry as a float."""
+    try:
+        value = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise p.text.error(f"{text} in the value of {p.name} is not a number") from None
+    if value.denominator == 1:
+        return f"{value}.0"
+    return repr(float(value)) if Fraction(repr(float(value))) == value else str(value)
+
+
+def blocks_of(model: Model, p: Parameter) -> list[str]:
+    """The index letters of a parameter that are block numbers."""
+    return [s for s in p.symbol.slots if s in model.loop_letters]
+
+
+def block_range(body: Body, letter: str) -> str:
+    """``range(1, N + 1)`` for the blocks of a letter."""
+    low = body.lowering
+    loop = {x.index: x for x in body.model.loops if not x.down}[letter]
+    return f"range({low.whole(loop.lower, low.env)}, {low.above(loop.upper, low.env)})"
+
+
+def viete_name(model: Model, symbol: Symbol) -> str:
+    """The name under which Viète keeps a weight, as a string or, with blocks, an f-string."""
+    marks = {s: f"ZZ{k}ZZ" for k, s in enumerate(symbol.slots) if s in model.loop_letters}
+    name = show(Ref(symbol, tuple(Idx(marks.get(s, s)) for s in symbol.slots)))
+    if not marks:
+        return f'"{name}"'
+    name = name.replace("{", "{{").replace("}", "}}")
+    for letter, mark in marks.items():
+        name = name.replace(mark, f"{{{plain_letter(letter)}}}")
+    return f'f"{name}"'
+
+
+def per_block(body: Body, p: Parameter, text: str) -> str:
+    """``{i: … for i in range(1, N + 1)}`` for a parameter of every block."""
+    letters = blocks_of(body.model, p)
+    if not letters:
+        return text
+    keys = ", ".join(map(plain_letter, letters))
+    loops = " ".join(f"for {plain_letter(x)} in {block_range(body, x)}" for x in letters)
+    return f"{{{f'({keys})' if len(letters) > 1 else keys}: {text} {loops}}}"
+
+
+def renamed(body: Body) -> list[str]:
+    """A function from weights by Viète's names to the parameters of this file."""
+    rows = []
+    same = True
+    for p in body.model.parameters:
+        name, there = body.names.symbol(p.symbol), viete_name(body.model, p.symbol)
+        same &= there == f'"{name}"'
+        rows.append(f"{name}={per_block(body, p, f'weights[{there}]')}")
+    if same:
+        return []
+    said = "Weights by the names that Viète gives them, as the parameters of this file."
+    lines = ["def renamed(weights):", *docstring([said], 1), "    return dict("]
+    for row in rows:
+        lines += statement(row, 2)
+        lines[-1] += ","
+    return [*lines, "    )"]
+
+
+def size_of_program(model: Model) -> int:
+    """How many arrays of parameters there are."""
+    return len(program(model).parameters)

@@ -1,0 +1,56 @@
+"""Names of the notation as Python identifiers: ``W^Q`` is W_Q, ``∂γ_1`` dgamma_1, ``x̃`` x_tilde."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+
+from viete.notation.lexer import ACCENTS
+from viete.notation.tree import Symbol
+
+TAKEN = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
+
+
+def identifier(symbol: Symbol) -> str:
+    """A name close to the notation, without index letters; not yet unlike all others."""
+    labels = [s.text for s in symbol.sub + symbol.sup if not s.index]
+    return plain("_".join([spelled(symbol.base), *labels]))
+
+
+def spelled(base: str) -> str:
+    """A base with its accents behind it, and a derivative's d in front."""
+    for accent in ACCENTS:
+        if base.startswith(accent + "{"):
+            inner = spelled(base[len(accent) + 1 : -1])
+            if accent in ("partial", "Delta"):
+                return ("d" if accent == "partial" else "Delta_") + inner
+            return f"{inner}_{accent}"
+    return base
+
+
+def plain(text: str) -> str:
+    """Letters, digits and underscores alone."""
+    text = re.sub(r"\W+", "_", text).strip("_") or "value"
+    return f"_{text}" if text[0].isdigit() else text
+
+
+class Names:
+    """Identifiers handed out, no two alike; ``taken`` are not to be used at all."""
+
+    def __init__(self, taken: frozenset[str] | set[str] = frozenset()) -> None:
+        self.given: dict[str, str] = {}
+        self.used = set(TAKEN | taken)
+
+    def name(self, key: str, wish: str) -> str:
+        """The identifier of ``key``, the same every time it is asked for."""
+        if key not in self.given:
+            while wish in self.used:
+                wish += "_"
+            self.used.add(wish)
+            self.given[key] = wish
+        return self.given[key]
+
+    def symbol(self, symbol: Symbol) -> str:
+        """The identifier of a declared name."""
+        return self.name(symbol.key, identifier(symbol))

@@ -1,0 +1,246 @@
+"""A PyTorch module: parameters as the card draws them, and ``forward`` equation by equation."""
+
+from __future__ import annotations
+
+import re
+
+from viete.code.body import Body, Turn
+from viete.code.dialects import DIALECTS
+from viete.code.functions import word
+from viete.code.initial import Initial, block_range, blocks_of, viete_name
+from viete.code.layout import comment, docstring, joined, statement
+from viete.code.lowering import Env, plain_letter
+from viete.code.numpy_script import about, entry, targets
+from viete.code.prepared import Prepared
+from viete.code.torch_blocks import (
+    Blocks,
+    block_class,
+    groups,
+    is_called,
+    write_turn,
+)
+from viete.code.torch_products import Products
+from viete.errors import VieteError
+from viete.graph.dependence import names_read
+from viete.graph.model import Input, Loop, Parameter
+from viete.notation.tree import Ref
+
+RESERVED = frozenset("Block blocks block renamed xavier weights names arguments forward bound shape"
+                     .split())  # fmt: skip
+XAVIER = [
+    "def xavier(*shape):",
+    '    """Uniform, as Glorot & Bengio 2010, eq. 16."""',
+    "    bound = math.sqrt(6 / (shape[-2] + shape[-1]))",
+    "    return torch.empty(shape).uniform_(-bound, bound)",
+]
+
+
+def write(p: Prepared) -> str:
+    """The module, as text."""
+    return TorchModule(p).text()
+
+
+class TorchModule:
+    """One model as a PyTorch module."""
+
+    def __init__(self, p: Prepared) -> None:
+        self.p, self.model = p, p.model
+        title = class_name(p.model.title)
+        equations = [*p.forward, *p.more]
+        self.groups = groups(p.model, equations)
+        self.group = {q.name: g for g in self.groups for q in g.parameters}
+        for q in p.model.parameters:
+            if len(blocks_of(p.model, q)) > 1:
+                raise VieteError(
+                    f"{q.name} has two block numbers, and a PyTorch module keeps the parameters of "
+                    f"one block together; export it to numpy or jax"
+                )
+        whole = next((q for q in p.model.parameters if not blocks_of(p.model, q)), None)
+        if whole is None:
+            raise VieteError(f"{p.model.title} has no parameter outside of its blocks")
+        self.body = Body(p.model, DIALECTS["torch"], [p.forward, p.more], [], self.parameter,
+                         RESERVED | {title}, self.block_list, Products, self.turn)  # fmt: skip
+        like = f"self.{self.body.names.symbol(whole.symbol)}"
+        self.body.lowering.env = Env(self.body.lowering.env.index, self.body.lowering.env.types,
+                                     like=like)  # fmt: skip
+        self.fuse()
+        self.called = [g for g in self.groups if is_called(g, equations, self.body.rolling)
+                       and [x for x, _, _ in self.body.flat()].count(g.loop) == 1]  # fmt: skip
+        self.initial = Initial(self.body)
+        self.title = title
+
+    def fuse(self) -> None:
+        """Have the products written as PyTorch has them."""
+        p, products = self.p, self.body.lowering
+        assert isinstance(products, Products)
+        kept = {x.key for x in (p.output, p.loss) if x is not None}
+        products.fuse([*p.forward, *p.more], kept, self.body.varying)
+
+    def parameter(self, e: Ref, places: tuple[str, ...], env: Env) -> str:
+        name = self.body.names.symbol(e.symbol)
+        if not places:
+            return f"self.{name}"
+        group = self.group[e.key]
+        letter = group.letter
+        if places[0] == plain_letter(letter) and self.list_of(self.body.loop) == group:
+            return f"block.{name}"
+        first = self.first(letter)
+        place, shift = places[0], int(first) if first.lstrip("-").isdigit() else None
+        if shift is None:
+            place = f"{place} - {first}"
+        elif place.isdigit():
+            place = str(int(place) - shift)
+        elif shift:
+            place = f"{place} - {shift}"
+        return f"self.{group.name}[{place}].{name}"
+
+    def list_of(self, loop: Loop | None) -> Blocks | None:
+        """The blocks that a loop runs over: all of them, and no others."""
+        same = {(x.lower, x.upper) for x in self.model.loops if loop and x.index == loop.index}
+        found = [g for g in self.groups if g.loop == loop]
+        return found[0] if found and len(same) == 1 else None
+
+    def block_list(self, loop: Loop) -> str | None:
+        found = self.list_of(loop)
+        return None if found is None else f"self.{found.name}"
+
+    def turn(self, loop: Loop) -> tuple[str, Turn] | None:
+        """What makes a loop's lines the ``forward`` of its blocks."""
+        group = self.list_of(loop)
+        if group is None or group not in self.called:
+            return None
+        body, model = self.body, self.model
+        made = {e.name: body.names.symbol(e.left.symbol) for e in model.equations}
+        every = [*self.p.forward, *self.p.more]
+        numbers = [body.number[id(e)] for e in every if e.loop == loop]
+        after = names_read(e for e in every if e.loop != loop) | {self.p.output.key}
+        names = {body.names.symbol(i.symbol) for i in model.inputs} | set(made.values())
+        names |= {body.names.symbol(d.symbol) for d in model.dims if d.name in model.lengths}
+        names.add(plain_letter(loop.index))
+        like = f"block.{body.names.symbol(group.parameters[0].symbol)}"
+        kept = {made[key] for key in after & made.keys()}
+
+        def write(lines: list[str]) -> list[str]:
+            said = f"Equations {numbers[0]} to {numbers[-1]} are `{group.kind}.forward`"
+            called = write_turn(group, lines, names, kept, self.first(loop.index))
+            return [*comment(said, 2), *called]
+
+        return like, write
+
+    def first(self, letter: str) -> str:
+        """The number of a letter's first block."""
+        return block_range(self.body, letter).removeprefix("range(").split(",")[0]
+
+    def text(self) -> str:
+        forward = self.forward()
+        classes = [line for g in self.groups
+                   for line in ["", "", *block_class(g, self.rows(g.parameters))]]  # fmt: skip
+        functions = [line for f in self.body.functions.written.values() for line in ["", "", *f]]
+        module = self.module(forward)
+        names = self.renamed()
+        if self.initial.xavier:
+            functions += ["", "", *XAVIER]
+        code = [*functions, *classes, *module, *names]
+        dims = self.body.dimensions(code)
+        out = [*docstring(about(self.p, "as a PyTorch module")), ""]
+        out += ["import math", ""] if any(word("math", x) for x in [*code, *dims]) else []
+        out += ["import torch", "from torch import nn"]
+        bare = "\n".join(line.split("#")[0] for line in code)
+        out += ["from torch.nn import functional"] if word("functional", bare) else []
+        out += ["", *dims, *functions, *classes, "", "", *module, "", "", *names]
+        return "\n".join(out) + "\n"
+
+    def rows(self, parameters: list[Parameter]) -> list[str]:
+        out = []
+        for q in parameters:
+            name = self.body.names.symbol(q.symbol)
+            value = self.initial.of(q)
+            if q.given:
+                out += statement(f'self.register_buffer("{name}", {value})', 2)
+            else:
+                out += statement(f"self.{name} = nn.Parameter({value})", 2)
+        return out
+
+    def module(self, forward: list[str]) -> list[str]:
+        lines = [
+            f"class {self.title}(nn.Module):",
+            *docstring([f"{self.model.title}; `renamed` takes weights by Viète's names"], 1),
+            "",
+            "    def __init__(self):",
+            "        super().__init__()",
+            *self.rows([q for q in self.model.parameters if not blocks_of(self.model, q)]),
+        ]
+        for group in self.groups:
+            many = block_range(self.body, group.letter)
+            if many.startswith("range(1, "):
+                many = re.sub(r"^range\(1, (\w+) \+ 1\)$", r"range(\1)", many)
+            made = f"nn.ModuleList({group.kind}() for _ in {many})"
+            lines += statement(f"self.{group.name} = {made}", 2)
+        return [*lines, "", *forward]
+
+    def arguments(self) -> dict[str, str]:
+        """The names of what `forward` takes, by the names of the card's inputs."""
+        return {i.name: self.body.names.symbol(i.symbol) for i in self.model.inputs}
+
+    def forward(self) -> list[str]:
+        p, body = self.p, self.body
+        first = body.statements(0, 2)
+        optional = targets(p)
+        second = body.statements(1, 2) if p.more else []
+        output = self.output()
+        every = p.inputs((*p.forward, *p.more))
+        names = [body.names.symbol(i.symbol) + ("" if required(i, optional) else "=None")
+                 for i in sorted(every, key=lambda i: not required(i, optional))]  # fmt: skip
+        shape = "of one sequence, or of a batch of them along a first axis"
+        said = f"{p.output.key} {shape}"
+        if second:
+            said += "; with targets also the loss"
+        out = [*joined(["self", *names], "def forward(", "):", 1), *docstring([said], 2)]
+        limits = body.limits([i for i in every if i not in optional], 2)
+        out += [*body.preparations([*limits, *first, *second], every, 2), *limits]
+        if not second:
+            return [*out, *first, f"        return {output}"]
+        assert p.loss is not None
+        loss = body.names.symbol(p.loss.symbol)
+        early = []
+        if optional:
+            none = " or ".join(f"{body.names.symbol(i.symbol)} is None" for i in optional)
+            early = ["", f"        if {none}:", f"            return {output}"]
+        # One number of a batch, the mean over its sequences.
+        return [*out, *first, *early, *second, f"        return {output}, {loss}.mean()"]
+
+    def output(self) -> str:
+        p = self.p
+        places = tuple(x for s, x in zip(p.output.symbol.slots, p.output.index, strict=True)
+                       if s in self.model.loop_letters)  # fmt: skip
+        return self.body.variable(p.output, places, self.body.lowering.env)[0]
+
+    def renamed(self) -> list[str]:
+        """The mapping from Viète's names to those of the state_dict."""
+        rows = []
+        for q in self.model.parameters:
+            name, there = self.body.names.symbol(q.symbol), viete_name(self.model, q.symbol)
+            letters = blocks_of(self.model, q)
+            if not letters:
+                rows += entry(f'"{name}": weights[{there}]', 2)
+                continue
+            i, first = plain_letter(letters[0]), self.first(letters[0])
+            place = i if first == "0" else f"{i} - {first}"
+            rows += entry(
+                f'**{{f"{self.group[q.name].name}.{{{place}}}.{name}": weights[{there}] '
+                f"for {i} in {block_range(self.body, letters[0])}}}", 2,
+            )  # fmt: skip
+        said = "Weights by the names that Viète gives them, by the names of the state_dict"
+        return ["def renamed(weights):", *docstring([said], 1), "    return {", *rows, "    }"]
+
+
+def required(item: Input, optional: list[Input]) -> bool:
+    """Whether `forward` cannot do without an input."""
+    return item not in optional and item.default is None
+
+
+def class_name(title: str) -> str:
+    """A title as the name of a class."""
+    words = re.findall(r"[A-Za-z0-9]+", title)
+    name = "".join(w[:1].upper() + w[1:] for w in words) or "Model"
+    return f"Model{name}" if name[0].isdigit() else name

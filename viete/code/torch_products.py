@@ -1,0 +1,226 @@
+"""Matrix products as people write them in PyTorch: one kernel for attention, one for all heads.
+
+``softmax(causal(Q Kᵀ / √d)) V`` is one call that keeps no table of scores; the heads of ``u W_Q^h``
+and ``∑_h z^h W_O^h`` are one matrix product, where ``@`` would copy u for every head.
+"""
+
+from __future__ import annotations
+
+import string
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from viete.code.lowering import (
+    ATOM,
+    COL,
+    LEAD,
+    ROW,
+    Axes,
+    Code,
+    Env,
+    Family,
+    Lowering,
+    together,
+)  # fmt: skip
+from viete.errors import VieteError
+from viete.graph.model import Equation
+from viete.notation.tree import Apply, Bind, Expr, Ref, num, walk
+
+
+@dataclass(frozen=True)
+class Attention:
+    """softmax(mask(Q Kᵀ · scale)) of a product with V.
+
+    ``seen`` is the vector a of a ``visible(…; a)``; ``through`` are the values it was read out of.
+    """
+
+    q: Expr
+    k: Expr
+    v: Expr
+    scale: Expr
+    causal: bool
+    seen: Expr | None
+    through: tuple[Equation, ...]
+
+
+class Products(Lowering):
+    """The lowering of a PyTorch module's equations.
+
+    ``inlined`` are values that need no variable, being computed with what they are multiplied by.
+    """
+
+    def fuse(self, equations: Sequence[Equation], outputs: Iterable[str], lead: set[str]) -> None:
+        """Find the attention in equations; ``lead`` are the values that a batch has many of."""
+        uses = Counter(x.key for e in equations for x in walk(e.right) if isinstance(x, Ref))
+        makers = Counter(e.name for e in equations)
+        self.lead = lead
+        place = {e.name: k for k, e in enumerate(equations)}
+        self.once = {e.name: e for e in equations if uses[e.name] == makers[e.name] == 1
+                     and e.name not in outputs}  # fmt: skip
+        self.attentions: dict[Expr, Attention] = {}
+        for k, e in enumerate(equations):
+            for x in walk(e.right):
+                found = self.attention(x)
+                if found is None or any(m.loop != e.loop for m in found.through):
+                    continue
+                first = min((place[m.name] for m in found.through), default=k)
+                between = {m.name for m in equations[first:k]} - {m.name for m in found.through}
+                read = {y.key for z in (found.q, found.k, found.seen) if z is not None
+                        for y in walk(z) if isinstance(y, Ref)}  # fmt: skip
+                if between & read:  # would be read after it was changed
+                    continue
+                self.attentions[x] = found
+                self.inlined |= {m.name for m in found.through}
+
+    # -- attention ---------------------------------------------------------------------------------
+
+    def attention(self, e: Expr) -> Attention | None:
+        """What attention a product is, or None."""
+        match e:
+            case Apply("prod", (weights, v)):
+                through: list[Equation] = []
+                table = self.read(weights, through)
+            case _:
+                return None
+        match self.model.library_name(table), table:
+            case "softmax", Apply(args=(scores,)):
+                scores = self.read(scores, through)
+            case _:
+                return None
+        causal, seen = False, None
+        match self.model.library_name(scores), scores:
+            case "causal", Apply(args=(inner,)):
+                causal, scores = True, self.read(inner, through)
+            case "visible", Apply(args=(inner, a)):
+                seen, scores = a, self.read(inner, through)
+        scale: Expr = num(1)
+        match scores:
+            case Apply("div", (inner, by)) if fixed(by):
+                scale, scores = Apply("div", (num(1), by)), self.read(inner, through)
+            case Apply("prod" | "had" | "times", (by, inner)) if fixed(by):
+                scale, scores = by, self.read(inner, through)
+        match scores:
+            case Apply("prod", (q, Apply("T", (k,)))):
+                found = Attention(q, k, v, scale, causal, seen, tuple(through))
+                return found if self.fits(found) else None
+        return None
+
+    def read(self, e: Expr, through: list[Equation]) -> Expr:
+        """The formula of a value that is used here alone."""
+        maker = self.once.get(e.key) if isinstance(e, Ref) else None
+        if maker is None or maker.left != e:
+            return e
+        through.append(maker)
+        return maker.right
+
+    def fits(self, x: Attention) -> bool:
+        """Whether the kernel takes these: matrices, the heads of K and V alike, all of a batch."""
+        loops = self.model.loop_letters
+        q, k, v = (y.free - loops for y in (x.q, x.k, x.v))
+        batched = all(any(isinstance(y, Ref) and y.key in self.lead for y in walk(z))
+                      for z in (x.q, x.k, x.v))  # fmt: skip
+        if k != v or not k <= q or not batched or (x.seen and x.seen.free - loops):
+            return False
+        try:
+            a, b, c = (self.type(y, self.env).shape for y in (x.q, x.k, x.v))
+        except VieteError:
+            return False
+        matrices = len(a) == len(b) == len(c) == 2
+        # The kernel's mask begins at the first row: the card's is the same for a square alone.
+        return matrices and (not x.causal or self.shapes.same(a[0], b[0]))
+
+    def attended(self, x: Attention, env: Env) -> Code:
+        """One call of the kernel; queries in groups have their groups' axes as one."""
+        q, k, v = (self.of(y, env) for y in (x.q, x.k, x.v))
+        shared = tuple(s for s in q.lead if s in k.lead and s != LEAD)
+        extra = tuple(s for s in q.lead if s not in k.lead)
+        k, v = (self.permuted(c, (LEAD, *shared, ROW, COL)) for c in (k, v))
+        q = self.permuted(q, (LEAD, *shared, *extra, ROW, COL))
+        texts = [c.text for c in (q, k, v)]
+        more, after, heads = "", "", shared
+        if extra:
+            more, merged, heads = ", enable_gqa=True", (*shared[-1:], *extra), shared or ("one",)
+            if not shared:
+                texts[1:] = [f"{c.at(ATOM)}.unsqueeze(-3)" for c in (k, v)]
+            if len(merged) > 1:
+                texts[0] = f"{q.at(ATOM)}.flatten({-2 - len(merged)}, -3)"
+                sizes = ", ".join(self.count(label, env) for label in merged)
+                after = f".unflatten(-3, ({sizes}))"
+        if x.causal:
+            texts.append("is_causal=True")
+        if x.seen is not None:
+            seen = self.of(Apply("eq", (x.seen, num(1))), env)
+            texts.append(f"attn_mask={self.brought(seen, (LEAD, *heads, ROW, COL), True)}")
+        scale = self.of(x.scale, env).text
+        text = f"functional.scaled_dot_product_attention({', '.join(texts)}, scale={scale}{more})"
+        return Code(text + after, axes=(LEAD, *shared, *extra, ROW, COL))
+
+    def count(self, label: str, env: Env) -> str:
+        """How many members an axis has."""
+        family = next(f for f in env.index.values() if isinstance(f, Family) and f.label == label)
+        return self.whole(family.length, env)
+
+    # -- products of all heads ---------------------------------------------------------------------
+
+    def apply(self, e: Apply, env: Env) -> Code:
+        if e in self.attentions and env.arguments is None:
+            return self.attended(self.attentions[e], env)
+        return super().apply(e, env)
+
+    def product(self, a: Code, b: Code) -> Code:
+        """``u W_Q^h`` for all heads at once."""
+        if heads_of_one(a, b) and set(b.lead) - set(a.lead):
+            return self.einsum(a, b, together([a.lead, b.lead]))
+        return super().product(a, b)
+
+    def bind(self, e: Bind, env: Env) -> Code:
+        """``∑_h z^h W_O^h`` as one product."""
+        labels, inner = set[str](), env
+        body: Expr = e
+        while isinstance(body, Bind) and body.op == "sum" and not self.is_loop(body, env):
+            label, inner = self.inside(body, inner)
+            labels.add(label)
+            body = body.body
+        match body:
+            case Apply("prod", (x, Ref() as w)) if labels and env.arguments is None:
+                a, b = self.of(x, inner), self.of(w, inner)
+                if heads_of_one(a, b) and labels <= set(a.lead) & set(b.lead):
+                    left = tuple(s for s in together([a.lead, b.lead]) if s not in labels)
+                    return self.einsum(a, b, left)
+        return super().bind(e, env)
+
+    def einsum(self, a: Code, b: Code, lead: Axes) -> Code:
+        """Rows of ``a`` by columns of ``b``, with the letters ``lead`` of either kept."""
+        letters = {LEAD: "...", "row": "n", "inner": "d", "col": "k"}
+        for label in dict.fromkeys((*a.lead, *b.lead)):
+            wish = [c for c in label[0].lower() + string.ascii_lowercase if c.islower()]
+            free = (c for c in wish if c not in letters.values() and c.isascii())
+            letters[label] = letters.get(label) or next(free)
+        wanted = (*a.lead, "row", "inner"), (*b.lead, "inner", "col"), (*lead, "row", "col")
+        left, right, out = ("".join(letters[s] for s in axes) for axes in wanted)
+        text = f'torch.einsum("{left},{right}->{out}", {a.text}, {b.text})'
+        return Code(text, axes=(*lead, ROW, COL))
+
+    # -- losses ------------------------------------------------------------------------------------
+
+    def call(self, e: Apply, env: Env) -> Code:
+        """A cross-entropy is one number for each sequence of a batch."""
+        if self.model.library_name(e) != "cross_entropy":
+            return super().call(e, env)
+        args = [self.of(a, env) for a in e.args]
+        if any(c.lead not in ((), (LEAD,)) for c in args):
+            raise VieteError("a loss for each of a family")
+        name, _ = self.function(e, args, env)
+        return Code(f"{name}({', '.join(c.text for c in args)})", axes=args[0].lead)
+
+
+def heads_of_one(a: Code, b: Code) -> bool:
+    """Whether values of a batch meet a parameter of all heads, both matrices."""
+    return LEAD in a.axes and LEAD not in b.axes and bool(b.lead) and a.core == b.core == (ROW, COL)
+
+
+def fixed(e: Expr) -> bool:
+    """Whether a formula is a number made of dimensions."""
+    return not e.free and all(x.symbol.kind == "dim" for x in walk(e)
+                                       if isinstance(x, Ref))  # fmt: skip

@@ -1,0 +1,143 @@
+"""The loss and its gradients over a batch, from the derived backward equations.
+
+The sequences of a batch have nothing to do with each other until a weight's gradient sums over
+them. So a few at a time go through the forward and the backward equations, what lies between stays
+in the cache, and each weight's gradient is one product over positions and sequences together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from viete.evaluate.array import Arrays, Env
+from viete.evaluate.inputs import Feeding, check_weights
+from viete.evaluate.labelled import Array, Value
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Member, Program, Step
+from viete.evaluate.spelling import by_own_names
+from viete.graph.model import Model
+from viete.notation.tree import Apply, Bind, Expr
+from viete.rewrite.adjoint.grad import grad, with_loss
+from viete.rewrite.adjoint.vjp import partial
+
+PIECE = 2048  # positions: their values stay in the cache, and products are still large
+
+
+class Summing(Arrays):
+    """The array meaning, and ``over_batch``: an expression summed over the sequences.
+
+    ``batch`` is how many there are. What no sequence changes counts as often.
+    """
+
+    batch = 1
+
+    def over_batch(self, e: Expr, env: Env) -> Value:
+        match e:
+            case Apply("add" | "sub" as op, (a, b)):
+                return self.entrywise(op, [self.over_batch(a, env), self.over_batch(b, env)])
+            case Apply("neg", (a,)):
+                return self.entrywise("neg", [self.over_batch(a, env)])
+            case Apply("prod", (a, b)):
+                return self.product_over(self.of(a, env), self.of(b, env))
+            case Apply(args=args) if self.model.library_name(e) == "gathered":
+                values = [self.of(a, env) for a in args]
+                quick: Any = self.quick.get("gathered")
+                found = quick(self, values, batch=True) if quick else None
+                if found is not None:
+                    return found if "batch" in values[0].axes else self.batch_sum(found)
+            case Bind("sum", _, lower, upper, body) if lower is not None and upper is not None:
+                if e.index not in self.model.loop_letters:
+                    inner, label = self.bound(e, env)
+                    v = self.of(body, inner)
+                    if "batch" in v.axes and label in v.axes:
+                        return self.batch_sum(self.fold("sum", v, label))
+        return self.batch_sum(self.of(e, env))
+
+    def product_over(self, a: Value, b: Value) -> Value:
+        """A matrix product, summed over the sequences in the same product."""
+        if "batch" in a.axes and "batch" in b.axes and a.core and b.core:
+            return self.product(a, b, ("batch",))
+        return self.batch_sum(self.product(a, b))
+
+    def batch_sum(self, v: Value) -> Value:
+        """A value summed over the sequences."""
+        if "batch" in v.axes:
+            return self.fold("sum", v, "batch")
+        if self.batch == 1:
+            return v
+        return self.entrywise("times", [v, Value(Fraction(self.batch), (), True)])
+
+
+class Backprop(Run):
+    """One piece of a batch, forward and back; the gradients of leaves are summed over it."""
+
+    meaning = Summing
+    arrays: Summing
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        sequences = (v.size("batch") for v in self.store.values() if "batch" in v.axes)
+        self.arrays.batch = next(sequences, 1)
+
+    def batch_sum(self, member: Member) -> Value:
+        """A computed value summed over the sequences, as leaves are already."""
+        v = self.store[member]
+        return v if member[0] in self.program.leaves else self.arrays.batch_sum(v)
+
+    def value(self, step: Step) -> Value:
+        if step.makes[0] not in self.program.leaves:
+            return super().value(step)
+        env = self.arrays.env
+        if step.loops:
+            env = replace(env, index={**env.index, **step.loops})
+        return self.full(self.arrays.over_batch(step.equation.right, env), step.equation)
+
+
+class Gradients:
+    """The loss and the gradients of one model, ready to be computed again and again.
+
+    ``of`` is the loss, as for `viete.rewrite.adjoint.grad`; ``piece`` how many positions go through
+    the equations at a time.
+    """
+
+    def __init__(self, model: Model, of: str | None = None, piece: int = PIECE) -> None:
+        self.model, self.loss = with_loss(model, of)
+        self.program = Program(grad(model, of))
+        self.piece = piece
+        keys = {p.name: partial(p.symbol).key for p in model.parameters}
+        used = {key for s in self.program.steps for key, _ in s.needs}
+        # A gradient that others are made from is summed over the batch in the end.
+        self.program.leaves = frozenset(keys.values()) - used
+        made = {s.makes for s in self.program.steps}
+        members = {name: (keys[p.name], loops)
+                   for name, (p, loops, _) in self.program.parameters.items()}  # fmt: skip
+        self.members = {name: m for name, m in members.items() if m in made}
+
+    def __call__(
+        self, tokens: Any, weights: Mapping[str, Array], /, **inputs: Any
+    ) -> tuple[Array, dict[str, Array]]:
+        """The mean loss over the batch, and its gradients by the weights it depends on.
+
+        Arguments are those of `viete.evaluate.run.run`; gradients have the weights' names and
+        shapes. Raises VieteError for inputs and weights that do not fit.
+        """
+        weights = by_own_names(self.model, weights, self.program.parameters)
+        check_weights(self.program, weights)
+        if tokens is not None:
+            inputs = {self.model.inputs[0].name: tokens, **inputs}
+        fed = Feeding(self.program, inputs, weights)
+        count = next((v.size("batch") for v in fed.store.values() if "batch" in v.axes), 1)
+        sums: dict[Member, Array] = {}
+        wanted = {(self.loss.key, ()), *self.members.values()}
+        ready = self.program.at(fed.sizes)
+        for store in [store for _, store in fed.pieces(self.piece)] or [fed.store]:
+            run = Backprop(ready, dict(store), fed.like, fed.sizes, True)
+            run.compute_members(wanted)
+            for member in wanted:
+                found = run.ordered(run.batch_sum(member), ())
+                sums[member] = sums[member] + found if member in sums else found
+        loss = sums[self.loss.key, ()] / count
+        return loss, {name: sums[member] / count for name, member in self.members.items()}

@@ -1,0 +1,245 @@
+"""Weights that a card itself gives: literals in its `value` column, draws by its `init` column.
+
+A literal is a matrix `[1 0; 0 1; 1 1]` (rows between semicolons, the same for every block and
+head), `I`, or one number that fills the shape; numbers are whole, decimal or fractions such as
+`-1/2`, and are read exactly.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from viete.cards.init import read_init
+from viete.errors import Text, VieteError
+from viete.evaluate.array import Arrays
+from viete.evaluate.memory import check_room, rounded
+from viete.evaluate.schedule import program
+from viete.graph.model import Model, Parameter
+from viete.notation.parser import parse
+
+Nested = Any  # a Fraction, or a list of Nested
+FLOATS = {"float16", "float32", "float64"}  # of the dtype column, those that NumPy computes in
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,2})?(?:/\d+)?", re.I)
+_CELL = re.compile(r"(?<!\\)\|")
+
+
+def literal_fractions(model: Model) -> dict[str, Nested]:
+    """The exact weights in the `value` column, by the names of `run`.
+
+    Each is a Fraction or nested lists of them, in the shape that `parameter_shapes` gives.
+    Parameters without a value are left out. Raises VieteError, pointing at the cell, for a literal
+    that is none or does not fit the parameter's shape.
+    """
+    out: dict[str, Nested] = {}
+    for name, (p, _, shape) in program(model).parameters.items():
+        if p.value:
+            core = shape[len(shape) - len(p.shape) :]
+            value = literal(p, core)
+            if isinstance(value, Fraction):
+                value, core = value, ()
+            out[name] = repeat(value, shape[: len(shape) - len(core)])
+    return out
+
+
+def literal_weights(model: Model, dtype: str | type = "float64") -> dict[str, np.ndarray]:
+    """As `literal_fractions`, rounded once to arrays of ``dtype``."""
+    kind = float_type(dtype)
+    return {
+        name: rounded_literal(p, shape, kind)
+        for name, (p, _, shape) in program(model).parameters.items() if p.value
+    }  # fmt: skip
+
+
+def rounded_literal(p: Parameter, shape: tuple[int, ...], kind: np.dtype) -> np.ndarray:
+    """A parameter's literal as an array that has the same in every block and head."""
+    entries = np.array(floats(literal(p, shape[len(shape) - len(p.shape) :])), dtype=kind)
+    return np.array(np.broadcast_to(entries, shape))
+
+
+def initial_weights(
+    model: Model, seed: int, dtype: str | type = "float64"
+) -> dict[str, np.ndarray]:
+    """Weights to start from: the `value` column first, then the `init` column.
+
+    ``init`` is `normal(s)` (mean 0, standard deviation s), `uniform(a)` (from −a to a), `xavier`
+    (Glorot & Bengio 2010, eq. 16: uniform with a = √(6 / (rows + columns))) or a number that fills;
+    s, a and the number may be made of the card's dimensions, as in `normal(0.02 / sqrt(2 N))`.
+    With an empty cell a matrix is normal with standard deviation 1/√rows, and a vector or a single
+    number is normal(1).
+
+    Every array has a generator of its own, ``numpy.random.default_rng([seed, *name in UTF-8])``
+    with the name that `run` uses, and is drawn in float64; so weights depend neither on the order
+    of rows nor on what else the card has.
+
+    Raises VieteError, pointing at the cell, for a literal or an init that cannot be read.
+    """
+    make = initial_weight(model, seed, dtype)
+    return {name: make(name) for name in program(model).parameters}
+
+
+def initial_weight(
+    model: Model, seed: int, dtype: str | type = "float64", parts: int = 1
+) -> Callable[[str], np.ndarray]:
+    """What makes one of `initial_weights` at a time, for whoever keeps one of so many ``parts``."""
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise VieteError(f"the seed must be a whole number from 0, not {seed!r}")
+    kind = float_type(dtype)
+    check_memory(model, kind, parts)
+
+    def make(name: str) -> np.ndarray:
+        p, _, shape = program(model).parameters[name]
+        if p.value:
+            return rounded_literal(p, shape, kind)
+        rng = np.random.default_rng([int(seed), *name.encode()])
+        return drawn(model, p, shape, rng).astype(kind, copy=False)
+
+    return make
+
+
+def check_memory(model: Model, kind: np.dtype, parts: int) -> None:
+    """That there is room for the weights, or a part of them, before any is drawn."""
+    count = sum(math.prod(shape) for _, _, shape in program(model).parameters.values()) // parts
+    what = f"{model.title} with its {rounded(count)} weights as {kind}"
+    check_room(count * kind.itemsize, what, "choose smaller dimensions with --set")
+
+
+# -- literals --------------------------------------------------------------------------------------
+
+
+def literal(p: Parameter, core: tuple[int, ...]) -> Nested:
+    """One parameter's literal: a Fraction that fills, or lists in the shape ``core``."""
+    text = cell(p, p.value)
+    said = " × ".join(map(str, core)) or "one number"
+    if text.text == "I":
+        if len(core) != 2 or core[0] != core[1]:
+            raise text.error(f"I is a square matrix, and {p.name} is {said}")
+        return [[Fraction(int(j == k)) for k in range(core[1])] for j in range(core[0])]
+    if not text.text.startswith("["):
+        return number(text)
+    if not text.text.endswith("]"):
+        raise text.error("this [ is never closed; a matrix is written [1 0; 0 1]", 0, 1)
+    rows = [
+        [number(part.cut(*m.span())) for m in re.finditer(r"[^\s,]+", part.text)]
+        for part in rows_of(text)
+    ]
+    found = (len(rows), len(rows[0]))
+    if odd := next((k for k, row in enumerate(rows) if len(row) != found[1]), None):
+        raise text.error(f"row {odd + 1} has {len(rows[odd])} entries and the first has {found[1]}")
+    if len(core) == 1 and found == (1, core[0]):
+        return rows[0]
+    if found != core:
+        raise text.error(f"this matrix is {found[0]} × {found[1]}, and {p.name} is {said}")
+    return rows
+
+
+def rows_of(text: Text) -> list[Text]:
+    """The parts between the brackets and semicolons of ``[…; …]``."""
+    cuts = [0, *(k for k, c in enumerate(text.text) if c == ";"), len(text.text) - 1]
+    return [text.cut(a + 1, b) for a, b in pairwise(cuts)]
+
+
+def number(text: Text) -> Fraction:
+    """``2``, ``-0.5``, ``1e-3`` or ``1/2``, exactly."""
+    plain = re.sub(r"\s*/\s*", "/", text.text.replace("−", "-"))
+    if not _NUMBER.fullmatch(plain):
+        raise text.error(
+            "a literal is a number such as 2, -0.5 or 1/2, a matrix such as [1 0; 0 1], or I"
+        )
+    above, _, below = plain.partition("/")
+    if below and not int(below):
+        raise text.error("this fraction divides by zero")
+    return Fraction(above) / Fraction(below or 1)
+
+
+def repeat(value: Nested, lead: tuple[int, ...]) -> Nested:
+    """The value once for every place of the leading axes, in lists of its own."""
+    if not lead:
+        return [repeat(v, ()) for v in value] if isinstance(value, list) else value
+    return [repeat(value, lead[1:]) for _ in range(lead[0])]
+
+
+def floats(value: Nested) -> Any:
+    return [floats(v) for v in value] if isinstance(value, list) else float(value)
+
+
+# -- draws -----------------------------------------------------------------------------------------
+
+
+def drawn(
+    model: Model, p: Parameter, shape: tuple[int, ...], rng: np.random.Generator
+) -> np.ndarray:
+    """One array by the `init` column, in float64."""
+    core = shape[len(shape) - len(p.shape) :]
+    if not p.init:
+        return rng.normal(0.0, 1 / math.sqrt(max(core[0], 1)) if len(core) == 2 else 1.0, shape)
+    text = cell(p, p.init)
+    kind, formula = read_init(text, p.name, len(core))
+    if kind == "xavier":
+        bound = math.sqrt(6 / max(sum(core), 1))
+        return rng.uniform(-bound, bound, shape)
+    if kind == "fill":
+        return np.full(shape, amount(model, text))
+    spread = amount(model, formula)
+    if spread < 0:
+        raise text.error(f"{kind} needs a number from 0, and this is {spread:g}")
+    if kind == "normal":
+        return rng.normal(0.0, spread, shape)
+    return rng.uniform(-spread, spread, shape)
+
+
+def amount(model: Model, text: Text) -> float:
+    """A number made of the card's dimensions."""
+
+    def nothing(key: str, loops: tuple[int, ...]) -> Any:
+        raise VieteError(f"{key} is no dimension")
+
+    e = parse(text, model.size_scope)
+    try:
+        with np.errstate(all="ignore"):
+            found = Arrays(model, model.sizes, np.zeros(0), nothing).of(e).array
+        value = math.nan if isinstance(found, bool) or np.ndim(found) else float(found)
+    except VieteError as error:
+        raise text.error(error.message) from None
+    except (KeyError, OverflowError):  # an index range without its size; beyond what a float holds
+        value = math.nan
+    if not math.isfinite(value):
+        raise text.error("this is not one finite number")
+    return value
+
+
+def cell(p: Parameter, content: str) -> Text:
+    """A cell of the parameter's row with its place; only its line where the card is no table."""
+    name = p.text
+    line = name.whole or ""
+    edges = [m.start() for m in _CELL.finditer(line)] + [len(line)]
+    for a, b in pairwise(edges):
+        start = line.find(content, a, b)
+        if a >= name.column and start > 0 and line[a + 1 : b].strip(" $`") == content:
+            return Text(content, name.file, name.line, start + 1, line)
+    return Text(content, name.file, name.line)
+
+
+def stated_dtype(model: Model) -> str:
+    """The precision that the card gives all its parameters; float64 where it gives no such one."""
+    found = {p.dtype for p in model.parameters}
+    return found.pop() if found <= FLOATS and len(found) == 1 else "float64"
+
+
+def float_type(dtype: str | type) -> np.dtype:
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = np.dtype(bool)
+    if kind.kind != "f":
+        raise VieteError(f"weights are floating-point numbers, such as float64, not {dtype}")
+    return kind
+
+
+__all__ = ["initial_weights", "literal_fractions", "literal_weights"]

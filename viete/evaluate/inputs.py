@@ -1,0 +1,277 @@
+"""What a run is given: inputs and weights, checked against the card and made ready."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from viete.errors import VieteError
+from viete.evaluate.fast import whole_numbers
+from viete.evaluate.labelled import COL, ROW, Array, Value, is_float
+from viete.evaluate.schedule import Member, Program
+from viete.evaluate.spelling import by_own_names
+from viete.graph.model import Input
+from viete.notation.printer import show
+from viete.notation.tree import Ref
+
+NO_TARGET = -100  # of a position that has none, in the library's losses and in PyTorch
+PIECE = 1024  # positions: what a layer makes of them fits the cache, and keeps the cores busy
+
+
+class Feeding:
+    """Arrays for one run of a program: ``store`` holds what is given, ``sizes`` all numbers.
+
+    ``like`` is an array with the dtype, device and library to compute in.
+    """
+
+    def __init__(
+        self, program: Program, inputs: Mapping[str, Array], weights: Mapping[str, Array]
+    ) -> None:
+        self.program, self.model = program, program.model
+        self.sizes = dict(program.sizes)
+        self.store: dict[Member, Value] = {}
+        like = next((w for w in weights.values() if is_float(w)), None)
+        self.like = np.zeros(0) if like is None else like
+        inputs = by_own_names(program.model, inputs, program.inputs)
+        for name, (item, loops) in program.inputs.items():
+            value = self.input(item, name, inputs)
+            if value is not None:
+                self.store[item.name, loops] = value
+        batches = {k[0]: v.size("batch") for k, v in self.store.items() if "batch" in v.axes}
+        if len(set(batches.values())) > 1 or 0 in batches.values():
+            shown = ", ".join(f"{k} has {n}" for k, n in batches.items())
+            raise VieteError(f"all inputs must come in one batch, and not an empty one: {shown}")
+        self.default_inputs(inputs)
+        for name, (p, loops, shape) in program.parameters.items():
+            if name in weights:
+                w = weights[name]
+                if tuple(w.shape) != shape:
+                    raise VieteError(
+                        f"the weight {name} has shape {tuple(w.shape)}, and the card says {shape}"
+                    )
+                axes = tuple(s for s in p.symbol.slots if s not in self.model.loop_letters)
+                self.store[p.name, loops] = Value(w, axes + ((ROW, COL)[2 - len(p.shape) :]))
+
+    def input(self, item: Input, name: str, given: Mapping[str, Array]) -> Value | None:
+        """A given input, its lengths noted, its shape and its entries checked."""
+        if name not in given:
+            return None
+        sizes = self.sizes
+        array = as_input(item, given[name], self.like)
+        letters = tuple(s for s in item.symbol.slots if s not in self.model.loop_letters)
+        rank = len(letters) + len(item.shape)
+        if array.ndim not in (rank, rank + 1):
+            raise VieteError(
+                f"the input {name} has {array.ndim} axes; it takes {rank}, or {rank + 1} with "
+                f"a batch in front"
+            )
+        shape = tuple(array.shape)[array.ndim - rank :]
+        for letter, n in zip(letters, shape[: len(letters)], strict=True):
+            if n != (wanted := len(self.program.range_of(letter))):
+                raise VieteError(f"the input {name} has {n} members where {letter} has {wanted}")
+        for e, n in zip(item.shape, shape[len(letters) :], strict=True):
+            if isinstance(e, Ref) and e.key in self.model.lengths and e.key not in sizes:
+                limit = self.model.size(self.model.lengths[e.key])
+                most = (
+                    None if limit is None else self.program.evaluate(limit, f"the length {e.key}")
+                )
+                if most is not None and n > most:
+                    raise VieteError(f"the input {name} is {n} long, and {e.key} is at most {most}")
+                if n == 0:
+                    raise VieteError(f"the input {name} is empty; it needs at least one entry")
+                sizes[e.key] = Fraction(n)
+                continue
+            size = self.model.size(e)
+            assert size is not None
+            try:
+                length = size.evaluate(sizes)
+            except KeyError as missing:
+                raise VieteError(f"the length {missing.args[0]} has no value here") from None
+            if n != length:
+                raise VieteError(f"the input {name} is {n} long where {show(e)} = {length}")
+        self.check_range(item, array)
+        core = (ROW, COL)[2 - len(item.shape) :]
+        return Value(array, (("batch",) if array.ndim > rank else ()) + letters + core)
+
+    def pieces(self, positions: int = PIECE) -> list[tuple[range, dict[Member, Value]]]:
+        """On a CPU, the store for a few sequences at a time; nothing where one piece would do."""
+        batch = next((v.size("batch") for v in self.store.values() if "batch" in v.axes), 1)
+        length = max((self.sizes[k] for k in self.model.lengths if k in self.sizes), default=1)
+        step = max(1, positions // int(length))
+        if step >= batch or "cpu" not in str(getattr(self.like, "device", "cpu")):
+            return []
+        return [
+            (
+                range(k, min(k + step, batch)),
+                {
+                    m: Value(v.array[k : k + step], v.axes) if "batch" in v.axes else v
+                    for m, v in self.store.items()
+                },
+            )
+            for k in range(0, batch, step)
+        ]
+
+    def check_range(self, item: Input, array: Array) -> None:
+        if item.low is None or item.high is None or not array.shape or 0 in array.shape:
+            return
+        bounds = []
+        for e in (item.low, item.high):
+            size = self.model.size(e)
+            value = None if size is None else size.evaluate(self.sizes)
+            # A whole bound as an int: arrays compare with fractions one entry at a time.
+            bounds.append(int(value) if value is not None and value.denominator == 1 else value)
+        entries, hint = host(array), ""
+        if item.name in self.program.targets:
+            entries, bounds[0] = entries[entries != NO_TARGET], 0
+        elif NO_TARGET in entries:
+            high = "" if item.high is None else show(item.high)
+            hint = f"; targets of which some are none, -100, are declared ∈ {{-100, ..., {high}}}"
+        for bad in (entries[entries < bounds[0]], entries[entries > bounds[1]]):
+            if bad.size:
+                raise VieteError(
+                    f"the input {item.name} holds {bad.flat[0]}, which is not among "
+                    f"{bounds[0]} … {bounds[1]}{hint}"
+                )
+
+    def default_inputs(self, given: Mapping[str, Array]) -> None:
+        known = self.program.inputs
+        if unknown := [n for n in given if n not in known]:
+            raise VieteError(
+                f"{self.model.title} has no input {unknown[0]}; "
+                f"it has {', '.join(sorted(known)) or 'none'}"
+            )
+        for name, (item, loops) in known.items():
+            if name in given or item.default is None:
+                continue
+            letters = tuple(s for s in item.symbol.slots if s not in self.model.loop_letters)
+            shape = [len(self.program.range_of(s)) for s in letters]
+            for e in item.shape:
+                size = self.model.size(e)
+                try:
+                    shape.append(int(size.evaluate(self.sizes)))  # type: ignore[union-attr]
+                except KeyError:
+                    break
+            else:
+                fill = self.model.size(item.default)
+                value = 0 if fill is None else fill.evaluate(self.sizes)
+                array = np.full(shape, int(value) if item.high is not None else float(value))
+                self.store[item.name, loops] = Value(
+                    as_input(item, array, self.like),
+                    letters + (ROW, COL)[2 - len(item.shape) :],
+                )
+
+
+def as_input(item: Input, given: Array, like: Array) -> Array:
+    """An input as an array of the kind the weights are."""
+    from array_api_compat import array_namespace, is_numpy_array
+
+    whole = item.high is not None
+    if not hasattr(given, "dtype"):
+        try:
+            given = np.asarray(given)
+        except (ValueError, OverflowError, TypeError):
+            raise VieteError(
+                f"the input {item.name} must be a rectangular list of numbers"
+            ) from None
+    kind = getattr(given.dtype, "kind", None)
+    if kind is not None and kind not in "iuf" + "b":
+        raise VieteError(f"the input {item.name} must be numbers, not {given.dtype}")
+    if whole and is_float(given) and 0 not in given.shape:
+        raise VieteError(f"the input {item.name} takes whole numbers, not {given.dtype}")
+    xp = array_namespace(like)
+    if is_numpy_array(like):
+        return host(given).astype(np.int64 if whole else like.dtype, copy=False)
+    dtype = whole_numbers(xp)[0] if whole else like.dtype
+    if array_namespace(given) is not xp:  # one library reads another's bytes as it likes
+        given = host(given)
+    return xp.asarray(writable(given), dtype=dtype, device=like.device)
+
+
+def writable(array: Any) -> Any:
+    """The array, or a copy of one of NumPy's that may not be written: PyTorch warns of those."""
+    return array.copy() if isinstance(array, np.ndarray) and not array.flags.writeable else array
+
+
+def host(array: Array) -> Array:
+    """Any library's array as NumPy."""
+    return array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
+
+
+class Weights(dict[str, Array]):
+    """Weights that are checked once, and again only where an array was replaced."""
+
+    checked: tuple[int, ...] = ()
+
+    @property
+    def arrays(self) -> tuple[int, ...]:
+        """Which arrays these are."""
+        return tuple(map(id, self.values()))
+
+
+def check_weights(ready: Program, weights: Mapping[str, Array]) -> None:
+    """Refuse weights that do not fit the card: names, kinds of array and values."""
+    if isinstance(weights, Weights) and weights.checked == (id(ready), *weights.arrays):
+        return
+    check_each(ready, weights)
+    if isinstance(weights, Weights):
+        weights.checked = (id(ready), *weights.arrays)
+
+
+def check_each(ready: Program, weights: Mapping[str, Array]) -> None:
+    """As `check_weights`, in any case."""
+    from array_api_compat import array_namespace, is_array_api_obj
+
+    if not isinstance(weights, Mapping):
+        raise VieteError(
+            f"weights are a mapping from names to arrays, not {type(weights).__name__}"
+        )
+    check_names(ready, weights)
+    kinds = set()
+    for name, w in weights.items():
+        if not is_array_api_obj(w):
+            exact = isinstance(w, list | Fraction)
+            hint = "; exact numbers, as vt.exact_weights gives them, run with exact=True"
+            raise VieteError(
+                f"the weight {name} must be an array, not {type(w).__name__}{hint * exact}"
+            )
+        if not is_float(w):
+            raise VieteError(f"the weight {name} must be floating-point numbers, not {w.dtype}")
+        xp = array_namespace(w)
+        kinds.add((xp.__name__, str(w.dtype)))
+        if not finite(xp, w):
+            raise VieteError(f"the weight {name} holds a value that is not a finite number")
+    if len(kinds) > 1:
+        shown = " and ".join(sorted(f"{k.rsplit('.', 1)[-1]} {d}" for k, d in kinds))
+        raise VieteError(f"the weights are of different kinds: {shown}; convert them to one")
+
+
+def finite(xp: Any, w: Array) -> bool:
+    """Whether all entries are finite numbers. If their sum is one, so are they."""
+    with np.errstate(all="ignore"):
+        return bool(xp.isfinite(xp.sum(w))) or bool(xp.all(xp.isfinite(w)))
+
+
+def check_names(ready: Program, weights: Mapping[str, Array]) -> None:
+    """Refuse weights of which some are missing or not the card's."""
+    unknown = [str(n) for n in weights if n not in ready.parameters]
+    missing = [n for n in ready.parameters if n not in weights]
+    if unknown or missing:
+        parts = []
+        if missing:
+            parts.append(f"{count(missing)} missing ({some(missing)})")
+        if unknown:
+            parts.append(f"{count(unknown)} not in the card ({some(unknown)})")
+        raise VieteError(f"these weights do not fit {ready.model.title}: {', '.join(parts)}")
+
+
+def count(names: Sequence[str]) -> str:
+    """``1 is`` or ``3 are``."""
+    return f"{len(names)} {'is' if len(names) == 1 else 'are'}"
+
+
+def some(names: Sequence[str], most: int = 4) -> str:
+    """The first few names, and whether there are more."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")

@@ -1,0 +1,117 @@
+"""Values that another takes the place of while a run goes on, by their names in the notation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from array_api_compat import array_namespace, is_array_api_obj
+
+from viete.errors import Text, VieteError
+from viete.evaluate.labelled import COL, ROW, Value, expand
+from viete.evaluate.schedule import Member, Program
+from viete.notation.parser import parse
+from viete.notation.tree import Idx, Ref
+
+# What stands in for a value, given it and how many sequences the run has (None: no batch).
+Change = Callable[[Value, int | None], Value]
+# An array or a function of one, by name; what works on labelled values, as hooks do, by member.
+Changes = Mapping[str | Member, Any]
+
+
+def changes_by_name(ready: Program, given: Changes) -> dict[Member, Change]:
+    """Arrays, and functions of arrays as ``run[name]`` has them, as functions of labelled values.
+
+    An array takes a value's place; what a function returns does, or where it returns None the
+    array as the function leaves it. Either must have the value's shape. Raises VieteError for a
+    name that no equation defines as a whole.
+    """
+    out: dict[Member, list[Change]] = {}
+    for name, by in given.items():
+        if isinstance(name, tuple):
+            out.setdefault(name, []).append(by)
+            continue
+        member = member_of(ready, name)
+        out.setdefault(member, []).append(change(ready, name, member, by))
+    return {member: in_turn(changes) for member, changes in out.items()}
+
+
+def in_turn(changes: list[Change]) -> Change:
+    """One change after the other."""
+
+    def apply(value: Value, batch: int | None) -> Value:
+        for each in changes:
+            value = each(value, batch)
+        return value
+
+    return apply
+
+
+def member_of(ready: Program, name: str) -> Member:
+    """The value that a name in any spelling stands for, or a derived name that is only another.
+
+    Raises VieteError for what no equation defines as a whole.
+    """
+    if isinstance(name, str) and name in ready.names:
+        return ready.names[name]
+    if isinstance(name, str):
+        derived = {e.name: e for e in ready.model.derived}
+        e = parse(Text(name, "<name>"), ready.model.scope)
+        while isinstance(e, Ref) and e.key in derived:
+            definition = derived[e.key]
+            at = dict(zip(e.symbol.slots, e.index, strict=True))
+            e = ready.model.substitute(definition.right, letters=at)
+        if isinstance(e, Ref) and whole(ready, e):
+            member = e.key, ready.places(e, {})
+            if member in ready.names.values():
+                return member
+    some = ", ".join(list(ready.names)[:6])
+    raise VieteError(
+        f"{name!s:.60} is not the value of an equation, so that nothing can take its place; "
+        f"{ready.model.title} has {some} and more"
+    )
+
+
+def whole(ready: Program, ref: Ref) -> bool:
+    """Whether this is a value of one block for all of its other index letters."""
+    blocks = ready.model.loop_letters
+    pairs = zip(ref.symbol.slots, ref.index, strict=True)
+    return all(not isinstance(i, Idx) if s in blocks else i == Idx(s) for s, i in pairs)
+
+
+def letters_of(ready: Program, member: Member) -> tuple[str, ...]:
+    """The index letters of a value other than those of blocks."""
+    slots = next(e.left.symbol.slots for e in ready.model.equations if e.name == member[0])
+    return tuple(s for s in slots if s not in ready.model.loop_letters)
+
+
+def change(ready: Program, name: str, member: Member, by: Any) -> Change:
+    """One array, or one function of an array; the array that a function gets is its own."""
+    if not callable(by) and not is_array_api_obj(by):
+        raise VieteError(
+            f"what takes the place of {name} is an array, or a function of the array that is "
+            f"there, not {type(by).__name__}"
+        )
+    letters = letters_of(ready, member)
+
+    def apply(value: Value, batch: int | None) -> Value:
+        xp = array_namespace(value.array)
+        axes = tuple(a for a in ("batch", *letters, ROW, COL) if a in value.axes)
+        mine = expand(xp, value.array, value.axes, axes)
+        if callable(by):
+            mine = xp.asarray(mine, copy=True)
+            made = by(mine)
+            made = mine if made is None else made
+        else:
+            made = xp.asarray(by, dtype=mine.dtype, device=mine.device)
+        if tuple(getattr(made, "shape", ())) != tuple(mine.shape):
+            raise VieteError(
+                f"what takes the place of {name} must have its shape {tuple(mine.shape)}, not "
+                f"{tuple(getattr(made, 'shape', ()))}"
+            )
+        return Value(made, axes)
+
+    return apply
+
+
+__all__ = ["Change", "Changes", "changes_by_name", "in_turn", "letters_of", "member_of"]

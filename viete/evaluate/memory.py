@@ -1,0 +1,93 @@
+"""Whether there is room for a run: its bytes estimated from shapes, before it begins.
+
+A run that asks for more memory than there is would be killed after minutes, without a word.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from viete.errors import VieteError
+from viete.graph.model import Model
+from viete.meanings.cost import Costs, costs
+
+# Bytes of a fraction with its place in an array (measured), and of a value of an exact run, which
+# also keeps how it came about.
+WEIGHT, VALUE = 80, 400
+MOST = 1 << 56  # numbers, whose bytes and gradients 64 bits still count
+LONG = 5_000_000  # exact operations, some seconds
+
+
+def available() -> int | None:
+    """The bytes of memory that are free, or None where the system does not say."""
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    with suppress(OSError, ValueError, AttributeError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return None
+
+
+def check_room(needed: int, what: str, remedy: str) -> None:
+    """Raises VieteError where ``what`` needs more memory than is free; ``remedy`` is what to do."""
+    free = available()
+    if free is not None and needed > free:
+        raise VieteError(
+            f"{what} needs some {gigabytes(needed)} of memory, and this machine has "
+            f"{gigabytes(free)} free; {remedy}"
+        )
+
+
+def gigabytes(size: int) -> str:
+    """``5.7 GB``."""
+    return f"{size / 1e9:,.1f} GB" if 10**8 <= size < 10**15 else f"{rounded(size)} bytes"
+
+
+def rounded(n: int) -> str:
+    """A count to three digits, however large: ``1.24e+08``, ``10^200``."""
+    return f"{n:.3g}" if n < 10**300 else f"10^{n.bit_length() * 3 // 10}"
+
+
+def counted(model: Model, positions: int, batch: int = 1) -> Costs | None:
+    """What a run of texts of so many ``positions`` costs; None where that cannot be said."""
+    try:
+        return costs(model, dict.fromkeys(model.lengths, positions), batch)
+    except VieteError:  # the run itself will say what is wrong
+        return None
+
+
+def check_countable(model: Model, positions: int) -> None:
+    """Raises VieteError for sizes that no array can have, even one that is only planned."""
+    found = counted(model, positions)
+    for quantity in () if found is None else (found.weights, found.activations):
+        if quantity.number is not None and quantity.number >= MOST:
+            raise VieteError(
+                f"{model.title} has more than 2^56 numbers with these sizes, and no array holds so "
+                f"many; choose smaller dimensions with --set"
+            )
+
+
+def check_exact(model: Model, positions: int, batch: int = 1) -> str:
+    """Refuse an exact run that there is no room for; of a long one, say how long.
+
+    The sentence is empty for a run of some seconds.
+    """
+    found = counted(model, positions, batch)
+    if found is None or found.weights.number is None or found.activations.number is None:
+        return ""
+    needed = WEIGHT * found.weights.number + VALUE * found.activations.number
+    remedy = "choose smaller dimensions with --set, or run without exact numbers"
+    check_room(needed, f"an exact run of {model.title}", remedy)
+    operations = found.forward.total.number or 0
+    if operations < LONG:
+        return ""
+    return (
+        f"{operations:,} exact operations with {found.weights.number:,} weights need some "
+        f"{gigabytes(needed)} of memory and a long time; smaller dimensions (--set) need less"
+    )
+
+
+__all__ = ["available", "check_countable", "check_exact", "check_room", "counted", "rounded"]

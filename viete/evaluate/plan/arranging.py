@@ -1,0 +1,191 @@
+"""From recorded nodes to steps in order: products joined with what follows, work grouped by size.
+
+What works on every sequence by itself (attention, norms, softmax, losses) is done for a few
+sequences at a time, so that it stays in the cache; products of whole pieces with weights are done
+for all at once.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from viete.evaluate.plan.node import FLOAT, Node, ancestors, laid_out
+from viete.evaluate.plan.recorder import Recorder
+
+VIEWS = ("view", "given", "constant")
+CHUNK = 2**20  # bytes of one group's values at a time: about a core's cache
+
+
+@dataclass(eq=False)
+class Step:
+    """One kernel: what it reads, and the node whose memory it writes.
+
+    ``form`` is the layout it writes in, where that is not the node's own; ``target`` is the result
+    that it adds to, in place of writing.
+    """
+
+    kernel: str
+    args: tuple[Any, ...]
+    attrs: tuple[Any, ...]
+    node: Node
+    form: np.ndarray
+    lead: tuple[int, int] | None
+    target: str = ""
+    inner: bool = False  # done sequence by sequence
+
+    @property
+    def reads(self) -> list[Node]:
+        return [a for a in self.args if isinstance(a, Node)]
+
+    @property
+    def bases(self) -> set[Node]:
+        return {a.base for a in self.reads}
+
+
+@dataclass(eq=False)
+class Group:
+    """Steps that are done together: once, or for ``chunk`` sequences at a time."""
+
+    steps: list[Step]
+    inner: bool
+    chunk: int = 0
+
+    def looped(self, batch: int) -> bool:
+        return self.inner and self.chunk < batch
+
+
+def steps_of(results: Mapping[str, Node], onto: bool) -> list[Step]:
+    """A step for every node, and one that adds each result to its total.
+
+    With ``onto`` a product can be added to what is there (as BLAS's β = 1 does).
+    """
+    nodes = [n for n in ancestors(results.values()) if n.name not in VIEWS]
+    uses: Counter[Node] = Counter(r.base for r in results.values())
+    for n in nodes:
+        uses.update({a.base for a in n.args if isinstance(a, Node)})
+    made: dict[Node, Step] = {}
+    for n in nodes:
+        made[n] = joined(step_of(n), made, uses, onto)
+    out = list(made.values())
+    for name, r in results.items():
+        step = made.get(r.base)
+        adds = step is not None and (
+            step.kernel == "gathered"
+            or (step.kernel == "sum" and step.lead is None)
+            or (step.kernel == "matmul" and onto)
+        )
+        if step is not None and adds and uses[r.base] == 1 and r.whole and not step.target:
+            step.target = name
+        else:
+            out.append(Step("copy", (r,), (), r, laid_out(r.shape), None, target=name))
+    return sorted(out, key=lambda s: s.node.base.id)  # stable: a total right after its value
+
+
+def step_of(n: Node) -> Step:
+    """The step that computes a node alone."""
+    if n.name == "matmul" and n.attrs:  # laid into memory in an order of its own
+        form = n.probe.transpose([n.attrs[1:].index(k) for k in range(n.ndim)])
+        return Step(n.name, n.args, (), n, form, n.lead)
+    return Step(n.name, n.args, n.attrs, n, n.probe, n.lead)
+
+
+def joined(step: Step, made: dict[Node, Step], uses: Counter[Node], onto: bool) -> Step:
+    """A product's scaling, or a sum's addition, done by the product itself."""
+
+    def product(a: Any) -> Step | None:
+        if not isinstance(a, Node) or not a.whole or uses[a.base] != 1:
+            return None
+        found = made.get(a.base)
+        return found if found is not None and found.kernel == "matmul" else None
+
+    match step.kernel, step.args:
+        case ("sum" | "mean", (Node() as a,)) if step.attrs[0] == a.ndim - 1:
+            found = made.get(a.base) if a.whole and uses[a.base] == 1 else None
+            if found is not None and found.kernel == "mul":
+                x, y = found.args
+                alike = isinstance(x, Node) and isinstance(y, Node) and x.kind == y.kind == FLOAT
+                if alike and x.shape == y.shape == a.shape:
+                    del made[found.node]
+                    weight = 1 if step.kernel == "sum" else 1 / a.shape[-1]
+                    return Step("inner", (x, y), (weight,), step.node, step.form, step.lead)
+        case (("mul" | "div"), (Node() as a, float() as c)):
+            if onto and (p := product(a)) is not None and len(p.args) == 2 and not p.attrs:
+                del made[p.node]
+                scale = c if step.kernel == "mul" else 1 / c
+                return Step("matmul", p.args, (scale,), step.node, p.form, p.lead)
+        case "add", (Node() as a, Node() as b):
+            for x, y in ((a, b), (b, a)):
+                p = product(y)
+                if not onto or p is None or len(p.args) != 2 or p.attrs or p.form.ndim != 2:
+                    continue
+                if x.whole and x.size == y.size and x.base.name not in VIEWS:
+                    del made[p.node]
+                    return Step("matmul", (*p.args, x), (), step.node, p.form, p.lead)
+    return step
+
+
+def is_inner(step: Step, batch: int) -> bool:
+    """Whether a step can be done sequence by sequence, and is not a product with weights."""
+    if batch == 1:
+        return False
+    if step.target:  # a sum over the sequences, or of what was summed over them
+        (a, *_) = step.args
+        return step.kernel == "sum" and a.lead is not None and a.lead[0] == step.attrs[0]
+    if step.lead is None or step.node.lead is None:
+        return False
+    if any(a.base.lead is not None and a.lead is None for a in step.reads):
+        return False
+    if step.kernel == "matmul":
+        return step.args[0].lead is not None and step.args[1].lead is not None
+    return True
+
+
+def grouped(steps: list[Step], space: Recorder) -> list[Group]:
+    """The steps in an order that keeps what is done sequence by sequence together."""
+    by_node = {s.node: s for s in steps if not s.target}
+    then: dict[Step, list[Step]] = {}
+    left: dict[Step, int] = {}
+    for s in steps:
+        s.inner = is_inner(s, space.batch)
+        before = {by_node[b] for b in s.bases if b in by_node}
+        left[s] = len(before)
+        for other in before:
+            then.setdefault(other, []).append(s)
+    place = {s: k for k, s in enumerate(steps)}
+    ready: dict[bool, list[int]] = {True: [], False: []}
+    for s in steps:
+        if not left[s]:
+            heapq.heappush(ready[s.inner], place[s])
+    groups: list[Group] = []
+    while ready[True] or ready[False]:
+        # Within a group whatever can be done there, else in the order of the equations.
+        inner = min((k for k in ready if ready[k]), key=lambda k: ready[k][0])
+        if groups and groups[-1].inner and ready[True]:
+            inner = True
+        s = steps[heapq.heappop(ready[inner])]
+        if not groups or groups[-1].inner != inner:
+            groups.append(Group([], inner))
+        groups[-1].steps.append(s)
+        for other in then.get(s, ()):
+            left[other] -= 1
+            if not left[other]:
+                heapq.heappush(ready[other.inner], place[other])
+    for g in groups:
+        g.chunk = chunk_of(g, space.batch) if g.inner else space.batch
+    return groups
+
+
+def chunk_of(group: Group, batch: int) -> int:
+    """How many sequences at a time: a divisor of the batch whose values fit the cache."""
+    there: set[Node] = set()
+    for s in group.steps:
+        there |= {b for b in (*s.bases, s.node) if b.lead is not None}
+    largest = max((4 * b.size // batch for b in there), default=1)
+    most = max(1, CHUNK // max(1, largest))
+    return max(k for k in range(1, batch + 1) if batch % k == 0 and (k <= most or k == 1))

@@ -1,0 +1,216 @@
+"""The loss and its gradients, planned: weights and gradients each in one row of memory."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from viete.evaluate.gradient import Gradients
+from viete.evaluate.inputs import Feeding, check_weights
+from viete.evaluate.labelled import COL, ROW, Array, Value
+from viete.evaluate.plan.layout import back, in_memory, orders, split
+from viete.evaluate.plan.loops import Recorded
+from viete.evaluate.plan.making import Plan, make
+from viete.evaluate.plan.node import FLOAT, HALF, INT, Node
+from viete.evaluate.plan.recorder import Recorder
+from viete.evaluate.plan.workers import Workers
+from viete.evaluate.schedule import Member, Program
+from viete.evaluate.spelling import by_own_names
+from viete.graph.model import Model
+
+LOSS = "loss"
+PIECE = 1024  # positions in float32
+WORTH_IT = 10**7  # weights × positions, which is about a millisecond: less is not shared out
+
+
+class Engine:
+    """The loss and gradients of one model, planned for each size of input once.
+
+    ``weights`` maps the names of `viete.parameter_shapes` to arrays, NumPy or PyTorch, which are
+    copied into ``flat``; ``compute`` is the precision of matrix products where it is not theirs
+    (such as ``torch.bfloat16``): all else keeps the weights' own, as under PyTorch's autocast.
+    ``of`` is the loss, as in `viete.grad`; ``piece`` is how many positions go through the equations
+    at a time, by default as many as keep their values near the processor; ``threads`` how many such
+    pieces at once, by default as many as the array library has threads. Sums are in the same order
+    every time.
+    """
+
+    def __init__(
+        self, model: Model, weights: Mapping[str, Array], of: str | None = None,
+        compute: Any = None, piece: int | None = None, threads: int | None = None,
+    ) -> None:  # fmt: skip
+        equations = Gradients(model, of)
+        self.model, self.loss = model, equations.loss
+        self.program, self.members = equations.program, equations.members
+        weights = by_own_names(model, weights, self.program.parameters)
+        check_weights(self.program, weights)
+        self.shapes = {name: shape for name, (_, _, shape) in self.program.parameters.items()}
+        like = next(iter(weights.values()))
+        self.torch = hasattr(like, "detach")
+        self.flat = zeros(like, sum(int(np.prod(s)) for s in self.shapes.values()))
+        self.orders = orders(self.program)
+        self.laid = {k: in_memory(k, shape, self.orders) for k, shape in self.shapes.items()}
+        self.weights = split(self.flat, self.shapes, self.orders)
+        for name, w in weights.items():
+            self.weights[name][...] = w.detach() if self.torch else w
+        self.computed = self.flat
+        if compute is not None and compute != like.dtype:
+            self.computed = self.flat.to(compute) if self.torch else self.flat.astype(compute)
+        self.half = self.computed is not self.flat
+        self.given: dict[Any, Array] = {**split(self.flat, self.laid)}
+        self.like = dict(list(self.given.items())[:1])  # enough to say what inputs become
+        if self.half:
+            self.given |= {(HALF, k): w for k, w in split(self.computed, self.laid).items()}
+        self.piece = PIECE * 4 // self.computed.itemsize if piece is None else piece
+        self.inputs = frozenset(i.name for i in self.program.model.inputs)
+        there = "cpu" in str(getattr(like, "device", "cpu"))
+        self.workers = Workers(self.torch, threads if there else 1)
+        self.shares = [Share(self)]
+        self.flat_gradient, self.gradients = self.shares[0].flat, self.shares[0].gradients
+
+    def __call__(self, tokens: Any, /, **inputs: Any) -> float:
+        """The mean loss over the sequences; ``gradients`` are filled with its derivatives.
+
+        Raises VieteError for inputs that do not fit.
+        """
+        if tokens is not None:
+            inputs = {self.model.inputs[0].name: tokens, **inputs}
+        fed = Feeding(self.program, inputs, self.like)
+        if self.half:
+            self.workers.spread(self.convert, len(self.flat))
+        sequences = [v for v in fed.store.values() if "batch" in v.axes]
+        count = sequences[0].size("batch") if sequences else 1
+        pieces = [store for _, store in fed.pieces(self.positions(fed, count))] or [fed.store]
+        while len(self.shares) < min(len(pieces), self.workers.count):
+            self.shares.append(Share(self))
+        shares = self.shares[: len(pieces)]
+        tasks = [partial(s.run, fed, pieces[k :: len(shares)]) for k, s in enumerate(shares)]
+        if len(tasks) == 1:
+            tasks[0]()
+        else:
+            self.workers.run(tasks)
+        self.workers.spread(partial(self.join, shares[1:], count), len(self.flat))
+        return sum(float(s.total[0]) for s in shares) / count
+
+    def convert(self, part: slice) -> None:
+        """Some weights in the precision to compute in."""
+        self.computed[part][...] = self.flat[part]
+
+    def join(self, others: Sequence[Share], count: int, part: slice) -> None:
+        """Some gradients, of all shares together."""
+        g = self.flat_gradient[part]
+        for other in others:
+            g += other.flat[part]
+        g *= 1 / count
+
+    def positions(self, fed: Feeding, count: int) -> int:
+        """How many positions to take at a time: a share for each thread, where there is work."""
+        length = int(max((fed.sizes[k] for k in self.program.model.lengths), default=1))
+        each = min(self.piece, -(-count // self.workers.count) * length)
+        return each if len(self.flat) * length * count > WORTH_IT else self.piece
+
+
+class Share:
+    """What one thread does: its plans, and what it adds up."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.flat, self.total = zeros(engine.flat, len(engine.flat)), zeros(engine.flat, 1)
+        self.totals = split(self.flat, engine.laid)
+        self.gradients = split(self.flat, engine.shapes, engine.orders)
+        self.plans: dict[Any, Plan] = {}
+
+    def run(self, fed: Feeding, pieces: Sequence[Mapping[Member, Value]]) -> None:
+        """The loss and gradients of some pieces, summed over their sequences."""
+        self.flat[...] = 0
+        self.total[...] = 0
+        for store in pieces:
+            inputs = {m: v for m, v in store.items() if m[0] in self.engine.inputs}
+            plan = self.plan(fed, inputs)
+            for m, v in inputs.items():
+                plan.given[m][...] = v.array
+            plan.run()
+
+    def plan(self, fed: Feeding, inputs: Mapping[Member, Value]) -> Plan:
+        """The plan for inputs of these shapes, made when they first come."""
+        key = tuple((m, tuple(v.array.shape)) for m, v in inputs.items())
+        if key not in self.plans:
+            engine = self.engine
+            given: dict[Any, Array] = {m: empty_like(v.array) for m, v in inputs.items()}
+            wanted = {LOSS: (engine.loss.key, ()), **engine.members}
+            totals = {LOSS: self.total.reshape(()), **self.totals}
+            with uncollected():
+                ready = engine.program.at(fed.sizes)
+                space, results = recorded(
+                    ready, inputs, fed.sizes, wanted, engine.torch, engine.half
+                )
+                self.plans[key] = make(
+                    space, results, given | engine.given, totals, engine.flat, engine.computed
+                )
+        return self.plans[key]
+
+
+def recorded(
+    program: Program, store: Mapping[Member, Value], sizes: Mapping[str, Fraction],
+    wanted: Mapping[str, Member], fused: bool = True, half: bool = False,
+) -> tuple[Recorder, dict[str, Node]]:  # fmt: skip
+    """What a piece takes to compute: the nodes, and those of the wanted values by name.
+
+    ``store`` has the inputs, of which the shapes count; results are summed over the sequences and
+    have their axes as weights lie in memory (see `layout`). ``fused``, ``half`` as for `Recorder`.
+    """
+    batch = next((v.size("batch") for v in store.values() if "batch" in v.axes), 1)
+    space = Recorder(batch, fused, half, program.parameters)
+    nodes: dict[Member, Value] = {}
+    for m, v in store.items():
+        kind = INT if "int" in str(v.array.dtype) else FLOAT
+        node = space.given(m, tuple(v.array.shape), kind, "batch" in v.axes)
+        nodes[m] = Value(node, v.axes)
+    laid = orders(program)
+    for name, (p, loops, shape) in program.parameters.items():
+        axes = tuple(s for s in p.symbol.slots if s not in program.model.loop_letters)
+        axes += (ROW, COL)[2 - len(p.shape) :]
+        node = space.given(name, in_memory(name, shape, laid))
+        if name in laid:
+            node = space.permute_dims(node, back(laid[name]))
+        nodes[p.name, loops] = Value(node, axes)
+    run = Recorded(program, nodes, space.given("like", ()), sizes, True)
+    run.compute_members(set(wanted.values()))
+    space.equation = None
+    results = {}
+    for name, member in wanted.items():
+        node = run.ordered(run.batch_sum(member), ())
+        results[name] = space.permute_dims(node, laid[name]) if name in laid else node
+    return space, results
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the garbage collector, which would look at every node again and again."""
+    going = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if going:
+            gc.enable()
+
+
+def zeros(like: Array, count: int) -> Array:
+    """A row of zeros of a weight's kind."""
+    return like.new_zeros(count) if hasattr(like, "detach") else np.zeros(count, like.dtype)
+
+
+def empty_like(array: Array) -> Array:
+    """Memory for another array of this shape."""
+    if hasattr(array, "detach"):
+        import torch
+
+        return torch.empty(tuple(array.shape), dtype=array.dtype, device=array.device)
+    return np.empty(array.shape, array.dtype)

@@ -1,0 +1,389 @@
+"""Running a model: inputs and weights in, every named value out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from viete.ask.questions import warn_of_readings
+from viete.errors import Text, VieteError
+from viete.evaluate.array import Arrays
+from viete.evaluate.inputs import Feeding, check_weights
+from viete.evaluate.interventions import Change, Changes, changes_by_name
+from viete.evaluate.labelled import COL, ROW, Array, Value, permute
+from viete.evaluate.schedule import Member, Program, Step, parameter_shapes, program
+from viete.evaluate.spelling import by_own_names
+from viete.graph.model import Equation, Model
+from viete.notation.parser import parse
+from viete.notation.tree import Expr, Idx, Ref, Symbol, walk
+
+
+class Run(Mapping[str, Array]):
+    """Every named value of one run; any expression of the notation is a key.
+
+    ``run["S"]``, ``run["x^3"]``, ``run["x^3_5"]`` (position 5), ``run["A^{2,h}"]`` (all heads),
+    ``run["A^{2,1}"]`` (one head), ``run["Q K^T / sqrt(d_k)"]``. Axes come in the order batch, index
+    letters, rows, columns. Of a batch, every sequence has derivatives of its own (``run["∂W"]``);
+    any other value that no input changes has no batch axis. Raises VieteError for a name the card
+    does not have.
+    """
+
+    meaning: type[Arrays] = Arrays
+
+    def __init__(
+        self, program: Program, store: dict[Member, Value], like: Array,
+        sizes: Mapping[str, Fraction], quick: bool,
+    ) -> None:  # fmt: skip
+        self.program, self.store, self.sizes = program, store, dict(sizes)
+        self.wanted: set[Member] | None = None
+        self.changes: Mapping[Member, Change] = {}
+        self.missing: dict[Member, str] = {}  # what could not be computed, and for want of what
+        self.arrays = self.meaning(program.model, sizes, like, self.lookup, quick, program.memo)
+        self.derived = {e.name: e for e in program.model.derived}
+
+    def compute(self, names: Sequence[str] | None) -> None:
+        """Run the schedule, keeping all values, or just those that ``names`` need."""
+        if names is None:
+            return self.compute_members(None)
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise VieteError(f"names is a list of names or formulas, not {names!r:.60}")
+        self.compute_members({m for name in names for m in self.members(name)})
+
+    def compute_members(self, keep: set[Member] | None) -> None:
+        """As `compute`, for members."""
+        steps, self.missing = self.runnable()
+        if keep is not None:
+            there = {s.makes for s in steps} | self.missing.keys() | self.store.keys()
+            if beyond := sorted(keep - there):
+                given = "" if beyond[0][1] else ": it was not given"
+                raise VieteError(f"there is no {self.lacking(beyond[0])}{given}")
+            if lacking := keep & self.missing.keys():
+                what, why = next((m, self.missing[m]) for m in lacking)
+                raise VieteError(f"{what[0]} needs {why}, which was not given")
+            needed, chosen = set(keep), []
+            for step in reversed(steps):
+                if step.makes in needed:
+                    needed |= step.needs
+                    chosen.append(step)
+            steps = chosen[::-1]
+            last = {m: k for k, step in enumerate(steps) for m in (*step.needs, step.makes)}
+            self.wanted = keep
+        with np.errstate(all="ignore"):  # 0/0 is nan, as arrays have it, and says nothing
+            for k, step in enumerate(steps):
+                value = self.value(step)
+                if step.makes in self.changes:
+                    value = self.changes[step.makes](value, self.batch)
+                self.store[step.makes] = value.kept()
+                if keep is not None:
+                    for m in (*step.needs, step.makes):
+                        if last[m] == k and m not in keep and m[0] in self.program.computed:
+                            self.store.pop(m, None)
+
+    def value(self, step: Step) -> Value:
+        """One equation, for one turn of its loop; an error gets its place in the card."""
+        env = self.arrays.env
+        if step.loops:
+            env = replace(env, index={**env.index, **step.loops})
+        try:
+            return self.full(self.arrays.of(step.equation.right, env), step.equation)
+        except VieteError as error:
+            if error.where is None:
+                raise step.equation.text.error(error.message) from None
+            raise
+        except MemoryError:
+            raise step.equation.text.error("this needs more memory than there is") from None
+
+    def put(self, member: Member, v: Value, place: range, batch: int) -> None:
+        """Store a value that was computed for some sequences of a batch."""
+        if "batch" not in v.axes:
+            self.store[member] = v
+            return
+        at = v.axes.index("batch")
+        before = (slice(None),) * at
+        if member not in self.store:
+            shape = (*v.array.shape[:at], batch, *v.array.shape[at + 1 :])
+            empty = self.arrays.xp.empty(shape, dtype=v.array.dtype, device=v.array.device)
+            self.store[member] = Value(empty, v.axes)
+        self.store[member].array[(*before, slice(place.start, place.stop))] = v.array
+
+    def full(self, v: Value, equation: Equation) -> Value:
+        """A constant side as an array; a family that does not vary gets its axis all the same."""
+        letters = [
+            s for s in equation.left.symbol.slots if s not in self.program.model.loop_letters
+        ]
+        it, interval = self.arrays, self.arrays.interval(v)
+        if interval is not None and self.program.shapes.types[equation.name].whole is None:
+            # It is whole here and real in another block, or a derivative.
+            v = Value(it.reals(v), v.axes, False, v.fresh)
+        if not v.axes or v.const or any(s not in v.axes for s in letters):
+            array = it.array(v)
+            missing = [s for s in letters if s not in v.axes]
+            shape = tuple(len(self.program.range_of(s)) for s in missing)
+            array = it.xp.broadcast_to(array, shape + tuple(array.shape)) if shape else array
+            return Value(array, (*missing, *v.axes), False, False, v.interval)
+        return v
+
+    def runnable(self) -> tuple[list[Step], dict[Member, str]]:
+        """The steps whose inputs and weights are there, and for the others what they lack."""
+        missing: dict[Member, str] = {}
+        steps = []
+        made = set(self.store)
+        for step in self.program.steps:
+            lacking = next((m for m in step.needs if m not in made), None)
+            if lacking is None:
+                steps.append(step)
+                made.add(step.makes)
+            else:
+                missing[step.makes] = missing.get(lacking) or self.lacking(lacking)
+        return steps, missing
+
+    def lacking(self, member: Member) -> str:
+        if any(i.name == member[0] for i in self.program.model.inputs):
+            return f"the input {member[0]}"
+        for name, (p, loops, _) in self.program.parameters.items():
+            if (p.name, loops) == member:
+                return f"the weight {name}"
+        block = f" at block {', '.join(map(str, member[1]))}" if member[1] else ""
+        return f"{member[0]}{block}"
+
+    def members(self, name: str) -> set[Member]:
+        e = self.parse(name)
+        out: set[Member] = set()
+        todo = [self.program.needed(e, {})]
+        while todo:
+            for member in todo.pop():
+                if member[0] in self.derived:
+                    equation = self.derived[member[0]]
+                    loops = self.program.loops_of(equation.left.symbol, member[1])
+                    todo.append(self.program.needed(equation.right, loops))
+                else:
+                    out.add(member)
+        return out
+
+    def parse(self, name: str) -> Expr:
+        if not isinstance(name, str):
+            raise VieteError(f"a value is asked for by its name or a formula, not {name!r:.60}")
+        if name in self.program.asked:
+            return self.program.asked[name]
+        e = parse(Text(name, "<name>"), self.program.model.scope)
+        if loose := sorted(e.free & self.program.model.loop_letters):
+            values = self.program.range_of(loose[0])
+            raise VieteError(
+                f"{name} is one value for each {loose[0]}; give a number, {values.start} to "
+                f"{values.stop - 1}"
+            )
+        self.program.asked[name] = e
+        return e
+
+    def lookup(self, key: str, loops: tuple[int, ...]) -> Value:
+        found = self.store.get((key, loops))
+        if found is not None:
+            return found
+        if key in self.derived:
+            equation = self.derived[key]
+            index = self.program.loops_of(equation.left.symbol, loops)
+            env = self.arrays.env
+            value = self.arrays.of(equation.right, replace(env, index={**env.index, **index}))
+            return self.full(value, equation)
+        place = f" at block {', '.join(map(str, loops))}" if loops else ""
+        if loops and not any(s.makes == (key, loops) for s in self.program.steps):
+            raise VieteError(f"there is no {key}{place}")
+        if (key, loops) in self.missing:
+            raise VieteError(f"{key}{place} needs {self.missing[key, loops]}, which was not given")
+        raise VieteError(f"{key}{place} was not computed: it was not asked for")
+
+    def __getitem__(self, name: str) -> Array:
+        if isinstance(name, str) and self.program.names.get(name) in self.store:
+            symbol = self.symbol(name)
+            v = self.store[self.program.names[name]]
+            return self.ordered(self.for_each(v) if symbol.is_partial else v, symbol.slots)
+        e = self.parse(name)
+        letters = tuple(dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx)))
+        self.program.shapes.located(Text(name, "<name>"), e, e.free, loops=True)
+        warn_of_readings(self.program.model, self.program.shapes, e)
+        try:
+            with np.errstate(all="ignore"):
+                found = self.arrays.of(e)
+        except MemoryError:
+            raise VieteError(f"{name} needs more memory than there is") from None
+        slots = e.symbol.slots if isinstance(e, Ref) else ()
+        if any(isinstance(x, Ref) and x.symbol.is_partial for x in walk(e)):
+            found = self.for_each(found)
+        return self.ordered(found, (*slots, *letters))
+
+    @property
+    def batch(self) -> int | None:
+        """How many sequences there are, or None where inputs come without a batch."""
+        return next((v.size("batch") for v in self.store.values() if "batch" in v.axes), None)
+
+    def for_each(self, v: Value) -> Value:
+        """The value once for every sequence, without copies, where no input changes it."""
+        if self.batch is None or "batch" in v.axes:
+            return v
+        array = self.arrays.xp.asarray(self.arrays.lift(v))
+        whole = self.arrays.xp.broadcast_to(array, (self.batch, *array.shape))
+        return Value(whole, ("batch", *v.axes))
+
+    def symbol(self, name: str) -> Symbol:
+        key = self.program.names[name][0]
+        return next(e.left.symbol for e in self.program.model.equations if e.name == key)
+
+    def ordered(self, v: Value, letters: Iterable[str]) -> Array:
+        """The array with its axes in the order that the class describes."""
+        array = self.arrays.lift(v)
+        if not v.axes:
+            return array
+        first = ("batch", *letters)
+        lead = [a for a in first if a in v.axes]
+        rest = [a for a in v.axes if a not in (*lead, ROW, COL)]
+        order = (*dict.fromkeys(lead), *rest, *(a for a in (ROW, COL) if a in v.axes))
+        array = permute(self.arrays.xp, array, v.axes, order)
+        return array[..., None] if ROW in v.axes and COL not in v.axes else array  # a column
+
+    def __contains__(self, name: object) -> bool:
+        """Whether ``run[name]`` was computed or can be, from what was."""
+        try:
+            return isinstance(name, str) and self.members(name) <= self.store.keys()
+        except VieteError:
+            return False
+
+    def without(self) -> list[str]:
+        """What could not be computed and for want of what, a sentence for each reason."""
+        reasons: dict[str, list[str]] = {}
+        for (key, _), why in self.missing.items():
+            if key not in reasons.setdefault(why, []):
+                reasons[why].append(key)
+        return [f"{', '.join(keys)} (needs {why})" for why, keys in reasons.items()]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, member in self.program.names.items() if member in self.store
+                and (self.wanted is None or member in self.wanted))  # fmt: skip
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(list(self)[:8])
+        return f"<run of {self.program.model.title}: {shown}{', …' if len(self) > 8 else ''}>"
+
+
+def execute(
+    ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Array],
+    names: Sequence[str] | None = None, quick: bool = True,
+    changes: Mapping[Member, Change] | None = None,
+) -> Run:  # fmt: skip
+    """Run a program on inputs by name, weights taken as they are; see `run`.
+
+    A value in ``changes`` is replaced, as soon as it is there, by what its function makes of it.
+    """
+    if len(ready.memo) > 4096:
+        ready.memo.clear()
+    fed = Feeding(ready, inputs, weights)
+    ready = ready.at(fed.sizes)
+    out = Run(ready, fed.store, fed.like, fed.sizes, quick)
+    out.changes = changes or {}
+    pieces = fed.pieces() if names is not None and out.arrays.writes and not changes else []
+    if not pieces:
+        out.compute(names)
+    # The sequences of a batch have nothing to do with each other: a few at a time, what is between
+    # the inputs and the wanted values stays in the cache, and never lies there for all of them.
+    given, batch = set(fed.store), pieces[-1][0].stop if pieces else 0
+    for place, store in pieces:
+        part = Run(ready, store, fed.like, fed.sizes, quick)
+        part.compute(names)
+        out.wanted, out.missing = part.wanted, part.missing
+        for member in part.store.keys() - given:
+            out.put(member, part.store[member], place, batch)
+    return out
+
+
+def run(
+    model: Model, tokens: Array | Sequence[int] | None = None,
+    weights: Mapping[str, Array] | None = None, /, *,
+    names: Sequence[str] | None = None, exact_definitions: bool = False, exact: bool = False,
+    changes: Changes | None = None, inputs: Mapping[str, Array] | None = None, **more: Array,
+) -> Run:  # fmt: skip
+    """Run a model's equations on arrays: NumPy, PyTorch or JAX, whichever the weights are.
+
+    ``tokens``, of shape (n) or (batch, n), goes to the card's first input, others are given by
+    name: ``y=[1, 4, 1]``, or ``inputs={"names": [1, 4, 1]}`` where an option has that name too.
+    ``weights`` maps the names in `parameter_shapes` to arrays. With ``names`` only those
+    values are computed and kept; otherwise all are. ``changes`` maps names of values to arrays
+    that take their places, or to functions: what one makes of the array that ``run[name]`` would
+    be takes its place. ``exact_definitions`` follows the definitions of named functions to the
+    letter instead of their fast versions. With ``exact`` nothing is rounded: values are arrays of
+    `viete.meanings.exact.numbers.Number`, see `viete.meanings.exact.run.run_exact`.
+
+    Raises VieteError for a missing, mis-shaped or non-finite weight, a token out of range and a
+    text longer than the card's context.
+    """
+    ready = program(model)
+    tokens, weights = by_keyword(model, tokens, weights, more)
+    check_options(model, {"names": names}, list | tuple)
+    check_options(model, {"changes": changes, "inputs": inputs}, Mapping)
+    check_options(model, {"exact": exact, "exact_definitions": exact_definitions}, bool)
+    given = inputs_of(model, tokens, inputs, more)
+    if not exact:
+        check_weights(ready, weights)
+    if exact and changes:
+        raise VieteError("values can be replaced in float runs, not in exact ones")
+    if exact:
+        from viete.meanings.exact.run import run_exact
+
+        return run_exact(ready, given, weights, names)
+    replacing = changes_by_name(ready, changes) if changes else None
+    return execute(ready, given, weights, names, not exact_definitions, replacing)
+
+
+def check_options(model: Model, options: Mapping[str, Any], kind: Any) -> None:
+    """Refuse an option that is no such option, where the card has an input of its name."""
+    own = {i.name for i in model.inputs}
+    for name, value in options.items():
+        if name in own and value is not None and not isinstance(value, kind):
+            raise VieteError(
+                f"{name} is an option of run and an input of {model.title}; give the input as "
+                f"inputs={{'{name}': …}}"
+            )
+
+
+def by_keyword(
+    model: Model, tokens: Any, weights: Any, more: dict[str, Any]
+) -> tuple[Any, Mapping[str, Array]]:  # fmt: skip
+    """Tokens and weights given by these words, which are taken out of ``more``.
+
+    Where the card has an input of that name, the word is the input's.
+    """
+    own = {i.name for i in model.inputs}
+    found = {"tokens": tokens, "weights": weights}
+    for word in found.keys() & more.keys() - own:
+        if found[word] is not None:
+            raise VieteError(f"{word} are given twice")
+        found[word] = more.pop(word)
+    weights = {} if found["weights"] is None else found["weights"]
+    return found["tokens"], by_own_names(model, weights, parameter_shapes(model))
+
+
+def inputs_of(
+    model: Model, tokens: Any, inputs: Mapping[str, Array] | None, more: Mapping[str, Array]
+) -> dict[str, Array]:  # fmt: skip
+    """All inputs by name; ``tokens`` are the first. Raises VieteError for one given twice."""
+    known = program(model).inputs
+    given = dict(by_own_names(model, inputs or {}, known))
+    more = by_own_names(model, more, known)
+    first = {} if tokens is None else {model.inputs[0].name: tokens} if model.inputs else None
+    if first is None:
+        raise VieteError(f"{model.title} takes no input")
+    for some in (more, first):
+        if twice := given.keys() & some.keys():
+            raise VieteError(f"the input {min(twice)} is given twice")
+        given = {**some, **given}
+    if model.inputs and not given:
+        raise VieteError(f"{model.title} needs its input {model.inputs[0].name}")
+    return given
+
+
+__all__ = ["Member", "Program", "Run", "Step", "execute", "parameter_shapes", "program", "run"]

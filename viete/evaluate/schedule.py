@@ -1,0 +1,390 @@
+"""What a model computes, in order: every equation once for every block, and the weights it takes.
+
+Made from a card once; from it is known what a wanted value needs and when an array was used for
+the last time.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+from viete.analysis.shapes import Shapes
+from viete.analysis.whole import check_sizes
+from viete.errors import VieteError
+from viete.evaluate.array import MOST_BLOCKS
+from viete.graph.def_use import targets
+from viete.graph.model import Equation, Input, Model, Parameter
+from viete.graph.sizes import Size
+from viete.notation.printer import show
+from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Symbol, transform, walk
+
+Member = tuple[str, tuple[int, ...]]  # a symbol's key and its block numbers
+
+
+def member_name(symbol: Symbol, loops: Mapping[str, int]) -> str:
+    """The name of one block's member of a family: ``W_Q^{i,h}`` at i = 3 is ``W_Q^{3,h}``."""
+    return written(symbol, tuple(loops.get(s) for s in symbol.slots))
+
+
+@lru_cache(maxsize=2**16)
+def written(symbol: Symbol, places: tuple[int | None, ...]) -> str:
+    """A member's name once more: one of many blocks is asked for again and again."""
+    index = (Idx(s) if k is None else Num(Fraction(k))
+             for s, k in zip(symbol.slots, places, strict=True))  # fmt: skip
+    return show(Ref(symbol, tuple(index)))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One equation for one turn of its loop, what it makes and what it needs."""
+
+    equation: Equation
+    loops: Mapping[str, int]
+    makes: Member
+    needs: frozenset[Member]
+
+
+class Program:
+    """A model for given dimensions, ready to run on arrays.
+
+    ``sizes`` gives the numbers of all dimensions but lengths. A loop may run to the length of the
+    text: there are as many turns here as for the longest, and `at` gives the program of another.
+    Raises VieteError for a dimension without a value.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.sizes = dict(model.sizes)
+        for d in model.dims:
+            if d.name not in self.sizes and d.at_most is None:
+                raise VieteError(
+                    f"the dimension {d.name} of {model.title} has no value; give one with "
+                    f"--set {d.name}=… or model.bind({d.name}=…)"
+                )
+        self.numbers = self.sizes | {n: model.greatest[n] for n in self.counted
+                                     if n in model.greatest}  # fmt: skip
+        self.programs: dict[tuple[Fraction, ...], Program] = {}
+        self.memo: dict[Any, Any] = {}
+        self.reads: dict[int, tuple[Expr, list[Bind], list[Ref]]] = {}
+        self.ranges: dict[str, range] = {}
+        self.asked: dict[str, Expr] = {}  # names and formulas, read once
+        self.leaves: frozenset[str] = frozenset()  # values that are summed over a batch
+        self.parameters = self.members()
+        check_sizes(model)
+        self.steps = [self.step(e, loops) for e, loops in self.unrolled()]
+        self.computed = {e.name for e in model.equations}
+        self.check_members()
+        self.names = {
+            member_name(s.equation.left.symbol, self.loops_of(s.equation.left.symbol, s.makes[1])):
+            s.makes for s in self.steps
+        }  # fmt: skip
+
+    @cached_property
+    def counted(self) -> tuple[str, ...]:
+        """The lengths of the text that say how many turns a loop has."""
+        names = {n for loop in self.model.loops for n in self.model.lengths_of(loop)}
+        return tuple(n for n in self.model.lengths if n in names)
+
+    def at(self, sizes: Mapping[str, Fraction]) -> Program:
+        """The program for texts of these lengths: itself, where no loop runs over a text.
+
+        Nor is there a text where weights alone are computed.
+        """
+        if not self.counted or not sizes.keys() >= set(self.counted):
+            return self
+        lengths = tuple(sizes[n] for n in self.counted)
+        if lengths not in self.programs:
+            known = dict(zip(self.counted, lengths, strict=True))
+            dims = tuple(replace(d, value=Num(known[d.name]), at_most=None) if d.name in known
+                         else d for d in self.model.dims)  # fmt: skip
+            found = self.programs[lengths] = Program(replace(self.model, dims=dims))
+            found.leaves = self.leaves
+        return self.programs[lengths]
+
+    @cached_property
+    def inputs(self) -> dict[str, tuple[Input, tuple[int, ...]]]:
+        """Name of each input array → (input, its block numbers); of a family those in use."""
+        used = sorted({m for step in self.steps for m in step.needs})
+        out: dict[str, tuple[Input, tuple[int, ...]]] = {}
+        for item in self.model.inputs:
+            blocks = [b for key, b in used if key == item.name]
+            for loops in blocks if self.loop_slots(item.symbol) else [()]:
+                out[member_name(item.symbol, self.loops_of(item.symbol, loops))] = item, loops
+        return out
+
+    @cached_property
+    def targets(self) -> frozenset[str]:
+        """The inputs that may hold -100, which is no target."""
+        return targets(self.model)
+
+    def step(self, e: Equation, loops: Mapping[str, int]) -> Step:
+        try:
+            return Step(e, loops, self.made(e.left, loops), self.needed(e.right, loops))
+        except VieteError as error:
+            if error.where is None:
+                raise e.text.error(error.message) from None
+            raise
+
+    def check_members(self) -> None:
+        """Every block's member that an equation needs is a parameter's or was made before it."""
+        there = {(p.name, blocks) for p, blocks, _ in self.parameters.values()}
+        checked = self.computed | {p.name for p in self.model.parameters}
+        for step in self.steps:
+            for key, blocks in sorted(step.needs - there):
+                if key in checked:
+                    symbol = next(
+                        x.symbol for x in walk(step.equation.right)
+                        if isinstance(x, Ref) and x.key == key
+                    )  # fmt: skip
+                    name = member_name(symbol, self.loops_of(symbol, blocks))
+                    turn = ", ".join(f"{i} = {k}" for i, k in step.loops.items())
+                    known = sorted(b for k, b in there if k == key)
+                    raise step.equation.text.error(
+                        f"there is no {name}{turn and f', which this needs for {turn}'}; "
+                        f"{self.range_said(symbol, known)}"
+                    )
+            there.add(step.makes)
+
+    def range_said(self, symbol: Symbol, known: list[tuple[int, ...]]) -> str:
+        """``x^i is there for i = 0, …, 2``."""
+        if not known:
+            return "none comes before it"
+        ranges = []
+        for slot, numbers in zip(self.loop_slots(symbol), zip(*known, strict=True), strict=True):
+            first, last = min(numbers), max(numbers)
+            ranges.append(f"{slot} = {first}" + (f", …, {last}" if last > first else ""))
+        return f"{symbol.key} is there for {' and '.join(ranges)}"
+
+    # -- what there is -----------------------------------------------------------------------------
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """For formulas that a run is asked for; what a card states need not hold of other sizes."""
+        return self.model.unstated.shapes
+
+    def bounds(self, lower: Expr, upper: Expr, what: str) -> range:
+        values = []
+        for e in (lower, upper):
+            size = self.model.size(e)
+            value = None if size is None else self.evaluate(size, what)
+            if value is None or value.denominator != 1:
+                raise VieteError(f"{what} runs to {show(e)} = {value}, which is not a whole number")
+            values.append(int(value))
+        if values[1] < values[0] - 1:
+            raise VieteError(f"{what} runs from {values[0]} down to {values[1]}; it must run up")
+        return range(values[0], values[1] + 1)
+
+    def evaluate(self, size: Size, what: str) -> Fraction:
+        try:
+            return size.evaluate(self.numbers)
+        except KeyError as missing:
+            raise VieteError(
+                f"{what} needs the dimension {missing.args[0]}, which has no value"
+            ) from None
+        except ZeroDivisionError:
+            raise VieteError(f"{what} = {size} divides by zero") from None
+
+    def range_of(self, letter: str) -> range:
+        """The values of an index letter."""
+        if letter in self.ranges:
+            return self.ranges[letter]
+        ranges = {loop.index: (loop.lower, loop.upper) for loop in self.model.loops}
+        ranges |= {i.name: (i.lower, i.upper) for i in self.model.indices}
+        if letter not in ranges:
+            raise VieteError(f"the index {letter} has no range")
+        found = self.bounds(*ranges[letter], f"the index {letter}")
+        loop = letter in self.model.loop_letters
+        count = found.stop - found.start  # its len() would have to fit into 64 bits
+        if loop and count > MOST_BLOCKS:
+            raise VieteError(
+                f"the index {letter} runs over {count:,} blocks; at most {MOST_BLOCKS:,}"
+            )
+        if not loop and not found:
+            raise VieteError(
+                f"the index {letter} has no values: it runs from {found.start} to {found.stop - 1}"
+            )
+        self.ranges[letter] = found
+        return found
+
+    def unrolled(self) -> Iterator[tuple[Equation, Mapping[str, int]]]:
+        """Every equation in the order of computing, loops written out."""
+        equations, k = self.model.equations, 0
+        while k < len(equations):
+            loop = equations[k].loop
+            if loop is None:
+                yield equations[k], {}
+                k += 1
+                continue
+            end = k
+            while end < len(equations) and equations[end].loop == loop:
+                end += 1
+            turns = self.range_of(loop.index)
+            for i in reversed(turns) if loop.down else turns:
+                for equation in equations[k:end]:
+                    yield self.decided(equation, {loop.index: i}), {loop.index: i}
+            k = end
+
+    def decided(self, e: Equation, loops: Mapping[str, int]) -> Equation:
+        """An equation as it is in one block: of ``where(i mod 2 = 1, …, …)`` one branch is left.
+
+        The other is neither computed nor needs to have a meaning in this block.
+        """
+        if not any(isinstance(x, Apply) and x.op == "where" for x in walk(e.right)):
+            return e
+
+        def rule(x: Expr) -> Expr | None:
+            entry = isinstance(x, Pick)
+            x = x.value if isinstance(x, Pick) else x
+            if not isinstance(x, Apply) or x.op != "where":
+                return None
+            try:
+                left = x.args[1 if self.holds(x.args[0], loops) else 2]
+            except VieteError:  # it is about entries, not about blocks
+                return None
+            # A number alone would lose the shape that the other branch gives it.
+            bare = isinstance(left, Num) and not all(isinstance(b, Num) for b in x.args[1:])
+            return left if bare == entry else None
+
+        right = transform(e.right, rule)
+        # Blocks that have the same formula share the object, and what is kept about it.
+        return e if right == e.right else self.memo.setdefault((e, right), replace(e, right=right))
+
+    def holds(self, test: Expr, loops: Mapping[str, int]) -> bool:
+        """Whether a condition on block numbers and sizes is met; VieteError for any other."""
+        match test:
+            case Apply("and" | "or" as op, (a, b)):
+                both = [self.holds(z, loops) for z in (a, b)]
+                return all(both) if op == "and" else any(both)
+            case Apply("not", (a,)):
+                return not self.holds(a, loops)
+            case Apply("lt" | "le" | "gt" | "ge" | "eq" | "ne" as op, (a, b)):
+                return bool(getattr(operator, op)(*(self.index_size(z, loops) for z in (a, b))))
+        raise VieteError(f"{show(test)} is no condition on blocks")
+
+    def loop_slots(self, symbol: Symbol) -> list[str]:
+        return [s for s in symbol.slots if s in self.model.loop_letters]
+
+    def loops_of(self, symbol: Symbol, values: tuple[int, ...]) -> dict[str, int]:
+        return dict(zip(self.loop_slots(symbol), values, strict=True))
+
+    def made(self, left: Ref, loops: Mapping[str, int]) -> Member:
+        return left.key, self.places(left, loops)
+
+    def places(self, ref: Ref, loops: Mapping[str, int]) -> tuple[int, ...]:
+        """The block numbers of a reference."""
+        out = []
+        for slot, index in zip(ref.symbol.slots, ref.index, strict=True):
+            if slot in self.model.loop_letters:
+                size = self.index_size(index, loops)
+                if size.denominator != 1:
+                    said = show(index) if isinstance(index, Num) else f"{show(index)} = {size}"
+                    raise VieteError(f"the block {said} is not a whole number")
+                out.append(int(size))
+        return tuple(out)
+
+    def index_size(self, index: Expr, loops: Mapping[str, int]) -> Fraction:
+        match index:
+            case Idx(name) if name in loops:
+                return Fraction(loops[name])
+            case Num(value):
+                return value
+            case Ref() if index.symbol.kind == "dim" and index.key in self.numbers:
+                return self.numbers[index.key]
+            case Apply("add" | "sub" | "prod" | "times" | "div" as op, (a, b)):
+                x, y = self.index_size(a, loops), self.index_size(b, loops)
+                if op == "div" and not y:
+                    raise VieteError(f"the block {show(index)} divides by zero")
+                if op == "div":
+                    return x / y
+                return x + y if op == "add" else x - y if op == "sub" else x * y
+            case Apply("max" | "min" as op, (a, b)):
+                x, y = self.index_size(a, loops), self.index_size(b, loops)
+                return max(x, y) if op == "max" else min(x, y)
+            case Apply("neg", (a,)):
+                return -self.index_size(a, loops)
+            case Apply("floor", (a,)):
+                return Fraction(self.index_size(a, loops).__floor__())
+            case Apply("mod", (a, b)):
+                y = self.index_size(b, loops)
+                if not y:
+                    raise VieteError(f"the block {show(index)} divides by zero")
+                return self.index_size(a, loops) % y
+        raise VieteError(
+            f"{show(index)} is no block number; write a number, or give the index a value"
+        )
+
+    def needed(self, e: Expr, loops: Mapping[str, int]) -> frozenset[Member]:
+        """Values, parameters and inputs that an expression refers to."""
+        if isinstance(e, Bind) and e.index in self.model.loop_letters and e.lower and e.upper:
+            first, last = (int(self.index_size(x, loops)) for x in (e.lower, e.upper))
+            if last - first >= MOST_BLOCKS:
+                raise VieteError(
+                    f"a {e.op} over {last - first + 1:,} blocks; at most {MOST_BLOCKS:,}"
+                )
+            parts = [self.needed(e.body, {**loops, e.index: k}) for k in range(first, last + 1)]
+            return frozenset[Member]().union(*parts)
+        _, binders, refs = self.reads.get(id(e)) or self.reading(e)
+        own = {(x.key, self.places(x, loops)) for x in refs}
+        return frozenset(own.union(*(self.needed(x, loops) for x in binders)))
+
+    def reading(self, e: Expr) -> tuple[Expr, list[Bind], list[Ref]]:
+        """An expression's folds over blocks, and what it refers to outside of them.
+
+        It is kept: the same equation is asked in every block.
+        """
+        binders = [x for x in walk(e) if isinstance(x, Bind) and x.index in self.model.loop_letters
+                   and x.lower and x.upper]  # fmt: skip
+        inside = {id(y) for x in binders for y in walk(x)}
+        refs = [x for x in walk(e) if isinstance(x, Ref) and id(x) not in inside
+                and x.symbol.kind in ("value", "parameter", "input")]  # fmt: skip
+        found = self.reads[id(e)] = e, binders, refs
+        return found
+
+    def members(self) -> dict[str, tuple[Parameter, tuple[int, ...], tuple[int, ...]]]:
+        """Name of each parameter array → (parameter, its block numbers, its array shape).
+
+        Array axes are the index letters other than blocks, in the order of the name, then rows and
+        columns.
+        """
+        out: dict[str, tuple[Parameter, tuple[int, ...], tuple[int, ...]]] = {}
+        for p in self.model.parameters:
+            shape = []
+            for letter in p.symbol.slots:
+                if letter not in self.model.loop_letters:
+                    shape.append(len(self.range_of(letter)))
+            for e in p.shape:
+                size = self.model.size(e)
+                assert size is not None  # shapes were checked
+                value = self.evaluate(size, f"a size of {p.name}")
+                if value.denominator != 1 or value < 0:
+                    raise VieteError(
+                        f"{p.name} has the size {size} = {value}, which is no whole number"
+                    )
+                shape.append(int(value))
+            slots = self.loop_slots(p.symbol)
+            combos: list[dict[str, int]] = [{}]
+            for slot in slots:
+                combos = [{**c, slot: k} for c in combos for k in self.range_of(slot)]
+            for loops in combos:
+                out[member_name(p.symbol, loops)] = (p, tuple(loops.values()), tuple(shape))
+        return out
+
+
+def program(model: Model) -> Program:
+    """The model's program, kept on the model object for its next run."""
+    kept = model.__dict__  # as functools.cached_property keeps its values
+    if "_program" not in kept:
+        kept["_program"] = Program(model)
+    found = kept["_program"]
+    assert isinstance(found, Program)
+    return found
+
+
+def parameter_shapes(model: Model) -> dict[str, tuple[int, ...]]:
+    """The name and array shape of every weight that `run` takes."""
+    return {name: shape for name, (_, _, shape) in program(model).parameters.items()}

@@ -1,0 +1,113 @@
+"""Open a file of tensors, whatever its format, and write one as safetensors.
+
+    file = open_tensors("model.safetensors")
+    file.infos["wte"]               # TensorInfo(name='wte', shape=(50257, 768), dtype='float32')
+    file.load("wte")                # a read-only NumPy array, mapped where the format allows
+    file.load("wte", "torch")       # a PyTorch tensor of your own
+
+Nothing in a file is ever executed, and no size in it is believed before it is checked against the
+file's own. A file must not be changed in place while it is open; `save_safetensors` to its name is
+safe, since that puts a new file there.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from viete.errors import VieteError
+from viete.formats import (
+    gguf_file,
+    llama2c_file,
+    npz_file,
+    onnx_file,
+    pickled,
+    safetensors_file,
+)
+from viete.formats.npz_file import save_npz
+from viete.formats.safetensors_file import save_safetensors
+from viete.formats.tensors import Bytes, Mapped, TensorFile, TensorInfo, in_a_sentence
+
+__all__ = ["TensorFile", "TensorInfo", "open_tensors", "save_npz", "save_safetensors"]
+
+FORMATS = "safetensors (or its index.json), .npz, .npy, PyTorch, ONNX, GGUF or llama2.c's .bin"
+
+Reader = Callable[[TensorFile, Bytes], None]
+
+
+def open_tensors(path: str | os.PathLike[str]) -> TensorFile:
+    """The tensors of `path`, whose format its first bytes tell; none is loaded yet.
+
+    `pickled.read` says what a PyTorch checkpoint's nested tables become.
+    """
+    return _open(Path(path))
+
+
+def _open(path: Path, part: bool = False) -> TensorFile:
+    format, read, mapped = in_a_sentence(path, "a tensor file", _detect, path)
+    if part and read is _read_index:
+        raise VieteError(f"{path}: is an index, and another index names it as a part")
+    file = TensorFile(path, format, mapped)
+    in_a_sentence(path, format, read, file, mapped.bytes)
+    return file
+
+
+def _detect(path: Path) -> tuple[str, Reader, Mapped]:
+    if path.is_dir():
+        raise VieteError(f"{path}: is a folder; give the file in it, such as model.safetensors")
+    if path.exists() and not path.is_file():
+        raise VieteError(f"{path}: is not a regular file; give one that is")
+    if not path.stat().st_size:
+        raise VieteError(f"{path}: is empty; a tensor file is one of {FORMATS}")
+    data = Mapped(path)
+    head = data.bytes[:64].tobytes()
+    if llama2c_file.is_one(head):
+        return "llama2.c", llama2c_file.read, data
+    if head.startswith(b"GGUF"):
+        return "GGUF", gguf_file.read, data
+    if head.startswith(b"\x93NUMPY"):
+        return "npy", npz_file.read_npy, data
+    if head.startswith(b"PK"):
+        members = zipfile.ZipFile(path).namelist()
+        if any(name.split("/")[-1] == "data.pkl" for name in members):
+            return "PyTorch", pickled.read, data
+        return "npz", npz_file.read_npz, data
+    if head[8:9] == b"{":
+        return "safetensors", safetensors_file.read, data
+    if head.startswith(b"{"):
+        return "an index", _read_index, data
+    if head.startswith(b"\x80"):
+        return "PyTorch", pickled.read, data
+    if head.startswith(b"\x08"):
+        return "ONNX", onnx_file.read, data
+    if head.startswith(b"version https://git-lfs"):
+        raise VieteError(f"{path}: is a Git LFS pointer, not the weights: run git lfs pull")
+    text = is_text(data.bytes[:1000])
+    # The suffix counts only where the first bytes are damaged, so that the right reader says how.
+    if path.suffix == ".safetensors" and not text:
+        return "safetensors", safetensors_file.read, data
+    if path.suffix == ".onnx" and not text:
+        return "ONNX", onnx_file.read, data
+    hint = "; it is text, and a card's name ends in .md" if text else ""
+    raise VieteError(f"{path}: is not a tensor file; it must be one of {FORMATS}{hint}")
+
+
+def is_text(head: Bytes) -> bool:
+    """Whether the first bytes of a file are words that a person wrote."""
+    words = head.tobytes().decode("utf-8", "replace").rstrip("\ufffd")  # a character that is cut
+    return "\ufffd" not in words and all(c.isprintable() or c in "\t\r\n" for c in words)
+
+
+def _read_index(file: TensorFile, data: Bytes) -> None:
+    """A `*.index.json`, which says which of the files beside it holds which tensor."""
+    for path, names in safetensors_file.read_index(file, data).items():
+        part = _open(path, part=True)
+        for name in names:
+            if name in part.infos:
+                file.add(part.infos[name], part.loads[name])
+            elif name in part.refused:
+                file.refuse(name, part.refused[name])
+            else:
+                raise ValueError(f"it places tensor '{name}' in {path.name}, which lacks it")

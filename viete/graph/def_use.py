@@ -1,0 +1,312 @@
+"""Who uses what: every reference of an equation, traced to the equation that makes it.
+
+The forward pass as a graph, for whatever draws, describes or schedules it. Loops stay loops: a
+value of an earlier turn goes *around*, everything else goes down the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from viete.analysis.shapes import Shapes
+from viete.graph.dependence import functions_called
+from viete.graph.model import Equation, Function, Model
+from viete.graph.order import offset
+from viete.graph.sizes import Size
+from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Ref, walk
+
+LOSSES = ("cross_entropy", "weighted_loss")
+OF_TARGETS = (*LOSSES, "has_target", "onehot")
+
+
+@dataclass(frozen=True)
+class Use:
+    """Equation ``reader`` refers to ``ref``, which equation ``maker`` makes (None: an input).
+
+    ``around``: the value of an earlier turn of the loop that both stand in. ``added``: the reader
+    adds it to something that was computed from it, as x + f(x) does: a residual connection.
+    """
+
+    reader: int
+    ref: Ref
+    maker: int | None
+    around: bool = False
+    added: bool = False
+
+
+class Uses:
+    """The graph of a model's forward pass; equations are named by their positions."""
+
+    def __init__(self, model: Model, shapes: Shapes | None = None) -> None:
+        self.model = model
+        self.shapes = shapes or model.shapes
+        self.by_key: dict[str, list[int]] = {}
+        for k, equation in enumerate(model.equations):
+            self.by_key.setdefault(equation.name, []).append(k)
+        self.all: list[Use] = []
+        for k, equation in enumerate(model.equations):
+            added = self.residuals(k)
+            named = [ref for ref, _ in references(equation.right)]
+            terms = [lone(term) for total in sums(equation.right) for term in total]
+            seen: set[tuple[Ref, int | None, bool]] = set()
+            for ref, bound in references(equation.right):
+                if ref.symbol.kind == "input":
+                    found: list[tuple[int | None, bool]] = [(None, False)]
+                elif ref.symbol.kind == "value":
+                    found = [*self.makers(k, ref, bound)]
+                else:
+                    continue
+                for maker, around in found:
+                    if (ref, maker, around) not in seen:
+                        seen.add((ref, maker, around))
+                        if ref not in added or named.count(ref) > terms.count(ref):
+                            self.all.append(Use(k, ref, maker, around))
+                        if ref in added:  # in x + f(x) it is both
+                            self.all.append(Use(k, ref, maker, around, True))
+
+    # -- where a value comes from ------------------------------------------------------------------
+
+    def makers(
+        self, k: int, ref: Ref, bound: frozenset[str] = frozenset()
+    ) -> list[tuple[int, bool]]:
+        """The equations that may make what equation k calls ``ref``, and whether it goes around.
+
+        ``bound`` are the index letters that a sum or the like around the reference runs over.
+        """
+        model, loop = self.model, self.model.equations[k].loop
+        slots = [n for n, s in enumerate(ref.symbol.slots) if s in model.loop_letters]
+        out: list[tuple[int, bool]] = []
+        for j in self.by_key.get(ref.key, []):
+            m = model.equations[j]
+            if len(slots) != 1 or free_letters(ref.index[slots[0]]) & bound:
+                if j < k:
+                    out.append((j, False))
+                continue
+            index, made = ref.index[slots[0]], m.left.index[slots[0]]
+            step = offset(index, loop.index) if loop is not None else None
+            if loop is not None and m.loop == loop and (step is None or step <= 0):
+                if step == 0 and j < k:
+                    out.append((j, False))
+                elif step != 0:
+                    out.append((j, True))
+            elif j < k and (step is None or m.loop is not None):
+                if self.may_be(model.size(index), m, made):
+                    out.append((j, False))
+            elif j < k and step is not None and loop is not None:
+                first, value = model.size(loop.lower), model.size(made)
+                starts = [None if first is None else first + Size.of(s) for s in range(step, 1)]
+                if value is None or value in starts:
+                    out.append((j, False))
+        return out
+
+    def may_be(self, value: Size | None, maker: Equation, made: Expr) -> bool:
+        """Whether the block number ``value`` can be one that an equation makes."""
+        if value is None:
+            return True
+        if maker.loop is None:
+            return self.model.size(made) in (None, value)
+        below, above = (self.model.size(e) for e in (maker.loop.lower, maker.loop.upper))
+        return not (
+            (below is not None and ((value - below).number() or 0) < 0)
+            or (above is not None and ((above - value).number() or 0) < 0)
+        )
+
+    # -- residual connections ----------------------------------------------------------------------
+
+    def residuals(self, k: int) -> set[Ref]:
+        """The values that equation k adds to something computed from them."""
+        found = set()
+        for terms in sums(self.model.equations[k].right):
+            for term in terms:
+                ref = lone(term)
+                others = [t for t in terms if t is not term and t != ref]
+                if ref is not None and any(self.comes_from(k, t, ref) for t in others):
+                    found.add(ref)
+        return found
+
+    def comes_from(self, k: int, e: Expr, target: Ref) -> bool:
+        """Whether ``e``, a formula of equation k, needs ``target`` of the same turn of the loop."""
+        home = self.model.equations[k].loop
+        lettered = free_letters(target) & self.model.loop_letters
+        waiting = [(k, r, b) for r, b in references(e)]
+        seen = {k}
+        while waiting:
+            at, ref, bound = waiting.pop()
+            if ref == target and (not lettered or self.model.equations[at].loop == home):
+                return True
+            if ref.symbol.kind == "value":
+                for j, around in self.makers(at, ref, bound):
+                    inside = home is not None and self.model.equations[j].loop == home
+                    if j not in seen and not (around and inside):
+                        seen.add(j)
+                        waiting += [(j, r, b) for r, b in references(self.model.equations[j].right)]
+        return False
+
+    # -- the graph ---------------------------------------------------------------------------------
+
+    @cached_property
+    def before(self) -> dict[int, frozenset[int]]:
+        """For every equation those it needs, directly or not, itself among them."""
+        out = {k: {k} for k in range(len(self.model.equations))}
+        changed = True
+        while changed:  # once more for what goes around
+            changed = False
+            for use in self.all:
+                if use.maker is not None and not out[use.maker] <= out[use.reader]:
+                    out[use.reader] |= out[use.maker]
+                    changed = True
+        return {k: frozenset(v) for k, v in out.items()}
+
+    def inputs_of(self, k: int) -> set[str]:
+        """The inputs that equation k depends on, directly or not."""
+        return {u.ref.key for u in self.all if u.maker is None and u.reader in self.before[k]}
+
+    @cached_property
+    def readers(self) -> dict[int, set[int]]:
+        """For every equation those that use what it makes."""
+        out: dict[int, set[int]] = {k: set() for k in range(len(self.model.equations))}
+        for use in self.all:
+            if use.maker is not None:
+                out[use.maker].add(use.reader)
+        return out
+
+    def is_end(self, k: int) -> bool:
+        """Whether nothing uses what equation k makes."""
+        return not self.readers[k] - {k}
+
+    def is_verdict(self, k: int) -> bool:
+        """An end that is one number or made of whole numbers: a loss, a prediction."""
+        t = self.shapes.types[self.model.equations[k].name]
+        return self.is_end(k) and (t.kind == "int" or not (t.shape or t.family))
+
+    def is_output(self, k: int) -> bool:
+        """Whether nothing comes after equation k but a verdict on what it makes."""
+        return all(self.is_verdict(j) for j in self.readers[k] - {k})
+
+    @cached_property
+    def parameters(self) -> dict[str, list[int]]:
+        """For every parameter the equations that use it."""
+        out: dict[str, list[int]] = {p.name: [] for p in self.model.parameters}
+        for k, equation in enumerate(self.model.equations):
+            for key in dict.fromkeys(r.key for r, _ in references(equation.right)):
+                if key in out:
+                    out[key].append(k)
+        return out
+
+    def calls(self, k: int) -> list[str]:
+        """The named functions that equation k applies itself, in reading order."""
+        right = self.model.equations[k].right
+        return [f.name for f in called(self.model, right)]
+
+    @cached_property
+    def parts(self) -> list[list[int]]:
+        """Equations that stand under one title, in one loop; one without a title stands alone."""
+        out: list[list[int]] = []
+        for k, equation in enumerate(self.model.equations):
+            last = self.model.equations[k - 1] if k else None
+            if last and equation.part and (last.part, last.loop) == (equation.part, equation.loop):
+                out[-1].append(k)
+            else:
+                out.append([k])
+        return out
+
+
+def references(
+    e: Expr, bound: frozenset[str] = frozenset()
+) -> Iterator[tuple[Ref, frozenset[str]]]:
+    """All names in a formula, in reading order, with the letters bound around each."""
+    if isinstance(e, Ref):
+        yield e, bound
+    inner = bound | {e.index} if isinstance(e, Bind) else bound
+    for child in e.children:
+        yield from references(child, inner)
+
+
+def called(model: Model, e: Expr) -> list[Function]:
+    """The named functions applied in a formula, each once."""
+    names = dict.fromkeys(x.op for x in walk(e) if isinstance(x, Apply) and x.op in model.function)
+    return [model.function[name] for name in names]
+
+
+def bodies(model: Model, e: Expr) -> Iterator[Expr]:
+    """A formula, and the definition of every function that it applies, directly or not."""
+    yield e
+    yield from (model.function[name].body for name in functions_called(model.function, [e]))
+
+
+def sums(e: Expr) -> Iterator[list[Expr]]:
+    """The terms of every sum in a formula."""
+    if isinstance(e, Apply) and e.op == "add":
+        terms, waiting = list[Expr](), [e.args[1], e.args[0]]
+        while waiting:
+            x = waiting.pop()
+            if isinstance(x, Apply) and x.op == "add":
+                waiting += [x.args[1], x.args[0]]
+            else:
+                terms.append(x)
+        yield terms
+        for term in terms:
+            yield from sums(term)
+        return
+    for child in e.children:
+        yield from sums(child)
+
+
+def lone(term: Expr) -> Ref | None:
+    """The value x of a term that is x or a multiple of it, as a residual connection adds it."""
+    while True:
+        match term:
+            case Ref() if term.symbol.kind == "value":
+                return term
+            case Apply("neg", (x,)) | Apply("div", (x, Num())):
+                term = x
+            case Apply("times" | "prod" | "had", (a, b)) if is_number(a) or is_number(b):
+                term = b if is_number(a) else a
+            case _:
+                return None
+
+
+def is_number(e: Expr) -> bool:
+    """Whether a formula is made of numbers and dimensions alone."""
+    return all(
+        isinstance(x, Num | Apply) or (isinstance(x, Ref) and x.symbol.kind == "dim")
+        for x in walk(e)
+    )
+
+
+def free_letters(e: Expr) -> frozenset[str]:
+    """The index letters in a formula."""
+    return frozenset(x.name for x in walk(e) if isinstance(x, Idx))
+
+
+def losses(model: Model, e: Expr) -> list[Apply]:
+    """The cross-entropies in an expression, unless the card means something of its own by that."""
+    return [x for x in walk(e) if isinstance(x, Apply) and model.library_name(x) in LOSSES]
+
+
+def targets(model: Model) -> frozenset[str]:
+    """The inputs that are only targets of a loss, and that say by their range that one may be -100.
+
+    That is no target, as in PyTorch. Of a card with ``y ∈ {0, …, V - 1}^n`` every position has one.
+    """
+    inputs = {i.name for i in model.inputs
+              if i.low is not None and model.size(i.low) == Size.of(-100)}  # fmt: skip
+    found, elsewhere = set[str](), set[str]()
+
+    def go(e: Expr) -> None:
+        if isinstance(e, Ref) and e.key in inputs:
+            elsewhere.add(e.key)
+        place, named = -1, model.library_name(e)
+        if named in OF_TARGETS:
+            place = 1 if named in LOSSES else 0
+        for k, x in enumerate(e.children):
+            if k == place and isinstance(x, Ref):
+                found.add(x.key)
+            else:
+                go(x)
+
+    for equation in model.equations:
+        go(equation.right)
+    return frozenset((found & inputs) - elsewhere)

@@ -1,0 +1,106 @@
+"""A model in which every name means one thing, so that a rewriting can use any of them anywhere.
+
+On paper ``V`` may be the number of tokens and also ``x W_V``, and ``table_{d<4}(…)`` may bind the
+letter of a size: where both could be meant, a card means the value and the bound letter. What a
+rewriting adds there could not name the size. So the dimension becomes ``V_size``, and the binder
+takes another letter, before anything is rewritten.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import chain, count
+
+from viete.graph.model import Equation, Loop, Model, Parameter, memoised, with_right
+from viete.notation.substitution import apart
+from viete.notation.tree import Expr, Ref, Slot, Symbol, transform
+
+
+@memoised
+def distinct(model: Model) -> Model:
+    """The same model without a dimension or a bound letter that has another's name."""
+    others = {i.name for i in model.inputs} | {p.name for p in model.parameters}
+    others |= {e.name for e in (*model.equations, *model.derived)}
+    new: dict[str, Symbol] = {}
+    for dim in model.dims:
+        if dim.name in others:
+            taken = others.union(d.name for d in model.dims)
+            new[dim.name] = symbol = labelled(dim.symbol, taken)
+            others.add(symbol.key)
+    if new:
+        model = with_dimensions(model, new)
+
+    def equation(e: Equation) -> Equation:
+        right = own_letters(e.right, model)
+        return e if right == e.right else with_right(e, right)
+
+    equations, derived = (tuple(map(equation, x)) for x in (model.equations, model.derived))
+    claims = tuple(replace(c, statement=own_letters(c.statement, model)) for c in model.claims)
+    if (equations, derived, claims) == (model.equations, model.derived, model.claims):
+        return model
+    return replace(model, equations=equations, derived=derived, claims=claims)
+
+
+def own_letters(e: Expr, model: Model) -> Expr:
+    """A formula of the model whose bound letters are no names of its."""
+    return apart(e, model.plain_names, model.names, model.ranges)
+
+
+def labelled(symbol: Symbol, taken: set[str]) -> Symbol:
+    """A dimension's symbol with another label: ``V_size``."""
+    labels = chain(("size", "count"), (f"size{k}" for k in count(2)))
+    symbols = (replace(symbol, sub=(*symbol.sub, Slot(x))) for x in labels)
+    return next(s for s in symbols if s.key not in taken)
+
+
+def with_dimensions(model: Model, new: Mapping[str, Symbol]) -> Model:
+    """The model with other symbols for some of its dimensions."""
+
+    def rule(x: Expr) -> Expr | None:
+        if isinstance(x, Ref) and x.symbol.kind == "dim" and x.key in new:
+            return replace(x, symbol=new[x.key])
+        return None
+
+    def put(e: Expr) -> Expr:
+        return transform(e, rule)
+
+    def maybe(e: Expr | None) -> Expr | None:
+        return None if e is None else put(e)
+
+    def loop(x: Loop | None) -> Loop | None:
+        return None if x is None else replace(x, lower=put(x.lower), upper=put(x.upper))
+
+    def equation(e: Equation) -> Equation:
+        left = replace(e.left, index=tuple(map(put, e.left.index)))
+        stated = None if e.stated is None else tuple(map(put, e.stated))
+        return replace(e, left=left, right=put(e.right), loop=loop(e.loop), stated=stated)
+
+    def parameter(p: Parameter) -> Parameter:
+        return replace(p, shape=tuple(map(put, p.shape)), init=in_words(p.init, new),
+                       checkpoint=re.sub(r"\{[^{}]*\}", lambda m: in_words(m[0], new),
+                                         p.checkpoint))  # fmt: skip
+
+    return replace(
+        model,
+        dims=tuple(replace(d, symbol=new.get(d.name, d.symbol), value=maybe(d.value),
+                           at_most=maybe(d.at_most)) for d in model.dims),
+        indices=tuple(replace(i, lower=put(i.lower), upper=put(i.upper)) for i in model.indices),
+        inputs=tuple(replace(i, shape=tuple(map(put, i.shape)), low=maybe(i.low),
+                             high=maybe(i.high), default=maybe(i.default)) for i in model.inputs),
+        parameters=tuple(map(parameter, model.parameters)),
+        equations=tuple(map(equation, model.equations)),
+        derived=tuple(map(equation, model.derived)),
+        claims=tuple(replace(c, statement=put(c.statement)) for c in model.claims),
+    )  # fmt: skip
+
+
+def in_words(text: str, new: Mapping[str, Symbol]) -> str:
+    """A cell of a card that names dimensions, with their new names."""
+    for old, symbol in new.items():
+        text = re.sub(rf"(?<![\w\\]){re.escape(old)}(?![\w])", symbol.key, text)
+    return text
+
+
+__all__ = ["distinct"]

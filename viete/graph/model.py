@@ -1,0 +1,507 @@
+"""A model as plain data: what a card says, with every name resolved and nothing computed.
+
+Two models are equal when their cards say the same, however they were spelled or laid out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from viete.errors import Text, VieteError
+from viete.graph.sizes import Size, size_of
+from viete.notation.cursor import parse_name
+from viete.notation.parser import parse
+from viete.notation.printer import show_equation
+from viete.notation.substitution import apart, fresh, substitute
+from viete.notation.symbols import Scope, Signature
+from viete.notation.tree import Apply, Expr, Ref, Symbol, transform
+
+if TYPE_CHECKING:
+    from viete.analysis.shapes import Shapes
+    from viete.ask.card_claims import Claims
+    from viete.evaluate.run import Run
+    from viete.model.compare import Report
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A named number: a size (``d = 512``), a length (``n ≤ 2048``) or a constant (``ε = 1e-5``).
+
+    A length has ``at_most`` and no ``value``: it is however long the input is. ``config`` is the
+    key that a Hugging Face ``config.json`` keeps it under.
+    """
+
+    symbol: Symbol
+    value: Expr | None = None
+    at_most: Expr | None = None
+    config: str = ""
+    meaning: str = ""
+    text: Text = field(default=Text(""), compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.symbol.key
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index letter's range, both ends included: ``h = 1, …, H``."""
+
+    name: str
+    lower: Expr
+    upper: Expr
+    meaning: str = ""
+    text: Text = field(default=Text(""), compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a run is given: ``t ∈ {low, …, high}^n`` (whole numbers) or ``∈ ℝ^{n × d}``.
+
+    With index letters it is a family, as a parameter is: one array for every block.
+    """
+
+    symbol: Symbol
+    shape: tuple[Expr, ...]
+    low: Expr | None = None
+    high: Expr | None = None
+    default: Expr | None = None
+    meaning: str = ""
+    text: Text = field(default=Text(""), compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.symbol.key
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A learned array, one for every value of its index letters; or, if ``given``, a config's."""
+
+    symbol: Symbol
+    shape: tuple[Expr, ...]
+    dtype: str = ""
+    value: str = ""
+    init: str = ""
+    checkpoint: str = ""
+    meaning: str = ""
+    text: Text = field(default=Text(""), compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.symbol.key
+
+    @property
+    def given(self) -> bool:
+        """Whether its numbers are a config's, and not learned: ``config KEY`` for a tensor."""
+        return self.checkpoint.startswith("config ")
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a function: its symbol, the names of its sizes, its default."""
+
+    symbol: Symbol
+    pattern: tuple[Symbol, ...] = ()
+    default: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Function:
+    """``name(arguments) = body``; ``semi`` arguments stand before the semicolon."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    body: Expr
+    semi: int = field(default=0, compare=False)
+    meaning: str = ""
+    text: Text = field(default=Text(""), compare=False, repr=False)
+
+    @property
+    def signature(self) -> Signature:
+        least = sum(a.default is None for a in self.arguments)
+        return Signature(self.name, least, len(self.arguments))
+
+
+@dataclass(frozen=True)
+class Loop:
+    """``For i = lower, …, upper``: a stretch of equations run once for each i in turn.
+
+    ``order`` counts a card's loops, so that an encoder's and a decoder's are two. A loop that runs
+    ``down`` takes the upper block first.
+    """
+
+    index: str
+    lower: Expr
+    upper: Expr
+    order: int = 0
+    down: bool = False
+
+
+@dataclass(frozen=True)
+class Equation:
+    """``left = right``, with the loop and the titled part of the card in which it stands.
+
+    ``stated`` is the shape that the card gives; it is checked, and no part of what is said.
+    """
+
+    left: Ref
+    right: Expr
+    loop: Loop | None = None
+    part: str = ""
+    meaning: str = ""
+    stated: tuple[Expr, ...] | None = field(default=None, compare=False)
+    text: Text = field(default=Text(""), compare=False, repr=False)
+    stated_text: Text = field(default=Text(""), compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.left.symbol.key
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The names that its right side refers to."""
+        return self.right.keys
+
+
+def with_right(e: Equation, right: Expr) -> Equation:
+    """An equation with another right side: its text says that, and no place in a source is left."""
+    text = Text(show_equation(e.left, right), e.text.file, e.text.line)
+    return replace(e, right=transform(right, lambda x: replace(x, at=None)), text=text)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """``left = right`` (or ``≤``, …) said to hold of every run; ``meaning`` may say when."""
+
+    statement: Expr
+    meaning: str = ""
+    text: Text = field(default=Text(""), compare=False, repr=False)
+
+
+@dataclass(frozen=True, repr=False)
+class Model:
+    """A card's content. See `viete.cards.reader.read` for how to get one."""
+
+    title: str
+    about: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    vocabulary: tuple[str, ...] = ()
+    notation: tuple[tuple[str, str], ...] = ()  # names with commas between them, and what they mean
+    dims: tuple[Dimension, ...] = ()
+    indices: tuple[Index, ...] = ()
+    inputs: tuple[Input, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    functions: tuple[Function, ...] = ()
+    equations: tuple[Equation, ...] = ()
+    derived: tuple[Equation, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.parameters)} parameters, {len(self.equations)} equations"
+        return f"<model {self.title}: {counts}>"
+
+    @cached_property
+    def function(self) -> dict[str, Function]:
+        """All functions in force by name; see `in_force`."""
+        from viete.library.functions import in_force
+
+        return in_force(self.functions)
+
+    @cached_property
+    def library_names(self) -> dict[str, str]:
+        """What the library calls each of its functions, by what this card calls them.
+
+        A card's own function is not among them, whatever its name.
+        """
+        from viete.library.functions import behind, library
+
+        own = {f.name for f in self.functions}
+        plain = {name: name for name in library() if name not in own}
+        return plain | {behind(name): name for name in library()}
+
+    def library_name(self, e: Expr) -> str:
+        """The library's name of the function or primitive that is applied here, or nothing."""
+        if not isinstance(e, Apply):
+            return ""
+        return self.library_names.get(e.op, "" if e.op in self.function else e.op)
+
+    def library(self, name: str, *args: Expr, semi: int = 1) -> Apply:
+        """A call of the library's function, by a name that means it in this card."""
+        from viete.library.functions import behind
+
+        return Apply(behind(name) if name in self.hidden else name, args, semi)
+
+    @cached_property
+    def hidden(self) -> frozenset[str]:
+        """The library's functions whose names mean something else in this card."""
+        from viete.library.functions import library
+
+        own = (f.name for f in self.functions)
+        return frozenset(library()) & {*own, *(s.base for s in self.symbols.values())}
+
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        found = {e.loop: None for e in self.equations if e.loop is not None}
+        return tuple(found)
+
+    @cached_property
+    def loop_letters(self) -> frozenset[str]:
+        return frozenset(loop.index for loop in self.loops)
+
+    @cached_property
+    def symbols(self) -> dict[str, Symbol]:
+        """What is declared and defined, by its key; values hide dimensions."""
+        declared: dict[str, Symbol] = {d.name: d.symbol for d in self.dims}
+        declared |= {i.name: i.symbol for i in self.inputs}
+        declared |= {p.name: p.symbol for p in self.parameters}
+        for equation in (*self.equations, *self.derived):
+            declared[equation.name] = equation.left.symbol
+        return declared
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The names that an equation of this card may use."""
+        scope = Scope(indices={i.name for i in self.indices} | set(self.loop_letters))
+        scope.functions |= {f.name: f.signature for f in self.function.values()}
+        scope.words = {word: k for k, word in enumerate(self.vocabulary)}
+        for symbol in self.symbols.values():
+            scope.declare(symbol)
+        return scope
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Every word that means something here: what a new name must not be."""
+        return frozenset((*self.scope.symbols, *self.scope.functions, *self.scope.indices))
+
+    def fresh(self, *wishes: str) -> str:
+        """The first of some words that means nothing here, not even as a bound letter."""
+        return fresh(self.names | self.bound_letters, wishes)
+
+    @cached_property
+    def bound_letters(self) -> frozenset[str]:
+        """The letters of all binders in the card's formulas."""
+        formulas = [e.right for e in (*self.equations, *self.derived)]
+        formulas += [c.statement for c in self.claims]
+        return frozenset[str]().union(*(e.binders for e in formulas))
+
+    @cached_property
+    def plain_names(self) -> frozenset[str]:
+        """The names without scripts, and the functions: what a bound letter would hide."""
+        plain = (s.base for group in self.scope.symbols.values() for s in group
+                 if not (s.sub or s.sup))  # fmt: skip
+        return frozenset((*plain, *self.scope.functions))
+
+    @cached_property
+    def ranges(self) -> dict[str, tuple[Expr, Expr]]:
+        """The bounds of every index letter that is declared with some, and of the loops'."""
+        found = {loop.index: (loop.lower, loop.upper) for loop in self.loops}
+        return found | {i.name: (i.lower, i.upper) for i in self.indices}
+
+    @cached_property
+    def size_scope(self) -> Scope:
+        """The names that a size may use: the dimensions alone."""
+        scope = Scope()
+        for dim in self.dims:
+            scope.declare(dim.symbol)
+        return scope
+
+    def size_expr(self, size: Size) -> Expr:
+        """A symbolic size as an expression over the dimensions.
+
+        In an equation it means that only where no value has a dimension's name; see
+        `viete.graph.distinct`.
+        """
+        return parse(Text(str(size)), self.size_scope)
+
+    def substitute(self, e: Expr, **put: Any) -> Expr:
+        """`substitute` in a formula of this card: no new letter means anything else in it."""
+        return substitute(e, **put, taken=self.names, ranges=self.ranges)
+
+    def apart(self, e: Expr) -> Expr:
+        """`apart` for a formula of this card, with definitions of functions put in."""
+        return apart(e, self.function, self.names, self.ranges)
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """The type of every value, found and checked once; raises VieteError where one is wrong."""
+        from viete.analysis.shapes import Shapes
+
+        return Shapes(self)
+
+    @cached_property
+    def unstated(self) -> Model:
+        """The model without the shapes and claims that its card states, for other sizes."""
+        plain = tuple(replace(e, stated=None) for e in self.equations)
+        return replace(self, equations=plain, claims=())
+
+    @cached_property
+    def rewritten(self) -> dict[tuple[Any, ...], Any]:
+        """What `memoised` rewritings have made of this model."""
+        return {}
+
+    # The arrows that point up: a model runs and checks itself, as people expect of an object.
+    def run(self, tokens: Any = None, weights: Any = None, /, **options: Any) -> Run:
+        """Run the equations on NumPy, PyTorch or JAX arrays; see `viete.evaluate.run.run`."""
+        from viete.evaluate.run import run
+
+        return run(self, tokens, weights, **options)
+
+    def check(
+        self, weights: Any = None, tokens: Any = None, *, outputs: Any = None, seed: int = 0,
+        **inputs: Any,
+    ) -> Report | Claims:  # fmt: skip
+        """Hold the card to its claims, to weights, to recorded values.
+
+        See `viete.model.checking.check`.
+        """
+        from viete.model.checking import check
+
+        return check(self, weights, tokens, outputs=outputs, seed=seed, **inputs)
+
+    # -- sizes -------------------------------------------------------------------------------------
+
+    @cached_property
+    def sizes(self) -> dict[str, Fraction]:
+        """The number behind every dimension that has one.
+
+        Raises VieteError where a definition is circular or divides by zero.
+        """
+        values: dict[str, Fraction] = {}
+        waiting: dict[str, tuple[Dimension, Size, set[str]]] = {}
+        for dim in self.dims:
+            if dim.value is not None:
+                try:
+                    size = self.size(dim.value)
+                except VieteError as error:
+                    raise dim.text.error(error.message) from None
+                if size is None:
+                    raise dim.text.error(f"{dim.name} must be a number or a product of dimensions")
+                waiting[dim.name] = dim, size, size.names()
+        while waiting:
+            before = len(waiting)
+            for name, (dim, size, needs) in list(waiting.items()):
+                if needs <= values.keys():
+                    try:
+                        values[name] = size.evaluate(values)
+                    except ZeroDivisionError:
+                        raise dim.text.error(f"{name} divides by zero") from None
+                    except VieteError as error:
+                        raise dim.text.error(error.message) from None
+                    del waiting[name]
+                elif not all(n in values or n in waiting for n in needs):
+                    del waiting[name]  # over a dimension that is not bound yet
+            if len(waiting) == before:
+                dim, *_ = next(iter(waiting.values()))
+                raise dim.text.error(f"{' and '.join(waiting)} are defined by each other")
+        return values
+
+    @cached_property
+    def lengths(self) -> dict[str, Expr]:
+        """Dimensions that are as long as the input, with their greatest value."""
+        return {d.name: d.at_most for d in self.dims if d.at_most is not None}
+
+    def lengths_of(self, loop: Loop) -> frozenset[str]:
+        """The lengths of the text that say how many turns a loop has; none of a loop of blocks."""
+        ends = (self.size(e) for e in (loop.lower, loop.upper))
+        names = {n for size in ends if size is not None
+                 for n in size.substitute(self.definitions).names()}  # fmt: skip
+        return frozenset(names & self.lengths.keys())
+
+    @cached_property
+    def greatest(self) -> dict[str, Fraction]:
+        """`sizes`, and for every length the greatest that it may be."""
+        values = dict(self.sizes)
+        for dim in self.dims:
+            size = None if dim.at_most is None else self.size(dim.at_most)
+            if size is not None and size.names() <= self.sizes.keys():
+                try:
+                    values[dim.name] = size.evaluate(self.sizes)
+                except ZeroDivisionError:
+                    raise dim.text.error(f"{dim.name} divides by zero") from None
+                except VieteError as error:
+                    raise dim.text.error(error.message) from None
+        return values
+
+    @cached_property
+    def definitions(self) -> dict[str, Size]:
+        """Dimensions defined by others (``d_k = d / H``), as sizes over the rest."""
+        found: dict[str, Size] = {}
+        for dim in self.dims:
+            size = None if dim.value is None else self.size(dim.value)
+            if size is not None and size.number() is None:
+                found[dim.name] = size.substitute(found)
+        return {name: size.substitute(found) for name, size in found.items()}
+
+    def size(self, e: Expr) -> Size | None:
+        """An expression over this card's dimensions as a symbolic size."""
+        return size_of(e, lambda r: Size.of(r.key) if r.symbol.kind == "dim" else None)
+
+    def bind(self, **values: int | float | str | Fraction) -> Model:
+        """The same model with other dimensions: ``model.bind(d=768, N=12)``.
+
+        Raises VieteError for a name that is no dimension of the card or a value that is no number.
+        """
+        from viete.notation.tree import num
+
+        known = {d.name: d for d in self.dims}
+        changed = {}
+        for name, value in values.items():
+            if name not in known:  # but perhaps in another spelling
+                with suppress(VieteError):
+                    name = parse_name(Text(name), "dim", set()).key
+            if name not in known:
+                raise VieteError(
+                    f"{self.title} has no dimension {name}; it has {', '.join(known) or 'none'}"
+                )
+            exact = exact_number(value)
+            if exact is None:
+                said = "this one" if type(value) is int else repr(value)
+                raise VieteError(f"{name} must be a number that a float could hold, not {said:.60}")
+            dim = known[name]
+            if dim.at_most is not None:
+                changed[name] = replace(dim, at_most=num(exact))
+            else:
+                changed[name] = replace(dim, value=num(exact))
+        return replace(self, dims=tuple(changed.get(d.name, d) for d in self.dims))
+
+
+def exact_number(value: int | float | str | Fraction) -> Fraction | None:
+    """A number as a fraction, a float by the decimal it prints as; None for anything else.
+
+    Numbers that no float could hold (1e999999999) are not written out.
+    """
+    if isinstance(value, bool) or (isinstance(value, int) and value.bit_length() > 1100):
+        return None
+    said = str(value).strip()
+    exponent = re.search(r"[eE]([+-]?\d+)$", said[:700])
+    if len(said) > 700 or (exponent and abs(int(exponent[1])) > 400):
+        return None
+    try:
+        return Fraction(said)
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def memoised(
+    rewriting: Callable[Concatenate[Model, P], T],
+) -> Callable[Concatenate[Model, P], T]:
+    """A rewriting that is done once for a model and its other arguments: models do not change."""
+
+    @wraps(rewriting)
+    def once(model: Model, /, *args: P.args, **options: P.kwargs) -> T:
+        key = (rewriting, args, *options.items())
+        if key not in model.rewritten:
+            model.rewritten[key] = rewriting(model, *args, **options)
+        return model.rewritten[key]
+
+    return once

@@ -1,0 +1,222 @@
+"""Symbolic sizes: Laurent polynomials with rational coefficients, such as d/H, 4 d and 2 n^2 d.
+
+Small enough to compare by normal form, rich enough for every shape and every cost of a
+transformer. A size that is no such polynomial (a quotient by a sum, say) has no symbolic form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import cache
+
+from viete.errors import VieteError
+from viete.notation.tree import Apply, Expr, Num, Ref, frozen
+
+Monomial = tuple[tuple[str, int], ...]
+Coefficient = int | Fraction  # whole numbers are ints, which are ten times as fast
+# No model comes near these; without them a few lines could ask for more than any computer has.
+MOST_TERMS, MOST_BITS, HIGHEST_DEGREE = 500, 4000, 64
+
+
+@frozen
+class Size:
+    """A polynomial in dimension names; ``terms`` maps a sorted monomial to its coefficient."""
+
+    terms: tuple[tuple[Monomial, Coefficient], ...]
+
+    @staticmethod
+    @cache
+    def of(value: int | Fraction | str) -> Size:
+        """A number, or the dimension of that name."""
+        if isinstance(value, str):
+            return Size(((((value, 1),), 1),))
+        return Size((((), plain(value)),)) if value else Size(())
+
+    @staticmethod
+    def make(terms: Mapping[Monomial, Coefficient]) -> Size:
+        if len(terms) > MOST_TERMS or any(
+            c.numerator.bit_length() + c.denominator.bit_length() > MOST_BITS
+            or sum(abs(p) for _, p in m) > HIGHEST_DEGREE
+            for m, c in terms.items()
+        ):
+            raise VieteError("the dimensions of this card multiply up to a size too large to state")
+        return Size(tuple(sorted((m, plain(c)) for m, c in terms.items() if c)))
+
+    def __add__(self, other: Size) -> Size:
+        out = dict(self.terms)
+        for m, c in other.terms:
+            out[m] = out.get(m, 0) + c
+        return Size.make(out)
+
+    def __neg__(self) -> Size:
+        return Size(tuple((m, -c) for m, c in self.terms))
+
+    def __sub__(self, other: Size) -> Size:
+        return self + -other
+
+    def __mul__(self, other: Size) -> Size:
+        out: dict[Monomial, Coefficient] = {}
+        for m, c in self.terms:
+            for n, d in other.terms:
+                key = times(m, n)
+                out[key] = out.get(key, 0) + c * d
+        return Size.make(out)
+
+    def inverse(self) -> Size | None:
+        """1/self where self is a single term, else None."""
+        if len(self.terms) != 1:
+            return None
+        ((m, c),) = self.terms
+        return Size(((tuple((n, -p) for n, p in m), plain(1 / Fraction(c))),))
+
+    def number(self) -> Fraction | None:
+        """The value, if no dimension name is left."""
+        if not self.terms:
+            return Fraction(0)
+        if len(self.terms) == 1 and self.terms[0][0] == ():
+            return Fraction(self.terms[0][1])
+        return None
+
+    def names(self) -> set[str]:
+        return {n for m, _ in self.terms for n, _ in m}
+
+    def substitute(self, values: Mapping[str, Size]) -> Size:
+        """Replace dimension names; a name replaced by a sum must not stand below a line."""
+        if not self.names() & values.keys():
+            return self
+        total = Size(())
+        for m, c in self.terms:
+            term = Size.of(c)
+            for n, p in m:
+                factor = values.get(n, Size.of(n))
+                if p < 0:
+                    inverse = factor.inverse()
+                    factor = Size.of(n) if inverse is None else factor
+                    inverse = factor.inverse()
+                    assert inverse is not None
+                    factor = inverse
+                for _ in range(abs(p)):
+                    term = term * factor
+            total = total + term
+        return total
+
+    def evaluate(self, values: Mapping[str, Fraction]) -> Fraction:
+        """The number for given values of the names; KeyError for a name without one."""
+        total: Coefficient = 0
+        for m, c in self.terms:
+            for n, p in m:
+                c *= plain(values[n]) ** p if p > 0 else values[n] ** p
+            total += c
+        if total.numerator.bit_length() + total.denominator.bit_length() > MOST_BITS:
+            raise VieteError(f"the size {self} has more digits than any computer can use")
+        return Fraction(total)
+
+    def __str__(self) -> str:
+        return self.show("plain")
+
+    def show(self, style: str) -> str:
+        """In one of the three spellings, highest degree first."""
+        if not self.terms:
+            return "0"
+        shown = []
+        for m, c in sorted(self.terms, key=lambda t: (-sum(p for _, p in t[0]), t[0])):
+            above = [(n, p) for n, p in m if p > 0]
+            below = [(n, -p) for n, p in m if p < 0]
+            top = " ".join(power(n, p, style) for n, p in above)
+            if abs(c.numerator) != 1 or not top:
+                top = f"{abs(c.numerator)} {top}".strip()
+            bottom = [power(n, p, style) for n, p in below]
+            if c.denominator != 1:
+                bottom.insert(0, str(c.denominator))
+            if bottom:
+                joined = " ".join(bottom)
+                if style == "latex":
+                    top = f"\\frac{{{top}}}{{{joined}}}"
+                else:
+                    top += f"/({joined})" if len(bottom) > 1 else f"/{joined}"
+            shown.append(("-" if c < 0 else "+", top))
+        text = " ".join(f"{sign} {term}" for sign, term in shown)
+        return text[2:] if text[0] == "+" else "-" + text[2:]
+
+
+def plain(c: Coefficient) -> Coefficient:
+    """The same number, as an int where it is whole."""
+    return c.numerator if c.denominator == 1 else c
+
+
+def times(a: Monomial, b: Monomial) -> Monomial:
+    """The product, sorted, without the names whose powers cancel."""
+    if not (a and b):
+        return a or b
+    powers = dict(a)
+    for n, p in b:
+        powers[n] = powers.get(n, 0) + p
+    return tuple(sorted((n, p) for n, p in powers.items() if p))
+
+
+@cache
+def power(name: str, p: int, style: str) -> str:
+    """``name^p`` in a spelling; the first power is the bare name."""
+    base = spell(name, style)
+    if p == 1:
+        return base
+    if style == "unicode":
+        return base + "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(d)] for d in str(p))
+    return f"{base}^{p}" if p < 10 else f"{base}^{{{p}}}"
+
+
+@cache
+def spell(name: str, style: str) -> str:
+    """A dimension's plain key (``d_k``, ``vocab_size``) in a spelling."""
+    from viete.errors import Text
+    from viete.notation.cursor import parse_name
+    from viete.notation.printer import show_symbol
+
+    return show_symbol(parse_name(Text(name), "dim", set()), style)
+
+
+def size_of(
+    e: Expr, lookup: Callable[[Ref], Size | None],
+    measure: Callable[[Apply], Size | None] | None = None,
+) -> Size | None:  # fmt: skip
+    """An expression over dimensions as a Size; None where it is not one.
+
+    ``measure`` gives that of ``rows(x)`` and ``cols(x)``.
+    """
+    match e:
+        case Apply("rows" | "cols") if measure is not None:
+            return measure(e)
+        case Num():
+            return Size.of(e.value)
+        case Ref():
+            return lookup(e)
+        case Apply(op, args):
+            parts = [size_of(a, lookup, measure) for a in args]
+            if any(p is None for p in parts):
+                return None
+            values = [p for p in parts if p is not None]
+            match op, values:
+                case ("add", [a, b]):
+                    return a + b
+                case ("sub", [a, b]):
+                    return a - b
+                case (("prod" | "times" | "had"), [a, b]):
+                    return a * b
+                case ("neg", [a]):
+                    return -a
+                case ("div", [a, b]):
+                    inverse = b.inverse()
+                    return None if inverse is None else a * inverse
+                case ("pow", [a, b]):
+                    n = b.number()
+                    if n is None or n.denominator != 1 or abs(n) > 8:
+                        return None
+                    base = a if n >= 0 else a.inverse()
+                    if base is None:
+                        return None
+                    result = Size.of(1)
+                    for _ in range(abs(int(n))):
+                        result = result * base
+                    return result
+    return None

@@ -1,0 +1,95 @@
+"""Well-formedness: what the result of every rewriting must be, as what a person writes is.
+
+A card that is read cannot be otherwise, since its formulas are parsed with its declarations in
+force. A rewriting makes formulas from formulas, and is held to the same here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from viete.errors import Text
+from viete.graph.model import Function, Model
+from viete.notation.printer import INFIX, show
+from viete.notation.symbols import PRIMITIVES
+from viete.notation.tree import Apply, Expr, Idx, Ref, Symbol
+
+# Operations that have a sign and no name, by how many arguments they take.
+SIGNS = dict.fromkeys(INFIX, 2) | {
+    "prod": 2,
+    "pow": 2,
+    "neg": 1,
+    "not": 1,
+    "T": 1,
+    "pi": 0,
+    "inf": 0,
+}
+
+
+def check_well_formed(model: Model) -> None:
+    """Names are declared once, used as they are declared, and nothing stands unbound.
+
+    Raises VieteError that says which formula is not so, and why; and whatever a card's shapes and
+    the order of its equations are refused for.
+    """
+    for source, why in faults(model):
+        raise source.error(why)
+    assert model.shapes
+
+
+def faults(model: Model) -> Iterator[tuple[Text, str]]:
+    """What is wrong, each with where it is said."""
+    declared: dict[str, list[Symbol]] = {}
+    symbols = [d.symbol for d in model.dims]
+    symbols += [i.symbol for i in model.inputs] + [p.symbol for p in model.parameters]
+    for symbol in symbols:
+        declared.setdefault(symbol.key, []).append(symbol)
+    for name, found in declared.items():
+        if len(found) > 1:
+            yield Text(name), f"{name} is declared twice"
+    for e in (*model.equations, *model.derived):
+        if all(s.kind != "value" for s in declared.get(e.name, ())):
+            declared.setdefault(e.name, []).append(e.left.symbol)
+    letters = {i.name for i in model.indices} | model.loop_letters
+    own_names = {f.name for f in model.functions}
+    before = {n: f for n, f in model.function.items() if n not in own_names}
+    for f in model.functions:
+        own = [a.symbol for a in f.arguments] + [s for a in f.arguments for s in a.pattern]
+        known = {d.name: [d.symbol] for d in model.dims} | {s.key: [s] for s in own}
+        yield from parts(f.text, f.body, known, letters, before)
+        before[f.name] = f  # a function is made of those before it
+    for e in (*model.equations, *model.derived):
+        for x in (e.left, e.right):
+            yield from parts(e.text, x, declared, letters, model.function)
+    for c in model.claims:
+        yield from parts(c.text, c.statement, declared, letters | c.statement.free, model.function)
+
+
+def parts(
+    source: Text, e: Expr, declared: dict[str, list[Symbol]], letters: Collection[str],
+    functions: dict[str, Function],
+) -> Iterator[tuple[Text, str]]:  # fmt: skip
+    """The faults of a formula, under binders of ``letters``."""
+    match e:
+        case Ref(symbol):
+            if all(s != symbol or s.kind != symbol.kind for s in declared.get(e.key, ())):
+                yield source, f"{e.key} is no {symbol.kind} that is declared"
+            if len(e.index) != len(symbol.slots):
+                yield source, f"{e.key} has {len(e.index)} of {len(symbol.slots)} indices"
+        case Idx(name) if name not in letters:
+            yield source, f"{name} is bound by nothing"
+        case Apply(op, args):
+            signature = functions[op].signature if op in functions else PRIMITIVES.get(op)
+            least, most = (SIGNS.get(op),) * 2
+            if signature is not None:
+                least, most = signature.least, signature.most
+            if least is None:
+                yield source, f"{op} is no operation"
+            elif len(args) < least or (most is not None and len(args) > most):
+                yield source, f"{op} has {len(args)} arguments"
+    for x in e.children[:-1]:
+        yield from parts(source, x, declared, letters, functions)
+    for x in e.children[-1:]:  # what a binder binds
+        if hidden := x.plain.intersection(e.bound):
+            yield source, f"{show(e)} binds {min(hidden)}, which is a name in it"
+        yield from parts(source, x, declared, {*letters, *e.bound}, functions)

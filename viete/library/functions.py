@@ -1,0 +1,208 @@
+"""Reading function definitions; the library of named functions is functions.md beside this file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib import resources
+from itertools import pairwise
+from typing import TypeGuard
+
+from viete.errors import Text, VieteError
+from viete.graph.model import Argument, Function
+from viete.notation.cursor import parse_name, top_level
+from viete.notation.lexer import Token, tokenize
+from viete.notation.parser import Parser, bounded
+from viete.notation.substitution import substitute
+from viete.notation.symbols import Scope, Signature
+from viete.notation.tree import Apply, Expr, Ref, transform
+
+MEASURES = ("rows", "cols")  # of a matrix; of a vector the last
+_BULLET = re.compile(r"^- \$(.+?)\$:?\s*(.*)$")
+
+
+@cache
+def library() -> dict[str, Function]:
+    """The named functions that every card has."""
+    text = resources.files("viete.library").joinpath("functions.md").read_text("utf-8")
+    found: dict[str, Function] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if m := _BULLET.match(line):
+            source = Text(m[1], "functions.md", number, m.start(1) + 1, line)
+            function = parse_function(source, {f.name: f.signature for f in found.values()}, m[2])
+            found[function.name] = function
+    return found
+
+
+def in_force(own: Sequence[Function]) -> dict[str, Function]:
+    """All functions of a card by name, each definition with the names it meant where it stood.
+
+    A card's function hides the library's of that name from what comes after it, not from the
+    library. The hidden one is still there, as ``softmax_library``.
+    """
+    known = library()
+    hidden = {f.name for f in own} & known.keys()
+    out = known | second_names()
+    if hidden:
+        out = {name: replace(f, body=resolved(f.body, hidden)) for name, f in out.items()}
+    for f in own:
+        out[f.name] = replace(f, body=resolved(f.body, hidden))
+        hidden = hidden - {f.name}
+    return out
+
+
+@cache
+def second_names() -> dict[str, Function]:
+    """The library's functions by the names that nothing of a card's can hide.
+
+    Every card knows them, also one that hides none: a rewriting may leave out the value or the
+    function that hid one, and what it wrote before still means the same.
+    """
+    return {behind(name): replace(f, name=behind(name)) for name, f in library().items()}
+
+
+def behind(name: str) -> str:
+    """What a function of the library is called in a card whose own names hide it."""
+    return f"{name}_library"
+
+
+def resolved(e: Expr, hidden: Collection[str]) -> Expr:
+    """A formula that means the library's functions by the names in ``hidden``."""
+
+    def rule(x: Expr) -> Expr | None:
+        return replace(x, op=behind(x.op)) if isinstance(x, Apply) and x.op in hidden else None
+
+    return transform(e, rule) if hidden else e
+
+
+def with_defaults(e: Apply, functions: Mapping[str, Function]) -> tuple[Expr, ...]:
+    """A function's arguments, those left away with their defaults."""
+    function = functions.get(e.op)
+    if function is None:
+        return e.args
+    rest = function.arguments[len(e.args) :]
+    return e.args + tuple(a.default for a in rest if a.default is not None)
+
+
+def inlined(
+    e: Apply, functions: Mapping[str, Function], around: Collection[str] = (),
+    taken: Collection[str] = (),
+) -> Expr:  # fmt: skip
+    """A function's definition with what it is applied to put in; see `substitute`.
+
+    The sizes that it names are said as ``rows(x)`` and ``cols(x)`` of its arguments, which
+    `viete.graph.row_counts` has the names of.
+    """
+    function = functions[e.op]
+    arguments: dict[str, Expr] = {}
+    sizes: dict[str, Expr] = {}
+    for argument, given in zip(function.arguments, with_defaults(e, functions), strict=True):
+        arguments[argument.symbol.key] = given
+        for symbol, what in zip(argument.pattern, MEASURES[-len(argument.pattern) :], strict=False):
+            sizes.setdefault(symbol.key, Apply(what, (given,)))
+    return substitute(function.body, arguments=arguments, names=sizes, around=around, taken=taken)
+
+
+def is_argument(e: Expr) -> TypeGuard[Ref]:
+    """Whether it is an argument of the function in whose body it stands."""
+    return isinstance(e, Ref) and e.symbol.kind == "argument"
+
+
+def parse_function(
+    source: Text, known: dict[str, Signature], meaning: str = "", outer: Scope | None = None
+) -> Function:
+    """Read ``name(x: n × d; ρ = 1) = body``.
+
+    ``known`` are the functions defined before this one: a definition can use those, its own
+    arguments and the primitives, so that nothing is recursive; ``outer`` are names besides.
+    """
+    tokens = tokenize(source)
+    cut = top_level(tokens, "=")
+    opened = next((k for k, t in enumerate(tokens) if t.text == "("), None)
+    if cut is None or opened is None or opened > cut or tokens[cut - 1].text != ")":
+        raise source.error("a function is defined as name(arguments) = body")
+    symbol = parse_name(source.cut(0, tokens[opened].start), "function", set())
+    # RoPE_pairs_after is one name, of which the printers keep every stroke.
+    name = symbol.key if symbol.sup else "_".join([symbol.base, *(s.text for s in symbol.sub)])
+    arguments: list[Argument] = []
+    semi = 0
+    for part, separator in split_arguments(tokens[opened + 1 : cut - 1]):
+        arguments.append(parse_argument(source, part))
+        semi = len(arguments) if separator == ";" else semi
+    for before, after in pairwise(arguments):
+        if before.default is not None and after.default is None:
+            raise source.error(
+                f"{after.symbol.key} needs a default, since {before.symbol.key} before it has one",
+                0, tokens[cut].start,
+            )  # fmt: skip
+    symbols = [a.symbol for a in arguments] + [s for a in arguments for s in a.pattern]
+    names = [s.key for s in symbols if s.kind == "argument"]
+    if len(set(names)) < len(names):
+        raise source.error(f"{name} names an argument twice", 0, tokens[cut].start)
+    scope = Scope()
+    scope.functions |= known
+    own = {s.key: s for s in symbols}
+    for group in () if outer is None else outer.symbols.values():
+        for symbol in group:
+            if symbol.key not in own:  # an argument hides it
+                scope.declare(symbol)
+    for symbol in own.values():
+        scope.declare(symbol)
+    parser = Parser(source, tokens[cut + 1 :], scope)
+    body = parser.expression()
+    parser.finish()
+    return Function(name, tuple(arguments), bounded(body, source), semi, meaning, source)
+
+
+def split_arguments(tokens: list[Token]) -> list[tuple[list[Token], str]]:
+    """The parts of an argument list, each with the comma or semicolon after it, if any."""
+    parts: list[tuple[list[Token], str]] = [([], "")]
+    depth = 0
+    for token in tokens:
+        depth += (token.text in ("(", "{", "[")) - (token.text in (")", "}", "]"))
+        if depth == 0 and token.text in (",", ";"):
+            parts[-1] = (parts[-1][0], token.text)
+            parts.append(([], ""))
+        else:
+            parts[-1][0].append(token)
+    return parts
+
+
+def parse_argument(source: Text, tokens: list[Token]) -> Argument:
+    """Read ``x``, ``x: n × d`` or ``ρ = 1``."""
+    if not tokens:
+        raise source.error("a function needs its arguments named in the parentheses")
+
+    def text(part: list[Token]) -> Text:
+        return source.cut(part[0].start, part[-1].end)
+
+    default = None
+    equals = top_level(tokens, "=")
+    if equals is not None:
+        end = Token("end", "", tokens[-1].end, tokens[-1].end)
+        parser = Parser(source, [*tokens[equals + 1 :], end], Scope())
+        default = parser.expression()
+        parser.finish()
+        tokens = tokens[:equals]
+    colon = top_level(tokens, ":")
+    pattern: list[list[Token]] = [[]]
+    for token in [] if colon is None else tokens[colon + 1 :]:
+        if token.text == "×":
+            pattern.append([])
+        else:
+            pattern[-1].append(token)
+    head = tokens if colon is None else tokens[:colon]
+    if not head or (colon is not None and not all(pattern)):
+        raise source.error("an argument is written x or x: n × d")
+    try:
+        return Argument(
+            parse_name(text(head), "argument", set()),
+            tuple(parse_name(text(p), "dim", set()) for p in pattern if p),
+            default,
+        )
+    except VieteError as error:
+        raise VieteError(
+            f"in the arguments of this function: {error.message}", error.where
+        ) from None

@@ -1,1 +1,0 @@
-"""A released model at work: its card, its weights and its tokenizer as one object."""

@@ -1,0 +1,371 @@
+"""What a model costs: parameters, floating-point operations and bytes.
+
+Every quantity is a formula in the card's own dimensions and, where those have values, an exact
+whole number. Blocks are multiplied, never unrolled. The conventions:
+
+- a matrix product of m × k and k × n is 2 m n k operations, for every member of its index family;
+  causal attention counts the full n × n (as nanoGPT and Chinchilla, app. F, do);
+- every other operation is 1 per entry: entry by entry on what it makes, a sum, mean or maximum on
+  what it reads. Named functions count as their definitions (softmax: 3 per entry). Moving entries
+  (lookup, slice, transpose, concat) is free, and so is what depends on no weight and no input;
+- backward costs as much as forward again for every argument that depends on a parameter: twice
+  the product of two activations, once where the other factor is given data;
+- activations are all named values, kept.
+
+``without_embeddings`` leaves out token, position and unembedding parameters (Kaplan et al. 2020;
+Pythia). A bias added to the logits counts as unembedding. Each kind is also given by itself, so
+that other counts can be formed: nanoGPT's leaves out the position embedding alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Integral
+
+from viete.errors import VieteError
+from viete.graph.model import Equation, Loop, Model, Parameter
+from viete.graph.sizes import Size
+from viete.meanings.axes import ONE, ZERO, Flow, Read
+from viete.meanings.counting import BATCH, Flows, Tally
+from viete.notation.printer import show_symbol
+from viete.notation.tree import Ref
+
+BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A formula, and its number if every dimension in it has a value.
+
+    The number is exact. Only a rate (``per``) that does not come out whole is rounded.
+    """
+
+    symbolic: Size
+    number: int | None
+
+    def __add__(self, other: Quantity) -> Quantity:
+        known = self.number is not None and other.number is not None
+        number = self.number + other.number if known else None  # type: ignore[operator]
+        return Quantity(self.symbolic + other.symbolic, number)
+
+    def times(self, factor: int) -> Quantity:
+        number = None if self.number is None else self.number * factor
+        return Quantity(self.symbolic * Size.of(factor), number)
+
+    def per(self, other: Quantity) -> Quantity:
+        """A rate: this for each of ``other``, which must be a single term such as n or 64 n."""
+        inverse = other.symbolic.inverse()
+        assert inverse is not None
+        number = None
+        if self.number is not None and other.number:
+            number = round(Fraction(self.number, other.number))
+        return Quantity(self.symbolic * inverse, number)
+
+    def bytes(self, dtype: str) -> Quantity:
+        """Of so many entries, the bytes; raises VieteError for a dtype not in `BYTES`."""
+        if dtype not in BYTES:
+            raise VieteError(f"there is no dtype {dtype!r} here; there are {', '.join(BYTES)}")
+        return self.times(BYTES[dtype])
+
+    def __str__(self) -> str:
+        return str(self.symbolic) + ("" if self.number is None else f" = {self.number:,}")
+
+
+NOTHING = Quantity(ZERO, 0)
+
+
+@dataclass(frozen=True)
+class ParameterCost:
+    """One symbol of the parameter table: entries of ``each`` array, and of ``all`` of them.
+
+    ``embeds`` holds 'token', 'position', 'unembedding' (tied weights: two of them) or nothing.
+    """
+
+    parameter: Parameter
+    each: Quantity
+    all: Quantity
+    embeds: frozenset[str]
+
+
+@dataclass(frozen=True)
+class ParameterCosts:
+    """All symbols; the totals of each kind of embedding count a tied parameter in each."""
+
+    rows: tuple[ParameterCost, ...]
+    total: Quantity
+    without_embeddings: Quantity
+    token: Quantity
+    position: Quantity
+    unembedding: Quantity
+
+
+@dataclass(frozen=True)
+class Work:
+    """Operations: of matrix products, and all others at one per entry."""
+
+    products: Quantity
+    operations: Quantity
+
+    @property
+    def total(self) -> Quantity:
+        return self.products + self.operations
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.products + other.products, self.operations + other.operations)
+
+    def per(self, other: Quantity) -> Work:
+        return Work(self.products.per(other), self.operations.per(other))
+
+
+@dataclass(frozen=True)
+class EquationCost:
+    """One equation in all its blocks; ``number`` counts from 1 as the card does.
+
+    ``entries`` are those of the value it names.
+    """
+
+    number: int
+    equation: Equation
+    forward: Work
+    backward: Work
+    entries: Quantity
+
+
+@dataclass(frozen=True)
+class Cached:
+    """A named value that later positions read: K and V.
+
+    ``each`` entries for one position, in all blocks; ``positions`` of the length ``along`` are
+    kept (fewer than all where a window says so).
+    """
+
+    left: Ref
+    along: Size
+    each: Quantity
+    positions: Quantity
+    all: Quantity
+
+
+@dataclass(frozen=True)
+class Cache:
+    """What generating keeps for one sequence; ``why`` says why there is no cache, or is empty.
+
+    ``per_token`` grows with every token; a decoder's keys of its source do not.
+    """
+
+    rows: tuple[Cached, ...]
+    per_token: Quantity
+    full: Quantity
+    why: str
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The costs of running ``batch`` sequences; see the module for what is counted how.
+
+    The formulas are for this batch: 64 stands in them as a number.
+
+    ``weights``, ``activations`` and the cache count entries: ``.bytes("bfloat16")`` of any gives
+    bytes. ``tokens`` are those of one pass, of the card's first input.
+    """
+
+    model: Model
+    lengths: Mapping[str, int]
+    batch: int
+    parameters: ParameterCosts
+    equations: tuple[EquationCost, ...]
+    forward: Work
+    backward: Work
+    tokens: Quantity
+    weights: Quantity
+    activations: Quantity
+    cache: Cache
+
+    @property
+    def step(self) -> Work:
+        """Forward and backward together."""
+        return self.forward + self.backward
+
+    @property
+    def forward_per_token(self) -> Work:
+        return self.forward.per(self.tokens)
+
+    @property
+    def backward_per_token(self) -> Work:
+        return self.backward.per(self.tokens)
+
+
+def costs(model: Model, lengths: Mapping[str, int] | None = None, batch: int = 1) -> Costs:
+    """Count what a model needs, for texts of the given ``lengths``, else of the greatest allowed.
+
+    Raises VieteError for a name that is no length of the card, for a length or batch out of range,
+    and where dimensions give something that is no whole number (``d_k = 5/2``).
+    """
+    return Counter(model, dict(lengths or {}), batch).costs()
+
+
+class Counter:
+    """From the flow of every equation to a `Costs`."""
+
+    def __init__(self, model: Model, lengths: dict[str, int], batch: int) -> None:
+        if not whole(batch):
+            raise VieteError(f"the batch must be a whole number from 1 up, not {batch!r}")
+        self.model, self.batch = model, int(batch)
+        self.numbers = dict(model.sizes)
+        self.lengths = self.lengths_of(lengths)
+        self.numbers |= {name: Fraction(n) for name, n in self.lengths.items()}
+        self.flows = Flows(model, self.batch)
+
+    def lengths_of(self, given: dict[str, int]) -> dict[str, int]:
+        """All lengths that have a value: those given, checked, else the greatest allowed."""
+        out: dict[str, int] = {}
+        for name in given:
+            if name not in self.model.lengths:
+                known = ", ".join(self.model.lengths) or "none"
+                raise VieteError(f"{self.model.title} has no length {name}; it has {known}")
+        for name, at_most in self.model.lengths.items():
+            size = self.model.size(at_most)
+            most = None if size is None else self.evaluate(size)
+            if name not in given:
+                if most is not None:
+                    out[name] = math.floor(most)
+                continue
+            n = given[name]
+            if not whole(n) or (most is not None and n > most):
+                limit = "up" if most is None else f"to {most}"
+                raise VieteError(f"{name} must be a whole number from 1 {limit}, not {n!r}")
+            out[name] = int(n)
+        return out
+
+    def evaluate(self, size: Size) -> Fraction | None:
+        try:
+            return size.evaluate(self.numbers)
+        except KeyError:
+            return None
+        except ZeroDivisionError:
+            raise VieteError(f"{size} divides by zero") from None
+
+    def quantity(self, size: Size) -> Quantity:
+        value = self.evaluate(size)
+        if value is not None and value.denominator != 1:
+            raise VieteError(
+                f"{size} is {value} here, which is no whole number; choose dimensions that divide"
+            )
+        return Quantity(size, None if value is None else int(value))
+
+    def blocks(self, loop: Loop | None) -> Size:
+        return ONE if loop is None else self.flows.count(loop.lower, loop.upper)
+
+    def costs(self) -> Costs:
+        rows, reads = [], []
+        each: dict[str, Size] = {}  # entries of a named value at one position, in all blocks
+        for k, e in enumerate(self.model.equations):
+            self.flows.tally = Tally()
+            v, found = self.flows.equation(e)
+            blocks = self.blocks(e.loop)
+            reads.append((e, self.flows.known[e.name], found))
+            others = (a.size for label, a in v.axes.items() if label not in (v.own, BATCH))
+            one = math.prod(others, start=blocks)
+            each[e.name] = each.get(e.name, ZERO) + one
+            rows.append(self.equation(k + 1, e, v, blocks))
+        tokens = Size.of(self.batch)
+        if self.model.inputs and self.model.inputs[0].shape:
+            tokens *= self.flows.size(self.model.inputs[0].shape[0])
+        parameters = self.parameters()
+        return Costs(
+            self.model, self.lengths, self.batch, parameters, tuple(rows),
+            total(r.forward for r in rows), total(r.backward for r in rows),
+            self.quantity(tokens), parameters.total,
+            sum((r.entries for r in rows), NOTHING), self.cache(reads, each),
+        )  # fmt: skip
+
+    def equation(self, number: int, e: Equation, v: Flow, blocks: Size) -> EquationCost:
+        t = self.flows.tally
+        forward, backward = (
+            Work(self.quantity(a * blocks), self.quantity(b * blocks))
+            for a, b in ((t.products, t.operations), (t.products_back, t.operations_back))
+        )
+        return EquationCost(number, e, forward, backward, self.quantity(v.entries * blocks))
+
+    def parameters(self) -> ParameterCosts:
+        embeddings = self.flows.embeddings.kinds()
+        rows = []
+        for p in self.model.parameters:
+            if p.given:
+                continue
+            each = math.prod((self.flows.size(e) for e in p.shape), start=ONE)
+            count = ONE
+            for letter in p.symbol.slots:
+                loop = next((x for x in self.model.loops if x.index == letter), None)
+                count *= self.blocks(loop) if loop else self.flows.ranges[letter]
+            embeds = embeddings[p.name]
+            rows.append(ParameterCost(p, self.quantity(each), self.quantity(each * count), embeds))
+        total = sum((r.all for r in rows), NOTHING)
+        kinds = [
+            sum((r.all for r in rows if kind in r.embeds), NOTHING)
+            for kind in ("token", "position", "unembedding")
+        ]
+        plain = sum((r.all for r in rows if not r.embeds), NOTHING)
+        return ParameterCosts(tuple(rows), total, plain, *kinds)
+
+    # -- the cache ---------------------------------------------------------------------------------
+
+    def cache(
+        self, found: list[tuple[Equation, Flow, frozenset[Read]]], each: Mapping[str, Size]
+    ) -> Cache:
+        """Values that positions read of one another, for every length whose tokens see no later."""
+        ahead: dict[Size, str] = {}  # length → why its tokens cannot come one by one
+        kept: dict[tuple[str, Size], list[Size | None]] = {}
+        mine: dict[tuple[str, Size], bool] = {}  # whether it grows with the tokens that read it
+        for e, v, reads in found:
+            place = v.axes[v.own].place if v.own else None
+            if place is not None and any(r.place == place and not r.past for r in reads):
+                name = show_symbol(e.left.symbol, "unicode")
+                why = f"{name} reads later positions, so a new token changes every earlier value"
+                ahead.setdefault(place, why)
+        for _, v, reads in found:
+            place = v.axes[v.own].place if v.own else None
+            for r in reads:
+                if place is not None and place not in ahead and r.name in each:
+                    kept.setdefault((r.name, r.place), []).extend([r.width] if r.summed else [])
+                    mine[r.name, r.place] = mine.get((r.name, r.place), False) or r.place == place
+        rows = tuple(
+            self.cached(name, place, widths, each[name]) for (name, place), widths in kept.items()
+        )
+        growing = [r.each for r in rows if mine[r.left.key, r.along]]
+        why = ""
+        if not rows:
+            why = next(iter(ahead.values()), "no position reads a named value of another one")
+        return Cache(rows, sum(growing, NOTHING), sum((r.all for r in rows), NOTHING), why)
+
+    def cached(self, name: str, place: Size, widths: list[Size | None], each: Size) -> Cached:
+        e = next(e for e in self.model.equations if e.name == name)
+        positions = place
+        # A window counts only if every sum over these positions is through it.
+        width = widths[0] if len(set(widths)) == 1 else None
+        if width is not None:
+            n, w = self.evaluate(place), self.evaluate(width)
+            positions = width if n is None or w is None or w < n else place
+        return Cached(
+            e.left, place, self.quantity(each), self.quantity(positions),
+            self.quantity(each * positions),
+        )  # fmt: skip
+
+
+def whole(value: object) -> bool:
+    """Whether something is a whole number from 1 up."""
+    return isinstance(value, Integral) and int(value) > 0
+
+
+def total(parts: Iterable[Work]) -> Work:
+    """The sum of many."""
+    return sum(parts, Work(NOTHING, NOTHING))
+
+
+__all__ = [
+    "BYTES", "Cache", "Cached", "Costs", "EquationCost", "ParameterCost", "ParameterCosts",
+    "Quantity", "Work", "costs",
+]  # fmt: skip

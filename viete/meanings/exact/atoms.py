@@ -1,0 +1,177 @@
+"""What exact numbers are made of: real quantities with a definition, each kept once.
+
+An atom is one of
+
+- ``prime``: a prime p, which occurs to powers between 0 and 1 (√2 is 2^{1/2});
+- ``e``: e^m for a product m of such powers (m = 1 is e itself), to any rational power;
+- ``root``: √N of a polynomial N in older atoms, to the first power;
+- ``exp``, ``log``, ``erf``, ``tanh``, ``sin``, ``cos`` of a number, and ``pi``;
+- ``name``: a number that has grown too long to look at, carried on as one letter.
+
+The same definition gives the same atom (hash-consing), so that what is equal by construction
+cancels. Atoms are ordered by age: a definition speaks of older atoms only.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakValueDictionary
+
+from flint import arb, ctx, fmpq, fmpz
+
+from viete.notation.tree import Expr
+
+if TYPE_CHECKING:
+    from viete.meanings.exact.numbers import Number
+
+Power = int | Fraction
+Monomial = tuple[tuple["Atom", Power], ...]
+Terms = dict[Monomial, fmpq]  # a polynomial; no coefficient is zero
+
+PLAIN = ("prime", "e", "pi", "name")  # written by one letter or number
+GUARD = 32  # bits beyond those asked for
+
+
+class Atom:
+    """A real number with a definition: its ``kind``, and what it is ``of``.
+
+    ``label`` is how a name is written, ``length`` how many letters and signs the atom takes,
+    ``older`` are the atoms of its definition, and ``decided`` atoms those among which equality is
+    decided (see `deciding`).
+    """
+
+    __slots__ = ("__weakref__", "age", "balls", "decided", "kind", "label", "length", "of", "older")
+    ages = itertools.count()
+    kept: ClassVar[WeakValueDictionary[tuple[str, Any], Atom]] = WeakValueDictionary()
+
+    def __init__(
+        self, kind: str, of: Any = None, older: Iterable[Atom] = (), label: Expr | None = None
+    ) -> None:
+        self.kind, self.of, self.label = kind, of, label
+        self.older = tuple(older)
+        self.age = next(Atom.ages)
+        self.balls: dict[int, arb] = {}
+        self.length = 1 + of.length if kind not in PLAIN else 1
+        self.decided: bool = kind in ("prime", "e") or (
+            kind in ("root", "name") and all(a.decided for a in self.older)
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.of}>"
+
+    @property
+    def number(self) -> Number:
+        """The number that a root, a function or a name is of."""
+        found: Number = self.of
+        return found
+
+
+def prime(p: int) -> Atom:
+    """A prime, which stands for its powers between 0 and 1."""
+    return kept("prime", p, p, ())
+
+
+def e_power(m: Monomial) -> Atom:
+    """The base e^m, for a product m of powers of primes."""
+    return kept("e", m, m, (a for a, _ in m))
+
+
+def function(kind: str, of: Number) -> Atom:
+    """``root``, ``exp``, ``erf``, … of a number."""
+    return kept(kind, of.key, of, of.atoms())
+
+
+def pi() -> Atom:
+    """The number π."""
+    return kept("pi", None, None, ())
+
+
+def kept(kind: str, key: Any, of: Any, older: Iterable[Atom]) -> Atom:
+    """The atom of this kind and key, made when it first comes up."""
+    found = Atom.kept.get((kind, key))
+    if found is None:
+        found = Atom.kept[kind, key] = Atom(kind, of, older)
+    return found
+
+
+# -- enclosures ------------------------------------------------------------------------------------
+
+# Each rule is called with flint's precision set, and the atoms of the definition enclosed.
+RULES: dict[str, Callable[[Atom, int], arb]] = {
+    "prime": lambda a, bits: arb(fmpz(a.of)),
+    "e": lambda a, bits: value({a.of: fmpq(1)}, bits).exp(),
+    "root": lambda a, bits: quotient(a, bits).sqrt(),
+    "exp": lambda a, bits: quotient(a, bits).exp(),
+    "log": lambda a, bits: quotient(a, bits).log(),
+    "erf": lambda a, bits: quotient(a, bits).erf(),
+    "tanh": lambda a, bits: quotient(a, bits).tanh(),
+    "sin": lambda a, bits: quotient(a, bits).sin(),
+    "cos": lambda a, bits: quotient(a, bits).cos(),
+    "pi": lambda a, bits: arb.pi(),
+    "name": lambda a, bits: quotient(a, bits),
+}
+
+
+def enclosed(num: Terms, den: Terms, bits: int) -> arb:
+    """A ball of about ``bits`` bits that holds num/den (Johansson 2017, Arb)."""
+    before = ctx.prec
+    ctx.prec = bits + GUARD
+    try:
+        # Oldest first, so that a definition's atoms are there and nothing recurs.
+        for atom in sorted(below((x for t in (num, den) for m in t for x, _ in m), bits), key=age):
+            atom.balls[bits] = RULES[atom.kind](atom, bits)
+        return value(num, bits) / value(den, bits)
+    finally:
+        ctx.prec = before
+
+
+def age(atom: Atom) -> int:
+    """How late it came up; sorting by it puts definitions before what they define."""
+    return atom.age
+
+
+def below(atoms: Iterable[Atom], bits: int | None = None) -> set[Atom]:
+    """The atoms, and all that their definitions are made of; those not yet enclosed to ``bits``."""
+    found: set[Atom] = set()
+    todo = list(atoms)
+    while todo:
+        atom = todo.pop()
+        if atom not in found and bits not in atom.balls:
+            found.add(atom)
+            todo += atom.older
+    return found
+
+
+def quotient(atom: Atom, bits: int) -> arb:
+    """What the atom is of, at its atoms' enclosures."""
+    return value(atom.of.num, bits) / value(atom.of.den, bits)
+
+
+def power(ball: arb, p: int) -> arb:
+    """ball^p by products: Arb's own power is undefined where a ball is centred at zero."""
+    out = arb(1)
+    for _ in range(abs(p)):
+        out *= ball
+    return out if p > 0 else 1 / out
+
+
+def value(t: Terms, bits: int) -> arb:
+    """A polynomial at its atoms' enclosures."""
+    total = arb(0)
+    for m, c in t.items():
+        term = arb(c)
+        for x, p in m:
+            if x.kind in ("e", "exp") and abs(p) != 1:  # by one exponential: a power loses digits
+                exponent = value({x.of: fmpq(1)}, bits) if x.kind == "e" else quotient(x, bits)
+                term *= (exponent * fmpq(p.numerator, p.denominator)).exp()
+            elif p == 1:
+                term *= x.balls[bits]
+            elif isinstance(p, int):
+                term *= power(x.balls[bits], p)
+            else:
+                term *= x.balls[bits] ** arb(fmpq(p.numerator, p.denominator))
+        total += term
+    return total

@@ -1,0 +1,120 @@
+"""Certified decimals: digits that an enclosure proves."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from flint import arb, ctx, fmpz  # whose str() has no limit of digits
+
+from viete.errors import VieteError
+from viete.meanings.exact import deciding
+
+if TYPE_CHECKING:
+    from viete.meanings.exact.numbers import Number
+
+MOST_ZEROS = 5  # before the first digit, where none would be lost by writing a power of ten
+
+
+def decimal(x: Number, digits: int) -> str:
+    """``digits`` significant digits, correctly rounded; a fraction that ends sooner ends there.
+
+    Half a unit in the last place is rounded to even; only a fraction can lie there. Raises
+    Undecided where the enclosures never leave a boundary (or zero) to one side.
+    """
+    from viete.meanings.exact.numbers import Undecided, shown
+
+    if digits < 1:
+        raise VieteError(f"the number of digits must be at least 1, not {digits}")
+    q = x.rational
+    if q is not None:
+        return of_fraction(q, digits)
+    start, tried = 4 * digits, False
+    for bits in deciding.precisions(max(deciding.MOST_BITS, 8 * start)):
+        if bits < start:
+            continue
+        ball = x.ball(bits)
+        found = rounded(ball, digits, bits)
+        if found is not None:
+            return placed(*found, digits)
+        if not tried and deciding.narrow(ball - ball.mid(), bits):
+            tried = True
+            if ball.contains(0) and x.is_zero():
+                return "0"
+            near = halfway(ball, digits, bits)
+            if near is not None and (x - near).is_zero():
+                return of_fraction(near, digits)
+    raise Undecided(f"{digits} digits of a number in {shown(x)} cannot be told")
+
+
+def rounded(ball: arb, digits: int, bits: int) -> tuple[bool, int, int] | None:
+    """Sign, digits as a whole number, and the power of ten of the first; None if still open."""
+    if ball.contains(0) or not ball.is_finite():
+        return None
+    before = ctx.prec
+    ctx.prec = bits + 64
+    try:
+        size = abs(ball)
+        first = (size.log() / arb.const_log10()).floor().unique_fmpz()
+        if first is None:
+            return None
+        scaled = size * arb(10) ** (digits - 1 - int(first))
+        whole = (scaled + arb(0.5)).floor().unique_fmpz()
+    finally:
+        ctx.prec = before
+    if whole is None:
+        return None
+    if int(whole) >= 10**digits:
+        return ball < 0, int(whole) // 10, int(first) + 1
+    return ball < 0, int(whole), int(first)
+
+
+def halfway(ball: arb, digits: int, bits: int) -> Fraction | None:
+    """The power of ten, or half of a unit in the last place, that the ball may hold."""
+    before = ctx.prec
+    ctx.prec = bits + 64
+    try:
+        first = (abs(ball.mid()).log() / arb.const_log10() + 2 ** (-bits // 2)).floor()
+        if first.unique_fmpz() is None:
+            return None
+        shift = digits - 1 - int(first.unique_fmpz())
+        twice = (ball * 2 * arb(10) ** shift).unique_fmpz()
+    finally:
+        ctx.prec = before
+    return None if twice is None else Fraction(int(twice), 2) / Fraction(10) ** shift
+
+
+def of_fraction(q: Fraction, digits: int) -> str:
+    """A fraction's digits, all of them where they end before the last one asked for."""
+    if q == 0:
+        return "0"
+    size = abs(q)
+    first = len(fmpz(size.numerator).str()) - len(fmpz(size.denominator).str())
+    if size < Fraction(10) ** first:
+        first -= 1
+    scaled = size * Fraction(10) ** (digits - 1 - first)
+    whole = round(scaled)  # half to even
+    if whole >= 10**digits:
+        whole, first = whole // 10, first + 1
+    text = placed(q < 0, whole, first, digits)
+    return trimmed(text) if scaled == whole else text
+
+
+def trimmed(text: str) -> str:
+    """Without the zeros after the last digit of a fraction that ends."""
+    if "." not in text:
+        return text
+    digits, e, power = text.partition("e")
+    return digits.rstrip("0").rstrip(".") + e + power
+
+
+def placed(negative: bool, whole: int, first: int, digits: int) -> str:
+    """The digits with their point."""
+    text, sign = fmpz(whole).str().zfill(digits), "-" * negative
+    if -MOST_ZEROS <= first < 0:
+        return f"{sign}0.{'0' * (-first - 1)}{text}"
+    if 0 <= first < digits:
+        point = f".{text[first + 1 :]}" if first + 1 < digits else ""
+        return sign + text[: first + 1] + point
+    point = f".{text[1:]}" if digits > 1 else ""
+    return f"{sign}{text[0]}{point}e{first}"

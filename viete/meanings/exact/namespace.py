@@ -1,0 +1,358 @@
+"""Arrays of exact numbers, with the operations that the array meaning asks of a library.
+
+The arrays are NumPy's, of objects: `Number`, the floats ±∞, which only a mask brings in, and
+`Undefined`, which only the side of a `where` may hold that is not chosen. What grows too long is
+given a name, so that the work is bounded by the number of operations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from viete.errors import VieteError
+from viete.meanings.exact.atoms import Atom, Terms
+from viete.meanings.exact.numbers import FUNCTIONS, Number, Undecided, total
+from viete.meanings.exact.polynomials import ONE, added, multiplied
+from viete.notation.tree import Expr
+
+MOST_TERMS = 40  # of a number within an equation; a longer one is carried on as a name
+MOST_BITS = 7_000  # of a coefficient: a fraction may double its digits in every block
+MOST_WORK = 400  # products of terms in one operation, before its operands are named
+Entry = Any  # a Number, or ±∞ as a float
+
+
+class Placed(VieteError):
+    """An error that says at which entry of an array it came up."""
+
+
+class Undefined:
+    """An entry that has no value, and why: whatever asks for it gets the error.
+
+    ``1 / x`` has none at 0, and ``where(x > 0, 1 / x, 0)`` does not ask for it there.
+    """
+
+    def __init__(self, error: VieteError) -> None:
+        self.error = error
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("shape", "ndim", "dtype"):  # NumPy looks for these
+            raise AttributeError(name)
+        raise self.error
+
+    def __float__(self) -> float:
+        raise self.error
+
+
+class Namespace:
+    """What stands in for NumPy when entries are exact.
+
+    ``label(k)`` is how the k-th name made within an equation is written; ``ties`` says which
+    entries were proven equal.
+    """
+
+    __name__ = "exact"
+    float64, bool = object, np.bool_
+
+    def __init__(self, label: Callable[[int], Expr]) -> None:
+        self.label = label
+        self.names: dict[Any, Atom] = {}
+        self.inner = 0
+        self.ties: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def named(self, x: Number, label: Expr | None = None) -> Number:
+        """The number under a name; one definition has one name."""
+        if x.key not in self.names:
+            if label is None:
+                self.inner += 1
+                label = self.label(self.inner)
+            self.names[x.key] = Atom("name", x, x.atoms(), label)
+        return Number.atom(self.names[x.key])
+
+    def short(self, x: Entry) -> Entry:
+        """Itself, or a name where it has grown long."""
+        if isinstance(x, float) or (x.size <= MOST_TERMS and x.bits <= MOST_BITS):
+            return x
+        return self.named(x)
+
+    def factors(self, x: Number, y: Number) -> tuple[Number, Number]:
+        """Two operands whose product is not too long to write out."""
+        if x.size * y.size > MOST_WORK:
+            x, y = (self.named(z) if z.size > 12 else z for z in (x, y))
+        return x, y
+
+    def total(self, terms: Sequence[Entry]) -> Entry:
+        """A sum. Fractions over different denominators are added by name where they are many."""
+        infinite = [t for t in terms if isinstance(t, float)]
+        if infinite:
+            found = math.fsum(infinite) if len(set(infinite)) == 1 else math.nan
+            return defined(found)
+        groups: list[tuple[Terms, list[Number]]] = []
+        for t in terms:
+            for den, group in groups:
+                if den is t.den or den == t.den:
+                    group.append(t)
+                    break
+            else:
+                groups.append((t.den, [t]))
+        if len(groups) < 2:
+            return self.short(total(list(terms)))
+        parts = [total(group) for _, group in groups]
+        if math.prod(len(p.den) for p in parts) * sum(len(p.num) for p in parts) > MOST_WORK:
+            parts = [p if p.den is ONE else self.named(p) for p in parts]
+        return self.short(total(parts))
+
+    # -- whole arrays ------------------------------------------------------------------------------
+
+    def matmul(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        for array in (x, y):
+            ask(array)
+        out = np.empty((*x.shape[:-1], y.shape[-1]), dtype=object)
+        for lead in np.ndindex(x.shape[:-2]):
+            columns = [list(column) for column in y[lead].T]
+            for j, row in enumerate(x[lead]):
+                for k, column in enumerate(columns):
+                    out[(*lead, j, k)] = self.dot(row, column)
+        return out
+
+    def dot(self, row: Sequence[Entry], column: Sequence[Entry]) -> Entry:
+        """Σ a b, brought to lowest terms once."""
+        terms: list[Entry] = []
+        groups: list[tuple[Terms, list[Terms]]] = []
+        for a, b in zip(row, column, strict=True):
+            if isinstance(a, float) or isinstance(b, float):
+                terms.append(self.apply("times", a, b))
+            elif not a.num or not b.num:
+                continue
+            elif a.den is not ONE and b.den is not ONE:
+                terms.append(self.apply("times", a, b))
+            else:
+                a, b = self.factors(a, b)
+                den = b.den if a.den is ONE else a.den
+                for under, products in groups:
+                    if under is den or under == den:
+                        products.append(multiplied(a.num, b.num))
+                        break
+                else:
+                    groups.append((den, [multiplied(a.num, b.num)]))
+        sums = [Number(added(products), den) for den, products in groups]
+        if len(sums) == 1 and not terms:
+            return self.short(sums[0])
+        return self.total(sums + terms)
+
+    def sum(self, array: np.ndarray, axis: int) -> Any:
+        return along(array, axis, self.total)
+
+    def mean(self, array: np.ndarray, axis: int) -> Any:
+        n = Number.of(array.shape[axis])
+        return along(array, axis, lambda row: self.apply("div", self.total(row), n))
+
+    def max(self, array: np.ndarray, axis: int) -> Any:
+        return along(array, axis, lambda row: row[self.best(row, 1)])
+
+    def min(self, array: np.ndarray, axis: int) -> Any:
+        return along(array, axis, lambda row: row[self.best(row, -1)])
+
+    def argmax(self, array: np.ndarray, axis: int) -> Any:
+        def place(row: Sequence[Entry]) -> int:
+            found = self.best(row, 1)
+            same = [k for k in range(found + 1, len(row)) if not self.compared(row[k], row[found])]
+            if same:
+                tied = ", ".join(map(str, [found, *same[:-1]])) + f" and {same[-1]}"
+                self.ties.append(
+                    f"the entries {tied} of row {len(rows)} are equal, proven, and the first counts"
+                )
+            rows.append(found)
+            return found
+
+        rows: list[int] = []
+        found = along(array, axis, place)
+        return found.astype(np.int64) if hasattr(found, "shape") else np.int64(found)
+
+    def best(self, row: Sequence[Entry], way: int) -> int:
+        """The first place of the greatest (or, with −1, smallest) entry."""
+        found, open_ = 0, []
+        for k in range(1, len(row)):
+            try:
+                if self.compared(row[k], row[found]) * way > 0:
+                    found = k
+            except Undecided:  # it may not matter: a later entry may be above both
+                open_.append(k)
+        for k in open_:
+            try:
+                order = self.compared(row[k], row[found]) * way
+            except Undecided as error:
+                raise VieteError(
+                    f"which of the entries {found} and {k} is greater is undecided: {error}"
+                ) from None
+            if order > 0 or (order == 0 and k < found):
+                found = k
+        return found
+
+    # -- entry by entry ----------------------------------------------------------------------------
+
+    def entrywise(self, op: str, arrays: list[Any]) -> Any:
+        """One primitive on arrays (or plain numbers) that line up."""
+        if op == "where":
+            return np.where(*arrays)
+        if op in ("and", "or", "not"):
+            return getattr(np, f"logical_{op}")(*arrays)
+        if not any(hasattr(a, "shape") and a.shape != () for a in arrays):
+            return self.tried(op, [a.item() if hasattr(a, "shape") else a for a in arrays], ())
+        broadcast = np.broadcast_arrays(*(np.asarray(a, dtype=object) for a in arrays))
+        shape = broadcast[0].shape
+        out = np.empty(shape, dtype=np.bool_ if op in COMPARE else object)
+        for place, *items in zip(np.ndindex(shape), *(a.flat for a in broadcast), strict=True):
+            out[place] = self.tried(op, items, place)
+        return out
+
+    def tried(self, op: str, items: Sequence[Any], place: tuple[int, ...]) -> Any:
+        """One primitive at one place; what has no value there is `Undefined`.
+
+        Raises VieteError for a comparison that has none.
+        """
+        try:
+            left_out = [x for x in items if isinstance(x, Undefined)]
+            if left_out and op not in COMPARE:
+                return left_out[0]
+            return self.apply(op, *map(entry, items))
+        except VieteError as error:
+            found = error if isinstance(error, Placed) else Placed(f"{error.message}{at(place)}")
+            if op in COMPARE:
+                raise found from None
+            return Undefined(found)
+
+    def apply(self, op: str, *args: Entry) -> Any:
+        """One primitive on numbers. Raises VieteError where it has no value or is undecided."""
+        try:
+            if op in COMPARE:
+                return COMPARE[op](self.compared(*args))
+            if op in ("max", "min"):
+                return args[self.best(args, 1 if op == "max" else -1)]
+            if any(isinstance(a, float) for a in args):
+                return defined(infinite(op, args))
+            if op in FUNCTIONS:
+                if op == "abs":
+                    return -args[0] if self.compared(args[0], ZERO) < 0 else args[0]
+                return self.short(FUNCTIONS[op](args[0]))
+            if op == "neg":
+                return -args[0]
+            if op in ("add", "sub"):
+                return self.total([args[0], args[1] if op == "add" else -args[1]])
+            if op == "div":
+                x, y = self.factors(*args)
+                return self.short(x / y)
+            if op in ("times", "had", "prod"):
+                x, y = self.factors(*args)
+                return self.short(x * y)
+            if op == "pow":
+                return self.power(*args)
+            if op == "mod":
+                return args[0] % args[1]
+        except ZeroDivisionError:
+            raise VieteError("this divides by exactly zero") from None
+        except VieteError:
+            raise
+        except ArithmeticError as error:
+            raise VieteError(f"this is {error}") from None
+        raise VieteError(f"{op} has no exact meaning")
+
+    def power(self, x: Number, p: Number) -> Number:
+        n = p.rational
+        if n is not None and n.denominator == 1 and x.size > 1 and x.size ** abs(n) > MOST_WORK:
+            x = self.named(x)
+        found: Number = self.short(x**p)
+        return found
+
+    def compared(self, x: Entry, y: Entry) -> int:
+        """−1, 0 or 1, as x is less than, equal to or greater than y."""
+        if isinstance(x, float) or isinstance(y, float):
+            a, b = (z if isinstance(z, float) else 0.0 for z in (x, y))
+            return (a > b) - (a < b)
+        return total([x, -y]).sign()
+
+
+ZERO = Number.of(0)
+COMPARE: dict[str, Callable[[int], bool]] = {
+    "lt": lambda s: s < 0, "le": lambda s: s <= 0, "gt": lambda s: s > 0,
+    "ge": lambda s: s >= 0, "eq": lambda s: s == 0, "ne": lambda s: s != 0,
+}  # fmt: skip
+
+
+def along(array: np.ndarray, axis: int, rule: Callable[[Sequence[Entry]], Any]) -> Any:
+    """A rule for every row along an axis."""
+    rows = np.moveaxis(array, axis, -1)
+    shape = rows.shape[:-1]
+    if not shape:
+        return rule([entry(x) for x in rows])
+    out = np.empty(shape, dtype=object)
+    for place in np.ndindex(shape):
+        try:
+            out[place] = rule([entry(x) for x in rows[place]])
+        except VieteError as error:
+            if isinstance(error, Placed):
+                raise
+            raise Placed(f"{error.message}{at(place)}") from None
+    return out
+
+
+def ask(x: Any) -> None:
+    """Raise the error of an entry that has no value, if there is one."""
+    for one in x.flat if isinstance(x, np.ndarray) and x.dtype == object else [x]:
+        if isinstance(one, Undefined):
+            raise one.error
+
+
+def at(place: tuple[int, ...]) -> str:
+    """Where in an array something went wrong."""
+    return f" (at {list(place)})" if place else ""
+
+
+def entry(x: Any) -> Entry:
+    """A plain number as an exact one; ±∞ stays a float. Raises VieteError for `Undefined`."""
+    if isinstance(x, Undefined):
+        raise x.error
+    if isinstance(x, Number) or (isinstance(x, float) and math.isinf(x)):
+        return x
+    if isinstance(x, np.ndarray):
+        return entry(x.item())
+    return Number.of(x)
+
+
+def infinite(op: str, args: tuple[Entry, ...]) -> float:
+    """An operation with ±∞: of a finite operand only the sign counts."""
+    values = [float(a) if isinstance(a, float) else float(a.sign()) for a in args]
+    with np.errstate(all="ignore"):
+        match op, values:
+            case "add", [a, b]:
+                return a + b
+            case "sub", [a, b]:
+                return a - b
+            case (("times" | "had" | "prod"), [a, b]):
+                return a * b
+            case "div", [a, b]:
+                return a / b if b else math.nan
+            case "neg", [a]:
+                return -a
+            case "exp", [a]:
+                return math.inf if a > 0 else 0.0
+            case (("tanh" | "erf"), [a]):
+                return math.copysign(1.0, a)
+            case (("sqrt" | "log"), [a]) if a > 0:
+                return a
+    return math.nan
+
+
+def defined(x: float) -> Entry:
+    """±∞, or a number that infinity led to. Raises VieteError for ∞ − ∞ and the like."""
+    if math.isnan(x):
+        raise VieteError("an operation with ∞ here has no value")
+    return x if math.isinf(x) else Number.of(x)

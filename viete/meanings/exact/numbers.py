@@ -1,0 +1,529 @@
+"""Exact real numbers: quotients of polynomials in atoms.
+
+A number stays a fraction as long as it is one. Exponentials and square roots bring in atoms with a
+definition; what cancels, cancels; and whether two numbers are equal is proven or said to be
+unknown. See `atoms` for what there is, `deciding` for what is decided, docs/exact.md for why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cached_property, wraps
+from math import isqrt
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from flint import arb, ctx, fmpq, fmpz
+
+from viete.errors import VieteError
+from viete.meanings.exact import deciding
+from viete.meanings.exact.atoms import (
+    GUARD,
+    Atom,
+    Monomial,
+    Terms,
+    e_power,
+    enclosed,
+    function,
+    pi,
+    prime,
+)
+from viete.meanings.exact.polynomials import (
+    INVERTIBLE,
+    ONE,
+    added,
+    atoms_of,
+    content,
+    exact_root,
+    height,
+    lowest,
+    monomial,
+    multiplied,
+    order,
+    ratio,
+    scaled,
+    shifted,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from viete.notation.tree import Expr
+
+FACTORED = 10**24  # square roots and logarithms of larger numbers are not taken apart
+MOST_DIGITS = 1_000_000  # binary digits of a power that is written out
+SHORT = 40  # terms of a power of a logarithm's argument
+MOST_EXPONENT = 10**30  # beyond it no enclosure holds the exponential
+ODD = ("erf", "tanh", "sin")
+
+
+class Undecided(VieteError):
+    """A comparison that neither proof nor enclosure settles, at the precision reached."""
+
+
+def entrywise(operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An operator of two numbers, which an array on the right takes entry by entry."""
+
+    @wraps(operator)
+    def either(self: Any, other: Any) -> Any:
+        return NotImplemented if getattr(other, "ndim", 0) else operator(self, other)
+
+    return either
+
+
+class Number:
+    """An exact real number ``num / den``, both polynomials in atoms.
+
+    ``==``, ``<`` and the like are decided; they raise `Undecided` where that cannot be done. So a
+    number cannot be hashed; two with the same ``key`` are the same by construction.
+    """
+
+    __slots__ = ("__dict__", "den", "num")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, num: Terms, den: Terms = ONE) -> None:
+        self.num, self.den = (num, ONE) if den is ONE else lowest(num, den)
+
+    @staticmethod
+    def of(value: Any) -> Number:
+        """A whole number, a fraction, or the dyadic fraction that a float is.
+
+        Raises VieteError for what is no finite number.
+        """
+        if isinstance(value, Number):
+            return value
+        if isinstance(value, fmpq):
+            return Number({(): value} if value else {})
+        if isinstance(value, str):
+            raise VieteError(f"{value!r:.60} is not a number")
+        try:
+            f = Fraction(value.item() if hasattr(value, "item") else value)
+        except (ValueError, OverflowError):
+            raise VieteError(f"{value} is not a finite number, so it has no exact value") from None
+        except TypeError:
+            raise VieteError(f"{value!r:.60} is not a number") from None
+        return Number({(): fmpq(f.numerator, f.denominator)} if f else {})
+
+    @staticmethod
+    def atom(atom: Atom) -> Number:
+        return Number({((atom, 1),): fmpq(1)})
+
+    @staticmethod
+    def pi() -> Number:
+        """The number π."""
+        return Number.atom(pi())
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """What two numbers share that are the same by construction."""
+        num, den = self.num, self.den
+        for x in atoms_of(den):
+            if x.kind in INVERTIBLE and (low := min(dict(m).get(x, 0) for m in den)):
+                num, den = shifted(num, ((x, -low),)), shifted(den, ((x, -low),))
+        first = den[min(den, key=order)]
+        return frozenset(scaled(num, 1 / first).items()), frozenset(scaled(den, 1 / first).items())
+
+    def __repr__(self) -> str:
+        from viete.meanings.exact.spelling import spell
+
+        return spell(self)
+
+    # -- arithmetic --------------------------------------------------------------------------------
+
+    @entrywise
+    def __add__(self, other: Any) -> Number:
+        return total([self, Number.of(other)])
+
+    def __neg__(self) -> Number:
+        out = Number(scaled(self.num, fmpq(-1)))
+        out.den = self.den
+        return out
+
+    @entrywise
+    def __sub__(self, other: Any) -> Number:
+        return self + -Number.of(other)
+
+    def __rsub__(self, other: Any) -> Number:
+        return Number.of(other) - self
+
+    @entrywise
+    def __mul__(self, other: Any) -> Number:
+        other = Number.of(other)
+        num, den = self.num, self.den
+        over, under = other.num, other.den
+        if den is not ONE and (c := ratio(over, den)):
+            den, over = ONE, {(): c}
+        if under is not ONE and (c := ratio(num, under)):
+            under, num = ONE, {(): c}
+        below = multiplied(den, under)
+        return Number(multiplied(num, over), below)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    @entrywise
+    def __truediv__(self, other: Any) -> Number:
+        return self * Number.of(other).inverse()
+
+    def __rtruediv__(self, other: Any) -> Number:
+        return Number.of(other) * self.inverse()
+
+    def inverse(self) -> Number:
+        """1/x. Raises ZeroDivisionError for zero, Undecided where it may be."""
+        if self.is_zero():
+            raise ZeroDivisionError("a division by exactly zero")
+        return Number(self.den, self.num)
+
+    def __pow__(self, power: Any) -> Number:
+        power = Number.of(power)
+        p = power.rational
+        if p is not None and p.denominator == 1:
+            return self.whole_power(int(p))
+        if p is not None and p.denominator == 2:
+            return self.sqrt().whole_power(p.numerator)
+        base = self.rational
+        if base == 0:
+            if power.sign() > 0:
+                return self
+            raise ZeroDivisionError("a division by exactly zero")
+        if base is not None and p is not None and base > 0:
+            return power_of_rational(base, p)
+        return (power * self.log()).exp()
+
+    def whole_power(self, n: int) -> Number:
+        q = self.rational
+        if q is not None:
+            if (
+                abs(q) not in (0, 1)
+                and abs(n) * (q.numerator.bit_length() + q.denominator.bit_length()) > MOST_DIGITS
+            ):
+                raise VieteError(f"a power here has more than {MOST_DIGITS:,} binary digits")
+            if q == 0 and n < 0:
+                raise ZeroDivisionError("a division by exactly zero")
+            return Number.of(q**n)
+        base = self if n >= 0 else self.inverse()
+        if abs(n) > 1000:
+            raise VieteError(f"the power {n} of a number that is no fraction is not written out")
+        out = Number.of(1)
+        for _ in range(abs(n)):
+            out = out * base
+        return out
+
+    def __rpow__(self, base: Any) -> Number:
+        return Number.of(base) ** self
+
+    def __abs__(self) -> Number:
+        return -self if self.sign() < 0 else self
+
+    def __floor__(self) -> int:
+        q = self.rational
+        if q is not None:
+            return math.floor(q)
+        for bits in deciding.precisions():
+            ball = self.ball(bits)
+            with ctx.workprec(bits + GUARD):
+                n = ball.floor().unique_fmpz() if ball.is_finite() else None
+            if n is not None:
+                return int(n)
+            near = ball.unique_fmpz() if ball.is_finite() else None
+            if near is not None and bits >= 256 and self == int(near):
+                return int(near)
+        raise Undecided(f"the whole part of a number in {self.ball(64)} cannot be told")
+
+    def __mod__(self, other: Any) -> Number:
+        other = Number.of(other)
+        return self - other * math.floor(self / other)
+
+    # -- what it is --------------------------------------------------------------------------------
+
+    @cached_property
+    def rational(self) -> Fraction | None:
+        """The number as a fraction, if it is one."""
+        if not self.num:
+            return Fraction(0)
+        if self.den is ONE and len(self.num) == 1 and () in self.num:
+            c = self.num[()]
+            return Fraction(int(c.p), int(c.q))
+        return None
+
+    def atoms(self) -> set[Atom]:
+        """The atoms it is written in."""
+        return atoms_of(self.num, self.den)
+
+    @property
+    def decided(self) -> bool:
+        """Whether equality with other such numbers is decided."""
+        return all(x.decided for x in self.atoms())
+
+    @property
+    def name(self) -> Atom | None:
+        """The name that it is, if it is nothing but a name."""
+        if self.den is ONE and len(self.num) == 1:
+            ((m, c),) = self.num.items()
+            if c == 1 and len(m) == 1 and m[0][1] == 1 and m[0][0].kind == "name":
+                return m[0][0]
+        return None
+
+    @property
+    def size(self) -> int:
+        """How many terms it is written in."""
+        return len(self.num) + (0 if self.den is ONE else len(self.den))
+
+    @property
+    def length(self) -> int:
+        """How many letters it takes to write down, functions of functions included."""
+        return sum(1 + sum(x.length for x, _ in m) for t in (self.num, self.den) for m in t)
+
+    @property
+    def bits(self) -> int:
+        """Of its longest coefficient."""
+        return max(height(self.num), height(self.den))
+
+    @cached_property
+    def written(self) -> Expr:
+        """As an expression of the notation, with names for what has one."""
+        from viete.meanings.exact.spelling import Speller
+
+        return Speller(0, {}).number(self)
+
+    # -- functions ---------------------------------------------------------------------------------
+
+    def sqrt(self) -> Number:
+        """Perfect squares come out; roots of rationals are split into roots of primes.
+
+        Raises ArithmeticError for a negative number.
+        """
+        q, sign = self.rational, self.sign()
+        if sign < 0:
+            raise ArithmeticError("the square root of a negative number")
+        if sign == 0:  # proven: no enclosure of the root could be found later
+            return Number({})
+        if q is not None:
+            return root(q.numerator * q.denominator) * Fraction(1, q.denominator)
+        num, den = exact_root(self.num), exact_root(self.den)
+        if den is None:  # √(N/D) = √(N D) / |D|
+            return radical(multiplied(self.num, self.den)) / abs(Number(self.den))
+        if num is None:
+            return radical(self.num) / abs(Number(den))
+        return abs(Number(num, den))
+
+    def exp(self) -> Number:
+        """e^x; e^{q + r√p + …} splits into powers of e, e^√p, …"""
+        q = self.rational
+        if q is not None and abs(q) > MOST_EXPONENT:
+            raise VieteError(
+                f"the exponential of {Number.of(q).decimal(3)} is too large to be worked with"
+            )
+        if self.den is ONE and all(x.kind == "prime" for x in self.atoms()):
+            powers = [(e_power(m), Fraction(int(c.p), int(c.q))) for m, c in self.num.items()]
+            return Number({monomial(powers): fmpq(1)})
+        if self.den is ONE:
+            split = ((m, exponential_of_term(m, c)) for m, c in self.num.items())
+            factors = {m: f for m, f in split if f is not None}
+            if factors:  # e^{x + √2 + c log y} = e^x e^{√2} y^c
+                out = Number({m: c for m, c in self.num.items() if m not in factors}).exp()
+                for factor in factors.values():
+                    out *= factor
+                return out
+        # One atom for e^x, e^{−x} and e^{x/2}, so that they cancel.
+        c = content(self.num) / content(self.den)
+        c = -c if self.num[min(self.num, key=order)] < 0 else c
+        power = whole(Fraction(int(c.p), int(c.q)))
+        return Number({((function("exp", self * (1 / c)), power),): fmpq(1)})
+
+    def log(self) -> Number:
+        """The natural logarithm. Raises ArithmeticError for what is not positive."""
+        if self.sign() <= 0:
+            raise ArithmeticError("the logarithm of a number that is not positive")
+        q = self.rational
+        if q is not None:
+            return log_of(q.numerator) - log_of(q.denominator)
+        if self.den is ONE and len(self.num) == 1:
+            ((m, c),) = self.num.items()
+            if all(x.kind in (*INVERTIBLE, "prime") for x, _ in m):  # then c is positive
+                return total([Number.of(c).log(), *(log_of_atom(x) * p for x, p in m)])
+        return Number.atom(function("log", self))
+
+    def applied(self, name: str) -> Number:
+        """erf, tanh, sin or cos; the sign is taken out, so that f(−x) and f(x) are one atom."""
+        if not self.num:
+            return Number.of(int(name == "cos"))
+        negative = self.num[min(self.num, key=order)] < 0
+        found = Number.atom(function(name, -self if negative else self))
+        return -found if negative and name in ODD else found
+
+    # -- comparison --------------------------------------------------------------------------------
+
+    def is_zero(self) -> bool:
+        """Whether it is zero. Raises Undecided where that cannot be told."""
+        found = deciding.is_zero(self.num)
+        if found is None:
+            raise Undecided(
+                f"whether a number in {shown(self)} is zero cannot be told at "
+                f"{deciding.MOST_BITS} bits, nor by a short proof"
+            )
+        return found
+
+    def sign(self) -> int:
+        """−1, 0 or 1. Raises Undecided where that cannot be told."""
+        found = deciding.sign(self.num, self.den)
+        if found is None:
+            raise Undecided(
+                f"the sign of a number in {shown(self)} cannot be told at {deciding.MOST_BITS} "
+                f"bits, nor by a short proof that it is zero"
+            )
+        return found
+
+    def __bool__(self) -> bool:
+        return not self.is_zero()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Number | Real):
+            return NotImplemented
+        if isinstance(other, float) and not math.isfinite(other):
+            return False
+        return (self - other).is_zero()
+
+    def __lt__(self, other: Any) -> bool:
+        return (self - other).sign() < 0
+
+    def __le__(self, other: Any) -> bool:
+        return (self - other).sign() <= 0
+
+    def __gt__(self, other: Any) -> bool:
+        return (self - other).sign() > 0
+
+    def __ge__(self, other: Any) -> bool:
+        return (self - other).sign() >= 0
+
+    # -- enclosures --------------------------------------------------------------------------------
+
+    def ball(self, bits: int) -> arb:
+        """A ball of about ``bits`` bits that holds the number (Johansson 2017, Arb)."""
+        return enclosed(self.num, self.den, bits)
+
+    def decimal(self, digits: int) -> str:
+        """So many significant digits, the last one proven to be rounded right.
+
+        Raises Undecided where an enclosure cannot show it.
+        """
+        from viete.meanings.exact.decimals import decimal
+
+        return decimal(self, digits)
+
+    def __float__(self) -> float:
+        q = self.rational
+        if q is not None:
+            try:
+                return float(q)
+            except OverflowError:
+                return math.inf if q > 0 else -math.inf
+        for bits in deciding.precisions():
+            ball = self.ball(bits)
+            if ball.rel_accuracy_bits() > 60 or abs(ball) < arb(2) ** -1100:
+                break
+        if not ball.is_finite():
+            raise Undecided(f"a number in {shown(self)} has no decimal value")
+        return float(ball.mid())
+
+
+FUNCTIONS: dict[str, Callable[[Number], Number]] = {
+    "exp": Number.exp, "log": Number.log, "sqrt": Number.sqrt, "abs": abs,
+    "erf": lambda x: x.applied("erf"), "tanh": lambda x: x.applied("tanh"),
+    "sin": lambda x: x.applied("sin"), "cos": lambda x: x.applied("cos"),
+    "floor": lambda x: Number.of(math.floor(x)),
+}  # fmt: skip
+
+
+def total(numbers: list[Number]) -> Number:
+    """The sum: numerators over one denominator are added together, then the fractions."""
+    groups: list[tuple[Terms, list[Terms]]] = []
+    for x in numbers:
+        for den, nums in groups:
+            if den is x.den or den == x.den:
+                nums.append(x.num)
+                break
+        else:
+            groups.append((x.den, [x.num]))
+    sums = [(nums[0] if len(nums) == 1 else added(nums), den) for den, nums in groups]
+    num, den = sums[0] if sums else ({}, ONE)
+    for other, under in sums[1:]:
+        num = added([multiplied(num, under), multiplied(other, den)])
+        den = multiplied(den, under)
+    return Number(num, den)
+
+
+def shown(x: Number) -> str:
+    """An enclosure, for an error message."""
+    ball = x.ball(64)
+    return ball.str(8) if ball.is_finite() else "(-∞, ∞)"
+
+
+def exponential_of_term(m: Monomial, c: fmpq) -> Number | None:
+    """e^{c m} where it is known: a power of e for roots of primes, y^c for m = log y if short."""
+    if all(x.kind == "prime" for x, _ in m):
+        return Number({monomial([(e_power(m), Fraction(int(c.p), int(c.q)))]): fmpq(1)})
+    if len(m) != 1 or m[0][0].kind != "log" or m[0][1] != 1:
+        return None
+    y, p = m[0][0].number, Fraction(int(c.p), int(c.q))
+    if y.rational is not None and y.rational <= FACTORED and abs(p) <= 1000:
+        return power_of_rational(y.rational, p)
+    if p.denominator <= 2 and abs(p) <= 1000 and y.size ** abs(p) <= SHORT:
+        return y**p  # y was proven positive when its logarithm was taken
+    return None
+
+
+def root(n: int) -> Number:
+    """√n for a whole number: squares come out, the rest splits into roots of primes."""
+    if isqrt(n) ** 2 == n:
+        return Number.of(isqrt(n))
+    if n > FACTORED:
+        return Number.atom(function("root", Number.of(n)))
+    return power_of_rational(Fraction(n), Fraction(1, 2))
+
+
+def power_of_rational(base: Fraction, p: Fraction) -> Number:
+    """base^p for a positive base: a product of powers of primes."""
+    if max(base.numerator, base.denominator) > FACTORED:
+        return (Number.of(base).log() * p).exp()
+    factor, powers = fmpq(1), []
+    for n, s in ((base.numerator, 1), (base.denominator, -1)):
+        for q, k in fmpz(n).factor():
+            up = s * int(k) * p
+            if abs(up) * int(q).bit_length() > MOST_DIGITS:
+                raise VieteError(f"a power here has more than {MOST_DIGITS:,} binary digits")
+            factor *= fmpq(q) ** math.floor(up)
+            if up.denominator > 1:
+                powers.append((prime(int(q)), up - math.floor(up)))
+    return Number({monomial(powers): factor})
+
+
+def radical(t: Terms) -> Number:
+    """√N of a polynomial, rational squares taken out."""
+    c = content(t)
+    out = fmpq(1)
+    if max(int(c.p), int(c.q)) <= FACTORED:
+        for n, s in ((c.p, 1), (c.q, -1)):
+            for q, k in n.factor():
+                # Below the line √(1/3) = √3/3: what is under the root stays whole.
+                out *= fmpq(q) ** (s * (int(k) // 2 if s > 0 else (int(k) + 1) // 2))
+    return Number.atom(function("root", Number(scaled(t, 1 / (out * out))))) * Number.of(out)
+
+
+def log_of_atom(x: Atom) -> Number:
+    """log p, and the exponents of e^m and exp(…)."""
+    if x.kind == "prime":
+        return log_of(x.of)
+    return Number({x.of: fmpq(1)}) if x.kind == "e" else x.number
+
+
+def log_of(n: int) -> Number:
+    """log n for a whole number, as a sum over its primes."""
+    if n == 1:
+        return Number.of(0)
+    if n > FACTORED:
+        return Number.atom(function("log", Number.of(n)))
+    return total([
+        Number({((function("log", Number.of(int(q))), 1),): fmpq(int(k))})
+        for q, k in fmpz(n).factor()
+    ])  # fmt: skip

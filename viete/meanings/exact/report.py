@@ -1,0 +1,249 @@
+"""Exact values on paper: rows with certified decimals, what they are, what their names mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from viete.errors import VieteError
+from viete.evaluate.labelled import COL, ROW, permute
+from viete.evaluate.schedule import Member, member_name
+from viete.meanings.exact.atoms import Atom, below
+from viete.meanings.exact.numbers import Number
+from viete.meanings.exact.run import CLOSED, NAMED, RATIONAL, ExactRun, Status, level_of
+from viete.meanings.exact.spelling import Speller
+from viete.notation.printer import Printer, show
+from viete.notation.substitution import substitute
+from viete.notation.tree import Expr, Idx, Num, Pick, Ref, walk
+
+FORMS = {"text": "plain", "md": "latex", "latex": "latex"}
+ROOM = 300  # terms of one number on paper, names written out
+WIDTH = 96  # of a row that is set on one line
+MOST_TIES = 3
+MOST_NAMES = 40  # whose definitions are listed
+KINDS = {"e": "powers of e", "prime": "roots", "root": "roots", "exp": "exp", "log": "log",
+         "erf": "erf", "tanh": "tanh", "sin": "sin", "cos": "cos", "pi": "π"}  # fmt: skip
+
+
+def report(
+    run: ExactRun, wanted: Sequence[str], digits: int | None = None, unfold: int = 0,
+    form: str = "text",
+) -> str:  # fmt: skip
+    """The values asked for as text, Markdown or LaTeX.
+
+    ``digits`` adds certified decimals, so many significant digits; ``unfold`` writes names out so
+    many levels deep. Raises VieteError for another form, or a name the card does not have.
+    """
+    if form not in FORMS:
+        raise VieteError(f"the form is {', '.join(FORMS)}, not {form}")
+    if unfold < 0:
+        raise VieteError(f"names are unfolded 0 or more levels deep, not {unfold}")
+    page = Page(run, digits, unfold, form)
+    parts = [*map(page.value, wanted), *page.definitions()]
+    if page.cut:
+        note = "… marks what is left out of numbers too long to read; --digits gives decimals."
+        parts.append(f"% {note}" if form == "latex" else note)
+    return "\n\n".join(parts) + "\n"
+
+
+class Page:
+    """What `report` puts together; ``names`` are those that were written down."""
+
+    def __init__(self, run: ExactRun, digits: int | None, unfold: int, form: str) -> None:
+        self.run, self.digits, self.unfold, self.form = run, digits, unfold, form
+        self.style = FORMS[form]
+        self.names: set[Atom] = set()
+        self.cut = False
+        self.places = run.places()
+
+    # -- values ------------------------------------------------------------------------------------
+
+    def value(self, name: str) -> str:
+        """One value: its name, shape and status, then its rows."""
+        array = self.run[name]
+        entries = list(array.flat) if hasattr(array, "flat") else [array]
+        shape = " × ".join(map(str, np.shape(array))) or "one number"
+        member = self.run.program.names.get(name)
+        status = self.run.status.get(member) if member is not None else None
+        if status is None:
+            status = Status(max(map(level_of, entries), default=RATIONAL), (None, None))
+        lines = [line for e, row in rows(self.run, name) for line in self.row(e, row)]
+        said = describe(self.run, status, entries)
+        if self.form == "text":
+            return "\n".join([f"{name}  ({shape})  {said}", *(f"  {line}" for line in lines)])
+        if self.form == "md":
+            head = f"**{self.math(self.run.parse(name))}** ({shape}): {said}"
+            items = "\n".join(lines).replace("\n\\quad", " \\quad").split("\n")
+            return "\n".join([head, "", *(f"- ${line}$" for line in items)])
+        body = " \\\\\n".join(lines)
+        return f"% {name} ({shape}): {said}\n\\begin{{gather*}}\n{body}\n\\end{{gather*}}"
+
+    def math(self, e: Expr) -> str:
+        return f"${show(e, 'latex')}$"
+
+    def row(self, e: Expr, row: Sequence[Any]) -> Iterator[str]:
+        """``x_0 = (1, 0)``, and below it the decimals; entry by entry where that is too long."""
+        one = isinstance(e, Pick) or len(row) > 1 or self.is_vector(e)
+        texts = [self.entry(x, pick(e, k) if one else e) for k, x in enumerate(row)]
+        line = f"{self.left(e)} = " + (f"({', '.join(texts)})" if one else texts[0])
+        if len(line) <= WIDTH or not one:
+            yield line
+            if self.digits and (told := self.decimals(row)):
+                yield self.approximately(f"({', '.join(told)})" if one else told[0])
+            return
+        for k, (x, text) in enumerate(zip(row, texts, strict=True)):
+            yield f"{self.left(pick(e, k))} = {text}"
+            if self.digits and (told := self.decimals([x])):
+                yield self.approximately(told[0])
+
+    def is_vector(self, e: Expr) -> bool:
+        return len(self.run.program.shapes.of(e).shape) > 0
+
+    def left(self, e: Expr) -> str:
+        """The left side; a row's number stands below where nothing else does: ``x_0``."""
+        of = e.value if isinstance(e, Pick) and len(e.items) == 1 else None
+        if isinstance(e, Pick) and isinstance(of, Ref) and not of.symbol.sub:
+            return Printer(self.style).ref(of, e.items)
+        return show(e, self.style)
+
+    def entry(self, x: Any, here: Expr) -> str:
+        """One entry; a name that stands for this very place is written out."""
+        if not isinstance(x, Number):
+            return {"inf": "∞", "-inf": "−∞"}.get(str(x), str(x)) if self.style != "latex" else (
+                str(x).replace("inf", "\\infty"))  # fmt: skip
+        if x.name is not None and x.name.label == here:
+            x = x.name.number
+        self.names |= shown_names(x, self.unfold)
+        return self.spelled(x, self.unfold)
+
+    def spelled(self, x: Number, levels: int) -> str:
+        """A number, cut where it is too long to be read."""
+        speller = Speller(levels, self.places, room=ROOM)
+        text = show(speller.number(x), self.style)
+        self.cut |= speller.cut
+        return text
+
+    def decimals(self, row: Sequence[Any]) -> list[str]:
+        """Certified decimals, where an entry is not a whole number anyway."""
+        if all(not isinstance(x, Number) or (x.rational or Fraction(1, 2)).denominator == 1
+               for x in row if not (isinstance(x, Number) and not x.num)):  # fmt: skip
+            return []
+        assert self.digits is not None
+        return [x.decimal(self.digits) if isinstance(x, Number) else self.entry(x, Num(Fraction()))
+                for x in row]  # fmt: skip
+
+    def approximately(self, text: str) -> str:
+        return f"\\quad {{}}\\approx {text}" if self.style == "latex" else f"    ≈ {text}"
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def definitions(self) -> list[str]:
+        """What the names written down so far stand for, one level deep."""
+        if not self.names:
+            return []
+        ordered = sorted(self.names, key=lambda a: a.age)
+        lines = [
+            f"{show(label(a), self.style)} = {self.spelled(a.number, 0)}"
+            for a in ordered[:MOST_NAMES]
+        ]
+        deeper = {a for a in below(self.names) if a.kind == "name"} - self.names
+        rest = []
+        if len(ordered) > MOST_NAMES:
+            rest.append(f"{len(ordered) - MOST_NAMES} more names in the values")
+        if deeper:
+            rest.append(f"{len(deeper)} more below these")
+        note = f"({', '.join(rest)}: --unfold writes names out)" if rest else ""
+        if self.form == "text":
+            return ["\n".join(["where", *(f"  {x}" for x in lines), *filter(None, [note])])]
+        if self.form == "md":
+            return [
+                "\n".join(["where", "", *(f"- ${x}$" for x in lines), *filter(None, ["", note])])
+            ]
+        body = " \\\\\n".join(lines)
+        return [f"% where {note}\n\\begin{{gather*}}\n{body}\n\\end{{gather*}}"]
+
+
+def label(name: Atom) -> Expr:
+    assert name.label is not None
+    return name.label
+
+
+def shown_names(x: Number, levels: int) -> set[Atom]:
+    """The names that remain when ``levels`` of them are written out."""
+    found: set[Atom] = set()
+    todo = [(a, levels) for a in x.atoms()]
+    seen = set()
+    while todo:
+        a, k = todo.pop()
+        if (a, k) in seen:
+            continue
+        seen.add((a, k))
+        if a.kind == "name" and k <= 0:
+            found.add(a)
+        else:
+            todo += [(b, k - (a.kind == "name")) for b in a.older]
+    return found
+
+
+def rows(run: ExactRun, name: str) -> Iterator[tuple[Expr, list[Any]]]:
+    """Every row of a value with the expression that asks for it: ``A^{1,2}[0]``."""
+    e = run.parse(name)
+    v = run.arrays.of(e)
+    letters = dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx))
+    lead = [a for a in ("batch", *letters) if a in v.axes]
+    core = [a for a in (ROW, COL) if a in v.axes]
+    if not v.axes:
+        x = v.array.item() if hasattr(v.array, "item") else v.array
+        yield e, [Number.of(x) if isinstance(x, Fraction) else x]
+        return
+    array = permute(np, v.array, v.axes, (*lead, *core))
+    for place in np.ndindex(array.shape[:-1]):
+        where = dict(zip((*lead, *core[:-1]), place, strict=True))
+        items = [Num(Fraction(where.pop(a))) for a in ("batch", ROW) if a in where]
+        at = {a: Num(Fraction(k + run.program.range_of(a).start)) for a, k in where.items()}
+        here = substitute(e, letters=at)
+        yield Pick(here, tuple(items)) if items else here, list(array[place])
+
+
+def pick(e: Expr, k: int) -> Expr:
+    """Entry k of a row."""
+    item = Num(Fraction(k))
+    return Pick(e.value, (*e.items, item)) if isinstance(e, Pick) else Pick(e, (item,))
+
+
+def describe(run: ExactRun, status: Status, entries: Sequence[Any]) -> str:
+    """What a value is, in words: exact or named, since where, and how comparisons were decided."""
+    atoms = below(a for x in entries if isinstance(x, Number) for a in x.atoms())
+    kinds = [KINDS[a.kind] for a in atoms if a.kind in KINDS]
+    parts = []
+    if status.level == RATIONAL:
+        numbers = any(isinstance(x, Number) for x in entries)
+        again = numbers and any(member is not None for member in status.since)
+        parts.append("exact: " + ("rational" if numbers else "whole numbers") + " again" * again)
+    else:
+        since = [None if m is None else said(run, m) for m in status.since]
+        made = ", ".join(dict.fromkeys(k for k in KINDS.values() if k in kinds))
+        if status.level == CLOSED:
+            parts.append(
+                f"exact: {made}; equality decided" + (f", since {since[0]}" * bool(since[0]))
+            )
+        if status.level == NAMED:
+            parts.append(f"named: {made}; equality not always decided"
+                         + (f", since {since[1]}" * bool(since[1])))  # fmt: skip
+    if status.bits:
+        parts.append(f"decided by enclosure at {status.bits} bits")
+    more = len(status.ties) - MOST_TIES
+    parts += [*status.ties[:MOST_TIES], *([f"{more} more ties"] if more > 0 else [])]
+    return "; ".join(parts)
+
+
+def said(run: ExactRun, member: Member) -> str:
+    """A member by its name in the notation."""
+    symbol = next(e.left.symbol for e in run.program.model.equations if e.name == member[0])
+    return member_name(symbol, run.program.loops_of(symbol, member[1]))
+
+
+__all__ = ["describe", "report", "rows"]

@@ -1,0 +1,223 @@
+"""Exact numbers as expressions of the notation: ``e^1 / (e^1 + e^2)``, ``sqrt(6) / 3``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from flint import fmpq
+
+from viete.meanings.exact.atoms import Atom, Monomial, Power, Terms
+from viete.meanings.exact.numbers import Number, total
+from viete.meanings.exact.polynomials import ONE, content, ratio, scaled
+from viete.notation.printer import digits, show
+from viete.notation.tree import Apply, Expr, Num, Ref, Symbol
+
+E = Ref(Symbol("value", "e"))
+LONG = 24  # digits of an exponent that is written by the name of its place, where it has one
+IN_EXPONENT = 4  # terms of an exponent that is set above e; a longer one is written exp(…)
+Places = Mapping[Any, Expr]
+MOST_TERMS, MOST_DIGITS = 16, 24  # of a sum and of a whole number, where there is little room
+RANK = {"name": 0, "log": 1, "erf": 1, "tanh": 1, "sin": 1, "cos": 1, "pi": 1, "exp": 2, "e": 2,
+        "root": 3, "prime": 4}  # fmt: skip
+
+
+def spell(x: Number, levels: int = 0, style: str = "plain") -> str:
+    """The number in one of the notation's spellings, names written out ``levels`` deep."""
+    return show(written(x, levels), style)
+
+
+def written(x: Number, levels: int = 0, places: Places | None = None) -> Expr:
+    """The number as an expression; names are written out ``levels`` deep.
+
+    ``places`` says by its key how a number is called that stands in an exponent or under a root and
+    is too long to be written there.
+    """
+    if levels or places:
+        return Speller(levels, places or {}).number(x)
+    return x.written
+
+
+class Speller:
+    """Writes numbers, ``levels`` names deep.
+
+    With ``room`` for so many terms, long sums and long whole numbers are cut, and names are written
+    out only while there is room; ``cut`` says whether anything was left out.
+    """
+
+    def __init__(self, levels: int, places: Places, room: int | None = None) -> None:
+        self.levels, self.places, self.room = levels, places, room
+        self.cut = False
+
+    def number(self, x: Number) -> Expr:
+        num, den = x.num, x.den
+        if not num:
+            return Num(Fraction(0))
+        num, den = with_root_below(num, den)
+        c = content(num) / content(den)
+        num, den = scaled(num, 1 / content(num)), scaled(den, 1 / content(den))
+        above, below = Fraction(int(c.p)), Fraction(int(c.q))
+        if len(den) == 1 and () in den:
+            if len(num) == 1 and () in num:
+                return self.fraction(above * int(num[()].p) / below)
+            bottom: Expr | None = None if below == 1 else self.fraction(below)
+        else:
+            bottom = self.polynomial(scaled(den, fmpq(int(below))))
+        top = self.polynomial(scaled(num, fmpq(int(above))))
+        if bottom is None:
+            return top
+        if isinstance(top, Apply) and top.op == "neg":
+            return Apply("neg", (Apply("div", (top.args[0], bottom)),))
+        return Apply("div", (top, bottom))
+
+    def fraction(self, c: Fraction) -> Expr:
+        """A plain number; one with very many digits by its first ones, if there is not the room."""
+        longest = max(len(digits(n)) for n in abs(c).as_integer_ratio())
+        if self.room is None or longest <= MOST_DIGITS:
+            return Num(c)
+        above, below = (self.whole(n) for n in (abs(c.numerator), c.denominator))
+        e = above if c.denominator == 1 else Apply("div", (above, below))
+        return e if c > 0 else Apply("neg", (e,))
+
+    def whole(self, n: int) -> Expr:
+        text = digits(n)
+        if len(text) <= MOST_DIGITS:
+            return Num(Fraction(n))
+        self.cut = True
+        return Ref(Symbol("value", f"{text[:6]}…{text[-3:]}"))
+
+    def inside(self, x: Number) -> Expr:
+        """An exponent or what is under a root: by the name of its place where it is long."""
+        place = self.places.get(x.key)
+        return self.number(x) if place is None or length(x) < LONG else place
+
+    def polynomial(self, t: Terms) -> Expr:
+        """A sum of terms, a positive one first."""
+        terms = sorted(t.items(), key=lambda item: place(item[0]))
+        first = next((k for k, (_, c) in enumerate(terms) if c > 0), 0)
+        terms = [terms[first], *terms[:first], *terms[first + 1 :]]
+        left_out = 0
+        if self.room is not None:
+            left_out = max(0, len(terms) - MOST_TERMS)
+            terms = terms[: len(terms) - left_out]
+            self.room -= len(terms)
+        out: Expr | None = None
+        for m, c in terms:
+            e = self.term(m, abs(Fraction(int(c.p), int(c.q))))
+            if out is None:
+                out = e if c > 0 else Apply("neg", (e,))
+            else:
+                out = Apply("add" if c > 0 else "sub", (out, e))
+        assert out is not None
+        if left_out:
+            self.cut = True
+            out = Apply("add", (out, Ref(Symbol("value", f"…({left_out})"))))
+        return out
+
+    def term(self, m: Monomial, c: Fraction) -> Expr:
+        """A coefficient and factors, side by side."""
+        factors: list[Expr] = []
+        for x, p in sorted((f for f in m if RANK[f[0].kind] < 2), key=lambda f: place((f,))):
+            factors.append(raised(self.atom(x), p))
+        exponent = [(x, p) for x, p in m if RANK[x.kind] == 2]
+        if exponent:
+            factors.append(self.exponential(exponent))
+        factors += self.roots([(x, p) for x, p in m if RANK[x.kind] > 2])
+        if c != 1 or not factors:
+            factors.insert(0, self.fraction(c))
+        out = factors[0]
+        for f in factors[1:]:  # two numbers side by side would be read as one
+            out = Apply("times" if begins_with_number(f) else "prod", (out, f))
+        return out
+
+    def atom(self, x: Atom) -> Expr:
+        """A name, or a function of a number."""
+        if x.kind == "name":
+            assert x.label is not None
+            if self.levels <= 0 or (self.room is not None and self.room <= 0):
+                return x.label
+            deeper = Speller(self.levels - 1, self.places, self.room)
+            e = deeper.number(x.number)
+            self.room, self.cut = deeper.room, self.cut or deeper.cut
+            return e
+        if x.kind == "pi":
+            return Apply("pi", ())
+        return Apply("sqrt" if x.kind == "root" else x.kind, (self.inside(x.number),))
+
+    def exponential(self, factors: list[tuple[Atom, Power]]) -> Expr:
+        """All powers of e of one term, as one."""
+        of = total(
+            [(Number({x.of: fmpq(1)}) if x.kind == "e" else x.number) * p for x, p in factors]
+        )
+        exponent = self.inside(of)
+        if of.size <= IN_EXPONENT:
+            return Apply("pow", (E, exponent))
+        return Apply("exp", (exponent,))
+
+    def roots(self, factors: list[tuple[Atom, Power]]) -> list[Expr]:
+        """√2 √3 is √6, 2^{2/3} 5^{2/3} is 10^{2/3}."""
+        out = [self.atom(x) for x, p in factors if x.kind == "root"]
+        together: dict[Power, int] = {}
+        for x, p in factors:
+            if x.kind == "prime":
+                together[p] = together.get(p, 1) * x.of
+        powers = [
+            Apply("sqrt", (Num(Fraction(n)),)) if p == Fraction(1, 2)
+            else raised(Num(Fraction(n)), p)
+            for p, n in sorted(together.items())
+        ]  # fmt: skip
+        return powers + out
+
+
+def short(x: Number, letters: int) -> Expr | None:
+    """The number written out in at most so many letters; None where it takes more."""
+    if x.length > 2 * letters:  # seen without writing it: a long one takes seconds
+        return None
+    e = written(x)
+    return e if len(show(e)) <= letters else None
+
+
+def length(x: Number) -> int:
+    """About how many digits it takes to write a number."""
+    bits = sum(abs(int(c.p)).bit_length() + int(c.q).bit_length()
+               for t in (x.num, x.den) for c in t.values())  # fmt: skip
+    return bits * 3 // 10 + 4 * x.size
+
+
+def with_root_below(num: Terms, den: Terms) -> tuple[Terms, Terms]:
+    """√N/N is written 1/√N."""
+    if den is not ONE:
+        for x, _ in next(iter(num)):
+            if x.kind == "root" and all((x, 1) in m for m in num):
+                c = ratio(den, x.number.num)
+                if c is not None:
+                    less = {tuple(f for f in m if f[0] is not x): k for m, k in num.items()}
+                    return less, {((x, 1),): c}
+    return num, den
+
+
+def place(m: Monomial) -> tuple[object, ...]:
+    """Terms in an order that does not hang on what else has been computed."""
+    return tuple(sorted(((RANK[x.kind], said(x), float(p)) for x, p in m)))
+
+
+def said(x: Atom) -> str:
+    """What an atom is sorted by among those of its rank."""
+    if x.kind == "name" and x.label is not None:
+        return show(x.label)
+    if x.kind == "prime":
+        return f"{x.of:030d}"
+    return x.kind + (repr(place(x.of)) if x.kind == "e" else "")
+
+
+def begins_with_number(e: Expr) -> bool:
+    """Whether the first character of what is printed is a digit, as of the power of a number."""
+    while isinstance(e, Apply) and e.op in ("pow", "T"):
+        e = e.args[0]
+    return isinstance(e, Num)
+
+
+def raised(e: Expr, p: Power) -> Expr:
+    """A power, the first one left away."""
+    return e if p == 1 else Apply("pow", (e, Num(Fraction(p))))

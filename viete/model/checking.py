@@ -1,0 +1,84 @@
+"""A card held to its claims, to a file of weights, and to values recorded from the model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from viete.ask.card_claims import MOST_WEIGHTS, Claims, check_claims
+from viete.errors import VieteError
+from viete.formats.files import TensorFile, open_tensors
+from viete.formats.memory import in_memory
+from viete.graph.model import Model
+from viete.model.compare import Report, compare
+from viete.model.mapping import given_weights, match, read_weights
+from viete.model.recorded_names import in_card_layout
+
+Array = Any
+Tensors = TensorFile | str | os.PathLike[str] | Mapping[str, Array]
+
+
+def check(
+    model: Model, weights: Tensors | None = None, tokens: Array | Sequence[int] | None = None, *,
+    outputs: Tensors | None = None, seed: int = 0, **inputs: Array,
+) -> Report | Claims:  # fmt: skip
+    """Evaluate a card's claims, compare its parameters with ``weights`` and runs with ``outputs``.
+
+    ``weights`` and ``outputs`` are files of any format that `open_tensors` reads, or arrays by
+    name. Without weights only the claims are evaluated, on random ones. ``tokens``, for the first
+    input, and ``inputs`` are what is run; what is not given is drawn with ``seed``, and for
+    ``outputs`` taken from beside them. Outputs go by names of values, of single heads, by formulas,
+    or by names of TransformerLens, whose order of axes they then have. ``ok`` of the result says
+    whether nothing differs, ``lines()`` what does.
+
+    Raises VieteError for a file that cannot be read, for inputs that do not fit, and for outputs
+    without weights.
+    """
+    given = dict(inputs)
+    if tokens is not None:
+        if not model.inputs:
+            raise VieteError(f"{model.title} takes no input")
+        given[model.inputs[0].name] = np.asarray(tokens)
+    if weights is None:
+        if outputs is not None:
+            raise VieteError(
+                f"{model.title} is a card: recorded values need its weights too (--weights)"
+            )
+        return check_claims(model, None, given, seed)
+    file = opened(weights, "the weights")
+    recorded, formulas = None, dict[str, str]()
+    if outputs is not None:
+        recorded, formulas = in_card_layout(model, opened(outputs, "the outputs"))
+    report = compare(model, file, recorded, None, formulas, **given)
+    if not model.claims:
+        return report
+    return replace(report, claims=claims_of(report, model, file, given, seed))
+
+
+def claims_of(
+    report: Report, model: Model, file: TensorFile, given: Mapping[str, Array], seed: int
+) -> Claims:
+    """The claims with the weights of a file, where it has all of them."""
+    if report.missing or report.shapes:
+        return Claims(model.title, "", why_not="they need all weights, and the file lacks some")
+    if report.card_count > MOST_WEIGHTS:
+        return Claims(model.title, "", why_not=(
+            f"it has {report.card_count:,} weights, and in float64 at most {MOST_WEIGHTS:,} are "
+            f"computed with; check the card alone, with smaller dimensions"
+        ))  # fmt: skip
+    weights = given_weights(model) | read_weights(match(model, file), file)
+    return check_claims(model, weights, given, seed)
+
+
+def opened(tensors: Tensors, what: str) -> TensorFile:
+    """A file of tensors, by whatever it was given."""
+    if isinstance(tensors, TensorFile):
+        return tensors
+    return in_memory(what, tensors) if isinstance(tensors, Mapping) else open_tensors(tensors)
+
+
+__all__ = ["check"]

@@ -1,0 +1,303 @@
+"""Checkpoints: whole or not there, however a run ends.
+
+    RUN/checkpoints/step-000200/
+        model.safetensors       the weights, by the names of `viete.parameter_shapes`
+        optimiser.safetensors   m/NAME and v/NAME
+        state.json              the step, the position in the data, and digests of all three
+
+One is written into a folder of another name, which takes its own by one rename once all of it is on
+disk. Whatever bears such a name was complete then; the digests say whether it still is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from viete.errors import VieteError
+from viete.formats.files import open_tensors, save_safetensors
+from viete.regular import SETTINGS, regular
+
+Array = Any
+FOLDER, STATE, MODEL, OPTIMISER = (
+    "checkpoints", "state.json", "model.safetensors", "optimiser.safetensors"
+)  # fmt: skip
+_STEP = re.compile(r"step-(\d{6,})")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint holds, read and checked. ``moments`` are m/NAME and v/NAME."""
+
+    path: Path
+    state: dict[str, Any]
+    weights: dict[str, Array]
+    moments: dict[str, Array]
+
+    @property
+    def step(self) -> int:
+        return int(self.state["step"])
+
+
+def save(
+    run: Path, state: Mapping[str, Any], weights: Mapping[str, Array], moments: Mapping[str, Array]
+) -> Path:
+    """Write the checkpoint of ``state["step"]``.
+
+    Raises VieteError where the disk is full or refuses; all that was there before is still there.
+    """
+    folder = run / FOLDER
+    final = folder / f"step-{state['step']:06d}"
+    temporary = folder / f".{final.name}.{secrets.token_hex(4)}.tmp"
+    try:
+        temporary.mkdir(parents=True)
+        save_safetensors(temporary / MODEL, weights)
+        save_safetensors(temporary / OPTIMISER, moments)
+        files = {name: described(temporary / name) for name in (MODEL, OPTIMISER)}
+        whole = {**state, "files": files}
+        with open(temporary / STATE, "x", encoding="utf-8") as file:
+            json.dump({**whole, "digest": digest_of(whole)}, file, indent=1, ensure_ascii=False)
+            file.flush()
+            os.fsync(file.fileno())
+        sync(temporary)
+        set_aside(final)
+        os.rename(temporary, final)
+        sync(folder)
+    except (OSError, VieteError) as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        reason = getattr(error, "strerror", None) or inner_reason(error)
+        there = steps(run)
+        kept = f"; that of step {there[-1]} is as it was" if there else ""
+        raise VieteError(f"{final}: the checkpoint cannot be written ({reason}){kept}") from None
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return final
+
+
+def inner_reason(error: BaseException) -> str:
+    """The words in the brackets of `viete.atomic.replacing`'s sentence."""
+    m = re.search(r"cannot be written \((.*)\)", str(error))
+    return m[1] if m else str(error)
+
+
+def sync(folder: Path) -> None:
+    """Have a folder's names on disk, where the system can say so."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def set_aside(path: Path) -> Path | None:
+    """Give a checkpoint another name, under which none is looked for; nothing is deleted."""
+    if not path.exists():
+        return None
+    names = (path.with_name(f"set-aside-{path.name}{(k and f'-{k}') or ''}") for k in range(10**6))
+    new = next(name for name in names if not name.exists())
+    os.rename(path, new)
+    return new
+
+
+def described(path: Path) -> dict[str, Any]:
+    """A file's length and its digest, as ``sha256sum`` prints it."""
+    with open(regular(path), "rb") as file:
+        return {
+            "bytes": os.fstat(file.fileno()).st_size,
+            "sha256": hashlib.file_digest(file, "sha256").hexdigest(),
+        }
+
+
+def digest_of(state: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+
+
+# -- what there is ---------------------------------------------------------------------------------
+
+
+def steps(run: Path) -> list[int]:
+    """The steps of all checkpoints on disk, in order."""
+    folder = run / FOLDER
+    found = [_STEP.fullmatch(p.name) for p in folder.iterdir()] if folder.is_dir() else []
+    return sorted(int(m[1]) for m in found if m)
+
+
+def path_of(run: Path, step: int) -> Path:
+    return run / FOLDER / f"step-{step:06d}"
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """A checkpoint's state. Raises VieteError, naming it, where that is not as it was written."""
+    try:
+        state = json.loads(regular(path / STATE, SETTINGS).read_text("utf-8"))
+        digest = state.pop("digest")
+    except FileNotFoundError:
+        raise VieteError(f"{path}: the checkpoint has no {STATE}") from None
+    except OSError as error:
+        raise VieteError(f"{path / STATE}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        raise VieteError(f"{path}: the checkpoint is damaged ({STATE} is cut short)") from None
+    if digest != digest_of(state):
+        raise VieteError(f"{path}: the checkpoint is damaged ({STATE} was changed)")
+    named = _STEP.search(path.name)
+    if not is_state(state) or (named and int(named[1]) != state["step"]):
+        raise VieteError(f"{path}: the checkpoint is damaged ({STATE} holds something else)")
+    return state
+
+
+def is_state(said: Mapping[str, Any]) -> bool:
+    """Whether a state holds what a run goes on with, and each value is of its kind."""
+    files = said.get("files")
+    return (
+        all(is_count(said.get(name)) for name in ("step", "optimiser steps"))
+        and is_count(said.get("tokens", 0))
+        and type(said.get("loss", 0.0)) is float
+        and type(said.get("validation")) in (float, type(None))
+        and isinstance(said.get("batches"), dict)
+        and isinstance(files, dict) and files.keys() == {MODEL, OPTIMISER}
+        and all(isinstance(x, dict) and x.keys() == {"bytes", "sha256"} and is_count(x["bytes"])
+                for x in files.values())
+        and ((low := said.get("lowest")) is None
+             or (isinstance(low, list) and [*map(type, low)] == [float, int]))
+    )  # fmt: skip
+
+
+def is_count(value: object) -> bool:
+    """Whether a value from JSON is a number of steps, tokens or bytes."""
+    return type(value) is int and 0 <= value < 2**63
+
+
+def load(path: Path, card: str | None = None) -> Checkpoint:
+    """A checkpoint, with every byte checked. ``card`` is the digest that its card must have.
+
+    Raises VieteError with the checkpoint and what is wrong: cut short, changed, or another card's.
+    """
+    state = read_state(path)
+    if card is not None and state.get("card") != card:
+        raise VieteError(
+            f"{path}: this checkpoint is of another card ({state.get('title')}), not of the "
+            f"card.md in {path.parent.parent}"
+        )
+    tables = []
+    for name in (MODEL, OPTIMISER):
+        wanted = state["files"][name]
+        try:
+            there = described(path / name)
+        except FileNotFoundError:
+            raise VieteError(f"{path}: the checkpoint is damaged ({name} is missing)") from None
+        except OSError as error:
+            raise VieteError(f"{path / name}: cannot be read ({error.strerror})") from None
+        if there["bytes"] != wanted["bytes"]:
+            raise VieteError(
+                f"{path}: the checkpoint is damaged ({name} is cut short: {there['bytes']:,} of "
+                f"{wanted['bytes']:,} bytes)"
+                if there["bytes"] < wanted["bytes"] else
+                f"{path}: the checkpoint is damaged ({name} is longer than it was)"
+            )  # fmt: skip
+        if there != wanted:
+            raise VieteError(f"{path}: the checkpoint is damaged ({name} was changed)")
+        file = open_tensors(path / name)
+        tables.append({key: file.load(key) for key in file.infos})
+    return Checkpoint(path, state, *tables)
+
+
+def choose(run: Path, which: str, card: str | None = None) -> Checkpoint:
+    """The checkpoint that is asked for: 'latest', 'previous', 'best' or the number of its step.
+
+    'previous' is the newest whole one before the latest. Raises VieteError for one that is not
+    there or damaged; for a latest that is, the sentence says which one before it is whole.
+    """
+    there = steps(run)
+    if not there:
+        raise VieteError(f"{run}: there is no checkpoint in it to go on from")
+    if which == "best":
+        found = best(run)
+        if found is None:
+            raise VieteError(f"{run}: no checkpoint in it has a validation loss to be the best by")
+        return load(path_of(run, found), card)
+    if which.isdecimal():
+        if int(which) not in there:
+            raise VieteError(
+                f"{run}: there is no checkpoint of step {which}; there are "
+                f"{', '.join(map(str, there))}"
+            )
+        return load(path_of(run, int(which)), card)
+    if which not in ("latest", "previous"):
+        raise VieteError(f"a run goes on from latest, previous, best or a step, not {which!r:.40}")
+    if which == "previous":
+        if len(there) < 2:
+            raise VieteError(f"{run}: there is no checkpoint before that of step {there[-1]}")
+        if (whole := whole_before(run, there, card)) is None:
+            raise VieteError(f"{run}: none of the checkpoints before the latest is whole")
+        return whole
+    try:
+        return load(path_of(run, there[-1]), card)
+    except VieteError as error:
+        other = whole_before(run, there, card)
+        hint = (f"that of step {other.step} is whole: go on from it with --from previous" if other
+                else "no other is whole")  # fmt: skip
+        raise VieteError(f"{error}; {hint}") from None
+
+
+def whole_before(run: Path, there: list[int], card: str | None) -> Checkpoint | None:
+    """The newest checkpoint before the latest that can be read."""
+    for step in reversed(there[:-1]):
+        with suppress(VieteError):
+            return load(path_of(run, step), card)
+    return None
+
+
+def best(run: Path) -> int | None:
+    """The step with the least validation loss, of the checkpoints on disk."""
+    found = validations(run)
+    return min(found, key=lambda step: (found[step], step)) if found else None
+
+
+def validations(run: Path) -> dict[int, float]:
+    """The validation losses of the checkpoints on disk, by their steps."""
+    found = {}
+    for step in steps(run):
+        with suppress(VieteError):
+            loss = read_state(path_of(run, step)).get("validation")
+            if loss is not None:
+                found[step] = float(loss)
+    return found
+
+
+def prune(run: Path, keep: int) -> None:
+    """Remove all but the last few and the best, and what killed runs left half written.
+
+    Only for whoever alone writes to the run.
+    """
+    there = steps(run)
+    for step in set(there[:-keep]) - {best(run)}:
+        # Renamed first: what has its name is whole, even while it is being removed.
+        gone = run / FOLDER / f".step-{step:06d}.{secrets.token_hex(4)}.tmp"
+        os.rename(path_of(run, step), gone)
+        shutil.rmtree(gone, ignore_errors=True)
+    for left in (run / FOLDER).glob(".step-*.tmp"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+__all__ = [
+    "Checkpoint",
+    "best",
+    "choose",
+    "load",
+    "prune",
+    "save",
+    "set_aside",
+    "steps",
+    "validations",
+]

@@ -1,0 +1,197 @@
+"""What names, shapes and numbers of a file say of how it differs from its card.
+
+A bias beside a weight that the card has; tensors that are all 0 or all 1; square matrices of a file
+that keeps its other matrices transposed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from einops import EinopsError, parse_shape
+
+from viete.errors import VieteError
+from viete.evaluate.schedule import Program, program
+from viete.formats.files import TensorFile, TensorInfo
+from viete.graph.model import Model, Parameter
+from viete.model.mapping import Expected, Match, listed, match
+from viete.model.suggest import Family, axes, families, patterns, spelled_name
+from viete.notation.printer import show, show_symbol
+from viete.notation.tree import Apply, Pick, Ref, Symbol, walk
+
+MOST_ENTRIES = 1_000_000  # of a tensor whose numbers are looked at
+BIAS = {"gamma": "beta"}  # what the bias of such a parameter is called; else b
+
+
+@dataclass(frozen=True)
+class Bias:
+    """Tensors that are the bias of parameters that the card has.
+
+    ``row`` is one for the card's Parameters (symbol, shape, checkpoint), ``term`` a product with
+    the bias added, and ``equation`` counts from 1 where that stands.
+    """
+
+    tensors: str
+    of: tuple[str, ...]
+    row: str
+    term: str
+    equation: int
+
+
+def biases(model: Model, found: Match, free: Iterable[TensorInfo]) -> list[Bias]:
+    """The tensors ``p.bias`` that nobody expects, beside a ``p.weight`` that is expected."""
+    ready = program(model)
+    there = {**found.fits, **found.misshaped}
+    out = list[Bias]()
+    for family in families(i for i in free if i.name.endswith(".bias")):
+        beside = [there.get(n.removesuffix("bias") + "weight") for n in family.names]
+        if beside[0] is not None and all(e is not None for e in beside):
+            out += bias(ready, family, parameters(ready, beside[0]))
+    return out
+
+
+def parameters(ready: Program, e: Expected) -> tuple[Parameter, ...]:
+    """The parameters that a tensor holds."""
+    return tuple({id(p): p for p in (ready.parameters[w][0] for w in e.holds)}.values())
+
+
+def bias(ready: Program, family: Family, of: tuple[Parameter, ...]) -> Iterator[Bias]:
+    """The bias of these parameters, if its shape is that of their columns."""
+    model = ready.model
+    symbols = [replace(p.symbol, base=BIAS.get(p.symbol.base, "b")) for p in of]
+    spelled = spelled_name(ready, of[0], family)
+    known = {s.key for group in model.scope.symbols.values() for s in group}
+    if spelled is None or known & {s.key for s in symbols}:
+        return
+    name, letters = spelled
+    core = axes(ready, of, letters)
+    if len(of[0].shape) == 2:
+        del core[-2]  # the rows, over which a product sums
+    fits = patterns(core, family.shape)
+    if fits:
+        column = f"{name} : {fits[0]}" if fits[0] else name
+        shape = show(of[0].shape[-1])
+        row = f"| ${', '.join(map(show_symbol, symbols))}$ | ${shape}$ | `{column}` |"
+        yield Bias(name, tuple(p.name for p in of), row, *term(model, of[0], symbols[0]))
+
+
+def term(model: Model, p: Parameter, symbol: Symbol) -> tuple[str, int]:
+    """The first product with a parameter and its bias added, and the number of its equation."""
+    for k, e in enumerate(model.equations, 1):
+        for x in walk(e.right):
+            match x:
+                case Apply("prod", (_, Ref() as b)) if b.key == p.name:
+                    return show(Apply("add", (x, Ref(symbol, b.index)))), k
+    return "", 0
+
+
+def constant(info: TensorInfo, tensors: TensorFile) -> str:
+    """``0`` or ``1`` where all numbers of a tensor are that."""
+    if "float" not in info.dtype or not 0 < np.prod(info.shape) <= MOST_ENTRIES:
+        return ""
+    array = np.asarray(tensors.load(info.name), np.float64)
+    return next((str(n) for n in (0, 1) if (array == n).all()), "")
+
+
+def turned_squares(model: Model, found: Match, tensors: TensorFile) -> tuple[list[str], list[str]]:
+    """The matrices of a file that are transposed, and square ones that then may be too.
+
+    Nothing where some other matrix, not a table of rows, is as the card has it.
+    """
+
+    def plain(e: Expected) -> bool:
+        return not e.pattern and is_matrix(model, e)
+
+    other = [n for n, e in found.misshaped.items() if plain(e)
+             and tensors.infos[n].shape == e.shape[::-1]]  # fmt: skip
+    fits = {n: e for n, e in found.fits.items() if plain(e)}
+    square = [n for n, e in fits.items() if e.shape[0] == e.shape[1]]
+    return (other, square) if other and len(square) == len(fits) else ([], [])
+
+
+def is_matrix(model: Model, e: Expected) -> bool:
+    """Whether a tensor is multiplied with, and not a table of rows, which nobody transposes."""
+    tables = {x.value.key for q in model.equations for x in walk(q.right)
+              if isinstance(x, Pick) and isinstance(x.value, Ref)}  # fmt: skip
+    held = parameters(program(model), e)
+    return len(e.shape) == 2 and not any(p.name in tables for p in held)
+
+
+def sizes(model: Model, found: Match, tensors: TensorFile) -> dict[str, int]:
+    """Dimensions with which more tensors fit than without, be their matrices transposed or not."""
+    if not found.misshaped:
+        return {}
+
+    def fits(new: dict[str, int]) -> int:
+        try:
+            there = match(model.bind(**new), tensors)
+        except VieteError:
+            return -1
+        other = there.misshaped.items()
+        return len(there.fits) + sum(tensors.infos[n].shape == e.shape[::-1] for n, e in other)
+
+    return max({}, *(agreed(model, found, tensors, turned) for turned in (False, True)), key=fits)
+
+
+def agreed(model: Model, found: Match, tensors: TensorFile, turned: bool) -> dict[str, int]:
+    """Dimensions that the misshaped tensors agree on, where they are not the card's.
+
+    ``turned`` reads matrices the other way round.
+    """
+    seen: dict[str, set[int]] = {}
+    ready = program(model)
+    for name, e in found.misshaped.items():
+        shape = tensors.infos[name].shape
+        if turned and is_matrix(model, e):
+            shape = shape[::-1]
+        for dim, n in read_sizes(parameters(ready, e)[0], e, shape).items():
+            if dim:
+                seen.setdefault(dim, set()).add(n)
+    new = {dim: next(iter(ns)) for dim, ns in seen.items() if len(ns) == 1}
+    new = {dim: n for dim, n in new.items() if n > 0 and ready.sizes.get(dim) != n}
+    # What follows from the others (d_f = 4 d) need not be said.
+    derived = {dim for dim in new if dim in model.definitions}
+    bound = model.bind(**{d: n for d, n in new.items() if d not in derived}).sizes
+    return {d: n for d, n in new.items() if d not in derived or bound.get(d) != n}
+
+
+def read_sizes(p: Parameter, e: Expected, shape: tuple[int, ...]) -> dict[str, int]:
+    """What a tensor's shape gives the dimensions of its parameter; '' for what is none."""
+    dims = [d.key if isinstance(d, Ref) else "" for d in p.shape]
+    if not e.pattern:
+        return dict(zip(dims, shape, strict=True)) if len(dims) == len(shape) else {}
+    left, right = e.pattern.split("->")
+    last = right.split()[-len(dims) :] if dims else []
+    try:
+        by_axis = parse_shape(np.broadcast_to(0.0, shape), re.sub(r"\([^()]*\)", "_", left))
+    except (EinopsError, RuntimeError):
+        return {}
+    return {d: by_axis[a] for d, a in zip(dims, last, strict=True) if a in by_axis}
+
+
+def untold(model: Model, found: Match) -> list[str]:
+    """What the shapes of the tensors that fit leave open."""
+    ready = program(model)
+    held = {n: (e, parameters(ready, e)) for n, e in found.fits.items()}
+    loops = model.loop_letters
+    squares = [n for n, (e, ps) in held.items() if len(ps[0].shape) == 2
+               and len(set(ready.parameters[e.holds[0]][2][-2:])) == 1]  # fmt: skip
+    heads = [
+        n for n, (e, ps) in held.items() if "(" in e.pattern and set(ps[0].symbol.slots) - loops
+    ]
+    packed = [n for n, (_, ps) in held.items() if len(ps) > 1]
+    out = []
+    for names, what in (
+        (squares, "whether square matrices are transposed"),
+        (heads, "the order of heads within a tensor"),
+        (packed, "the order of what is packed into one"),
+    ):
+        if names:
+            out.append(f"{what} ({listed(names, 2)})")
+    return out
+
+
+__all__ = ["Bias", "biases", "constant", "sizes", "turned_squares", "untold"]

@@ -1,0 +1,210 @@
+"""A matrix as the product of two thin ones, which is never multiplied out unless asked."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from viete.errors import VieteError
+from viete.evaluate.labelled import Array
+
+
+class FactoredMatrix:
+    """``M = A B`` with A (…, l, m) and B (…, m, r), for many matrices at once.
+
+    As in TransformerLens, whose ``Vh`` is V: here ``M = U diag(S) Vh`` and Vh is (…, m, r). Arrays
+    are NumPy's or PyTorch's. What needs no product of l · r entries makes none: the singular values
+    come from those of the factors, the eigenvalues from B A.
+
+    Raises VieteError for factors that do not fit.
+    """
+
+    def __init__(self, A: Array, B: Array) -> None:
+        if A.ndim < 2 or B.ndim < 2 or A.shape[-1] != B.shape[-2]:
+            raise VieteError(
+                f"factors of shapes {tuple(A.shape)} and {tuple(B.shape)} have no product"
+            )
+        self.xp = array_namespace(A, B)
+        self.ldim, self.mdim, self.rdim = A.shape[-2], A.shape[-1], B.shape[-1]
+        try:
+            lead = tuple(self.xp.broadcast_arrays(A[..., 0, 0], B[..., 0, 0])[0].shape)
+        except (ValueError, RuntimeError, TypeError):
+            raise VieteError(
+                f"{tuple(A.shape[:-2])} and {tuple(B.shape[:-2])} are not equally many matrices"
+            ) from None
+        self.A = self.xp.broadcast_to(A, (*lead, self.ldim, self.mdim))
+        self.B = self.xp.broadcast_to(B, (*lead, self.mdim, self.rdim))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the product."""
+        return (*self.A.shape[:-1], self.rdim)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def pair(self) -> tuple[Array, Array]:
+        """Both factors."""
+        return self.A, self.B
+
+    @property
+    def AB(self) -> Array:
+        """The product itself, (…, l, r)."""
+        return self.A @ self.B
+
+    @property
+    def BA(self) -> Array:
+        """The product in the other order, (…, m, m). Raises VieteError if l is not r."""
+        self.check_square("B A is of use for")
+        return self.B @ self.A
+
+    @property
+    def T(self) -> FactoredMatrix:
+        """The transpose, B^T A^T."""
+        return FactoredMatrix(turned(self.B), turned(self.A))
+
+    # -- products ----------------------------------------------------------------------------------
+
+    def __matmul__(self, other: Any) -> Any:
+        """Times a vector (r), giving (…, l), or a matrix or product (…, r, s), giving a product."""
+        if isinstance(other, FactoredMatrix):
+            return (self @ other.A) @ other.B
+        if other.ndim == 1:
+            return (self.A @ (self.B @ other)[..., None])[..., 0]
+        if other.shape[-2] != self.rdim:
+            raise VieteError(f"{self.shape} times {tuple(other.shape)} is no product")
+        if self.rdim > self.mdim:
+            return FactoredMatrix(self.A, self.B @ other)
+        return FactoredMatrix(self.AB, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        """A vector (l) times this, giving (…, r), or a matrix (…, k, l), giving a product."""
+        if other.ndim == 1:
+            return ((other @ self.A)[..., None, :] @ self.B)[..., 0, :]
+        if other.shape[-1] != self.ldim:
+            raise VieteError(f"{tuple(other.shape)} times {self.shape} is no product")
+        if self.ldim > self.mdim:
+            return FactoredMatrix(other @ self.A, self.B)
+        return FactoredMatrix(other, self.AB)
+
+    # NumPy must not take the product apart into products with each entry.
+    __array_ufunc__ = None
+
+    def __mul__(self, scalar: Any) -> FactoredMatrix:
+        if hasattr(scalar, "shape") and tuple(scalar.shape) not in ((), (1,)):
+            raise VieteError("a product of two matrices is written @, not *")
+        return FactoredMatrix(self.A * scalar, self.B)
+
+    __rmul__ = __mul__
+
+    # -- decompositions ----------------------------------------------------------------------------
+
+    @cached_property
+    def factors(self) -> tuple[Array, Array, Array]:
+        """U, S, Vh of the product, by those of the factors: at most m singular values."""
+        svd = self.xp.linalg.svd
+        (ua, sa, va), (ub, sb, vb) = (svd(x, full_matrices=False) for x in self.pair)
+        um, s, vm = svd(sa[..., :, None] * (va @ ub) * sb[..., None, :], full_matrices=False)
+        return ua @ um, s, vm @ vb
+
+    def svd(self) -> tuple[Array, Array, Array]:
+        """``U, S, V`` with ``M = U diag(S) V^T``."""
+        return self.U, self.S, self.V
+
+    @property
+    def U(self) -> Array:
+        """Left singular vectors as columns, (…, l, m)."""
+        return self.factors[0]
+
+    @property
+    def S(self) -> Array:
+        """Singular values, largest first, (…, m)."""
+        return self.factors[1]
+
+    @property
+    def Vh(self) -> Array:
+        """Right singular vectors as rows, (…, m, r)."""
+        return self.factors[2]
+
+    @property
+    def V(self) -> Array:
+        """Right singular vectors as columns, (…, r, m)."""
+        return turned(self.Vh)
+
+    @cached_property
+    def eigenvalues(self) -> Array:
+        """The eigenvalues that are not 0 for want of rank, (…, m): those of B A."""
+        return self.xp.linalg.eigvals(self.BA)
+
+    def norm(self) -> Array:
+        """The Frobenius norm, (…)."""
+        return self.xp.sqrt(self.xp.sum(self.S * self.S, axis=-1))
+
+    def make_even(self) -> FactoredMatrix:
+        """The same product, whose factors have orthogonal columns and rows of equal lengths."""
+        root = self.xp.sqrt(self.S)
+        return FactoredMatrix(self.U * root[..., None, :], root[..., :, None] * self.Vh)
+
+    def collapse_l(self) -> Array:
+        """diag(S) Vh, (…, m, r): the product but for orthogonal columns on its left."""
+        return self.S[..., :, None] * self.Vh
+
+    def collapse_r(self) -> Array:
+        """U diag(S), (…, l, m)."""
+        return self.U * self.S[..., None, :]
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    def __getitem__(self, where: Any) -> FactoredMatrix:
+        """Some of the matrices, or rows and columns of them; a single row stays a matrix."""
+        items = list(where) if isinstance(where, tuple) else [where]
+        if any(x is Ellipsis for x in items):
+            k = next(k for k, x in enumerate(items) if x is Ellipsis)
+            given = sum(x is not None for x in items) - 1
+            items[k : k + 1] = [slice(None)] * (self.ndim - given)
+        counted = [k for k, x in enumerate(items) if x is not None]
+        if len(counted) > self.ndim:
+            raise VieteError(f"a product of shape {self.shape} has no part {where}")
+        lead = self.ndim - 2
+        first = counted[lead] if len(counted) > lead else len(items)
+        before, core = tuple(items[:first]), [whole(x) for x in items[first:]]
+        rows, columns = (*core, slice(None), slice(None))[:2]
+        return FactoredMatrix(
+            self.A[(*before, ...)][..., rows, :], self.B[(*before, ...)][..., columns]
+        )
+
+    def get_corner(self, k: int = 3) -> Array:
+        """The first k rows and columns of the product (of the first of many, along each axis)."""
+        corner = self.A[..., :k, :] @ self.B[..., :k]
+        return corner[(slice(k),) * corner.ndim]
+
+    def unsqueeze(self, k: int) -> FactoredMatrix:
+        """With an axis of size 1 among those of the many matrices."""
+        at = (slice(None),) * k + (None, Ellipsis)
+        return FactoredMatrix(self.A[at], self.B[at])
+
+    def __repr__(self) -> str:
+        return f"<product of shape {self.shape} and rank at most {self.mdim}>"
+
+    def check_square(self, what: str) -> None:
+        if self.ldim != self.rdim:
+            raise VieteError(f"{what} square products alone, and this is {self.ldim} × {self.rdim}")
+
+
+def turned(a: Array) -> Array:
+    """Rows as columns."""
+    return a.swapaxes(-2, -1)
+
+
+def whole(index: Any) -> Any:
+    """A single row as a slice of one."""
+    if isinstance(index, int):
+        return slice(index, index + 1 if index != -1 else None)
+    return index
+
+
+__all__ = ["FactoredMatrix"]

@@ -1,0 +1,206 @@
+"""A released model: tensors, what is said of its sizes, and the card of its family.
+
+A folder as `transformers` writes it has ``config.json`` beside the tensors. A file of its own says
+its sizes itself, as nanoGPT's ``ckpt.pt`` and llama2.c's ``.bin`` do, or its tensors tell them. The
+card is the shipped one for the ``model_type`` or for the tensors' names, or one's own; which
+equations of its family hold, and every size, the config says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from viete.cards.catalogue import find, shipped
+from viete.cards.config import Config, bound, given_keys, listed, said
+from viete.cards.reader import read
+from viete.errors import VieteError
+from viete.formats import hub
+from viete.formats.files import TensorFile, open_tensors
+from viete.formats.memory import in_memory
+from viete.graph.model import Model
+
+Card = str | Path | Model
+CONFIG = "config.json"
+TENSORS = (*hub.TENSORS, "ckpt.pt", "model_final.pth")
+# What training scripts call the settings in a checkpoint, those of the network first.
+SETTINGS = ("model_args", "config", "cfg")
+_KIND = re.compile(r"^- \*\*config model_type\*\*: (.+)$", re.M)
+_TENSOR = re.compile(r"^- \*\*config (tensor .+?)\*\*: there", re.M)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A released model's card, with its own dimensions, and its tensors, of which none is read."""
+
+    path: Path
+    model: Model
+    config: Config
+    tensors: TensorFile
+
+
+def open_folder(
+    path: str | Path, card: Card | None = None, accept: Sequence[str] = (),
+    config: Mapping[str, Any] | str | Path | None = None, revision: str | None = None,
+) -> Folder:  # fmt: skip
+    """Open a folder as `transformers` writes it, a single file, or a model of the hub by its id.
+
+    ``card``, a path or a `Model`, stands in for the shipped card of the family, ``config`` for what
+    is said beside the tensors, and ``accept`` are keys of it to pass over though the card does not
+    know them. Raises VieteError for a family without a card, a setting that the card has no
+    equations for, and a folder without tensors.
+    """
+    path = hub.located(path, revision)
+    tensors = open_tensors(tensors_of(path))
+    settings = settings_of(path, tensors, config)
+    model = read_card(settings, card, accept, config is not None)
+    return Folder(path, model, settings, tensors)
+
+
+def open_arrays(
+    arrays: Mapping[str, Any], card: Card | None, accept: Sequence[str] = (),
+    config: Mapping[str, Any] | str | Path | None = None,
+) -> Folder:  # fmt: skip
+    """Arrays in memory, as if they had been read from a file; see `open_folder`."""
+    name = "the mapping of weights"
+    tensors = in_memory(name, arrays)
+    shapes = shapes_of(tensors)
+    settings = Config({}, shapes, name) if config is None else Config(config, shapes)
+    model = read_card(settings, card, accept, config is not None)
+    return Folder(tensors.path, model, settings, tensors)
+
+
+def open_card(
+    path: str | Path, card: Card | None = None, accept: Sequence[str] = (),
+    config: Mapping[str, Any] | str | Path | None = None, revision: str | None = None,
+) -> tuple[Model, Config]:  # fmt: skip
+    """The card alone, by what is said of the model. No weights are fetched from the hub for it."""
+    path = hub.located(path, revision, whole=False)
+    if path.is_dir() and (path / CONFIG).is_file() and not has_tensors(path):
+        settings = Config(path / CONFIG if config is None else config)
+    else:
+        settings = settings_of(path, open_tensors(tensors_of(path)), config)
+    return read_card(settings, card, accept, config is not None), settings
+
+
+def read_card(
+    settings: Config, card: Card | None, accept: Sequence[str], insist: bool = False
+) -> Model:
+    """The card that is given, or that of the family, with the settings' numbers.
+
+    A card of one's own may ask nothing of a config, unless to ``insist`` on it: then its own
+    numbers are the model's. What it asks of the tensors (``size embed.W_E 0``) they answer; so
+    they do for a `Model`, of the dimensions that have no value yet.
+    """
+    if card is None:
+        return read(card_for(settings), settings, accept)
+    if isinstance(card, Model):
+        found = {k: v for k, v in bound(card.dims, settings).items() if k not in card.sizes}
+        return card.bind(**found) if found else card
+    path = find(card)
+    if insist or path in shipped().values():
+        return read(path, settings, accept)
+    model = read(path)
+    asked = keys_of(model)
+    if not settings.values or not any(" " not in key for key in asked):
+        settings = Config({}, settings.tensors, settings.name)
+        settings.alone = True
+    return read(path, settings, accept) if asked else model
+
+
+def card_of_file(card: str | Path, tensors: TensorFile) -> Model:
+    """A card that is held against a file: its own numbers stand, and the tensors fill them up."""
+    path = find(card)
+    model = read(path)
+    settings = Config({}, shapes_of(tensors), str(tensors.path))
+    settings.alone = True
+    return read(path, settings) if keys_of(model) else model
+
+
+def keys_of(model: Model) -> list[str]:
+    """What a card asks of a config or of tensors."""
+    keys = [k for d in model.dims for k in listed(d.config)[0]]
+    keys += [k for p in model.parameters if p.given for k in given_keys(p)]
+    facts = [key for key, _ in model.facts if key.startswith("config ")]
+    return keys + [k for key in facts for k in listed(key.removeprefix("config "))[0]]
+
+
+def shapes_of(tensors: TensorFile) -> dict[str, tuple[int, ...]]:
+    """The shapes of a file's tensors by name."""
+    return {name: info.shape for name, info in tensors.infos.items()}
+
+
+def has_tensors(path: Path) -> bool:
+    """Whether there are any in the folder."""
+    return any((path / name).is_file() for name in TENSORS)
+
+
+def tensors_of(path: Path) -> Path:
+    """The file that holds a model's tensors, or says where they are."""
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise VieteError(f"{path}: there is no such file or folder")
+    for name in TENSORS:
+        if (path / name).is_file():
+            return path / name
+    raise VieteError(f"{path}: there are no weights in it; one of {', '.join(TENSORS)} has them")
+
+
+def settings_of(
+    path: Path, tensors: TensorFile, config: Mapping[str, Any] | str | Path | None = None
+) -> Config:
+    """What is said of a model's sizes and equations: given, beside the tensors, or in their file.
+
+    Where nothing is, its tensors alone are asked.
+    """
+    shapes = shapes_of(tensors)
+    beside = (path if path.is_dir() else path.parent) / CONFIG
+    if config is not None:
+        return Config(config, shapes)
+    if beside.is_file():
+        return Config(beside, shapes)
+    for key in SETTINGS:
+        if isinstance(found := tensors.metadata.get(key), Mapping):
+            return Config(found, shapes, f"{tensors.path}: {key}")
+    return Config({}, shapes, str(tensors.path))
+
+
+def card_for(config: Config) -> Path:
+    """The shipped card of the config's family, or of the tensors where it names none."""
+    _, kind = config.look_up(["model_type"])
+    cards = families()
+    if isinstance(kind, str) and kind in cards:
+        return cards[kind]
+    for key, path in by_tensors().items():
+        if kind is None and config.look_up([key])[1] == "there":
+            return path
+    what = "it has no model_type" if kind is None else f"its model_type is {said(kind):.60}"
+    raise VieteError(
+        f"{config.name}: {what}, and there are cards for {', '.join(sorted(cards))}; give your "
+        f"own card of it"
+    )
+
+
+@cache
+def families() -> dict[str, Path]:
+    """The shipped cards by the ``model_type`` that they are for."""
+    out: dict[str, Path] = {}
+    for path in shipped().values():
+        if found := _KIND.search(path.read_text("utf-8")):
+            out |= {kind: path for kind in listed(found[1])[0]}
+    return out
+
+
+@cache
+def by_tensors() -> dict[str, Path]:
+    """The shipped cards of files without a ``model_type``, by the tensor that tells them."""
+    texts = {path: path.read_text("utf-8") for path in shipped().values()}
+    return {m[1]: path for path, text in texts.items() if (m := _TENSOR.search(text))}
+
+
+__all__ = ["Folder", "card_for", "families", "open_card", "open_folder"]

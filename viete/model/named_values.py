@@ -1,0 +1,123 @@
+"""A card in which the values that names stand for are values of their own, to be read or replaced.
+
+What is a part of an equation is lifted out of it (see `viete.rewrite.lifting`): then it can be kept
+without computing it again, and another value can take its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from viete.evaluate.interventions import letters_of, member_of
+from viete.evaluate.labelled import COL, ROW
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Member, program
+from viete.graph.model import Model
+from viete.model.layout import BATCH, Layout, layout
+from viete.model.names import Names
+from viete.model.table import VALUE
+from viete.notation.printer import show
+from viete.notation.substitution import substitute
+from viete.notation.tree import Expr, Idx, Ref, Slot, Symbol
+from viete.rewrite.lifting import lifted
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A model, and the formula over it of every name that is watched (as names.md spells it)."""
+
+    names: Names
+    model: Model
+    formulas: Mapping[str, Expr]
+
+    def formula(self, name: str) -> Expr:
+        """The value that a full name stands for."""
+        general, layer = self.names.split(name)
+        e = self.formulas.get(general)
+        return self.names.at(self.names.get(general).formula if e is None else e, layer)
+
+    def value(self, name: str) -> str:
+        """A watched name, or a formula, as a name of the model."""
+        return show(self.formula(name)) if name in self.names else name
+
+    def member(self, name: str) -> Member:
+        """The equation's value that a name stands for, in one block; of a card's name its own."""
+        return member_of(program(self.model), self.value(name))
+
+    def layout(self, name: str) -> Layout:
+        """How TransformerLens has the axes of a value; of a card's name, as `Run` has them."""
+        if name not in self.names:
+            ready, member = program(self.model), self.member(name)
+            axes = (BATCH, *letters_of(ready, member))
+            core = (ROW, COL)[2 - len(ready.shapes.types[member[0]].shape) :]
+            return Layout(tuple((a,) for a in (*axes, *core)),
+                          {s: len(ready.range_of(s)) for s in axes[1:]})  # fmt: skip
+        general, _ = self.names.split(name)
+        e = self.formula(name)
+        letters = e.free
+        every = dict.fromkeys((*self.names.heads, *self.names.shared))
+        ready = program(self.model)
+        counts = {s: len(ready.range_of(s)) for s in every}
+        axes = (BATCH, *self.names.get(general).row.axes)
+        return layout(axes, self.names.heads, [s for s in every if s in letters], counts)
+
+    def read(self, run: Run, name: str, batch: int) -> object:
+        """A value of a run, as TransformerLens has it."""
+        value = run.arrays.of(self.formula(name))
+        array = run.arrays.lift(value)
+        return self.layout(name).outward(run.arrays.xp, array, value.axes, batch)
+
+
+def watched(names: Names, wanted: Iterable[str]) -> Watched:
+    """The card with the values of these names, as names.md spells them, as equations.
+
+    Kept on the card. Raises VieteError for a name that the card has no value for.
+    """
+    kept: dict[frozenset[str], Watched] = names.model.__dict__.setdefault("_watched", {})
+    key = frozenset(wanted)
+    if key not in kept:
+        if len(kept) > 64:
+            kept.clear()
+        kept[key] = watch(names, key)
+    return kept[key]
+
+
+def watch(names: Names, wanted: frozenset[str]) -> Watched:
+    """As `watched`. What comes later in a run is lifted first: it may contain what comes before."""
+    model = names.model
+    origin: dict[str, Ref] = {}
+    formulas: dict[str, Expr] = {}
+    for name in wanted:
+        names.get(name)  # an error speaks of the card as it is
+    for name in reversed([n for n in names.entries if n in wanted]):
+        now = Names(model, origin, names.heads)
+        found = now.get(name)
+        if found.ref is not None:
+            formulas[name] = found.ref
+            continue
+        assert found.place is not None
+        home = model.equations[found.place.equation]
+        letters = found.formula.free
+        slots = [] if home.loop is None else [home.loop.index]
+        order = [*names.heads, *names.shared, *(i.name for i in model.indices)]
+        slots += [s for s in dict.fromkeys(order) if s in letters and s not in slots]
+        symbol = fresh(model, name, slots)
+        left = Ref(symbol, tuple(Idx(s) for s in slots))
+        back = left if found.back is None else substitute(found.back, arguments={VALUE: left})
+        origin[symbol.key] = now.home(found.place.equation)
+        model = lifted(model, found.place, found.formula, back, symbol)
+        formulas[name] = left
+    return Watched(names, model, formulas)
+
+
+def fresh(model: Model, name: str, slots: list[str]) -> Symbol:
+    """A symbol for a value: ``hook_{attn,z}^{i,h}``."""
+    words = re.findall(r"[a-z]+\d*", name.replace("blocks.{l}.", "").replace("hook_", ""))
+    base = next(b for b in ("hook", "hooked", "hookpoint") if b not in model.scope.symbols
+                or all(s.sub and s.kind == "value" for s in model.scope.symbols[b]))  # fmt: skip
+    return Symbol("value", base, tuple(map(Slot, words)), tuple(Slot(s, True) for s in slots))
+
+
+__all__ = ["Watched", "watched"]

@@ -1,0 +1,148 @@
+"""A model as a folder: one that `transformers` opens, or its card beside its tensors."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from viete.atomic import replacing
+from viete.cards.writer import write
+from viete.errors import VieteError
+from viete.formats.files import save_safetensors
+from viete.graph.model import Model
+from viete.model.folder import CONFIG, TENSORS
+from viete.model.mapping import fitting, save_weights, to_checkpoint
+from viete.model.settings import FAMILY, config_of
+from viete.model.trained import CARD, is_run
+from viete.text.tokenizer import FILES, JSON, Tokenizer
+
+Array = Any
+WEIGHTS = "model.safetensors"
+ROLES = ("bos", "eos", "pad")
+
+
+def save(
+    card: Model, weights: Mapping[str, Array], folder: str | Path,
+    base: Mapping[str, Any] | None = None, tokenizer: Tokenizer | None = None,
+) -> Path:  # fmt: skip
+    """Write a folder that `viete.load` opens: of a card that names its family, `save_folder`'s.
+
+    Of any other it holds ``card.md``, and under the card's names ``model.safetensors``.
+    """
+    if any(fact == FAMILY for fact, _ in card.facts):
+        return save_folder(card, weights, folder, base, tokenizer)
+    return save_card(card, weights, folder, tokenizer)
+
+
+def save_card(
+    card: Model, weights: Mapping[str, Array], folder: str | Path,
+    tokenizer: Tokenizer | None = None,
+) -> Path:  # fmt: skip
+    """Write ``card.md``, ``model.safetensors`` and the tokenizer's files, each whole.
+
+    Raises VieteError for weights that do not fit the card, and for a folder with another model in
+    it. Nothing has been written then.
+    """
+    folder = Path(folder)
+    weights = fitting(card, weights)
+    vacant(folder, CARD)
+    made(folder)
+    save_weights(card, weights, folder / WEIGHTS)
+    if tokenizer is not None:
+        save_tokenizer(tokenizer, folder)
+    with replacing(folder / CARD) as file:
+        file.write(write(card, "md").encode())
+    return folder
+
+
+def save_folder(
+    card: Model, weights: Mapping[str, Array], folder: str | Path,
+    base: Mapping[str, Any] | None = None, tokenizer: Tokenizer | None = None,
+) -> Path:  # fmt: skip
+    """Write ``config.json``, ``model.safetensors`` and the tokenizer's files, each whole.
+
+    The config is ``base`` where the card came with one, else it is made of the card. Raises
+    VieteError for a card of no family of `transformers`, for one whose equations are others than
+    the family's, and for a folder with other weights in it. Nothing has been written then.
+    """
+    folder = Path(folder)
+    config = described(config_of(card, base), weights, tokenizer)
+    tensors = to_checkpoint(card, weights)
+    vacant(folder, CONFIG)
+    made(folder)
+    save_safetensors(folder / WEIGHTS, tensors, {"format": "pt"})
+    if tokenizer is not None:
+        save_tokenizer(tokenizer, folder)
+    # Last, since a folder without it is no model.
+    with replacing(folder / CONFIG) as file:
+        file.write(json.dumps(config, indent=2, ensure_ascii=False).encode() + b"\n")
+    return folder
+
+
+def described(
+    config: dict[str, Any], weights: Mapping[str, Array], tokenizer: Tokenizer | None
+) -> dict[str, Any]:
+    """With the weights' dtype, and the tokens that begin and end a text."""
+    config.pop("torch_dtype", None)
+    first = next(iter(weights.values()), None)
+    if first is not None:
+        config["dtype"] = str(first.dtype).removeprefix("torch.")
+    for role in ROLES:
+        known = None if tokenizer is None else getattr(tokenizer, f"{role}_token_id")
+        # Where nothing is said, transformers takes the ids of its own first model of the kind.
+        if known is not None or role != "pad":
+            config.setdefault(f"{role}_token_id", known)
+    return config
+
+
+def vacant(folder: Path, own: str) -> None:
+    """Refuse a place with weights that would be found before those to be written, or beside.
+
+    ``own`` is the file that will say what they are: an older one of that name is written over.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise VieteError(f"{folder}: is a file; a model is written to a folder")
+    others = [n for n in (*TENSORS, CARD, CONFIG) if n not in (WEIGHTS, own)]
+    others = [n for n in others if (folder / n).exists()]
+    if own == CARD and not others and is_run(folder):
+        from viete.model import checkpoints
+
+        others = [CARD] if checkpoints.steps(folder) else []
+    if others:
+        raise VieteError(f"{folder}: holds another model ({others[0]}); give another folder")
+
+
+def made(folder: Path) -> None:
+    """The folder, made where it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise VieteError(f"{folder}: cannot be made ({error.strerror})") from None
+
+
+def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
+    """The files that it was read from, or those that `tokenizers` and `transformers` read."""
+    home = tokenizer.folder
+    files = [] if home is None else [home / n for n in FILES if (home / n).is_file()]
+    if home is not None and home.resolve() == folder.resolve():
+        return
+    for path in files:
+        with replacing(folder / path.name) as file, open(path, "rb") as source:
+            shutil.copyfileobj(source, file)
+    if not any(path.name == JSON for path in files):
+        with replacing(folder / JSON) as file:
+            file.write(tokenizer.dumps().encode())
+    if not any(path.name == "tokenizer_config.json" for path in files):
+        said: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
+        for role in ROLES:
+            known = getattr(tokenizer, f"{role}_token_id")
+            if known is not None:
+                said[f"{role}_token"] = tokenizer.decode([known])
+        with replacing(folder / "tokenizer_config.json") as file:
+            file.write(json.dumps(said, indent=2, ensure_ascii=False).encode() + b"\n")
+
+
+__all__ = ["save", "save_card", "save_folder"]

@@ -1,0 +1,227 @@
+"""The ``config.json`` of a model, from its card: what `viete.cards.config` reads, written.
+
+Every dimension goes under the first key of its ``config`` column and every ``config …`` fact, those
+of the Choices among them, under its own with the first value that it allows. So nothing is known
+here of any family. What has been written is read again, as `transformers` fills it up where that is
+installed, and must give the same equations.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from copy import deepcopy
+from fractions import Fraction
+from itertools import zip_longest
+from typing import Any
+
+from viete.cards.choices import number_of, of_blocks
+from viete.cards.config import Config, given_keys, listed, said
+from viete.cards.reader import read
+from viete.errors import Text, VieteError
+from viete.evaluate.schedule import program
+from viete.graph.dependence import backward_slice, functions_called
+from viete.graph.model import Model
+from viete.model.folder import card_for, families
+from viete.model.mapping import given_weights
+from viete.notation.printer import show_equation
+from viete.notation.tree import Expr
+from viete.rewrite.inlining import names_in
+
+FAMILY = "config model_type"  # the fact in which a card names its family of `transformers`
+
+
+def config_of(model: Model, base: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The config that selects the card's equations and sizes.
+
+    ``base`` is one that the model came with, of which as much as fits is kept. Raises VieteError
+    for a card of no family of `transformers`, and where no config means these equations.
+    """
+    out = deepcopy(dict(base or {}))
+    for fact, text in model.facts:
+        if fact.startswith("config "):
+            asked = fact.removeprefix("config ")
+            _, blocks = of_blocks(Text(asked), model)
+            for key in blocks.values() or [asked]:
+                put_fact(out, model, key, text)
+    kind = out.get("model_type")
+    if kind not in families():
+        raise VieteError(
+            f"{model.title}: there is no family of transformers to write it as; its card would say "
+            f"so in a line - **config model_type**: gpt2"
+        )
+    for dim in model.dims:
+        keys = [k for k in listed(dim.config)[0] if " " not in k]
+        size = model.greatest.get(dim.name)
+        if keys and size is not None and Config(out).number(dim) != size:
+            put(out, place(out, keys), plain(size))
+    numbers = given_weights(model)
+    for p in model.parameters:
+        if p.name in numbers and Config(out).look_up(given_keys(p))[1] is None:
+            put(out, place(out, given_keys(p)), numbers[p.name].tolist())
+    same_equations(model, out)
+    if (filled := as_transformers_fills(out)) is not None:
+        same_equations(model, filled)
+    return out
+
+
+def put_fact(out: dict[str, Any], model: Model, text: str, allowed: str) -> None:
+    """One fact, unless what is there is allowed already."""
+    keys = [k for k in listed(text)[0] if " " not in k]
+    words, optional = listed(allowed)
+    words = [w for w in words if w not in ("there", "absent")]  # what is said of tensors
+    if not keys:
+        return
+    found = Config(out).look_up(keys)[1]
+    if found is None and optional and (not words or words == ["any"] or "null" in words):
+        if "." not in keys[0] and words != ["any"]:
+            out.setdefault(keys[0], None)  # since a missing key means what transformers likes
+        return
+    if "any" in words or (found is not None and said(found) in words):
+        return
+    put(out, keys[0], value_of(words[0], f"${words[0]}$" in allowed, model) if words else None)
+
+
+def value_of(word: str, formula: bool, model: Model) -> Any:
+    """A value as JSON has it: ``true``, a number, a number made of dimensions, or text."""
+    if formula:
+        size = number_of(word, model)
+        return None if size is None else plain(size)
+    try:
+        return json.loads(word)
+    except (ValueError, RecursionError):
+        return word
+
+
+def plain(size: Fraction) -> int | float:
+    """A number as JSON has it."""
+    return int(size) if size.denominator == 1 else float(size)
+
+
+def looked_up(values: Mapping[str, Any], key: str) -> Any:
+    """What is under a dotted key, or None."""
+    return Config(values).look_up([key])[1]
+
+
+def place(values: Mapping[str, Any], keys: list[str]) -> str:
+    """The key to set: one that is there, else the first that needs no new object beside others:
+    an older config has ``rope_scaling``, and ``rope_parameters`` would contradict it.
+    """
+    there = [k for k in keys if looked_up(values, k) is not None]
+    fits = [k for k in keys if "." not in k or looked_up(values, k.rpartition(".")[0]) is not None]
+    return [*there, *fits, *keys][0]
+
+
+def put(out: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key; what it goes into is made where it is not there."""
+    *way, last = key.split(".")
+    here: Any = out
+    for part, after in zip(way, [*way, last][1:], strict=True):
+        empty: Any = [] if after.isdigit() else {}
+        if isinstance(here, list):
+            here.extend([None] * (int(part) + 1 - len(here)))
+            here[int(part)] = here[int(part)] or empty
+            here = here[int(part)]
+        else:
+            if not isinstance(here.get(part), dict | list):
+                here[part] = empty
+            here = here[part]
+    if isinstance(here, list):
+        here.extend([None] * (int(last) + 1 - len(here)))
+        here[int(last)] = value
+    else:
+        here[last] = value
+
+
+# -- read again ------------------------------------------------------------------------------------
+
+
+def same_equations(model: Model, config: Mapping[str, Any]) -> None:
+    """That the family's card, with this config, computes what this model computes.
+
+    What is compared is the output of the family's card, its logits or its last value, and all that
+    it depends on: a card may have a loss and other values besides. Raises VieteError that names
+    the first equation, size or parameter that differs.
+    """
+    settings = Config(config)
+    try:
+        again = read(card_for(settings), settings, accept=list(config))
+    except VieteError as error:
+        raise VieteError(
+            f"{model.title}: its config cannot be made of the card alone ({error.message})"
+        ) from None
+    names = {e.name for e in again.equations}
+    output = "logits" if "logits" in names else again.equations[-1].name
+    for ours, theirs in zip_longest(unrolled(model, output), unrolled(again, output)):
+        if ours != theirs:
+            raise VieteError(
+                f"{model.title}: transformers would compute something else: the family's card "
+                f"{again.title} says {shown(theirs)}, and this one {shown(ours)}"
+            )
+    limits = {key for d in model.dims if d.at_most is not None for key in d.at_most.keys}
+    keyless = {d.name for d in model.dims if not d.config}
+    for name, size in model.greatest.items():
+        if name in limits & keyless or name in model.lengths:
+            continue  # how long a text may be here, of which transformers knows nothing
+        if (other := again.greatest.get(name)) != size:
+            raise VieteError(
+                f"{model.title}: {name} is {size}, and transformers would have {other} by the "
+                f"config that the family's card {again.title} describes"
+            )
+    mine, of_family = parts(model, output), parts(again, output)
+    for what, ours in mine.items():
+        if odd := next((n for n in {**ours, **of_family[what]}
+                        if ours.get(n) != of_family[what].get(n)), None):  # fmt: skip
+            raise VieteError(
+                f"{model.title}: its {what} {odd} is not that of the family's card "
+                f"{again.title}, so transformers would compute something else"
+            )
+
+
+Turn = tuple[Expr, Expr, Mapping[str, int]]
+
+
+def unrolled(model: Model, output: str) -> list[Turn]:
+    """What the output needs, in every block: how it is said that blocks differ does not matter."""
+    names = {e.name for e in backward_slice(model, [output])}
+    return [(e.left, e.right, turn) for e, turn in program(model).unrolled() if e.name in names]
+
+
+def shown(turn: Turn | None) -> str:
+    return "no more" if turn is None else show_equation(turn[0], turn[1], "unicode")
+
+
+def parts(m: Model, output: str) -> dict[str, dict[str, Any]]:
+    """What two models that are the same function share, by name."""
+    formulas = [e.right for e in backward_slice(m, [output])]
+    called = functions_called(m.function, formulas)
+    used = names_in([*formulas, *(m.function[f].body for f in called)])
+    return {
+        "function": {f.name: (f.arguments, f.body) for f in m.functions if f.name in used},
+        "parameter": {p.name: (p.symbol, p.shape, p.checkpoint) for p in m.parameters},
+        "index": {i.name: (i.lower, i.upper) for i in m.indices if i.name in used},
+    }
+
+
+def as_transformers_fills(config: dict[str, Any]) -> dict[str, Any] | None:
+    """The config with the defaults of `transformers`; None where that is not installed."""
+    try:
+        import transformers
+    except ImportError:
+        return None
+    kind = config["model_type"]
+    try:
+        usual = transformers.AutoConfig.for_model(kind)
+        for key, value in config.items():
+            kinds = str(type(usual).__annotations__.get(key))  # "float | None"
+            if type(value) is int and "float" in kinds and "int" not in kinds:
+                config[key] = float(value)  # which it insists on
+        rest = {"bos_token_id": None, "eos_token_id": None, **deepcopy(config)}
+        del rest["model_type"]
+        return dict(transformers.AutoConfig.for_model(kind, **rest).to_dict())
+    except Exception as error:  # of any kind: it is the library's verdict on the config
+        why = " ".join(str(error).split())[:300]
+        raise VieteError(f"transformers does not take the config of this model ({why})") from None
+
+
+__all__ = ["config_of"]

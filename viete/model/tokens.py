@@ -1,0 +1,175 @@
+"""Text for a model and back, by the names and conventions of TransformerLens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from viete.errors import VieteError
+from viete.evaluate.inputs import host
+from viete.graph.model import Model
+from viete.notation.tree import Ref
+from viete.text.tokenizer import Tokenizer
+
+Array = Any
+Given = str | Sequence[str]
+
+
+class Texts:
+    """What a model with a tokenizer can do with text.
+
+    Text is put behind the token that begins one (``prepend_bos``), where the tokenizer has such a
+    token: models attend to it where they find nothing else, and without one the first word takes
+    its place. `transformers` does so only for models that were trained in no other way; say
+    ``prepend_bos=False`` for the text alone.
+    """
+
+    @property
+    def card(self) -> Model:
+        """For the class that is made of this: the model as equations."""
+        raise NotImplementedError
+
+    def read_tokenizer(self) -> Tokenizer | None:
+        """For the class that is made of this: the tokenizer, if there is one."""
+        raise NotImplementedError
+
+    def in_its_arrays(self, ids: np.ndarray) -> Array:
+        """For the class that is made of this: ids as the arrays that it computes with."""
+        raise NotImplementedError
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer. Raises VieteError for a model without one."""
+        found = self.read_tokenizer()
+        if found is None:
+            raise VieteError(
+                f"{self!r} has no tokenizer: there is no tokenizer.json beside its weights; give "
+                f"token ids"
+            )
+        return found
+
+    def to_tokens(
+        self, text: Given, prepend_bos: bool | None = None, truncate: bool = True
+    ) -> Array:
+        """Text as ids, (1, n); several texts as (batch, n), shorter ones filled up behind.
+
+        ``prepend_bos`` None puts the first token in front where there is one. With ``truncate`` a
+        text that is longer than the context is cut there. A causal model does not see the filling;
+        one that reads both ways does, unless its mask says otherwise.
+        """
+        rows = [self.tokenizer.framed(t, prepend_bos) for t in texts(text)]
+        if truncate:
+            rows = [row[: context(self.card)] for row in rows]
+        longest = max(map(len, rows), default=0)
+        if not longest:
+            raise VieteError("a text without tokens cannot be run; give at least one character")
+        if any(len(row) < longest for row in rows):
+            filler = self.filler()
+            rows = [row + [filler] * (longest - len(row)) for row in rows]
+        return self.in_its_arrays(np.array(rows, np.int64))
+
+    def filler(self) -> int:
+        """What stands behind the shorter texts of a batch."""
+        known = self.tokenizer
+        for found in (known.pad_token_id, known.eos_token_id, known.bos_token_id):
+            if found is not None:
+                return found
+        raise VieteError("texts of different lengths need a token to fill up with; give them alone")
+
+    def to_string(self, tokens: Array) -> str | list[str]:
+        """The text of ids: one of (n) or of a single id, a list of (batch, n)."""
+        ids = whole_numbers(tokens)
+        if ids.ndim == 2:
+            return [self.tokenizer.decode(row) for row in ids]
+        return self.tokenizer.decode(np.atleast_1d(ids))
+
+    def to_str_tokens(
+        self, given: Given | Array, prepend_bos: bool | None = None
+    ) -> list[str] | list[list[str]]:
+        """Every token of a text, or of ids (n) or (1, n), as text of its own; of several texts, a
+        list for each."""
+        if isinstance(given, str):
+            return self.each(self.tokenizer.framed(given, prepend_bos))
+        if are_texts(given):
+            return [self.each(self.tokenizer.framed(text, prepend_bos)) for text in given]
+        ids = whole_numbers(given)
+        if ids.ndim == 2 and len(ids) > 1:
+            return [self.each(row) for row in ids]
+        return self.each(ids.reshape(-1))
+
+    def each(self, ids: Iterable[int]) -> list[str]:
+        """The text of every single token."""
+        return [self.tokenizer.decode([k]) for k in ids]
+
+    def to_single_token(self, text: str) -> int:
+        """The id of a text that is one token. Raises VieteError for any other."""
+        ids = self.tokenizer.framed(text, bos=False)
+        if len(ids) != 1:
+            pieces = " ".join(repr(self.tokenizer.decode([k])) for k in ids[:8])
+            raise VieteError(f"{text!r:.60} is {len(ids)} tokens and not one ({pieces})")
+        return ids[0]
+
+    def to_single_str_token(self, token: int) -> str:
+        """The text of one id."""
+        ids = whole_numbers(token)
+        if ids.size != 1:
+            raise VieteError(f"one token is wanted, and not {ids.size}")
+        return self.tokenizer.decode(ids.reshape(-1))
+
+    def get_token_position(
+        self, token: str | int, given: str | Array, mode: str = "first",
+        prepend_bos: bool | None = None,
+    ) -> int:  # fmt: skip
+        """Where a token stands in a text or in ids: the ``first`` place, or the ``last``."""
+        wanted = self.to_single_token(token) if isinstance(token, str) else int(token)
+        if isinstance(given, str):
+            row = np.array(self.tokenizer.framed(given, prepend_bos))
+        else:
+            row = whole_numbers(given).reshape(-1)
+        if mode not in ("first", "last"):
+            raise VieteError(f"mode is 'first' or 'last', not {mode!r:.40}")
+        places = np.flatnonzero(row == wanted)
+        if not len(places):
+            raise VieteError(f"the token {token!r:.60} does not stand in it")
+        return int(places[0 if mode == "first" else -1])
+
+    def ids(self, given: Any) -> Any:
+        """Text as ids, all of them, and anything else as it is."""
+        text = isinstance(given, str) or are_texts(given)
+        return self.to_tokens(given, truncate=False) if text else given
+
+
+def are_texts(given: Any) -> TypeGuard[Sequence[str]]:
+    """Whether these are several texts, and no ids."""
+    return isinstance(given, list | tuple) and bool(given) and isinstance(given[0], str)
+
+
+def context(card: Model) -> int | None:
+    """The longest text that a card's first input takes, or None where any will do."""
+    sizes = [e.key for e in card.inputs[0].shape if isinstance(e, Ref)] if card.inputs else []
+    most = [card.greatest[key] for key in sizes if key in card.greatest]
+    return int(most[0]) if most else None
+
+
+def texts(given: Given) -> list[str]:
+    """One text or several."""
+    found = [given] if isinstance(given, str) else list(given)
+    if not found or not all(isinstance(t, str) for t in found):
+        raise VieteError(f"text is a string or a list of them, not {given!r:.60}")
+    return found
+
+
+def whole_numbers(given: Any) -> np.ndarray:
+    """Ids, of any library, as NumPy."""
+    ids = np.asarray(host(given) if hasattr(given, "dtype") else given)
+    if not ids.size:
+        ids = ids.astype(np.int64)
+    if ids.dtype.kind not in "iu" or ids.ndim > 2:
+        raise VieteError(f"ids are whole numbers, (n) or (batch, n), not {given!r:.60}")
+    return ids
+
+
+__all__ = ["Texts"]

@@ -1,0 +1,257 @@
+"""The weights of a loaded model under the names of TransformerLens, and what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+from viete.errors import VieteError
+from viete.evaluate.labelled import COL, Array, Value
+from viete.evaluate.run import Run, execute
+from viete.evaluate.schedule import program
+from viete.graph.model import Model
+from viete.model.factored import FactoredMatrix
+from viete.model.layout import LAYER, layout
+from viete.model.names import Found, Names
+from viete.model.table import Entry, conventions
+from viete.notation.tree import Apply, Expr, Num, Ref, Symbol, num, transform, walk
+from viete.rewrite.incremental import text_of
+from viete.rewrite.simplify import simplified
+
+TERM, SCALE = Symbol("argument", "normed_term"), Symbol("argument", "normed_scale")
+
+
+class Weighted:
+    """What a card with weights has by the names of TransformerLens: ``W_Q``, ``W_U``, ``cfg``."""
+
+    @property
+    def card(self) -> Model:
+        """For the class that is made of this: the model as equations."""
+        raise NotImplementedError
+
+    @property
+    def weights(self) -> Mapping[str, Array]:
+        """For the class that is made of this: the weights by the card's names."""
+        raise NotImplementedError
+
+    @cached_property
+    def names(self) -> Names:
+        """The names of TransformerLens that hold in the card."""
+        return Names(self.card)
+
+    def __getattr__(self, name: str) -> Array:
+        if name not in conventions().weights:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self.weight(name)
+
+    @cached_property
+    def parameters_alone(self) -> Run:
+        """A run of nothing: formulas of weights can be asked of it."""
+        return execute(program(self.card), {}, self.weights, [])
+
+    def weight(self, name: str) -> Array:
+        """A weight by its TransformerLens name: ``W_Q`` is (layer, head, d_model, d_head).
+
+        Raises VieteError for one that the card does not have.
+        """
+        entry = conventions().weights[name]
+        return self.stacked(*self.found_weight(entry))
+
+    def found_weight(self, entry: Entry) -> tuple[tuple[str, ...], Expr]:
+        """Axes and formula of a weight. Raises VieteError for one that the card does not have."""
+        for row in entry.rows:
+            if row.found[0] == num(0):
+                return row.axes, num(0)
+            found = self.names.weight(row)
+            if found is not None:
+                return row.axes, found
+        raise VieteError(f"{self.card.title} has no {entry.name}: no parameter of it is one")
+
+    def stacked(self, axes: tuple[str, ...], formula: Expr) -> Array:
+        """The arrays of a formula over weights, those of all blocks on an axis in front."""
+        run = self.parameters_alone
+        xp = run.arrays.xp
+        if formula == num(0):
+            cfg = vars(self.cfg)
+            known = {"head": cfg["n_heads"], LAYER: cfg["n_layers"]}
+            shape = tuple(known[a] if a in known else cfg[a] for a in axes)
+            return xp.zeros(shape, dtype=run.arrays.like.dtype, device=run.arrays.like.device)
+        heads, every = self.names.heads, (*self.names.heads, *self.names.shared)
+        counts = {s: len(program(self.card).range_of(s)) for s in every}
+        own = formula.free & set(every)
+        shared = "head" in axes and not own <= set(heads)  # counted in another letter than heads
+        order = layout(axes, self.names.shared if shared else heads, (), counts)
+        out = []
+        for layer in range(self.names.layers) if LAYER in axes else [None]:
+            value = run.arrays.of(self.names.at(formula, layer))
+            array = order.outward(xp, run.arrays.lift(value), value.axes, 1)
+            if shared:
+                times = count(self.card, heads) // array.shape[0]
+                array = xp.repeat(array, times, axis=0) if times > 1 else array
+            out.append(array)
+        return xp.stack(out, axis=0) if LAYER in axes else out[0]
+
+    @cached_property
+    def cfg(self) -> SimpleNamespace:
+        """Sizes and kinds: n_layers, n_heads, d_model, d_head, d_mlp, d_vocab, n_ctx, act_fn, …"""
+        names, ready = self.names, program(self.card)
+        sizes: dict[str, Any] = {}
+        for entry in conventions().weights.values():
+            for row in entry.rows:
+                ref = names.weight(row)
+                if not isinstance(ref, Ref):
+                    continue
+                shape = next(p.shape for p in self.card.parameters if p.name == ref.key)
+                for axis, e in zip(row.axes[-len(shape) :], shape, strict=True):
+                    size = self.card.size(e)
+                    assert size is not None
+                    sizes.setdefault(axis, int(ready.evaluate(size, axis)))
+        lengths = [x for i in self.card.inputs[:1] for x in i.shape]
+        with suppress(VieteError):
+            lengths = list(text_of(self.card).shape)
+        text = lengths[0] if lengths else None
+        most = self.card.greatest.get(text.key) if isinstance(text, Ref) else None
+        norm = names.found("ln_final.hook_scale") or names.found("blocks.{l}.ln1.hook_scale")
+        whole = None if norm is None or norm.place is None else norm.place.whole
+        act = names.found("blocks.{l}.mlp.hook_pre")
+        norms = {"LN": "LN", "RMSNorm": "RMS"}
+        return SimpleNamespace(
+            model_name=self.card.title, n_layers=names.layers,
+            n_heads=count(self.card, names.heads), n_key_value_heads=count(self.card, names.shared),
+            **{k: sizes.get(k) for k in ("d_model", "d_head", "d_mlp", "d_vocab")},
+            n_ctx=None if most is None else int(most),
+            act_fn=None if act is None else applied_to(act, self.card),
+            normalization_type=norms.get("" if whole is None else self.card.library_name(whole)),
+            eps=None if norm is None or norm.place is None else number(norm, self.card),
+            attn_only=names.found("blocks.{l}.hook_mlp_out") is None,
+            parallel_attn_mlp=names.found("blocks.{l}.hook_mlp_out") is not None
+            and names.found("blocks.{l}.hook_resid_mid") is None,
+        )  # fmt: skip
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The weights of single blocks: ``blocks[3].attn.W_O`` is ``W_O[3]``."""
+        return [Block(self, layer) for layer in range(self.names.layers)]
+
+    # -- circuits ----------------------------------------------------------------------------------
+
+    @property
+    def QK(self) -> FactoredMatrix:
+        """``W_Q W_K^T`` of every head, (layer, head, d_model, d_model), as its two factors."""
+        keys = self.weight("W_K")
+        return FactoredMatrix(self.weight("W_Q"), keys.swapaxes(-2, -1))
+
+    @property
+    def OV(self) -> FactoredMatrix:
+        """``W_V W_O`` of every head, (layer, head, d_model, d_model), as its two factors."""
+        return FactoredMatrix(self.weight("W_V"), self.weight("W_O"))
+
+    def tokens_to_residual_directions(self, tokens: Any) -> Array:
+        """The unembedding vectors of tokens, (…, d_model): by an id, text of one token, or ids."""
+        if isinstance(tokens, str):
+            tokens = self.to_single_token(tokens)
+        columns = self.weight("W_U").swapaxes(0, 1)
+        if not hasattr(tokens, "shape"):
+            import numpy as np
+
+            tokens = np.asarray(tokens)
+        if tokens.ndim == 0 or tuple(tokens.shape) == (1,):
+            return columns[int(tokens)]
+        return columns[tokens]
+
+    # -- norms -------------------------------------------------------------------------------------
+
+    def normed(self, name: str, terms: Array, scale: Array | None = None) -> Array:
+        """A norm of the card applied to arrays (…, d_model): ``ln_final``, ``blocks.3.ln1``.
+
+        With a ``scale``, to terms of what it is applied to: divided by that and without β. Raises
+        VieteError where the card has no such norm.
+        """
+        general, layer = self.names.split(f"{name}.hook_scale")
+        found = self.names.get(general)
+        assert found.place is not None
+        whole, back = found.place.whole, found.row.back
+        assert isinstance(whole, Apply) and back is not None
+        of, term, given = whole.args[0], Ref(TERM), {TERM.key: labelled(terms)}
+        if scale is None:
+            formula: Expr = replace(whole, args=(term, *whole.args[1:]))
+        else:
+            back = self.names.own(back)
+            assert back is not None
+            shift_free = found.place.put(back, y=Ref(SCALE), beta=num(0))
+            formula = simplified(transform(shift_free, lambda x: term if x == of else None))
+            column = labelled(scale)
+            given[SCALE.key] = Value(column.array[..., 0], column.axes[:-1])
+        arrays = self.parameters_alone.arrays
+        env = replace(arrays.env, arguments=given)
+        value = arrays.of(self.names.at(formula, layer), env)
+        return value.array
+
+    def ln_final(self, resid: Array) -> Array:
+        """The norm before the unembedding, of any (…, d_model)."""
+        return self.normed("ln_final", resid)
+
+    def unembed(self, resid: Array) -> Array:
+        """``resid W_U + b_U`` of any (…, d_model)."""
+        return resid @ self.weight("W_U") + self.weight("b_U")
+
+
+class Block:
+    """One block's weights by their TransformerLens names; ``attn`` and ``mlp`` are the same."""
+
+    def __init__(self, model: Weighted, layer: int) -> None:
+        self.model, self.layer = model, layer
+
+    @property
+    def attn(self) -> Block:
+        return self
+
+    @property
+    def mlp(self) -> Block:
+        return self
+
+    def __getattr__(self, name: str) -> Array:
+        entry = conventions().weights.get(name)
+        if entry is None or LAYER not in entry.rows[0].axes:
+            raise AttributeError(f"a block has no {name!r}")
+        return self.model.weight(name)[self.layer]
+
+
+def labelled(array: Array) -> Value:
+    """An array whose last axis has columns; the others have labels by their place from the end."""
+    labels = tuple(f"axis {k}" for k in range(array.ndim, 1, -1))
+    return Value(array, (*labels, COL))
+
+
+def count(card: Model, letters: Any) -> int:
+    """How many values index letters have together."""
+    out = 1
+    for letter in letters:
+        out *= len(program(card).range_of(letter))
+    return out
+
+
+def applied_to(found: Found, card: Model) -> str | None:
+    """The function that is applied to a value, in the equation that the value is in."""
+    right = found.place.right if found.place is not None else None
+    for e in walk(right) if right is not None else ():
+        if isinstance(e, Apply) and e.op in card.function and e.args[0] == found.formula:
+            return e.op
+    return None
+
+
+def number(found: Found, card: Model) -> float | None:
+    """The ε of a norm."""
+    assert found.place is not None
+    e = found.place.letters["epsilon"]
+    size = card.size(e)
+    if isinstance(e, Num):
+        return float(e.value)
+    return None if size is None else float(size.evaluate(card.sizes))
+
+
+__all__ = ["Weighted"]

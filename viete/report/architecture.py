@@ -1,0 +1,352 @@
+"""The architecture document of a card: its data flow, parts, shapes, parameters and traits.
+
+Everything is derived from the equations for a batch and a length, so that it holds of any card:
+nothing here knows a name or a kind of model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from math import prod
+
+from viete.cards.document import (
+    Block,
+    Code,
+    Item,
+    Paragraph,
+    Table,
+    write_markdown,
+    write_text,
+)
+from viete.cards.writer import heading, table
+from viete.errors import Text, VieteError
+from viete.graph.def_use import called
+from viete.graph.model import Model
+from viete.graph.sizes import Size, spell
+from viete.meanings.cost import ParameterCost
+from viete.notation.printer import letters, show, show_equation, show_symbol
+from viete.notation.tree import Apply, Bind, Expr, Ref, num, walk
+from viete.report.counted import count
+from viete.report.drawing import to_text
+from viete.report.drawing.flow import flow, turns
+from viete.report.names import Names, fact, listed, paragraph
+from viete.report.notes import notes
+from viete.report.traits import Generation
+
+WIDTH = 150  # columns of the drawing
+
+
+def write_architecture(
+    model: Model,
+    form: str,
+    batch: int = 64,
+    length: int | Mapping[str, int] | None = None,
+    picture: str | None = None,
+) -> str:
+    """The document of `architecture` as 'md', 'text' or 'latex'."""
+    if form == "latex":
+        from viete.cards.latex import write_latex
+
+        return write_latex(architecture(model, batch, length, drawn="plain"))
+    if form == "text":
+        return write_text(architecture(model, batch, length, style="unicode"))
+    if form == "md":
+        return write_markdown(architecture(model, batch, length, picture=picture))
+    raise VieteError(f"an architecture document is md, text or latex, not {form}")
+
+
+def architecture(
+    model: Model,
+    batch: int = 64,
+    length: int | Mapping[str, int] | None = None,
+    picture: str | None = None,
+    style: str = "latex",
+    drawn: str = "unicode",
+) -> list[Block]:
+    """The architecture document for ``batch`` texts of ``length`` (the greatest, if none is given).
+
+    ``length`` is a number for every length of the card, or a number for each by name. ``picture``
+    is the name of an image of the data flow to show above its drawing. Formulas are in ``style``
+    between dollar signs, those of the drawing in ``drawn``. Raises VieteError for a dimension that
+    has no value and a batch or length that does not fit.
+    """
+    if length is not None and not isinstance(length, Mapping):
+        length = dict.fromkeys(model.lengths, length)
+    return _Document(model, batch, dict(length or {}), style, drawn).blocks(picture)
+
+
+class _Document(Names):
+    def __init__(
+        self, model: Model, batch: int, lengths: dict[str, int], style: str, drawn: str
+    ) -> None:
+        super().__init__(model, batch, lengths, style)
+        self.drawn = drawn
+
+    def blocks(self, picture: str | None) -> list[Block]:
+        model = self.model
+        out: list[Block] = [heading(1, f"{model.title}: architecture")]
+        out += [Paragraph(Text(p)) for p in model.about]
+        lengths = [f"${spell(n, self.style)}$ = {self.sizes.values[n]}" for n in model.lengths]
+        numbers = listed([f"${self.batch_letter}$ = {self.batch} (batch)", *lengths])
+        out += [paragraph(f"Numbers are for {numbers}; every line is derived from the equations.")]
+        out += [heading(2, "Data flow")]
+        out += [paragraph(f"![data flow]({picture})")] * bool(picture)
+        drawing = flow(model, "parts", self.lengths, self.batch, self.drawn)
+        out += [Code(to_text(drawing, WIDTH))]
+        out += [heading(2, "Key components"), *self.components()]
+        out += [heading(2, "Example with real numbers"), self.dimensions()]
+        out += [heading(3, "Forward pass trace"), self.trace(), *self.losses()]
+        if found := self.traits.generation():
+            out += [heading(2, "Generation process"), *self.generation(found)]
+        out += [heading(2, "Parameter count"), *count(self)]
+        if functions := self.functions():
+            out += [heading(2, "Functions"), *functions]
+        return [*out, heading(2, "Notes"), *notes(self)]
+
+    # -- components --------------------------------------------------------------------------------
+
+    def components(self) -> list[Block]:
+        out: list[Block] = []
+        for number, part in enumerate(self.uses.parts, 1):
+            first = self.model.equations[part[0]]
+            out.append(heading(3, f"{number}. {first.part or self.called(part[0])}"))
+            out += self.component(part)
+        return out
+
+    def component(self, part: list[int]) -> list[Block]:
+        out: list[Block] = []
+        loop = self.model.equations[part[0]].loop
+        if loop is not None:
+            often = turns(self.model, loop, self.sizes)
+            out.append(fact("Repeated", f"for ${self.write.loop(loop)}$, {often}"))
+        out.append(fact("Input", listed(self.incoming(part)) or "none but parameters"))
+        for k in part:
+            equation = self.model.equations[k]
+            shown = show_equation(equation.left, equation.right, self.style)
+            # An item is a formula and its meaning where "$: " stands between them.
+            out.append(Item(Text(f"${shown}$ of shape {self.shape(k)}{self.each(k)}")))
+            out += [Item(Text(line)) for line in (*self.maps(k), *self.joins(k))]
+            if equation.meaning and equation.part:
+                out.append(fact("Note", equation.meaning))
+        leaving = [k for k in part if self.uses.is_output(k) or self.uses.readers[k] - set(part)]
+        out.append(fact("Output", listed([f"{self.name(k)}, {self.shape(k)}" for k in leaving])))
+        if own := [
+            p
+            for p in self.costs.parameters.rows
+            if set(self.uses.parameters[p.parameter.name]) & set(part)
+        ]:
+            groups = groupby(own, key=lambda p: (p.parameter.shape, p.parameter.symbol.slots))
+            out += [fact("Parameters", self.arrays(list(g))) for _, g in groups]
+        else:
+            out.append(fact("Parameters", "none"))
+        return out
+
+    def incoming(self, part: list[int]) -> list[str]:
+        """What a part reads that it does not make, with shapes."""
+        out: dict[str, str] = {}
+        for use in self.uses.all:
+            if use.reader in part and (use.maker not in part or use.around):
+                name = f"${self.write.e(use.ref)}$"
+                if use.maker is None:
+                    shape = self.sized(self.uses.shapes.types[use.ref.key].shape, True)
+                else:
+                    shape = self.shape(use.maker)
+                out[name] = f"{name}, {shape}"
+        return list(out.values())
+
+    def each(self, k: int) -> str:
+        """What one value of an index letter has of a family."""
+        family = self.axes.family(k)
+        slots = self.model.equations[k].left.symbol.slots
+        named = [
+            s for s in slots if s in self.uses.shapes.types[self.model.equations[k].name].family
+        ]
+        if not family:
+            return ""
+        _, one = self.pair(self.axes.of(k)[len(family) :], self.batched(k))
+        return f"; {one} for each {listed([self.letter(s) for s in named])}"
+
+    def maps(self, k: int) -> list[str]:
+        """The matrices of parameters that rows are multiplied with: ``256 → 16``."""
+        found: dict[tuple[Size, Size], dict[str, None]] = {}
+        products = [
+            x
+            for x in walk(self.model.equations[k].right)
+            if isinstance(x, Apply) and x.op == "prod"
+        ]
+        for x in sorted(products, key=lambda x: (x.args[1].at or (0, 0))[1]):
+            match x:
+                case Apply("prod", (_, Ref() as matrix)) if matrix.symbol.kind == "parameter":
+                    shape = self.uses.shapes.types[matrix.key].shape
+                case Apply("prod", (_, Apply("T", (Ref() as matrix,)))):
+                    shape = self.uses.shapes.types[matrix.key].shape[::-1]
+                    if matrix.symbol.kind != "parameter":
+                        continue
+                case _:
+                    continue
+            if len(shape) == 2:
+                found.setdefault((shape[0], shape[1]), {})[self.value(matrix.key)] = None
+        arrow = self.write.sign(" -> ", r" \to ", " → ")
+        out = []
+        for (a, b), names in found.items():
+            numbers = f"{self.sizes.shown(a)} → {self.sizes.shown(b)}"
+            symbols = a.show(self.style) + arrow + b.show(self.style)
+            verb = "map" if len(names) > 1 else "maps"
+            out.append(f"{listed(list(names))} {verb} {self.both(symbols, numbers)}")
+        return out
+
+    def joins(self, k: int) -> list[str]:
+        """Values put side by side: ``4 × 16 = 64``."""
+        out = []
+        for x in walk(self.model.equations[k].right):
+            if isinstance(x, Bind) and x.op == "concat" and x.lower is None:
+                columns = self.sizes.number(self.uses.shapes.of(x.body).shape[-1])
+                n = self.copies(x.index)
+                out.append(
+                    f"**Concatenation** over {self.letter(x.index)}, "
+                    f"{n} × {columns} = {n * columns} columns"
+                )
+        return out
+
+    def arrays(self, rows: list[ParameterCost]) -> str:
+        """``$W_Q^h$ and $W_K^h$, each $d × d_k$ = `256 × 16` for each $h$``."""
+        shape = [self.size(e) for e in rows[0].parameter.shape]
+        symbols, numbers = self.product(shape)
+        names = listed([self.value(r.parameter.name) for r in rows])
+        text = f"{names}, {'each ' * (len(rows) > 1)}" + (
+            self.both(symbols, numbers) if shape else "one number"
+        )
+        slots = rows[0].parameter.symbol.slots
+        return text + (f" for each {listed([self.letter(s) for s in slots])}" if slots else "")
+
+    # -- numbers -----------------------------------------------------------------------------------
+
+    def dimensions(self) -> Table:
+        rows = [[f"${self.batch_letter}$", str(self.batch), "", "batch: texts at once"]]
+        for d in self.model.dims:
+            value = self.sizes.values.get(d.name)
+            given = d.at_most if d.at_most is not None else d.value
+            how = ""
+            if given is not None and (d.at_most is not None or size_names(self.model, given)):
+                sign = self.write.sign("<= ", r"\le ", "≤ ") if d.at_most is not None else "= "
+                how = f"${sign.lstrip('= ')}{self.write.e(given)}$"
+            shown = "" if value is None else show(num(value))
+            rows.append([f"${show_symbol(d.symbol, self.style)}$", shown, how, d.meaning])
+        for i in self.model.indices:
+            dots = self.write.range(i.lower, i.upper)
+            name = f"${letters(i.name, self.style)}$"
+            rows.append([name, f"{self.copies(i.name)} values", f"${dots}$", i.meaning])
+        return table(["symbol", "value", "defined as", "meaning"], rows)
+
+    def trace(self) -> Table:
+        rows = []
+        for i in self.model.inputs:
+            shape = self.uses.shapes.types[i.name].shape
+            rows.append(["", f"${show_symbol(i.symbol, self.style)}$", *self.pair(shape, True)])
+        loop = None
+        for k, e in enumerate(self.model.equations):
+            if e.loop is not None and e.loop != loop:
+                often = turns(self.model, e.loop, self.sizes)
+                rows.append(["", f"for ${self.write.loop(e.loop)}$, {often}:", "", ""])
+            loop = e.loop
+            shown = f"${show_equation(e.left, e.right, self.style)}$"
+            axes = self.axes.of(k)
+            one = ("one number", "") if not axes and not self.batched(k) else None
+            rows.append([str(k + 1), shown, *(one or self.pair(axes, self.batched(k)))])
+        return table(["", "equation", "shape", "with numbers"], rows)
+
+    def losses(self) -> list[Block]:
+        """One number made of values with rows: what is compared with what, and how many rows."""
+        out: list[Block] = []
+        for k, e in enumerate(self.model.equations):
+            t = self.uses.shapes.types[e.name]
+            if t.shape or t.family or t.kind != "real" or not self.uses.is_end(k):
+                continue
+            if not self.batched(k):
+                continue
+            out += [heading(3, self.called(k))]
+            shown = f"${show_equation(e.left, e.right, self.style)}$"
+            out += [Item(Text(f"{shown}, one number for each text"))]
+            for use in (u for u in self.uses.all if u.reader == k):
+                axes = (
+                    self.uses.shapes.types[use.ref.key].shape
+                    if use.maker is None
+                    else self.axes.of(use.maker)
+                )
+                counts = [int(self.sizes.number(a)) for a in axes]
+                text = f"${self.write.e(use.ref)}$, {self.sized(axes, True)}"
+                if axes:
+                    rows = self.batch * prod(counts[:-1] if len(counts) > 1 else counts)
+                    by = " × ".join(map(str, [self.batch, *(counts[:-1] or counts)]))
+                    if len(counts) > 1:
+                        text += f", in all {by} = {rows:,} rows, `({rows}, {counts[-1]})`"
+                    else:
+                        text += f", in all {by} = {rows:,} entries, `({rows})`"
+                out.append(Item(Text(text)))
+        return out
+
+    # -- generation --------------------------------------------------------------------------------
+
+    def generation(self, g: Generation) -> list[Block]:
+        """The loop that writes text, one token after another."""
+        n, v = g.length.show(self.style), self.sizes.shown(g.vocabulary)
+        plain = g.length.show("unicode")
+        tokens, scores = self.value(g.tokens.name), self.name(g.scores)
+        (length,) = g.length.names()
+        most = self.sizes.number(self.size(self.model.lengths[length]))
+        needed = self.uses.inputs_of(g.scores)
+        spare = [self.value(i.name) for i in self.model.inputs if i.name not in needed]
+        fixed = [
+            self.value(i.name)
+            for i in self.model.inputs
+            if i.name in needed and i.name != g.tokens.name
+        ]
+        first = f"Start with a context {tokens} of shape `(1, {plain})`, ${n}$ from 1 to {most}"
+        if fixed:
+            first += f"; {listed(fixed)} stay{'s' * (len(fixed) == 1)} the same throughout"
+        forward = f"Forward pass up to {scores} of shape `(1, {plain}, {v})`"
+        if spare:
+            forward += f"; {listed(spare)} {'is' if len(spare) == 1 else 'are'} not needed for it"
+        last = f"Take the last position of {scores}, row ${n} - 1$, of shape `(1, {v})`"
+        if g.given:
+            draw = [f"It holds probabilities; draw one of the {v} tokens from them, `(1, 1)`"]
+        else:
+            draw = [
+                "Divide by a temperature; 1 changes nothing",
+                "Top-k, if wanted: keep the k greatest entries and drop the others",
+                f"Softmax over the {v} entries; draw one token from these probabilities, `(1, 1)`",
+            ]
+        steps = [
+            first,
+            forward,
+            last,
+            *draw,
+            f"Append it to the context, now `(1, {plain} + 1)`",
+            f"Keep the last {most} tokens where the context is longer",
+            "Repeat from step 2 until there are enough tokens, or one that ends the text",
+        ]
+        said = (
+            f"{scores} has an entry for each of the {v} values of {tokens} at every position, "
+            f"and no position depends on a later one: text is written one token at a time."
+        )
+        return [paragraph(said), *(Item(Text(s), numbered=True) for s in steps)]
+
+    # -- functions ---------------------------------------------------------------------------------
+
+    def functions(self) -> list[Block]:
+        """The definitions of the named functions that the equations apply."""
+        found = {f.name: f for e in self.model.equations for f in called(self.model, e.right)}
+        return [
+            Item(Text(f"${self.write.function(f)}$: {f.meaning}".removesuffix(": ")))
+            for f in found.values()
+        ]
+
+
+def size_names(model: Model, e: Expr) -> bool:
+    """Whether a dimension is defined by others."""
+    size = model.size(e)
+    return size is not None and bool(size.names())
+
+
+__all__ = ["architecture", "write_architecture"]

@@ -1,0 +1,129 @@
+"""The backward pass of a card as a lecture prints it: ∂L/∂X = …, each with its shape and reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from viete.cards.document import Block, Item, write_markdown, write_text
+from viete.cards.writer import Writer, heading
+from viete.errors import Text, VieteError
+from viete.graph.def_use import called
+from viete.graph.model import Equation, Model
+from viete.notation.printer import Printer, show, show_symbol
+from viete.notation.tree import Apply, Ref, Symbol, walk
+from viete.report.names import listed, paragraph
+from viete.rewrite.adjoint import grad
+from viete.rewrite.adjoint.grad import with_loss
+
+
+def write_backward(
+    model: Model, form: str, of: str | None = None, by: Sequence[str] | None = None
+) -> str:
+    """The document of `backward` as 'md', 'text' or 'latex'."""
+    return written(backward(model, of, by, "unicode" if form == "text" else "latex"), form)
+
+
+def written(blocks: list[Block], form: str) -> str:
+    """A document as 'md', 'text' or 'latex'."""
+    if form == "latex":
+        from viete.cards.latex import write_latex
+
+        return write_latex(blocks)
+    if form not in ("md", "text"):
+        raise VieteError(f"a backward pass is written as md, text or latex, not {form!r:.60}")
+    return write_text(blocks) if form == "text" else write_markdown(blocks)
+
+
+def backward(
+    model: Model, of: str | None = None, by: Sequence[str] | None = None, style: str = "latex"
+) -> list[Block]:
+    """The forward equations, and after them the backward ones with the numbers going on.
+
+    ``of`` and ``by`` as `grad` takes them; formulas are in ``style`` between dollar signs. Raises
+    VieteError as `grad` does.
+    """
+    model, loss = with_loss(model, of)
+    whole = grad(model, show(loss), by)
+    first = len(model.equations)
+    write = Writer(whole, style, loss)
+    out: list[Block] = [heading(1, f"{model.title}: backward pass")]
+    out += [paragraph(p) for p in conventions(whole, loss, first, write)]
+    out += [heading(2, "Equations"), *write.forward()]
+    if functions := new_functions(whole, first):
+        out += [heading(2, "Functions of the backward pass")]
+        out += [Item(Text(f"${write.function(whole.function[f])}$: {whole.function[f].meaning}"))
+                for f in functions]  # fmt: skip
+    return out
+
+
+def conventions(model: Model, loss: Ref, first: int, write: Writer) -> list[str]:
+    """How to read it: the quotients, the sums of rows, the helper names."""
+    equations = model.equations[first:]
+    p, dot = Printer(write.style, loss), write.sign(".", r"\cdot", "·")
+    d = p.show(Ref(Symbol("value", "partial{X}")))
+    number = next(k for k, e in enumerate(model.equations, 1) if e.left == loss)
+    out = [
+        f"Equations 1 to {first} are the card's, and those after them the derivatives of "
+        f"${write.e(loss)}$ (equation {number}) in the order of computing. ${d}$ has the shape of "
+        f"$X$: its entries are the derivatives by the entries of $X$. What was repeated for every "
+        f"row, head or block on the way forward is summed on the way back."
+    ]
+    ops = {x.op for e in equations for x in walk(e.right) if isinstance(x, Apply)}
+    if means := [f"${p.function(f)}({dot})$" for f in ("sum", "mean", "max") if f in ops]:
+        verb = "take" if len(means) > 1 else "takes"
+        out[0] += f" {listed(means)} of a matrix {verb} each row to one number."
+    back, again, hats = helpers(equations)
+    said = []
+    if again:
+        parts = of_many(again, "an unnamed part", "unnamed parts")
+        said.append(f"{spread(again, write.style)} {parts} of the forward pass")
+    if back:
+        parts = of_many(back, "the derivative", "derivatives")
+        those = "such parts" if again else "parts of the forward pass that have no name"
+        said.append(f"{spread(back, write.style)} {parts} of ${write.e(loss)}$ by {those}")
+    if hats:
+        hat = show_symbol(hats[0].left.symbol, write.style)
+        said.append(f"${hat}$ is the normalized value before its scale and shift")
+    if said:
+        out.append("; ".join(said) + ".")
+    return out
+
+
+def helpers(
+    equations: Sequence[Equation],
+) -> tuple[list[Equation], list[Equation], list[Equation]]:
+    """Equations of nameless derivatives, of nameless parts of the forward pass, and of x̂."""
+    derived: set[str] = set()
+    found: tuple[list[Equation], ...] = [], [], []
+    for e in equations:
+        base = e.left.symbol.base
+        late = any(k in derived or k.startswith("partial{") for k in e.reads)
+        if late:
+            derived.add(e.name)
+        if base.startswith("hat{"):
+            found[2].append(e)
+        elif not base.startswith("partial{"):
+            found[0 if late else 1].append(e)
+    return found[0], found[1], found[2]
+
+
+def spread(equations: Sequence[Equation], style: str) -> str:
+    """``$G_1$, …, $G_8$`` without index letters."""
+    bare = [Symbol("value", e.left.symbol.base, e.left.symbol.sub) for e in equations]
+    shown = [f"${show_symbol(s, style)}$" for s in bare]
+    return f"{shown[0]}, …, {shown[-1]}" if len(shown) > 2 else listed(shown)
+
+
+def of_many(equations: Sequence[Equation], one: str, many: str) -> str:
+    """``is a part`` or ``are parts``."""
+    return f"are {many}" if len(equations) > 1 else f"is {one}"
+
+
+def new_functions(model: Model, first: int) -> list[str]:
+    """Named functions that the backward equations apply and the forward ones do not."""
+
+    def names(equations: Sequence[Equation]) -> dict[str, None]:
+        return dict.fromkeys(f.name for e in equations for f in called(model, e.right))
+
+    before = names(model.equations[:first])
+    return [f for f in names(model.equations[first:]) if f not in before]

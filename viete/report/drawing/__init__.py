@@ -1,0 +1,13 @@
+"""Data-flow diagrams: an abstract graph, drawn as SVG, as Mermaid and in plain text.
+
+SVG and text come from one layout, measured once in pixels and once in character cells: ``rows``,
+then ``columns`` (with ``places``), then ``wires``. Nothing here knows what a card is; whoever has
+a graph of boxes may draw it.
+"""
+
+from viete.report.drawing.diagram import Arrow, Box, Diagram, Group
+from viete.report.drawing.mermaid import to_mermaid
+from viete.report.drawing.svg import to_svg
+from viete.report.drawing.text import to_text
+
+__all__ = ["Arrow", "Box", "Diagram", "Group", "to_mermaid", "to_svg", "to_text"]

@@ -1,0 +1,63 @@
+"""A diagram in Mermaid's notation, for pages that draw it themselves."""
+
+from __future__ import annotations
+
+import re
+
+from viete.report.drawing.diagram import Box, Diagram, check, cleaned
+
+_SHAPES = {"input": ('("', '")'), "output": ('("', '")')}
+
+
+def to_mermaid(d: Diagram) -> str:
+    """A flowchart from the top down; groups become subgraphs, residuals dotted arrows."""
+    check(d)
+    d = cleaned(d)
+    names = _names([b.id for b in d.boxes])
+    out = ["---", f"title: {_quoted(d.title)}", "---"] if d.title else []
+    out.append("flowchart TD")
+    out += [_box(b, names) for b in d.boxes if b.group is None]
+    for n, g in enumerate(d.groups):
+        mine = [b for b in d.boxes if b.group == g.id]
+        if mine:
+            out.append(f'  subgraph group{n}["{_escaped(g.title)}"]')
+            out += ["  " + _box(b, names) for b in mine]
+            out.append("  end")
+    for a in d.arrows:
+        line = "-.->" if a.residual or a.back else "-->"
+        label = f'|"{_escaped(a.label)}"|' if a.label else ""
+        out.append(f"  {names[a.source]} {line}{label} {names[a.target]}")
+    out.append("  classDef input fill:#e8f0fa,stroke:#86a8d3,color:#20242c")
+    out.append("  classDef output fill:#fcefdc,stroke:#d9a860,color:#20242c")
+    return "\n".join(out) + "\n"
+
+
+def _names(ids: list[str]) -> dict[str, str]:
+    """Names that Mermaid takes for nothing else (a box called 'end' would break it)."""
+    names: dict[str, str] = {}
+    used: set[str] = set()
+    for n, i in enumerate(ids):
+        name = "b_" + re.sub(r"[^A-Za-z0-9]+", "_", i).strip("_")
+        names[i] = name if name not in used else f"{name}_x{n}"
+        used.add(names[i])
+    return names
+
+
+def _box(b: Box, names: dict[str, str]) -> str:
+    opening, closing = _SHAPES.get(b.kind, ('["', '"]'))
+    text = "<br/>".join(_escaped(line) for line in (b.title, *b.lines))
+    kind = f":::{b.kind}" if b.kind in _SHAPES else ""
+    return f"  {names[b.id]}{opening}{text or ' '}{closing}{kind}"
+
+
+# ASCII signs that could close a label or that Markdown would read; and the beginnings of a list.
+_SPECIAL = re.compile(r"[!-'*\-;<>?@\[-\]_`{-~]|^[+=]|^\d(?=\d*[.)])")
+
+
+def _escaped(text: str) -> str:
+    """Mermaid reads #35; as a character; so nothing is left that it could read otherwise."""
+    return _SPECIAL.sub(lambda c: f"#{ord(c[0])};", text)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,338 @@
+"""The heights of a diagram, and its arrows as lines of horizontal and vertical pieces.
+
+Between two rows lies a *channel*. All lines in it that come from one box are one comb: a
+horizontal line with teeth up to where it comes from and down to where it goes. Combs that would
+touch lie at different heights, in the order that crosses least.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from viete.report.drawing.boxes import Item, Metrics
+from viete.report.drawing.columns import Plan, Route, plan, port_space
+from viete.report.drawing.diagram import Arrow, Box, Diagram, Group
+
+Point = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Rect:
+    """Its edges, all of which belong to it."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+
+@dataclass(frozen=True)
+class Wire:
+    """An arrow as a line of horizontal and vertical pieces; the point is at its end."""
+
+    arrow: Arrow
+    points: tuple[Point, ...]  # from the source to the target
+
+
+@dataclass(frozen=True)
+class Label:
+    """A text at a line."""
+
+    x: int
+    y: int  # of the box it belongs to, or of the middle of the line
+    text: str
+    place: str  # 'below' its source | 'above' its target | 'right' or 'left' of a line
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything is, in the unit of the metrics."""
+
+    width: int
+    height: int
+    boxes: tuple[tuple[Box, Rect], ...]
+    frames: tuple[tuple[Group, Rect], ...]
+    wires: tuple[Wire, ...]
+    loops: tuple[tuple[Point, ...], ...]  # from the end of a frame to its beginning
+    labels: tuple[Label, ...]
+
+
+@dataclass(eq=False)
+class Comb:
+    """The lines in a channel that come from one place above it."""
+
+    tops: set[int] = field(default_factory=set)  # where it meets the row above
+    ends: set[int] = field(default_factory=set)  # where it meets the row below
+    level: int = 0  # of its horizontal line, from 1; 0: it has none
+
+    @property
+    def low(self) -> int:
+        return min(self.tops | self.ends)
+
+    @property
+    def high(self) -> int:
+        return max(self.tops | self.ends)
+
+
+def layout(
+    d: Diagram,
+    sizes: dict[str, tuple[int, int]],
+    m: Metrics,
+    wide: Callable[[str], int],
+    stacked: bool = False,
+) -> Layout:
+    """Lay out boxes of the given half widths and heights; ``wide`` measures a label."""
+    if not d.boxes:
+        return Layout(0, 0, (), (), (), (), ())
+    p = plan(d, {i: half for i, (half, _) in sizes.items()}, m, wide, stacked)
+    above, below = _ports(p, m, wide)
+    combs = _combs(p, above, below)
+    for there in combs.values():
+        _level(list(there.values()))
+
+    # Boxes that a residual comes into and another leaves from, at the same side, need the height.
+    leaves = {(r.arrow.source, r.out) for r in p.routes if r.out}
+    both = {(r.arrow.target, r.into) for r in p.routes} & leaves
+    tall = {i: height for i, (_, height) in sizes.items()}
+    for i, _ in both:
+        tall[i] = max(tall[i], 3 * m.notch)
+
+    notes_below = {r.stops[0].last for r in p.routes if r.arrow.label and r.label == "source"}
+    notes_above = {r.stops[-1].first for r in p.routes if r.arrow.label and r.label == "target"}
+    starts, ends = {f.first for f in p.frames}, {f.last for f in p.frames}
+    last = max(p.row.values())
+    top, bottom, level = [0] * (last + 1), [0] * (last + 1), [0] * (last + 2)
+    y = 0
+    for c in range(last + 2):
+        y += m.label * (2 * c - 1 in notes_below) + m.foot * (2 * c - 1 in ends)
+        tracks = max((comb.level for comb in combs[c].values()), default=0)
+        level[c] = y + m.lead
+        if tracks:
+            y = level[c] + (tracks - 1) * m.track
+        elif 0 < c <= last and (2 * c - 1 not in notes_below or 2 * c - 1 in ends):
+            y += m.lead
+        if c <= last:
+            y += m.head * (2 * c in starts) + m.above * (2 * c in starts and c > 0)
+            y += m.label * (2 * c in notes_above)
+            top[c] = y = y + m.tip * (c > 0 or tracks > 0 or 0 in starts)
+            bottom[c] = y = y + max(tall[i] for i, row in p.row.items() if row == c)
+
+    rect: dict[str, Rect] = {}
+    for i, item in p.box.items():
+        x, c = int(item.x), p.row[i]
+        upper = top[c] + (bottom[c] - top[c] - tall[i]) // 2
+        rect[i] = Rect(x - item.half, upper, x + item.half, upper + tall[i])
+    wires, labels = [], []
+    for r in p.routes:
+        points = _points(r, above, below, combs, rect, level, both, m)
+        wires.append(Wire(r.arrow, points))
+        if r.arrow.label and not (r.out and r.label == "source"):
+            labels.append(_label(r, points, below, rect[r.arrow.source]))
+    frames, loops = [], []
+    for f in p.frames:
+        assert f.group is not None
+        left, right = int(f.x - f.right), int(f.x + f.right)
+        upper = top[f.first // 2] - m.tip - m.label * (f.first in notes_above) - m.head
+        lower = bottom[f.last // 2] + m.label * (f.last in notes_below) + m.foot
+        frames.append((f.group, Rect(left, upper, right, lower)))
+        if f.loop:
+            x, back, out = left - m.loop, upper + m.notch, lower - m.notch
+            loops.append(((left, out), (x, out), (x, back), (left - m.clear, back)))
+            if f.label:
+                labels.append(Label(x, (out + back) // 2, f.label, "left"))
+    boxes = tuple((b, rect[b.id]) for b in d.boxes)
+    marks = tuple(dict.fromkeys(labels))
+    lay = Layout(0, y, boxes, tuple(frames), tuple(wires), tuple(loops), marks)
+    return _to_origin(lay, m, wide)
+
+
+def _ports(
+    p: Plan, m: Metrics, wide: Callable[[str], int]
+) -> tuple[dict[Route, int], dict[Item, int]]:
+    """Where arrows come in at the top of their boxes, and where they leave from below."""
+    outs: dict[Item, list[Route]] = defaultdict(list)
+    ins: dict[Item, list[Route]] = defaultdict(list)
+    for r in p.routes:
+        if not r.out:
+            outs[r.stops[0]].append(r)
+        if not r.into:
+            ins[r.stops[-1]].append(r)
+    below: dict[Item, int] = {}
+    for box, routes in outs.items():
+        below[box] = int(box.x)
+        end, *others = {r.stops[1] for r in routes}
+        # A single arrow goes straight down if it can; a label would have to move with it.
+        straight = end.half < abs(end.x - box.x) <= box.half - m.port // 2
+        if straight and not others and not end.side and box.right == box.half:
+            below[box] = int(end.x)
+    above: dict[Route, int] = {}
+    for box, routes in ins.items():
+        edge = max(0, box.half - m.port // 2)
+        low, high = int(box.x) - edge, int(box.x) + edge
+        if box.home and box.home.group and box.first == box.home.first:  # its title is there
+            title = box.home.x - box.home.right + box.home.title + 2 * m.side + m.lane
+            low = min(max(low, int(title)), int(box.x))
+        came = {r: below.get(r.stops[-2], int(r.stops[-2].x)) for r in routes}
+        routes.sort(key=lambda r: came[r])
+        spaces = [port_space(r, m, wide) for r in routes]
+        above.update(zip(routes, _fit(low, high, [came[r] for r in routes], spaces), strict=True))
+    return above, below
+
+
+def _fit(low: int, high: int, came: list[int], spaces: list[int]) -> list[int]:
+    """Where arrows from the given places, from left to right, come in between low and high."""
+    straight = [n for n, x in enumerate(came) if low <= x <= high]
+    if straight:  # the others beside those that come straight down
+        first = straight[0]
+        fit = [came[first] - sum(spaces[n:first]) for n in range(first)] + came[first:]
+        for n in range(first, len(fit)):
+            if n not in straight:
+                fit[n] = fit[n - 1] + spaces[n - 1]
+    else:  # evenly over the middle
+        start = (low + high - sum(spaces[:-1])) // 2
+        fit = [start + sum(spaces[:n]) for n in range(len(came))]
+    place = low
+    for n, space in enumerate(spaces):
+        fit[n] = max(fit[n], place)
+        place = fit[n] + space
+    place = high + min(spaces)  # the ends of the last label may stand out a little
+    for n in reversed(range(len(fit))):
+        place = fit[n] = min(fit[n], place - spaces[n])
+    return fit
+
+
+def _stations(r: Route, above: dict[Route, int], below: dict[Item, int]) -> list[int]:
+    """Where an arrow is in each row, from its source's to its target's."""
+    start, *lanes, end = r.stops
+    between = [int(i.x) for i in lanes[: (end.first - start.first) // 2 - 1]]
+    first = int(lanes[0].x) if r.out else below[start]
+    last = int(lanes[-1].x) if r.into else above[r]
+    return [first, *between, last]
+
+
+def _combs(
+    p: Plan, above: dict[Route, int], below: dict[Item, int]
+) -> dict[int, dict[tuple[Item, int], Comb]]:
+    """The combs of each channel; channel c is above row c."""
+    combs: dict[int, dict[tuple[Item, int], Comb]] = defaultdict(lambda: defaultdict(Comb))
+    for r in p.routes:
+        start, lane, end = r.stops[0], r.stops[1], r.stops[-1]
+        if end.first > start.first:
+            stations = pairwise(_stations(r, above, below))
+            for c, (x, then) in enumerate(stations, start.first // 2 + 1):
+                comb = combs[c][start, x]
+                comb.tops.add(x)
+                comb.ends.add(then)
+        else:
+            combs[start.first // 2 + 1][start, below[start]].tops |= {below[start], int(lane.x)}
+            combs[end.first // 2][lane, int(lane.x)].ends |= {int(lane.x), above[r]}
+    return combs
+
+
+def _level(combs: list[Comb]) -> None:
+    """Give combs that would touch different levels, 1, 2, …, from the top."""
+    combs = [c for c in combs if c.low < c.high]
+    # cost[a][b]: what it costs to have a above b. Lines that would lie on each other cost most.
+    cost = [[_conflicts(a, b) for b in combs] for a in combs]
+    debt = [sum(cost[b][a] - cost[a][b] for b in range(len(combs))) for a in range(len(combs))]
+    left = list(range(len(combs)))
+    done: list[Comb] = []
+    while left:
+        # The comb that gains least from having those that are left above it.
+        a = min(left, key=lambda a: (-debt[a], a))
+        left.remove(a)
+        for b in left:
+            debt[b] -= cost[a][b] - cost[b][a]
+        touching = (c.level for c in done if c.low <= combs[a].high and combs[a].low <= c.high)
+        combs[a].level = 1 + max(touching, default=0)
+        done.append(combs[a])
+
+
+def _conflicts(a: Comb, b: Comb) -> int:
+    crossings = sum(b.low < x < b.high for x in a.ends) + sum(a.low < x < a.high for x in b.tops)
+    return crossings + 1000 * len(a.ends & b.tops)
+
+
+def _points(
+    r: Route,
+    above: dict[Route, int],
+    below: dict[Item, int],
+    combs: dict[int, dict[tuple[Item, int], Comb]],
+    rect: dict[str, Rect],
+    level: list[int],
+    both: set[tuple[str, int]],
+    m: Metrics,
+) -> tuple[Point, ...]:
+    start, lane, end = r.stops[0], r.stops[1], r.stops[-1]
+    source, target = rect[r.arrow.source], rect[r.arrow.target]
+
+    def height(c: int, item: Item, x: int) -> int:
+        return level[c] + (combs[c][item, x].level - 1) * m.track
+
+    points = []
+    if r.out:
+        tall = source.bottom - source.top
+        y = source.bottom - tall // (3 if (r.arrow.source, r.out) in both else 2)
+        points.append((source.right if r.out > 0 else source.left, y))
+        points.append((int(lane.x), y))
+    else:
+        points.append((below[start], source.bottom))
+    if end.first > start.first:
+        stations = pairwise(_stations(r, above, below))
+        for c, (x, then) in enumerate(stations, start.first // 2 + 1):
+            if x != then:
+                y = height(c, start, x)
+                points += [(x, y), (then, y)]
+    else:
+        x = int(lane.x)
+        y = height(start.first // 2 + 1, start, below[start])
+        points += [(below[start], y), (x, y)]
+        y = height(end.first // 2, lane, x)
+        points += [(x, y), (above[r], y)]
+    if r.into:
+        tall = target.bottom - target.top
+        y = target.top + tall // (3 if (r.arrow.target, r.into) in both else 2)
+        points.append((points[-1][0], y))
+        points.append((target.right + m.clear if r.into > 0 else target.left - m.clear, y))
+    else:
+        points.append((above[r], target.top - m.clear))
+    return tuple(points)
+
+
+def _label(r: Route, points: tuple[Point, ...], below: dict[Item, int], rect: Rect) -> Label:
+    if r.label == "source":
+        return Label(below.get(r.stops[0], 0), rect.bottom, r.arrow.label, "below")
+    if not r.into:
+        return Label(points[-1][0], points[-1][1], r.arrow.label, "above")
+    tallest = max(pairwise(points), key=lambda ends: abs(ends[0][1] - ends[1][1]))
+    (x, y), (_, end) = tallest
+    return Label(x, (y + end) // 2, r.arrow.label, "right" if r.into > 0 else "left")
+
+
+def _to_origin(lay: Layout, m: Metrics, wide: Callable[[str], int]) -> Layout:
+    """Move everything so that the leftmost thing is at 0, and measure."""
+    spans = [(r.left, r.right) for _, r in (*lay.boxes, *lay.frames)]
+    spans += [(x, x) for line in (*(w.points for w in lay.wires), *lay.loops) for x, _ in line]
+    for t in lay.labels:
+        room = m.lane + wide(t.text)
+        spans.append((t.x - room, t.x) if t.place == "left" else (t.x, t.x + room))
+    dx = -min(left for left, _ in spans)
+
+    def moved(r: Rect) -> Rect:
+        return Rect(r.left + dx, r.top, r.right + dx, r.bottom)
+
+    def along(points: tuple[Point, ...]) -> tuple[Point, ...]:
+        return tuple((x + dx, y) for x, y in points)
+
+    return Layout(
+        max(right for _, right in spans) + dx,
+        lay.height,
+        tuple((b, moved(r)) for b, r in lay.boxes),
+        tuple((g, moved(r)) for g, r in lay.frames),
+        tuple(Wire(w.arrow, along(w.points)) for w in lay.wires),
+        tuple(along(line) for line in lay.loops),
+        tuple(Label(t.x + dx, t.y, t.text, t.place) for t in lay.labels),
+    )

@@ -1,0 +1,51 @@
+"""The ordered pipeline: the card's parts, the current one opened, with this step's stage marked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import groupby
+
+from viete.evaluate.schedule import Step as Turn
+from viete.meanings.exact.put_in import told
+from viete.notation.printer import show
+from viete.report.lesson.data import Chip
+
+NEAR = 1  # blocks beside the current one whose parts are shown apart
+
+
+class Pipeline:
+    """Chips for the turns of a run, in order."""
+
+    def __init__(self, turns: list[Turn], style: str, is_end: Callable[[Turn], bool]) -> None:
+        self.turns, self.style = turns, style
+        keyed = groupby(turns, key=lambda t: (t.equation.part or t.makes, *t.loops.items()))
+        self.groups = [list(group) for _, group in keyed]
+
+    def chips(self, now: Turn | None) -> list[Chip]:
+        """``tokens``, then a chip for every part; the current part is a chip for each equation."""
+        out = [Chip("tokens", now is None, now is not None)]
+        here = next((k for k, g in enumerate(self.groups) if now in g), -1)
+        last = ""
+        for k, group in enumerate(self.groups):
+            if k == here:
+                place = group.index(now) if now in group else 0
+                out += [Chip(self.name(t), n == place, n < place) for n, t in enumerate(group)]
+                last = ""
+                continue
+            title = self.titled(group, here)
+            if title != last:
+                out.append(Chip(title, False, k < here))
+            last = title
+        return out
+
+    def name(self, turn: Turn) -> str:
+        return f"${show(told(turn.equation.left, {}, {}, turn.loops, {}), self.style)}$"
+
+    def titled(self, group: list[Turn], here: int) -> str:
+        """A part's title; of another block only the block's number."""
+        first = group[0]
+        loops = dict(first.loops)
+        current = dict(self.groups[here][0].loops) if here >= 0 else {}
+        if loops and loops != current:
+            return "block " + ", ".join(str(k) for k in loops.values())
+        return first.equation.part or self.name(first)

@@ -1,0 +1,200 @@
+"""A plan on paper: each step, what it computes, where it lies, its bytes and its FLOPs."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from viete.cards.document import Block, Heading, Table
+from viete.errors import Text, VieteError
+from viete.evaluate.gradient import Gradients
+from viete.evaluate.inputs import Feeding
+from viete.evaluate.memory import check_countable
+from viete.evaluate.plan.arranging import Group, Step, grouped, steps_of
+from viete.evaluate.plan.buffers import Buffer, Memory, bytes_of, laid
+from viete.evaluate.plan.engine import LOSS, PIECE, recorded, uncollected
+from viete.evaluate.plan.node import Node
+from viete.graph.model import Model
+from viete.notation.printer import show_symbol
+from viete.report.names import paragraph
+
+PASSES = {
+    "softmax": 5,
+    "softmax_back": 4,
+    "logsumexp": 4,
+    "gelu": 8,
+    "gelu_back": 14,
+    "gelu_tanh": 9,
+    "silu": 4,
+    "sigmoid": 3,
+}
+MOVES = frozenset("copy take pick concat placed astype".split())
+FLOAT_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+SIGNS = {"add": "+", "sub": "−", "mul": "·", "div": "/", "lt": "<", "le": "≤", "gt": ">",
+         "ge": "≥", "eq": "=", "ne": "≠"}  # fmt: skip
+
+
+def plan_document(
+    model: Model, of: str | None = None, batch: int = 64, length: int | None = None,
+    dtype: str = "float32", piece: int = PIECE,
+) -> list[Block]:  # fmt: skip
+    """The plan of one training step: ``batch`` sequences of ``length`` positions (the context).
+
+    Nothing is allocated: it can be asked of a card of any size. Raises VieteError as `grad` does,
+    and for lengths beyond the context.
+    """
+    with uncollected():
+        return planned_page(model, of, batch, length, dtype, piece)
+
+
+def planned_page(
+    model: Model, of: str | None, batch: int, length: int | None, dtype: str, piece: int
+) -> list[Block]:
+    """The work of `plan_document`."""
+    equations = Gradients(model, of)
+    program = equations.program
+    if batch < 1 or (length is not None and length < 1):
+        raise VieteError("a plan takes at least one sequence of at least one position")
+    sizes: dict[str, Fraction] = {}
+    for name, most in model.lengths.items():
+        limit = model.size(most)
+        assert limit is not None
+        longest = limit.evaluate(program.sizes)
+        if length is not None and length > longest:
+            raise VieteError(f"{name} is at most {longest}, and --length says {length}")
+        sizes[name] = Fraction(length or longest)
+    positions = int(max(sizes.values(), default=Fraction(1)))
+    check_countable(model, positions)
+    together = min(batch, max(1, piece * 4 // FLOAT_BYTES[dtype] // positions))
+    given = {}
+    for item in model.inputs:
+        dims = [model.size(e) for e in item.shape]
+        shape = [int(d.evaluate(program.sizes | sizes)) for d in dims if d is not None]
+        given[item.name] = np.zeros((together, *shape), np.int64 if item.high else np.float64)
+    store = Feeding(program, given, {}).store
+    wanted = {LOSS: (equations.loss.key, ()), **equations.members}
+    half = FLOAT_BYTES[dtype] == 2
+    space, results = recorded(program, store, program.sizes | sizes, wanted, half=half)
+    groups = grouped(steps_of(results, onto=True), space)
+    each = 4 if half else FLOAT_BYTES[dtype]
+    memory = laid(groups, together, each)
+    return Page(model, program.model, groups, memory, together, each).blocks(
+        batch, positions, dtype
+    )
+
+
+class Page:
+    """Writes the steps of one plan."""
+
+    def __init__(
+        self, card: Model, model: Model, groups: list[Group], memory: Memory, batch: int, each: int
+    ) -> None:
+        self.card, self.model, self.groups, self.memory = card, model, groups, memory
+        self.batch, self.each = batch, each
+        self.numbers = {(e.left, e.loop): k for k, e in enumerate(model.equations, 1)}
+        self.labels: dict[int, int] = {}
+
+    def blocks(self, batch: int, positions: int, dtype: str) -> list[Block]:
+        rows, total, k = [], 0, 0
+        for g in self.groups:
+            for s in g.steps:
+                k += 1
+                flops = self.flops(s)
+                total += flops
+                at_once = g.chunk if g.looped(self.batch) else self.batch
+                rows.append([
+                    str(k), self.equation(s), self.operation(s), self.shape(s, at_once),
+                    str(at_once), self.result(s), short(self.bytes(s, g)), short(flops),
+                ])  # fmt: skip
+        pieces = math.ceil(batch / self.batch)
+        arena = self.memory.arena + self.memory.scratch
+        said = (
+            f"{batch} × {positions} positions in {dtype}, {self.batch} of the {batch} sequences at "
+            f"a time: {pieces} × the {k} steps below, {short(total)}FLOP each time. Values take "
+            f"{short(arena)}B, where buffers of their own would take {short(self.memory.wanted)}B. "
+            f"#1, #2, … are buffers of values of all these sequences, ~1, ~2, … of the few that go "
+            f"through a group of steps at a time; a value may take over the buffer of another. += "
+            f"adds to the loss or a gradient, of which there is one for all. Equations have the "
+            f"numbers that viete grad gives them."
+        )
+        head = ["step", "equation", "operation", "shape", "at a time", "into", "bytes", "FLOP"]
+        return [
+            Heading(1, Text(f"{self.card.title}: execution plan")),
+            paragraph(said),
+            Table([Text(h) for h in head], [[Text(c) for c in row] for row in rows]),
+        ]
+
+    def equation(self, s: Step) -> str:
+        step = s.node.equation
+        if step is None:
+            return ""
+        number = self.numbers[step.equation.left, step.equation.loop]
+        return f"{number}" + "".join(f", {i} = {k}" for i, k in step.loops.items())
+
+    def label(self, b: Buffer) -> str:
+        number = self.labels.setdefault(id(b), len(self.labels) + 1)
+        return f"{'#' if b.scratch is None else '~'}{number}"
+
+    def name(self, a: object) -> str:
+        if not isinstance(a, Node):
+            return f"{a:g}" if isinstance(a, float) else str(a)
+        base = a.base
+        if base.name == "given":
+            name = base.attrs[0]
+            text = name if isinstance(name, str) else str(name[0])
+        elif base.name == "constant":
+            text = "constant"
+        else:
+            text = self.label(self.memory.home[base])
+        turned = a.ndim > 1 and a.strides[-1] != 1 and a.strides[-2] == 1
+        return text + ("ᵀ" if turned else "")
+
+    def operation(self, s: Step) -> str:
+        names = [self.name(a) for a in s.args]
+        if s.kernel == "matmul":
+            scale = f"{s.attrs[0]:g} " if s.attrs else ""
+            more = f" + {names[2]}" if len(names) == 3 else ""
+            return f"{scale}{names[0]} @ {names[1]}{more}"
+        if s.kernel in SIGNS:
+            return f"{names[0]} {SIGNS[s.kernel]} {names[1]}"
+        return f"{s.kernel}({', '.join(names)})"
+
+    def shape(self, s: Step, at_once: int) -> str:
+        shape = list(s.form.shape)
+        if s.lead is not None:
+            shape[s.lead[0]] = at_once * s.lead[1]
+        return " × ".join(map(str, shape)) or "1"
+
+    def result(self, s: Step) -> str:
+        if not s.target:
+            return self.label(self.memory.home[s.node])
+        if s.target == LOSS:
+            return "loss +="
+        p = next((p for p in self.model.parameters if p.name == s.target), None)
+        return f"∂{show_symbol(p.symbol, 'plain') if p else s.target} +="
+
+    def bytes(self, s: Step, g: Group) -> int:
+        size = bytes_of(s.node, self.each)
+        scratch = not s.target and self.memory.home[s.node].scratch is not None
+        return size * g.chunk // self.batch if scratch else size
+
+    def flops(self, s: Step) -> int:
+        """Two for each multiplication and addition of a product, else one an entry and pass."""
+        size = math.prod(s.form.shape)
+        if s.kernel == "matmul":
+            return 2 * size * int(s.args[0].shape[-1])
+        if s.kernel in MOVES:
+            return size if s.target else 0
+        if s.kernel in ("sum", "mean", "amax", "amin", "argmax", "logsumexp", "gathered"):
+            return PASSES.get(s.kernel, 1) * int(s.args[0].size)
+        return PASSES.get(s.kernel, 1) * size
+
+
+def short(n: int) -> str:
+    """1234567 as 1.23 M."""
+    for size, letter in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if n >= size:
+            return f"{n / size:.3g} {letter}"
+    return f"{n} "

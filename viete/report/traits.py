@@ -1,0 +1,190 @@
+"""What can be said of a card without running it: who sees whom, what is added back, what is shared.
+
+Everything follows from the equations, so that it holds of every card it is said of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from viete.graph.def_use import Uses, bodies, called
+from viete.graph.model import Input, Model
+from viete.graph.sizes import Size
+from viete.library.functions import library
+from viete.meanings.axes import Read
+from viete.meanings.counting import Flows
+from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Table, walk
+
+
+@dataclass(frozen=True)
+class Generation:
+    """How a card writes text: row j of equation ``scores`` is about what follows token j.
+
+    ``given`` says that the scores are probabilities already, a softmax of something unnamed.
+    """
+
+    tokens: Input
+    scores: int
+    given: bool
+    length: Size
+    vocabulary: Size
+
+
+class Traits:
+    """The traits of one model; equations are named by their positions, as in `Uses`."""
+
+    def __init__(self, model: Model, uses: Uses | None = None) -> None:
+        self.model, self.uses = model, uses or Uses(model)
+        flows = Flows(model)
+        self.reads: list[frozenset[Read]] = []
+        self.places: list[Size | None] = []
+        for equation in model.equations:
+            value, reads = flows.equation(equation)
+            own = value.own
+            self.reads.append(reads)
+            self.places.append(value.axes[own].place if own is not None else None)
+        self.embeddings = flows.embeddings.kinds()
+
+    def generation(self) -> Generation | None:
+        """For a card that gives logits over its own tokens and whose positions see no later one."""
+        shapes, size = self.uses.shapes, self.model.size
+        for k in reversed(range(len(self.model.equations))):
+            shape = shapes.computed[k]
+            if len(shape) != 2 or shapes.types[self.model.equations[k].name].kind != "real":
+                continue
+            if not self.uses.is_output(k):
+                continue
+            for item in self.model.inputs:
+                if item.low is None or item.high is None or len(item.shape) != 1:
+                    continue
+                low, high, length = size(item.low), size(item.high), size(item.shape[0])
+                if low is None or high is None or length is None or low.number() != 0:
+                    continue
+                if (
+                    self.uses.shapes.same(high + Size.of(1), shape[1])
+                    and shape[0] == length == self.places[k]
+                    and len(length.names()) == 1
+                    and length.names() <= self.model.lengths.keys()
+                    and self.is_causal(k, item.name, length)
+                ):
+                    return Generation(item, *self.unsoftened(k), length, shape[1])
+        return None
+
+    def unsoftened(self, k: int) -> tuple[int, bool]:
+        """The equation of the logits behind probabilities, and whether there is none."""
+        match self.model.equations[k].right:
+            case Apply(op, (Ref() as ref,)) if self.is_softmax(op) and ref.symbol.kind == "value":
+                return self.uses.makers(k, ref)[-1][0], False
+            case Apply(op) if self.is_softmax(op):
+                return k, True
+        return k, False
+
+    def is_softmax(self, op: str) -> bool:
+        found = self.model.function.get(op)
+        return found is not None and found.body == library()["softmax"].body
+
+    def is_causal(self, k: int, tokens: str, length: Size) -> bool:
+        """Whether equation k's row j depends on ``tokens`` up to position j only, and on those.
+
+        Of rows that the number of a block picks, as x_{i-1} in a loop over the text, that is not
+        known, and the answer is no.
+        """
+        if tokens not in self.uses.inputs_of(k):
+            return False
+
+        def mine(name: str) -> bool:
+            return name == tokens or any(
+                tokens in self.uses.inputs_of(m) for m in self.uses.by_key.get(name, [])
+            )
+
+        for j in self.uses.before[k]:
+            for x in walk(self.model.equations[j].right):
+                if isinstance(x, Pick) and picks_by_block(self.model, x) and any(
+                    mine(r.key) for r in walk(x.value) if isinstance(r, Ref)
+                ):  # fmt: skip
+                    return False
+            for read in self.reads[j]:
+                if mine(read.name) and read.place == length and not read.past:
+                    return False
+        return True
+
+    def masked(self, past: bool) -> list[tuple[int, list[str]]]:
+        """Equations that sum over positions, only up to their own or all, and of which values."""
+        out = []
+        for k, reads in enumerate(self.reads):
+            seen = [r for r in reads if r.summed and r.name in self.uses.by_key]
+            names = {r.name for r in seen if r.past} - {r.name for r in seen if not r.past}
+            if not past:
+                names = {r.name for r in seen} - names
+            if names and self.places[k] is not None:
+                out.append((k, sorted(names)))
+        return out
+
+    def residuals(self) -> list[tuple[int, list[Ref]]]:
+        """Equations that add a value to what was computed from it, and those values."""
+        out = []
+        for k in range(len(self.model.equations)):
+            if found := dict.fromkeys(u.ref for u in self.uses.all if u.reader == k and u.added):
+                out.append((k, list(found)))
+        return out
+
+    def positional(self, k: int) -> list[str]:
+        """Functions of equation k that calculate with the numbers of positions; '' for itself."""
+        right = self.model.equations[k].right
+        names = [
+            f.name
+            for f in called(self.model, right)
+            if any(map(counts_rows, bodies(self.model, f.body)))
+        ]
+        return names + [""] * counts_rows(right)
+
+    def normalizing(self, k: int) -> list[str]:
+        """Functions of equation k that divide by the root of a mean; '' for itself."""
+        right = self.model.equations[k].right
+        names = [
+            f.name
+            for f in called(self.model, right)
+            if any(map(self.divides_by_root, bodies(self.model, f.body)))
+        ]
+        return names + [""] * self.divides_by_root(right)
+
+    def divides_by_root(self, e: Expr) -> bool:
+        for x in walk(e):
+            if isinstance(x, Apply) and x.op == "div":
+                below = [y for b in bodies(self.model, x.args[1]) for y in walk(b)]
+                if {"sqrt", "mean"} <= {y.op for y in below if isinstance(y, Apply | Bind)}:
+                    return True
+        return False
+
+
+def picks_by_block(model: Model, e: Pick) -> bool:
+    """Whether a row or an entry is picked by the number of a block: ``x_{i-1}``."""
+    return any(
+        isinstance(x, Idx) and x.name in model.loop_letters for item in e.items for x in walk(item)
+    )
+
+
+def counts_rows(e: Expr) -> bool:
+    """Whether a table's entries are computed from the number of their row."""
+    return any(isinstance(x, Table) and x.ranges[0][0] in numbers(x.body) for x in walk(e))
+
+
+def numbers(e: Expr) -> Iterator[str]:
+    """Index letters calculated with: not those that name an entry or only stand in a condition."""
+    match e:
+        case Idx(name):
+            yield name
+        case Ref() | Pick():
+            for x in e.children:
+                if not isinstance(x, Idx):
+                    yield from numbers(x)
+        case Apply("where", (_, *values)):
+            for x in values:
+                yield from numbers(x)
+        case _:
+            for x in e.children:
+                yield from numbers(x)
+
+
+__all__ = ["Generation", "Traits"]

@@ -1,0 +1,339 @@
+"""A whole backward pass: the equations in reverse order, block loops run downwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from viete.graph.dependence import names_read
+from viete.graph.model import Equation, Loop, Model
+from viete.graph.order import FURTHEST, offset
+from viete.notation.printer import show
+from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Slot, Symbol, num, walk
+from viete.rewrite.adjoint.double_where import Single
+from viete.rewrite.adjoint.reasons import UNSAID, Reason, because
+from viete.rewrite.adjoint.vjp import BACK, Context, Passing, Share, partial
+from viete.rewrite.simplify import simplified
+
+CARRIED = Reason(said="carried")
+
+
+class Backward(Passing):
+    """The derivation of ∂X for every value X between ``loss`` and what is ``wanted``."""
+
+    def __init__(self, model: Model, loss: Ref, wanted: frozenset[str], single: Single) -> None:
+        super().__init__(model, wanted, single)
+        self.loss = loss
+        self.steps: dict[str, list[int]] = {}  # how far back the blocks of a loop read a value
+        self.to_all: set[str] = set()  # values of which all of a loop's blocks read the same one
+
+    def derive(self) -> list[Equation]:
+        """The backward equations, with a name for every part that is read twice."""
+        self.shares[self.loss.key] = [(None, Share((), num(1), UNSAID))]
+        for loop, equations in reversed(self.segments()):
+            if loop is None:
+                for e in reversed(equations):
+                    self.back(e, None)
+            elif any(self.shares.get(e.name) for e in equations):
+                self.back_through(loop, equations)
+            else:  # nothing that the loss depends on reads it
+                for e in reversed(equations):
+                    self.finished(e, loop)
+            self.parameters(equations[0])
+        self.complete_or_refused()
+        return self.out
+
+    def complete_or_refused(self) -> None:
+        """That no share was left aside."""
+        for key, pairs in self.shares.items():
+            if pairs and key != self.loss.key and key in self.active:
+                e = self.model.equations[max(1, pairs[0][1].reason.equation) - 1]
+                at = ", ".join(map(show, pairs[0][1].index))
+                raise e.text.error(f"the derivative by the block {at} of {key} is not derived")
+
+    def segments(self) -> list[tuple[Loop | None, list[Equation]]]:
+        out: list[tuple[Loop | None, list[Equation]]] = []
+        for e in self.model.equations:
+            if not out or out[-1][0] != e.loop:
+                out.append((e.loop, []))
+            out[-1][1].append(e)
+        return out
+
+    def back(self, e: Equation, loop: Loop | None) -> None:
+        """One forward equation: ∂ of its left side is complete, and is handed on to its right."""
+        if e.name in self.active and e.name in self.shares:
+            self.part = e.part
+            back = self.complete(e, loop)
+            if back is not None:
+                number = self.model.equations.index(e) + 1
+                context = Context(loop, (), self.shapes.env, Reason(number))
+                self.pass_on(e.right, back, context, e.left)
+        self.finished(e, loop)
+
+    def complete(self, e: Equation, loop: Loop | None) -> Expr | None:
+        """The equation of ∂ of a left side, from all shares; what stands for it from here on."""
+        symbol = e.left.symbol
+        pairs = self.shares[e.name]
+        if e.name == self.loss.key:
+            return num(1)
+        blocks = self.blocks(e.left)
+        here = [s for at, s in pairs if at == loop and s.index == blocks]
+        self.shares[e.name] = [p for p in pairs if p[1] not in here]
+        if loop is None:
+            above = self.from_above(e)
+            if len(above) == 1 and not here:  # x^0, say: the loop has made its derivative already
+                return above[0].expr
+            here += above
+        return self.state(Ref(partial(symbol), e.left.index), here, loop) if here else None
+
+    def from_above(self, e: Equation) -> list[Share]:
+        """What a value made before a loop gets from those of the loop's blocks that read it."""
+        symbol, made, out = e.left.symbol, {x.name for x in self.out}, []
+        for step in self.steps.get(e.name, ()):
+            names = (above(symbol, step), partial(symbol))
+            name = next((x for x in names if x.key in made), None)
+            if name is not None and self.read_by(e, step):
+                out.append(Share((), Ref(name, e.left.index), Reason(said="from the loop")))
+        return out
+
+    def read_by(self, e: Equation, step: int) -> bool:
+        """Whether a value made before a loop is read by a block of it that many further on."""
+        loop = next(x.loop for x in self.model.equations if x.name == e.name and x.loop is not None)
+        block = e.left.index[e.left.symbol.slots.index(loop.index)]
+        return not self.below(Apply("add", (block, num(step))), loop.lower)
+
+    def before(self, loop: Loop, block: Expr) -> bool:
+        """Whether a block number is one and the same for all blocks, and comes before them."""
+        return Idx(loop.index) not in walk(block) and self.below(block, loop.lower)
+
+    def below(self, block: Expr, lower: Expr) -> bool:
+        """Whether a block is known to come before another one."""
+        size = self.model.size(Apply("sub", (block, lower)))
+        number = None if size is None else size.number()
+        return number is not None and number < 0
+
+    def blocks(self, left: Ref) -> tuple[Expr, ...]:
+        return tuple(
+            x for s, x in zip(left.symbol.slots, left.index, strict=True)
+            if s in self.model.loop_letters
+        )  # fmt: skip
+
+    def state(self, left: Ref, shares: Sequence[Share], loop: Loop | None) -> Ref:
+        """Write down ``left = the sum of the shares``."""
+        total = simplified(shares[0].expr)
+        for s in shares[1:]:
+            total = simplified(Apply("add", (total, simplified(s.expr))))
+        self.write(left, total, loop, because([s.reason for s in shares]))
+        return left
+
+    # -- loops -------------------------------------------------------------------------------------
+
+    def back_through(self, loop: Loop, equations: list[Equation]) -> None:
+        """A block loop, run downwards; what block i reads of block i − 1 is carried on."""
+        upper = loop.upper
+        carried = self.carried(loop, equations)
+        self.steps |= carried
+        both = {k for k, steps in carried.items() if steps != [1] or k in self.to_all}
+        both |= {k for k in carried if self.read_in_place(k, loop, equations)}
+        own = (Idx(loop.index),)
+        both |= {k for k in carried if any(s.index == own for _, s in self.shares.get(k, []))}
+        for key, steps in carried.items():
+            e = next(x for x in equations if x.name == key)
+            for step in steps:
+                for k in range(step):  # the blocks that no block of the loop hands anything to
+                    block = simplified(Apply("sub", (upper, num(k))))
+                    top: list[Share] = []
+                    if step == steps[0]:
+                        top, self.shares[key] = self.at_top(key, block)
+                    left = self.carry(e, key in both, block, step)
+                    if not top:
+                        why = Reason(said="nothing reads the last block's")
+                        top = [Share((block,), self.zero(e, left), why)]
+                    self.state(left, top, None)
+                if key in both:
+                    i = Idx(loop.index)
+                    said = "from the block above" if step == 1 else f"from {step} blocks above"
+                    why = Reason(said=said)
+                    self.add(key, loop, Share((i,), self.carry(e, True, i, step), why))
+            if key not in both:
+                self.add(key, loop, Share((Idx(loop.index),), num(0), CARRIED))
+        self.start = len(self.out)
+        for e in reversed(equations):
+            if e.name in carried and e.name not in both:
+                below = Ref(partial(e.left.symbol), e.left.index)
+                self.shares[e.name] = [p for p in self.shares[e.name] if p[1].reason != CARRIED]
+                self.part = e.part
+                number = self.model.equations.index(e) + 1
+                self.pass_on(
+                    e.right, below, Context(loop, (), self.shapes.env, Reason(number)), e.left
+                )
+                self.finished(e, loop)
+                continue
+            if e.name not in both:  # of what is carried, what comes from above has it already
+                self.outside(e, loop)
+            self.back(e, loop)
+        for key, steps in carried.items():
+            e = next(x for x in equations if x.name == key)
+            for step in steps:
+                before = Apply("sub", (Idx(loop.index), num(step)))
+                here = [s for at, s in self.shares[key] if at == loop and s.index == (before,)]
+                others = [p for p in self.shares[key] if p[1] not in here]
+                if step == steps[0]:
+                    last = Apply("sub", (loop.lower, num(step)))
+                    after = [
+                        p for p in others if p[0] is None and not self.below(p[1].index[0], last)
+                    ]
+                    for _, s in after:
+                        test = Apply("eq", (before, s.index[0]))
+                        here.append(replace(s, expr=Apply("where", (test, s.expr, num(0)))))
+                    others = [p for p in others if p not in after]
+                self.shares[key] = others
+                left = self.carry(e, key in both, before, step)
+                none = Share((before,), self.zero(e, left), Reason(said="nothing passes there"))
+                self.state(left, here or [none], loop)
+        self.start = None
+        for key, pairs in self.shares.items():
+            self.shares[key] = [self.summed(p, loop) for p in pairs]
+
+    def summed(self, pair: tuple[Loop | None, Share], loop: Loop) -> tuple[Loop | None, Share]:
+        """What every block adds to the derivative of something outside of the loop, in all."""
+        at, s = pair
+        if at != loop or any(Idx(loop.index) in walk(x) for x in s.index):
+            return pair
+        expr = Bind("sum", loop.index, loop.lower, loop.upper, s.expr)
+        return None, replace(s, expr=expr)
+
+    def zero(self, e: Equation, left: Ref) -> Expr:
+        """Zeros in the shape of a block's value."""
+        return self.model.library("spread", num(0), Ref(e.left.symbol, left.index))
+
+    def at_top(self, key: str, block: Expr) -> tuple[list[Share], list[tuple[Loop | None, Share]]]:
+        """The uses after a loop of one of its last blocks' values, and those of other blocks."""
+        top: list[Share] = []
+        rest: list[tuple[Loop | None, Share]] = []
+        for at, s in self.shares.get(key, []):
+            if at is not None:
+                rest.append((at, s))
+                continue
+            size = self.model.size(Apply("sub", (block, s.index[0])))
+            after = None if size is None else size.number()  # blocks that come after this one
+            if after == 0:
+                top.append(s)
+            else:
+                rest.append((at, s))
+                if after is None:  # it may be this one: the dimensions can be bound later
+                    test = Apply("eq", (block, s.index[0]))
+                    top.append(replace(s, expr=Apply("where", (test, s.expr, num(0)))))
+        return top, rest
+
+    def outside(self, e: Equation, loop: Loop) -> None:
+        """Uses after the loop of one block's member: they count for that block alone."""
+        pairs, i = self.shares.get(e.name, []), Idx(loop.index)
+        firsts = [self.blocks(x.left) for x in self.model.equations
+                  if x.name == e.name and x.loop is None]  # fmt: skip
+        for k, (at, s) in enumerate(list(pairs)):
+            if at is not None or not s.index or self.below(s.index[0], loop.lower):
+                continue
+            pairs[k] = loop, self.if_block(s, i)
+            for first in firsts:  # x^N is x^0 where there are no blocks
+                if not self.below(loop.lower, Apply("add", (s.index[0], num(1)))):
+                    pairs.append((None, self.if_block(s, first[0])))
+
+    def if_block(self, s: Share, block: Expr) -> Share:
+        """A share of one block's value, for ``block`` if that is the one."""
+        test = Apply("eq", (block, s.index[0]))
+        return replace(s, index=(block,), expr=Apply("where", (test, s.expr, num(0))))
+
+    def carried(self, loop: Loop, equations: list[Equation]) -> dict[str, list[int]]:
+        """The values of this loop that a block reads from blocks before, and how far back."""
+        made = {e.name: e for e in equations}
+        out: dict[str, set[int]] = {}
+        for e in equations:
+            for x in walk(e.right):
+                if isinstance(x, Ref) and x.key in made and x.key in self.active:
+                    for slot, index in zip(x.symbol.slots, x.index, strict=True):
+                        if slot != loop.index:
+                            continue
+                        step = offset(index, loop.index)
+                        if step is not None and -FURTHEST <= step < 0:
+                            out.setdefault(x.key, set()).add(-step)
+                        elif self.before(loop, index):
+                            self.to_all.add(x.key)
+                        elif step != 0:
+                            raise e.text.error(
+                                f"the derivative through {show(x)} is not derived: a block may "
+                                f"read its own values and those of the {FURTHEST} blocks before"
+                            )
+        return {key: sorted(steps) for key, steps in out.items()}
+
+    def read_in_place(self, key: str, loop: Loop, equations: list[Equation]) -> bool:
+        """Whether a block also reads its own member."""
+        return any(
+            isinstance(x, Ref) and x.key == key and Idx(loop.index) in x.index
+            for e in equations for x in walk(e.right)
+        )  # fmt: skip
+
+    def carry(self, e: Equation, own: bool, at: Expr, step: int = 1) -> Ref:
+        """∂x^{at}, or the part of it that comes from so many blocks above, where there is more."""
+        symbol = above(e.left.symbol, step) if own else partial(e.left.symbol)
+        return Ref(symbol, tuple(at if s == e.loop.index else Idx(s) for s in symbol.slots))  # type: ignore[union-attr]
+
+    # -- parameters --------------------------------------------------------------------------------
+
+    def parameters(self, first: Equation) -> None:
+        """∂ of the parameters (and other leaves) that no equation before ``first`` uses."""
+        k = self.model.equations.index(first)
+        earlier = names_read(self.model.equations[:k])
+        for key in [k for k in self.shares if k in self.wanted and k not in earlier]:
+            self.leaf(key, None)
+
+    def finished(self, e: Equation, loop: Loop | None) -> None:
+        """Write ∂ of every parameter whose last use (going back) was this equation."""
+        k = self.model.equations.index(e)
+        earlier = names_read(self.model.equations[:k])
+        for key in dict.fromkeys(x.key for x in walk(e.right) if isinstance(x, Ref)):
+            if key in self.wanted and key in self.shares and key not in earlier:
+                self.leaf(key, loop)
+
+    def leaf(self, key: str, loop: Loop | None) -> None:
+        """∂ of a parameter or an input, all of whose uses have been met."""
+        if any(e.name == key for e in self.model.equations):
+            return
+        symbol = next(s for g in self.model.scope.symbols.values() for s in g if s.key == key)
+        pairs = self.shares[key]
+        blocks = [s for s in symbol.slots if s in self.model.loop_letters]
+        if blocks:
+            later = next((at for at, _ in pairs if at is not None and at.order >= 2 * BACK), None)
+            if key in self.one_for_all:  # what all blocks add to one is there after their loop
+                home = (e.loop for e in self.model.equations if e.loop and e.loop.index in blocks)
+                later = later or self.after(next(home))
+            if (loop is None) == (later is None):
+                return  # with its own block's equations, or when all blocks are done
+            loop = loop or later
+            assert loop is not None
+            i = Idx(loop.index)
+            inside = [s for at, s in pairs if at is not None]
+            for at, s in pairs:
+                if at is None:
+                    test = Apply("eq", (i, s.index[0]))
+                    total = s.expr
+                    if key in self.one_for_all:  # over blocks, which a block cannot sum over
+                        outside = Context(None, (), self.shapes.env, s.reason)
+                        total = self.simple(total, outside, "back")
+                    inside.append(replace(s, expr=Apply("where", (test, total, num(0)))))
+            index = tuple(Idx(s) for s in symbol.slots)
+            self.state(Ref(partial(symbol), index), inside, loop)
+            del self.shares[key]
+            return
+        if loop is not None:
+            return  # summed over the blocks, after the loop
+        index = tuple(Idx(s) for s in symbol.slots)
+        self.state(Ref(partial(symbol), index), [s for _, s in pairs], None)
+        del self.shares[key]
+
+
+def above(symbol: Symbol, step: int = 1) -> Symbol:
+    """The symbol of the part of ∂X^i that comes from block i + step."""
+    out = partial(symbol)
+    which = (Slot("next"),) if step == 1 else (Slot("next"), Slot(str(step)))
+    return replace(out, sub=(*out.sub, *which))

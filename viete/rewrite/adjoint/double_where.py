@@ -1,0 +1,516 @@
+"""The double where: operands of a `where` that have a slope also where they are not chosen.
+
+The derivative of ``where(x > 0, log(x), 0)`` by x is ``where(x > 0, ∂y, 0) / x``, which is 0 / 0
+where x is 0: the condition chooses, but the infinite slope of a side that is not chosen turns its 0
+into NaN. In ``where(x > 0, log(where(x > 0, x, 1)), 0)`` both sides have a slope everywhere, and
+the values are the same. The derivation of gradients, and the programs whose library differentiates
+them, read equations of this form. A name below a `where` is put in by its definition where that
+has such an operand.
+
+`Single` takes the inner condition away again from the equations that people read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+from viete.analysis.kinds import COMPARISONS, LOGICAL
+from viete.analysis.shapes import ENTRYWISE, ONE, Env, Type
+from viete.graph.dependence import depends, reached
+from viete.graph.model import Equation, Function, Model, memoised, with_right
+from viete.graph.row_counts import Measuring, measures
+from viete.library.derivatives import rules
+from viete.library.functions import inlined
+from viete.notation.substitution import free_names
+from viete.notation.tree import (
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Num,
+    Pick,
+    Ref,
+    Slice,
+    Table,
+    num,
+    rebuilt,
+    transform,
+    walk,
+)
+from viete.rewrite.simplify import row_sum, simplified
+
+BY_ENTRY = ENTRYWISE | COMPARISONS | LOGICAL | {"where"}
+OF_ROWS = frozenset(("sum", "mean", "max", "min"))  # of a matrix: what is made of each row
+
+
+@dataclass(frozen=True)
+class Doubled:
+    """A model with the double where.
+
+    ``conditions`` are those that were doubled, with their sides; ``names`` has what stood in the
+    place of a definition that was put in.
+    """
+
+    model: Model
+    conditions: Mapping[Expr, Side]
+    names: Mapping[Expr, Expr]
+
+    @cached_property
+    def single(self) -> Single:
+        """Formulas of its gradient with single conditions."""
+        return Single(self.model, self.conditions)
+
+    def on_paper(self, equations: list[Equation]) -> list[Equation]:
+        """The equations of its gradient with single conditions, and with the names again."""
+
+        def of(e: Equation) -> Equation:
+            new = transform(self.single.of(e.right), self.names.get)
+            return e if new == e.right else with_right(e, new)
+
+        return list(map(of, equations)) if self.conditions else equations
+
+
+@memoised
+def doubled(model: Model) -> Doubled:
+    """The double where of a model; the model itself where no `where` needs it."""
+    formulas = [*(e.right for e in model.equations), *(f.body for f in model.functions)]
+    if not any(is_where(x) for e in formulas for x in walk(e)):
+        return Doubled(model, {}, {})
+    made = Doubling(model)
+    functions = tuple(map(made.function, model.functions))
+    equations = tuple(map(made.equation, model.equations))
+    if made.conditions:
+        model = replace(model, functions=functions, equations=equations)
+    return Doubled(model, made.conditions, made.names)
+
+
+def double_where(model: Model) -> Model:
+    """The same model, whose derivatives are finite below sides of `where` that are not chosen."""
+    return doubled(model).model
+
+
+@dataclass(frozen=True)
+class Side:
+    """A side of a `where`, chosen where ``test`` holds, or where it does not.
+
+    A test that is one ``number`` chooses all that stands under it, one number for each of the
+    ``rows`` chooses row by row, another one entry by entry.
+    ``names``: whether definitions are put in here, as they are not beyond a product of matrices.
+    """
+
+    test: Expr
+    holds: bool
+    number: bool = False
+    rows: bool = False
+    names: bool = True
+
+    def of(self, e: Expr, other: int | Fraction) -> Expr:
+        """``e`` where the side is chosen, another number where it is not."""
+        if is_where(e, self.test):
+            _, yes, no = e.children
+            e, there = (yes, no) if self.holds else (no, yes)
+            if isinstance(there, Num) and there.value > 0:  # what a person wrote serves as well
+                other = there.value
+        sides = (e, num(other)) if self.holds else (num(other), e)
+        return Apply("where", (self.test, *sides))
+
+
+class Doubling:
+    """The rewriting of one model's functions and equations."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.shapes = model, model.shapes
+        real = {i.name for i in model.inputs if i.high is None}
+        self.active: Collection[str] = reached(model, real | {p.name for p in model.parameters})
+        self.rules = [rule.among(model.hidden) for rule in rules()]
+        self.ruled = {rule.name for rule in self.rules}
+        made = [e.name for e in model.equations]
+        self.definitions = {
+            e.name: e for e in model.equations
+            if made.count(e.name) == 1 and e.left.index == tuple(map(Idx, e.left.symbol.slots))
+        }  # fmt: skip
+        self.conditions: dict[Expr, Side] = {}
+        self.names: dict[Expr, Expr] = {}
+        self.at: Equation | None = None  # the equation that is rewritten
+        self.learned = self.learned_arguments()
+
+    @cached_property
+    def measuring(self) -> Measuring:
+        """Names for the sizes in definitions of functions that are put in."""
+        return Measuring(self.model)
+
+    def learned_arguments(self) -> dict[str, set[str]]:
+        """By a function of the card's its arguments that a derivative passes to."""
+        found: dict[str, set[str]] = {f.name: set() for f in self.model.functions}
+
+        def calls(e: Expr, active: Collection[str]) -> None:
+            for x in walk(e):
+                if isinstance(x, Apply) and x.op in found:
+                    given = zip(self.model.function[x.op].arguments, x.args, strict=False)
+                    found[x.op] |= {a.symbol.key for a, v in given if depends(v, active)}
+
+        for e in self.model.equations:
+            calls(e.right, self.active)
+        for f in reversed(self.model.functions):  # each calls those before it
+            calls(f.body, {*self.active, *found[f.name]})
+        return found
+
+    def equation(self, e: Equation) -> Equation:
+        """An equation with the double where in its right side."""
+        self.at = e
+        right = self.into(e.right, self.shapes.env)
+        return e if right == e.right else with_right(e, right)
+
+    def function(self, f: Function) -> Function:
+        """A function of the card's with the double where in its definition."""
+        before, self.active = self.active, {*self.active, *self.learned[f.name]}
+        body = self.into(f.body, None)
+        self.active = before
+        return f if body == f.body else replace(f, body=body)
+
+    def into(self, e: Expr, env: Env | None) -> Expr:
+        """A formula, every `where` in it doubled. ``env`` is None in a function's definition."""
+        if not (parts := e.children):
+            return e
+        inner = self.inside(e, env) if isinstance(e, Bind | Table) else env
+        e = rebuilt(e, [*(self.into(x, env) for x in parts[:-1]), self.into(parts[-1], inner)])
+        if not isinstance(e, Apply) or e.op != "where" or not depends(e, self.active):
+            return e
+        test, yes, no = e.args
+        found = self.type(test, env)
+        number = found is not None and not found.shape
+        side = Side(test, True, number, rows=found is not None and found.shape[1:] == (ONE,))
+        if depends(yes, self.active):
+            yes = self.under(yes, side, env)
+        if depends(no, self.active):
+            no = self.under(no, replace(side, holds=False), env)
+        if (yes, no) != e.args[1:]:
+            self.conditions[test] = side
+        return replace(e, args=(test, yes, no))
+
+    def inside(self, e: Bind | Table, env: Env | None) -> Env | None:
+        return None if env is None else self.shapes.inside(e, env)
+
+    def type(self, e: Expr, env: Env | None) -> Type | None:
+        """The type of a formula; it is not known in a function's definition."""
+        return None if env is None else self.shapes.of(e, env)
+
+    # -- what stands on a side ---------------------------------------------------------------------
+
+    def under(self, e: Expr, side: Side, env: Env | None) -> Expr:
+        """A formula on a side of a `where`, its operands harmless where it is not chosen."""
+        match e:
+            case Ref():
+                found = self.definition(e, env) if side.names and env is not None else None
+                return e if found is None else self.put_in(e, found, side, env)
+            case Pick():
+                return self.under_pick(e, side, env)
+            case Bind() | Table():
+                return e if env is None else self.under_binder(e, side, env)
+            case Apply("log", _) if is_logsumexp(e):
+                return e
+            case Apply("log" | "sqrt", (z,)):
+                return replace(e, args=(self.not_zero(z, side, env),))
+            case Apply("exp", (z,)) if not constant(z):
+                return replace(e, args=(side.of(self.under(z, side, env), 0),))
+            case Apply("div" | "mod", (a, b)):
+                return replace(e, args=(self.under(a, side, env), self.not_zero(b, side, env)))
+            case Apply("pow", (a, c)) if not natural(c) and not constant(e):
+                base = self.not_zero(a, side, env) if constant(c) else (
+                    side.of(self.under(a, side, env), 1))  # fmt: skip
+                return replace(e, args=(base, self.under(c, side, env)))
+            case Apply("where", (test, yes, no)):
+                yes, no = self.under(yes, side, env), self.under(no, side, env)
+                return replace(e, args=(test, yes, no))
+            case Apply(op) if op in self.model.function:
+                return self.under_call(e, side, env)
+            case Apply():
+                return self.under_operation(e, side, env)
+        return e
+
+    def not_zero(self, e: Expr, side: Side, env: Env | None) -> Expr:
+        """An operand that must not be 0."""
+        new = self.under(e, side, env)
+        return new if constant(e) or self.positive(e) else side.of(new, 1)
+
+    def under_operation(self, e: Apply, side: Side, env: Env | None) -> Expr:
+        types = [self.type(a, env) for a in e.args]
+        entries = by_entry(e, self.model.function) or (
+            e.op == "prod" and any(t and not t.shape for t in types))  # fmt: skip
+        rows = side.rows and e.op in OF_ROWS and bool(types[0] and types[0].shape[1:])
+        if not (entries or side.number or rows):
+            return e
+        if e.op == "prod" and not entries:
+            side = replace(side, names=False)
+        args = tuple(self.under(a, side, env) for a in e.args)
+        if e.op in ("times", "prod") and not side.number and args != e.args:
+            return Apply("had", args)  # what was a number may be one for each entry now
+        return replace(e, args=args)
+
+    def under_call(self, e: Apply, side: Side, env: Env | None) -> Expr:
+        """A named function, written out where something in it needs another operand."""
+        last = self.type(e.args[-1], env)
+        some = last is None or last.may_be_negative  # targets, of which some may be none
+        rule = next((r for r in self.rules if r.name == e.op and not (r.complete and some)), None)
+        if rule is None or any(self.steep(x) for _, f in rule.formulas for x in walk(f)):
+            body = inlined(e, self.model.function, self.around(env), self.model.names)
+            if measures(body):
+                if env is None:
+                    return e  # where it stands in a definition nothing says how large it is
+                body = self.measuring.spelled(body, env)
+            return self.put_in(e, simplified(body), side, env)
+        if by_entry(e, self.model.function):
+            return replace(e, args=tuple(self.under(a, side, env) for a in e.args))
+        by_row = side.rows and by_entry(e, self.model.function, OF_ROWS)
+
+        def one(a: Expr) -> Expr:
+            of = self.type(a, env) if by_row else None
+            there = side.number or (of is not None and of.shape[1:])
+            return self.under(a, replace(side, names=False), env) if there else a
+
+        return replace(e, args=tuple(map(one, e.args)))
+
+    def steep(self, e: Expr) -> bool:
+        """Whether a part of a function's rule may be infinite where its operands are finite."""
+        match e:
+            case Apply("log" | "sqrt", (z,)) | Apply("div", (_, z)):
+                return not constant(z)
+            case Apply("pow", (_, c)):
+                return not natural(c) and not constant(e)
+            case Apply(op) if op in self.model.function and op not in self.ruled:
+                return any(map(self.steep, walk(self.model.function[op].body)))
+        return False
+
+    def positive(self, e: Expr) -> bool:
+        """Whether a formula is known to be greater than 0, as a square and an ε are."""
+        match e:
+            case Num(value):
+                return value > 0
+            case Ref(symbol):
+                return symbol.kind == "dim" and self.model.sizes.get(e.key, 1) > 0
+            case Apply("add", (a, b)):
+                return any(self.positive(x) and self.from_zero(y) for x, y in ((a, b), (b, a)))
+            case Apply("sqrt", (z,)):
+                return self.positive(z)
+        return False
+
+    def from_zero(self, e: Expr) -> bool:
+        """Whether a formula is known to be at least 0."""
+        match e:
+            case Apply("exp" | "abs"):
+                return True
+            case Apply("pow", (_, Num(value))):
+                return value.denominator == 1 and value % 2 == 0
+            case Apply("had" | "times", (a, b)):
+                return a == b
+            case Apply("sum" | "mean", (z,)) | Bind("sum" | "mean", body=z):
+                return self.from_zero(z)
+        return self.model.library_name(e) == "var" or self.positive(e)
+
+    # -- names, entries, binders -------------------------------------------------------------------
+
+    def put_in(self, e: Expr, definition: Expr, side: Side, env: Env | None) -> Expr:
+        """A name or a call, or its definition where something in that needs another operand."""
+        body = self.into(definition, env)
+        new = self.under(body, side, env)
+        if new == body:
+            return e
+        self.names[definition] = e
+        return new
+
+    def definition(self, e: Ref, env: Env) -> Expr | None:
+        """What a name stands for here, or None.
+
+        A block reads definitions of its own block and of what was made before the loop.
+        """
+        made = self.definitions.get(e.key)
+        if made is None or self.at is None:
+            return None
+        if made.loop is not None:
+            own = Idx(made.loop.index)
+            block = e.index[made.left.symbol.slots.index(own.name)]
+            refs = [x for x in walk(made.right) if isinstance(x, Ref)]
+            alone = all(own in x.index for x in refs if own in walk(x))  # reads no other block
+            if made.loop != self.at.loop and (self.at.loop is not None or not alone):
+                return None
+            if made.loop == self.at.loop and block != own:
+                return None
+        letters = dict(zip(made.left.symbol.slots, e.index, strict=True))
+        return self.model.substitute(made.right, letters=letters, around=self.around(env))
+
+    def around(self, env: Env | None) -> frozenset[str]:
+        """What no binder of a definition that is put in may be called."""
+        letters = frozenset[str]() if env is None else frozenset(env.ranges)
+        return letters | self.model.loop_letters | self.model.plain_names
+
+    def under_pick(self, e: Pick, side: Side, env: Env | None) -> Expr:
+        """An entry; of what is made entry by entry as the same formula of entries."""
+        whole: Expr | None = e.value
+        if isinstance(whole, Ref):
+            whole = self.definition(whole, env) if side.names and env is not None else None
+        if whole is not None and env is not None:
+            entry = self.entry(whole, e.items, env)
+            if entry is not None and entry != e:
+                new = self.put_in(e, entry, side, env)
+                if new != e:
+                    return new
+        return replace(e, value=self.under(e.value, side, env)) if side.number else e
+
+    def entry(self, e: Expr, items: Sequence[Expr], env: Env) -> Expr | None:
+        """The entry of a formula at some places; None where no formula of entries says it."""
+        shape = self.shapes.of(e, env).shape
+        if not shape:
+            return e
+        if any(isinstance(i, Slice) for i in items):
+            return None
+        match e:
+            case Table(ranges, body) if len(ranges) == len(items):
+                letters = {letter: at for (letter, _), at in zip(ranges, items, strict=True)}
+                return self.model.substitute(body, letters=letters, around=self.around(env))
+            case Apply(args=args) if by_entry(e, self.model.function):
+                shapes = [self.shapes.of(a, env).shape for a in args]
+                if any(s and not self.shapes.same_shape(s, shape) for s in shapes):
+                    return None
+                found = [x for a in args if (x := self.entry(a, items, env)) is not None]
+                return replace(e, args=tuple(found)) if len(found) == len(args) else None
+            case Pick(value, before) if not any(isinstance(i, Slice) for i in before):
+                return Pick(value, (*before, *items))
+        return Pick(e, tuple(items))
+
+    def under_binder(self, e: Bind | Table, side: Side, env: Env) -> Expr:
+        """A sum or a table under one condition, or a table of which each entry has its own."""
+        new = self.model.substitute(e, around=self.around(env) | free_names(side.test))
+        assert isinstance(new, Bind | Table)
+        if new.binders & free_names(side.test):
+            return e  # a sum over all of a declared range keeps its letter
+        if not side.number:
+            test, value = (self.shapes.of(x, env).shape for x in (side.test, e))
+            if not isinstance(new, Table) or not self.shapes.same_shape(test, value):
+                return e
+            own = self.entry(side.test, [Idx(i) for i, _ in new.ranges], env)
+            if own is None:
+                return e
+            side = replace(side, test=own, number=True)
+        body = self.under(new.body, side, self.shapes.inside(new, env))
+        return e if body == new.body else replace(new, body=body)
+
+
+def is_where(e: Expr, test: Expr | None = None) -> bool:
+    """Whether it is a `where`, if given one of that condition."""
+    return isinstance(e, Apply) and e.op == "where" and test in (None, e.args[0])
+
+
+def is_logsumexp(e: Expr) -> bool:
+    """Whether it is ``log(sum(exp(z)))``, which every meaning computes without overflow."""
+    match row_sum(e):
+        case Apply("log", (Apply("sum", (Apply("exp"),)),)):
+            return True
+    return False
+
+
+def natural(e: Expr) -> bool:
+    """Whether an exponent is 0, 1, 2, …"""
+    return isinstance(e, Num) and e.value >= 0 and e.value.denominator == 1
+
+
+def constant(e: Expr) -> bool:
+    """Whether a formula is made of numbers and dimensions alone."""
+    match e:
+        case Ref(symbol):
+            return symbol.kind == "dim"
+        case Apply(op, args):
+            return op in ("rows", "cols") or all(map(constant, args))
+    return isinstance(e, Num)
+
+
+def by_entry(
+    e: Apply, functions: Mapping[str, Function], also: Collection[str] = frozenset()
+) -> bool:
+    """Whether each entry of what an operation makes is made of the same entry of its operands.
+
+    With `OF_ROWS` ``also``, whether each row is made of the same row.
+    """
+    if e.op == "prod":
+        return any(map(constant, e.args))
+    if e.op in functions:
+        return all(
+            by_entry(x, functions, also) if isinstance(x, Apply) else isinstance(x, Ref | Num)
+            for x in walk(functions[e.op].body)
+        )
+    return e.op in BY_ENTRY or e.op in also or (e.op in ("max", "min") and len(e.args) == 2)
+
+
+# -- for people ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Single:
+    """Formulas of a model without the inner one of two conditions that are the same.
+
+    ``where(c, a, 0) ⊙ log(where(c, x, 1))`` is ``where(c, a ⊙ log(x), 0)``.
+    """
+
+    model: Model
+    conditions: Mapping[Expr, Side]
+
+    @cached_property
+    def numbers(self) -> set[Expr]:
+        """The conditions that choose all that stands under them."""
+        return {test for test, side in self.conditions.items() if side.number}
+
+    def of(self, e: Expr) -> Expr:
+        """A formula with single conditions."""
+        if isinstance(e, Apply) and e.op == "where":
+            test, yes, no = e.args
+            yes, no = self.chosen(yes, test, True), self.chosen(no, test, False)
+            e = Apply("where", (test, yes, no))
+        else:
+            for side in self.masks(e):
+                inner = self.chosen(e, side.test, side.holds)
+                if count(e, side.test) - count(inner, side.test) > 1:
+                    return self.of(side.of(inner, 0))
+        return rebuilt(e, [self.of(x) for x in e.children])
+
+    def chosen(self, e: Expr, test: Expr, holds: bool) -> Expr:
+        """A formula where a condition is known to hold, or not to."""
+        match e:
+            case Apply("where", (found, yes, no)) if found == test:
+                return self.chosen(yes if holds else no, test, holds)
+            case Bind() | Table() if e.binders & free_names(test):
+                return e
+            case Apply(args=(a, shape)) if self.model.library_name(e) == "spread":
+                return replace(e, args=(self.chosen(a, test, holds), shape))
+        side = self.conditions.get(test)
+        also = OF_ROWS if side is not None and side.rows else frozenset[str]()
+        whole = test in self.numbers
+        if whole or (isinstance(e, Apply) and by_entry(e, self.model.function, also)):
+            new = rebuilt(e, [self.chosen(x, test, holds) for x in e.children])
+            match new:
+                case Apply("had" | "times", (a, b)) if num(1) in (a, b):
+                    return b if a == num(1) else a
+            return new
+        return e
+
+    def masks(self, e: Expr) -> list[Side]:
+        """The conditions by which a product is 0, since one of its factors is."""
+        match e:
+            case Apply("where", (test, yes, no)) if num(0) in (yes, no):
+                return [Side(test, no == num(0))]
+            case Apply("had" | "times", (a, b)):
+                return self.masks(a) + self.masks(b)
+            case Apply("neg" | "div", (a, *_)):
+                return self.masks(a)
+            case Apply(args=(a, _)) if self.model.library_name(e) == "spread":
+                return self.masks(a)
+        return []
+
+
+def count(e: Expr, test: Expr) -> int:
+    """How often a condition stands in a formula."""
+    return sum(is_where(x, test) for x in walk(e))
+
+
+__all__ = ["Doubled", "Single", "constant", "double_where", "doubled", "is_where"]

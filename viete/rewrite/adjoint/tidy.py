@@ -1,0 +1,140 @@
+"""A derivation read once more, as its author would: no helper name without need, none twice."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from viete.errors import Text
+from viete.graph.model import Equation
+from viete.notation.printer import show
+from viete.notation.tree import (
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Pick,
+    Ref,
+    Slot,
+    Symbol,
+    Table,
+    transform,
+    walk,
+)  # fmt: skip
+from viete.rewrite.simplify import simplified
+
+
+def tidied(equations: Sequence[Equation], helpers: Collection[str]) -> list[Equation]:
+    """The same equations with as few as possible of the ``helpers`` (keys of their names)."""
+    out = shared(early(list(equations), helpers), helpers)
+    out = renamed(out, helpers)
+    out = counted(put_back(out, helpers), helpers)
+    return [replace(e, text=Text(f"{show(e.left)} = {show(e.right)}", "<backward>")) for e in out]
+
+
+def early(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
+    """Parts of the forward pass that an equation before them could have used come before it."""
+    out = list(equations)
+    back = {e.name for e in equations if e.name.startswith("partial{")}
+    for e in equations:
+        refs = e.reads
+        if e.name in helpers and not refs & back:
+            first = next(k for k, x in enumerate(out) if x is e or (
+                x.loop == e.loop and e.right in walk(x.right)))  # fmt: skip
+            made = max((k for k, x in enumerate(out) if x.name in refs), default=-1)
+            if made < first:
+                out.remove(e)
+                out.insert(first, e)
+                continue
+        back |= {e.name} if refs & back else set()
+    return out
+
+
+def counted(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
+    """Helpers numbered as they come: G_1, G_2, …"""
+    count: dict[str, int] = {}
+    new: dict[Symbol, Symbol] = {}
+    for e in equations:
+        symbol = e.left.symbol
+        if symbol.key in helpers:
+            count[symbol.base] = count.get(symbol.base, 0) + 1
+            new[symbol] = replace(symbol, sub=(Slot(str(count[symbol.base])),))
+
+    def rule(x: Expr) -> Expr | None:
+        return replace(x, symbol=new[x.symbol]) if isinstance(x, Ref) and x.symbol in new else None
+
+    return [
+        replace(e, left=rule(e.left) or e.left, right=transform(e.right, rule))  # type: ignore[arg-type]
+        for e in equations
+    ]
+
+
+def shared(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
+    """What has a helper's name already is called by it: ``GELU(F_1)`` after ``F_1 = h W``."""
+    known: list[Equation] = []
+    out = []
+    for e in equations:
+        for k in known:
+            if k.loop is None or k.loop == e.loop:
+                e = replace(e, right=exchanged(e.right, k.right, k.left))
+        if e.name in helpers and isinstance(e.right, Apply):
+            known.append(e)
+        out.append(e)
+    return out
+
+
+def renamed(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
+    """``G = …`` and later ``∂X = G``: it is ∂X from the start."""
+    out = equations
+    for e in equations:
+        old = e.right
+        if not (isinstance(old, Ref) and old.key in helpers and plain(old)):
+            continue
+        made = next((x for x in out if x.name == old.key), None)
+        uses = [x for y in out for x in walk(y.right) if isinstance(x, Ref) and x.key == old.key]
+        if made is None or made.loop != e.loop or any(x != old for x in uses):
+            continue
+        if e.name in helpers or set(old.symbol.slots) != set(e.left.symbol.slots):
+            continue
+        new = e.left
+        out = [
+            replace(x, left=new) if x is made else replace(x, right=exchanged(x.right, old, new))
+            for x in out
+            if x.left != e.left or x.loop != e.loop
+        ]
+    return out
+
+
+def put_back(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
+    """A helper that is read once stands where it is read; one that is not read is left out."""
+    out = equations
+    for e in equations:
+        if e.name not in helpers:
+            continue
+        readers = [x for x in out for y in walk(x.right) if isinstance(y, Ref) and y.key == e.name]
+        made = next(x for x in out if x.name == e.name)
+        if not readers:
+            out = [x for x in out if x is not made]
+        elif len(readers) == 1 and readers[0].loop == made.loop and made.left in open_parts(
+            readers[0].right
+        ):  # fmt: skip
+            right = simplified(exchanged(readers[0].right, made.left, made.right))
+            out = [replace(x, right=right) if x is readers[0] else x for x in out if x is not made]
+    return out
+
+
+def open_parts(e: Expr) -> list[Expr]:
+    """The parts of a formula that are computed once: under no sum, table or index."""
+    if isinstance(e, Bind | Table | Pick):
+        return []
+    return [e] + [x for a in (e.args if isinstance(e, Apply) else ()) for x in open_parts(a)]
+
+
+def plain(ref: Ref) -> bool:
+    """Whether it is read for the index letters of its name: ``G^{i,h}``."""
+    return ref.index == tuple(map(Idx, ref.symbol.slots))
+
+
+def exchanged(e: Expr, old: Expr, new: Expr) -> Expr:
+    """``new`` wherever ``old`` stands."""
+    return transform(e, lambda x: new if x == old else None)

@@ -1,0 +1,595 @@
+"""One operation, going back: ∂ of a value handed on to what the value is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from viete.analysis.shapes import Env, Shapes, Type
+from viete.errors import Text, VieteError
+from viete.graph.dependence import depends, reached
+from viete.graph.matching import match
+from viete.graph.model import Equation, Loop, Model
+from viete.graph.sizes import Size
+from viete.library.derivatives import Rule, rules
+from viete.library.functions import inlined
+from viete.notation.printer import INFIX, show
+from viete.notation.substitution import apart, fresh
+from viete.notation.tree import (
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Num,
+    Pick,
+    Ref,
+    Slice,
+    Slot,
+    Symbol,
+    Table,
+    num,
+    transform,
+    walk,
+)
+from viete.rewrite.adjoint.blocks import Readers, Reading, block_expr
+from viete.rewrite.adjoint.double_where import Side, Single, by_entry, is_where
+from viete.rewrite.adjoint.reasons import UNSAID, Reason, because
+from viete.rewrite.adjoint.scatter import picked_back, row_of
+from viete.rewrite.simplify import exp_sum, row_sum, simplified
+
+BACK = 1000  # the order of a loop that runs back, beyond all that run forward
+UNNAMED = frozenset(INFIX) | {"neg", "T", "where", "inner"}  # said by the equation's number alone
+Binder = tuple[str, Expr | None, Expr | None]
+
+
+@dataclass
+class Share:
+    """What one use of a value adds to its derivative: ``∂X^{index} += expr``, and why."""
+
+    index: tuple[Expr, ...]  # of the block slots
+    expr: Expr
+    reason: Reason
+
+
+@dataclass
+class Context:
+    """Where in an equation we are: its loop, the indices bound so far, the types of its letters."""
+
+    loop: Loop | None
+    binders: tuple[Binder, ...]
+    env: Env
+    reason: Reason = UNSAID
+    sides: tuple[tuple[Expr, bool], ...] = ()  # of which `where` with a doubled condition
+
+
+class Passing:
+    """The rules applied to one model's operations.
+
+    ``shares`` collects, by the value's key, what its uses add to its derivative, with the loop in
+    which they stand; ``out`` the equations written so far.
+    """
+
+    def __init__(self, model: Model, wanted: frozenset[str], single: Single) -> None:
+        self.model, self.wanted, self.single = model, wanted, single
+        self.shares: dict[str, list[tuple[Loop | None, Share]]] = {}
+        self.out: list[Equation] = []
+        self.shapes = Shapes(model)  # its own: what is derived is added to them
+        self.taken = model.names
+        self.letter = {
+            "back": model.fresh("G", "J", "D", "Y", "back"),
+            "again": model.fresh("F", "H", "R", "Z", "again"),
+        }
+        self.rules = tuple(rule.among(model.hidden) for rule in rules())
+        self.one_for_all: set[str] = set()  # parameters of which a loop's blocks read one, W^1
+        self.counts = {"back": 0, "again": 0}
+        self.named: dict[tuple[Expr, Loop | None], Ref] = {}
+        self.helpers: set[str] = set()  # the keys of G_1, F_1, …
+        self.part = ""  # the titled part of the card that we are in
+        self.doubled: set[Expr] = set()  # the conditions that stand below themselves once more
+        self.start: int | None = None  # where in ``out`` the loop begins that we are in
+        self.active = reached(model, wanted)
+
+    def depends(self, e: Expr) -> bool:
+        """Whether a derivative passes from ``e`` to what is wanted."""
+        return depends(e, self.active)
+
+    # -- one operation -----------------------------------------------------------------------------
+
+    def pass_on(self, e: Expr, back: Expr, c: Context, whole: Ref | None = None) -> None:
+        """Hand ``back`` = ∂e on to what ``e`` is made of; ``whole`` is the value that e is."""
+        if not self.depends(e):
+            return
+        match e:
+            case Ref():
+                self.share(e, back, c)
+            case Pick():
+                self.pass_pick(e, back, c)
+            case Bind():
+                self.pass_bind(e, back, c, whole)
+            case Table():
+                self.pass_table(e, back, c)
+            case Apply():
+                self.pass_apply(e, back, c, whole)
+
+    def by_rows(self, e: Apply, c: Context) -> Apply:
+        """The logarithm of a sum of powers over an index as that of a row, which has a rule."""
+        match row_sum(e):
+            case Apply("log", (Apply("sum", (Apply("exp", (Table() as row,)),)),)):
+                return exp_sum(self.untabled(row, c))
+        return e
+
+    def type(self, e: Expr, c: Context) -> Type:
+        return self.shapes.of(e, c.env)
+
+    def pass_apply(self, e: Apply, back: Expr, c: Context, whole: Ref | None) -> None:
+        e = self.by_rows(e, c)
+        if e.op == "concat":
+            return self.pass_concat(e, back, c)
+        found = self.rule(e, c)
+        if found is None:
+            function = self.model.function.get(e.op)
+            if function is None:
+                raise VieteError(f"there is no rule of differentiation for {e.op} in {show(e)}")
+            return self.pass_on(self.opened(e, c), back, c)
+        rule, values = found
+        if e.op == "where" and any(is_where(x, e.args[0]) for a in e.args[1:] for x in walk(a)):
+            self.doubled.add(e.args[0])
+        outs = {k: f for k, f in rule.formulas if k.startswith("partial{")}
+        wanted = [k for k in values if f"partial{{{k}}}" in outs and self.depends(values[k])]
+        below = c.sides
+        if below and not by_entry(e, self.model.function):
+            # Into what mixes entries only a condition that is one number reaches.
+            below = tuple(s for s in below if s[0] in self.single.numbers)
+            c = replace(c, sides=())
+        if len(wanted) > 1 or self.uses(rule, wanted, "partial{y}") > 1:
+            named = self.simple(back, c, "back")
+            if named != back:  # what led up to it is said where it is named
+                back, c = named, replace(c, reason=Reason(c.reason.equation))
+        letters = {
+            k: self.simple(v, c, "again")
+            if self.uses(rule, wanted, k) > 1 and v not in self.doubled
+            else v
+            for k, v in values.items()
+        } | {"partial{y}": back}
+        reason = c.reason if e.op in UNNAMED else c.reason.by(e.op)
+        if self.uses(rule, wanted, "y"):
+            letters["y"] = whole if whole is not None else self.simple(e, c, "again")
+        for part, formula in rule.formulas:
+            if part.removeprefix("partial{").removesuffix("}") in values and part in outs:
+                continue
+            if not self.uses(rule, wanted, part):
+                continue
+            made = self.sized(self.put(formula, letters, c), c)
+            kind = "back" if part.startswith("partial") else "again"
+            inner = replace(c, reason=reason)
+            letters[part] = self.simple(made, inner, kind, hatted(part, whole))
+        for k in wanted:
+            made = self.sized(self.put(outs[f"partial{{{k}}}"], letters, c), c)
+            made = self.fitted(made, values[k], c)
+            inner = replace(c, reason=reason, sides=below)
+            if e.op == "where" and e.args[0] in self.doubled:
+                inner = replace(inner, sides=(*below, (e.args[0], values[k] is e.args[1])))
+            self.pass_on(values[k], made, inner)
+
+    def same(self, a: Sequence[Size], b: Sequence[Size]) -> bool:
+        return len(a) == len(b) and all(map(self.shapes.same, a, b))
+
+    def put(self, formula: Expr, letters: Mapping[str, Expr], c: Context) -> Expr:
+        """A rule's formula with what its letters stand for."""
+        return self.model.substitute(formula, arguments=letters, around=self.around(c))
+
+    def around(self, c: Context) -> frozenset[str]:
+        """What no binder may be called where we are: names that what comes under it may need."""
+        return self.model.loop_letters.union(c.env.ranges, self.model.plain_names)
+
+    def sized(self, e: Expr, c: Context) -> Expr:
+        """Simplified, with ``rows(x)`` and ``cols(x)`` by the names of the sizes."""
+
+        def rule(x: Expr) -> Expr | None:
+            if isinstance(x, Apply) and x.op in ("rows", "cols") and not x.free - set(
+                c.env.ranges
+            ):  # fmt: skip
+                size = self.type(x, c).size
+                return None if size is None else self.model.size_expr(size)
+            if isinstance(x, Apply) and x.op == "had" and not x.free - set(c.env.ranges):
+                numbers = [not self.type(a, c).shape for a in x.args]
+                if any(numbers) and not all(numbers):  # 2 A, not A ⊙ 2
+                    return Apply("times", x.args if numbers[0] else x.args[::-1])
+            if x.free - set(c.env.ranges):
+                return None
+            match x:
+                case Apply("sqrt", (Apply(args=z) as v,)) if self.model.library_name(v) == "var":
+                    return self.model.library("std", *z, semi=0)
+            if isinstance(x, Apply) and x.op == "concat":
+                args = tuple(a for a in x.args if str(self.type(a, c).shape[-1]) != "0")
+                return args[0] if len(args) == 1 else replace(x, args=args)
+            if isinstance(x, Pick) and not x.free - set(c.env.ranges):
+                return self.open_ended(x, c)
+            return None
+
+        return simplified(transform(simplified(e), rule))
+
+    def open_ended(self, e: Pick, c: Context) -> Expr:
+        """``x[:, 2:d]`` as ``x[:, 2:]`` where x has d columns."""
+        items = []
+        for item, size in zip(e.items, self.type(e.value, c).shape, strict=False):
+            stop = item.stop if isinstance(item, Slice) else None
+            count = None if stop is None else self.shapes.size(stop, c.env)
+            if isinstance(item, Slice) and count == size:
+                item = replace(item, stop=None)
+            items.append(item)
+        return replace(e, items=tuple(items))
+
+    def rule(self, e: Apply, c: Context) -> tuple[Rule, dict[str, Expr]] | None:
+        """The first rule that fits an operation, and what its letters stand for."""
+        plain = e
+        if (
+            e.op in ("times", "prod") and any(not self.type(a, c).shape for a in e.args)
+        ) or e.op == "times":
+            plain = replace(e, op="had")
+        ranks = tuple(len(self.type(a, c).shape) for a in e.args) if e.op == "prod" else ()
+        for rule in self.rules:
+            if rule.ranks and rule.ranks != ranks:
+                continue
+            found = match(rule.pattern, plain, self.model.function)
+            if rule.complete and found and self.type(found["t"], c).may_be_negative:
+                continue
+            outs = {k for k, _ in rule.formulas}
+            if found is not None and all(
+                f"partial{{{k}}}" in outs for k, v in found.items() if self.depends(v)
+            ):
+                return rule, found
+        return None
+
+    def uses(self, rule: Rule, wanted: Sequence[str], letter: str) -> int:
+        """How often the formulas that are wanted use a letter, through the parts they use."""
+        formulas = dict(rule.formulas)
+        needed = {f"partial{{{k}}}" for k in wanted}
+        todo, count = list(needed), 0
+        while todo:
+            formula = formulas[todo.pop()]
+            sizes = {id(y) for x in walk(formula) if isinstance(x, Apply)
+                     and x.op in ("rows", "cols") for y in walk(x)}  # fmt: skip
+            for x in walk(formula):
+                if id(x) in sizes:
+                    continue
+                if isinstance(x, Ref) and x.key == letter:
+                    count += 1
+                if isinstance(x, Ref) and x.key in formulas and x.key not in needed:
+                    needed.add(x.key)
+                    todo.append(x.key)
+        return count
+
+    def opened(self, e: Apply, c: Context) -> Expr:
+        """A function's definition with the arguments put in."""
+        body = inlined(e, self.model.function, self.around(c), self.taken)
+        return body if self.model.library_name(e) == "std" else self.sized(body, c)
+
+    # -- shapes and names --------------------------------------------------------------------------
+
+    def fitted(self, back: Expr, e: Expr, c: Context) -> Expr:
+        """``back`` in the shape of ``e``: summed over what was repeated, repeated where summed."""
+        have, want = self.type(back, c).shape, self.type(e, c).shape
+        one = [str(s) == "1" for s in want]
+        if self.same(have, want):
+            return back
+        if len(have) == 2 and len(want) == 2 and one[1] and str(have[1]) != "1":
+            return self.fitted(Apply("sum", (back,)), e, c)
+        if len(have) == 2 and len(want) < 2:
+            letter = self.fresh(c, back)
+            rows = self.model.size_expr(self.type(back, c).shape[0])
+            bounds = num(0), simplified(Apply("sub", (rows, num(1))))
+            if str(have[1]) == "1" and not want:
+                entry = Pick(back, (Idx(letter), num(0)))
+                return Bind("sum", letter, bounds[0], bounds[1], entry)
+            row = row_of(back, letter, lambda x: len(self.type(x, c).shape))
+            return self.fitted(Bind("sum", letter, bounds[0], bounds[1], row), e, c) if want else (
+                Bind("sum", letter, bounds[0], bounds[1], Apply("sum", (row,))))  # fmt: skip
+        if len(have) == 1 and not want:
+            return Apply("sum", (back,))
+        if len(have) == 2 and one[0] and str(have[0]) != "1":
+            return Apply("T", (Apply("sum", (Apply("T", (back,)),)),))
+        return self.model.library("spread", back, e)
+
+    def fresh(self, c: Context, *used: Expr) -> str:
+        letters = (x for e in used for x in (*e.free, *e.binders))
+        return fresh(self.taken.union(c.env.ranges, self.model.loop_letters, letters))
+
+    def simple(self, e: Expr, c: Context, kind: str, symbol: Symbol | None = None) -> Expr:
+        """``e`` if it is a name or a number already, else a name for it, with its own equation."""
+        for test, holds in c.sides:  # named as on paper, where the condition stands outside
+            plain, other = self.single.chosen(e, test, holds), num(0 if kind == "back" else 1)
+            if plain != e and (kind == "again" or Side(test, holds) in self.single.masks(e)):
+                plain = self.simple(plain, c, kind, symbol)
+                return Apply("where", (test, plain, other) if holds else (test, other, plain))
+        core = e.args[0] if isinstance(e, Apply) and e.op in ("neg", "T") else e
+        if isinstance(core, Ref | Num) or not self.type(e, c).shape:
+            return e
+        loop = c.loop
+        if (e, loop) in self.named:
+            return self.named[e, loop]
+        letters = e.free
+        if letters & {b for b, lower, _ in c.binders if lower is not None}:
+            return e  # under an index with bounds of its own there is no family to name it in
+        slots = [i for i in self.order(letters) if i in letters]
+        if symbol is None or symbol.key in self.shapes.types:
+            self.counts[kind] += 1
+            base = Symbol("value", self.letter[kind], (Slot(str(self.counts[kind])),))
+            symbol = replace(base, sup=tuple(Slot(s, True) for s in slots))
+            self.helpers.add(symbol.key)
+        elif set(symbol.slots) != set(slots):
+            return self.simple(e, c, kind)
+        ref = Ref(symbol, tuple(Idx(s) for s in symbol.slots))
+        why = because([c.reason]) if kind == "back" else f"a part of {c.reason.equation}"
+        self.write(ref, e, loop if loop is not None and loop.index in slots else None, why)
+        self.named[e, loop] = ref
+        return ref
+
+    def order(self, letters: Iterable[str]) -> list[str]:
+        """Block letters first, then heads, as the card declares them."""
+        loops = [x for x in sorted(letters) if x in self.model.loop_letters]
+        return loops + [i.name for i in self.model.indices if i.name in letters]
+
+    def write(self, left: Ref, right: Expr, loop: Loop | None, meaning: str) -> None:
+        if loop is not None and not loop.down:
+            loop = self.down(loop)
+        text = Text(f"{show(left)} = {show(right)}", "<backward>")
+        title = f"Backward: {self.part}" if self.part else "Backward"
+        equation = Equation(left, right, loop, title, meaning, text=text)
+        self.shapes.equation(len(self.model.equations) + len(self.out), equation)
+        if loop is None and self.start is not None:  # the same for every block: before the loop
+            before = self.out[self.start - 1].part if self.start else title
+            self.out.insert(self.start, replace(equation, part=before))
+            self.start += 1
+        else:
+            self.out.append(equation)
+
+    def down(self, loop: Loop) -> Loop:
+        return replace(loop, order=BACK + loop.order, down=True)
+
+    def after(self, loop: Loop) -> Loop:
+        """One more loop over the same blocks, when the derivatives of all of them are there."""
+        return replace(loop, order=2 * BACK + loop.order, down=True)
+
+    # -- uses of a value ---------------------------------------------------------------------------
+
+    def share(self, e: Ref, back: Expr, c: Context) -> None:
+        """Add ``back`` to ∂e: sums over what e does not vary over, tests where e is one member."""
+        index = dict(zip(e.symbol.slots, e.index, strict=True))
+        blocks = tuple(index[s] for s in e.symbol.slots if s in self.model.loop_letters)
+        pending = {b[0]: b for b in c.binders}
+        for letter in self.order(self.type(back, c).family):
+            pending.setdefault(letter, (letter, None, None))
+        loop = c.loop
+        members: list[Expr] = []
+        for slot in e.symbol.slots:
+            if slot in self.model.loop_letters:
+                continue
+            at = index[slot]
+            if isinstance(at, Idx) and at.name in pending and at.name not in (
+                x.name for s, v in index.items() if s != slot for x in walk(v) if isinstance(x, Idx)
+            ):  # fmt: skip
+                if at.name != slot:
+                    back = self.renamed(back, at.name, slot)
+                del pending[at.name]
+            else:
+                test = Apply("eq", (Idx(slot), at))
+                if not at.free:  # one member: what it gets is summed before it is put there
+                    members.append(test)
+                else:
+                    if slot in pending:  # the letter is taken by the sum: that gets another
+                        other = self.fresh(c, back, at)
+                        bounds = self.bounds(*pending.pop(slot))
+                        pending[other] = (other, *bounds)
+                        back, at = (self.renamed(x, slot, other) for x in (back, at))
+                        test = Apply("eq", (Idx(slot), at))
+                    back = Apply("where", (test, back, num(0)))
+        for slot, at in zip((s for s in e.symbol.slots if s in self.model.loop_letters), blocks,
+                            strict=True):  # fmt: skip
+            if {x.name for x in walk(at) if isinstance(x, Idx)}:
+                back, loop = self.block_share(e, slot, at, back, c, pending)
+                blocks = tuple(Idx(slot) if x == at and loop != c.loop else x for x in blocks)
+            elif c.loop is not None and not any(x.name == e.key for x in self.model.equations):
+                self.one_for_all.add(e.key)
+        for letter, lower, upper in reversed(list(pending.values())):
+            if letter in back.free:
+                back = Bind("sum", letter, lower, upper, back)
+            elif lower is not None or letter in [b[0] for b in c.binders]:
+                back = Apply("times", (self.count(letter, lower, upper), back))
+        for member in members:
+            back = Apply("where", (member, back, num(0)))
+        self.add(e.key, loop, Share(blocks, back, c.reason))
+
+    def renamed(self, e: Expr, letter: str, new: str) -> Expr:
+        """A formula with another index letter."""
+        return self.model.substitute(e, letters={letter: Idx(new)})
+
+    def block_share(
+        self, e: Ref, slot: str, at: Expr, back: Expr, c: Context, pending: dict[str, Binder]
+    ) -> tuple[Expr, Loop | None]:
+        """What the block ``at`` of a family gets, and the loop in which each of its blocks does."""
+        made = [x.loop for x in self.model.equations if x.name == e.key and x.loop is not None]
+        free = {x.name for x in walk(at) if isinstance(x, Idx)}
+        here = c.loop in made or (not made and at == Idx(slot))
+        if c.loop is not None and here and not free & pending.keys():
+            return back, c.loop
+        home = made or self.readers(e.key, slot)
+        reading = Reading.of(at, min(free), self.model) if len(free) == 1 else None
+        if not home or reading is None:
+            raise self.refused(e, c)
+        (letter,), loop = free, home[0]
+        if c.loop is None and letter in pending:  # a sum over blocks: each block's own share
+            _, lower, upper = pending.pop(letter)
+        elif c.loop is not None and letter == c.loop.index:
+            lower, upper = c.loop.lower, c.loop.upper
+        else:
+            raise self.refused(e, c)
+        assert lower is not None and upper is not None
+        readers = Readers(reading, letter, lower, upper, c.loop is not None)
+        start = self.model.size(loop.lower)
+        first = reading.at(self.model.size(lower if reading.sign > 0 else upper))
+        early = None if first is None or start is None else (start - first).number()
+        if early is None and not made:
+            early = Fraction(0)
+        if early is None or early > 4 or early.denominator != 1:
+            raise self.refused(e, c)
+        for k in range(int(early)):  # x^0, which is made before the loop
+            assert first is not None
+            block = block_expr(first + Size.of(k), self.model)
+            assert block is not None
+            share = readers.share(back, block, (block, block), self.model)
+            self.add(e.key, None, Share((block,), simplified(share), c.reason))
+        if not made and loop == c.loop:
+            loop = self.after(loop)  # it comes from blocks on either side
+        ends = loop.lower, loop.upper
+        return readers.share(back, Idx(slot), ends, self.model), loop
+
+    def readers(self, key: str, letter: str) -> list[Loop]:
+        """The loops over a letter that read a value, the first one first."""
+        return [
+            e.loop for e in self.model.equations
+            if e.loop is not None and e.loop.index == letter
+            and key in e.reads
+        ]  # fmt: skip
+
+    def refused(self, e: Ref, c: Context) -> VieteError:
+        text = self.model.equations[c.reason.equation - 1].text
+        return text.error(
+            f"the derivative through {show(e)} is not derived: which blocks read a block must be "
+            f"plain, as with {e.key.partition('^')[0]}^{{i-2}} or ^{{N-i+1}}",
+            *(e.at or (0, None)),
+        )
+
+    def count(self, letter: str, lower: Expr | None, upper: Expr | None) -> Expr:
+        lower, upper = self.bounds(letter, lower, upper)
+        return simplified(Apply("add", (Apply("sub", (upper, lower)), num(1))))
+
+    def bounds(self, letter: str, lower: Expr | None, upper: Expr | None) -> tuple[Expr, Expr]:
+        """The bounds of a sum, those declared for its letter if it has none of its own."""
+        if lower is None or upper is None:
+            found = next(i for i in self.model.indices if i.name == letter)
+            return found.lower, found.upper
+        return lower, upper
+
+    def add(self, key: str, loop: Loop | None, share: Share) -> None:
+        self.shares.setdefault(key, []).append((loop, share))
+
+    # -- binders, tables, places -------------------------------------------------------------------
+
+    def inner(self, c: Context, letter: str, count: object, binder: Binder) -> Context:
+        env = replace(c.env, ranges={**c.env.ranges, letter: count})  # type: ignore[dict-item]
+        return replace(c, env=env, binders=(*c.binders, binder))
+
+    def pass_bind(self, e: Bind, back: Expr, c: Context, whole: Ref | None) -> None:
+        count = None
+        if e.lower is not None and e.upper is not None:
+            e = replace(e, lower=self.sized(e.lower, c), upper=self.sized(e.upper, c))
+            assert e.lower is not None and e.upper is not None
+            low, high = self.shapes.size(e.lower, c.env), self.shapes.size(e.upper, c.env)
+            if low is not None and high is not None:
+                count = high - low + low.of(1)
+        else:
+            count = c.env.ranges.get(e.index)
+        inside = self.inner(c, e.index, count, (e.index, e.lower, e.upper))
+        if e.op == "mean":
+            back = Apply("div", (back, self.count(e.index, e.lower, e.upper)))
+        if e.op == "max":  # equal members share it
+            value = whole if whole is not None else self.simple(e, c, "again")
+            greatest = Apply("eq", (e.body, value))
+            ones = replace(e, op="sum", body=Apply("where", (greatest, num(1), num(0))))
+            back = self.simple(Apply("div", (back, ones)), c, "back")
+            back = Apply("where", (greatest, back, num(0)))
+        if e.op == "concat":
+            lower = e.lower
+            if lower is None:
+                lower = next(i for i in self.model.indices if i.name == e.index).lower
+            at = simplified(Apply("sub", (Idx(e.index), lower)))
+            shape = self.type(e.body, inside).shape
+            if not shape:
+                back = Pick(back, (at,))
+            else:
+                width = self.model.size_expr(shape[-1])
+                if len(shape) == 1:
+                    letter = self.fresh(inside, back, e.body)
+                    place = Apply("add", (Apply("times", (at, width)), Idx(letter)))
+                    back = Table(((letter, width),), Pick(back, (place,)))
+                else:
+                    back = self.model.library("part", back, at, width)
+        self.pass_on(e.body, back, inside)
+
+    def pass_concat(self, e: Apply, back: Expr, c: Context) -> None:
+        """Each part gets its own columns back."""
+        back = self.simple(back, c, "back")
+        start: Expr = num(0)
+        for k, a in enumerate(e.args):
+            size = self.type(a, c).shape[-1]
+            width = self.model.size_expr(size)
+            stop = simplified(Apply("add", (start, width)))
+            cut = Slice(None if k == 0 else start, None if k == len(e.args) - 1 else stop)
+            matrix = len(self.type(e, c).shape) == 2
+            items = (Slice(None, None), cut) if matrix else (cut,)
+            self.pass_on(a, Pick(back, items), c)
+            start = stop
+
+    def pass_table(self, e: Table, back: Expr, c: Context) -> None:
+        back = self.simple(back, c, "back")
+        e = self.apart(e, back, c)
+        inside = c
+        for letter, size in ((i, self.sized(s, c)) for i, s in e.ranges):
+            count = self.shapes.size(size, c.env)
+            binder = (letter, num(0), simplified(Apply("sub", (size, num(1)))))
+            inside = self.inner(inside, letter, count, binder)
+        self.pass_on(e.body, Pick(back, tuple(Idx(i) for i, _ in e.ranges)), inside)
+
+    def apart(self, e: Table, back: Expr, c: Context) -> Table:
+        """The table with new letters for those that ``back`` binds, which will stand under them."""
+        taken = self.taken.union(c.env.ranges, self.model.loop_letters)
+        new = apart(e, back.binders, taken, self.model.ranges)
+        assert isinstance(new, Table)
+        return new
+
+    def pass_pick(self, e: Pick, back: Expr, c: Context) -> None:
+        rank = [len(self.type(x, c).shape) if not isinstance(x, Slice) else -1 for x in e.items]
+        shape = self.type(e.value, c).shape
+        letters = [self.fresh(c, e, back)]
+        letters.append(self.fresh(c, e, back, Idx(letters[0])))
+        sizes = list(map(self.model.size_expr, shape))
+        bound = {
+            (letter, axis) for letter, lower, upper in c.binders
+            if lower == num(0) and upper and letter not in e.value.free
+            for axis, size in enumerate(shape)
+            if (last := self.shapes.size(upper, c.env)) is not None and last + last.of(1) == size
+        }  # fmt: skip
+        back, used = picked_back(e, back, rank, sizes, letters, bound,
+                                 lambda x: self.simple(x, c, "back"), self.model)  # fmt: skip
+        inside = replace(c, binders=tuple(b for b in c.binders if b[0] not in used))
+        self.pass_on(e.value, self.untabled(back, inside), inside)
+
+    def untabled(self, e: Expr, c: Context) -> Expr:
+        """``table_{j<n,k<m}(x_{j,k})`` as x, and ``table_{k<m}(x_{j,k})`` as ``x_j``."""
+        e = simplified(e)
+        match e:
+            case Table(ranges, Pick(value, items)):
+                first = len(items) - len(ranges)
+                sizes = tuple(self.shapes.size(s, c.env) for _, s in ranges)
+                if (
+                    items[first:] == tuple(Idx(i) for i, _ in ranges)
+                    and not Pick(value, items[:first]).free & {i for i, _ in ranges}
+                    and sizes == self.type(value, c).shape[first:]
+                ):
+                    return Pick(value, items[:first]) if first else value
+        return e
+
+
+def partial(symbol: Symbol) -> Symbol:
+    """The symbol of ∂X."""
+    return replace(symbol, base=f"partial{{{symbol.base}}}", kind="value")
+
+
+def hatted(part: str, whole: Ref | None) -> Symbol | None:
+    """ŷ of a value u is û; its derivative is ∂û."""
+    if whole is None:
+        return None
+    hat = replace(whole.symbol, base=f"hat{{{whole.symbol.base}}}", kind="value")
+    return partial(hat) if part.startswith("partial") else hat

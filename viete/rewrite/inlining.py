@@ -1,0 +1,153 @@
+"""A model in which some names are definitions: each put in where its name stands.
+
+``b_Q = 0`` leaves ``u W_Q + b_Q`` as ``u W_Q``, ``W_U = {W_E}^⊤`` ties two matrices, ``d_w = d``
+makes two widths one, and ``φ(z) = ReLU(z)`` is the ReLU wherever a φ stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from viete.errors import Text
+from viete.graph.dependence import backward_slice
+from viete.graph.model import Equation, Function, Model, with_right
+from viete.library.functions import inlined
+from viete.notation.tree import Apply, Expr, Idx, Ref, transform, walk
+from viete.rewrite.simplify import simplified
+
+
+def with_definitions(
+    model: Model, values: Sequence[Equation], functions: Sequence[Function],
+    optional: Collection[str] = (),
+) -> Model:  # fmt: skip
+    """The model without the names that ``values`` and ``functions`` define.
+
+    A definition may use another, in any order. Its left side has plain index letters
+    (``b_Q^{i,h}``). Of the names in ``optional``, those that nothing uses any more are left out:
+    parameters, dimensions, functions, and equations with what is derived and claimed of them.
+    Raises VieteError for definitions that lead back to themselves.
+    """
+    puts = Puts(model, {e.name: e for e in values}, {f.name: f for f in functions})
+
+    def equation(e: Equation) -> Equation:
+        right = puts.into(e.right)
+        return e if right == e.right else with_right(e, right)
+
+    out = replace(
+        model,
+        equations=tuple(map(equation, model.equations)),
+        derived=tuple(map(equation, model.derived)),
+        claims=tuple(replace(c, statement=puts.into(c.statement)) for c in model.claims),
+        parameters=tuple(
+            replace(p, shape=tuple(map(puts.into, p.shape)))
+            for p in model.parameters if p.name not in puts.values
+        ),
+        dims=tuple(d for d in model.dims if d.name not in puts.values),
+    )  # fmt: skip
+    return without_unused(without_unread(out, optional), optional)
+
+
+class Puts:
+    """What stands for each defined name."""
+
+    def __init__(
+        self, model: Model, values: Mapping[str, Equation], functions: Mapping[str, Function]
+    ) -> None:
+        self.model, self.values, self.functions = model, values, functions
+        self.open: list[str] = []
+
+    def into(self, e: Expr) -> Expr:
+        """A formula with every definition put in, and simplified where one was."""
+        new = transform(e, self.rule)
+        if new == e:
+            return e
+        return self.model.apart(simplified(new))
+
+    def rule(self, x: Expr) -> Expr | None:
+        if isinstance(x, Ref) and x.key in self.values:
+            definition = self.values[x.key]
+            e = self.meanwhile(x.key, definition.right, definition.text)
+            at = dict(zip(letters(definition), x.index, strict=True))
+            return self.model.substitute(e, letters=at)
+        if isinstance(x, Apply) and x.op in self.functions:
+            # The arguments first: a name in the definition may be one of its arguments or sizes.
+            body = inlined(x, self.functions, taken=self.model.names)
+            return self.meanwhile(x.op, body, self.functions[x.op].text)
+        return None
+
+    def meanwhile(self, name: str, e: Expr, text: Text) -> Expr:
+        """A definition with the others put in. Raises VieteError if it is made of itself."""
+        if name in self.open:
+            raise text.error(f"{' and '.join(self.open)} are defined by each other")
+        self.open.append(name)
+        e = transform(e, self.rule)
+        self.open.pop()
+        return e
+
+
+def letters(definition: Equation) -> list[str]:
+    """The index letters of a definition's left side."""
+    return [x.name for x in definition.left.index if isinstance(x, Idx)]
+
+
+def without_unread(model: Model, optional: Collection[str]) -> Model:
+    """Without the equations in ``optional`` that no other reads, and what is said of them."""
+    roots = [e.name for e in model.equations if e.name not in optional]
+    equations = tuple(backward_slice(model, roots))
+    gone = {e.name for e in model.equations} - {e.name for e in equations}
+    for e in model.derived:
+        gone |= {e.name} if e.reads & gone else set()
+    return replace(
+        model,
+        equations=equations,
+        derived=tuple(e for e in model.derived if e.name not in gone),
+        claims=tuple(c for c in model.claims if not c.statement.keys & gone),
+    )
+
+
+def without_unused(model: Model, optional: Collection[str]) -> Model:
+    """Without the parameters, dimensions and functions in ``optional`` that nothing uses."""
+    while True:
+        used = names_used(model)
+        gone = set(optional) - used
+
+        def kept(name: str, gone: Collection[str] = gone) -> bool:
+            return name not in gone
+
+        out = replace(
+            model,
+            parameters=tuple(p for p in model.parameters if kept(p.name)),
+            dims=tuple(d for d in model.dims if kept(d.name)),
+            indices=tuple(i for i in model.indices if kept(i.name)),
+            functions=tuple(f for f in model.functions if kept(f.name)),
+        )
+        if out == model:
+            return model
+        model = out
+
+
+def names_used(model: Model) -> set[str]:
+    """Every name in a formula of the card, and in the shape of what is left of it."""
+    formulas: list[Expr] = [e.right for e in (*model.equations, *model.derived)]
+    formulas += [c.statement for c in model.claims]
+    formulas += [f.body for f in model.functions]
+    formulas += [s for p in model.parameters for s in p.shape]
+    formulas += [s for i in model.inputs for s in (*i.shape, i.low, i.high) if s is not None]
+    formulas += [e for d in model.dims for e in (d.value, d.at_most) if e is not None]
+    formulas += [e for i in model.indices for e in (i.lower, i.upper)]
+    formulas += [e for loop in model.loops for e in (loop.lower, loop.upper)]
+    lefts = [e.left.symbol for e in (*model.equations, *model.derived)]
+    symbols = [*lefts, *(p.symbol for p in model.parameters)]
+    return names_in(formulas) | {s for symbol in symbols for s in symbol.slots}
+
+
+def names_in(formulas: Iterable[Expr]) -> set[str]:
+    """The values, dimensions, index letters and functions in some formulas."""
+    found = [x for e in formulas for x in walk(e)]
+    out = {x.key for x in found if isinstance(x, Ref)}
+    out |= {x.name for x in found if isinstance(x, Idx)}
+    return out | {x.op for x in found if isinstance(x, Apply)}
+
+
+__all__ = ["names_in", "with_definitions"]

@@ -1,0 +1,108 @@
+"""Parts of formulas: found by a pattern, and given an equation of their own.
+
+``softmax(z)`` fits the equation of A, and what fits z are its scores. Lifted out they are a value
+like any other: ``S = causal(Q K^T / sqrt(d_k))``, ``A = softmax(S)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from viete.graph.matching import match
+from viete.graph.model import Equation, Model, with_right
+from viete.library.functions import inlined
+from viete.notation.substitution import substitute
+from viete.notation.tree import (
+    Apply,
+    Expr,
+    Idx,
+    Ref,
+    Symbol,
+    transform,
+    walk,
+)
+from viete.rewrite.simplify import simplified
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a pattern fits: ``whole`` stands in ``right``, the right side of an equation.
+
+    ``right`` has a function written out where the pattern fits nothing else. ``letters`` is what
+    the pattern's letters stand for.
+    """
+
+    equation: int
+    right: Expr
+    whole: Expr
+    letters: Mapping[str, Expr]
+
+    def put(self, formula: Expr, **more: Expr) -> Expr:
+        """A formula over the pattern's letters as one of the card."""
+        return substitute(formula, arguments={**self.letters, **more})
+
+
+def find(model: Model, pattern: Expr, equations: Collection[int]) -> Place | None:
+    """The first part of these equations that a pattern fits.
+
+    Symbols of the kind 'argument' are the pattern's letters and stand for anything; others are the
+    card's. If it fits nowhere, it is tried with one function written out, and so on in order.
+    """
+    for forms in (plain, opened):
+        for k in sorted(equations):
+            for right in forms(model, model.equations[k]):
+                for part in walk(right):
+                    letters = match(pattern, part, model.function)
+                    if letters is not None and nameable(model, part):
+                        return Place(k, right, part, letters)
+    return None
+
+
+def nameable(model: Model, e: Expr) -> bool:
+    """Whether ``e`` is one value for each of the card's index letters, and of no other."""
+    return e.free <= {i.name for i in model.indices} | model.loop_letters
+
+
+def plain(model: Model, equation: Equation) -> Iterator[Expr]:
+    """The right side as it stands."""
+    yield equation.right
+
+
+def opened(model: Model, equation: Equation) -> Iterator[Expr]:
+    """The right side with one function written out: each in turn."""
+    for part in walk(equation.right):
+        if not isinstance(part, Apply) or part.op not in model.function:
+            continue
+        function = model.function[part.op]
+        if any(a.pattern for a in function.arguments):
+            continue  # its definition speaks of sizes
+        body = inlined(part, model.function, taken=model.names)
+        yield model.apart(with_part(equation.right, part, body))
+
+
+def with_part(e: Expr, old: Expr, new: Expr) -> Expr:
+    """A formula with ``new`` wherever ``old`` stood."""
+    return transform(e, lambda x: new if x == old else None)
+
+
+def lifted(model: Model, place: Place, value: Expr, back: Expr, symbol: Symbol) -> Model:
+    """The model with an equation for ``symbol``, ``value``; ``back`` stands where ``whole`` did.
+
+    Both are formulas of the card, ``back`` with ``symbol`` in it, and ``back`` with ``value`` put
+    in must equal ``place.whole``. The equation comes before the one it is taken from.
+    """
+    old = model.equations[place.equation]
+    left = Ref(symbol, tuple(Idx(s) for s in symbol.slots))
+    right = with_part(place.right, place.whole, back)
+    pair = (again(old, left, value), again(old, old.left, simplified(right)))
+    k = place.equation
+    return replace(model, equations=(*model.equations[:k], *pair, *model.equations[k + 1 :]))
+
+
+def again(old: Equation, left: Ref, right: Expr) -> Equation:
+    """An equation in the place of another."""
+    return with_right(replace(old, left=left, stated=None), right)
+
+
+__all__ = ["Place", "again", "find", "lifted", "with_part"]

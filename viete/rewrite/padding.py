@@ -1,0 +1,97 @@
+"""A model for texts of different lengths in one batch: what is padding, no other position sees.
+
+Every softmax over the positions of the text takes ``unpadded(…; a)``, with an input ``a`` that is 0
+at padding; nothing else changes. Positions are counted as before, padding among them, unless the
+card says ``- **padding**: takes no position``: then the rows of a table of positions, ``W_P[:n]``,
+are those that the text would have alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from viete.analysis.shapes import Shapes
+from viete.errors import Text, VieteError
+from viete.graph.model import Equation, Input, Model, with_right
+from viete.library.functions import library
+from viete.notation.substitution import fresh
+from viete.notation.tree import (
+    Apply,
+    Expr,
+    Num,
+    Pick,
+    Ref,
+    Slice,
+    Symbol,
+    num,
+    transform,
+)
+from viete.rewrite.incremental import text_of
+
+NAMES = "a seen padding".split()
+
+
+def padded(model: Model) -> Model:
+    """The model with an input ``a ∈ {0, 1}^n = 1`` that says which positions are no padding.
+
+    Rows of values at padding hold numbers that mean nothing. Raises VieteError for a model without
+    a softmax over the text's positions, such as an encoder that has its own padding mask.
+    """
+    tokens = text_of(model)
+    (n,) = tokens.shape
+    assert isinstance(n, Ref)
+    taken = model.plain_names | model.scope.indices | model.bound_letters
+    mask = Symbol("input", fresh(taken, NAMES))
+    shapes = model.shapes
+    softmaxes = {f.name for f in model.function.values() if f.body == library()["softmax"].body}
+    if any(i.default is not None and i.shape == tokens.shape and i.high == num(1)
+           for i in model.inputs):  # fmt: skip
+        raise VieteError(f"{model.title} has a padding mask of its own")
+    equations = [hidden(model, shapes, softmaxes, n, mask, e) for e in model.equations]
+    if ("padding", "takes no position") in model.facts:
+        equations = [uncounted(model, n, mask, e) for e in equations]
+    if equations == list(model.equations):
+        raise VieteError(f"{model.title} has no softmax over the positions of a text to mask")
+    item = Input(mask, tokens.shape, num(0), num(1), num(1), "0 at positions that are padding",
+                 Text(mask.key))  # fmt: skip
+    return replace(model, inputs=(*model.inputs, item), equations=tuple(equations))
+
+
+def hidden(
+    model: Model, shapes: Shapes, softmaxes: set[str], n: Ref, mask: Symbol, e: Equation
+) -> Equation:
+    """The equation with padding hidden from every softmax over positions in it."""
+
+    def rule(x: Expr) -> Expr | None:
+        if not isinstance(x, Apply) or x.op not in softmaxes:
+            return None
+        shape = shapes.located(e.text, x.args[0], x.args[0].free, loops=True).shape
+        if len(shape) < 2 or shape[1] != model.size(n):
+            return None
+        return replace(x, args=(model.library("unpadded", x.args[0], Ref(mask)), *x.args[1:]))
+
+    return rewritten(e, rule)
+
+
+def uncounted(model: Model, n: Ref, mask: Symbol, e: Equation) -> Equation:
+    """The equation with rows ``k:n + k`` picked by the number of positions without padding."""
+
+    def rule(x: Expr) -> Expr | None:
+        match x:
+            case Pick(items=(Slice(start=Num() as k, stop=stop),)):
+                if stop == Apply("add", (n, k)):
+                    places = model.library("counted", Ref(mask), semi=0)
+                    return replace(x, items=(Apply("add", (places, num(k.value - 1))),))
+        return None
+
+    return rewritten(e, rule)
+
+
+def rewritten(e: Equation, rule: Callable[[Expr], Expr | None]) -> Equation:
+    """The equation with the rule at work in it, and with its text."""
+    right = transform(e.right, rule)
+    return e if right == e.right else with_right(e, right)
+
+
+__all__ = ["padded"]

@@ -1,0 +1,1 @@
+"""Text as numbers and back: texts and dialogs from files, vocabularies, tokenizers."""

@@ -1,0 +1,180 @@
+"""Training data: plain text, JSON lines and dialogs, from one file or a folder of them.
+
+Nothing is held in memory: `Documents` says what there is and reads it again whenever it is asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from viete.errors import Text, VieteError, Where
+from viete.text import files
+from viete.text.dialogs import Dialog, from_messages, looks_like_dialogs, read_dialogs
+
+KINDS = ("text", "dialogs", "jsonl")
+SHIPPED = Path(__file__).parent / "shipped"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of text, and where it stood; ``opens`` says that a document begins with it."""
+
+    text: str
+    file: str
+    line: int
+    opens: bool
+    exact: bool = True  # whether columns can be counted: JSON spells some characters longer
+
+    def where(self, position: int) -> Where:
+        """The place of one character in its file."""
+        if not self.exact:
+            return Where(self.file, self.line, 1, "")
+        start = self.text.rfind("\n", 0, position) + 1
+        end = self.text.find("\n", position)
+        line = self.line + self.text.count("\n", 0, position)
+        whole = self.text[start : end if end >= 0 else None]
+        return Where(self.file, line, position - start + 1, whole)
+
+
+@dataclass(frozen=True)
+class Documents:
+    """What there is to train on: files, each of one kind, with plain text or dialogs in all.
+
+    ``skipped`` are files of the folder that are not text.
+    """
+
+    path: Path
+    files: tuple[Path, ...]
+    kinds: tuple[str, ...]
+    dialogs: bool
+    skipped: tuple[Path, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes, of all files together."""
+        return sum(size for size, _ in files.stamp(self.files))
+
+    @property
+    def several(self) -> bool:
+        """Whether there may be more than one document, so that a token must part them."""
+        return len(self.files) > 1 or "jsonl" in self.kinds
+
+    @cached_property
+    def digest(self) -> str:
+        """One number for the content of all files; another as soon as a byte changes."""
+        return files.digest(self.files, " ".join(self.kinds))
+
+    def pieces(self) -> Iterator[Piece]:
+        """Plain text, in order, in pieces of about 256 k characters."""
+        for path, kind in zip(self.files, self.kinds, strict=True):
+            if kind == "jsonl":
+                for here, record in records(path):
+                    text = checked(record, here, "text")
+                    yield Piece(text, str(path), here.line, True, False)
+                continue
+            opens = True
+            for line, text in files.pieces(path):
+                yield Piece(text, str(path), line, opens)
+                opens = False
+
+    def conversations(self) -> Iterator[Dialog]:
+        """Dialogs, in order."""
+        for path, kind in zip(self.files, self.kinds, strict=True):
+            if kind == "dialogs":
+                yield from read_dialogs(path)
+            else:
+                for here, record in records(path):
+                    yield from_messages(checked(record, here, "messages"), here)
+
+    def texts(self) -> Iterator[str]:
+        """All the text that there is to encode, in the stretches that are encoded."""
+        if self.dialogs:
+            yield from (text for d in self.conversations() for text, _ in d.parts)
+        else:
+            yield from (piece.text for piece in self.pieces())
+
+
+def read_data(path: str | Path, kind: str | None = None) -> Documents:
+    """The training data at ``path``, a file or a folder.
+
+    ``kind`` is 'text', 'dialogs' or 'jsonl' (a ``text`` field, or chat ``messages``, a line). By
+    default a name in ``.jsonl`` or ``.ndjson`` says so, and dialogs are known by their first line.
+    'dialogs' as the path means the three that Viète ships, where no file has that name.
+
+    Raises VieteError for what is not there, empty, not text, or a mixture of text and dialogs.
+    """
+    if kind is not None and kind not in KINDS:
+        raise VieteError(f"there is no kind of data {kind!r:.40}; kinds are {', '.join(KINDS)}")
+    path = Path(path)
+    if str(path) == "dialogs" and not path.exists():
+        path = SHIPPED / "dialogs.txt"
+    found, skipped = files.text_files(path)
+    kinds = [kind or kind_of(file) for file in found]
+    spoken = [holds_dialogs(file, k) for file, k in zip(found, kinds, strict=True)]
+    if len(set(spoken)) > 1:
+        one, other = found[spoken.index(True)], found[spoken.index(False)]
+        raise VieteError(
+            f"{path}: {one.name} holds dialogs and {other.name} plain text; train on one or the "
+            f"other, or read all as text with the kind 'text'"
+        )
+    return Documents(path, tuple(found), tuple(kinds), spoken[0], tuple(skipped))
+
+
+def kind_of(path: Path) -> str:
+    """What kind of data a file holds, by its name and its first line."""
+    if path.suffix.lower() in (".jsonl", ".ndjson"):
+        return "jsonl"
+    return "dialogs" if looks_like_dialogs(path) else "text"
+
+
+def holds_dialogs(path: Path, kind: str) -> bool:
+    """Whether a file's documents are dialogs: for JSON lines, its first one decides."""
+    if kind == "jsonl":
+        here, record = next(records(path), (None, None))
+        if here is None or record is None:
+            raise VieteError(f"{path}: there is nothing but blank lines in this file")
+        if not {"text", "messages"} & record.keys():
+            raise here.error("a line of data has a 'text' or 'messages', and this one has neither")
+        return "messages" in record
+    return kind == "dialogs"
+
+
+def records(path: Path) -> Iterator[tuple[Text, dict[str, Any]]]:
+    """The JSON objects of a file, one a line, each with its place. Blank lines are passed over."""
+    for number, line in files.lines(path):
+        if not line.strip():
+            continue
+        here = Text("", str(path), number)
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise Text(line, str(path), number).error(
+                f"this line is not JSON ({error.msg})", error.pos, error.pos + 1
+            ) from None
+        except (ValueError, RecursionError):  # a number of 5,000 digits, or 5,000 brackets
+            raise here.error("this line is not JSON that could be data") from None
+        if not isinstance(record, dict):
+            raise here.error(f"a line of data is a JSON object, not {type(record).__name__}")
+        if "\\u" in line:
+            try:
+                json.dumps(record, ensure_ascii=False).encode("utf-8")
+            except UnicodeEncodeError:
+                raise here.error("this line holds half a surrogate pair, no character") from None
+        yield here, record
+
+
+def checked(record: dict[str, Any], here: Text, key: str) -> Any:
+    """A record's text or messages, as all lines of the file have it."""
+    if key not in record:
+        raise here.error(f"the lines before this one have {key!r}, and this one has none")
+    if key == "text" and not isinstance(record[key], str):
+        raise here.error(f"'text' is text, not {type(record[key]).__name__}")
+    return record[key]
+
+
+__all__ = ["KINDS", "Dialog", "Documents", "Piece", "read_data"]

@@ -1,0 +1,192 @@
+"""The tokenizer that a released model comes with, without `transformers`.
+
+``tokenizer.json`` is read by the `tokenizers` library; where there is none, a ``vocab.json`` with
+``merges.txt`` (GPT-2) is put together by it. Which tokens begin, end and pad a text is said by
+``tokenizer_config.json``, else ``special_tokens_map.json``, else the ids in ``config.json``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from viete.errors import VieteError
+from viete.text.bpe import BytePairs, tokenizers
+from viete.text.vocabulary import LARGEST, Characters, Ids, Vocabulary, load_vocabulary
+
+JSON, VOCABULARY, MERGES, PIECES = (
+    "tokenizer.json", "vocab.json", "merges.txt", "tokenizer.model"
+)  # fmt: skip
+SETTINGS = ("tokenizer_config.json", "special_tokens_map.json")
+FILES = (JSON, VOCABULARY, MERGES, PIECES, *SETTINGS, "added_tokens.json")
+
+
+class Tokenizer:
+    """A `Vocabulary` that knows which tokens stand around a text.
+
+    ``bos_token_id`` begins a text, ``eos_token_id`` ends it, ``pad_token_id`` fills up the shorter
+    ones of a batch; any may be None. ``folder`` is where it was read.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, bos: int | None = None, eos: int | None = None,
+        pad: int | None = None, folder: Path | None = None,
+    ) -> None:  # fmt: skip
+        self.vocabulary, self.folder = vocabulary, folder
+        self.bos_token_id, self.eos_token_id, self.pad_token_id = bos, eos, pad
+        self.special = vocabulary.special
+        ends = (eos, bos, vocabulary.end)
+        self.end = next((k for k in ends if k is not None), None)
+
+    def __len__(self) -> int:
+        return len(self.vocabulary)
+
+    def encode(self, text: str, where: Any = None) -> Ids:
+        """The ids of a text alone, (n)."""
+        return self.vocabulary.encode(text, where)
+
+    def framed(self, text: str, bos: bool | None = None) -> list[int]:
+        """The ids of a text as the model was shown it.
+
+        That is with what the tokenizer itself puts around it ([CLS] … [SEP]), and behind the token
+        that begins a text, where there is one. ``bos`` True insists on that, False gives the text
+        alone.
+        """
+        if bos is False:
+            return [int(k) for k in self.encode(text)]
+        first = self.bos_token_id
+        if bos and first is None:
+            raise VieteError("this tokenizer has no token that begins a text")
+        ids = [int(k) for k in self.around(text)]
+        return ids if first is None or ids[:1] == [first] else [first, *ids]
+
+    def around(self, text: str) -> Iterable[int]:
+        """The ids of a text with the tokens of the tokenizer's own template."""
+        own = getattr(self.vocabulary, "tokenizer", None)
+        plain = self.encode(text)  # which says what is wrong with the text
+        return plain if own is None else own.encode(text, add_special_tokens=True).ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids, special tokens spelled out."""
+        return self.vocabulary.decode(ids)
+
+    def dumps(self) -> str:
+        """The text of a ``tokenizer.json``."""
+        return self.vocabulary.dumps()
+
+
+def open_tokenizer(folder: Path, config: Mapping[str, Any] | None = None) -> Tokenizer | None:
+    """The tokenizer in a folder, or None where there is none; ``config`` is the ``config.json``.
+
+    Raises VieteError for one that is damaged, or of a kind that `tokenizers` does not read.
+    """
+    said = [read_settings(folder / name) for name in SETTINGS]
+    roles = {role: special(role, said) for role in ("bos", "eos", "pad")}
+    if (folder / JSON).is_file():
+        check_size(folder / JSON)
+        vocabulary = load_vocabulary(folder / JSON)
+    elif (folder / VOCABULARY).is_file() and (folder / MERGES).is_file():
+        vocabulary = byte_pairs(folder, said, config or {})
+    elif (folder / PIECES).is_file():
+        raise VieteError(
+            f"{folder / PIECES}: is a sentencepiece model, which is not read here; make a {JSON} "
+            f"of it: transformers.AutoTokenizer.from_pretrained({str(folder)!r})"
+            f".save_pretrained({str(folder)!r})"
+        )
+    else:
+        return None
+    ids = {role: role_id(role, roles[role], vocabulary, config or {}) for role in roles}
+    return Tokenizer(vocabulary, ids["bos"], ids["eos"], ids["pad"], folder)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """A small JSON object, empty where the file is not there."""
+    if not path.is_file():
+        return {}
+    check_size(path)
+    try:
+        found = json.loads(path.read_text("utf-8-sig"))
+    except OSError as error:
+        raise VieteError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise VieteError(f"{path} is no JSON: {str(error)[:200]}") from None
+    if not isinstance(found, dict):
+        raise VieteError(f"{path} holds no JSON object")
+    return found
+
+
+def check_size(path: Path) -> None:
+    if (size := path.stat().st_size) > LARGEST:
+        raise VieteError(f"{path} has {size:,} bytes; a tokenizer has at most {LARGEST:,}")
+
+
+MISSING = object()
+
+
+def special(role: str, said: Iterable[Mapping[str, Any]]) -> Any:
+    """A special token's text, None where there is said to be none, `MISSING` where nothing is."""
+    for settings in said:
+        found = settings.get(f"{role}_token", MISSING)
+        found = found.get("content") if isinstance(found, Mapping) else found
+        if found is None or isinstance(found, str):
+            return found
+    return MISSING
+
+
+def role_id(role: str, text: Any, vocabulary: Vocabulary, config: Mapping[str, Any]) -> int | None:
+    """The id of a special token."""
+    if text is None:
+        return None
+    if text is not MISSING:
+        if isinstance(vocabulary, BytePairs):
+            return cast(int | None, vocabulary.tokenizer.token_to_id(text))
+        return vocabulary.id.get(text) if isinstance(vocabulary, Characters) else None
+    found: Any = config.get(f"{role}_token_id")
+    found = found[0] if isinstance(found, list) and found else found  # some end in several ways
+    plain = isinstance(found, int) and not isinstance(found, bool)
+    return found if plain and 0 <= found < len(vocabulary) else None
+
+
+def byte_pairs(
+    folder: Path, said: Iterable[Mapping[str, Any]], config: Mapping[str, Any]
+) -> Vocabulary:
+    """GPT-2's two files as a tokenizer (Radford et al. 2019, sec. 2.2: pairs of bytes)."""
+    library, said = tokenizers(), list(said)
+    files = [folder / VOCABULARY, folder / MERGES]
+    for path in files:
+        check_size(path)
+    try:
+        model = library.models.BPE.from_file(*map(str, files))
+        made = library.Tokenizer(model)
+        space = any(s.get("add_prefix_space") is True for s in said)
+        made.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=space)
+        made.decoder = library.decoders.ByteLevel()
+    except Exception as error:  # the library raises nothing narrower
+        why = str(error).split("\n")[0][:200]
+        raise VieteError(f"{folder}: {VOCABULARY} and {MERGES} are no tokenizer ({why})") from None
+    if not made.get_vocab_size():
+        raise VieteError(f"{folder / VOCABULARY}: this tokenizer has no tokens")
+    made.add_special_tokens(list(dict.fromkeys(specials(made, said, config))))
+    return BytePairs(made)
+
+
+def specials(
+    made: Any, said: Iterable[Mapping[str, Any]], config: Mapping[str, Any]
+) -> Iterator[str]:
+    """Tokens of the vocabulary that are no pieces of text."""
+    for settings in said:
+        for role in ("bos", "eos", "pad", "unk", "cls", "sep", "mask"):
+            text = special(role, [settings])
+            if isinstance(text, str) and made.token_to_id(text) is not None:
+                yield text
+    for role in ("bos", "eos"):
+        found = config.get(f"{role}_token_id")
+        if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 2**31:
+            text = made.id_to_token(found)
+            if text is not None:
+                yield text
+
+
+__all__ = ["FILES", "Tokenizer", "open_tokenizer"]

@@ -1,0 +1,233 @@
+"""Vocabularies: text as whole numbers and back. Characters here, byte pairs in `bpe`.
+
+Either is saved as a ``tokenizer.json`` that the `tokenizers` library reads too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from viete.atomic import replacing
+from viete.errors import VieteError, Where
+from viete.regular import regular
+from viete.text.data import Documents, Piece
+from viete.text.dialogs import MARKUP
+
+LARGEST = 200_000_000  # bytes of a tokenizer.json: those of released models have up to 35 MB
+END = "<|endoftext|>"  # between two plain documents, as GPT-2 has it
+ENDS = (END, "<eot>", "<END>", "</s>", "<eos>", "<|end_of_text|>")
+
+Ids = np.ndarray[Any, np.dtype[Any]]
+
+
+class Vocabulary(Protocol):
+    """What encodes and decodes. ``decode(encode(text)) == text`` for every text it can encode."""
+
+    special: tuple[str, ...]  # tokens that are no piece of text, longest match first
+    end: int | None  # the token between two documents, if there is one
+
+    def __len__(self) -> int:
+        """How many tokens there are: ids are below this."""
+
+    def encode(self, text: str, where: Callable[[int], Where] | None = None) -> Ids:
+        """The ids of a text, shape (n). ``where`` gives the place of a character for errors."""
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids. Raises VieteError for an id that there is not."""
+
+    def dumps(self) -> str:
+        """The text of a ``tokenizer.json``."""
+
+
+class Characters:
+    """One token a character, numbered in the order given, and special tokens after them."""
+
+    def __init__(self, characters: Sequence[str], special: Sequence[str] = ()) -> None:
+        self.tokens = (*characters, *special)
+        self.special = tuple(sorted(special, key=len, reverse=True))
+        if len(set(self.tokens)) < len(self.tokens) or any(len(c) != 1 for c in characters):
+            raise VieteError("a character vocabulary holds single characters, each once")
+        self.id = {token: k for k, token in enumerate(self.tokens)}
+        self.end = next((self.id[t] for t in ENDS if t in self.special), None)
+        codes = np.array([ord(c) for c in characters], np.uint32)
+        self.order = np.argsort(codes)
+        self.codes = codes[self.order]
+        self.parts = pieces_of(special)
+
+    @classmethod
+    def of(cls, texts: Iterable[str], special: Sequence[str] = ()) -> Characters:
+        """The characters of some texts in the order of Unicode, as nanoGPT numbers them.
+
+        Those that stand in special tokens alone are no characters of the vocabulary.
+        """
+        parts, found = pieces_of(special), set[str]()
+        for text in texts:
+            found |= set(parts.sub("", text))
+        return cls(sorted(found), special)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def encode(self, text: str, where: Callable[[int], Where] | None = None) -> Ids:
+        """As `Vocabulary.encode`; raises VieteError for a character that was not seen."""
+        found, start = [], 0
+        for m in chain(self.parts.finditer(text), [None]):
+            stop = m.start() if m else len(text)
+            found.append(self.plain(text, start, stop, where))
+            if m:
+                found.append(np.array([self.id[m[0]]], np.int64))
+                start = m.end()
+        return np.concatenate(found)
+
+    def plain(self, text: str, start: int, stop: int, where: Callable[[int], Where] | None) -> Ids:
+        codes = np.frombuffer(text[start:stop].encode("utf-32-le", "surrogatepass"), "<u4")
+        if not len(codes):
+            return np.zeros(0, np.int64)
+        at = np.searchsorted(self.codes, codes).clip(max=max(len(self.codes) - 1, 0))
+        bad = self.codes[at] != codes if len(self.codes) else np.ones(len(codes), bool)
+        if bad.any():
+            position = start + int(bad.argmax())
+            c = text[position]
+            place = (where or Piece(text, "<text>", 1, True).where)(position)
+            raise VieteError(
+                f"the character {c!r} (U+{ord(c):04X}) is not among the {len(self.codes)} that the "
+                f"vocabulary has",
+                place,
+            )
+        return self.order[at]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return "".join(self.tokens[k] for k in known(ids, len(self)))
+
+    def dumps(self) -> str:
+        plain = len(self) - len(self.special)
+        return json.dumps(
+            {
+                "version": "1.0",
+                "truncation": None,
+                "padding": None,
+                "added_tokens": [
+                    {"id": plain + k, "content": token, "single_word": False, "lstrip": False,
+                     "rstrip": False, "normalized": False, "special": True}
+                    for k, token in enumerate(self.tokens[plain:])
+                ],
+                "normalizer": None,
+                "pre_tokenizer": {"type": "Split", "pattern": {"Regex": r"[\s\S]"},
+                                  "behavior": "Isolated", "invert": False},
+                "post_processor": None,
+                "decoder": {"type": "Fuse"},
+                # There is no such token: an unknown character is an error there too.
+                "model": {"type": "WordLevel", "unk_token": "<unknown>", "vocab": self.id},
+            },
+            ensure_ascii=False, indent=1,
+        )  # fmt: skip
+
+
+def pieces_of(special: Sequence[str]) -> re.Pattern[str]:
+    """What finds special tokens in a text, of two that begin alike the longer."""
+    found = sorted(special, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, found)) or r"(?!)")
+
+
+def known(ids: Iterable[int], size: int) -> Iterator[int]:
+    """Ids as they are, each checked."""
+    for k in map(int, ids):
+        if not 0 <= k < size:
+            raise VieteError(f"there is no token {k}; the vocabulary has 0 … {size - 1}")
+        yield k
+
+
+def digest(vocabulary: Vocabulary) -> str:
+    """One number for a vocabulary: 32 hexadecimal digits."""
+    return hashlib.blake2b(vocabulary.dumps().encode(), digest_size=16).hexdigest()
+
+
+def make_vocabulary(
+    documents: Documents, kind: str = "characters", size: int | None = None,
+    special: Sequence[str] = (),
+) -> Vocabulary:  # fmt: skip
+    """A vocabulary of what is in documents: 'characters', or 'bpe' with ``size`` tokens.
+
+    Byte pairs have the markup of dialogs as special tokens; characters spell it. Where there are
+    several plain documents, both have a token between them. ``special`` are pieces of the text
+    that are one token each. Raises VieteError for one that the text does not have.
+    """
+    if kind not in ("characters", "bpe"):
+        raise VieteError(f"there is no vocabulary {kind!r:.40}; there are 'characters' and 'bpe'")
+    missing = dict.fromkeys(special)
+    if odd := next((t for t in missing if not t or re.search(r"\s", t)), None):
+        raise VieteError(f"a special token is a piece of text without spaces, not {odd!r}")
+    for text in documents.texts() if missing else ():
+        missing = dict.fromkeys(t for t in missing if t not in text)
+    if missing:
+        raise VieteError(f"{documents.path}: the special token {next(iter(missing))} is not in it")
+    between = [END] if documents.several and not documents.dialogs and END not in special else []
+    if kind == "characters":
+        if size is not None:
+            raise VieteError("a character vocabulary has as many tokens as there are characters")
+        return Characters.of(documents.texts(), [*between, *dict.fromkeys(special)])
+    from viete.text.bpe import BytePairs
+
+    if size is None:
+        raise VieteError("a byte-pair vocabulary needs its size, such as 1024")
+    own = MARKUP if documents.dialogs else [END]
+    return BytePairs.of(documents.texts(), size, list(dict.fromkeys([*own, *special])))
+
+
+def save_vocabulary(vocabulary: Vocabulary, path: str | Path) -> None:
+    """Write a ``tokenizer.json``, whole or not at all."""
+    with replacing(path) as file:
+        file.write(vocabulary.dumps().encode())
+
+
+def load_vocabulary(path: str | Path) -> Vocabulary:
+    """Read a ``tokenizer.json``, ours or another's, or the one in a folder.
+
+    Other than characters, it needs the `tokenizers` library. Raises VieteError for a file that is
+    none.
+    """
+    path = Path(path)
+    path = path / "tokenizer.json" if path.is_dir() else path
+    try:
+        text = regular(path, LARGEST).read_text("utf-8")
+        said = json.loads(text)
+    except OSError as error:
+        raise VieteError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except (ValueError, RecursionError):
+        raise VieteError(f"{path}: not a tokenizer.json (it is not JSON)") from None
+    model = said.get("model") if isinstance(said, dict) else None
+    if not isinstance(model, dict):
+        raise VieteError(f"{path}: not a tokenizer.json (it has no 'model')")
+    split = said.get("pre_tokenizer")
+    split = split.get("type") if isinstance(split, dict) else None
+    if (model.get("type"), split) == ("WordLevel", "Split"):
+        return characters(said, path)
+    from viete.text.bpe import BytePairs
+
+    return BytePairs.loads(text, str(path))
+
+
+def characters(said: dict[str, Any], path: Path) -> Characters:
+    """A character vocabulary from the JSON that `Characters.dumps` writes."""
+    wrong = VieteError(f"{path}: this tokenizer.json is not the character vocabulary it seems")
+    try:
+        ids = dict(said["model"]["vocab"])
+        special = [token["content"] for token in said.get("added_tokens") or ()]
+        tokens = sorted(ids, key=ids.__getitem__)
+        plain = tokens[: len(tokens) - len(special)]
+        if [ids[t] for t in tokens] != list(range(len(tokens))) or tokens != plain + special:
+            raise wrong
+        return Characters(plain, special)
+    except (KeyError, TypeError, ValueError, AttributeError, VieteError):
+        raise wrong from None
+
+
+__all__ = ["Characters", "Vocabulary", "load_vocabulary", "make_vocabulary", "save_vocabulary"]
