@@ -28,7 +28,7 @@ import numpy as np
 import viete as vt
 from viete.evaluate.run import execute
 from viete.evaluate.schedule import program
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.text.data import SHIPPED
 from viete.text.dialogs import read_dialogs
 from viete.train.batches import Batches
@@ -42,7 +42,7 @@ TOUR = {"lr": 0.01, "clip": 0.0, "clip_entries": 5.0}
 
 
 @contextmanager
-def training(card: Model, **settings: Any) -> Iterator[Training]:
+def training(card: CardData, **settings: Any) -> Iterator[Training]:
     """A run with nothing written but its beginning, whose steps the caller takes."""
     given = {"data": "dialogs", "batch": 3, "steps": 1000, "validation": 0.0, **settings}
     with tempfile.TemporaryDirectory() as folder:
@@ -241,7 +241,7 @@ def one(seeds: int) -> None:
                     parts(run)
 
 
-def as_drawn(card: Model) -> Model:
+def as_drawn(card: CardData) -> CardData:
     """The card with all weights uniform to ±1/√d, as the source's program draws them."""
     return vt.reads(vt.write(card).replace("xavier", "uniform(1 / sqrt(d))"))
 

@@ -53,7 +53,7 @@ size = sum(w.size * w.itemsize if hasattr(w, "strides") else w.numel() * w.eleme
            for w in weights)
 print(json.dumps([there, whole, (most() - before) / size]))
 """
-OURS = "import torch, numpy as np, viete as vt, viete.model.transformer, einops"
+OURS = "import torch, numpy as np, viete as vt, viete.model.model, einops"
 THEIRS = "import torch, transformers\nfrom transformers import GPTNeoXForCausalLM as Net"
 LENS = "import torch\nfrom transformer_lens.model_bridge import TransformerBridge as Bridge"
 

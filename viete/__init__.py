@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from viete.errors import VieteError
     from viete.evaluate.plan.engine import Engine
-    from viete.graph.model import Model
-    from viete.model.transformer import Transformer
+    from viete.graph.card import CardData
+    from viete.model.model import Model
 
 __all__ = [
     "VieteError",
@@ -48,7 +48,7 @@ __all__ = [
 def read(
     card: str | Path, config: Mapping[str, Any] | str | Path | None = None,
     accept: Sequence[str] = (),
-) -> Model:  # fmt: skip
+) -> CardData:  # fmt: skip
     """Read a card: a path to Markdown, LaTeX or JSON, or the name of a shipped card.
 
     ``config`` is a Hugging Face ``config.json``, its folder or its content: it gives dimensions
@@ -65,11 +65,11 @@ def read(
 
 
 def load(
-    source: str | Path | Mapping[str, Any], card: str | Path | Model | None = None,
+    source: str | Path | Mapping[str, Any], card: str | Path | CardData | None = None,
     accept: Sequence[str] = (), framework: str | None = None,
     dtype: str | None = None, device: str | None = None,
     revision: str | None = None, config: Mapping[str, Any] | str | Path | None = None,
-) -> Transformer:  # fmt: skip
+) -> Model:  # fmt: skip
     """Open a model: a folder, a file of tensors, an id of the hub, or arrays in memory by name.
 
     >>> model = load("EleutherAI/pythia-70m-deduped", revision="step143000")      # doctest: +SKIP
@@ -87,15 +87,15 @@ def load(
     ``dtype`` is the precision, by default as stored, save that NumPy gets float32 for halves.
     Weights are read when they are first needed. Raises VieteError, saying what does not fit.
     """
-    from viete.model.transformer import load as open_model
+    from viete.model.model import load as open_model
 
     return open_model(source, card, accept, framework, dtype, device, revision, config)
 
 
 def from_transformers(
-    net: Any, tokenizer: Any = None, card: str | Path | Model | None = None,
+    net: Any, tokenizer: Any = None, card: str | Path | CardData | None = None,
     accept: Sequence[str] = (), framework: str = "torch", dtype: str | None = None,
-) -> Transformer:  # fmt: skip
+) -> Model:  # fmt: skip
     """A model of `transformers` that is in memory, as its equations.
 
     >>> model = from_transformers(GPT2LMHeadModel.from_pretrained("gpt2"))        # doctest: +SKIP
@@ -104,13 +104,13 @@ def from_transformers(
     For PyTorch nothing is copied: the weights are the module's own. ``tokenizer`` is a fast one of
     `transformers`. Raises VieteError as `load` does.
     """
-    from viete.model.transformer import from_transformers as taken
+    from viete.model.model import from_transformers as taken
 
     return taken(net, tokenizer, card, accept, framework, dtype)
 
 
 def save(
-    model: Transformer | Model, folder: str | Path, weights: Mapping[str, Any] | None = None
+    model: Model | CardData, folder: str | Path, weights: Mapping[str, Any] | None = None
 ) -> Path:
     """Write a model as a folder that `load` opens: what it is, safetensors, the tokenizer.
 
@@ -122,31 +122,31 @@ def save(
     equations are others than the family's, since `transformers` would compute something else.
     """
     from viete.errors import VieteError
+    from viete.model.model import Model
     from viete.model.saving import save as save_model
-    from viete.model.transformer import Transformer
 
-    if isinstance(model, Transformer):
+    if isinstance(model, Model):
         return model.save(folder)
     if weights is None:
         raise VieteError(f"{model.title} is a card: give its weights too")
     return save_model(model, weights, folder)
 
 
-def reads(text: str) -> Model:
+def reads(text: str) -> CardData:
     """Read a card from text."""
     from viete.cards.reader import reads as read_text
 
     return read_text(text)
 
 
-def write(model: Model, form: str = "md") -> str:
+def write(card: CardData, form: str = "md") -> str:
     """A model as text in the form 'md', 'latex', 'json' or 'text'; all but the last read back."""
     from viete.cards.writer import write as write_card
 
-    return write_card(model, form)
+    return write_card(card, form)
 
 
-def export(model: Model, to: str, of: str | None = None) -> str:
+def export(card: CardData, to: str, of: str | None = None) -> str:
     """A model as stand-alone source: ``to`` 'torch', 'numpy', 'jax', 'latex' or 'typst'.
 
     A PyTorch module, a NumPy script with the backward pass and Adam, JAX functions, or an article.
@@ -155,28 +155,28 @@ def export(model: Model, to: str, of: str | None = None) -> str:
     """
     from viete.code import export as written
 
-    return written(model, to, of)
+    return written(card, to, of)
 
 
-def parameter_shapes(model: Model) -> dict[str, tuple[int, ...]]:
-    """The name and array shape of every weight that ``model.run`` takes.
+def parameter_shapes(card: CardData) -> dict[str, tuple[int, ...]]:
+    """The name and array shape of every weight that ``card.run`` takes.
 
     Axes are index letters (heads) in the order of the name, then rows, columns: ``W_Q^{1,h}`` is
     (H, d, d_k). Blocks are separate arrays.
     """
     from viete.evaluate.run import parameter_shapes as shapes
 
-    return shapes(model)
+    return shapes(card)
 
 
-def initial_weights(model: Model, seed: int = 0, dtype: str = "float64") -> dict[str, Any]:
+def initial_weights(card: CardData, seed: int = 0, dtype: str = "float64") -> dict[str, Any]:
     """Weights as the card's ``value`` and ``init`` columns say, drawn with ``seed``."""
     from viete.evaluate.initial_weights import initial_weights as draw
 
-    return draw(model, seed, dtype)
+    return draw(card, seed, dtype)
 
 
-def grad(model: Model, of: str | None = None, by: Sequence[str] | None = None) -> Model:
+def grad(card: CardData, of: str | None = None, by: Sequence[str] | None = None) -> CardData:
     """The model with its backward equations, by rewriting: ``∂X`` for every X that leads to a loss.
 
     >>> run = grad(read("simple-transformer")).run(tokens, weights, y=targets)    # doctest: +SKIP
@@ -190,10 +190,10 @@ def grad(model: Model, of: str | None = None, by: Sequence[str] | None = None) -
     """
     from viete.rewrite.adjoint import grad as derive
 
-    return derive(model, of, by)
+    return derive(card, of, by)
 
 
-def incremental(model: Model, of: str | None = None, fixed: bool = False) -> Model:
+def incremental(card: CardData, of: str | None = None, fixed: bool = False) -> CardData:
     """The model for new tokens after others whose keys and values are given: its KV cache, derived.
 
     An ordinary model: its inputs are ``n`` new tokens and, for every value whose earlier rows are
@@ -204,10 +204,10 @@ def incremental(model: Model, of: str | None = None, fixed: bool = False) -> Mod
     """
     from viete.rewrite.incremental import incremental as derive
 
-    return derive(model, of, fixed)
+    return derive(card, of, fixed)
 
 
-def padded(model: Model) -> Model:
+def padded(card: CardData) -> CardData:
     """The model for texts of different lengths in one batch: an input says what is padding.
 
     >>> run = padded(model).run(tokens, weights, a=mask)                          # doctest: +SKIP
@@ -218,11 +218,11 @@ def padded(model: Model) -> Model:
     """
     from viete.rewrite.padding import padded as derive
 
-    return derive(model)
+    return derive(card)
 
 
 def sample(
-    model: Model, weights: Mapping[str, Any], prompt: Sequence[int], **options: Any
+    card: CardData, weights: Mapping[str, Any], prompt: Sequence[int], **options: Any
 ) -> Iterator[tuple[int | None, ...]]:
     """Go on with a text, token by token; yields a token for each sample as it comes.
 
@@ -233,11 +233,11 @@ def sample(
     """
     from viete.sampling.generating import sample as draw
 
-    return draw(model, weights, prompt, **options)
+    return draw(card, weights, prompt, **options)
 
 
 def planned(
-    model: Model, weights: Mapping[str, Any], of: str | None = None, compute: Any = None
+    card: CardData, weights: Mapping[str, Any], of: str | None = None, compute: Any = None
 ) -> Engine:
     """The loss and its gradients, planned: for training, in memory that is laid out once.
 
@@ -251,11 +251,11 @@ def planned(
     """
     from viete.evaluate.plan.engine import Engine
 
-    return Engine(model, weights, of, compute)
+    return Engine(card, weights, of, compute)
 
 
 def to_torch(
-    model: Model, weights: Mapping[str, Any] | None = None, of: str | None = None
+    card: CardData, weights: Mapping[str, Any] | None = None, of: str | None = None
 ) -> torch.nn.Module:
     """The card as a genuine ``torch.nn.Module``, whose forward is the source that `export` writes.
 
@@ -274,14 +274,14 @@ def to_torch(
     """
     from viete.train.module import to_torch as made
 
-    return made(model, weights, of)
+    return made(card, weights, of)
 
 
-def exact_weights(model: Model) -> dict[str, Any]:
+def exact_weights(card: CardData) -> dict[str, Any]:
     """The weights that the card's ``value`` column gives, as nested lists of exact fractions."""
     from viete.evaluate.initial_weights import literal_fractions
 
-    return literal_fractions(model)
+    return literal_fractions(card)
 
 
 def __getattr__(name: str) -> Any:
@@ -293,9 +293,9 @@ def __getattr__(name: str) -> Any:
         except PackageNotFoundError:
             return "0 (run from its source, not installed)"
     if name == "Model":
-        from viete.graph.model import Model
+        from viete.graph.card import CardData
 
-        return Model
+        return CardData
     if name == "VieteError":
         from viete.errors import VieteError
 

@@ -14,7 +14,7 @@ from viete.cards.config import Config
 from viete.cards.reader import reads
 from viete.errors import VieteError
 from viete.evaluate.gradient import Gradients
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.printer import show_equation
 
 CARD = """# Family
@@ -75,7 +75,7 @@ GIVEN: dict[str, Any] = {"model_type": "family", "vocab_size": 7, "hidden_size":
                          "num_hidden_layers": 6}  # fmt: skip
 
 
-def member(accept: tuple[str, ...] = (), **config: Any) -> Model:
+def member(accept: tuple[str, ...] = (), **config: Any) -> CardData:
     return reads(CARD, config=Config({**GIVEN, **config}), accept=accept)
 
 
@@ -86,7 +86,7 @@ def refusal(**config: Any) -> str:
     return str(caught.value)
 
 
-def body(model: Model, k: int = 1) -> str:
+def body(model: CardData, k: int = 1) -> str:
     e = model.equations[k]
     return show_equation(e.left, e.right)
 
@@ -221,7 +221,7 @@ def test_blocks_that_differ_in_every_meaning(kinds: list[str]) -> None:
     assert cached == full
 
 
-def loss_at(model: Model, of: str, tokens: Any, weights: Any) -> float:
+def loss_at(model: CardData, of: str, tokens: Any, weights: Any) -> float:
     return float(np.mean(model.run(tokens, weights)[of]))
 
 
@@ -241,7 +241,7 @@ PARTS = CARD.replace(
 ).replace("| $U$ | $d × V$ |", "| $U$ | $d × V$ |\n| $C$ | $d × d$ |")  # fmt: skip
 
 
-def parts(tensors: dict[str, tuple[int, ...]] | None = None, **config: Any) -> Model:
+def parts(tensors: dict[str, tuple[int, ...]] | None = None, **config: Any) -> CardData:
     return reads(PARTS, config=Config({**GIVEN, "tie": False, **config}, tensors))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import viete as vt
 from viete.errors import VieteError
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 CARDS = {name: vt.read(name) for name in ("gpt2", "pythia", "llama")}
 
@@ -110,7 +110,7 @@ def test_a_file_or_its_folder(tmp_path: Path) -> None:
 # -- what stands -----------------------------------------------------------------------------------
 
 
-def without(name: str, *keys: str) -> Model:
+def without(name: str, *keys: str) -> CardData:
     return vt.read(name, {k: x for k, x in CONFIGS[name].items() if k not in keys})
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import viete as vt
 from tests.command_line import viete
 from viete.cards.catalogue import shipped
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.readable import readable
 
 WORDS = """# Words
@@ -45,7 +45,7 @@ WORDS = """# Words
 """
 
 
-def back(text: str, folder: Path, form: str) -> Model:
+def back(text: str, folder: Path, form: str) -> CardData:
     """What a card is that is read from a file of this form."""
     path = folder / f"card.{'tex' if form == 'latex' else form}"
     path.write_text(text)

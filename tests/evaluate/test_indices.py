@@ -13,7 +13,7 @@ from viete.errors import VieteError
 from viete.evaluate.gradient import Gradients
 from viete.evaluate.plan.engine import Engine
 from viete.evaluate.run import run
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 torch = pytest.importorskip("torch")
 
@@ -38,7 +38,7 @@ WEIGHTS = {"E": np.arange(10.0).reshape(5, 2), "b": np.array([0.0, 3.0, 1.0, 3.0
 MADE = {"numpy": np.asarray, "torch": torch.from_numpy}
 
 
-def card(*formulas: str) -> Model:
+def card(*formulas: str) -> CardData:
     return reads(CARD + "\n".join(f"{k}. ${f}$" for k, f in enumerate(formulas, 1)) + "\n")
 
 
@@ -74,7 +74,7 @@ def test_under_jit_it_is_nan() -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
-def program(model: Model, to: str) -> dict[str, Any]:
+def program(model: CardData, to: str) -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": "exported"}
     exec(compile(vt.export(model, to, "sum(E_0)"), f"{to}.py", "exec"), names)
     return names

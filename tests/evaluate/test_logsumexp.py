@@ -10,7 +10,7 @@ import pytest
 
 import viete as vt
 from viete.evaluate.plan.engine import Engine
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 CARD = """# A loss that keeps the scores small
 
@@ -47,7 +47,7 @@ EXPECTED = {"float64": 400.0, "float32": 45.0, "float16": 5.5}  # exp of twice t
 
 
 @cache
-def card(form: str) -> Model:
+def card(form: str) -> CardData:
     return vt.reads(CARD.replace("{{", "{").replace("}}", "}").replace("{loss}", LOSSES[form]))
 
 

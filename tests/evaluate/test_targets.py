@@ -11,7 +11,7 @@ import pytest
 import viete as vt
 from viete.errors import VieteError
 from viete.evaluate.plan.engine import Engine
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 CARD = """# Logits that are given
 
@@ -48,7 +48,7 @@ E = np.random.default_rng(0).standard_normal((5, 5))
 
 
 @cache
-def card(form: str) -> Model:
+def card(form: str) -> CardData:
     return vt.reads(CARD.replace("@", LOSSES[form]))
 
 

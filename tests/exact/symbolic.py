@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import viete as vt
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 CARD = r"""# Symbolic transformer of N blocks
 
@@ -66,11 +66,11 @@ TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
 
 
 @cache
-def model(**dims: int) -> Model:
+def model(**dims: int) -> CardData:
     return vt.reads(CARD).bind(**dims)
 
 
-def weights(of: Model, seed: int = 0, plain_norm: bool = False) -> dict[str, Any]:
+def weights(of: CardData, seed: int = 0, plain_norm: bool = False) -> dict[str, Any]:
     """Numerators −9 … 9 over 1 … 9; with ``plain_norm`` γ = 1 and β = 0."""
     draw = random.Random(seed)
     out = {}

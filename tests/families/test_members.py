@@ -27,7 +27,7 @@ from tests.families.peers import VOCABULARY, Case, transformers
 from tests.laws.differentiating import by_autograd, error
 from tests.laws.test_incremental import in_rooms, stepped
 from viete.cards.config import Config
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model.folder import card_for
 from viete.rewrite.incremental import derived
 
@@ -36,7 +36,7 @@ FAMILIES = [test_llama, test_mistral, test_mixtral, test_qwen2, test_qwen3, test
 MEMBERS = [(family, case) for family in FAMILIES for case in (family.CASES[2], family.CASES[-1])]
 
 
-def member(family: ModuleType, case: Case) -> Model:
+def member(family: ModuleType, case: Case) -> CardData:
     """The card for what `transformers` would write as ``config.json``."""
     cls = getattr(transformers, case.kind)
     settings = {"vocab_size": VOCABULARY, **family.SMALL, **case.settings}

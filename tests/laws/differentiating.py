@@ -9,13 +9,13 @@ import numpy as np
 import torch
 
 import viete as vt
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.rewrite.adjoint.grad import with_loss
 
 Weights = Mapping[str, np.ndarray]
 
 
-def loss_of(model: Model) -> str | None:
+def loss_of(model: CardData) -> str | None:
     """A loss for a card that has none of its own."""
     if any(e.name == "L" for e in model.equations):
         return None
@@ -27,7 +27,7 @@ def loss_of(model: Model) -> str | None:
 
 
 def by_autograd(
-    model: Model, of: str | None, weights: Weights, inputs: Mapping[str, Any]
+    model: CardData, of: str | None, weights: Weights, inputs: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
     """∂ of the loss by every weight it depends on, from PyTorch and the functions' definitions."""
     model, loss = with_loss(model, of)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from viete.cards.reader import reads
 from viete.evaluate.run import parameter_shapes
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.printer import STYLES, show_symbol
 from viete.notation.tree import (
     Apply,
@@ -71,7 +71,7 @@ class World:
     ``loop`` and ``head`` are its index letters and ``fresh`` letters that nothing else uses.
     """
 
-    model: Model
+    model: CardData
     text: str
     dim: dict[str, Ref]
     number: dict[str, int]
@@ -591,7 +591,7 @@ def expressions(
 
 
 def random_weights(
-    model: Model, seed: int = 0, dtype: str = "float64", scale: float = 0.5
+    model: CardData, seed: int = 0, dtype: str = "float64", scale: float = 0.5
 ) -> dict[str, np.ndarray]:
     """Normal numbers for every weight of a model."""
     rng = np.random.default_rng(seed)
@@ -612,7 +612,7 @@ class Card:
     """
 
     text: str
-    model: Model
+    model: CardData
     causal: bool
     inputs: tuple[str, ...]
     has: frozenset[str]
@@ -847,7 +847,7 @@ AS_THEY_ARE = ("exact-lesson", "symbolic-transformer")
 
 
 @cache
-def tiny(path: str) -> Model:
+def tiny(path: str) -> CardData:
     """A shipped card with its dimensions made small."""
     from pathlib import Path
 
@@ -864,7 +864,7 @@ def tiny(path: str) -> Model:
 
 
 def random_inputs(
-    model: Model, seed: int = 0, n: int = 5, batch: int | None = None
+    model: CardData, seed: int = 0, n: int = 5, batch: int | None = None
 ) -> dict[str, Any]:
     """A value for every input of a model; texts are ``n`` long where the card allows it."""
     rng = np.random.default_rng(seed)

@@ -15,7 +15,7 @@ import viete as vt
 from tests.laws.strategies import Card, cards, random_inputs, random_weights, shipped, tiny
 from viete.cards.reader import read, reads
 from viete.cards.writer import write
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.rewrite.adjoint.grad import with_loss
 
 torch = pytest.importorskip("torch")
@@ -36,7 +36,7 @@ def system(request: pytest.FixtureRequest) -> tuple:
 
 
 def slope_error(
-    model: Model, of: str | None, weights: dict, inputs: dict, run: dict, seed: int = 0
+    model: CardData, of: str | None, weights: dict, inputs: dict, run: dict, seed: int = 0
 ) -> float:
     """How far the derivative in a random direction is from central differences."""
     whole, loss = with_loss(model, of)

@@ -13,7 +13,7 @@ from viete.analysis.shapes import Shapes
 from viete.ask.card_claims import check_claims
 from viete.cards.reader import reads
 from viete.cards.writer import write
-from viete.graph.model import Claim, Equation, Model
+from viete.graph.card import CardData, Claim, Equation
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, transform, walk
 
 
@@ -30,7 +30,7 @@ def put_in(e: Expr, equation: Equation) -> Expr:
     return transform(e, lambda x: equation.right if x == equation.left else None)
 
 
-def rewritten(draw: st.DrawFn, model: Model, e: Equation) -> tuple[Expr, Expr]:
+def rewritten(draw: st.DrawFn, model: CardData, e: Equation) -> tuple[Expr, Expr]:
     """Two sides that are equal because an equation is."""
     left: Expr = e.left
     right = e.right
@@ -64,7 +64,7 @@ NEGATED = {
 
 
 @st.composite
-def claims(draw: st.DrawFn) -> tuple[Model, Expr, Expr]:
+def claims(draw: st.DrawFn) -> tuple[CardData, Expr, Expr]:
     """A card, and two sides that one of its equations makes equal."""
     model = draw(cards()).model
     types = Shapes(model).types
@@ -75,7 +75,7 @@ def claims(draw: st.DrawFn) -> tuple[Model, Expr, Expr]:
 @settings(max_examples=12)
 @given(claims(), st.sampled_from(list(NEGATED)), st.sampled_from(["eq", "le", "ge"]))
 def test_what_was_rewritten_holds_and_its_negation_fails(
-    found: tuple[Model, Expr, Expr], negation: str, op: str
+    found: tuple[CardData, Expr, Expr], negation: str, op: str
 ) -> None:
     model, left, right = found
     assert left != right  # else the law would say nothing

@@ -19,7 +19,7 @@ from viete.cards.catalogue import find
 from viete.cards.reader import read, reads
 from viete.evaluate.array import COL, ROW, Arrays
 from viete.evaluate.run import Run, parameter_shapes, run
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.meanings.cost import Costs, Quantity, costs
 
 LONG = 5  # the length of all texts
@@ -42,7 +42,7 @@ def traced() -> Iterator[list[int]]:
         yield seen
 
 
-def check(model: Model, inputs: dict[str, Any], batch: int) -> tuple[Costs, Run]:
+def check(model: CardData, inputs: dict[str, Any], batch: int) -> tuple[Costs, Run]:
     """Products, activations and parameters of a run against what was counted."""
     lengths = {
         item.shape[0].key: np.shape(inputs[item.name])[-1]
@@ -73,7 +73,7 @@ SMALL = {
 }
 
 
-def small(name: str, H: int, k: int, N: int, batch: int | None) -> tuple[Model, dict[str, Any]]:
+def small(name: str, H: int, k: int, N: int, batch: int | None) -> tuple[CardData, dict[str, Any]]:
     """A shipped card of few dimensions, and inputs for it."""
     model = read(find(name)).bind(**SMALL[name](H, k, N))
     rng = np.random.default_rng(0)

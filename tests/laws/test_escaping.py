@@ -20,7 +20,7 @@ from tests.laws.strategies import cards, expressions, shipped, worlds
 from viete.cards.latex import prose, unescape
 from viete.cards.writer import write
 from viete.errors import VieteError
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.printer import show
 from viete.notation.tex import is_formula
 from viete.report.architecture import write_architecture
@@ -62,7 +62,7 @@ texts = st.lists(pieces, min_size=1, max_size=3).map(" ".join)
 COMMANDS = re.compile(r"\\([A-Za-z]+|.)", re.S)
 
 
-def with_text(text: str) -> Model:
+def with_text(text: str) -> CardData:
     """The card with ``text`` wherever a card has text of its own."""
     said: dict[str, Any] = {"meaning": text}
     return replace(

@@ -15,7 +15,7 @@ from viete.cards.reader import reads
 from viete.evaluate.array import COL, ROW, Arrays, Value
 from viete.evaluate.fast import FAST
 from viete.evaluate.run import run
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -34,7 +34,7 @@ NAMES = [
     "sigmoid",
     "softmax",
 ]
-MODEL = Model("functions")
+MODEL = CardData("functions")
 KINDS = {"numpy": np.asarray, "torch": lambda a: torch.from_numpy(np.array(a)),
          "jax": jax.numpy.asarray}  # fmt: skip
 ROUNDING = {"float64": 1e-11, "float32": 2e-3}

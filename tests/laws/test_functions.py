@@ -26,7 +26,7 @@ from tests.laws.strategies import (
 from viete.analysis.shapes import Shapes, Type
 from viete.evaluate.array import COL, ROW, Arrays, Value
 from viete.evaluate.run import Run, run
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.library.functions import library
 from viete.notation.printer import show
 
@@ -45,7 +45,7 @@ def of(name: str, *args: Any, quick: bool = False) -> np.ndarray:
             values.append(Value(a, (ROW, COL)[2 - a.ndim :]))
         else:
             values.append(Value(Fraction(str(a)), (), True))
-    it = Arrays(Model("functions"), {}, like, lambda key, loops: values[0], quick)
+    it = Arrays(CardData("functions"), {}, like, lambda key, loops: values[0], quick)
     out = it.call(name, values)
     order = [out.axes.index(a) for a in (ROW, COL) if a in out.axes]
     return np.transpose(np.asarray(it.lift(out)), order)
@@ -314,7 +314,7 @@ def sizes_of(made: Run, found: Type) -> tuple[int, ...]:
     return tuple(int(s.evaluate(made.sizes)) for s in found.shape)
 
 
-def inferred_is_computed(model: Model, made: Run) -> None:
+def inferred_is_computed(model: CardData, made: Run) -> None:
     shapes = Shapes(model)
     names = [(name, made.symbol(name)) for name in made]
     for name, symbol in names:

@@ -15,7 +15,7 @@ from viete.errors import Text
 from viete.evaluate.array import COL, ROW, Arrays, Value
 from viete.evaluate.fused import FORMS, PLACES, found, gathered
 from viete.evaluate.plan.kernels import numpy_kernels, torch_kernels
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.library.derivatives import rule_scope
 from viete.notation.parser import parse
 from viete.notation.substitution import substitute
@@ -33,7 +33,7 @@ LEADS = [(), ("h",), ("batch",), ("batch", "h")]
 
 
 def arrays(values: dict[str, Value], like: Any, quick: bool) -> Arrays:
-    return Arrays(Model("functions"), {}, like, lambda key, loops: values[key], quick)
+    return Arrays(CardData("functions"), {}, like, lambda key, loops: values[key], quick)
 
 
 def named(e: Expr) -> Expr:

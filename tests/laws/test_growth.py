@@ -15,7 +15,7 @@ import viete.cards.reader as reader
 from tests.laws.strategies import random_weights
 from viete.analysis.shapes import Shapes
 from viete.evaluate.run import Program, run
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 LLAMA = Path(reader.__file__).parent / "shipped" / "llama.md"
 TEXT = LLAMA.read_text("utf-8")
@@ -41,7 +41,7 @@ def read_and_check(blocks: int) -> None:
 
 
 @cache
-def small(blocks: int) -> Model:
+def small(blocks: int) -> CardData:
     return reader.read(LLAMA).bind(N=blocks, V=16, d=8, H=2, G=1, d_f=8, n_max=8)
 
 

@@ -18,7 +18,7 @@ from viete.errors import VieteError
 from viete.evaluate.initial_weights import initial_weights
 from viete.evaluate.run import Run, run
 from viete.evaluate.schedule import program
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.tree import Expr, Ref, transform
 from viete.rewrite.incremental import Derived, derived, text_of
 
@@ -27,7 +27,11 @@ CAUSAL = [p for p in varied() if not p.endswith(BOTH_WAYS)]
 
 
 def stepped(
-    model: Model, found: Derived, weights: dict[str, Any], inputs: dict[str, Any], cuts: list[int]
+    model: CardData,
+    found: Derived,
+    weights: dict[str, Any],
+    inputs: dict[str, Any],
+    cuts: list[int],
 ) -> Any:
     """The target's rows, computed piece by piece with the cache joined by hand."""
     whole = run(model, None, weights, **inputs)
@@ -64,7 +68,11 @@ def own(found: Derived, weights: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_rooms(
-    model: Model, found: Derived, weights: dict[str, Any], inputs: dict[str, Any], cuts: list[int]
+    model: CardData,
+    found: Derived,
+    weights: dict[str, Any],
+    inputs: dict[str, Any],
+    cuts: list[int],
 ) -> Any:
     """As `stepped`, with room for all rows; what no row was written to holds any numbers."""
     whole = run(model, None, weights, **inputs)
@@ -91,7 +99,9 @@ def in_rooms(
     return np.concatenate(rows, -2), np.asarray(whole[found.target])
 
 
-def check(model: Model, weights: dict[str, Any], inputs: dict[str, Any], cuts: list[int]) -> None:
+def check(
+    model: CardData, weights: dict[str, Any], inputs: dict[str, Any], cuts: list[int]
+) -> None:
     found = derived(model)
     got, wanted = stepped(model, found, weights, inputs, cuts)
     np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12 * max(1, abs(wanted).max()))

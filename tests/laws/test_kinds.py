@@ -26,7 +26,7 @@ from viete.errors import VieteError
 from viete.evaluate.gradient import Gradients
 from viete.evaluate.plan.engine import Engine
 from viete.evaluate.run import run
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 torch = pytest.importorskip("torch")
 N = 4
@@ -136,7 +136,7 @@ class Formulas:
             "softmax(t)", "mean(a) * t", "E[argmax(b)]", "E_{t_0}", "clip(t; 2)", f"({c}) ({w})^⊤",
         ))  # fmt: skip
 
-    def card(self, count: int, made: bool = False) -> Model:
+    def card(self, count: int, made: bool = False) -> CardData:
         """A card of so many values; ``made``: r and q are made of parameters."""
         makers = [
             lambda: f"table_{{j<n, k<n}}({self.whole(3)})",
@@ -184,7 +184,7 @@ KINDS = {
 }
 
 
-def runs_agree(model: Model, seed: int, kinds: dict[str, Any]) -> None:
+def runs_agree(model: CardData, seed: int, kinds: dict[str, Any]) -> None:
     given_, types = inputs(seed, True), Shapes(model).types
     wanted = run(model, None, weights(seed), exact_definitions=True, **given_)
     names = list(wanted)
@@ -252,13 +252,13 @@ def test_plans_agree(kind: str, seed: int) -> None:
         alike(engine.gradients[name], g, f"the gradient of {name} on {kind}")
 
 
-def exported(model: Model, to: str) -> dict[str, Any]:
+def exported(model: CardData, to: str) -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": "exported"}
     exec(compile(vt.export(model, to), f"exported_{to}.py", "exec"), names)
     return names
 
 
-def forward(model: Model, to: str, seed: int) -> Any:
+def forward(model: CardData, to: str, seed: int) -> Any:
     """The output of an exported program, in float64."""
     used, values = weights(seed), inputs(seed, True)
     names = exported(model, to)

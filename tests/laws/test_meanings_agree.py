@@ -27,7 +27,7 @@ from tests.laws.strategies import (
     worlds,
 )  # fmt: skip
 from viete.evaluate.run import Run, run
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.printer import show
 from viete.notation.tree import (
     Apply,
@@ -78,7 +78,7 @@ KINDS = {
 }
 
 
-def agree(model: Model, given: dict[str, Any], seed: int, kinds: tuple[str, ...]) -> None:
+def agree(model: CardData, given: dict[str, Any], seed: int, kinds: tuple[str, ...]) -> None:
     """All libraries, in float64 to 1e-12 and in float32 to its rounding, against NumPy in float64.
 
     JAX compiles everything once more for float32, so it does that only when it is alone.
@@ -190,7 +190,7 @@ def test_every_member_of_a_family_can_be_asked_for(card: Card) -> None:
 class ByHand:
     """The equations read one index at a time, with Python's loops: slow, and hard to get wrong."""
 
-    def __init__(self, made: Run, model: Model, n: int) -> None:
+    def __init__(self, made: Run, model: CardData, n: int) -> None:
         self.made, self.model = made, model
         self.sizes = {**model.sizes, **dict.fromkeys(model.lengths, Fraction(n))}
         self.memo: dict[Any, np.ndarray] = {}

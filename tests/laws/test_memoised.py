@@ -7,14 +7,14 @@ from pathlib import Path
 
 import viete as vt
 from viete.cards.catalogue import shipped
-from viete.graph.model import memoised
+from viete.graph.card import memoised
 
 
 def test_a_rewriting_is_done_once_for_a_model_and_its_arguments() -> None:
     done: list[object] = []
 
     @memoised
-    def noted(model: vt.Model, *arguments: object, **options: object) -> int:
+    def noted(model: vt.CardData, *arguments: object, **options: object) -> int:
         done.append((arguments, options))
         return len(done)
 

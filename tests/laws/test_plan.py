@@ -18,14 +18,14 @@ from tests.laws.test_adjoint import losses
 from viete.evaluate.gradient import Gradients
 from viete.evaluate.plan import arranging
 from viete.evaluate.plan.engine import Engine
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 torch = pytest.importorskip("torch")
 KINDS: dict[str, Any] = {"numpy": np.asarray, "torch": torch.from_numpy}
 
 
 def mean_by_autograd(
-    model: Model, of: str | None, weights: dict[str, np.ndarray], batch: dict[str, Any]
+    model: CardData, of: str | None, weights: dict[str, np.ndarray], batch: dict[str, Any]
 ) -> dict[str, np.ndarray]:
     count = len(next(iter(batch.values())))
     each = [by_autograd(model, of, weights, {k: v[j] for k, v in batch.items()})
@@ -41,7 +41,7 @@ def worst(found: dict[str, Any], truth: dict[str, np.ndarray]) -> float:
 
 
 def check(
-    model: Model, of: str | None, weights: dict[str, np.ndarray], batch: dict[str, Any],
+    model: CardData, of: str | None, weights: dict[str, np.ndarray], batch: dict[str, Any],
     truth: dict[str, np.ndarray], kind: str, piece: int,
 ) -> None:  # fmt: skip
     engine = Engine(model, {k: KINDS[kind](v) for k, v in weights.items()}, of, piece=piece)

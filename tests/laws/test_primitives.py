@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import viete as vt
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.graph.well_formed import SIGNS, check_well_formed
 from viete.meanings.cost import costs
 from viete.notation.parser import parse
@@ -79,7 +79,7 @@ CARD = r"""# One primitive
 
 
 @cache
-def model_of(name: str) -> Model:
+def model_of(name: str) -> CardData:
     formula = FORMULAS[name]
     square = "y_j * y_j" if formula.startswith("table_{j<n}(") else "<y_j, y_j>"
     return vt.reads(CARD.replace("FORMULA", formula).replace("LOSS", square))

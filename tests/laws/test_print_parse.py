@@ -12,7 +12,7 @@ from tests.laws.strategies import cards, expressions, shipped, worlds
 from viete.cards.reader import read, reads
 from viete.cards.writer import write
 from viete.errors import VieteError
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES, show
 from viete.notation.symbols import Scope
@@ -38,7 +38,7 @@ def test_a_formula_reads_back_as_itself(data: st.DataObject) -> None:
 # Whole cards --------------------------------------------------------------------------------------
 
 
-def reads_back(model: Model) -> None:
+def reads_back(model: CardData) -> None:
     for form in FORMS:
         text = write(model, form)
         again = reads(text)

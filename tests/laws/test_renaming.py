@@ -23,7 +23,7 @@ from tests.laws.test_incremental import check as check_incremental
 from viete.cards.reader import reads
 from viete.errors import Text
 from viete.evaluate.reweighted import reweighted
-from viete.graph.model import Function, Model
+from viete.graph.card import CardData, Function
 from viete.library.functions import behind, library, parse_function
 from viete.model.names import Names
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Symbol, Table, transform
@@ -106,7 +106,7 @@ class Renaming:
     values: Mapping[str, str]
     seed: int
 
-    def of(self, model: Model) -> Model:
+    def of(self, model: CardData) -> CardData:
         """The same card with other names."""
         rng = Random(self.seed)
         bases = set(self.values.values())
@@ -205,7 +205,7 @@ def relettered(
 
 
 @st.composite
-def renamings(draw: st.DrawFn, model: Model, free: tuple[str, ...] = ("V",)) -> Renaming:
+def renamings(draw: st.DrawFn, model: CardData, free: tuple[str, ...] = ("V",)) -> Renaming:
     """New names; of a dimension's those alone that no equation needs."""
     rng = Random(draw(st.integers(0, 2**20)))
     dims = {d.name for d in model.dims}
@@ -223,7 +223,7 @@ def same(a: Any, b: Any) -> None:
     np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-9, atol=1e-11)
 
 
-def again(model: Model) -> Model:
+def again(model: CardData) -> CardData:
     """A model read back from its print, which must be itself."""
     back = reads(vt.write(model))
     assert back == model
@@ -233,21 +233,21 @@ def again(model: Model) -> Model:
 # What is held to the law: the card, the renaming, the renamed card, weights and inputs ------------
 
 
-def runs(old: Model, by: Renaming, new: Model, weights: Any, inputs: Any) -> None:
+def runs(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: Any) -> None:
     a, b = (m.run(None, weights, **inputs) for m in (old, new))
     for e in old.equations:
         if not e.left.symbol.slots:
             same(a[e.name], b[by.name(e.name)])
 
 
-def grads(old: Model, by: Renaming, new: Model, weights: Any, inputs: Any) -> None:
+def grads(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: Any) -> None:
     a = vt.grad(old).run(None, weights, **inputs)
     b = again(vt.grad(new)).run(None, weights, **inputs)
     for name in weights:
         same(a["∂" + name], b["∂" + name])
 
 
-def plans(old: Model, by: Renaming, new: Model, weights: Any, inputs: Any) -> None:
+def plans(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: Any) -> None:
     batch = {k: np.asarray(v)[None] for k, v in inputs.items()}
     a, b = (vt.planned(m, weights) for m in (old, new))
     same(a(None, **batch), b(None, **batch))
@@ -255,14 +255,14 @@ def plans(old: Model, by: Renaming, new: Model, weights: Any, inputs: Any) -> No
         same(a.gradients[name], b.gradients[name])
 
 
-def pieces(old: Model, by: Renaming, new: Model, weights: Any, inputs: Any) -> None:
+def pieces(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: Any) -> None:
     for fixed in (False, True):
         again(incremental(new, by.values.get("logits", "logits"), fixed))
     longest = np.asarray(inputs[text_of(new).name]).shape[-1]
     check_incremental(new, weights, inputs, [0, 2, longest])
 
 
-def padding(old: Model, by: Renaming, new: Model, weights: Any, inputs: Any) -> None:
+def padding(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: Any) -> None:
     tokens = np.asarray(inputs["t"])
     a = np.array([1, 1, 1, 0, 0])[: len(tokens)]
     first, second = vt.padded(old), again(vt.padded(new))
@@ -272,7 +272,7 @@ def padding(old: Model, by: Renaming, new: Model, weights: Any, inputs: Any) -> 
     same(one[a == 1], two[a == 1])
 
 
-def foldings(old: Model, by: Renaming, new: Model, weights: Any, inputs: Any) -> None:
+def foldings(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: Any) -> None:
     a, b = folded(old), folded(new)
     assert [{p.name for p in f.model.parameters} for f in a] == [
         {p.name for p in f.model.parameters} for f in b
@@ -286,12 +286,12 @@ def foldings(old: Model, by: Renaming, new: Model, weights: Any, inputs: Any) ->
     same(*(x - x.mean(-1, keepdims=True) for x in (found, true)))
 
 
-def exports(old: Model, by: Renaming, new: Model, weights: Any, inputs: Any) -> None:
+def exports(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: Any) -> None:
     for to in ("numpy", "torch", "jax"):
         compile(vt.export(new, to=to), to, "exec")
 
 
-def names(old: Model, by: Renaming, new: Model, weights: Any, inputs: Any) -> None:
+def names(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: Any) -> None:
     """Names of the field are said of the card's values, so these keep their own."""
     assert list(Names(again(replace(by, values={}).of(old)))) == list(Names(old))
 

@@ -20,7 +20,7 @@ from viete.cards.reader import reads
 from viete.cards.visible import comment_at
 from viete.cards.writer import write
 from viete.errors import VieteError
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 CARD = """# Page
 
@@ -144,7 +144,7 @@ def seen(text: str) -> tuple[list[str], list[str]]:
     return equations, [row[0].strip("$ ") for row in page.rows if any(row)]
 
 
-def held(model: Model) -> tuple[list[str], list[str]]:
+def held(model: CardData) -> tuple[list[str], list[str]]:
     """The same of what was read."""
     parts = [*model.equations, *model.derived, *model.claims]
     texts = ["".join(p.text.text.split()) for p in parts]

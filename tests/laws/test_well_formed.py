@@ -11,8 +11,8 @@ from hypothesis import given
 import viete as vt
 from tests.laws.strategies import Card, cards, tiny, varied
 from viete.errors import VieteError
+from viete.graph.card import CardData
 from viete.graph.distinct import distinct
-from viete.graph.model import Model
 from viete.graph.well_formed import check_well_formed
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Symbol, num
 from viete.rewrite.adjoint.double_where import double_where
@@ -20,7 +20,7 @@ from viete.rewrite.folding import folded
 from viete.rewrite.incremental import derived
 from viete.rewrite.padding import padded
 
-REWRITINGS: dict[str, Callable[[Model], Model]] = {
+REWRITINGS: dict[str, Callable[[CardData], CardData]] = {
     "grad": vt.grad,
     "incremental": lambda m: derived(m).model,
     "incremental in place": lambda m: derived(m, fixed=True).model,
@@ -33,7 +33,7 @@ REWRITINGS: dict[str, Callable[[Model], Model]] = {
 }
 
 
-def results(model: Model) -> Iterator[str]:
+def results(model: CardData) -> Iterator[str]:
     """The rewritings that there are of a model, each checked."""
     for name, rewriting in REWRITINGS.items():
         try:

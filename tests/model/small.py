@@ -10,7 +10,7 @@ import numpy as np
 
 import viete as vt
 from viete.cards.catalogue import shipped
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model.hooks import Hooked
 
 SIZES = {"V": 13, "d": 24, "N": 3, "N_d": 3, "H": 6, "G": 2, "d_k": 4, "d_q": 4, "d_f": 20,
@@ -31,14 +31,14 @@ def streams() -> list[str]:
 
 
 @cache
-def card(name: str) -> Model:
+def card(name: str) -> CardData:
     """A shipped card with small dimensions; what it defines by others stays so."""
     model = vt.read(name)
     plain = {d.name for d in model.dims if d.value is not None}
     return model.bind(**{k: v for k, v in SIZES.items() if k in plain})
 
 
-def weights(model: Model, seed: int = 0) -> dict[str, np.ndarray]:
+def weights(model: CardData, seed: int = 0) -> dict[str, np.ndarray]:
     """Every weight random: scales around 1, all else around 0."""
     rng = np.random.default_rng(seed)
     out = {}
@@ -50,7 +50,7 @@ def weights(model: Model, seed: int = 0) -> dict[str, np.ndarray]:
 class Small(Hooked):
     """A card with weights."""
 
-    def __init__(self, model: Model, arrays: Mapping[str, Any]) -> None:
+    def __init__(self, model: CardData, arrays: Mapping[str, Any]) -> None:
         self.__dict__["card"] = model
         self.__dict__["weights"] = arrays
 

@@ -14,7 +14,7 @@ from tests.model.test_compare import CARD, weights_of
 from viete.cards.reader import read, reads
 from viete.errors import VieteError
 from viete.formats.files import save_safetensors
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model.mapping import to_checkpoint
 
 HEADS = """# Heads
@@ -49,7 +49,7 @@ HEADS = """# Heads
 """
 
 
-def claiming(claim: str, card: str = HEADS) -> Model:
+def claiming(claim: str, card: str = HEADS) -> CardData:
     return reads(card + ("" if card is HEADS else "\n## Claims\n\n") + f"- ${claim}$: so\n")
 
 

@@ -20,7 +20,7 @@ from viete.cards.reader import read, reads
 from viete.errors import VieteError
 from viete.evaluate.run import parameter_shapes, run
 from viete.formats.files import open_tensors, save_safetensors
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model.compare import Report, compare
 from viete.model.mapping import load_weights, save_weights, to_checkpoint
 
@@ -28,7 +28,7 @@ SHIPPED = Path(reader.__file__).parent / "shipped"
 Arrays = dict[str, np.ndarray]
 
 
-def weights_of(model: Model, seed: int = 0) -> Arrays:
+def weights_of(model: CardData, seed: int = 0) -> Arrays:
     """Random weights, of which no norm is neutral and no bias zero."""
     rng = np.random.default_rng(seed)
     shapes = parameter_shapes(model)
@@ -254,7 +254,7 @@ def test_a_released_file_compares_clean(name: str, tmp_path: Path) -> None:
     assert "Every tensor has its parameter" in "\n".join(report.lines())
 
 
-def with_columns(model: Model, report: Report) -> Model:
+def with_columns(model: CardData, report: Report) -> CardData:
     """The card with the suggested lines in its checkpoint column."""
     columns = {p: s.column for s in report.suggestions for p in s.parameters}
     return replace(

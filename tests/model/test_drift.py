@@ -12,7 +12,7 @@ from tests.model.test_compare import CARD, weights_of
 from viete.cards.config import Config
 from viete.cards.reader import reads
 from viete.errors import VieteError
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model.compare import Report
 from viete.model.mapping import to_checkpoint
 
@@ -20,7 +20,7 @@ GPT2 = {"V": 13, "d": 24, "N": 2, "H": 6, "n_max": 40, "d_f": 20}
 Arrays = dict[str, Any]
 
 
-def gpt2(without: str = "") -> tuple[Model, Arrays]:
+def gpt2(without: str = "") -> tuple[CardData, Arrays]:
     """A small GPT-2's tensors, and its card without the rows and terms of some biases."""
     card = vt.read("gpt2").bind(**GPT2)
     text = vt.write(card)
@@ -30,7 +30,7 @@ def gpt2(without: str = "") -> tuple[Model, Arrays]:
     return reads(text.replace(terms, "") if terms else text), to_checkpoint(card, weights_of(card))
 
 
-def report(model: Model, tensors: Arrays) -> Report:
+def report(model: CardData, tensors: Arrays) -> Report:
     found = model.check(tensors)
     assert isinstance(found, Report)
     return found
@@ -48,7 +48,7 @@ def test_a_bias_beside_its_weight_comes_with_its_row() -> None:
     assert again.ok, again.lines()
 
 
-def columns(card: Model, row: str) -> str:
+def columns(card: CardData, row: str) -> str:
     """A row of symbol, shape and checkpoint with the columns of the card's own table."""
     head = next(x for x in vt.write(card).splitlines() if x.startswith("| symbol") and "shape" in x)
     symbol, shape, checkpoint = (c.strip() for c in row.strip("| ").split(" | "))

@@ -48,7 +48,7 @@ def sharded(folder: Path, count: int = 3) -> Path:
 
 MEASURE = """
 import sys, resource
-import viete as vt, numpy as np, viete.model.transformer
+import viete as vt, numpy as np, viete.model.model
 {imports}
 def most():
     with open("/proc/self/status") as f:

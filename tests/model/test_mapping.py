@@ -20,7 +20,7 @@ from viete.cards.reader import read, reads
 from viete.errors import VieteError
 from viete.evaluate.run import parameter_shapes, run
 from viete.formats.files import open_tensors, save_safetensors
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model.mapping import expected_tensors, load_weights, save_weights, to_checkpoint
 
 SHIPPED = Path(reader.__file__).parent / "shipped"
@@ -63,11 +63,11 @@ For $i = 1, …, N$:
 """
 
 
-def card(*rows: tuple[str, str, str], facts: str = "") -> Model:
+def card(*rows: tuple[str, str, str], facts: str = "") -> CardData:
     return reads(CARD.format(facts=facts, rows="\n".join(f"| {' | '.join(r)} |" for r in rows)))
 
 
-def weights_of(model: Model, seed: int = 0) -> dict[str, np.ndarray]:
+def weights_of(model: CardData, seed: int = 0) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     shapes = parameter_shapes(model)
     return {n: np.asarray(rng.normal(size=s), np.float32) for n, s in shapes.items()}

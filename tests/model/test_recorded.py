@@ -11,7 +11,7 @@ import viete as vt
 from tests.model.test_compare import CARD, weights_of
 from viete.cards.reader import reads
 from viete.evaluate.run import run
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model import repairs
 from viete.model.mapping import to_checkpoint
 
@@ -24,7 +24,7 @@ def no_long_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repairs, "SECONDS", 0.1)
 
 
-def recorded(model: Model, *names: str, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def recorded(model: CardData, *names: str, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Weights, and values of a model run with them."""
     weights = weights_of(model)
     values = run(model, TOKENS, {n: w.astype(np.float64) for n, w in weights.items()})

@@ -16,7 +16,7 @@ from viete.cards.document import Block, Code, Heading, Item, Table, write_markdo
 from viete.cards.reader import read
 from viete.errors import Text, VieteError
 from viete.evaluate.run import parameter_shapes, run
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.report.architecture import architecture, write_architecture
 
 CARDS = {name: read(path) for name, path in shipped().items()}
@@ -48,7 +48,7 @@ def numbers(text: str) -> list[int]:
 
 @every_card
 @pytest.mark.parametrize("form", ["md", "text", "latex"])
-def test_every_card_has_a_document(model: Model, form: str) -> None:
+def test_every_card_has_a_document(model: CardData, form: str) -> None:
     text = write_architecture(model, form, batch=2, length=2)
     for part in {e.part for e in model.equations}:
         assert part in text
@@ -60,7 +60,7 @@ def test_every_card_has_a_document(model: Model, form: str) -> None:
 
 
 @every_card
-def test_parameters_add_up(model: Model) -> None:
+def test_parameters_add_up(model: CardData) -> None:
     (table, said) = under(architecture(model), "Parameter count")
     found = rows(table)
     leaves = [row for row in found if not row[1].startswith("all of") and "Total" not in row[0]]
@@ -116,7 +116,7 @@ def test_shapes_in_the_trace_are_those_of_a_run(name: str) -> None:
 
 
 @every_card
-def test_generation_is_for_causal_cards(model: Model) -> None:
+def test_generation_is_for_causal_cards(model: CardData) -> None:
     blocks = architecture(model)
     steps = any(isinstance(b, Heading) and b.text.text == "Generation process" for b in blocks)
     notes = " ".join(b.text.text for b in under(blocks, "Notes") if isinstance(b, Item))

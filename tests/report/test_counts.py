@@ -10,16 +10,16 @@ import pytest
 import viete as vt
 import viete.cards.reader as reader
 from viete.evaluate.run import parameter_shapes
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 SHIPPED = Path(reader.__file__).parent / "shipped"
 
 
-def card(name: str, **dims: int) -> Model:
+def card(name: str, **dims: int) -> CardData:
     return reader.read(SHIPPED / f"{name}.md").bind(**dims)
 
 
-def count(model: Model, *names: str) -> int:
+def count(model: CardData, *names: str) -> int:
     """How many numbers are in the weights whose names begin so (in all, if none are given)."""
     shapes = parameter_shapes(model)
     return sum(prod(shape) for name, shape in shapes.items() if name.startswith(names or ("",)))

@@ -12,8 +12,8 @@ from viete.cards.catalogue import shipped
 from viete.cards.reader import read
 from viete.errors import VieteError
 from viete.evaluate.run import parameter_shapes, run
+from viete.graph.card import CardData
 from viete.graph.def_use import Uses
-from viete.graph.model import Model
 from viete.notation.printer import show_equation
 from viete.report.drawing import Arrow, Diagram, to_mermaid, to_svg, to_text
 from viete.report.drawing.flow import flow
@@ -33,7 +33,7 @@ def arrow(d: Diagram, source: str, target: str, residual: bool = False) -> Arrow
 
 @every_card
 @details
-def test_every_equation_is_in_one_box(model: Model, detail: str) -> None:
+def test_every_equation_is_in_one_box(model: CardData, detail: str) -> None:
     d = flow(model, detail)
     said = [line for b in d.boxes for line in (b.title, *b.lines)]
     for e in model.equations:
@@ -45,7 +45,7 @@ def test_every_equation_is_in_one_box(model: Model, detail: str) -> None:
 @every_card
 @details
 @pytest.mark.parametrize("style", ["unicode", "plain"])
-def test_every_card_can_be_drawn(model: Model, detail: str, style: str) -> None:
+def test_every_card_can_be_drawn(model: CardData, detail: str, style: str) -> None:
     d = flow(model, detail, {}, 64, style)
     ElementTree.fromstring(to_svg(d))
     assert "flowchart" in to_mermaid(d)
@@ -54,7 +54,7 @@ def test_every_card_can_be_drawn(model: Model, detail: str, style: str) -> None:
 
 
 @every_card
-def test_arrows_follow_the_uses(model: Model) -> None:
+def test_arrows_follow_the_uses(model: CardData) -> None:
     d, uses = flow(model, "equations"), Uses(model)
     made = {b.id: b for b in d.boxes}
     arrows = {(a.source, a.target, a.residual) for a in d.arrows if not a.back}
@@ -69,7 +69,7 @@ def test_arrows_follow_the_uses(model: Model) -> None:
 
 
 @every_card
-def test_groups_are_loops(model: Model) -> None:
+def test_groups_are_loops(model: CardData) -> None:
     d = flow(model)
     assert len(d.groups) == len(model.loops)
     looped = [e for e in model.equations if e.loop is not None]

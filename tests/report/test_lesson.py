@@ -20,7 +20,7 @@ from viete.cli.app import command
 from viete.errors import VieteError
 from viete.evaluate.initial_weights import literal_fractions
 from viete.evaluate.labelled import permute
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.put_in import PutIn, Shown, spelled_out
 from viete.meanings.exact.run import ExactRun
@@ -71,7 +71,7 @@ NORM = """# One norm
 
 
 @cache
-def small(name: str) -> tuple[Model, dict[str, Any]]:
+def small(name: str) -> tuple[CardData, dict[str, Any]]:
     """A shipped card with small dimensions, and weights that are simple fractions."""
     model = vt.read(name)
     if name == "exact-lesson":
@@ -156,7 +156,7 @@ def test_the_reference_at_position_1() -> None:
 # -- as it came about ------------------------------------------------------------------------------
 
 
-def formula(equations: str, rows: str, width: int) -> Model:
+def formula(equations: str, rows: str, width: int) -> CardData:
     text = NORM.replace("[1 2 3; 2 2 2]", rows).replace("| $d$ | 3 |", f"| $d$ | {width} |")
     return vt.reads(text[: text.index("1. $x")] + f"1. $x = E[t]$\n2. ${equations}$\n")
 

@@ -16,7 +16,7 @@ import pytest
 import viete as vt
 from viete.cards.reader import reads
 from viete.cards.writer import write
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.library.derivatives import Rule, rules
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Ref, num, walk
@@ -221,7 +221,7 @@ CASES |= {
 }
 
 
-def made(equations: list[str]) -> Model:
+def made(equations: list[str]) -> CardData:
     lines = "\n".join(e if e.startswith("\n") else f"1. ${e}$" for e in equations)
     return reads(CARD.format(equations=lines))
 
@@ -239,7 +239,7 @@ def values(model_text: str) -> tuple[dict, dict]:
 
 
 @cache
-def case(name: str) -> tuple[Model, dict, dict, dict]:
+def case(name: str) -> tuple[CardData, dict, dict, dict]:
     """The model of a case, its weights and inputs, and what autograd says."""
     kind, formula = CASES[name]
     model = made([f"y = {formula}", ROWS[kind]])
@@ -247,7 +247,7 @@ def case(name: str) -> tuple[Model, dict, dict, dict]:
     return model, weights, inputs, by_autograd(model, "L", weights, inputs)
 
 
-def derived(name: str) -> Model:
+def derived(name: str) -> CardData:
     """The backward card of a case, by the rules as they now are."""
     return vt.grad(replace(case(name)[0]), "L")  # a copy, for which none is kept
 

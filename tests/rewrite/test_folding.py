@@ -12,7 +12,7 @@ import viete as vt
 from tests.model.small import card, error, streams, tokens, weights
 from viete.errors import VieteError
 from viete.evaluate.reweighted import reweighted
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.printer import show_equation
 from viete.rewrite.folding import (
     STEPS,
@@ -56,7 +56,7 @@ def test_all_steps_and_what_is_printed(name: str) -> None:
     model = card(name)
     arrays = weights(model)
     before = model.run(tokens(), arrays)["logits"]
-    made: Model = model
+    made: CardData = model
     for folding in folded(model):
         assert folding.old is made
         made, arrays = folding.model, reweighted(folding, arrays)
@@ -147,7 +147,7 @@ def test_the_stream_is_centred() -> None:
         ("olmo", fold_norms, "OLMo has no norm with a scale or a shift that only matrices follow"),
     ],
 )  # fmt: skip
-def test_refused(name: str, step: Callable[[Model], Folding], sentence: str) -> None:
+def test_refused(name: str, step: Callable[[CardData], Folding], sentence: str) -> None:
     with pytest.raises(VieteError, match=re.escape(sentence)):
         step(card(name))
 

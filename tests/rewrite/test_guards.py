@@ -15,7 +15,7 @@ import viete as vt
 from viete.cards.reader import reads
 from viete.errors import Text
 from viete.evaluate.gradient import Gradients
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.rewrite.adjoint.double_where import double_where
@@ -47,7 +47,7 @@ WEIGHTS = {"E": RNG.normal(size=(5, 4)), "x": np.array([0.0, 0.25, 4.0, -1.0]),
 ROWS = r"L = \sum_{j=0}^{n - 1}(sum(R_j))"
 
 
-def card(*formulas: str) -> Model:
+def card(*formulas: str) -> CardData:
     return reads(CARD + "\n".join(f"{k}. ${f}$" for k, f in enumerate(formulas, 1)) + "\n")
 
 

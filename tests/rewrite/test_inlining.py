@@ -9,7 +9,7 @@ import pytest
 
 import viete as vt
 from tests.laws.strategies import random_weights
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.rewrite.incremental import incremental
 
 CARD = """# Put in
@@ -61,7 +61,7 @@ USES: dict[str, tuple[str, str, Any]] = {
 }  # fmt: skip
 
 
-def given(model: Model) -> dict[str, Any]:
+def given(model: CardData) -> dict[str, Any]:
     return random_weights(model, 3)
 
 
@@ -69,7 +69,7 @@ def same(a: Any, b: Any) -> None:
     np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-9, atol=1e-12)
 
 
-def program(model: Model) -> dict[str, Any]:
+def program(model: CardData) -> dict[str, Any]:
     """The NumPy program of a card."""
     names: dict[str, Any] = {"__name__": "exported"}
     exec(compile(vt.export(model, to="numpy"), "exported.py", "exec"), names)
@@ -103,7 +103,7 @@ def test_a_definition_is_what_it_says_wherever_it_is_put(name: str, section: str
         compile(vt.export(model, to=to), to, "exec")
 
 
-def slopes(model: Model, weights: dict[str, Any]) -> dict[str, Any]:
+def slopes(model: CardData, weights: dict[str, Any]) -> dict[str, Any]:
     """Central differences of the loss by each entry of E and W."""
     out = {}
     for key in ("E", "W"):

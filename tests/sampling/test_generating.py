@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 import viete as vt
 from tests.laws.strategies import Card, cards, random_inputs, shipped, tiny, varied
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.sampling.planned import Planned
 
 SCORELESS = ("bert.md", "roberta.md")
@@ -22,20 +22,20 @@ CARDS = [p for p in varied() if not p.endswith(SCORELESS)]
 AHEAD = ("formal-encoder.md", "symbolic-transformer.md")
 
 
-def weights_of(model: Model, seed: int = 0) -> dict[str, Any]:
+def weights_of(model: CardData, seed: int = 0) -> dict[str, Any]:
     """Large enough that no two scores are close."""
     rng = np.random.default_rng(seed)
     return {k: rng.standard_normal(s) / 2 for k, s in vt.parameter_shapes(model).items()}
 
 
-def others(path: str, model: Model) -> dict[str, Any]:
+def others(path: str, model: CardData) -> dict[str, Any]:
     """The source that a translation needs."""
     if not path.endswith(("transformer-2017.md", "t5.md")):
         return {}
     return {k: v for k, v in random_inputs(model, 3, 5).items() if k in "sa"}
 
 
-def drawn(model: Model, weights: dict[str, Any], prompt: list[int], **more: Any) -> list[Any]:
+def drawn(model: CardData, weights: dict[str, Any], prompt: list[int], **more: Any) -> list[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return list(vt.sample(model, weights, prompt, **more))
@@ -73,7 +73,7 @@ def test_random_cards_sample_alike(card: Card) -> None:
     assert with_it == drawn(card.model, weights, [1], most=11, count=2, keep=4, cache=False)
 
 
-def small() -> tuple[Model, dict[str, Any]]:
+def small() -> tuple[CardData, dict[str, Any]]:
     model = tiny(next(p for p in shipped() if p.endswith("gpt2.md")))
     return model, weights_of(model)
 

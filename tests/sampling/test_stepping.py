@@ -16,7 +16,7 @@ from tests.laws.test_incremental import CAUSAL, FINE, HEAD
 from tests.sampling.test_generating import others, weights_of
 from viete.cards.reader import reads
 from viete.errors import VieteError
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.rewrite.incremental import derived, text_of
 from viete.sampling.cached import Cached
 from viete.sampling.generating import context_of
@@ -27,7 +27,7 @@ EXACT = {"rtol": 1e-11, "atol": 1e-11}
 
 
 def alike(
-    model: Model, weights: dict[str, Any], inputs: dict[str, Any], start: int, count: int,
+    model: CardData, weights: dict[str, Any], inputs: dict[str, Any], start: int, count: int,
     most: int = 99, close: dict[str, float] | None = None,
 ) -> Incremental:  # fmt: skip
     """The same scores from all three at every place; what was chosen for the first."""

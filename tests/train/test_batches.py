@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import viete as vt
 from viete.errors import VieteError
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.text.data import Documents, read_data
 from viete.text.vocabulary import Characters, Vocabulary, make_vocabulary
 from viete.train.batches import Batches
@@ -29,7 +29,7 @@ WEIGHTED = with_loss_weights(PLAIN)
 SHAKESPEARE = Path("../shared/data/tinyshakespeare.txt")
 
 
-def flat(count: int, size: int = 10) -> tuple[Tokens, Vocabulary, Model]:
+def flat(count: int, size: int = 10) -> tuple[Tokens, Vocabulary, CardData]:
     """0, 1, 2, … counted round, so that a window says where it came from."""
     ids = np.arange(count) % size
     v = Characters([chr(97 + k) for k in range(size)])
@@ -238,7 +238,9 @@ def test_state_is_checked(tmp_path: Path) -> None:
 # Bad input ----------------------------------------------------------------------------------------
 
 
-def refused(message: str, model: Model, data: Documents | Tokens, v: Vocabulary, *a, **k) -> None:  # type: ignore[no-untyped-def]
+def refused(
+    message: str, model: CardData, data: Documents | Tokens, v: Vocabulary, *a, **k
+) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(VieteError, match=message):
         Batches(model, data, v, *a, **k)
 

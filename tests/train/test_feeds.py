@@ -11,7 +11,7 @@ import viete as vt
 from tests.laws.strategies import shipped
 from viete.cards.catalogue import find
 from viete.errors import VieteError
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.train.feeds import feed
 from viete.train.fitting import with_loss, with_loss_weights, with_vocabulary
 
@@ -20,7 +20,7 @@ LOSS = "cross_entropy(logits; y)"
 TARGETS = "- $y ∈ \\{0, …, V-1\\}^n$: targets, the characters one further\n"
 
 
-def card(loss: str = LOSS, inputs: str = TARGETS, functions: str = "") -> Model:
+def card(loss: str = LOSS, inputs: str = TARGETS, functions: str = "") -> CardData:
     assert TARGETS in DIALOG and LOSS in DIALOG
     text = DIALOG.replace(LOSS, loss).replace(TARGETS, inputs)
     if functions:
@@ -116,7 +116,7 @@ def test_a_loss_that_shifts_by_itself() -> None:
         (card("<q, q>", "- $q ∈ ℝ^n$: a vector\n"), "needs its input q"),
     ],
 )
-def test_what_text_cannot_train(model: Model, message: str | None) -> None:
+def test_what_text_cannot_train(model: CardData, message: str | None) -> None:
     if message is None:
         feed(with_loss(model))
         return

@@ -27,7 +27,7 @@ from viete.analysis.kinds import (
 from viete.analysis.whole import MEANT, check_sizes, number_of, possible, shown
 from viete.analysis.written_out import check_written_out
 from viete.errors import Text
-from viete.graph.model import Claim, Equation, Model
+from viete.graph.card import CardData, Claim, Equation
 from viete.graph.order import Order
 from viete.graph.sizes import Size, size_of
 from viete.notation.printer import show
@@ -104,27 +104,27 @@ class Shapes:
     ``types`` maps a value's key to its `Type`; ``of`` gives the type of any expression.
     """
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.numbers = model.sizes
-        check_sizes(model)
-        check_written_out(model)
+    def __init__(self, card: CardData) -> None:
+        self.model = card
+        self.numbers = card.sizes
+        check_sizes(card)
+        check_written_out(card)
         self.types: dict[str, Type] = {}
-        self.named = [Size.of(d.name) for d in model.dims]
+        self.named = [Size.of(d.name) for d in card.dims]
         self.computed: dict[int, Shape] = {}  # shape of each equation by its position
         self.calls: dict[tuple[object, ...], Type] = {}
         self.as_numbers: dict[Size, Type] = {}
         self.kept: dict[int, tuple[Expr, Type]] = {}  # types at the top level, by id
         self.settled = False  # whether the types of all values are known
         ranges: dict[str, Size | None] = {
-            i.name: self.count(i.lower, i.upper, i.text) for i in model.indices
+            i.name: self.count(i.lower, i.upper, i.text) for i in card.indices
         }
-        first = {i.name: model.size(i.lower) for i in model.indices}
-        for loop in model.loops:
+        first = {i.name: card.size(i.lower) for i in card.indices}
+        for loop in card.loops:
             ranges.setdefault(loop.index, None)
             first.setdefault(loop.index, None)
         self.env = Env(ranges=ranges, first={k: v for k, v in first.items() if v is not None})
-        for item in model.inputs:
+        for item in card.inputs:
             family = self.axis_letters(item.symbol.slots)
             found = Type(self.shape(item.shape, item.text), family)
             if item.low is not None and item.high is not None:
@@ -132,10 +132,10 @@ class Shapes:
                 both = None if low is None or high is None else (low[0], high[1])
                 found = replace(found, kind=WHOLE, interval=both)
             self.types[item.name] = found
-        for parameter in model.parameters:
+        for parameter in card.parameters:
             shape = self.shape(parameter.shape, parameter.text)
             for size in shape:
-                if lengths := size.names() & model.lengths.keys():
+                if lengths := size.names() & card.lengths.keys():
                     length = lengths.pop()
                     raise parameter.text.error(
                         f"{parameter.name} cannot have the size {length}, which is as long as the "
@@ -143,18 +143,18 @@ class Shapes:
                         f"first rows, as in {parameter.symbol.base}[:{length}]"
                     )
             self.types[parameter.name] = Type(shape, self.axis_letters(parameter.symbol.slots))
-        Order(model).check()
+        Order(card).check()
         self.several: dict[str, Type] = {}  # what the equations that make one value have in common
         given, before = dict(self.types), None
         while before != (before := dict(self.several)):
             self.types = dict(given)
-            for k, equation in enumerate(model.equations):
+            for k, equation in enumerate(card.equations):
                 self.equation(k, equation)
         self.settled = True
         self.derived: dict[str, Type] = {}
-        for equation in model.derived:
+        for equation in card.derived:
             self.derived_equation(equation)
-        for claim in model.claims:
+        for claim in card.claims:
             if self.claimed(claim)[0].kind != TRUTH:
                 raise claim.text.error(
                     "a claim says that something holds: it needs =, ≤ or the like"

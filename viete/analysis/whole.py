@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from viete.errors import Text
-from viete.graph.model import Dimension, Input, Model, Parameter
+from viete.graph.card import CardData, Dimension, Input, Parameter
 from viete.graph.sizes import Size
 from viete.notation.printer import show
 from viete.notation.tree import Expr
@@ -28,57 +28,57 @@ class Use:
     least: int = 1
 
 
-def check_sizes(model: Model) -> None:
+def check_sizes(card: CardData) -> None:
     """Raises VieteError for a size or a range that is not a whole number, 1 or more.
 
     A loop alone may have no turns. The error stands at the dimension's own row where a dimension
     by itself is the size, else where the size is used.
     """
-    found = [u for u in uses(model) if not possible(number_of(model, u.size), u.least)]
-    for dim in model.dims:
+    found = [u for u in uses(card) if not possible(number_of(card, u.size), u.least)]
+    for dim in card.dims:
         for use in found:
             if use.size == Size.of(dim.name):
-                raise dim.text.error(f"{said(model, dim)}, but {use.what} {MEANT} {use.least}")
+                raise dim.text.error(f"{said(card, dim)}, but {use.what} {MEANT} {use.least}")
     for use in found:
-        raise use.text.error(f"{use.what} is {shown(model, use.size)}, but it {MEANT} {use.least}")
+        raise use.text.error(f"{use.what} is {shown(card, use.size)}, but it {MEANT} {use.least}")
 
 
-def uses(model: Model) -> Iterator[Use]:
+def uses(card: CardData) -> Iterator[Use]:
     """Every size of the declarations, and the length of every range."""
-    for dim in model.dims:
+    for dim in card.dims:
         if dim.at_most is not None:
             yield Use(Size.of(dim.name), f"the greatest length {dim.name}", dim.text)
-    for index in model.indices:
+    for index in card.indices:
         what = f"the number of values of the index {index.name}"
-        yield from ranged(model, index.lower, index.upper, what, index.text, 1)
-    for loop in model.loops:
-        inside = next(e for e in model.equations if e.loop == loop)
+        yield from ranged(card, index.lower, index.upper, what, index.text, 1)
+    for loop in card.loops:
+        inside = next(e for e in card.equations if e.loop == loop)
         what = f"the number of blocks {loop.index}"
-        yield from ranged(model, loop.lower, loop.upper, what, inside.text, 0)
-    declared: tuple[Input | Parameter, ...] = (*model.inputs, *model.parameters)
+        yield from ranged(card, loop.lower, loop.upper, what, inside.text, 0)
+    declared: tuple[Input | Parameter, ...] = (*card.inputs, *card.parameters)
     for item in declared:
         for e in item.shape:
-            if (size := model.size(e)) is not None:
+            if (size := card.size(e)) is not None:
                 yield Use(size, f"a size of {item.name}", item.text)
-    for told in model.inputs:
+    for told in card.inputs:
         if told.low is not None and told.high is not None:
             what = f"the number of values of {told.name}"
-            yield from ranged(model, told.low, told.high, what, told.text, 1)
+            yield from ranged(card, told.low, told.high, what, told.text, 1)
 
 
 def ranged(
-    model: Model, lower: Expr, upper: Expr, what: str, text: Text, least: int
+    card: CardData, lower: Expr, upper: Expr, what: str, text: Text, least: int
 ) -> Iterator[Use]:
     """The length of a range, both ends included."""
-    a, b = model.size(lower), model.size(upper)
+    a, b = card.size(lower), card.size(upper)
     if a is not None and b is not None:
         yield Use(b - a + Size.of(1), what, text, least)
 
 
-def number_of(model: Model, size: Size) -> Fraction | None:
+def number_of(card: CardData, size: Size) -> Fraction | None:
     """The number behind a size, with lengths at their greatest; None while it has none."""
     try:
-        return size.evaluate(model.greatest)
+        return size.evaluate(card.greatest)
     except (KeyError, ZeroDivisionError):
         return None
 
@@ -88,26 +88,26 @@ def possible(number: Fraction | None, least: int) -> bool:
     return number is None or (number.denominator == 1 and number >= least)
 
 
-def said(model: Model, dim: Dimension) -> str:
+def said(card: CardData, dim: Dimension) -> str:
     """``d_k = d / H is 512/7 with d = 512, H = 7``, or ``H is -1``."""
     formula = dim.value if dim.at_most is None else dim.at_most
     assert formula is not None  # it has a number
-    size = model.size(formula)
-    number = f"{model.greatest[dim.name]!s:.60}"
+    size = card.size(formula)
+    number = f"{card.greatest[dim.name]!s:.60}"
     if size is None or not size.names():
         return f"{dim.name} is {number}"
     relation = "=" if dim.at_most is None else "≤"
-    return f"{dim.name} {relation} {show(formula)} is {number}{given(model, size)}"
+    return f"{dim.name} {relation} {show(formula)} is {number}{given(card, size)}"
 
 
-def shown(model: Model, size: Size) -> str:
+def shown(card: CardData, size: Size) -> str:
     """``H/G = 32/5 with H = 32, G = 5``, or ``5/2``."""
-    number = f"{number_of(model, size)!s:.60}"
-    return f"{size} = {number}{given(model, size)}" if size.names() else number
+    number = f"{number_of(card, size)!s:.60}"
+    return f"{size} = {number}{given(card, size)}" if size.names() else number
 
 
-def given(model: Model, size: Size) -> str:
+def given(card: CardData, size: Size) -> str:
     """`` with d = 512, H = 7``: the numbers behind a size."""
-    numbers = model.greatest
-    names = [d.name for d in model.dims if d.name in size.names() and d.name in numbers]
+    numbers = card.greatest
+    names = [d.name for d in card.dims if d.name in size.names() and d.name in numbers]
     return " with " + ", ".join(f"{n} = {numbers[n]!s:.60}" for n in names)

@@ -6,13 +6,13 @@ operations, which no card means and no run survives.
 
 from __future__ import annotations
 
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.tree import Apply, Expr, walk
 
 MOST_OPERATIONS = 100_000
 
 
-def check_written_out(model: Model) -> None:
+def check_written_out(card: CardData) -> None:
     """Raises VieteError at the definition or equation with more than `MOST_OPERATIONS`."""
     counts: dict[str, int] = {}
 
@@ -20,21 +20,21 @@ def check_written_out(model: Model) -> None:
         total = 0
         for node in walk(e):
             total += 1
-            if isinstance(node, Apply) and node.op in model.function:
+            if isinstance(node, Apply) and node.op in card.function:
                 if node.op not in counts:
                     counts[node.op] = 0  # against a circle, which is refused elsewhere
-                    counts[node.op] = of(model.function[node.op].body)
+                    counts[node.op] = of(card.function[node.op].body)
                 total += counts[node.op]
         return total
 
-    for function in model.functions:  # in order, so that a long chain of calls is no deep one
+    for function in card.functions:  # in order, so that a long chain of calls is no deep one
         counts[function.name] = count = of(function.body)
         if count > MOST_OPERATIONS:
             raise function.text.error(too_many(function.name, count))
-    for equation in (*model.equations, *model.derived):
+    for equation in (*card.equations, *card.derived):
         if (count := of(equation.right)) > MOST_OPERATIONS:
             raise equation.text.error(too_many(equation.name, count))
-    for claim in model.claims:
+    for claim in card.claims:
         if (count := of(claim.statement)) > MOST_OPERATIONS:
             raise claim.text.error(too_many("this claim", count))
 

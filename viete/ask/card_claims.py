@@ -21,7 +21,7 @@ from viete.evaluate.inputs import host
 from viete.evaluate.memory import rounded
 from viete.evaluate.run import execute
 from viete.evaluate.schedule import Program, parameter_shapes, program
-from viete.graph.model import Claim, Input, Model
+from viete.graph.card import CardData, Claim, Input
 from viete.notation.printer import show
 from viete.notation.tree import Num
 
@@ -88,7 +88,7 @@ def place_said(where: Mapping[str, int]) -> str:
 
 
 def check_claims(
-    model: Model, weights: Mapping[str, Array] | None = None,
+    card: CardData, weights: Mapping[str, Array] | None = None,
     inputs: Mapping[str, Array] | None = None, seed: int = 0,
 ) -> Claims:  # fmt: skip
     """Evaluate every claim of a card in float64, for all blocks, heads and positions.
@@ -98,10 +98,10 @@ def check_claims(
     the card has a default. What is drawn comes from ``seed``, `DRAWS` times. Raises VieteError for
     weights or inputs that do not fit the card, and for a claim about a block that is not there.
     """
-    if not model.claims:
-        return Claims(model.title, "")
-    ready = program(model)
-    own = all(p.value for p in model.parameters)
+    if not card.claims:
+        return Claims(card.title, "")
+    ready = program(card)
+    own = all(p.value for p in card.parameters)
     loose = [i.name for i, _ in ready.inputs.values() if i.default is None]
     loose = [name for name in loose if name not in (inputs or {})]
     drawn = [what for what, some in (("weights", weights is None and not own), ("inputs", loose))
@@ -112,37 +112,37 @@ def check_claims(
         of.append(f"random {' and '.join(drawn)} ({DRAWS} draws, seed {seed})")
     elif inputs:
         of.append("this input")
-    count = sum(map(prod, parameter_shapes(model).values()))
+    count = sum(map(prod, parameter_shapes(card).values()))
     if weights is None and count > MOST_WEIGHTS:
         raise VieteError(
-            f"{model.title} has {rounded(count)} weights, too many to draw for its claims; give "
-            f"smaller dimensions with --set, such as {smaller(model)}"
+            f"{card.title} has {rounded(count)} weights, too many to draw for its claims; give "
+            f"smaller dimensions with --set, such as {smaller(card)}"
         )
     wide = None if weights is None else {n: host(w).astype(np.float64) for n, w in weights.items()}
-    verdicts = [Verdict(c) for c in model.claims]
+    verdicts = [Verdict(c) for c in card.claims]
     for k in range(DRAWS if drawn else 1):
         draw = np.random.default_rng([seed, k])
         given = {**random_inputs(ready, draw, LENGTHS[k], inputs or {}), **(inputs or {})}
-        run = execute(ready, given, random_weights(model, seed + k) if wide is None else wide)
+        run = execute(ready, given, random_weights(card, seed + k) if wide is None else wide)
         for j, v in enumerate(verdicts):
             if v.failure is None:
                 verdicts[j] = Verdict(v.claim, failure(run, v.claim), k + 1)
-    return Claims(model.title, " and ".join(of), tuple(verdicts))
+    return Claims(card.title, " and ".join(of), tuple(verdicts))
 
 
-def smaller(model: Model) -> str:
+def smaller(card: CardData) -> str:
     """An example of small dimensions: a 64th of each large one that is a number of its own."""
-    shapes = [model.size(e) for p in model.parameters for e in p.shape]
-    sizes = {n for s in shapes if s is not None for n in s.substitute(model.definitions).names()}
-    large = {d.name: int(model.sizes[d.name]) for d in model.dims
+    shapes = [card.size(e) for p in card.parameters for e in p.shape]
+    sizes = {n for s in shapes if s is not None for n in s.substitute(card.definitions).names()}
+    large = {d.name: int(card.sizes[d.name]) for d in card.dims
              if d.name in sizes and isinstance(d.value, Num) and d.value.value > 1000}  # fmt: skip
     return " ".join(f"--set {name}={n // 64}" for name, n in large.items()) or "--set N=2"
 
 
-def random_weights(model: Model, seed: int) -> dict[str, np.ndarray]:
+def random_weights(card: CardData, seed: int) -> dict[str, np.ndarray]:
     """Weights of which none is 0 and no norm 1, unless the card's ``value`` column says so."""
-    plain = tuple(replace(p, init="") for p in model.parameters)
-    return initial_weights(replace(model, parameters=plain), seed)
+    plain = tuple(replace(p, init="") for p in card.parameters)
+    return initial_weights(replace(card, parameters=plain), seed)
 
 
 def random_inputs(

@@ -21,7 +21,7 @@ from viete.errors import VieteError
 from viete.evaluate.array import Arrays, Env
 from viete.evaluate.labelled import COL, ROW, Array, expand
 from viete.evaluate.run import Run
-from viete.graph.model import Claim
+from viete.graph.card import Claim
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, Table
 

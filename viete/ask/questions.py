@@ -12,26 +12,26 @@ from collections.abc import Iterator
 
 from viete.analysis.shapes import Shapes
 from viete.errors import VieteWarning
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.library.functions import with_defaults
 from viete.notation.printer import letters, show
 from viete.notation.tree import Apply, Expr, Num, Ref, walk
 
 
-def warn_of_readings(model: Model, shapes: Shapes, e: Expr, level: int = 2) -> None:
+def warn_of_readings(card: CardData, shapes: Shapes, e: Expr, level: int = 2) -> None:
     """A `VieteWarning` for each part of a question that the card would have written otherwise."""
-    for sentence in dict.fromkeys(readings(model, shapes, e)):
+    for sentence in dict.fromkeys(readings(card, shapes, e)):
         warnings.warn(sentence, VieteWarning, stacklevel=level + 1)
 
 
-def readings(model: Model, shapes: Shapes, e: Expr) -> Iterator[str]:
+def readings(card: CardData, shapes: Shapes, e: Expr) -> Iterator[str]:
     """The sentences."""
     for x in walk(e):
         if not isinstance(x, Apply):
             continue
-        if x.op in model.function and (own := with_more(model, x)) is not None:
-            function = model.function[x.op]
-            rest = zip(function.arguments[len(x.args) :], with_defaults(x, model.function)[
+        if x.op in card.function and (own := with_more(card, x)) is not None:
+            function = card.function[x.op]
+            rest = zip(function.arguments[len(x.args) :], with_defaults(x, card.function)[
                 len(x.args) :], strict=True)  # fmt: skip
             taken = ", ".join(
                 f"{letters(a.symbol.key, 'unicode')} = {show(value, 'unicode')}"
@@ -41,7 +41,7 @@ def readings(model: Model, shapes: Shapes, e: Expr) -> Iterator[str]:
                 f"{show(x, 'unicode')} takes {taken}, as its definition does; the card has "
                 f"{show(own, 'unicode')}: give those too if they are meant"
             )
-        if x.op == "prod" and turned(model, shapes, *x.args):
+        if x.op == "prod" and turned(card, shapes, *x.args):
             other = show(Apply("prod", x.args[::-1]), "unicode")
             yield (
                 f"{show(x, 'unicode')} takes {show(x.args[1], 'unicode')} for a column; the card's "
@@ -49,38 +49,38 @@ def readings(model: Model, shapes: Shapes, e: Expr) -> Iterator[str]:
             )
 
 
-def with_more(model: Model, x: Apply) -> Apply | None:
+def with_more(card: CardData, x: Apply) -> Apply | None:
     """What the card applies of the same function, where ``x`` leaves arguments to their defaults.
 
     That to the same value, if there is one, else the last.
     """
-    if len(x.args) == len(model.function[x.op].arguments):
+    if len(x.args) == len(card.function[x.op].arguments):
         return None
-    plain = with_defaults(x, model.function)[len(x.args) :]
+    plain = with_defaults(x, card.function)[len(x.args) :]
     found = [
-        y for equation in model.equations for y in walk(equation.right)
+        y for equation in card.equations for y in walk(equation.right)
         if isinstance(y, Apply) and y.op == x.op
-        and with_defaults(y, model.function)[len(x.args) :] != plain
+        and with_defaults(y, card.function)[len(x.args) :] != plain
     ]  # fmt: skip
     keys = {r.key for r in walk(x.args[0]) if isinstance(r, Ref)}
     same = [y for y in found if any(isinstance(r, Ref) and r.key in keys for r in walk(y.args[0]))]
     return next(reversed(same or found), None)
 
 
-def turned(model: Model, shapes: Shapes, matrix: Expr, vector: Expr) -> bool:
+def turned(card: CardData, shapes: Shapes, matrix: Expr, vector: Expr) -> bool:
     """Whether a square matrix of weights stands on the left of a vector that is none."""
-    if not of_weights(model, matrix) or of_weights(model, vector):
+    if not of_weights(card, matrix) or of_weights(card, vector):
         return False
     sizes, other = shapes.of(matrix).shape, shapes.of(vector).shape
     return len(sizes) == 2 and len(other) == 1 and shapes.same_number(*sizes)
 
 
-def of_weights(model: Model, e: Expr) -> bool:
+def of_weights(card: CardData, e: Expr) -> bool:
     """Whether a formula is made of weights alone, through derived names."""
-    derived = {d.name: d.right for d in model.derived}
+    derived = {d.name: d.right for d in card.derived}
     names = [x for x in walk(e) if isinstance(x, Ref) and x.symbol.kind != "dim"]
     return not isinstance(e, Num) and all(
-        x.symbol.kind == "parameter" or (x.key in derived and of_weights(model, derived[x.key]))
+        x.symbol.kind == "parameter" or (x.key in derived and of_weights(card, derived[x.key]))
         for x in names
     )
 

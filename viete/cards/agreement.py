@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from viete.analysis.shapes import Shapes
 from viete.errors import Text
-from viete.graph.model import Dimension, Input, Model, Parameter
+from viete.graph.card import CardData, Dimension, Input, Parameter
 from viete.notation.cursor import parse_name
 from viete.notation.tree import Apply, Expr, Pick, Ref, walk
 
@@ -29,7 +29,7 @@ ROLES = {
 
 
 def check_agreement(
-    model: Model, shapes: Shapes, described: list[Described], stated: list[Dimension]
+    card: CardData, shapes: Shapes, described: list[Described], stated: list[Dimension]
 ) -> None:
     """That the numbers a card states are those of its equations.
 
@@ -37,26 +37,26 @@ def check_agreement(
 
     Raises VieteError at the statement that its equations contradict.
     """
-    facts = [d for d in stated if d.name not in model.sizes]
-    sizes = model.sizes | Model("", dims=tuple(facts)).sizes
-    for dim in (*model.dims, *facts):
+    facts = [d for d in stated if d.name not in card.sizes]
+    sizes = card.sizes | CardData("", dims=tuple(facts)).sizes
+    for dim in (*card.dims, *facts):
         value = sizes.get(dim.name)
         if value is None:
             continue
         said = {dim.name, dim.meaning.strip().rstrip(".").lower()}
         role = next((r for r, names in ROLES.items() if said & set(names)), None)
         if role == "blocks":
-            check_blocks(model, dim, value)
+            check_blocks(card, dim, value)
         elif role == "heads":
-            check_heads(model, dim, value)
+            check_heads(card, dim, value)
         elif role == "vocabulary":
-            check_vocabulary(model, shapes, dim, value)
+            check_vocabulary(card, shapes, dim, value)
         elif role == "embedding":
             columns = {p.name: shapes.number(shapes.types[p.name].shape[1])
-                       for _, p in embeddings(model)}  # fmt: skip
+                       for _, p in embeddings(card)}  # fmt: skip
             refuse(dim, value, columns, "columns")
     for name, words, size in described:
-        check_described(model, shapes, name, words, size)
+        check_described(card, shapes, name, words, size)
 
 
 def refuse(dim: Dimension, value: Fraction, counts: dict[str, Fraction | None], what: str) -> None:
@@ -67,17 +67,17 @@ def refuse(dim: Dimension, value: Fraction, counts: dict[str, Fraction | None], 
         raise dim.text.error(f"{dim.name} is {value}, but {found}")
 
 
-def check_blocks(model: Model, dim: Dimension, value: Fraction) -> None:
+def check_blocks(card: CardData, dim: Dimension, value: Fraction) -> None:
     """A loop has as many steps, all loops together have, or the blocks are written out."""
-    if model.loops:
-        counts = {loop: count(model, loop.lower, loop.upper) for loop in model.loops}
+    if card.loops:
+        counts = {loop: count(card, loop.lower, loop.upper) for loop in card.loops}
         total = sum((n for n in counts.values() if n is not None), Fraction(0))
         if None in counts.values() or value in (*counts.values(), total):
             return
         found = " and ".join(f"{loop.index} over {n}" for loop, n in counts.items())
         raise dim.text.error(f"{dim.name} is {value}, but the equations have a loop of {found}")
     # Blocks may also be written out one after the other; each has attention of its own.
-    written = sum(model.library_name(e) == "softmax" for e in formulas(model))
+    written = sum(card.library_name(e) == "softmax" for e in formulas(card))
     if value > max(1, written) or (value == 0 and written):
         raise dim.text.error(
             f"{dim.name} is {value}, but the equations have no loop over blocks; one is opened by "
@@ -85,12 +85,12 @@ def check_blocks(model: Model, dim: Dimension, value: Fraction) -> None:
         )
 
 
-def check_heads(model: Model, dim: Dimension, value: Fraction) -> None:
+def check_heads(card: CardData, dim: Dimension, value: Fraction) -> None:
     """Something depends on the number, or an index or a concatenation has so many values."""
-    used = {e.key for e in formulas(model) if isinstance(e, Ref) and e.symbol.kind == "dim"}
-    indexed = any(count(model, i.lower, i.upper) in (value, None) for i in model.indices)
+    used = {e.key for e in formulas(card) if isinstance(e, Ref) and e.symbol.kind == "dim"}
+    indexed = any(count(card, i.lower, i.upper) in (value, None) for i in card.indices)
     joined = any(isinstance(e, Apply) and e.op == "concat" and len(e.args) == value
-                 for e in formulas(model))  # fmt: skip
+                 for e in formulas(card))  # fmt: skip
     if value > 1 and dim.name not in used and not indexed and not joined:
         raise dim.text.error(
             f"{dim.name} is {value}, but no equation has {value} heads: no index has so many "
@@ -98,21 +98,21 @@ def check_heads(model: Model, dim: Dimension, value: Fraction) -> None:
         )
 
 
-def check_vocabulary(model: Model, shapes: Shapes, dim: Dimension, value: Fraction) -> None:
+def check_vocabulary(card: CardData, shapes: Shapes, dim: Dimension, value: Fraction) -> None:
     """An input has as many token numbers, and the matrix whose rows it takes as many rows."""
-    ranges = {i.name: count(model, i.low, i.high) for i, _ in embeddings(model)
+    ranges = {i.name: count(card, i.low, i.high) for i, _ in embeddings(card)
               if i.low is not None and i.high is not None}  # fmt: skip
     refuse(dim, value, ranges, "token numbers")
-    rows = {p.name: shapes.number(shapes.types[p.name].shape[0]) for i, p in embeddings(model)
+    rows = {p.name: shapes.number(shapes.types[p.name].shape[0]) for i, p in embeddings(card)
             if ranges.get(i.name) == value}  # fmt: skip
     refuse(dim, value, rows, "rows")
 
 
 def check_described(
-    model: Model, shapes: Shapes, name: Text, words: Text, stated: tuple[Expr, ...]
+    card: CardData, shapes: Shapes, name: Text, words: Text, stated: tuple[Expr, ...]
 ) -> None:
     """The size in words is the shape of the parameter or equation of that name."""
-    letters = {i.name for i in model.indices} | set(model.loop_letters)
+    letters = {i.name for i in card.indices} | set(card.loop_letters)
     found = shapes.types.get(parse_name(name, "parameter", letters).key)
     if found is None:
         return
@@ -124,40 +124,40 @@ def check_described(
         raise words.error(f"{name.text} is described as {words.text}, but its shape is {given}")
 
 
-def count(model: Model, lower: Expr, upper: Expr) -> Fraction | None:
+def count(card: CardData, lower: Expr, upper: Expr) -> Fraction | None:
     """How many whole numbers there are from one bound to the other, where both have a value."""
-    low, high = model.size(lower), model.size(upper)
+    low, high = card.size(lower), card.size(upper)
     if low is None or high is None:
         return None
     extent = high - low
-    return extent.evaluate(model.sizes) + 1 if extent.names() <= model.sizes.keys() else None
+    return extent.evaluate(card.sizes) + 1 if extent.names() <= card.sizes.keys() else None
 
 
-def formulas(model: Model) -> Iterator[Expr]:
+def formulas(card: CardData) -> Iterator[Expr]:
     """Every node of every expression of the card but the bodies of its functions."""
     whole: list[Expr | None] = []
-    for d in model.dims:
+    for d in card.dims:
         whole += [d.value, d.at_most]
-    for index in model.indices:
+    for index in card.indices:
         whole += [index.lower, index.upper]
-    for loop in model.loops:
+    for loop in card.loops:
         whole += [loop.lower, loop.upper]
-    for i in model.inputs:
+    for i in card.inputs:
         whole += [*i.shape, i.low, i.high]
-    for p in model.parameters:
+    for p in card.parameters:
         whole += p.shape
-    whole += [e.right for e in (*model.equations, *model.derived)]
+    whole += [e.right for e in (*card.equations, *card.derived)]
     for e in whole:
         if e is not None:
             yield from walk(e)
 
 
-def embeddings(model: Model) -> list[tuple[Input, Parameter]]:
+def embeddings(card: CardData) -> list[tuple[Input, Parameter]]:
     """The matrices whose rows are taken by an input of whole numbers, as in ``E[x]``."""
-    inputs = {i.name: i for i in model.inputs if i.low is not None}
-    tables = {p.name: p for p in model.parameters if len(p.shape) == 2}
+    inputs = {i.name: i for i in card.inputs if i.low is not None}
+    tables = {p.name: p for p in card.parameters if len(p.shape) == 2}
     found = {}
-    for e in formulas(model):
+    for e in formulas(card):
         if isinstance(e, Pick) and isinstance(e.value, Ref) and e.value.key in tables:
             row = e.items[0]
             row = row.value if isinstance(row, Pick) else row

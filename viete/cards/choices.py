@@ -25,7 +25,7 @@ from typing import Any
 
 from viete.cards.config import HOLE, Config, listed, said
 from viete.errors import Text, VieteError
-from viete.graph.model import Equation, Function, Loop, Model
+from viete.graph.card import CardData, Equation, Function, Loop
 from viete.graph.row_counts import with_named_sizes
 from viete.notation.parser import parse
 from viete.notation.substitution import substitute
@@ -46,13 +46,13 @@ class Row:
     values: list[Equation] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
 
-    def holds(self, found: Any, null: bool, model: Model) -> bool:
+    def holds(self, found: Any, null: bool, card: CardData) -> bool:
         """Whether the row lists this value; None is a key that is missing, or ``null``."""
         words, optional = listed(self.allowed)
         if found is None:
             return "null" in words if null else optional
         return "any" in words or said(found) in words or any(
-            number_of(w, model) == found for w in words if f"${w}$" in self.allowed
+            number_of(w, card) == found for w in words if f"${w}$" in self.allowed
         )  # fmt: skip
 
 
@@ -63,7 +63,7 @@ class Choice:
     key: Text
     rows: list[Row]
 
-    def in_force(self, model: Model, config: Config | None) -> list[tuple[Row, Expr | None]]:
+    def in_force(self, card: CardData, config: Config | None) -> list[tuple[Row, Expr | None]]:
         """The rows that hold, each with the condition on the block where it holds for some.
 
         The last has no condition. Raises VieteError, naming the key and what the card knows, for a
@@ -71,10 +71,10 @@ class Choice:
         """
         if config is None:
             return [(self.rows[0], None)]
-        letter, keys = of_blocks(self.key, model)
+        letter, keys = of_blocks(self.key, card)
         if not letter:
-            return [(self.row(model, config, self.key.text), None)]
-        blocks = {i: self.row(model, config, key) for i, key in keys.items()}
+            return [(self.row(card, config, self.key.text), None)]
+        blocks = {i: self.row(card, config, key) for i, key in keys.items()}
         used = [r for r in self.rows if any(r is x for x in blocks.values())]
         if not used:
             return [(self.rows[0], None)]
@@ -83,7 +83,7 @@ class Choice:
         tests.sort(key=lambda t: sum(1 for _ in walk(t[1])))
         return [*tests[:-1], (tests[-1][0], None)]
 
-    def row(self, model: Model, config: Config, key: str) -> Row:
+    def row(self, card: CardData, config: Config, key: str) -> Row:
         """The row for the config's value of the key."""
         keys, _ = listed(key)
         null = any("null" in listed(row.allowed)[0] for row in self.rows)
@@ -91,25 +91,25 @@ class Choice:
         if config.alone and not name:
             return self.rows[0]
         for row in self.rows:
-            if row.holds(found, bool(name), model):
+            if row.holds(found, bool(name), card):
                 return row
         wanted = ", or ".join(row.allowed for row in self.rows)
         raise VieteError(
-            f"{config.name}: {config.what(keys, name, found)}, and the card {model.title} is for "
+            f"{config.name}: {config.what(keys, name, found)}, and the card {card.title} is for "
             f"{wanted}"
         )
 
 
-def settled(model: Model, choices: Sequence[Choice], config: Config | None) -> Model:
+def settled(card: CardData, choices: Sequence[Choice], config: Config | None) -> CardData:
     """The member of the family: the model with what holds put in."""
     if not choices:
-        return model
+        return card
     values: dict[str, Equation] = {}
     functions: list[Function] = []
     found: list[Row] = []
-    facts = list(model.facts)
+    facts = list(card.facts)
     for choice in choices:
-        held = choice.in_force(model, config)
+        held = choice.in_force(card, config)
         found += [row for row, _ in held]
         for row, condition in reversed(held):
             for e in row.values:
@@ -131,8 +131,8 @@ def settled(model: Model, choices: Sequence[Choice], config: Config | None) -> M
     optional = names_in([x.right for r in rows for x in r.values]
                         + [f.body for r in rows for f in r.functions])  # fmt: skip
     chosen = replace(
-        model, facts=tuple(facts),
-        functions=tuple(f for f in model.functions if f.name not in named),
+        card, facts=tuple(facts),
+        functions=tuple(f for f in card.functions if f.name not in named),
     )  # fmt: skip
     gone = {s.key for r in rows for s in r.there} - {s.key for r in found for s in r.there}
     chosen, unused = without(chosen, gone, values)
@@ -141,14 +141,14 @@ def settled(model: Model, choices: Sequence[Choice], config: Config | None) -> M
     return with_named_sizes(out, chosen)
 
 
-def check_defined(model: Model, choices: Sequence[Choice], config: Config | None) -> None:
+def check_defined(card: CardData, choices: Sequence[Choice], config: Config | None) -> None:
     """That nothing is left which a row would have defined.
 
     Raises VieteError that names the key: a row may leave open what not every member needs.
     """
-    there = {f.name for f in model.functions} | {e.name for e in model.equations}
-    there |= {p.name for p in model.parameters}
-    used = names_in([e.right for e in model.equations]) - there
+    there = {f.name for f in card.functions} | {e.name for e in card.equations}
+    there |= {p.name for p in card.parameters}
+    used = names_in([e.right for e in card.equations]) - there
     for choice in choices:
         made = {e.name for row in choice.rows for e in row.values}
         made |= {f.name for row in choice.rows for f in row.functions}
@@ -157,71 +157,73 @@ def check_defined(model: Model, choices: Sequence[Choice], config: Config | None
             wanted = ", or ".join(row.allowed for row in choice.rows if row.values or row.functions)
             raise VieteError(
                 f"{config.name}: {config.what(keys, *config.look_up(keys))}, and the card "
-                f"{model.title} must be told which it is: {wanted}"
+                f"{card.title} must be told which it is: {wanted}"
             )
 
 
-def without(model: Model, gone: set[str], values: Mapping[str, Equation]) -> tuple[Model, set[str]]:
+def without(
+    card: CardData, gone: set[str], values: Mapping[str, Equation]
+) -> tuple[CardData, set[str]]:
     """The model without some equations, and the names of what only these may have needed.
 
     Derived names and claims that are made of them go too, unless ``values`` define them.
     """
-    needed = names_in([e.right for e in (*model.equations, *model.derived) if e.name in gone])
+    needed = names_in([e.right for e in (*card.equations, *card.derived) if e.name in gone])
     derived = []
     missing = gone - values.keys()
-    for e in model.derived:
+    for e in card.derived:
         if names_in([e.right]) & missing:
             missing = missing | {e.name}
         elif e.name not in gone:
             derived.append(e)
-    claims = [c for c in model.claims if not names_in([c.statement]) & missing]
-    equations = tuple(e for e in model.equations if e.name not in gone)
-    left = replace(model, equations=equations, derived=tuple(derived), claims=tuple(claims))
+    claims = [c for c in card.claims if not names_in([c.statement]) & missing]
+    equations = tuple(e for e in card.equations if e.name not in gone)
+    left = replace(card, equations=equations, derived=tuple(derived), claims=tuple(claims))
     return left, needed - {e.name for e in equations}
 
 
-def of_blocks(key: Text, model: Model) -> tuple[str, dict[int, str]]:
+def of_blocks(key: Text, card: CardData) -> tuple[str, dict[int, str]]:
     """The index letter in a key, and the key for each block; ("", {}) where it has none."""
     hole = HOLE.search(key.text)
     if hole is None:
         return "", {}
-    place = parse(key.cut(*hole.span(1)), scope_of(model))
+    place = parse(key.cut(*hole.span(1)), scope_of(card))
     letter = next(x.name for x in walk(place) if isinstance(x, Idx))
-    loop = next((x for x in model.loops if x.index == letter), None)
+    loop = next((x for x in card.loops if x.index == letter), None)
     if loop is None:
         raise key.error(f"{letter} is the letter of no loop")
-    places = {i: number_at(substitute(place, letters={letter: num(i)}), model, key)
-              for i in range(*ends(loop, model))}  # fmt: skip
+    places = {i: number_at(substitute(place, letters={letter: num(i)}), card, key)
+              for i in range(*ends(loop, card))}  # fmt: skip
     return letter, {i: HOLE.sub(str(k), key.text) for i, k in places.items()}
 
 
-def scope_of(model: Model) -> Scope:
+def scope_of(card: CardData) -> Scope:
     """Names of dimensions and loop letters."""
-    scope = Scope(indices=set(model.loop_letters))
-    for d in model.dims:
+    scope = Scope(indices=set(card.loop_letters))
+    for d in card.dims:
         scope.declare(d.symbol)
     return scope
 
 
-def ends(loop: Loop, model: Model) -> tuple[int, int]:
+def ends(loop: Loop, card: CardData) -> tuple[int, int]:
     """The first block and one past the last."""
-    low, high = (number_at(e, model, Text("")) for e in (loop.lower, loop.upper))
+    low, high = (number_at(e, card, Text("")) for e in (loop.lower, loop.upper))
     return low, high + 1
 
 
-def number_at(e: Expr, model: Model, text: Text) -> int:
+def number_at(e: Expr, card: CardData, text: Text) -> int:
     """A formula of numbers and dimensions as a whole number."""
-    size = model.size(e)
-    value = None if size is None else size.evaluate(model.sizes)
+    size = card.size(e)
+    value = None if size is None else size.evaluate(card.sizes)
     if value is None or value.denominator != 1:
         raise text.error("this must be a whole number for every block")
     return int(value)
 
 
-def number_of(word: str, model: Model) -> Fraction | None:
+def number_of(word: str, card: CardData) -> Fraction | None:
     """The number that a formula of dimensions is."""
-    size = model.size(parse(word, scope_of(model)))
-    return None if size is None else size.evaluate(model.sizes)
+    size = card.size(parse(word, scope_of(card)))
+    return None if size is None else size.evaluate(card.sizes)
 
 
 def test(places: list[int], blocks: list[int], letter: str) -> Expr:

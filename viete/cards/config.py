@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from viete.errors import VieteError
-from viete.graph.model import Dimension, Model, Parameter
+from viete.graph.card import CardData, Dimension, Parameter
 from viete.regular import SETTINGS, regular
 
 HOLE = re.compile(r"\{([^{}]*)\}")  # around the index letter in a key
@@ -179,28 +179,28 @@ class Config:
             )
         return replace(p, value=f"[{' '.join(map(repr, found))}]")
 
-    def check_complete(self, model: Model) -> None:
+    def check_complete(self, card: CardData) -> None:
         """That it gives all numbers that a model cannot do without.
 
         A value defined by other dimensions (``d_f = 4 d``) stands where the key is missing; a plain
         number is one released size's and stands only if the card says ``or missing``.
         """
-        for dim in model.dims:
+        for dim in card.dims:
             keys, optional = listed(dim.config)
             own = self.alone and (dim.value is not None or dim.at_most is not None)
-            needed = keys and not (optional or own or is_derived(model, dim))
+            needed = keys and not (optional or own or is_derived(card, dim))
             if needed and self.look_up(keys)[1] is None:
                 raise self.missing(keys, dim.name)
-        for p in model.parameters:
+        for p in card.parameters:
             if p.given and not p.value:
                 raise self.missing(given_keys(p), p.name)
 
     def missing(self, keys: Sequence[str], name: str) -> VieteError:
         return VieteError(f"{self.name}: {' or '.join(keys)} is missing, which gives {name}")
 
-    def check_facts(self, model: Model) -> None:
+    def check_facts(self, card: CardData) -> None:
         """That the card's ``config …`` facts hold."""
-        for fact, wanted in model.facts:
+        for fact, wanted in card.facts:
             if fact.startswith("config "):
                 allowed, optional = listed(wanted)
                 for keys in self.each(listed(fact.removeprefix("config "))[0]):
@@ -210,7 +210,7 @@ class Config:
                     if not (optional if found is None else {said(found), "any"} & {*allowed}):
                         raise VieteError(
                             f"{self.name}: {self.what(keys, key, found)}, and the card "
-                            f"{model.title} is for {wanted}"
+                            f"{card.title} is for {wanted}"
                         )
 
     def each(self, keys: Sequence[str]) -> Iterator[list[str]]:
@@ -229,7 +229,7 @@ class Config:
             return f"{' or '.join(open_)} is missing, and {key} is {said(found)}"
         return f"{key} is {said(found)}" if key else f"{' or '.join(keys)} is missing"
 
-    def check_accounted(self, model: Model, accept: Sequence[str]) -> None:
+    def check_accounted(self, card: CardData, accept: Sequence[str]) -> None:
         """That every key that might change the function is one that the card knows."""
         unknown = {}
         for key, value in leaves(self.values):
@@ -243,7 +243,7 @@ class Config:
         if unknown:
             what = ", ".join(f"{key} is {said(value):.60}" for key, value in unknown.items())
             raise VieteError(
-                f"{self.name}: {what}, of which the card {model.title} says nothing, so its "
+                f"{self.name}: {what}, of which the card {card.title} says nothing, so its "
                 f"equations may not be this model's; if you know that they are, accept "
                 f"{', '.join(unknown)}"
             )
@@ -322,8 +322,8 @@ def leaves(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
             yield f"{before}{key}", value
 
 
-def is_derived(model: Model, dim: Dimension) -> bool:
+def is_derived(card: CardData, dim: Dimension) -> bool:
     """Whether the card defines it by other dimensions, as in ``d_f = 4 d``."""
     value = dim.at_most if dim.value is None else dim.value
-    size = None if value is None else model.size(value)
+    size = None if value is None else card.size(value)
     return size is not None and size.number() is None

@@ -12,12 +12,12 @@ from viete.cards.document import Block, Item, Paragraph
 from viete.cards.init import check_dtype, read_init
 from viete.cards.sections import FACT, Sections
 from viete.errors import Text, VieteError
-from viete.graph.model import (
+from viete.graph.card import (
+    CardData,
     Dimension,
     Function,
     Index,
     Input,
-    Model,
     Parameter,
 )  # fmt: skip
 from viete.library.functions import behind, in_force, library, parse_function, second_names
@@ -158,7 +158,7 @@ class Declarations(Sections):
         self.shapes = Scope()
         for dim in self.dims:
             self.shapes.declare(dim.symbol)
-        self.check_stated(Model("", dims=tuple(self.dims)).sizes)
+        self.check_stated(CardData("", dims=tuple(self.dims)).sizes)
 
     def check_stated(self, sizes: dict[str, Fraction]) -> None:
         """That a size stated beside its formula, ``(= d_model / num_heads = 5)``, is its value."""
@@ -178,7 +178,7 @@ class Declarations(Sections):
         return tuple(out)
 
     def input_list(self, letters: set[str]) -> None:
-        sizes = Model("", dims=tuple(self.dims)).sizes
+        sizes = CardData("", dims=tuple(self.dims)).sizes
         listed = [(*self.split(block.text), False) for block in self.items("inputs")]
         for math, meaning, prose in [*((*p, True) for p in self.prose), *listed]:
             wrong = math.error("an input is written t ∈ {0, …, V − 1}^n or x ∈ ℝ^{n × d}")
@@ -305,7 +305,7 @@ class Declarations(Sections):
                 f"the card {self.title} names no keys of a config.json; its Dimensions table would "
                 f"have them in a column 'config'"
             )
-        self.dims = list(Model("", dims=tuple(self.dims)).bind(**numbers).dims)
+        self.dims = list(CardData("", dims=tuple(self.dims)).bind(**numbers).dims)
 
     def choices(self, functions: list[Function], parameters: list[Parameter]) -> list[Choice]:
         """The rows of Choices, with the functions that they define, of dimensions and weights."""

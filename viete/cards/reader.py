@@ -28,12 +28,12 @@ from viete.cards.document import (
 )
 from viete.cards.visible import lines_of
 from viete.errors import Text, VieteError, Where
-from viete.graph.model import (
+from viete.graph.card import (
+    CardData,
     Claim,
     Dimension,
     Equation,
     Loop,
-    Model,
     Parameter,
 )  # fmt: skip
 from viete.graph.order import FURTHEST
@@ -69,7 +69,7 @@ _SHAPE = re.compile(
 def read(
     path: str | Path, config: Config | None = None, accept: Sequence[str] = (),
     sets: Mapping[str, str] | None = None,
-) -> Model:  # fmt: skip
+) -> CardData:  # fmt: skip
     """Read a card from a Markdown, LaTeX or JSON file, and check the shape of every equation.
 
     Of a family of models it is the one of that ``config``; see `viete.cards.choices`. ``sets``
@@ -97,7 +97,7 @@ def read(
 def read_again(
     text: str, file: str, config: Config | None, accept: tuple[str, ...],
     sets: tuple[tuple[str, str], ...],
-) -> Model:  # fmt: skip
+) -> CardData:  # fmt: skip
     """`reads`, once as long as the text and the config say the same: models do not change."""
     return reads(text, file, config, accept, dict(sets))
 
@@ -116,7 +116,7 @@ def decoded(content: bytes, file: str) -> str:
 def reads(
     content: str, file: str = "<card>", config: Config | None = None, accept: Sequence[str] = (),
     sets: Mapping[str, str] | None = None,
-) -> Model:  # fmt: skip
+) -> CardData:  # fmt: skip
     """Read a card from text; see `read`."""
     if not isinstance(content, str):
         raise VieteError(f"a card is text, not {type(content).__name__}")
@@ -162,7 +162,7 @@ def check_characters(content: str, file: str) -> None:
 def build(
     blocks: list[Block], file: str, config: Config | None = None, accept: Sequence[str] = (),
     sets: Mapping[str, str] | None = None,
-) -> Model:  # fmt: skip
+) -> CardData:  # fmt: skip
     """A document's blocks as a checked model."""
     check_shown(blocks)
     reader = Reader(blocks, file)
@@ -182,7 +182,7 @@ class Reader(Declarations):
 
     # -- the whole ---------------------------------------------------------------------------------
 
-    def model(self, config: Config | None) -> Model:
+    def model(self, config: Config | None) -> CardData:
         self.header()
         self.dimension_tables()
         if config is not None:
@@ -210,7 +210,7 @@ class Reader(Declarations):
             )
         self.check_equations(self.for_line)
         self.unique(parameters, lefts, letters)
-        skeleton = Model(
+        skeleton = CardData(
             self.title, tuple(self.about), tuple(self.facts), vocabulary,
             tuple(self.glossary), tuple(self.dims),
             tuple(self.indices), tuple(self.inputs), tuple(parameters), tuple(functions),

@@ -8,7 +8,7 @@ from typing import Any
 
 from viete.cards.document import Block, Heading, Item, Paragraph, Table, read_markdown
 from viete.errors import Text, VieteError, Where
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.printable import STEERING
 
 SCHEMA = "viete-card/1"
@@ -20,17 +20,17 @@ TABLES = {
 LISTS = {"inputs": "input", "functions": "definition", "derived": "equation", "claims": "claim"}
 
 
-def write_json(model: Model) -> str:
+def write_json(card: CardData) -> str:
     """A card as JSON text; `read_json` reads it back."""
     from viete.cards.writer import Writer
     from viete.notation.printer import show_equation
 
-    w = Writer(model, "plain")
+    w = Writer(card, "plain")
     out: dict[str, Any] = {
-        "schema": SCHEMA, "title": model.title, "about": list(model.about),
-        "facts": [{"key": k, "value": v} for k, v in model.facts],
-        "vocabulary": list(model.vocabulary),
-        "notation": [{"names": names, "meaning": said} for names, said in model.notation],
+        "schema": SCHEMA, "title": card.title, "about": list(card.about),
+        "facts": [{"key": k, "value": v} for k, v in card.facts],
+        "vocabulary": list(card.vocabulary),
+        "notation": [{"names": names, "meaning": said} for names, said in card.notation],
     }  # fmt: skip
     for name, table in (("dimensions", w.dimensions()), ("parameters", w.parameters())):
         header = [t.text for t in table.header]
@@ -38,10 +38,10 @@ def write_json(model: Model) -> str:
             {h: bare(c.text) for h, c in zip(header, row, strict=True) if c.text}
             for row in table.rows
         ]
-    out["inputs"] = [entry("input", w.input(i), i.meaning) for i in model.inputs]
-    out["functions"] = [entry("definition", w.function(f), f.meaning) for f in model.functions]
+    out["inputs"] = [entry("input", w.input(i), i.meaning) for i in card.inputs]
+    out["functions"] = [entry("definition", w.function(f), f.meaning) for f in card.functions]
     out["forward"] = []
-    for k, e in enumerate(model.equations):
+    for k, e in enumerate(card.equations):
         line = entry("equation", show_equation(e.left, e.right), e.meaning)
         line["shape"] = "(" + ", ".join(map(str, w.shapes.computed[k])) + ")"
         if family := sorted(w.shapes.types[e.name].family):
@@ -52,9 +52,9 @@ def write_json(model: Model) -> str:
             line["part"] = e.part
         out["forward"].append(line)
     out["derived"] = [
-        entry("equation", show_equation(e.left, e.right), e.meaning) for e in model.derived
+        entry("equation", show_equation(e.left, e.right), e.meaning) for e in card.derived
     ]
-    out["claims"] = [entry("claim", w.e(c.statement), c.meaning) for c in model.claims]
+    out["claims"] = [entry("claim", w.e(c.statement), c.meaning) for c in card.claims]
     return json.dumps({k: v for k, v in out.items() if v}, ensure_ascii=False, indent=1) + "\n"
 
 

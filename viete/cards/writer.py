@@ -11,40 +11,40 @@ from itertools import groupby
 from viete.analysis.shapes import Type
 from viete.cards.document import Block, Heading, Item, Paragraph, Table, write_markdown, write_text
 from viete.errors import Text, VieteError
-from viete.graph.model import Argument, Function, Input, Loop, Model, Parameter
+from viete.graph.card import Argument, CardData, Function, Input, Loop, Parameter
 from viete.notation.cursor import parse_name
 from viete.notation.printer import Printer, letters, show, show_equation, show_symbol
 from viete.notation.tree import Expr, Ref
 
 
-def write(model: Model, form: str) -> str:
+def write(card: CardData, form: str) -> str:
     """A model as 'md', 'latex', 'json' or 'text'."""
     if form not in ("md", "latex", "json", "text"):
         raise VieteError(f"a card is written as md, latex, json or text, not {form!r:.60}")
     if form == "json":
         from viete.cards.structured import write_json
 
-        return write_json(model)
+        return write_json(card)
     if form == "latex":
         from viete.cards.latex import write_latex
 
-        return write_latex(blocks(model, "latex"))
-    return write_text(blocks(model, "unicode")) if form == "text" else write_markdown(
-        blocks(model, "latex")
+        return write_latex(blocks(card, "latex"))
+    return write_text(blocks(card, "unicode")) if form == "text" else write_markdown(
+        blocks(card, "latex")
     )  # fmt: skip
 
 
-def blocks(model: Model, style: str) -> list[Block]:
+def blocks(card: CardData, style: str) -> list[Block]:
     """A card as headings, tables and lists, its formulas in ``style`` between dollar signs."""
-    return Writer(model, style).document()
+    return Writer(card, style).document()
 
 
 class Writer:
     """Formulas of one model in one style; see `Printer` for ``loss``."""
 
-    def __init__(self, model: Model, style: str, loss: Ref | None = None) -> None:
-        self.model, self.style, self.loss = model, style, loss
-        self.shapes = model.shapes
+    def __init__(self, card: CardData, style: str, loss: Ref | None = None) -> None:
+        self.model, self.style, self.loss = card, style, loss
+        self.shapes = card.shapes
 
     def math(self, text: str) -> str:
         return f"${text}$"

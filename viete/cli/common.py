@@ -13,12 +13,12 @@ import typer
 
 from viete.atomic import behind, replacing
 from viete.errors import VieteError
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 Form = TypeVar("Form")
 
 if TYPE_CHECKING:
-    from viete.model.transformer import Transformer
+    from viete.model.model import Model
 
 Card = Annotated[
     str,
@@ -55,7 +55,7 @@ def card(
     name: str, sets: list[str] | None = None, config: Path | None = None,
     instead: str | None = None, accept: list[str] | None = None, revision: str | None = None,
     weights: Path | None = None,
-) -> Model:  # fmt: skip
+) -> CardData:  # fmt: skip
     """The card, or that of a released model, bound to the dimensions asked for.
 
     Where a card is held against a file of ``weights``, the tensors say what it asks of them.
@@ -82,7 +82,7 @@ def card(
 
 def read_card(
     name: str, config: Path | None, accept: Sequence[str], sets: Mapping[str, str]
-) -> Model:
+) -> CardData:
     """The card of that path or name, or with ``-`` the one on standard input."""
     from viete.cards import reader
     from viete.cards.catalogue import find
@@ -99,14 +99,14 @@ def transformer(
     name: str, sets: list[str] | None = None, config: Path | None = None,
     instead: str | None = None, accept: list[str] | None = None, revision: str | None = None,
     dtype: str | None = None, device: str | None = None,
-) -> Transformer | None:  # fmt: skip
+) -> Model | None:  # fmt: skip
     """The released model of this name with its weights, or None where it is a card's."""
     if not is_model(name, revision):
         only_of_a_model(name, instead, None if config else accept)
         return None
     from dataclasses import replace
 
-    from viete.model.transformer import load
+    from viete.model.model import load
 
     framework = "numpy" if device is None else "torch"
     found = load(name, instead, accept or (), framework, dtype, device, revision, config)
@@ -119,7 +119,7 @@ def opened(
     name: str, given: bool, sets: list[str] | None, config: Path | None, instead: str | None,
     accept: list[str] | None, revision: str | None, dtype: str | None = None,
     device: str | None = None, weights: Path | None = None,
-) -> tuple[Model, Transformer | None]:  # fmt: skip
+) -> tuple[CardData, Model | None]:  # fmt: skip
     """The card, and the released model that it is of, unless other weights are ``given``.
 
     They may be in the file ``weights``.
@@ -171,40 +171,40 @@ def settings(sets: list[str] | None) -> dict[str, str]:
     return values
 
 
-def numbers(text: str, model: Model, what: str = "--tokens") -> list[int] | list[list[int]]:
+def numbers(text: str, card: CardData, what: str = "--tokens") -> list[int] | list[list[int]]:
     """``3,1,4`` or ``a b`` (words of the card's vocabulary); ``/`` begins another sequence."""
-    rows = [row_of(part, model, what) for part in text.split("/")]
+    rows = [row_of(part, card, what) for part in text.split("/")]
     if len({len(r) for r in rows}) > 1:
         raise VieteError(f"{what}: the sequences of a batch must be equally long")
     return rows if len(rows) > 1 else rows[0]
 
 
-def named_inputs(given: list[str] | None, model: Model) -> dict[str, Any]:
+def named_inputs(given: list[str] | None, card: CardData) -> dict[str, Any]:
     """``--input y=1,4,1`` as inputs by name."""
     out = {}
     for text in given or ():
         key, equals, value = text.partition("=")
         if not equals:
             raise VieteError(f"--input takes NAME=NUMBERS, such as --input y=1,4,1, not {text!r}")
-        out[key.strip()] = numbers(value, model, f"--input {key.strip()}")
+        out[key.strip()] = numbers(value, card, f"--input {key.strip()}")
     return out
 
 
-def row_of(text: str, model: Model, what: str) -> list[int]:
+def row_of(text: str, card: CardData, what: str) -> list[int]:
     """One sequence: numbers as they are, words by their place in the vocabulary."""
     words = [w for part in text.split(",") for w in part.split() or [""]]
     if not all(words):
         raise VieteError(f"{what} takes numbers such as 3,1,4")
     out = []
     for word in words:
-        if word in model.vocabulary:
-            out.append(model.vocabulary.index(word))
+        if word in card.vocabulary:
+            out.append(card.vocabulary.index(word))
         elif re.fullmatch(r"-?[0-9]{1,18}", word):
             out.append(int(word))
         else:
             known = (
-                f" or words of its vocabulary ({' '.join(model.vocabulary[:12])})"
-                if model.vocabulary
+                f" or words of its vocabulary ({' '.join(card.vocabulary[:12])})"
+                if card.vocabulary
                 else ""
             )
             raise VieteError(f"{what}: {word!r} is no token; give numbers such as 3,1,4{known}")

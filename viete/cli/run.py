@@ -20,10 +20,10 @@ from viete.cli.common import (
     opened,
 )
 from viete.errors import VieteError
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 if TYPE_CHECKING:
-    from viete.model.transformer import Transformer
+    from viete.model.model import Model
 
 
 def run(
@@ -113,25 +113,25 @@ def run(
         print(f"not computed: {'; '.join(why)}", file=sys.stderr)
 
 
-def estimate(model: Model, ids: Any) -> None:
+def estimate(card: CardData, ids: Any) -> None:
     """Say on standard error what a long exact run needs, or refuse it where there is no room."""
     from viete.evaluate.memory import check_exact
 
     rows = ids if len(ids) and isinstance(ids[0], list) else [ids]
-    if said := check_exact(model, max(map(len, rows)), len(rows)):
+    if said := check_exact(card, max(map(len, rows)), len(rows)):
         print(f"viete: {said}", file=sys.stderr, flush=True)
 
 
 def the_tokens(
-    model: Model, found: Transformer | None, tokens: str | None, text: str | None, bos: bool | None
+    card: CardData, found: Model | None, tokens: str | None, text: str | None, bos: bool | None
 ) -> Any:
     """What is run: token ids as they are given, or those of the text."""
     if (tokens is None) == (text is None):
         raise VieteError("give the input either as --tokens 3,1,4 or, of a model, as --text TEXT")
     if tokens is not None:
-        return numbers(tokens, model)
+        return numbers(tokens, card)
     if found is None:
-        raise VieteError(f"{model.title} is a card, and has no tokenizer: give --tokens 3,1,4")
+        raise VieteError(f"{card.title} is a card, and has no tokenizer: give --tokens 3,1,4")
     return found.to_tokens(text or "", bos, truncate=False)
 
 
@@ -147,7 +147,7 @@ def print_exact(
         print(f"not computed: {'; '.join(why)}", file=sys.stderr)
 
 
-def exact_weights(model: Model, path: Path | None, seed: int | None) -> dict[str, Any]:
+def exact_weights(card: CardData, path: Path | None, seed: int | None) -> dict[str, Any]:
     """Those of the file, as the fractions that its floats are; else the card's own values.
 
     What the card gives no value for is drawn with ``seed``, in float64.
@@ -159,13 +159,13 @@ def exact_weights(model: Model, path: Path | None, seed: int | None) -> dict[str
             raise VieteError("give either --weights or --seed, not both")
         from viete.model.mapping import load_weights
 
-        return load_weights(model, path, dtype=None)
-    given = literal_fractions(model)
-    if all(p.value for p in model.parameters):
+        return load_weights(card, path, dtype=None)
+    given = literal_fractions(card)
+    if all(p.value for p in card.parameters):
         return given
     if seed is None:
         raise VieteError("the card needs weights: give --weights FILE, or --seed N for random ones")
-    return initial_weights(model, seed) | given
+    return initial_weights(card, seed) | given
 
 
 def own_weights(weights: Path | None, seed: int | None) -> bool:
@@ -176,7 +176,7 @@ def own_weights(weights: Path | None, seed: int | None) -> bool:
 
 
 def the_weights(
-    model: Model, path: Path | None, seed: int | None, dtype: str, device: str | None
+    card: CardData, path: Path | None, seed: int | None, dtype: str, device: str | None
 ) -> dict[str, Any]:
     """Those of the file; else the card's own values, and random ones where it gives none."""
     from viete.evaluate.initial_weights import initial_weights
@@ -187,9 +187,9 @@ def the_weights(
     if path is not None:
         from viete.model.mapping import load_weights
 
-        arrays = load_weights(model, path, dtype=None if device and dtype == "bfloat16" else dtype)
-    elif seed is not None or all(p.value for p in model.parameters):
-        arrays = initial_weights(model, seed or 0, "float64" if device else dtype)
+        arrays = load_weights(card, path, dtype=None if device and dtype == "bfloat16" else dtype)
+    elif seed is not None or all(p.value for p in card.parameters):
+        arrays = initial_weights(card, seed or 0, "float64" if device else dtype)
     else:
         raise VieteError("the card needs weights: give --weights FILE, or --seed N for random ones")
     return to_device(arrays, dtype, device) if device else arrays
@@ -222,7 +222,7 @@ def top_level(text: str) -> list[str]:
     return [p.strip() for p in parts]
 
 
-def last(model: Model, result: Any) -> list[str]:
+def last(card: CardData, result: Any) -> list[str]:
     """What a person most likely wants to see: the last value that could be computed."""
     return list(result)[-1:]
 

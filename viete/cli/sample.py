@@ -67,8 +67,8 @@ def sample(
     """Go on with a text, token by token."""
     import viete
     from viete.cli.common import numbers
+    from viete.model.model import load
     from viete.model.trained import is_run
-    from viete.model.transformer import load
     from viete.sampling.generating import uncached
     from viete.sampling.texts import sample_texts, told, without_words
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from viete.errors import VieteError
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 if TYPE_CHECKING:
     from viete.code.numpy_text import Corpus
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SUFFIXES = {"torch": ".py", "numpy": ".py", "jax": ".py", "latex": ".tex", "typst": ".typ"}
 
 
-def export(model: Model, to: str, of: str | None = None, corpus: Corpus | None = None) -> str:
+def export(card: CardData, to: str, of: str | None = None, corpus: Corpus | None = None) -> str:
     """A model as stand-alone source, ``to`` 'torch', 'numpy', 'jax', 'latex' or 'typst'.
 
     ``of`` is the loss, as in `viete.rewrite.adjoint.grad`: by default the card's own, else the
@@ -36,15 +36,15 @@ def export(model: Model, to: str, of: str | None = None, corpus: Corpus | None =
     if to == "numpy":
         from viete.code.numpy_script import write as write_numpy
 
-        return write_numpy(prepared(model, of, backward=True), corpus)
+        return write_numpy(prepared(card, of, backward=True), corpus)
     if to == "torch":
         from viete.code.torch_module import write
 
-        return write(prepared(model, of, backward=False, autograd=True))
+        return write(prepared(card, of, backward=False, autograd=True))
     if to == "jax":
         from viete.code.jax_functions import write
 
-        return write(prepared(model, of, backward=False, autograd=True))
+        return write(prepared(card, of, backward=False, autograd=True))
     from viete.report.article import write_document
 
-    return write_document(model, to, of)
+    return write_document(card, to, of)

@@ -25,8 +25,8 @@ from viete.code.lowering import (
 )
 from viete.code.names import Names
 from viete.errors import VieteError
+from viete.graph.card import CardData, Equation, Input, Loop
 from viete.graph.dependence import forward_slice, names_read
-from viete.graph.model import Equation, Input, Loop, Model
 from viete.graph.order import offset
 from viete.notation.printer import show_equation
 from viete.notation.tree import Apply, Expr, Idx, Num, Ref, Symbol, walk
@@ -46,30 +46,30 @@ class Body:
     """
 
     def __init__(
-        self, model: Model, dialect: Dialect, stages: Sequence[Sequence[Equation]],
+        self, card: CardData, dialect: Dialect, stages: Sequence[Sequence[Equation]],
         outputs: Iterable[str], parameter: Parameter, reserved: Iterable[str] = (),
         block_list: Callable[[Loop], str | None] = lambda loop: None,
         lowering: type[Lowering] = Lowering,
         turn: Callable[[Loop], tuple[str, Turn] | None] = lambda loop: None,
     ) -> None:  # fmt: skip
-        self.model, self.dialect, self.stages = model, dialect, stages
-        self.shapes = model.shapes
+        self.model, self.dialect, self.stages = card, dialect, stages
+        self.shapes = card.shapes
         self.outputs, self.parameter = set(outputs), parameter
         self.names = Names(
             {dialect.xp, "math", "jax", "functional", "nn", "self", *reserved}
-            | {plain_letter(x) for x in model.loop_letters}
+            | {plain_letter(x) for x in card.loop_letters}
         )
-        self.functions = Functions(model, dialect, self.names, self.shapes)
+        self.functions = Functions(card, dialect, self.names, self.shapes)
         for symbol in self.declared():
             self.names.symbol(symbol)
-        self.number = {id(e): k for k, e in enumerate(model.equations, 1)}
-        self.parameters = {p.name for p in model.parameters}
-        self.inputs = {i.name for i in model.inputs}
-        self.varying = forward_slice(model, self.inputs)  # they differ from sequence to sequence
+        self.number = {id(e): k for k, e in enumerate(card.equations, 1)}
+        self.parameters = {p.name for p in card.parameters}
+        self.inputs = {i.name for i in card.inputs}
+        self.varying = forward_slice(card, self.inputs)  # they differ from sequence to sequence
         self.segments = [list(segments(stage)) for stage in stages]
         self.rolling = {e.name for s in stages for e in s if self.rolls(e.name)}
         self.lowering = lowering(
-            model, dialect, self.names, self.shapes, self.variable, self.functions
+            card, dialect, self.names, self.shapes, self.variable, self.functions
         )
         if not dialect.casts:
             self.lowering.numbers = self.plain_numbers()

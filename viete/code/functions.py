@@ -31,7 +31,7 @@ from viete.code.lowering import (
 )
 from viete.code.names import Names, plain
 from viete.errors import VieteError
-from viete.graph.model import Function, Model
+from viete.graph.card import CardData, Function
 from viete.graph.sizes import Size
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Ref, Table, num
@@ -64,8 +64,8 @@ def idioms(dialect: str) -> dict[str, str]:
 class Functions:
     """Functions written so far, in the order in which they have to stand."""
 
-    def __init__(self, model: Model, dialect: Dialect, names: Names, shapes: Shapes) -> None:
-        self.model, self.dialect, self.names, self.shapes = model, dialect, names, shapes
+    def __init__(self, card: CardData, dialect: Dialect, names: Names, shapes: Shapes) -> None:
+        self.model, self.dialect, self.names, self.shapes = card, dialect, names, shapes
         self.written: dict[str, list[str]] = {}  # by the name in the file
         self.known: dict[object, str] = {}
         self.precision: set[str] = set()  # functions that take an array of the run's kind, `like`

@@ -10,7 +10,7 @@ from viete.code.layout import docstring, statement
 from viete.code.lowering import MUL, Code, Family, plain_letter
 from viete.errors import Text
 from viete.evaluate.schedule import program
-from viete.graph.model import Model, Parameter
+from viete.graph.card import CardData, Parameter
 from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.notation.tree import Idx, Ref, Symbol
@@ -120,9 +120,9 @@ def number(text: str, p: Parameter) -> str:
     return repr(float(value)) if Fraction(repr(float(value))) == value else str(value)
 
 
-def blocks_of(model: Model, p: Parameter) -> list[str]:
+def blocks_of(card: CardData, p: Parameter) -> list[str]:
     """The index letters of a parameter that are block numbers."""
-    return [s for s in p.symbol.slots if s in model.loop_letters]
+    return [s for s in p.symbol.slots if s in card.loop_letters]
 
 
 def block_range(body: Body, letter: str) -> str:
@@ -132,9 +132,9 @@ def block_range(body: Body, letter: str) -> str:
     return f"range({low.whole(loop.lower, low.env)}, {low.above(loop.upper, low.env)})"
 
 
-def viete_name(model: Model, symbol: Symbol) -> str:
+def viete_name(card: CardData, symbol: Symbol) -> str:
     """The name under which Viète keeps a weight, as a string or, with blocks, an f-string."""
-    marks = {s: f"ZZ{k}ZZ" for k, s in enumerate(symbol.slots) if s in model.loop_letters}
+    marks = {s: f"ZZ{k}ZZ" for k, s in enumerate(symbol.slots) if s in card.loop_letters}
     name = show(Ref(symbol, tuple(Idx(marks.get(s, s)) for s in symbol.slots)))
     if not marks:
         return f'"{name}"'
@@ -172,6 +172,6 @@ def renamed(body: Body) -> list[str]:
     return [*lines, "    )"]
 
 
-def size_of_program(model: Model) -> int:
+def size_of_program(card: CardData) -> int:
     """How many arrays of parameters there are."""
-    return len(program(model).parameters)
+    return len(program(card).parameters)

@@ -20,7 +20,7 @@ from viete.code.dialects import Dialect
 from viete.code.names import Names
 from viete.errors import VieteError
 from viete.evaluate.fast import OF_REALS
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.graph.sizes import Size
 from viete.notation.printer import show
 from viete.notation.tree import (
@@ -127,18 +127,18 @@ class Lowering:
     """
 
     def __init__(
-        self, model: Model, dialect: Dialect, names: Names, shapes: Shapes,
+        self, card: CardData, dialect: Dialect, names: Names, shapes: Shapes,
         variable: Callable[[Ref, tuple[Expr, ...], Env], tuple[str, bool]],
         function: Functions,
         like: str = "",
     ) -> None:  # fmt: skip
-        self.model, self.dialect, self.names, self.shapes = model, dialect, names, shapes
+        self.model, self.dialect, self.names, self.shapes = card, dialect, names, shapes
         self.variable, self.function = variable, function
         self.xp = dialect.xp
         self.inlined: set[str] = set()  # values that are written where they are used alone
         self.numbers: frozenset[str] = frozenset()  # values that are numbers of Python's
         index: dict[str, Family | Code] = {}
-        for i in model.indices:
+        for i in card.indices:
             count = shapes.count(i.lower, i.upper, i.text)
             index[i.name] = Family(i.name, i.lower, count, length(i.lower, i.upper))
         self.env = Env(index, shapes.env, like=like)

@@ -15,8 +15,8 @@ from viete.code.lowering import Env
 from viete.code.numpy_text import Corpus
 from viete.code.prepared import Prepared
 from viete.errors import VieteError
+from viete.graph.card import CardData, Input
 from viete.graph.dependence import names_read
-from viete.graph.model import Input, Model
 from viete.notation.printer import show_equation
 from viete.notation.tree import Ref
 from viete.rewrite.adjoint.vjp import partial
@@ -261,10 +261,10 @@ def targets(p: Prepared) -> list[Input]:
     return [i for i in p.inputs(p.more) if i not in first and i.default is None]
 
 
-def largest(model: Model, item: Input) -> int:
+def largest(card: CardData, item: Input) -> int:
     """The largest number that an input may hold."""
-    size = None if item.high is None else model.size(item.high)
-    return 9 if size is None else int(size.evaluate(model.greatest | {"": Fraction(0)}))
+    size = None if item.high is None else card.size(item.high)
+    return 9 if size is None else int(size.evaluate(card.greatest | {"": Fraction(0)}))
 
 
 def entry(text: str, depth: int) -> list[str]:

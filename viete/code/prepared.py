@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from viete.errors import Text, VieteError
 from viete.evaluate.schedule import program
+from viete.graph.card import CardData, Equation, Input, memoised
 from viete.graph.dependence import backward_slice, names_read
 from viete.graph.distinct import distinct
-from viete.graph.model import Equation, Input, Model, memoised
 from viete.notation.printer import show_equation
 from viete.notation.tree import Apply, Ref, Symbol, num
 from viete.rewrite.adjoint import grad
@@ -24,7 +24,7 @@ class Prepared:
     the model that has them too.
     """
 
-    model: Model
+    model: CardData
     output: Ref
     loss: Ref | None
     forward: tuple[Equation, ...]
@@ -45,7 +45,7 @@ class Prepared:
         return sorted(found, key=lambda i: i.default is not None)
 
 
-def prepared(model: Model, of: str | None, backward: bool, autograd: bool = False) -> Prepared:
+def prepared(card: CardData, of: str | None, backward: bool, autograd: bool = False) -> Prepared:
     """The model ready for export; with ``backward`` there is a loss and its derivatives.
 
     With ``autograd`` the target's library differentiates the equations.
@@ -53,66 +53,66 @@ def prepared(model: Model, of: str | None, backward: bool, autograd: bool = Fals
     Raises VieteError for a dimension without a value, for a card without a value to give back,
     and, with ``backward``, for one that has neither a loss nor logits to take one of.
     """
-    if not model.equations:
-        raise VieteError(f"{model.title} has no equations to export")
-    program(model)  # that every dimension has a value, and every block its values
-    model = distinct(model)
-    own = {e.name: e for e in model.equations}
+    if not card.equations:
+        raise VieteError(f"{card.title} has no equations to export")
+    program(card)  # that every dimension has a value, and every block its values
+    card = distinct(card)
+    own = {e.name: e for e in card.equations}
     added = of is not None and of not in own
-    found = loss_of(model)
+    found = loss_of(card)
     loss: Ref | None = None
     if of is not None:
-        model, loss = with_loss(model, of)
+        card, loss = with_loss(card, of)
     elif found is not None:
         loss = found.left
     elif "logits" in own:
-        model, loss, added = *with_targets(model), True
+        card, loss, added = *with_targets(card), True
     elif backward:
         raise VieteError(
-            f"{model.title} has neither a loss nor a value called logits to take one of, so there "
+            f"{card.title} has neither a loss nor a value called logits to take one of, so there "
             f"is nothing to differentiate; say what with --of"
         )
-    rest = [e for e in model.equations if loss is None or e.name != loss.key]
-    output = own["logits"].left if "logits" in own else (rest or list(model.equations))[-1].left
+    rest = [e for e in card.equations if loss is None or e.name != loss.key]
+    output = own["logits"].left if "logits" in own else (rest or list(card.equations))[-1].left
     if "logits" not in own and output.symbol.slots and rest[-1].loop is not None:
         at = tuple(rest[-1].loop.upper if s == rest[-1].loop.index else x for s, x in
                    zip(output.symbol.slots, output.index, strict=True))  # fmt: skip
         output = replace(output, index=at)
     back: tuple[Equation, ...] = ()
-    model = double_where(model) if autograd else model
+    card = double_where(card) if autograd else card
     if backward:
         assert loss is not None
-        count = len(model.equations)
-        model = grad(model, of=loss.key)
-        back = model.equations[count:]
-    ahead = replace(model, equations=model.equations[: len(model.equations) - len(back)])
+        count = len(card.equations)
+        card = grad(card, of=loss.key)
+        back = card.equations[count:]
+    ahead = replace(card, equations=card.equations[: len(card.equations) - len(back)])
     first = backward_slice(ahead, [output.key])
     both = backward_slice(ahead, [output.key] + ([loss.key] if loss else []))
     second = [e for e in both if e not in first]
-    return Prepared(model, output, loss, tuple(first), tuple(second), back, added)
+    return Prepared(card, output, loss, tuple(first), tuple(second), back, added)
 
 
 @memoised
-def with_targets(model: Model) -> tuple[Model, Ref]:
+def with_targets(card: CardData) -> tuple[CardData, Ref]:
     """The model with targets as an input and their cross-entropy as its loss."""
-    logits = next(e for e in model.equations if e.name == "logits").left
-    shape = model.shapes.types["logits"].shape
+    logits = next(e for e in card.equations if e.name == "logits").left
+    shape = card.shapes.types["logits"].shape
     if len(shape) != 2 or logits.symbol.slots:
         raise VieteError(
-            f"{model.title} has no loss, and its logits are not one row for each position; say "
+            f"{card.title} has no loss, and its logits are not one row for each position; say "
             f"what the loss is with --of"
         )
-    rows, columns = map(model.size_expr, shape)
-    name = model.fresh("y", "target", "targets", "wanted")
-    loss = model.fresh("L", "loss", "objective")
+    rows, columns = map(card.size_expr, shape)
+    name = card.fresh("y", "target", "targets", "wanted")
+    loss = card.fresh("L", "loss", "objective")
     y = Symbol("input", name)
     item = Input(y, (rows,), num(0), Apply("sub", (columns, num(1))), None,
                  "targets, the tokens one further")  # fmt: skip
     left = Ref(Symbol("value", loss))
-    right = model.library("cross_entropy", logits, Ref(y))
-    part = "" if not model.equations[-1].part else "Loss"
+    right = card.library("cross_entropy", logits, Ref(y))
+    part = "" if not card.equations[-1].part else "Loss"
     text = Text(show_equation(left, right), "<loss>")
     equation = Equation(left, right, part=part, text=text)
     return replace(
-        model, inputs=(*model.inputs, item), equations=(*model.equations, equation)
+        card, inputs=(*card.inputs, item), equations=(*card.equations, equation)
     ), left  # fmt: skip

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from viete.code.initial import blocks_of
 from viete.code.layout import docstring, joined
 from viete.code.lowering import plain_letter
-from viete.graph.model import Equation, Loop, Model, Parameter
+from viete.graph.card import CardData, Equation, Loop, Parameter
 from viete.notation.tree import Idx, Ref, walk
 
 OWN, WHOLE = re.compile(r"\bblock\."), re.compile(r"\bself\.(\w+)")
@@ -37,7 +37,7 @@ class Blocks:
     forward: list[str] = field(default_factory=list)
 
 
-def groups(model: Model, equations: Sequence[Equation]) -> list[Blocks]:
+def groups(card: CardData, equations: Sequence[Equation]) -> list[Blocks]:
     """The blocks of a model: parameters by their block letter and the first loop that reads them.
 
     An encoder and a decoder whose blocks have the same letter are two lists.
@@ -48,9 +48,9 @@ def groups(model: Model, equations: Sequence[Equation]) -> list[Blocks]:
             if isinstance(x, Ref) and e.loop is not None and e.loop.index in x.symbol.slots:
                 read.setdefault(x.key, e.loop)
     found: dict[tuple[str, Loop | None], list[Parameter]] = {}
-    for p in model.parameters:
-        for letter in blocks_of(model, p):
-            first = next((x for x in model.loops if x.index == letter), None)
+    for p in card.parameters:
+        for letter in blocks_of(card, p):
+            first = next((x for x in card.loops if x.index == letter), None)
             found.setdefault((letter, read.get(p.name, first)), []).append(p)
     letters = [letter for letter, _ in found]
     out: list[Blocks] = []

@@ -21,8 +21,8 @@ from viete.code.torch_blocks import (
 )
 from viete.code.torch_products import Products
 from viete.errors import VieteError
+from viete.graph.card import Input, Loop, Parameter
 from viete.graph.dependence import names_read
-from viete.graph.model import Input, Loop, Parameter
 from viete.notation.tree import Ref
 
 RESERVED = frozenset("Block blocks block renamed xavier weights names arguments forward bound shape"

@@ -24,7 +24,7 @@ from viete.code.lowering import (
     together,
 )  # fmt: skip
 from viete.errors import VieteError
-from viete.graph.model import Equation
+from viete.graph.card import Equation
 from viete.notation.tree import Apply, Bind, Expr, Ref, num, walk
 
 

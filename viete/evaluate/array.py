@@ -36,7 +36,7 @@ from viete.evaluate.labelled import (
     number,
     permute,
 )
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
@@ -73,10 +73,10 @@ class Arrays:
     divides = True  # whether whole numbers are divided as such where a quotient is rounded down
 
     def __init__(
-        self, model: Model, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
+        self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
         quick: bool = True, memo: dict[Any, Any] | None = None,
     ) -> None:  # fmt: skip
-        self.model, self.like, self.lookup = model, like, lookup
+        self.model, self.like, self.lookup = card, like, lookup
         self.xp = array_namespace(like)
         self.numpy = is_numpy_array(like)
         self.writes = self.numpy or fast.free_of_gradients(self.xp)
@@ -86,14 +86,14 @@ class Arrays:
         # What is kept in the memo as an array of this kind must not reach a run on another kind.
         self.kind = (self.xp.__name__, str(like.dtype), str(device_of(like)))
         index: dict[str, int | tuple[str, int, int]] = {}
-        for i in model.indices:
-            first, last = (self.whole(model.size(x), sizes, i.name) for x in (i.lower, i.upper))
+        for i in card.indices:
+            first, last = (self.whole(card.size(x), sizes, i.name) for x in (i.lower, i.upper))
             index[i.name] = (i.name, first, last - first + 1)
         self.env = Env(None, sizes, index)
         self.inputs: dict[str, Interval] = {}
-        for item in model.inputs:
+        for item in card.inputs:
             if item.low is not None and item.high is not None:
-                ends = [model.size(x) for x in (item.low, item.high)]
+                ends = [card.size(x) for x in (item.low, item.high)]
                 if all(x is not None and x.names() <= sizes.keys() for x in ends):
                     low, high = (x.evaluate(sizes) for x in ends if x is not None)
                     self.inputs[item.name] = math.floor(low), math.ceil(high)

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from viete.analysis.shapes import Shapes
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.graph.sizes import Size
 from viete.meanings.axes import COL, ONE, Axis, Flow
 
@@ -17,15 +17,15 @@ from viete.meanings.axes import COL, ONE, Axis, Flow
 class Embeddings:
     """What has been seen of the parameters so far; ``kinds`` at the end gives the answer."""
 
-    def __init__(self, model: Model, shapes: Shapes) -> None:
-        self.model, self.same = model, shapes.same
-        self.read: dict[str, set[str]] = {p.name: set() for p in model.parameters}
+    def __init__(self, card: CardData, shapes: Shapes) -> None:
+        self.model, self.same = card, shapes.same
+        self.read: dict[str, set[str]] = {p.name: set() for p in card.parameters}
         self.made: set[tuple[str, int]] = set()  # parameter axes that are a vocabulary axis
         self.gone: set[tuple[str, int]] = set()  # and those summed over again
         self.reach: dict[str, Size] = {}  # how many values a whole-number input can have
-        for item in model.inputs:
-            low = None if item.low is None else model.size(item.low)
-            high = None if item.high is None else model.size(item.high)
+        for item in card.inputs:
+            low = None if item.low is None else card.size(item.low)
+            high = None if item.high is None else card.size(item.high)
             if low is not None and high is not None:
                 self.reach[item.name] = high - low + ONE
         words = [r for r in self.reach.values() if not self.counts_positions(r)]

@@ -18,7 +18,7 @@ from viete.evaluate.labelled import Array, Value
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Program, Step
 from viete.evaluate.spelling import by_own_names
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.tree import Apply, Bind, Expr
 from viete.rewrite.adjoint.grad import grad, with_loss
 from viete.rewrite.adjoint.vjp import partial
@@ -103,11 +103,11 @@ class Gradients:
     the equations at a time.
     """
 
-    def __init__(self, model: Model, of: str | None = None, piece: int = PIECE) -> None:
-        self.model, self.loss = with_loss(model, of)
-        self.program = Program(grad(model, of))
+    def __init__(self, card: CardData, of: str | None = None, piece: int = PIECE) -> None:
+        self.model, self.loss = with_loss(card, of)
+        self.program = Program(grad(card, of))
         self.piece = piece
-        keys = {p.name: partial(p.symbol).key for p in model.parameters}
+        keys = {p.name: partial(p.symbol).key for p in card.parameters}
         used = {key for s in self.program.steps for key, _ in s.needs}
         # A gradient that others are made from is summed over the batch in the end.
         self.program.leaves = frozenset(keys.values()) - used

@@ -21,7 +21,7 @@ from viete.errors import Text, VieteError
 from viete.evaluate.array import Arrays
 from viete.evaluate.memory import check_room, rounded
 from viete.evaluate.schedule import program
-from viete.graph.model import Model, Parameter
+from viete.graph.card import CardData, Parameter
 from viete.notation.parser import parse
 
 Nested = Any  # a Fraction, or a list of Nested
@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,2})?(?:/\d+)?", re.
 _CELL = re.compile(r"(?<!\\)\|")
 
 
-def literal_fractions(model: Model) -> dict[str, Nested]:
+def literal_fractions(card: CardData) -> dict[str, Nested]:
     """The exact weights in the `value` column, by the names of `run`.
 
     Each is a Fraction or nested lists of them, in the shape that `parameter_shapes` gives.
@@ -38,7 +38,7 @@ def literal_fractions(model: Model) -> dict[str, Nested]:
     that is none or does not fit the parameter's shape.
     """
     out: dict[str, Nested] = {}
-    for name, (p, _, shape) in program(model).parameters.items():
+    for name, (p, _, shape) in program(card).parameters.items():
         if p.value:
             core = shape[len(shape) - len(p.shape) :]
             value = literal(p, core)
@@ -48,12 +48,12 @@ def literal_fractions(model: Model) -> dict[str, Nested]:
     return out
 
 
-def literal_weights(model: Model, dtype: str | type = "float64") -> dict[str, np.ndarray]:
+def literal_weights(card: CardData, dtype: str | type = "float64") -> dict[str, np.ndarray]:
     """As `literal_fractions`, rounded once to arrays of ``dtype``."""
     kind = float_type(dtype)
     return {
         name: rounded_literal(p, shape, kind)
-        for name, (p, _, shape) in program(model).parameters.items() if p.value
+        for name, (p, _, shape) in program(card).parameters.items() if p.value
     }  # fmt: skip
 
 
@@ -64,7 +64,7 @@ def rounded_literal(p: Parameter, shape: tuple[int, ...], kind: np.dtype) -> np.
 
 
 def initial_weights(
-    model: Model, seed: int, dtype: str | type = "float64"
+    card: CardData, seed: int, dtype: str | type = "float64"
 ) -> dict[str, np.ndarray]:
     """Weights to start from: the `value` column first, then the `init` column.
 
@@ -80,33 +80,33 @@ def initial_weights(
 
     Raises VieteError, pointing at the cell, for a literal or an init that cannot be read.
     """
-    make = initial_weight(model, seed, dtype)
-    return {name: make(name) for name in program(model).parameters}
+    make = initial_weight(card, seed, dtype)
+    return {name: make(name) for name in program(card).parameters}
 
 
 def initial_weight(
-    model: Model, seed: int, dtype: str | type = "float64", parts: int = 1
+    card: CardData, seed: int, dtype: str | type = "float64", parts: int = 1
 ) -> Callable[[str], np.ndarray]:
     """What makes one of `initial_weights` at a time, for whoever keeps one of so many ``parts``."""
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise VieteError(f"the seed must be a whole number from 0, not {seed!r}")
     kind = float_type(dtype)
-    check_memory(model, kind, parts)
+    check_memory(card, kind, parts)
 
     def make(name: str) -> np.ndarray:
-        p, _, shape = program(model).parameters[name]
+        p, _, shape = program(card).parameters[name]
         if p.value:
             return rounded_literal(p, shape, kind)
         rng = np.random.default_rng([int(seed), *name.encode()])
-        return drawn(model, p, shape, rng).astype(kind, copy=False)
+        return drawn(card, p, shape, rng).astype(kind, copy=False)
 
     return make
 
 
-def check_memory(model: Model, kind: np.dtype, parts: int) -> None:
+def check_memory(card: CardData, kind: np.dtype, parts: int) -> None:
     """That there is room for the weights, or a part of them, before any is drawn."""
-    count = sum(math.prod(shape) for _, _, shape in program(model).parameters.values()) // parts
-    what = f"{model.title} with its {rounded(count)} weights as {kind}"
+    count = sum(math.prod(shape) for _, _, shape in program(card).parameters.values()) // parts
+    what = f"{card.title} with its {rounded(count)} weights as {kind}"
     check_room(count * kind.itemsize, what, "choose smaller dimensions with --set")
 
 
@@ -173,7 +173,7 @@ def floats(value: Nested) -> Any:
 
 
 def drawn(
-    model: Model, p: Parameter, shape: tuple[int, ...], rng: np.random.Generator
+    card: CardData, p: Parameter, shape: tuple[int, ...], rng: np.random.Generator
 ) -> np.ndarray:
     """One array by the `init` column, in float64."""
     core = shape[len(shape) - len(p.shape) :]
@@ -185,8 +185,8 @@ def drawn(
         bound = math.sqrt(6 / max(sum(core), 1))
         return rng.uniform(-bound, bound, shape)
     if kind == "fill":
-        return np.full(shape, amount(model, text))
-    spread = amount(model, formula)
+        return np.full(shape, amount(card, text))
+    spread = amount(card, formula)
     if spread < 0:
         raise text.error(f"{kind} needs a number from 0, and this is {spread:g}")
     if kind == "normal":
@@ -194,16 +194,16 @@ def drawn(
     return rng.uniform(-spread, spread, shape)
 
 
-def amount(model: Model, text: Text) -> float:
+def amount(card: CardData, text: Text) -> float:
     """A number made of the card's dimensions."""
 
     def nothing(key: str, loops: tuple[int, ...]) -> Any:
         raise VieteError(f"{key} is no dimension")
 
-    e = parse(text, model.size_scope)
+    e = parse(text, card.size_scope)
     try:
         with np.errstate(all="ignore"):
-            found = Arrays(model, model.sizes, np.zeros(0), nothing).of(e).array
+            found = Arrays(card, card.sizes, np.zeros(0), nothing).of(e).array
         value = math.nan if isinstance(found, bool) or np.ndim(found) else float(found)
     except VieteError as error:
         raise text.error(error.message) from None
@@ -226,9 +226,9 @@ def cell(p: Parameter, content: str) -> Text:
     return Text(content, name.file, name.line)
 
 
-def stated_dtype(model: Model) -> str:
+def stated_dtype(card: CardData) -> str:
     """The precision that the card gives all its parameters; float64 where it gives no such one."""
-    found = {p.dtype for p in model.parameters}
+    found = {p.dtype for p in card.parameters}
     return found.pop() if found <= FLOATS and len(found) == 1 else "float64"
 
 

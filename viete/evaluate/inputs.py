@@ -13,7 +13,7 @@ from viete.evaluate.fast import whole_numbers
 from viete.evaluate.labelled import COL, ROW, Array, Value, is_float
 from viete.evaluate.schedule import Member, Program
 from viete.evaluate.spelling import by_own_names
-from viete.graph.model import Input
+from viete.graph.card import Input
 from viete.notation.printer import show
 from viete.notation.tree import Ref
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from viete.errors import VieteError
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.meanings.cost import Costs, costs
 
 # Bytes of a fraction with its place in an array (measured), and of a value of an exact run, which
@@ -51,36 +51,36 @@ def rounded(n: int) -> str:
     return f"{n:.3g}" if n < 10**300 else f"10^{n.bit_length() * 3 // 10}"
 
 
-def counted(model: Model, positions: int, batch: int = 1) -> Costs | None:
+def counted(card: CardData, positions: int, batch: int = 1) -> Costs | None:
     """What a run of texts of so many ``positions`` costs; None where that cannot be said."""
     try:
-        return costs(model, dict.fromkeys(model.lengths, positions), batch)
+        return costs(card, dict.fromkeys(card.lengths, positions), batch)
     except VieteError:  # the run itself will say what is wrong
         return None
 
 
-def check_countable(model: Model, positions: int) -> None:
+def check_countable(card: CardData, positions: int) -> None:
     """Raises VieteError for sizes that no array can have, even one that is only planned."""
-    found = counted(model, positions)
+    found = counted(card, positions)
     for quantity in () if found is None else (found.weights, found.activations):
         if quantity.number is not None and quantity.number >= MOST:
             raise VieteError(
-                f"{model.title} has more than 2^56 numbers with these sizes, and no array holds so "
+                f"{card.title} has more than 2^56 numbers with these sizes, and no array holds so "
                 f"many; choose smaller dimensions with --set"
             )
 
 
-def check_exact(model: Model, positions: int, batch: int = 1) -> str:
+def check_exact(card: CardData, positions: int, batch: int = 1) -> str:
     """Refuse an exact run that there is no room for; of a long one, say how long.
 
     The sentence is empty for a run of some seconds.
     """
-    found = counted(model, positions, batch)
+    found = counted(card, positions, batch)
     if found is None or found.weights.number is None or found.activations.number is None:
         return ""
     needed = WEIGHT * found.weights.number + VALUE * found.activations.number
     remedy = "choose smaller dimensions with --set, or run without exact numbers"
-    check_room(needed, f"an exact run of {model.title}", remedy)
+    check_room(needed, f"an exact run of {card.title}", remedy)
     operations = found.forward.total.number or 0
     if operations < LONG:
         return ""

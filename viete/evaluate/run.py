@@ -17,7 +17,7 @@ from viete.evaluate.interventions import Change, Changes, changes_by_name
 from viete.evaluate.labelled import COL, ROW, Array, Value, permute
 from viete.evaluate.schedule import Member, Program, Step, parameter_shapes, program
 from viete.evaluate.spelling import by_own_names
-from viete.graph.model import Equation, Model
+from viete.graph.card import CardData, Equation
 from viete.notation.parser import parse
 from viete.notation.tree import Expr, Idx, Ref, Symbol, walk
 
@@ -302,7 +302,7 @@ def execute(
 
 
 def run(
-    model: Model, tokens: Array | Sequence[int] | None = None,
+    card: CardData, tokens: Array | Sequence[int] | None = None,
     weights: Mapping[str, Array] | None = None, /, *,
     names: Sequence[str] | None = None, exact_definitions: bool = False, exact: bool = False,
     changes: Changes | None = None, inputs: Mapping[str, Array] | None = None, **more: Array,
@@ -321,12 +321,12 @@ def run(
     Raises VieteError for a missing, mis-shaped or non-finite weight, a token out of range and a
     text longer than the card's context.
     """
-    ready = program(model)
-    tokens, weights = by_keyword(model, tokens, weights, more)
-    check_options(model, {"names": names}, list | tuple)
-    check_options(model, {"changes": changes, "inputs": inputs}, Mapping)
-    check_options(model, {"exact": exact, "exact_definitions": exact_definitions}, bool)
-    given = inputs_of(model, tokens, inputs, more)
+    ready = program(card)
+    tokens, weights = by_keyword(card, tokens, weights, more)
+    check_options(card, {"names": names}, list | tuple)
+    check_options(card, {"changes": changes, "inputs": inputs}, Mapping)
+    check_options(card, {"exact": exact, "exact_definitions": exact_definitions}, bool)
+    given = inputs_of(card, tokens, inputs, more)
     if not exact:
         check_weights(ready, weights)
     if exact and changes:
@@ -339,50 +339,50 @@ def run(
     return execute(ready, given, weights, names, not exact_definitions, replacing)
 
 
-def check_options(model: Model, options: Mapping[str, Any], kind: Any) -> None:
+def check_options(card: CardData, options: Mapping[str, Any], kind: Any) -> None:
     """Refuse an option that is no such option, where the card has an input of its name."""
-    own = {i.name for i in model.inputs}
+    own = {i.name for i in card.inputs}
     for name, value in options.items():
         if name in own and value is not None and not isinstance(value, kind):
             raise VieteError(
-                f"{name} is an option of run and an input of {model.title}; give the input as "
+                f"{name} is an option of run and an input of {card.title}; give the input as "
                 f"inputs={{'{name}': …}}"
             )
 
 
 def by_keyword(
-    model: Model, tokens: Any, weights: Any, more: dict[str, Any]
+    card: CardData, tokens: Any, weights: Any, more: dict[str, Any]
 ) -> tuple[Any, Mapping[str, Array]]:  # fmt: skip
     """Tokens and weights given by these words, which are taken out of ``more``.
 
     Where the card has an input of that name, the word is the input's.
     """
-    own = {i.name for i in model.inputs}
+    own = {i.name for i in card.inputs}
     found = {"tokens": tokens, "weights": weights}
     for word in found.keys() & more.keys() - own:
         if found[word] is not None:
             raise VieteError(f"{word} are given twice")
         found[word] = more.pop(word)
     weights = {} if found["weights"] is None else found["weights"]
-    return found["tokens"], by_own_names(model, weights, parameter_shapes(model))
+    return found["tokens"], by_own_names(card, weights, parameter_shapes(card))
 
 
 def inputs_of(
-    model: Model, tokens: Any, inputs: Mapping[str, Array] | None, more: Mapping[str, Array]
+    card: CardData, tokens: Any, inputs: Mapping[str, Array] | None, more: Mapping[str, Array]
 ) -> dict[str, Array]:  # fmt: skip
     """All inputs by name; ``tokens`` are the first. Raises VieteError for one given twice."""
-    known = program(model).inputs
-    given = dict(by_own_names(model, inputs or {}, known))
-    more = by_own_names(model, more, known)
-    first = {} if tokens is None else {model.inputs[0].name: tokens} if model.inputs else None
+    known = program(card).inputs
+    given = dict(by_own_names(card, inputs or {}, known))
+    more = by_own_names(card, more, known)
+    first = {} if tokens is None else {card.inputs[0].name: tokens} if card.inputs else None
     if first is None:
-        raise VieteError(f"{model.title} takes no input")
+        raise VieteError(f"{card.title} takes no input")
     for some in (more, first):
         if twice := given.keys() & some.keys():
             raise VieteError(f"the input {min(twice)} is given twice")
         given = {**some, **given}
-    if model.inputs and not given:
-        raise VieteError(f"{model.title} needs its input {model.inputs[0].name}")
+    if card.inputs and not given:
+        raise VieteError(f"{card.title} needs its input {card.inputs[0].name}")
     return given
 
 

@@ -17,8 +17,8 @@ from viete.analysis.shapes import Shapes
 from viete.analysis.whole import check_sizes
 from viete.errors import VieteError
 from viete.evaluate.array import MOST_BLOCKS
+from viete.graph.card import CardData, Equation, Input, Parameter
 from viete.graph.def_use import targets
-from viete.graph.model import Equation, Input, Model, Parameter
 from viete.graph.sizes import Size
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Symbol, transform, walk
@@ -57,17 +57,17 @@ class Program:
     Raises VieteError for a dimension without a value.
     """
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.sizes = dict(model.sizes)
-        for d in model.dims:
+    def __init__(self, card: CardData) -> None:
+        self.model = card
+        self.sizes = dict(card.sizes)
+        for d in card.dims:
             if d.name not in self.sizes and d.at_most is None:
                 raise VieteError(
-                    f"the dimension {d.name} of {model.title} has no value; give one with "
+                    f"the dimension {d.name} of {card.title} has no value; give one with "
                     f"--set {d.name}=… or model.bind({d.name}=…)"
                 )
-        self.numbers = self.sizes | {n: model.greatest[n] for n in self.counted
-                                     if n in model.greatest}  # fmt: skip
+        self.numbers = self.sizes | {n: card.greatest[n] for n in self.counted
+                                     if n in card.greatest}  # fmt: skip
         self.programs: dict[tuple[Fraction, ...], Program] = {}
         self.memo: dict[Any, Any] = {}
         self.reads: dict[int, tuple[Expr, list[Bind], list[Ref]]] = {}
@@ -75,9 +75,9 @@ class Program:
         self.asked: dict[str, Expr] = {}  # names and formulas, read once
         self.leaves: frozenset[str] = frozenset()  # values that are summed over a batch
         self.parameters = self.members()
-        check_sizes(model)
+        check_sizes(card)
         self.steps = [self.step(e, loops) for e, loops in self.unrolled()]
-        self.computed = {e.name for e in model.equations}
+        self.computed = {e.name for e in card.equations}
         self.check_members()
         self.names = {
             member_name(s.equation.left.symbol, self.loops_of(s.equation.left.symbol, s.makes[1])):
@@ -375,16 +375,16 @@ class Program:
         return out
 
 
-def program(model: Model) -> Program:
+def program(card: CardData) -> Program:
     """The model's program, kept on the model object for its next run."""
-    kept = model.__dict__  # as functools.cached_property keeps its values
+    kept = card.__dict__  # as functools.cached_property keeps its values
     if "_program" not in kept:
-        kept["_program"] = Program(model)
+        kept["_program"] = Program(card)
     found = kept["_program"]
     assert isinstance(found, Program)
     return found
 
 
-def parameter_shapes(model: Model) -> dict[str, tuple[int, ...]]:
+def parameter_shapes(card: CardData) -> dict[str, tuple[int, ...]]:
     """The name and array shape of every weight that `run` takes."""
-    return {name: shape for name, (_, _, shape) in program(model).parameters.items()}
+    return {name: shape for name, (_, _, shape) in program(card).parameters.items()}

@@ -6,26 +6,26 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from viete.errors import VieteError
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.notation.symbols import Scope
 from viete.notation.tree import Idx, Num, Ref
 
 
-def by_own_names(model: Model, given: Any, known: Collection[str]) -> Any:
+def by_own_names(card: CardData, given: Any, known: Collection[str]) -> Any:
     """A mapping by the card's own names; the mapping itself where those are its keys already.
 
     A key that is no name in ``known`` stays as it is. Raises VieteError for two spellings of one.
     """
     if not isinstance(given, Mapping) or all(name in known for name in given):
         return given
-    scope = declared(model)
+    scope = declared(card)
     out: dict[str, Any] = {}
     for name, value in given.items():
         own = name
         if isinstance(name, str) and name not in known:
-            own = plain(name, scope, model.loop_letters)
+            own = plain(name, scope, card.loop_letters)
         own = own if own in known else name
         if own in out:
             raise VieteError(f"{own} is given twice, in two spellings")
@@ -33,9 +33,9 @@ def by_own_names(model: Model, given: Any, known: Collection[str]) -> Any:
     return out
 
 
-def declared(model: Model) -> Scope:
+def declared(card: CardData) -> Scope:
     """The inputs and parameters of a card, with their index letters."""
-    symbols = [i.symbol for i in model.inputs] + [p.symbol for p in model.parameters]
+    symbols = [i.symbol for i in card.inputs] + [p.symbol for p in card.parameters]
     scope = Scope(indices={s for symbol in symbols for s in symbol.slots})
     for symbol in symbols:
         scope.declare(symbol)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from viete.analysis.shapes import Shapes
+from viete.graph.card import CardData, Equation, Function
 from viete.graph.dependence import functions_called
-from viete.graph.model import Equation, Function, Model
 from viete.graph.order import offset
 from viete.graph.sizes import Size
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Ref, walk
@@ -39,14 +39,14 @@ class Use:
 class Uses:
     """The graph of a model's forward pass; equations are named by their positions."""
 
-    def __init__(self, model: Model, shapes: Shapes | None = None) -> None:
-        self.model = model
-        self.shapes = shapes or model.shapes
+    def __init__(self, card: CardData, shapes: Shapes | None = None) -> None:
+        self.model = card
+        self.shapes = shapes or card.shapes
         self.by_key: dict[str, list[int]] = {}
-        for k, equation in enumerate(model.equations):
+        for k, equation in enumerate(card.equations):
             self.by_key.setdefault(equation.name, []).append(k)
         self.all: list[Use] = []
-        for k, equation in enumerate(model.equations):
+        for k, equation in enumerate(card.equations):
             added = self.residuals(k)
             named = [ref for ref, _ in references(equation.right)]
             terms = [lone(term) for total in sums(equation.right) for term in total]
@@ -224,16 +224,16 @@ def references(
         yield from references(child, inner)
 
 
-def called(model: Model, e: Expr) -> list[Function]:
+def called(card: CardData, e: Expr) -> list[Function]:
     """The named functions applied in a formula, each once."""
-    names = dict.fromkeys(x.op for x in walk(e) if isinstance(x, Apply) and x.op in model.function)
-    return [model.function[name] for name in names]
+    names = dict.fromkeys(x.op for x in walk(e) if isinstance(x, Apply) and x.op in card.function)
+    return [card.function[name] for name in names]
 
 
-def bodies(model: Model, e: Expr) -> Iterator[Expr]:
+def bodies(card: CardData, e: Expr) -> Iterator[Expr]:
     """A formula, and the definition of every function that it applies, directly or not."""
     yield e
-    yield from (model.function[name].body for name in functions_called(model.function, [e]))
+    yield from (card.function[name].body for name in functions_called(card.function, [e]))
 
 
 def sums(e: Expr) -> Iterator[list[Expr]]:
@@ -281,24 +281,24 @@ def free_letters(e: Expr) -> frozenset[str]:
     return frozenset(x.name for x in walk(e) if isinstance(x, Idx))
 
 
-def losses(model: Model, e: Expr) -> list[Apply]:
+def losses(card: CardData, e: Expr) -> list[Apply]:
     """The cross-entropies in an expression, unless the card means something of its own by that."""
-    return [x for x in walk(e) if isinstance(x, Apply) and model.library_name(x) in LOSSES]
+    return [x for x in walk(e) if isinstance(x, Apply) and card.library_name(x) in LOSSES]
 
 
-def targets(model: Model) -> frozenset[str]:
+def targets(card: CardData) -> frozenset[str]:
     """The inputs that are only targets of a loss, and that say by their range that one may be -100.
 
     That is no target, as in PyTorch. Of a card with ``y ∈ {0, …, V - 1}^n`` every position has one.
     """
-    inputs = {i.name for i in model.inputs
-              if i.low is not None and model.size(i.low) == Size.of(-100)}  # fmt: skip
+    inputs = {i.name for i in card.inputs
+              if i.low is not None and card.size(i.low) == Size.of(-100)}  # fmt: skip
     found, elsewhere = set[str](), set[str]()
 
     def go(e: Expr) -> None:
         if isinstance(e, Ref) and e.key in inputs:
             elsewhere.add(e.key)
-        place, named = -1, model.library_name(e)
+        place, named = -1, card.library_name(e)
         if named in OF_TARGETS:
             place = 1 if named in LOSSES else 0
         for k, x in enumerate(e.children):
@@ -307,6 +307,6 @@ def targets(model: Model) -> frozenset[str]:
             else:
                 go(x)
 
-    for equation in model.equations:
+    for equation in card.equations:
         go(equation.right)
     return frozenset((found & inputs) - elsewhere)

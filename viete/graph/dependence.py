@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from viete.graph.model import Equation, Function, Model
+from viete.graph.card import CardData, Equation, Function
 from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, Table, walk
 
 FLAT = frozenset("argmax floor rows cols lt le gt ge eq ne".split())  # no derivative passes
@@ -20,18 +20,18 @@ def names_read(equations: Iterable[Equation]) -> frozenset[str]:
     return frozenset[str]().union(*(e.reads for e in equations))
 
 
-def backward_slice(model: Model, names: Iterable[str]) -> list[Equation]:
+def backward_slice(card: CardData, names: Iterable[str]) -> list[Equation]:
     """The equations that these values need, their own among them, in the model's order."""
     needed = set(names)
     while True:
         before = len(needed)
-        needed |= names_read(e for e in model.equations if e.name in needed)
+        needed |= names_read(e for e in card.equations if e.name in needed)
         if len(needed) == before:
-            return [e for e in model.equations if e.name in needed]
+            return [e for e in card.equations if e.name in needed]
 
 
 def forward_slice(
-    model: Model, names: Iterable[str],
+    card: CardData, names: Iterable[str],
     passes: Callable[[Equation, Collection[str]], bool] | None = None,
 ) -> set[str]:  # fmt: skip
     """The names, and those of all values that are made of them.
@@ -42,7 +42,7 @@ def forward_slice(
     found = set(names)
     while True:
         before = len(found)
-        for e in model.equations:
+        for e in card.equations:
             if not e.reads.isdisjoint(found) and (passes is None or passes(e, found)):
                 found.add(e.name)
         if len(found) == before:
@@ -63,11 +63,11 @@ def functions_called(functions: Mapping[str, Function], formulas: Iterable[Expr]
 # -- derivatives -----------------------------------------------------------------------------------
 
 
-def reached(model: Model, wanted: Collection[str]) -> frozenset[str]:
+def reached(card: CardData, wanted: Collection[str]) -> frozenset[str]:
     """The values that depend on what is wanted, and that a derivative can pass through."""
-    types = model.shapes.types
+    types = card.shapes.types
     return frozenset(forward_slice(
-        model, wanted, lambda e, active: types[e.name].kind == "real" and depends(e.right, active)
+        card, wanted, lambda e, active: types[e.name].kind == "real" and depends(e.right, active)
     ))  # fmt: skip
 
 

@@ -13,39 +13,39 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain, count
 
-from viete.graph.model import Equation, Loop, Model, Parameter, memoised, with_right
+from viete.graph.card import CardData, Equation, Loop, Parameter, memoised, with_right
 from viete.notation.substitution import apart
 from viete.notation.tree import Expr, Ref, Slot, Symbol, transform
 
 
 @memoised
-def distinct(model: Model) -> Model:
+def distinct(card: CardData) -> CardData:
     """The same model without a dimension or a bound letter that has another's name."""
-    others = {i.name for i in model.inputs} | {p.name for p in model.parameters}
-    others |= {e.name for e in (*model.equations, *model.derived)}
+    others = {i.name for i in card.inputs} | {p.name for p in card.parameters}
+    others |= {e.name for e in (*card.equations, *card.derived)}
     new: dict[str, Symbol] = {}
-    for dim in model.dims:
+    for dim in card.dims:
         if dim.name in others:
-            taken = others.union(d.name for d in model.dims)
+            taken = others.union(d.name for d in card.dims)
             new[dim.name] = symbol = labelled(dim.symbol, taken)
             others.add(symbol.key)
     if new:
-        model = with_dimensions(model, new)
+        card = with_dimensions(card, new)
 
     def equation(e: Equation) -> Equation:
-        right = own_letters(e.right, model)
+        right = own_letters(e.right, card)
         return e if right == e.right else with_right(e, right)
 
-    equations, derived = (tuple(map(equation, x)) for x in (model.equations, model.derived))
-    claims = tuple(replace(c, statement=own_letters(c.statement, model)) for c in model.claims)
-    if (equations, derived, claims) == (model.equations, model.derived, model.claims):
-        return model
-    return replace(model, equations=equations, derived=derived, claims=claims)
+    equations, derived = (tuple(map(equation, x)) for x in (card.equations, card.derived))
+    claims = tuple(replace(c, statement=own_letters(c.statement, card)) for c in card.claims)
+    if (equations, derived, claims) == (card.equations, card.derived, card.claims):
+        return card
+    return replace(card, equations=equations, derived=derived, claims=claims)
 
 
-def own_letters(e: Expr, model: Model) -> Expr:
+def own_letters(e: Expr, card: CardData) -> Expr:
     """A formula of the model whose bound letters are no names of its."""
-    return apart(e, model.plain_names, model.names, model.ranges)
+    return apart(e, card.plain_names, card.names, card.ranges)
 
 
 def labelled(symbol: Symbol, taken: set[str]) -> Symbol:
@@ -55,7 +55,7 @@ def labelled(symbol: Symbol, taken: set[str]) -> Symbol:
     return next(s for s in symbols if s.key not in taken)
 
 
-def with_dimensions(model: Model, new: Mapping[str, Symbol]) -> Model:
+def with_dimensions(card: CardData, new: Mapping[str, Symbol]) -> CardData:
     """The model with other symbols for some of its dimensions."""
 
     def rule(x: Expr) -> Expr | None:
@@ -83,16 +83,16 @@ def with_dimensions(model: Model, new: Mapping[str, Symbol]) -> Model:
                                          p.checkpoint))  # fmt: skip
 
     return replace(
-        model,
+        card,
         dims=tuple(replace(d, symbol=new.get(d.name, d.symbol), value=maybe(d.value),
-                           at_most=maybe(d.at_most)) for d in model.dims),
-        indices=tuple(replace(i, lower=put(i.lower), upper=put(i.upper)) for i in model.indices),
+                           at_most=maybe(d.at_most)) for d in card.dims),
+        indices=tuple(replace(i, lower=put(i.lower), upper=put(i.upper)) for i in card.indices),
         inputs=tuple(replace(i, shape=tuple(map(put, i.shape)), low=maybe(i.low),
-                             high=maybe(i.high), default=maybe(i.default)) for i in model.inputs),
-        parameters=tuple(map(parameter, model.parameters)),
-        equations=tuple(map(equation, model.equations)),
-        derived=tuple(map(equation, model.derived)),
-        claims=tuple(replace(c, statement=put(c.statement)) for c in model.claims),
+                             high=maybe(i.high), default=maybe(i.default)) for i in card.inputs),
+        parameters=tuple(map(parameter, card.parameters)),
+        equations=tuple(map(equation, card.equations)),
+        derived=tuple(map(equation, card.derived)),
+        claims=tuple(replace(c, statement=put(c.statement)) for c in card.claims),
     )  # fmt: skip
 
 

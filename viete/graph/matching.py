@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from viete.graph.model import Function
+from viete.graph.card import Function
 from viete.library.functions import is_argument, with_defaults
 from viete.notation.tree import Apply, Expr, Idx
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from viete.graph.model import Equation, Loop, Model
+from viete.graph.card import CardData, Equation, Loop
 from viete.graph.sizes import Size
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Idx, Num, Ref, walk
@@ -13,12 +13,12 @@ from viete.notation.tree import Apply, Expr, Idx, Num, Ref, walk
 class Order:
     """That every value is defined before it is used, once, and for the indices it is used with."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.ranges = {loop.index: (loop.lower, loop.upper) for loop in model.loops}
+    def __init__(self, card: CardData) -> None:
+        self.model = card
+        self.ranges = {loop.index: (loop.lower, loop.upper) for loop in card.loops}
         self.empty: dict[Loop, bool] = {}
         self.by_key: dict[str, list[tuple[int, Equation]]] = {}
-        for k, equation in enumerate(model.equations):
+        for k, equation in enumerate(card.equations):
             self.by_key.setdefault(equation.name, []).append((k, equation))
 
     def check(self) -> None:

@@ -10,26 +10,26 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from viete.analysis.shapes import Env, Shapes
+from viete.graph.card import CardData, Equation, with_right
 from viete.graph.distinct import distinct
-from viete.graph.model import Equation, Model, with_right
 from viete.graph.sizes import Size
 from viete.library.functions import MEASURES
 from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, Slice, Table, walk
 
 
-def with_named_sizes(model: Model, old: Model) -> Model:
+def with_named_sizes(card: CardData, old: CardData) -> CardData:
     """The model with names for the sizes in those of its formulas that are not ``old``'s.
 
     Raises VieteError where the formulas do not fit together.
     """
     before = {e.right for e in (*old.equations, *old.derived)}
     before |= {c.statement for c in old.claims}
-    formulas = [e.right for e in (*model.equations, *model.derived)]
-    formulas += [c.statement for c in model.claims]
+    formulas = [e.right for e in (*card.equations, *card.derived)]
+    formulas += [c.statement for c in card.claims]
     if not any(measures(e) for e in formulas if e not in before):
-        return model
-    model = distinct(model)
-    table = Measuring(model)
+        return card
+    card = distinct(card)
+    table = Measuring(card)
 
     def named(e: Expr) -> Expr:
         return e if e in before or not measures(e) else table.spelled(e, table.env)
@@ -39,10 +39,10 @@ def with_named_sizes(model: Model, old: Model) -> Model:
         return e if right == e.right else with_right(e, right)
 
     return replace(
-        model,
-        equations=tuple(map(equation, model.equations)),
-        derived=tuple(map(equation, model.derived)),
-        claims=tuple(replace(c, statement=named(c.statement)) for c in model.claims),
+        card,
+        equations=tuple(map(equation, card.equations)),
+        derived=tuple(map(equation, card.derived)),
+        claims=tuple(replace(c, statement=named(c.statement)) for c in card.claims),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from viete.errors import Text
-from viete.graph.model import Function, Model
+from viete.graph.card import CardData, Function
 from viete.notation.printer import INFIX, show
 from viete.notation.symbols import PRIMITIVES
 from viete.notation.tree import Apply, Expr, Idx, Ref, Symbol
@@ -26,43 +26,43 @@ SIGNS = dict.fromkeys(INFIX, 2) | {
 }
 
 
-def check_well_formed(model: Model) -> None:
+def check_well_formed(card: CardData) -> None:
     """Names are declared once, used as they are declared, and nothing stands unbound.
 
     Raises VieteError that says which formula is not so, and why; and whatever a card's shapes and
     the order of its equations are refused for.
     """
-    for source, why in faults(model):
+    for source, why in faults(card):
         raise source.error(why)
-    assert model.shapes
+    assert card.shapes
 
 
-def faults(model: Model) -> Iterator[tuple[Text, str]]:
+def faults(card: CardData) -> Iterator[tuple[Text, str]]:
     """What is wrong, each with where it is said."""
     declared: dict[str, list[Symbol]] = {}
-    symbols = [d.symbol for d in model.dims]
-    symbols += [i.symbol for i in model.inputs] + [p.symbol for p in model.parameters]
+    symbols = [d.symbol for d in card.dims]
+    symbols += [i.symbol for i in card.inputs] + [p.symbol for p in card.parameters]
     for symbol in symbols:
         declared.setdefault(symbol.key, []).append(symbol)
     for name, found in declared.items():
         if len(found) > 1:
             yield Text(name), f"{name} is declared twice"
-    for e in (*model.equations, *model.derived):
+    for e in (*card.equations, *card.derived):
         if all(s.kind != "value" for s in declared.get(e.name, ())):
             declared.setdefault(e.name, []).append(e.left.symbol)
-    letters = {i.name for i in model.indices} | model.loop_letters
-    own_names = {f.name for f in model.functions}
-    before = {n: f for n, f in model.function.items() if n not in own_names}
-    for f in model.functions:
+    letters = {i.name for i in card.indices} | card.loop_letters
+    own_names = {f.name for f in card.functions}
+    before = {n: f for n, f in card.function.items() if n not in own_names}
+    for f in card.functions:
         own = [a.symbol for a in f.arguments] + [s for a in f.arguments for s in a.pattern]
-        known = {d.name: [d.symbol] for d in model.dims} | {s.key: [s] for s in own}
+        known = {d.name: [d.symbol] for d in card.dims} | {s.key: [s] for s in own}
         yield from parts(f.text, f.body, known, letters, before)
         before[f.name] = f  # a function is made of those before it
-    for e in (*model.equations, *model.derived):
+    for e in (*card.equations, *card.derived):
         for x in (e.left, e.right):
-            yield from parts(e.text, x, declared, letters, model.function)
-    for c in model.claims:
-        yield from parts(c.text, c.statement, declared, letters | c.statement.free, model.function)
+            yield from parts(e.text, x, declared, letters, card.function)
+    for c in card.claims:
+        yield from parts(c.text, c.statement, declared, letters | c.statement.free, card.function)
 
 
 def parts(

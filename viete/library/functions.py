@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TypeGuard
 
 from viete.errors import Text, VieteError
-from viete.graph.model import Argument, Function
+from viete.graph.card import Argument, Function
 from viete.notation.cursor import parse_name, top_level
 from viete.notation.lexer import Token, tokenize
 from viete.notation.parser import Parser, bounded

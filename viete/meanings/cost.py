@@ -26,7 +26,7 @@ from fractions import Fraction
 from numbers import Integral
 
 from viete.errors import VieteError
-from viete.graph.model import Equation, Loop, Model, Parameter
+from viete.graph.card import CardData, Equation, Loop, Parameter
 from viete.graph.sizes import Size
 from viete.meanings.axes import ONE, ZERO, Flow, Read
 from viete.meanings.counting import BATCH, Flows, Tally
@@ -172,7 +172,7 @@ class Costs:
     bytes. ``tokens`` are those of one pass, of the card's first input.
     """
 
-    model: Model
+    model: CardData
     lengths: Mapping[str, int]
     batch: int
     parameters: ParameterCosts
@@ -198,26 +198,26 @@ class Costs:
         return self.backward.per(self.tokens)
 
 
-def costs(model: Model, lengths: Mapping[str, int] | None = None, batch: int = 1) -> Costs:
+def costs(card: CardData, lengths: Mapping[str, int] | None = None, batch: int = 1) -> Costs:
     """Count what a model needs, for texts of the given ``lengths``, else of the greatest allowed.
 
     Raises VieteError for a name that is no length of the card, for a length or batch out of range,
     and where dimensions give something that is no whole number (``d_k = 5/2``).
     """
-    return Counter(model, dict(lengths or {}), batch).costs()
+    return Counter(card, dict(lengths or {}), batch).costs()
 
 
 class Counter:
     """From the flow of every equation to a `Costs`."""
 
-    def __init__(self, model: Model, lengths: dict[str, int], batch: int) -> None:
+    def __init__(self, card: CardData, lengths: dict[str, int], batch: int) -> None:
         if not whole(batch):
             raise VieteError(f"the batch must be a whole number from 1 up, not {batch!r}")
-        self.model, self.batch = model, int(batch)
-        self.numbers = dict(model.sizes)
+        self.model, self.batch = card, int(batch)
+        self.numbers = dict(card.sizes)
         self.lengths = self.lengths_of(lengths)
         self.numbers |= {name: Fraction(n) for name, n in self.lengths.items()}
-        self.flows = Flows(model, self.batch)
+        self.flows = Flows(card, self.batch)
 
     def lengths_of(self, given: dict[str, int]) -> dict[str, int]:
         """All lengths that have a value: those given, checked, else the greatest allowed."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from viete.analysis.kinds import COMPARISONS
 from viete.analysis.masks import SIGN, Mask, blank, both, combined, distance, hidden
 from viete.evaluate.embeddings import Embeddings
-from viete.graph.model import Equation, Model
+from viete.graph.card import CardData, Equation
 from viete.graph.sizes import Size, size_of
 from viete.meanings.axes import COL, ONE, ROW, ZERO, Axis, Env, Flow, Read, turned
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
@@ -43,15 +43,15 @@ class Flows:
     ``batch`` sequences are run at once.
     """
 
-    def __init__(self, model: Model, batch: int = 1) -> None:
-        self.model, self.shapes = model, model.shapes
+    def __init__(self, card: CardData, batch: int = 1) -> None:
+        self.model, self.shapes = card, card.shapes
         self.tally, self.scale = Tally(), ONE
         self.env = Env()
-        self.embeddings = Embeddings(model, self.shapes)
+        self.embeddings = Embeddings(card, self.shapes)
         self.known: dict[str, Flow] = {}
-        self.ranges = {i.name: self.count(i.lower, i.upper) for i in model.indices}
+        self.ranges = {i.name: self.count(i.lower, i.upper) for i in card.indices}
         self.env = Env(index={k: (k, n) for k, n in self.ranges.items()})
-        for item in model.inputs:
+        for item in card.inputs:
             axes = {BATCH: Axis(Size.of(batch))} if batch > 1 else {}
             axes |= {s: Axis(self.ranges[s]) for s in item.symbol.slots if s in self.ranges}
             labels = (ROW, COL)[2 - len(item.shape) :] if item.shape else ()
@@ -60,7 +60,7 @@ class Flows:
                 axes[label] = Axis(size, *((size, frozenset((item.name,))) if k == 0 else ()))
             ids = frozenset((item.name,) if item.high is not None else ())
             self.known[item.name] = Flow(axes, const=False, given=True, ids=ids)
-        for p in model.parameters:
+        for p in card.parameters:
             axes = {s: Axis(self.ranges[s]) for s in p.symbol.slots if s in self.ranges}
             labels = (ROW, COL)[2 - len(p.shape) :]
             for k, (label, e) in enumerate(zip(labels, p.shape, strict=True)):

@@ -13,7 +13,7 @@ from itertools import permutations
 
 from viete.analysis.shapes import Mismatch, Type
 from viete.errors import VieteError
-from viete.graph.model import Equation, Function, Model
+from viete.graph.card import CardData, Equation, Function
 from viete.graph.sizes import Size
 from viete.library.functions import behind, library, second_names
 from viete.notation.printer import show
@@ -46,10 +46,10 @@ class Changes:
     """
 
     def __init__(
-        self, model: Model, sizes: Mapping[str, Fraction], extra: Sequence[Tensor]
+        self, card: CardData, sizes: Mapping[str, Fraction], extra: Sequence[Tensor]
     ) -> None:
-        self.model, self.sizes, self.extra = model, sizes, extra
-        self.shapes = model.shapes
+        self.model, self.sizes, self.extra = card, sizes, extra
+        self.shapes = card.shapes
 
     def of(self, k: int, right: Expr, equation: Equation) -> Iterator[Change]:
         """What may be otherwise in the k-th of some equations, whose nodes are marked."""

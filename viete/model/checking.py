@@ -13,7 +13,7 @@ from viete.ask.card_claims import MOST_WEIGHTS, Claims, check_claims
 from viete.errors import VieteError
 from viete.formats.files import TensorFile, open_tensors
 from viete.formats.memory import in_memory
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model.compare import Report, compare
 from viete.model.mapping import given_weights, match, read_weights
 from viete.model.recorded_names import in_card_layout
@@ -23,7 +23,7 @@ Tensors = TensorFile | str | os.PathLike[str] | Mapping[str, Array]
 
 
 def check(
-    model: Model, weights: Tensors | None = None, tokens: Array | Sequence[int] | None = None, *,
+    card: CardData, weights: Tensors | None = None, tokens: Array | Sequence[int] | None = None, *,
     outputs: Tensors | None = None, seed: int = 0, **inputs: Array,
 ) -> Report | Claims:  # fmt: skip
     """Evaluate a card's claims, compare its parameters with ``weights`` and runs with ``outputs``.
@@ -40,38 +40,38 @@ def check(
     """
     given = dict(inputs)
     if tokens is not None:
-        if not model.inputs:
-            raise VieteError(f"{model.title} takes no input")
-        given[model.inputs[0].name] = np.asarray(tokens)
+        if not card.inputs:
+            raise VieteError(f"{card.title} takes no input")
+        given[card.inputs[0].name] = np.asarray(tokens)
     if weights is None:
         if outputs is not None:
             raise VieteError(
-                f"{model.title} is a card: recorded values need its weights too (--weights)"
+                f"{card.title} is a card: recorded values need its weights too (--weights)"
             )
-        return check_claims(model, None, given, seed)
+        return check_claims(card, None, given, seed)
     file = opened(weights, "the weights")
     recorded, formulas = None, dict[str, str]()
     if outputs is not None:
-        recorded, formulas = in_card_layout(model, opened(outputs, "the outputs"))
-    report = compare(model, file, recorded, None, formulas, **given)
-    if not model.claims:
+        recorded, formulas = in_card_layout(card, opened(outputs, "the outputs"))
+    report = compare(card, file, recorded, None, formulas, **given)
+    if not card.claims:
         return report
-    return replace(report, claims=claims_of(report, model, file, given, seed))
+    return replace(report, claims=claims_of(report, card, file, given, seed))
 
 
 def claims_of(
-    report: Report, model: Model, file: TensorFile, given: Mapping[str, Array], seed: int
+    report: Report, card: CardData, file: TensorFile, given: Mapping[str, Array], seed: int
 ) -> Claims:
     """The claims with the weights of a file, where it has all of them."""
     if report.missing or report.shapes:
-        return Claims(model.title, "", why_not="they need all weights, and the file lacks some")
+        return Claims(card.title, "", why_not="they need all weights, and the file lacks some")
     if report.card_count > MOST_WEIGHTS:
-        return Claims(model.title, "", why_not=(
+        return Claims(card.title, "", why_not=(
             f"it has {report.card_count:,} weights, and in float64 at most {MOST_WEIGHTS:,} are "
             f"computed with; check the card alone, with smaller dimensions"
         ))  # fmt: skip
-    weights = given_weights(model) | read_weights(match(model, file), file)
-    return check_claims(model, weights, given, seed)
+    weights = given_weights(card) | read_weights(match(card, file), file)
+    return check_claims(card, weights, given, seed)
 
 
 def opened(tensors: Tensors, what: str) -> TensorFile:

@@ -17,7 +17,7 @@ from viete.ask.card_claims import Claims, place_said
 from viete.errors import VieteError
 from viete.evaluate.schedule import parameter_shapes, program
 from viete.formats.files import TensorFile, TensorInfo
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model.drift import Bias, biases, constant, sizes, turned_squares, untold
 from viete.model.mapping import (
     Expected,
@@ -231,7 +231,7 @@ class Report:
 
 
 def compare(
-    model: Model, tensors: TensorFile, outputs: TensorFile | None = None,
+    card: CardData, tensors: TensorFile, outputs: TensorFile | None = None,
     tokens: Array | Sequence[int] | None = None, formulas: Mapping[str, str] | None = None,
     **inputs: Array,
 ) -> Report:  # fmt: skip
@@ -242,19 +242,19 @@ def compare(
     ``inputs`` give those. ``formulas`` are what other names stand for. Raises VieteError where the
     card cannot be read as one, or the inputs are missing; whatever differs is in the report.
     """
-    found = match(model, tensors)
+    found = match(card, tensors)
     free = [tensors.infos[n] for n in found.extra]
-    lacking = biases(model, found, free)
-    guesses, questions = suggest(model, found.missing, free)
-    turned, squares = turned_squares(model, found, tensors)
-    ties = tied(model, found.missing, found)
-    wanted = expected_tensors(model)
-    given = {p.name for p in model.parameters if p.given}
+    lacking = biases(card, found, free)
+    guesses, questions = suggest(card, found.missing, free)
+    turned, squares = turned_squares(card, found, tensors)
+    ties = tied(card, found.missing, found)
+    wanted = expected_tensors(card)
+    given = {p.name for p in card.parameters if p.given}
     counted = [i for n, i in tensors.infos.items() if n not in (*found.ignored, *found.copies)]
     report = Report(
-        model.title, str(tensors.path),
+        card.title, str(tensors.path),
         len(found.fits) + len(found.missing) + len(found.misshaped) or len(wanted),
-        sum(prod(shape) for name, shape in parameter_shapes(model).items() if name not in given),
+        sum(prod(shape) for name, shape in parameter_shapes(card).items() if name not in given),
         len(counted), sum(prod(i.shape) for i in counted),
         tuple(
             Missing(n, e.shape, e.holds, ties.get(n, ())) for n, e in found.missing.items()
@@ -263,35 +263,35 @@ def compare(
             Extra(i.name, i.shape, i.dtype, _equals(i, tensors), constant(i, tensors))
             for i in free
         ),
-        tuple(_other_shape(model, n, e, tensors.infos[n]) for n, e in found.misshaped.items()),
+        tuple(_other_shape(card, n, e, tensors.infos[n]) for n, e in found.misshaped.items()),
         tuple(_dtypes(found, tensors)),
         found.ignored, found.copies, tensors.refused, found.prefix, found.prefixed,
-        tuple(guesses), tuple(questions), sizes(model, found, tensors), tuple(lacking),
-        tuple(turned), tuple(squares), tuple(untold(model, found)),
+        tuple(guesses), tuple(questions), sizes(card, found, tensors), tuple(lacking),
+        tuple(turned), tuple(squares), tuple(untold(card, found)),
         sum(prod(e.shape) for e in found.missing.values()), sum(prod(i.shape) for i in free),
         None if outputs is None else _recorded(
-            model, tensors, found, outputs, tokens, inputs, formulas
+            card, tensors, found, outputs, tokens, inputs, formulas
         ),
     )  # fmt: skip
     return report
 
 
 def _recorded(
-    model: Model, tensors: TensorFile, found: Match, outputs: TensorFile,
+    card: CardData, tensors: TensorFile, found: Match, outputs: TensorFile,
     tokens: Array | Sequence[int] | None, inputs: Mapping[str, Array],
     formulas: Mapping[str, str] | None,
 ) -> Recorded:  # fmt: skip
     given = dict(inputs)
     if tokens is not None:
-        if not model.inputs:
-            raise VieteError(f"{model.title} takes no input")
-        given[model.inputs[0].name] = np.asarray(tokens)
+        if not card.inputs:
+            raise VieteError(f"{card.title} takes no input")
+        given[card.inputs[0].name] = np.asarray(tokens)
     # What the card may lack: vectors, and matrices unless they may be the missing ones.
     most = 1 if found.missing else 2
     small = [tensors.infos[n] for n in found.extra if 0 < len(tensors.infos[n].shape) <= most]
     small = [i for i in small if "float" in i.dtype]
     extra = {f: [tensors.load(n) for n in f.names] for f in families(small)}
-    return check_recorded(model, read_weights(found, tensors), outputs, given, extra, formulas)
+    return check_recorded(card, read_weights(found, tensors), outputs, given, extra, formulas)
 
 
 def _equals(info: TensorInfo, tensors: TensorFile) -> tuple[str, ...]:
@@ -309,11 +309,11 @@ def _equals(info: TensorInfo, tensors: TensorFile) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _other_shape(model: Model, name: str, e: Expected, info: TensorInfo) -> OtherShape:
+def _other_shape(card: CardData, name: str, e: Expected, info: TensorInfo) -> OtherShape:
     """With the patterns that lead from the file's shape to the array of the weights."""
-    ready = program(model)
+    ready = program(card)
     parameters = {id(p): p for p in (ready.parameters[w][0] for w in e.holds)}
-    named = axes(ready, tuple(parameters.values()), set(model.loop_letters))
+    named = axes(ready, tuple(parameters.values()), set(card.loop_letters))
     alike = tuple(size for _, size, _ in named) == e.stacked
     found = patterns(named, info.shape)[:3] if alike else []
     return OtherShape(name, e.shape, info.shape, tuple(found))

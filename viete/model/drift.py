@@ -16,7 +16,7 @@ from einops import EinopsError, parse_shape
 from viete.errors import VieteError
 from viete.evaluate.schedule import Program, program
 from viete.formats.files import TensorFile, TensorInfo
-from viete.graph.model import Model, Parameter
+from viete.graph.card import CardData, Parameter
 from viete.model.mapping import Expected, Match, listed, match
 from viete.model.suggest import Family, axes, families, patterns, spelled_name
 from viete.notation.printer import show, show_symbol
@@ -41,9 +41,9 @@ class Bias:
     equation: int
 
 
-def biases(model: Model, found: Match, free: Iterable[TensorInfo]) -> list[Bias]:
+def biases(card: CardData, found: Match, free: Iterable[TensorInfo]) -> list[Bias]:
     """The tensors ``p.bias`` that nobody expects, beside a ``p.weight`` that is expected."""
-    ready = program(model)
+    ready = program(card)
     there = {**found.fits, **found.misshaped}
     out = list[Bias]()
     for family in families(i for i in free if i.name.endswith(".bias")):
@@ -78,9 +78,9 @@ def bias(ready: Program, family: Family, of: tuple[Parameter, ...]) -> Iterator[
         yield Bias(name, tuple(p.name for p in of), row, *term(model, of[0], symbols[0]))
 
 
-def term(model: Model, p: Parameter, symbol: Symbol) -> tuple[str, int]:
+def term(card: CardData, p: Parameter, symbol: Symbol) -> tuple[str, int]:
     """The first product with a parameter and its bias added, and the number of its equation."""
-    for k, e in enumerate(model.equations, 1):
+    for k, e in enumerate(card.equations, 1):
         for x in walk(e.right):
             match x:
                 case Apply("prod", (_, Ref() as b)) if b.key == p.name:
@@ -96,14 +96,16 @@ def constant(info: TensorInfo, tensors: TensorFile) -> str:
     return next((str(n) for n in (0, 1) if (array == n).all()), "")
 
 
-def turned_squares(model: Model, found: Match, tensors: TensorFile) -> tuple[list[str], list[str]]:
+def turned_squares(
+    card: CardData, found: Match, tensors: TensorFile
+) -> tuple[list[str], list[str]]:
     """The matrices of a file that are transposed, and square ones that then may be too.
 
     Nothing where some other matrix, not a table of rows, is as the card has it.
     """
 
     def plain(e: Expected) -> bool:
-        return not e.pattern and is_matrix(model, e)
+        return not e.pattern and is_matrix(card, e)
 
     other = [n for n, e in found.misshaped.items() if plain(e)
              and tensors.infos[n].shape == e.shape[::-1]]  # fmt: skip
@@ -112,40 +114,40 @@ def turned_squares(model: Model, found: Match, tensors: TensorFile) -> tuple[lis
     return (other, square) if other and len(square) == len(fits) else ([], [])
 
 
-def is_matrix(model: Model, e: Expected) -> bool:
+def is_matrix(card: CardData, e: Expected) -> bool:
     """Whether a tensor is multiplied with, and not a table of rows, which nobody transposes."""
-    tables = {x.value.key for q in model.equations for x in walk(q.right)
+    tables = {x.value.key for q in card.equations for x in walk(q.right)
               if isinstance(x, Pick) and isinstance(x.value, Ref)}  # fmt: skip
-    held = parameters(program(model), e)
+    held = parameters(program(card), e)
     return len(e.shape) == 2 and not any(p.name in tables for p in held)
 
 
-def sizes(model: Model, found: Match, tensors: TensorFile) -> dict[str, int]:
+def sizes(card: CardData, found: Match, tensors: TensorFile) -> dict[str, int]:
     """Dimensions with which more tensors fit than without, be their matrices transposed or not."""
     if not found.misshaped:
         return {}
 
     def fits(new: dict[str, int]) -> int:
         try:
-            there = match(model.bind(**new), tensors)
+            there = match(card.bind(**new), tensors)
         except VieteError:
             return -1
         other = there.misshaped.items()
         return len(there.fits) + sum(tensors.infos[n].shape == e.shape[::-1] for n, e in other)
 
-    return max({}, *(agreed(model, found, tensors, turned) for turned in (False, True)), key=fits)
+    return max({}, *(agreed(card, found, tensors, turned) for turned in (False, True)), key=fits)
 
 
-def agreed(model: Model, found: Match, tensors: TensorFile, turned: bool) -> dict[str, int]:
+def agreed(card: CardData, found: Match, tensors: TensorFile, turned: bool) -> dict[str, int]:
     """Dimensions that the misshaped tensors agree on, where they are not the card's.
 
     ``turned`` reads matrices the other way round.
     """
     seen: dict[str, set[int]] = {}
-    ready = program(model)
+    ready = program(card)
     for name, e in found.misshaped.items():
         shape = tensors.infos[name].shape
-        if turned and is_matrix(model, e):
+        if turned and is_matrix(card, e):
             shape = shape[::-1]
         for dim, n in read_sizes(parameters(ready, e)[0], e, shape).items():
             if dim:
@@ -153,8 +155,8 @@ def agreed(model: Model, found: Match, tensors: TensorFile, turned: bool) -> dic
     new = {dim: next(iter(ns)) for dim, ns in seen.items() if len(ns) == 1}
     new = {dim: n for dim, n in new.items() if n > 0 and ready.sizes.get(dim) != n}
     # What follows from the others (d_f = 4 d) need not be said.
-    derived = {dim for dim in new if dim in model.definitions}
-    bound = model.bind(**{d: n for d, n in new.items() if d not in derived}).sizes
+    derived = {dim for dim in new if dim in card.definitions}
+    bound = card.bind(**{d: n for d, n in new.items() if d not in derived}).sizes
     return {d: n for d, n in new.items() if d not in derived or bound.get(d) != n}
 
 
@@ -172,11 +174,11 @@ def read_sizes(p: Parameter, e: Expected, shape: tuple[int, ...]) -> dict[str, i
     return {d: by_axis[a] for d, a in zip(dims, last, strict=True) if a in by_axis}
 
 
-def untold(model: Model, found: Match) -> list[str]:
+def untold(card: CardData, found: Match) -> list[str]:
     """What the shapes of the tensors that fit leave open."""
-    ready = program(model)
+    ready = program(card)
     held = {n: (e, parameters(ready, e)) for n, e in found.fits.items()}
-    loops = model.loop_letters
+    loops = card.loop_letters
     squares = [n for n, (e, ps) in held.items() if len(ps[0].shape) == 2
                and len(set(ready.parameters[e.holds[0]][2][-2:])) == 1]  # fmt: skip
     heads = [

@@ -22,9 +22,9 @@ from viete.errors import VieteError
 from viete.formats import hub
 from viete.formats.files import TensorFile, open_tensors
 from viete.formats.memory import in_memory
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
-Card = str | Path | Model
+Card = str | Path | CardData
 CONFIG = "config.json"
 TENSORS = (*hub.TENSORS, "ckpt.pt", "model_final.pth")
 # What training scripts call the settings in a checkpoint, those of the network first.
@@ -38,7 +38,7 @@ class Folder:
     """A released model's card, with its own dimensions, and its tensors, of which none is read."""
 
     path: Path
-    model: Model
+    model: CardData
     config: Config
     tensors: TensorFile
 
@@ -49,7 +49,7 @@ def open_folder(
 ) -> Folder:  # fmt: skip
     """Open a folder as `transformers` writes it, a single file, or a model of the hub by its id.
 
-    ``card``, a path or a `Model`, stands in for the shipped card of the family, ``config`` for what
+    ``card``, a path or a card, stands in for the shipped card of the family, ``config`` for what
     is said beside the tensors, and ``accept`` are keys of it to pass over though the card does not
     know them. Raises VieteError for a family without a card, a setting that the card has no
     equations for, and a folder without tensors.
@@ -77,7 +77,7 @@ def open_arrays(
 def open_card(
     path: str | Path, card: Card | None = None, accept: Sequence[str] = (),
     config: Mapping[str, Any] | str | Path | None = None, revision: str | None = None,
-) -> tuple[Model, Config]:  # fmt: skip
+) -> tuple[CardData, Config]:  # fmt: skip
     """The card alone, by what is said of the model. No weights are fetched from the hub for it."""
     path = hub.located(path, revision, whole=False)
     if path.is_dir() and (path / CONFIG).is_file() and not has_tensors(path):
@@ -89,16 +89,16 @@ def open_card(
 
 def read_card(
     settings: Config, card: Card | None, accept: Sequence[str], insist: bool = False
-) -> Model:
+) -> CardData:
     """The card that is given, or that of the family, with the settings' numbers.
 
     A card of one's own may ask nothing of a config, unless to ``insist`` on it: then its own
     numbers are the model's. What it asks of the tensors (``size embed.W_E 0``) they answer; so
-    they do for a `Model`, of the dimensions that have no value yet.
+    they do for a card, of the dimensions that have no value yet.
     """
     if card is None:
         return read(card_for(settings), settings, accept)
-    if isinstance(card, Model):
+    if isinstance(card, CardData):
         found = {k: v for k, v in bound(card.dims, settings).items() if k not in card.sizes}
         return card.bind(**found) if found else card
     path = find(card)
@@ -112,7 +112,7 @@ def read_card(
     return read(path, settings, accept) if asked else model
 
 
-def card_of_file(card: str | Path, tensors: TensorFile) -> Model:
+def card_of_file(card: str | Path, tensors: TensorFile) -> CardData:
     """A card that is held against a file: its own numbers stand, and the tensors fill them up."""
     path = find(card)
     model = read(path)
@@ -121,11 +121,11 @@ def card_of_file(card: str | Path, tensors: TensorFile) -> Model:
     return read(path, settings) if keys_of(model) else model
 
 
-def keys_of(model: Model) -> list[str]:
+def keys_of(card: CardData) -> list[str]:
     """What a card asks of a config or of tensors."""
-    keys = [k for d in model.dims for k in listed(d.config)[0]]
-    keys += [k for p in model.parameters if p.given for k in given_keys(p)]
-    facts = [key for key, _ in model.facts if key.startswith("config ")]
+    keys = [k for d in card.dims for k in listed(d.config)[0]]
+    keys += [k for p in card.parameters if p.given for k in given_keys(p)]
+    facts = [key for key, _ in card.facts if key.startswith("config ")]
     return keys + [k for key in facts for k in listed(key.removeprefix("config "))[0]]
 
 

@@ -19,8 +19,8 @@ from viete.evaluate.interventions import Change, in_turn, member_of
 from viete.evaluate.labelled import Array, Value
 from viete.evaluate.run import Run, execute, run
 from viete.evaluate.schedule import Member, program
+from viete.graph.card import CardData, Input
 from viete.graph.dependence import forward_slice
-from viete.graph.model import Input, Model
 from viete.model.cache import Cache
 from viete.model.named_values import Watched, watched
 from viete.model.names import Key
@@ -353,7 +353,7 @@ class Hooked(Weighted):
         return loss if return_type == "loss" else (run[name], loss)
 
 
-def output_of(card: Model, text: Input) -> Ref:
+def output_of(card: CardData, text: Input) -> Ref:
     """The value called ``logits``, else the last that needs no input but this one."""
     given = {i.name for i in card.inputs if i.default is None} - {text.name}
     lacking = forward_slice(card, given)

@@ -9,7 +9,7 @@ from viete.cards.config import Config
 from viete.errors import VieteError
 from viete.formats.memory import in_memory
 from viete.formats.tensors import TensorInfo, from_array, require
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model.folder import Card, Folder, read_card
 from viete.model.mapping import to_checkpoint
 from viete.model.settings import config_of
@@ -47,7 +47,7 @@ def tokenizer_of(given: Any) -> Tokenizer:
     return Tokenizer(BytePairs.loads(own.to_str()), *roles)
 
 
-def to_live(card: Model, weights: Mapping[str, Array], base: Mapping[str, Any]) -> Any:
+def to_live(card: CardData, weights: Mapping[str, Array], base: Mapping[str, Any]) -> Any:
     """A module of `transformers` with copies of the weights, in their dtype, on their device."""
     hf = require("transformers", "to make a model of transformers")
     torch = require("torch", "to make a model of transformers")

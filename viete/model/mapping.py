@@ -45,7 +45,7 @@ from viete.evaluate.spelling import by_own_names, declared, plain
 from viete.formats.files import TensorFile, open_tensors, save_safetensors
 from viete.formats.parallel import load_many
 from viete.formats.tensors import SIZES, side_by_side
-from viete.graph.model import Model, Parameter
+from viete.graph.card import CardData, Parameter
 from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.notation.symbols import Scope
@@ -102,27 +102,27 @@ class Expected:
 # -- what a card expects ---------------------------------------------------------------------------
 
 
-def expected_tensors(model: Model, own: bool = False, layout: int = 0) -> dict[str, Expected]:
+def expected_tensors(card: CardData, own: bool = False, layout: int = 0) -> dict[str, Expected]:
     """The tensors that hold a model's weights, by their names in a file.
 
     A parameter without a checkpoint name, or with ``own`` every one, goes by the card's own names;
     of several layouts that is the one counted from 0, or a parameter's last.
     Raises VieteError, pointing at the row, for a checkpoint name or pattern that does not fit.
     """
-    return dict(_expected(id(model), model, own, layout))
+    return dict(_expected(id(card), card, own, layout))
 
 
 @lru_cache(maxsize=32)
-def _expected(key: int, model: Model, own: bool, layout: int) -> dict[str, Expected]:
-    ready = program(model)
+def _expected(key: int, card: CardData, own: bool, layout: int) -> dict[str, Expected]:
+    ready = program(card)
     sharing: dict[str, list[tuple[Parameter, dict[str, int]]]] = {}
-    for p in model.parameters:
+    for p in card.parameters:
         if p.given and not own:
             continue
         p = replace(p, checkpoint=layouts(p)[: layout + 1][-1])
         name, _, _ = p.checkpoint.partition(" : ")
         given = bool(name.strip()) and not own
-        holes = [hole(p, model, m[1]) for m in HOLE.finditer(name)] if given else []
+        holes = [hole(p, card, m[1]) for m in HOLE.finditer(name)] if given else []
         letters = set(ready.loop_slots(p.symbol))
         if given:
             letters = {x.name for e in holes for x in walk(e) if isinstance(x, Idx)}
@@ -229,10 +229,10 @@ def _lengths(ready: Program, p: Parameter, text: str) -> dict[str, int]:
     return out
 
 
-def hole(p: Parameter, model: Model, text: str) -> Expr:
+def hole(p: Parameter, card: CardData, text: str) -> Expr:
     """The expression in a pair of braces."""
     scope = Scope(indices=set(p.symbol.slots))
-    for d in model.dims:
+    for d in card.dims:
         scope.declare(d.symbol)
     line = p.text.whole or ""
     column = line.find(text, p.text.column) + 1
@@ -282,7 +282,7 @@ class Match:
     prefixed: tuple[str, ...] = ()
 
 
-def match(model: Model, file: TensorFile) -> Match:
+def match(model: CardData, file: TensorFile) -> Match:
     """Pair a card's expected tensors with a file's."""
     older = [
         pair for key, text in model.facts if key == "renamed" for pair in _RENAMED.findall(text)
@@ -314,9 +314,9 @@ def match(model: Model, file: TensorFile) -> Match:
     return Match(fits, missing, misshaped, extra, ignored, copies, prefix, prefixed)
 
 
-def _told(model: Model, fact: str, name: str) -> bool:
+def _told(card: CardData, fact: str, name: str) -> bool:
     """Whether a fact of the card lists a tensor's name, by a shell-style pattern."""
-    globs = [g for key, text in model.facts if key == fact for g in _words(text)]
+    globs = [g for key, text in card.facts if key == fact for g in _words(text)]
     return any(fnmatchcase(name, g) for g in globs)
 
 
@@ -361,7 +361,7 @@ def _renamed(
     return best, how
 
 
-def own_names(model: Model, file: TensorFile) -> dict[str, str]:
+def own_names(model: CardData, file: TensorFile) -> dict[str, str]:
     """The card's name for every tensor whose name is one of the card's, in any spelling."""
     scope = declared(model)
     card = parameter_shapes(model)
@@ -392,7 +392,7 @@ def _copy_of(name: str, fits: Mapping[str, Expected], file: TensorFile) -> str:
 
 
 def load_weights(
-    model: Model, source: TensorFile | str | os.PathLike[str], framework: str = "numpy",
+    card: CardData, source: TensorFile | str | os.PathLike[str], framework: str = "numpy",
     dtype: str | None = None, device: str | None = None,
 ) -> dict[str, Array]:  # fmt: skip
     """A card's weights from a tensor file, as `run` takes them.
@@ -406,10 +406,10 @@ def load_weights(
     file = source if isinstance(source, TensorFile) else open_tensors(source)
     if dtype is not None and not (dtype in SIZES and "float" in dtype):
         raise VieteError(f"weights cannot be of dtype {dtype!r}; say float32, float64 or bfloat16")
-    found = match(model, file)
+    found = match(card, file)
     lines = problems(found, file)
     if lines:
-        raise VieteError(f"{file.path} does not fit the card {model.title}:", lines=lines)
+        raise VieteError(f"{file.path} does not fit the card {card.title}:", lines=lines)
     for name in found.fits:
         if re.match(r"u?int|bool|complex", kind := file.infos[name].dtype):
             raise VieteError(
@@ -417,9 +417,9 @@ def load_weights(
             )
     weights = read_weights(found, file, framework, dtype, device)
     like = next(iter(weights.values()), None)
-    for name, numbers in given_weights(model).items():  # they are in no file but a run's
+    for name, numbers in given_weights(card).items():  # they are in no file but a run's
         weights.setdefault(name, in_array(numbers, like))
-    shapes = parameter_shapes(model)
+    shapes = parameter_shapes(card)
     whole = {}
     for name, shape in shapes.items():
         whole[name] = weights[name]
@@ -427,10 +427,10 @@ def load_weights(
     return whole
 
 
-def given_weights(model: Model) -> dict[str, Array]:
+def given_weights(card: CardData) -> dict[str, Array]:
     """The numbers that a config gave."""
-    names = {p.name for p in model.parameters if p.given}
-    found = literal_weights(model) if names else {}
+    names = {p.name for p in card.parameters if p.given}
+    found = literal_weights(card) if names else {}
     return {name: found[name] for name in names & found.keys()}
 
 
@@ -504,22 +504,24 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + more
 
 
-def save_weights(model: Model, weights: Mapping[str, Array], path: str | os.PathLike[str]) -> None:
+def save_weights(
+    card: CardData, weights: Mapping[str, Array], path: str | os.PathLike[str]
+) -> None:
     """Write a card's weights as safetensors, under the card's own names.
 
     Raises VieteError for weights that do not fit the card; ``path`` is then as it was.
     """
-    weights = fitting(model, weights)
-    save_safetensors(path, {name: weights[name] for name in parameter_shapes(model)})
+    weights = fitting(card, weights)
+    save_safetensors(path, {name: weights[name] for name in parameter_shapes(card)})
 
 
-def to_checkpoint(model: Model, weights: Mapping[str, Array]) -> dict[str, Array]:
+def to_checkpoint(card: CardData, weights: Mapping[str, Array]) -> dict[str, Array]:
     """A card's weights as the tensors of its checkpoint column: the inverse of `load_weights`.
 
     NumPy or PyTorch arrays as the weights are; an array may be a view of its weight.
     """
-    weights = fitting(model, weights)
-    return {name: e.write(_stacked(e, weights)) for name, e in expected_tensors(model).items()}
+    weights = fitting(card, weights)
+    return {name: e.write(_stacked(e, weights)) for name, e in expected_tensors(card).items()}
 
 
 def _stacked(e: Expected, weights: Mapping[str, Array]) -> Array:
@@ -538,17 +540,17 @@ def _stacked(e: Expected, weights: Mapping[str, Array]) -> Array:
     return out
 
 
-def fitting(model: Model, weights: Mapping[str, Array]) -> Mapping[str, Array]:
+def fitting(card: CardData, weights: Mapping[str, Array]) -> Mapping[str, Array]:
     """Weights by the card's own names. Raises VieteError for other names or shapes."""
-    shapes = parameter_shapes(model)
-    weights = by_own_names(model, weights, shapes)
+    shapes = parameter_shapes(card)
+    weights = by_own_names(card, weights, shapes)
     wrong = [f"  missing: {n}" for n in shapes if n not in weights]
     wrong += [f"  not in the card: {n}" for n in weights if n not in shapes]
     for n in shapes.keys() & weights.keys():
         if (shape := tuple(np.shape(weights[n]))) != shapes[n]:
             wrong.append(f"  {n} is {show_shape(shape)}, and the card says {show_shape(shapes[n])}")
     if wrong:
-        raise VieteError(f"these weights do not fit {model.title}:", lines=wrong[:20])
+        raise VieteError(f"these weights do not fit {card.title}:", lines=wrong[:20])
     return weights
 
 

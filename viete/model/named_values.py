@@ -14,7 +14,7 @@ from viete.evaluate.interventions import letters_of, member_of
 from viete.evaluate.labelled import COL, ROW
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, program
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model.layout import BATCH, Layout, layout
 from viete.model.names import Names
 from viete.model.table import VALUE
@@ -29,7 +29,7 @@ class Watched:
     """A model, and the formula over it of every name that is watched (as names.md spells it)."""
 
     names: Names
-    model: Model
+    model: CardData
     formulas: Mapping[str, Expr]
 
     def formula(self, name: str) -> Expr:
@@ -112,11 +112,11 @@ def watch(names: Names, wanted: frozenset[str]) -> Watched:
     return Watched(names, model, formulas)
 
 
-def fresh(model: Model, name: str, slots: list[str]) -> Symbol:
+def fresh(card: CardData, name: str, slots: list[str]) -> Symbol:
     """A symbol for a value: ``hook_{attn,z}^{i,h}``."""
     words = re.findall(r"[a-z]+\d*", name.replace("blocks.{l}.", "").replace("hook_", ""))
-    base = next(b for b in ("hook", "hooked", "hookpoint") if b not in model.scope.symbols
-                or all(s.sub and s.kind == "value" for s in model.scope.symbols[b]))  # fmt: skip
+    base = next(b for b in ("hook", "hooked", "hookpoint") if b not in card.scope.symbols
+                or all(s.sub and s.kind == "value" for s in card.scope.symbols[b]))  # fmt: skip
     return Symbol("value", base, tuple(map(Slot, words)), tuple(Slot(s, True) for s in slots))
 
 

@@ -13,9 +13,9 @@ from functools import cached_property
 
 from viete.cards.document import Block, Heading, Item, Table
 from viete.errors import Text, VieteError
+from viete.graph.card import CardData, Equation, Loop
 from viete.graph.def_use import bodies
 from viete.graph.matching import match
-from viete.graph.model import Equation, Loop, Model
 from viete.library.functions import resolved
 from viete.model.short_names import Key, get_act_name, near, parted
 from viete.model.table import BLOCK, LAST, Entry, Row, conventions
@@ -61,9 +61,9 @@ class Names:
     """
 
     def __init__(
-        self, model: Model, origin: Mapping[str, Ref] | None = None, heads: tuple[str, ...] = ()
+        self, card: CardData, origin: Mapping[str, Ref] | None = None, heads: tuple[str, ...] = ()
     ) -> None:
-        self.model, self.origin = model, dict(origin or {})
+        self.model, self.origin = card, dict(origin or {})
         self.entries = conventions().values
         self.loop = self.loop_of_blocks()
         self.symbols = self.own_symbols()

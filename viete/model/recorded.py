@@ -18,7 +18,7 @@ from viete.evaluate.labelled import COL, ROW, Value
 from viete.evaluate.run import Run, execute
 from viete.evaluate.schedule import Member, Step, program
 from viete.formats.files import TensorFile
-from viete.graph.model import Equation, Model
+from viete.graph.card import CardData, Equation
 from viete.model.distance import MASKED, distance, fitted
 from viete.model.repairs import Trial
 from viete.model.suggest import Family
@@ -75,7 +75,7 @@ class Recorded:
 
 
 def check_recorded(
-    model: Model, weights: Mapping[str, Array], outputs: TensorFile,
+    card: CardData, weights: Mapping[str, Array], outputs: TensorFile,
     inputs: Mapping[str, Array] | None = None, extra: Mapping[Family, list[Array]] | None = None,
     formulas: Mapping[str, str] | None = None,
 ) -> Recorded:  # fmt: skip
@@ -86,9 +86,9 @@ def check_recorded(
     those is skipped. ``extra`` are the file's tensors that the card does not have, by family.
     Raises VieteError where the inputs are missing.
     """
-    given = recorded_inputs(model, outputs, dict(inputs or {}))
+    given = recorded_inputs(card, outputs, dict(inputs or {}))
     wide = {n: np.asarray(w, np.float64) for n, w in weights.items() if w.dtype.kind != "c"}
-    run = execute(program(model), given, wide, names=[])
+    run = execute(program(card), given, wide, names=[])
     steps, skipped = schedule(run, outputs, formulas or {})
     trial = Trial(run, extra or {})
     agree, repaired, differences = list[str](), list[str](), list[Difference]()
@@ -191,14 +191,16 @@ def formula_step(run: Run, name: str, text: str, e: Expr) -> Step:
     return Step(Equation(left, e), {}, (left.key, ()), needs)
 
 
-def recorded_inputs(model: Model, outputs: TensorFile, given: dict[str, Array]) -> dict[str, Array]:
+def recorded_inputs(
+    card: CardData, outputs: TensorFile, given: dict[str, Array]
+) -> dict[str, Array]:
     """The inputs that were given, and else those that were recorded beside the values."""
-    for k, item in enumerate(model.inputs):
+    for k, item in enumerate(card.inputs):
         if item.name in given:
             continue
         for name in outputs.infos:
             try:
-                e: Expr | None = parse(name, model.scope)
+                e: Expr | None = parse(name, card.scope)
             except VieteError:
                 e = None
             if (isinstance(e, Ref) and e.key == item.name) or (k == 0 and name == "tokens"):
@@ -207,8 +209,8 @@ def recorded_inputs(model: Model, outputs: TensorFile, given: dict[str, Array]) 
                     found = found.astype(np.int64)
                 given[item.name] = found
                 break
-    if model.inputs and model.inputs[0].name not in given:
-        name = model.inputs[0].name
+    if card.inputs and card.inputs[0].name not in given:
+        name = card.inputs[0].name
         raise VieteError(
             f"{outputs.path}: for which input were these values recorded? Give it (--tokens 3,1,4) "
             f"or add it to the file, as an array named '{name}' or 'tokens'"

@@ -10,7 +10,7 @@ from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW
 from viete.formats.files import TensorFile
 from viete.formats.tensors import TensorInfo
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model.layout import BATCH, Layout
 from viete.model.named_values import Watched
 from viete.model.names import Names
@@ -19,14 +19,14 @@ from viete.notation.printer import show
 Array = Any
 
 
-def in_card_layout(model: Model, outputs: TensorFile) -> tuple[TensorFile, dict[str, str]]:
+def in_card_layout(card: CardData, outputs: TensorFile) -> tuple[TensorFile, dict[str, str]]:
     """The recorded arrays with heads before positions, and each such name as a formula.
 
     Arrays under other names stay as they are. What the card has no value for, or has with other
     axes, is among the file's refused arrays, with the reason.
     """
-    names = Names(model)
-    watched = Watched(names, model, {})
+    names = Names(card)
+    watched = Watched(names, card, {})
     formulas: dict[str, str] = {}
     out = TensorFile(outputs.path, outputs.format)
     for name, info in outputs.infos.items():

@@ -12,7 +12,7 @@ from viete.atomic import replacing
 from viete.cards.writer import write
 from viete.errors import VieteError
 from viete.formats.files import save_safetensors
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model.folder import CONFIG, TENSORS
 from viete.model.mapping import fitting, save_weights, to_checkpoint
 from viete.model.settings import FAMILY, config_of
@@ -25,7 +25,7 @@ ROLES = ("bos", "eos", "pad")
 
 
 def save(
-    card: Model, weights: Mapping[str, Array], folder: str | Path,
+    card: CardData, weights: Mapping[str, Array], folder: str | Path,
     base: Mapping[str, Any] | None = None, tokenizer: Tokenizer | None = None,
 ) -> Path:  # fmt: skip
     """Write a folder that `viete.load` opens: of a card that names its family, `save_folder`'s.
@@ -38,7 +38,7 @@ def save(
 
 
 def save_card(
-    card: Model, weights: Mapping[str, Array], folder: str | Path,
+    card: CardData, weights: Mapping[str, Array], folder: str | Path,
     tokenizer: Tokenizer | None = None,
 ) -> Path:  # fmt: skip
     """Write ``card.md``, ``model.safetensors`` and the tokenizer's files, each whole.
@@ -59,7 +59,7 @@ def save_card(
 
 
 def save_folder(
-    card: Model, weights: Mapping[str, Array], folder: str | Path,
+    card: CardData, weights: Mapping[str, Array], folder: str | Path,
     base: Mapping[str, Any] | None = None, tokenizer: Tokenizer | None = None,
 ) -> Path:  # fmt: skip
     """Write ``config.json``, ``model.safetensors`` and the tokenizer's files, each whole.

@@ -20,8 +20,8 @@ from viete.cards.config import Config, given_keys, listed, said
 from viete.cards.reader import read
 from viete.errors import Text, VieteError
 from viete.evaluate.schedule import program
+from viete.graph.card import CardData
 from viete.graph.dependence import backward_slice, functions_called
-from viete.graph.model import Model
 from viete.model.folder import card_for, families
 from viete.model.mapping import given_weights
 from viete.notation.printer import show_equation
@@ -31,41 +31,41 @@ from viete.rewrite.inlining import names_in
 FAMILY = "config model_type"  # the fact in which a card names its family of `transformers`
 
 
-def config_of(model: Model, base: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def config_of(card: CardData, base: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The config that selects the card's equations and sizes.
 
     ``base`` is one that the model came with, of which as much as fits is kept. Raises VieteError
     for a card of no family of `transformers`, and where no config means these equations.
     """
     out = deepcopy(dict(base or {}))
-    for fact, text in model.facts:
+    for fact, text in card.facts:
         if fact.startswith("config "):
             asked = fact.removeprefix("config ")
-            _, blocks = of_blocks(Text(asked), model)
+            _, blocks = of_blocks(Text(asked), card)
             for key in blocks.values() or [asked]:
-                put_fact(out, model, key, text)
+                put_fact(out, card, key, text)
     kind = out.get("model_type")
     if kind not in families():
         raise VieteError(
-            f"{model.title}: there is no family of transformers to write it as; its card would say "
+            f"{card.title}: there is no family of transformers to write it as; its card would say "
             f"so in a line - **config model_type**: gpt2"
         )
-    for dim in model.dims:
+    for dim in card.dims:
         keys = [k for k in listed(dim.config)[0] if " " not in k]
-        size = model.greatest.get(dim.name)
+        size = card.greatest.get(dim.name)
         if keys and size is not None and Config(out).number(dim) != size:
             put(out, place(out, keys), plain(size))
-    numbers = given_weights(model)
-    for p in model.parameters:
+    numbers = given_weights(card)
+    for p in card.parameters:
         if p.name in numbers and Config(out).look_up(given_keys(p))[1] is None:
             put(out, place(out, given_keys(p)), numbers[p.name].tolist())
-    same_equations(model, out)
+    same_equations(card, out)
     if (filled := as_transformers_fills(out)) is not None:
-        same_equations(model, filled)
+        same_equations(card, filled)
     return out
 
 
-def put_fact(out: dict[str, Any], model: Model, text: str, allowed: str) -> None:
+def put_fact(out: dict[str, Any], card: CardData, text: str, allowed: str) -> None:
     """One fact, unless what is there is allowed already."""
     keys = [k for k in listed(text)[0] if " " not in k]
     words, optional = listed(allowed)
@@ -79,13 +79,13 @@ def put_fact(out: dict[str, Any], model: Model, text: str, allowed: str) -> None
         return
     if "any" in words or (found is not None and said(found) in words):
         return
-    put(out, keys[0], value_of(words[0], f"${words[0]}$" in allowed, model) if words else None)
+    put(out, keys[0], value_of(words[0], f"${words[0]}$" in allowed, card) if words else None)
 
 
-def value_of(word: str, formula: bool, model: Model) -> Any:
+def value_of(word: str, formula: bool, card: CardData) -> Any:
     """A value as JSON has it: ``true``, a number, a number made of dimensions, or text."""
     if formula:
-        size = number_of(word, model)
+        size = number_of(word, card)
         return None if size is None else plain(size)
     try:
         return json.loads(word)
@@ -136,7 +136,7 @@ def put(out: dict[str, Any], key: str, value: Any) -> None:
 # -- read again ------------------------------------------------------------------------------------
 
 
-def same_equations(model: Model, config: Mapping[str, Any]) -> None:
+def same_equations(card: CardData, config: Mapping[str, Any]) -> None:
     """That the family's card, with this config, computes what this model computes.
 
     What is compared is the output of the family's card, its logits or its last value, and all that
@@ -148,32 +148,32 @@ def same_equations(model: Model, config: Mapping[str, Any]) -> None:
         again = read(card_for(settings), settings, accept=list(config))
     except VieteError as error:
         raise VieteError(
-            f"{model.title}: its config cannot be made of the card alone ({error.message})"
+            f"{card.title}: its config cannot be made of the card alone ({error.message})"
         ) from None
     names = {e.name for e in again.equations}
     output = "logits" if "logits" in names else again.equations[-1].name
-    for ours, theirs in zip_longest(unrolled(model, output), unrolled(again, output)):
+    for ours, theirs in zip_longest(unrolled(card, output), unrolled(again, output)):
         if ours != theirs:
             raise VieteError(
-                f"{model.title}: transformers would compute something else: the family's card "
+                f"{card.title}: transformers would compute something else: the family's card "
                 f"{again.title} says {shown(theirs)}, and this one {shown(ours)}"
             )
-    limits = {key for d in model.dims if d.at_most is not None for key in d.at_most.keys}
-    keyless = {d.name for d in model.dims if not d.config}
-    for name, size in model.greatest.items():
-        if name in limits & keyless or name in model.lengths:
+    limits = {key for d in card.dims if d.at_most is not None for key in d.at_most.keys}
+    keyless = {d.name for d in card.dims if not d.config}
+    for name, size in card.greatest.items():
+        if name in limits & keyless or name in card.lengths:
             continue  # how long a text may be here, of which transformers knows nothing
         if (other := again.greatest.get(name)) != size:
             raise VieteError(
-                f"{model.title}: {name} is {size}, and transformers would have {other} by the "
+                f"{card.title}: {name} is {size}, and transformers would have {other} by the "
                 f"config that the family's card {again.title} describes"
             )
-    mine, of_family = parts(model, output), parts(again, output)
+    mine, of_family = parts(card, output), parts(again, output)
     for what, ours in mine.items():
         if odd := next((n for n in {**ours, **of_family[what]}
                         if ours.get(n) != of_family[what].get(n)), None):  # fmt: skip
             raise VieteError(
-                f"{model.title}: its {what} {odd} is not that of the family's card "
+                f"{card.title}: its {what} {odd} is not that of the family's card "
                 f"{again.title}, so transformers would compute something else"
             )
 
@@ -181,17 +181,17 @@ def same_equations(model: Model, config: Mapping[str, Any]) -> None:
 Turn = tuple[Expr, Expr, Mapping[str, int]]
 
 
-def unrolled(model: Model, output: str) -> list[Turn]:
+def unrolled(card: CardData, output: str) -> list[Turn]:
     """What the output needs, in every block: how it is said that blocks differ does not matter."""
-    names = {e.name for e in backward_slice(model, [output])}
-    return [(e.left, e.right, turn) for e, turn in program(model).unrolled() if e.name in names]
+    names = {e.name for e in backward_slice(card, [output])}
+    return [(e.left, e.right, turn) for e, turn in program(card).unrolled() if e.name in names]
 
 
 def shown(turn: Turn | None) -> str:
     return "no more" if turn is None else show_equation(turn[0], turn[1], "unicode")
 
 
-def parts(m: Model, output: str) -> dict[str, dict[str, Any]]:
+def parts(m: CardData, output: str) -> dict[str, dict[str, Any]]:
     """What two models that are the same function share, by name."""
     formulas = [e.right for e in backward_slice(m, [output])]
     called = functions_called(m.function, formulas)

@@ -16,7 +16,7 @@ from math import prod, sqrt
 
 from viete.evaluate.schedule import Program, program
 from viete.formats.tensors import TensorInfo
-from viete.graph.model import Model, Parameter
+from viete.graph.card import CardData, Parameter
 from viete.model.mapping import Expected, Match
 from viete.notation.tree import Ref
 
@@ -186,13 +186,13 @@ class Option:
 
 
 def suggest(
-    model: Model, missing: Mapping[str, Expected], extra: Iterable[TensorInfo]
+    card: CardData, missing: Mapping[str, Expected], extra: Iterable[TensorInfo]
 ) -> tuple[list[Suggestion], list[Question]]:
     """Guesses for the parameters that are missing, and what several tensors fit equally."""
-    ready = program(model)
+    ready = program(card)
     weights = {w for e in missing.values() for w in e.holds}
     lacking = [
-        p for p in model.parameters
+        p for p in card.parameters
         if any(name in weights for name, (q, _, _) in ready.parameters.items() if q is p)
     ]  # fmt: skip
     groups = [g for f in families(extra) for g in _readable(ready, f)]
@@ -224,7 +224,7 @@ def suggest(
         names = [o.name for o in fits]
         if not any(p is q for o, _ in chosen for q in o.parameters) and not fits:
             # No name that a column could spell: one of its blocks may be any tensor that fits it.
-            named = axes(ready, (p,), set(model.loop_letters))
+            named = axes(ready, (p,), set(card.loop_letters))
             taken = {id(o.family) for o, _ in chosen}
             names = [
                 n for g in groups if id(g) not in taken and patterns(named, g.shape)
@@ -349,16 +349,16 @@ def _words(text: str) -> set[str]:
     return set(words) - {"the", "of", "a", "its", "their", "and", "transformer", "model", "h"}
 
 
-def _words_of(parameters: tuple[Parameter, ...], model: Model | None = None) -> set[str]:
+def _words_of(parameters: tuple[Parameter, ...], card: CardData | None = None) -> set[str]:
     out = set[str]()
     for p in parameters:
         bias = p.symbol.base in ("b", "beta")
         meaning = p.meaning
-        row = [q for q in model.parameters if q.meaning == meaning] if model is not None else []
+        row = [q for q in card.parameters if q.meaning == meaning] if card is not None else []
         if len(each := meaning.split(",")) == len(row) > 1:  # "query, key, value"
             meaning = each[row.index(p)]
-        if model is not None and re.match(r"(its|their)\b", meaning):  # of the row above
-            above = model.parameters[: model.parameters.index(p)]
+        if card is not None and re.match(r"(its|their)\b", meaning):  # of the row above
+            above = card.parameters[: card.parameters.index(p)]
             meaning += next((f" {q.meaning}" for q in above[::-1] if q.meaning != p.meaning), "")
         key = " ".join(slot.text for slot in p.symbol.sub + p.symbol.sup if not slot.index)
         out |= _words(f"{p.symbol.base} {key}") | _words(meaning)
@@ -366,22 +366,24 @@ def _words_of(parameters: tuple[Parameter, ...], model: Model | None = None) -> 
     return out
 
 
-def similarity(model: Model, parameters: tuple[Parameter, ...], family: Family) -> float:
+def similarity(card: CardData, parameters: tuple[Parameter, ...], family: Family) -> float:
     """How many words a name shares with a parameter's symbol and meaning, from 0 to 1."""
     name = family.name([str(r[0]) if len(r) == 1 else "" for r in family.numbers])
-    a, b = _words(re.sub("[{}]", "", name)), _words_of(parameters, model)
+    a, b = _words(re.sub("[{}]", "", name)), _words_of(parameters, card)
     numbers = {n for p in parameters for n in re.findall(r"\d", p.symbol.key)}
     literal = set(re.findall(r"\d", name))
     same = len(a & b) + 0.5 * bool(numbers & literal)
     return same / sqrt(max(1, len(a)) * max(1, len(b)))
 
 
-def tied(model: Model, missing: Mapping[str, Expected], found: Match) -> dict[str, tuple[str, ...]]:
+def tied(
+    card: CardData, missing: Mapping[str, Expected], found: Match
+) -> dict[str, tuple[str, ...]]:
     """For a missing matrix, tensors that are there and equal it in shape, or transposed.
 
     A matrix of a block is tied to nothing: no family shares it with another block.
     """
-    ready = program(model)
+    ready = program(card)
 
     def single(e: Expected) -> bool:
         return len(e.shape) == 2 and not any(ready.parameters[w][1] for w in e.holds)

@@ -10,7 +10,7 @@ import numpy as np
 
 from viete.errors import VieteError
 from viete.evaluate.inputs import host
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.tree import Ref
 from viete.text.tokenizer import Tokenizer
 
@@ -28,7 +28,7 @@ class Texts:
     """
 
     @property
-    def card(self) -> Model:
+    def card(self) -> CardData:
         """For the class that is made of this: the model as equations."""
         raise NotImplementedError
 
@@ -147,7 +147,7 @@ def are_texts(given: Any) -> TypeGuard[Sequence[str]]:
     return isinstance(given, list | tuple) and bool(given) and isinstance(given[0], str)
 
 
-def context(card: Model) -> int | None:
+def context(card: CardData) -> int | None:
     """The longest text that a card's first input takes, or None where any will do."""
     sizes = [e.key for e in card.inputs[0].shape if isinstance(e, Ref)] if card.inputs else []
     most = [card.greatest[key] for key in sizes if key in card.greatest]

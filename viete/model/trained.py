@@ -7,7 +7,7 @@ from pathlib import Path
 from viete.cards.config import Config
 from viete.cards.reader import read
 from viete.formats.memory import in_memory
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model.folder import Folder
 
 CARD = "card.md"  # the same as `viete.train.setup`'s, which takes longer to import
@@ -21,7 +21,7 @@ def is_run(path: str | Path) -> bool:
         return False
 
 
-def card_of(path: str | Path) -> Model:
+def card_of(path: str | Path) -> CardData:
     """The card of a run."""
     return read(Path(path) / CARD)
 

@@ -13,7 +13,7 @@ from viete.errors import VieteError
 from viete.evaluate.labelled import COL, Array, Value
 from viete.evaluate.run import Run, execute
 from viete.evaluate.schedule import program
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model.factored import FactoredMatrix
 from viete.model.layout import LAYER, layout
 from viete.model.names import Found, Names
@@ -29,7 +29,7 @@ class Weighted:
     """What a card with weights has by the names of TransformerLens: ``W_Q``, ``W_U``, ``cfg``."""
 
     @property
-    def card(self) -> Model:
+    def card(self) -> CardData:
         """For the class that is made of this: the model as equations."""
         raise NotImplementedError
 
@@ -227,7 +227,7 @@ def labelled(array: Array) -> Value:
     return Value(array, (*labels, COL))
 
 
-def count(card: Model, letters: Any) -> int:
+def count(card: CardData, letters: Any) -> int:
     """How many values index letters have together."""
     out = 1
     for letter in letters:
@@ -235,7 +235,7 @@ def count(card: Model, letters: Any) -> int:
     return out
 
 
-def applied_to(found: Found, card: Model) -> str | None:
+def applied_to(found: Found, card: CardData) -> str | None:
     """The function that is applied to a value, in the equation that the value is in."""
     right = found.place.right if found.place is not None else None
     for e in walk(right) if right is not None else ():
@@ -244,7 +244,7 @@ def applied_to(found: Found, card: Model) -> str | None:
     return None
 
 
-def number(found: Found, card: Model) -> float | None:
+def number(found: Found, card: CardData) -> float | None:
     """The ε of a norm."""
     assert found.place is not None
     e = found.place.letters["epsilon"]

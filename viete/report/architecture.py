@@ -21,8 +21,8 @@ from viete.cards.document import (
 )
 from viete.cards.writer import heading, table
 from viete.errors import Text, VieteError
+from viete.graph.card import CardData
 from viete.graph.def_use import called
-from viete.graph.model import Model
 from viete.graph.sizes import Size, spell
 from viete.meanings.cost import ParameterCost
 from viete.notation.printer import letters, show, show_equation, show_symbol
@@ -38,7 +38,7 @@ WIDTH = 150  # columns of the drawing
 
 
 def write_architecture(
-    model: Model,
+    card: CardData,
     form: str,
     batch: int = 64,
     length: int | Mapping[str, int] | None = None,
@@ -48,16 +48,16 @@ def write_architecture(
     if form == "latex":
         from viete.cards.latex import write_latex
 
-        return write_latex(architecture(model, batch, length, drawn="plain"))
+        return write_latex(architecture(card, batch, length, drawn="plain"))
     if form == "text":
-        return write_text(architecture(model, batch, length, style="unicode"))
+        return write_text(architecture(card, batch, length, style="unicode"))
     if form == "md":
-        return write_markdown(architecture(model, batch, length, picture=picture))
+        return write_markdown(architecture(card, batch, length, picture=picture))
     raise VieteError(f"an architecture document is md, text or latex, not {form}")
 
 
 def architecture(
-    model: Model,
+    card: CardData,
     batch: int = 64,
     length: int | Mapping[str, int] | None = None,
     picture: str | None = None,
@@ -72,15 +72,15 @@ def architecture(
     has no value and a batch or length that does not fit.
     """
     if length is not None and not isinstance(length, Mapping):
-        length = dict.fromkeys(model.lengths, length)
-    return _Document(model, batch, dict(length or {}), style, drawn).blocks(picture)
+        length = dict.fromkeys(card.lengths, length)
+    return _Document(card, batch, dict(length or {}), style, drawn).blocks(picture)
 
 
 class _Document(Names):
     def __init__(
-        self, model: Model, batch: int, lengths: dict[str, int], style: str, drawn: str
+        self, card: CardData, batch: int, lengths: dict[str, int], style: str, drawn: str
     ) -> None:
-        super().__init__(model, batch, lengths, style)
+        super().__init__(card, batch, lengths, style)
         self.drawn = drawn
 
     def blocks(self, picture: str | None) -> list[Block]:
@@ -343,9 +343,9 @@ class _Document(Names):
         ]
 
 
-def size_names(model: Model, e: Expr) -> bool:
+def size_names(card: CardData, e: Expr) -> bool:
     """Whether a dimension is defined by others."""
-    size = model.size(e)
+    size = card.size(e)
     return size is not None and bool(size.names())
 
 

@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 
 from viete.code.prepared import prepared
 from viete.errors import Text, VieteError
-from viete.graph.model import Equation, Loop, Model
+from viete.graph.card import CardData, Equation, Loop
 from viete.notation.parser import parse
 from viete.notation.tree import Apply, Expr, Idx, Ref, Symbol, walk
 from viete.report.markup import LATEX, TYPST, Markup
 from viete.rewrite.adjoint import grad
 
 
-def write_document(model: Model, to: str, of: str | None) -> str:
+def write_document(card: CardData, to: str, of: str | None) -> str:
     """The article; with a loss, the card's own or ``of``, the backward equations too."""
-    p = prepared(model, of, backward=False)
-    whole = p.model if of is not None or not p.added else model
+    p = prepared(card, of, backward=False)
+    whole = p.model if of is not None or not p.added else card
     forward = len(whole.equations)
     if p.loss is not None and not (p.added and of is None):
         whole = grad(whole, of=p.loss.key)
@@ -27,8 +27,8 @@ def write_document(model: Model, to: str, of: str | None) -> str:
 class Article:
     """One model's article; the first ``forward`` equations are the forward pass."""
 
-    def __init__(self, model: Model, forward: int, markup: Markup) -> None:
-        self.model, self.forward, self.markup = model, forward, markup
+    def __init__(self, card: CardData, forward: int, markup: Markup) -> None:
+        self.model, self.forward, self.markup = card, forward, markup
         self.show: Callable[[Expr], str] = markup.show
 
     def text(self) -> str:

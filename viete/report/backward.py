@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from viete.cards.document import Block, Item, write_markdown, write_text
 from viete.cards.writer import Writer, heading
 from viete.errors import Text, VieteError
+from viete.graph.card import CardData, Equation
 from viete.graph.def_use import called
-from viete.graph.model import Equation, Model
 from viete.notation.printer import Printer, show, show_symbol
 from viete.notation.tree import Apply, Ref, Symbol, walk
 from viete.report.names import listed, paragraph
@@ -17,10 +17,10 @@ from viete.rewrite.adjoint.grad import with_loss
 
 
 def write_backward(
-    model: Model, form: str, of: str | None = None, by: Sequence[str] | None = None
+    card: CardData, form: str, of: str | None = None, by: Sequence[str] | None = None
 ) -> str:
     """The document of `backward` as 'md', 'text' or 'latex'."""
-    return written(backward(model, of, by, "unicode" if form == "text" else "latex"), form)
+    return written(backward(card, of, by, "unicode" if form == "text" else "latex"), form)
 
 
 def written(blocks: list[Block], form: str) -> str:
@@ -35,18 +35,18 @@ def written(blocks: list[Block], form: str) -> str:
 
 
 def backward(
-    model: Model, of: str | None = None, by: Sequence[str] | None = None, style: str = "latex"
+    card: CardData, of: str | None = None, by: Sequence[str] | None = None, style: str = "latex"
 ) -> list[Block]:
     """The forward equations, and after them the backward ones with the numbers going on.
 
     ``of`` and ``by`` as `grad` takes them; formulas are in ``style`` between dollar signs. Raises
     VieteError as `grad` does.
     """
-    model, loss = with_loss(model, of)
-    whole = grad(model, show(loss), by)
-    first = len(model.equations)
+    card, loss = with_loss(card, of)
+    whole = grad(card, show(loss), by)
+    first = len(card.equations)
     write = Writer(whole, style, loss)
-    out: list[Block] = [heading(1, f"{model.title}: backward pass")]
+    out: list[Block] = [heading(1, f"{card.title}: backward pass")]
     out += [paragraph(p) for p in conventions(whole, loss, first, write)]
     out += [heading(2, "Equations"), *write.forward()]
     if functions := new_functions(whole, first):
@@ -56,12 +56,12 @@ def backward(
     return out
 
 
-def conventions(model: Model, loss: Ref, first: int, write: Writer) -> list[str]:
+def conventions(card: CardData, loss: Ref, first: int, write: Writer) -> list[str]:
     """How to read it: the quotients, the sums of rows, the helper names."""
-    equations = model.equations[first:]
+    equations = card.equations[first:]
     p, dot = Printer(write.style, loss), write.sign(".", r"\cdot", "·")
     d = p.show(Ref(Symbol("value", "partial{X}")))
-    number = next(k for k, e in enumerate(model.equations, 1) if e.left == loss)
+    number = next(k for k, e in enumerate(card.equations, 1) if e.left == loss)
     out = [
         f"Equations 1 to {first} are the card's, and those after them the derivatives of "
         f"${write.e(loss)}$ (equation {number}) in the order of computing. ${d}$ has the shape of "
@@ -119,11 +119,11 @@ def of_many(equations: Sequence[Equation], one: str, many: str) -> str:
     return f"are {many}" if len(equations) > 1 else f"is {one}"
 
 
-def new_functions(model: Model, first: int) -> list[str]:
+def new_functions(card: CardData, first: int) -> list[str]:
     """Named functions that the backward equations apply and the forward ones do not."""
 
     def names(equations: Sequence[Equation]) -> dict[str, None]:
-        return dict.fromkeys(f.name for e in equations for f in called(model, e.right))
+        return dict.fromkeys(f.name for e in equations for f in called(card, e.right))
 
-    before = names(model.equations[:first])
-    return [f for f in names(model.equations[first:]) if f not in before]
+    before = names(card.equations[:first])
+    return [f for f in names(card.equations[first:]) if f not in before]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from viete.cards.document import Block, Heading, Paragraph, Table
 from viete.errors import Text, VieteError
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.meanings.cost import BYTES, Costs, Quantity, Work, costs
 from viete.notation.printer import show, show_symbol
 
 
 def cost_blocks(
-    model: Model, style: str = "unicode", length: int | None = None, batch: int = 1
+    card: CardData, style: str = "unicode", length: int | None = None, batch: int = 1
 ) -> list[Block]:
     """Parameters a row and in all, operations an equation and in all, bytes by dtype.
 
@@ -19,12 +19,12 @@ def cost_blocks(
     """
     lengths = {}
     if length is not None:
-        sizes = [show(e) for i in model.inputs[:1] for e in i.shape]
-        free = [name for name in model.lengths if name in sizes]
+        sizes = [show(e) for i in card.inputs[:1] for e in i.shape]
+        free = [name for name in card.lengths if name in sizes]
         if not free:
-            raise VieteError(f"{model.title} has no length that could be {length}")
+            raise VieteError(f"{card.title} has no length that could be {length}")
         lengths = {free[0]: length}
-    return Writer(costs(model, lengths, batch), style).blocks()
+    return Writer(costs(card, lengths, batch), style).blocks()
 
 
 class Writer:

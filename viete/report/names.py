@@ -9,8 +9,8 @@ from itertools import groupby
 from viete.cards.document import Item, Paragraph
 from viete.cards.writer import Writer
 from viete.errors import Text
+from viete.graph.card import CardData
 from viete.graph.def_use import Uses
-from viete.graph.model import Model
 from viete.graph.sizes import Size, spell
 from viete.meanings.cost import Costs, costs
 from viete.notation.printer import letters, show_symbol
@@ -22,13 +22,13 @@ from viete.report.traits import Traits
 class Names:
     """A card for given lengths and batch, with formulas in one style between dollar signs."""
 
-    def __init__(self, model: Model, batch: int, lengths: dict[str, int], style: str) -> None:
-        self.model, self.batch, self.lengths, self.style = model, batch, lengths, style
-        self.costs: Costs = costs(model, lengths, batch)
-        self.sizes = Sizes(model, lengths, batch)
-        self.write = Writer(model, style)
-        self.uses = Uses(model)
-        self.traits = Traits(model, self.uses)
+    def __init__(self, card: CardData, batch: int, lengths: dict[str, int], style: str) -> None:
+        self.model, self.batch, self.lengths, self.style = card, batch, lengths, style
+        self.costs: Costs = costs(card, lengths, batch)
+        self.sizes = Sizes(card, lengths, batch)
+        self.write = Writer(card, style)
+        self.uses = Uses(card)
+        self.traits = Traits(card, self.uses)
         self.axes = Axes(self.uses, style)
 
     @property

@@ -16,7 +16,7 @@ from viete.evaluate.plan.arranging import Group, Step, grouped, steps_of
 from viete.evaluate.plan.buffers import Buffer, Memory, bytes_of, laid
 from viete.evaluate.plan.engine import LOSS, PIECE, recorded, uncollected
 from viete.evaluate.plan.node import Node
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.printer import show_symbol
 from viete.report.names import paragraph
 
@@ -37,7 +37,7 @@ SIGNS = {"add": "+", "sub": "−", "mul": "·", "div": "/", "lt": "<", "le": "�
 
 
 def plan_document(
-    model: Model, of: str | None = None, batch: int = 64, length: int | None = None,
+    card: CardData, of: str | None = None, batch: int = 64, length: int | None = None,
     dtype: str = "float32", piece: int = PIECE,
 ) -> list[Block]:  # fmt: skip
     """The plan of one training step: ``batch`` sequences of ``length`` positions (the context).
@@ -46,31 +46,31 @@ def plan_document(
     and for lengths beyond the context.
     """
     with uncollected():
-        return planned_page(model, of, batch, length, dtype, piece)
+        return planned_page(card, of, batch, length, dtype, piece)
 
 
 def planned_page(
-    model: Model, of: str | None, batch: int, length: int | None, dtype: str, piece: int
+    card: CardData, of: str | None, batch: int, length: int | None, dtype: str, piece: int
 ) -> list[Block]:
     """The work of `plan_document`."""
-    equations = Gradients(model, of)
+    equations = Gradients(card, of)
     program = equations.program
     if batch < 1 or (length is not None and length < 1):
         raise VieteError("a plan takes at least one sequence of at least one position")
     sizes: dict[str, Fraction] = {}
-    for name, most in model.lengths.items():
-        limit = model.size(most)
+    for name, most in card.lengths.items():
+        limit = card.size(most)
         assert limit is not None
         longest = limit.evaluate(program.sizes)
         if length is not None and length > longest:
             raise VieteError(f"{name} is at most {longest}, and --length says {length}")
         sizes[name] = Fraction(length or longest)
     positions = int(max(sizes.values(), default=Fraction(1)))
-    check_countable(model, positions)
+    check_countable(card, positions)
     together = min(batch, max(1, piece * 4 // FLOAT_BYTES[dtype] // positions))
     given = {}
-    for item in model.inputs:
-        dims = [model.size(e) for e in item.shape]
+    for item in card.inputs:
+        dims = [card.size(e) for e in item.shape]
         shape = [int(d.evaluate(program.sizes | sizes)) for d in dims if d is not None]
         given[item.name] = np.zeros((together, *shape), np.int64 if item.high else np.float64)
     store = Feeding(program, given, {}).store
@@ -80,16 +80,20 @@ def planned_page(
     groups = grouped(steps_of(results, onto=True), space)
     each = 4 if half else FLOAT_BYTES[dtype]
     memory = laid(groups, together, each)
-    return Page(model, program.model, groups, memory, together, each).blocks(
-        batch, positions, dtype
-    )
+    return Page(card, program.model, groups, memory, together, each).blocks(batch, positions, dtype)
 
 
 class Page:
     """Writes the steps of one plan."""
 
     def __init__(
-        self, card: Model, model: Model, groups: list[Group], memory: Memory, batch: int, each: int
+        self,
+        card: CardData,
+        model: CardData,
+        groups: list[Group],
+        memory: Memory,
+        batch: int,
+        each: int,
     ) -> None:
         self.card, self.model, self.groups, self.memory = card, model, groups, memory
         self.batch, self.each = batch, each

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from viete.graph.card import CardData, Input
 from viete.graph.def_use import Uses, bodies, called
-from viete.graph.model import Input, Model
 from viete.graph.sizes import Size
 from viete.library.functions import library
 from viete.meanings.axes import Read
@@ -34,12 +34,12 @@ class Generation:
 class Traits:
     """The traits of one model; equations are named by their positions, as in `Uses`."""
 
-    def __init__(self, model: Model, uses: Uses | None = None) -> None:
-        self.model, self.uses = model, uses or Uses(model)
-        flows = Flows(model)
+    def __init__(self, card: CardData, uses: Uses | None = None) -> None:
+        self.model, self.uses = card, uses or Uses(card)
+        flows = Flows(card)
         self.reads: list[frozenset[Read]] = []
         self.places: list[Size | None] = []
-        for equation in model.equations:
+        for equation in card.equations:
             value, reads = flows.equation(equation)
             own = value.own
             self.reads.append(reads)
@@ -158,10 +158,10 @@ class Traits:
         return False
 
 
-def picks_by_block(model: Model, e: Pick) -> bool:
+def picks_by_block(card: CardData, e: Pick) -> bool:
     """Whether a row or an entry is picked by the number of a block: ``x_{i-1}``."""
     return any(
-        isinstance(x, Idx) and x.name in model.loop_letters for item in e.items for x in walk(item)
+        isinstance(x, Idx) and x.name in card.loop_letters for item in e.items for x in walk(item)
     )
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from viete.errors import VieteError
+from viete.graph.card import CardData, Equation
 from viete.graph.def_use import is_number, lone
-from viete.graph.model import Equation, Model
 from viete.library.functions import inlined, with_defaults
 from viete.notation.printer import show, show_equation
 from viete.notation.tree import (
@@ -35,7 +35,7 @@ NORMS = ("LN", "RMSNorm")
 BLIND_TO_A_CONSTANT = ("softmax", "logsoftmax", "cross_entropy", "weighted_loss", "argmax")
 
 
-def fold_norms(model: Model) -> Folding:
+def fold_norms(card: CardData) -> Folding:
     """Put the scale γ and the shift β of norms into the weights that follow them.
 
     ``LN(x; γ, β, ε) W + b`` is ``LN(x; 1, 0, ε) (diag(γ) W) + (b + β W)``. That is done for every
@@ -43,28 +43,28 @@ def fold_norms(model: Model) -> Folding:
     the mean of each column of the new matrix is missed by nothing: it is taken away. Raises
     VieteError where there is no such norm.
     """
-    work = Work(model)
-    for k in range(len(model.equations)):
+    work = Work(card)
+    for k in range(len(card.equations)):
         for norm in list(norms_in(work, work.equations[k].right)):
             fold_norm(work, k, norm)
     if not work.made:
         raise VieteError(
-            f"{model.title} has no norm with a scale or a shift that only matrices follow"
+            f"{card.title} has no norm with a scale or a shift that only matrices follow"
         )
     return work.folding("Its norms are folded into the weights that follow them.")
 
 
-def center_stream(model: Model) -> Folding:
+def center_stream(card: CardData) -> Folding:
     """Take the mean from every row of a weight that writes to the residual stream.
 
     Layer norm takes the mean away, so nothing that it reads is missed. Raises VieteError where the
     stream is read in another way: by RMSNorm, or as it is.
     """
-    work = Work(model)
+    work = Work(card)
     blind = blind_values(work)
     stream = [k for k, e in enumerate(work.equations) if e.name in blind]
     if not stream:
-        raise VieteError(f"the stream of {model.title} cannot be centred: {seen(work)}")
+        raise VieteError(f"the stream of {card.title} cannot be centred: {seen(work)}")
     for k in stream:
         terms = [t for t in summands(work.equations[k].right) if lone(t) is None]
         for term in terms:
@@ -72,17 +72,17 @@ def center_stream(model: Model) -> Folding:
                 work.untie(ref)
                 work.change(k, term, ref, Apply("sub", (ref, Apply("mean", (ref,)))))
     if not work.made:
-        raise VieteError(f"the stream of {model.title} is not written to by weights")
+        raise VieteError(f"the stream of {card.title} is not written to by weights")
     return work.folding("What it writes to the stream is centred.")
 
 
-def center_unembedding(model: Model) -> Folding:
+def center_unembedding(card: CardData) -> Folding:
     """Take from the scores of all tokens their mean: probabilities do not change.
 
     Raises VieteError where scores are not ``r W`` or ``r W + b``, or are read by more than softmax.
     """
-    work = Work(model)
-    k = next(k for k, e in enumerate(work.equations) if e.name == scores(model))
+    work = Work(card)
+    k = next(k for k, e in enumerate(work.equations) if e.name == scores(card))
     equation = work.equations[k]
     right, bias = equation.right, None
     if isinstance(right, Apply) and right.op == "add":
@@ -92,15 +92,15 @@ def center_unembedding(model: Model) -> Folding:
         or not (bias is None or is_parameter(bias))
     ):  # fmt: skip
         raise VieteError(
-            f"the unembedding of {model.title} cannot be centred: its scores are no product with "
+            f"the unembedding of {card.title} cannot be centred: its scores are no product with "
             f"it, {said(equation)}"
         )
     for e in work.equations:
         for parent, ref in parents(e.right):
-            blind = model.library_name(parent) in BLIND_TO_A_CONSTANT
+            blind = card.library_name(parent) in BLIND_TO_A_CONSTANT
             if ref.key == equation.name and not blind:
                 raise VieteError(
-                    f"the unembedding of {model.title} cannot be centred: {said(e)} sees a "
+                    f"the unembedding of {card.title} cannot be centred: {said(e)} sees a "
                     f"constant that is added to all scores"
                 )
     for part in (right.args[1], *(() if bias is None else (bias,))):
@@ -108,12 +108,12 @@ def center_unembedding(model: Model) -> Folding:
     return work.folding("Its unembedding is centred.")
 
 
-def fold_value_biases(model: Model) -> Folding:
+def fold_value_biases(card: CardData) -> Folding:
     """Put the biases of values into that of attention's output: rows of a softmax add up to 1.
 
     Raises VieteError where values have no bias, or are read by more than ``A V W_O``.
     """
-    work = Work(model)
+    work = Work(card)
     found = [
         (k, e.right.args[1]) for k, e in enumerate(work.equations)
         if isinstance(e.right, Apply) and e.right.op == "add" and is_parameter(e.right.args[1])
@@ -121,7 +121,7 @@ def fold_value_biases(model: Model) -> Folding:
     ]  # fmt: skip
     if not found:
         raise VieteError(
-            f"{model.title} has no biases of values alone, of which softmax takes a mean"
+            f"{card.title} has no biases of values alone, of which softmax takes a mean"
         )
     for k, bias in found:
         value = work.equations[k]
@@ -139,7 +139,7 @@ def fold_value_biases(model: Model) -> Folding:
     return work.folding("The biases of its values are folded into those of its attention.")
 
 
-def folded(model: Model, wanted: Mapping[str, bool | None] | None = None) -> list[Folding]:
+def folded(card: CardData, wanted: Mapping[str, bool | None] | None = None) -> list[Folding]:
     """All rewritings in `STEPS`, one after the other; each is of the card that the last one gave.
 
     ``wanted`` may say False of a step to leave it out, or True to insist on it: otherwise those
@@ -151,7 +151,7 @@ def folded(model: Model, wanted: Mapping[str, bool | None] | None = None) -> lis
         if said is False:
             continue
         try:
-            out.append(step(out[-1].model if out else model))
+            out.append(step(out[-1].model if out else card))
         except VieteError:
             if said:
                 raise
@@ -239,15 +239,15 @@ def write_out(work: Work, name: Ref) -> None:
             work.equations[k] = again(e, e.left, work.model.apart(right))
 
 
-def body_of(model: Model, x: Expr, name: Ref) -> Expr | None:
+def body_of(card: CardData, x: Expr, name: Ref) -> Expr | None:
     """The definition of a function applied to the value and to weights."""
-    if not isinstance(x, Apply) or x.op not in model.function or name not in x.args:
+    if not isinstance(x, Apply) or x.op not in card.function or name not in x.args:
         return None
-    function = model.function[x.op]
-    args = with_defaults(x, model.function)
+    function = card.function[x.op]
+    args = with_defaults(x, card.function)
     if any(a.pattern for a in function.arguments) or not any(is_parameter(a) for a in args):
         return None
-    return inlined(x, model.function, taken=model.names)
+    return inlined(x, card.function, taken=card.names)
 
 
 # -- the stream ------------------------------------------------------------------------------------
@@ -386,7 +386,7 @@ def said(e: Equation) -> str:
     return show_equation(e.left, e.right, "unicode")
 
 
-STEPS: Mapping[str, Callable[[Model], Folding]] = {
+STEPS: Mapping[str, Callable[[CardData], Folding]] = {
     "fold_ln": fold_norms,
     "center_writing_weights": center_stream,
     "center_unembed": center_unembedding,

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from viete.analysis.masks import Mask
 from viete.analysis.shapes import Mismatch, Shapes
 from viete.errors import Text, VieteError
+from viete.graph.card import CardData, Dimension, Equation, Function, Input, Loop, memoised
 from viete.graph.dependence import forward_slice, functions_called, names_read
 from viete.graph.distinct import distinct
-from viete.graph.model import Dimension, Equation, Function, Input, Loop, Model, memoised
 from viete.graph.sizes import Size
 from viete.notation.printer import show
 from viete.notation.tree import (
@@ -62,7 +62,7 @@ class Derived:
     positions where shapes are fixed; ``places`` then is the input that says which are new.
     """
 
-    model: Model
+    model: CardData
     target: str
     past: dict[str, str]
     axis: dict[str, str]
@@ -88,7 +88,7 @@ class Rewritten:
     past: frozenset[str]
 
 
-def incremental(model: Model, of: str | None = None, fixed: bool = False) -> Model:
+def incremental(card: CardData, of: str | None = None, fixed: bool = False) -> CardData:
     """The model for ``n`` new tokens that come after ``m`` others, whose K and V are given.
 
     Its inputs are the new tokens and, for each value whose earlier rows are needed, those rows
@@ -100,92 +100,92 @@ def incremental(model: Model, of: str | None = None, fixed: bool = False) -> Mod
 
     Raises VieteError, naming the equation, where a position reads later ones.
     """
-    return derived(model, of, fixed).model
+    return derived(card, of, fixed).model
 
 
-def derived(model: Model, of: str | None = None, fixed: bool = False) -> Derived:
+def derived(card: CardData, of: str | None = None, fixed: bool = False) -> Derived:
     """As `incremental`, with what a sampler must know of the result.
 
     Kept on the model object, so that it is derived once.
     """
-    kept = model.__dict__.setdefault("_incremental", {})
+    kept = card.__dict__.setdefault("_incremental", {})
     if (of, fixed) not in kept:
-        kept[of, fixed] = Incremental(model, of, fixed).derive()
+        kept[of, fixed] = Incremental(card, of, fixed).derive()
     found = kept[of, fixed]
     assert isinstance(found, Derived)
     return found
 
 
-def scores(model: Model, shapes: Shapes | None = None) -> str:
+def scores(card: CardData, shapes: Shapes | None = None) -> str:
     """The value with a score for each token of the vocabulary at every position: ``logits``.
 
     Else the last such value that is not a softmax. Raises VieteError where there is none.
     """
-    shapes = shapes or model.shapes
-    tokens = text_of(model)
-    for name in scored(model, tokens, shapes):
+    shapes = shapes or card.shapes
+    tokens = text_of(card)
+    for name in scored(card, tokens, shapes):
         return name
-    said = " × ".join("?" if s is None else str(s) for s in score_shape(model, tokens))
+    said = " × ".join("?" if s is None else str(s) for s in score_shape(card, tokens))
     raise VieteError(
-        f"{model.title} has no value of shape {said}, a score for each next token; it cannot be "
+        f"{card.title} has no value of shape {said}, a score for each next token; it cannot be "
         f"sampled"
     )
 
 
-def score_shape(model: Model, tokens: Input) -> tuple[Size | None, Size]:
+def score_shape(card: CardData, tokens: Input) -> tuple[Size | None, Size]:
     """A score for each token of the vocabulary at every position of a text."""
     assert tokens.high is not None and tokens.low is not None
-    high, low = model.size(tokens.high), model.size(tokens.low)
+    high, low = card.size(tokens.high), card.size(tokens.low)
     assert high is not None and low is not None
-    return model.size(tokens.shape[0]), high - low + Size.of(1)
+    return card.size(tokens.shape[0]), high - low + Size.of(1)
 
 
-def scored(model: Model, tokens: Input, shapes: Shapes) -> list[str]:
+def scored(card: CardData, tokens: Input, shapes: Shapes) -> list[str]:
     """The values with a score for each next token of a text that they are made of, best first."""
-    shape = score_shape(model, tokens)
-    after = forward_slice(model, [tokens.name])
+    shape = score_shape(card, tokens)
+    after = forward_slice(card, [tokens.name])
     fits = [
-        e for e in model.equations
+        e for e in card.equations
         if not e.left.symbol.slots and shapes.types[e.name].kind == "real" and e.name in after
         and len(shapes.types[e.name].shape) == 2
         and all(b is not None and shapes.same_number(a, b)
                 for a, b in zip(shapes.types[e.name].shape, shape, strict=True))
     ]  # fmt: skip
-    plain = [e for e in fits if model.library_name(e.right) != "softmax"]
+    plain = [e for e in fits if card.library_name(e.right) != "softmax"]
     return [e.name for e in [*(e for e in fits if e.name == "logits"), *reversed(plain)]]
 
 
 @memoised
-def text_of(model: Model) -> Input:
+def text_of(card: CardData) -> Input:
     """The input that is continued: the last one of token ids without a default, as long as a text.
 
     It is one that has scores for its next tokens, if there is one: not an encoder's source, nor
     the targets of a loss (``y``), wherever they stand.
     """
     lengths = [
-        i for i in model.inputs
+        i for i in card.inputs
         if i.high is not None and i.default is None and len(i.shape) == 1
-        and isinstance(i.shape[0], Ref) and i.shape[0].key in model.lengths
+        and isinstance(i.shape[0], Ref) and i.shape[0].key in card.lengths
     ]  # fmt: skip
     looked_up = {
-        key for e in model.equations for p in walk(e.right) if isinstance(p, Pick)
+        key for e in card.equations for p in walk(e.right) if isinstance(p, Pick)
         for item in p.items for key in item.keys
     }  # fmt: skip
     found = [i for i in lengths if i.name in looked_up]
     if not found:
         raise VieteError(
-            f"{model.title} has no input of token ids as long as the text, which could be continued"
+            f"{card.title} has no input of token ids as long as the text, which could be continued"
         )
-    return next((i for i in reversed(found) if scored(model, i, model.shapes)), found[-1])
+    return next((i for i in reversed(found) if scored(card, i, card.shapes)), found[-1])
 
 
 class Incremental:
     """One derivation."""
 
-    def __init__(self, model: Model, of: str | None, fixed: bool) -> None:
-        model = distinct(model)
-        self.model, self.shapes, self.fixed = model, model.shapes, fixed
-        self.tokens = text_of(model)
+    def __init__(self, card: CardData, of: str | None, fixed: bool) -> None:
+        card = distinct(card)
+        self.model, self.shapes, self.fixed = card, card.shapes, fixed
+        self.tokens = text_of(card)
         length = self.tokens.shape[0]
         assert isinstance(length, Ref)
         self.length = length
@@ -193,13 +193,13 @@ class Incremental:
         self.start = Ref(self.fresh("dim", ROOMS if fixed else NAMES))
         self.places = Ref(self.fresh("input", [x for x in PLACES if x != self.start.key]))
         self.label = ROOM if fixed else PAST
-        self.inputs = {i.name: i for i in model.inputs}
+        self.inputs = {i.name: i for i in card.inputs}
         self.moving = self.moved()
         self.known: dict[str, Known] = {}
         self.taken: set[str] = set()  # values whose earlier rows the equation at hand takes
         own = (self.places, self.start) if fixed else (self.start,)
         self.positions = (Fixed if fixed else Positions)(
-            model, self.shapes, length.key, own, self.value
+            card, self.shapes, length.key, own, self.value
         )
 
     def fresh(self, kind: str, names: list[str]) -> Symbol:
@@ -425,7 +425,7 @@ class Incremental:
             f"The incremental form of {model.title}: ${self.length.key}$ new positions {others}. "
             f"Of the earlier ones it is given the rows that the new ones read.",
         )
-        out = Model(
+        out = CardData(
             model.title, about, (), model.vocabulary, (), tuple(dims), model.indices, tuple(inputs),
             parameters, (*model.functions, *self.new_functions(equations)), tuple(equations),
             self.kept(model.derived, equations),

@@ -10,17 +10,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from viete.errors import Text
+from viete.graph.card import CardData, Equation, Function, with_right
 from viete.graph.dependence import backward_slice
-from viete.graph.model import Equation, Function, Model, with_right
 from viete.library.functions import inlined
 from viete.notation.tree import Apply, Expr, Idx, Ref, transform, walk
 from viete.rewrite.simplify import simplified
 
 
 def with_definitions(
-    model: Model, values: Sequence[Equation], functions: Sequence[Function],
+    card: CardData, values: Sequence[Equation], functions: Sequence[Function],
     optional: Collection[str] = (),
-) -> Model:  # fmt: skip
+) -> CardData:  # fmt: skip
     """The model without the names that ``values`` and ``functions`` define.
 
     A definition may use another, in any order. Its left side has plain index letters
@@ -28,22 +28,22 @@ def with_definitions(
     parameters, dimensions, functions, and equations with what is derived and claimed of them.
     Raises VieteError for definitions that lead back to themselves.
     """
-    puts = Puts(model, {e.name: e for e in values}, {f.name: f for f in functions})
+    puts = Puts(card, {e.name: e for e in values}, {f.name: f for f in functions})
 
     def equation(e: Equation) -> Equation:
         right = puts.into(e.right)
         return e if right == e.right else with_right(e, right)
 
     out = replace(
-        model,
-        equations=tuple(map(equation, model.equations)),
-        derived=tuple(map(equation, model.derived)),
-        claims=tuple(replace(c, statement=puts.into(c.statement)) for c in model.claims),
+        card,
+        equations=tuple(map(equation, card.equations)),
+        derived=tuple(map(equation, card.derived)),
+        claims=tuple(replace(c, statement=puts.into(c.statement)) for c in card.claims),
         parameters=tuple(
             replace(p, shape=tuple(map(puts.into, p.shape)))
-            for p in model.parameters if p.name not in puts.values
+            for p in card.parameters if p.name not in puts.values
         ),
-        dims=tuple(d for d in model.dims if d.name not in puts.values),
+        dims=tuple(d for d in card.dims if d.name not in puts.values),
     )  # fmt: skip
     return without_unused(without_unread(out, optional), optional)
 
@@ -52,9 +52,9 @@ class Puts:
     """What stands for each defined name."""
 
     def __init__(
-        self, model: Model, values: Mapping[str, Equation], functions: Mapping[str, Function]
+        self, card: CardData, values: Mapping[str, Equation], functions: Mapping[str, Function]
     ) -> None:
-        self.model, self.values, self.functions = model, values, functions
+        self.model, self.values, self.functions = card, values, functions
         self.open: list[str] = []
 
     def into(self, e: Expr) -> Expr:
@@ -91,54 +91,54 @@ def letters(definition: Equation) -> list[str]:
     return [x.name for x in definition.left.index if isinstance(x, Idx)]
 
 
-def without_unread(model: Model, optional: Collection[str]) -> Model:
+def without_unread(card: CardData, optional: Collection[str]) -> CardData:
     """Without the equations in ``optional`` that no other reads, and what is said of them."""
-    roots = [e.name for e in model.equations if e.name not in optional]
-    equations = tuple(backward_slice(model, roots))
-    gone = {e.name for e in model.equations} - {e.name for e in equations}
-    for e in model.derived:
+    roots = [e.name for e in card.equations if e.name not in optional]
+    equations = tuple(backward_slice(card, roots))
+    gone = {e.name for e in card.equations} - {e.name for e in equations}
+    for e in card.derived:
         gone |= {e.name} if e.reads & gone else set()
     return replace(
-        model,
+        card,
         equations=equations,
-        derived=tuple(e for e in model.derived if e.name not in gone),
-        claims=tuple(c for c in model.claims if not c.statement.keys & gone),
+        derived=tuple(e for e in card.derived if e.name not in gone),
+        claims=tuple(c for c in card.claims if not c.statement.keys & gone),
     )
 
 
-def without_unused(model: Model, optional: Collection[str]) -> Model:
+def without_unused(card: CardData, optional: Collection[str]) -> CardData:
     """Without the parameters, dimensions and functions in ``optional`` that nothing uses."""
     while True:
-        used = names_used(model)
+        used = names_used(card)
         gone = set(optional) - used
 
         def kept(name: str, gone: Collection[str] = gone) -> bool:
             return name not in gone
 
         out = replace(
-            model,
-            parameters=tuple(p for p in model.parameters if kept(p.name)),
-            dims=tuple(d for d in model.dims if kept(d.name)),
-            indices=tuple(i for i in model.indices if kept(i.name)),
-            functions=tuple(f for f in model.functions if kept(f.name)),
+            card,
+            parameters=tuple(p for p in card.parameters if kept(p.name)),
+            dims=tuple(d for d in card.dims if kept(d.name)),
+            indices=tuple(i for i in card.indices if kept(i.name)),
+            functions=tuple(f for f in card.functions if kept(f.name)),
         )
-        if out == model:
-            return model
-        model = out
+        if out == card:
+            return card
+        card = out
 
 
-def names_used(model: Model) -> set[str]:
+def names_used(card: CardData) -> set[str]:
     """Every name in a formula of the card, and in the shape of what is left of it."""
-    formulas: list[Expr] = [e.right for e in (*model.equations, *model.derived)]
-    formulas += [c.statement for c in model.claims]
-    formulas += [f.body for f in model.functions]
-    formulas += [s for p in model.parameters for s in p.shape]
-    formulas += [s for i in model.inputs for s in (*i.shape, i.low, i.high) if s is not None]
-    formulas += [e for d in model.dims for e in (d.value, d.at_most) if e is not None]
-    formulas += [e for i in model.indices for e in (i.lower, i.upper)]
-    formulas += [e for loop in model.loops for e in (loop.lower, loop.upper)]
-    lefts = [e.left.symbol for e in (*model.equations, *model.derived)]
-    symbols = [*lefts, *(p.symbol for p in model.parameters)]
+    formulas: list[Expr] = [e.right for e in (*card.equations, *card.derived)]
+    formulas += [c.statement for c in card.claims]
+    formulas += [f.body for f in card.functions]
+    formulas += [s for p in card.parameters for s in p.shape]
+    formulas += [s for i in card.inputs for s in (*i.shape, i.low, i.high) if s is not None]
+    formulas += [e for d in card.dims for e in (d.value, d.at_most) if e is not None]
+    formulas += [e for i in card.indices for e in (i.lower, i.upper)]
+    formulas += [e for loop in card.loops for e in (loop.lower, loop.upper)]
+    lefts = [e.left.symbol for e in (*card.equations, *card.derived)]
+    symbols = [*lefts, *(p.symbol for p in card.parameters)]
     return names_in(formulas) | {s for symbol in symbols for s in symbol.slots}
 
 

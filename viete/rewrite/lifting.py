@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from viete.graph.card import CardData, Equation, with_right
 from viete.graph.matching import match
-from viete.graph.model import Equation, Model, with_right
 from viete.library.functions import inlined
 from viete.notation.substitution import substitute
 from viete.notation.tree import (
@@ -43,7 +43,7 @@ class Place:
         return substitute(formula, arguments={**self.letters, **more})
 
 
-def find(model: Model, pattern: Expr, equations: Collection[int]) -> Place | None:
+def find(card: CardData, pattern: Expr, equations: Collection[int]) -> Place | None:
     """The first part of these equations that a pattern fits.
 
     Symbols of the kind 'argument' are the pattern's letters and stand for anything; others are the
@@ -51,34 +51,34 @@ def find(model: Model, pattern: Expr, equations: Collection[int]) -> Place | Non
     """
     for forms in (plain, opened):
         for k in sorted(equations):
-            for right in forms(model, model.equations[k]):
+            for right in forms(card, card.equations[k]):
                 for part in walk(right):
-                    letters = match(pattern, part, model.function)
-                    if letters is not None and nameable(model, part):
+                    letters = match(pattern, part, card.function)
+                    if letters is not None and nameable(card, part):
                         return Place(k, right, part, letters)
     return None
 
 
-def nameable(model: Model, e: Expr) -> bool:
+def nameable(card: CardData, e: Expr) -> bool:
     """Whether ``e`` is one value for each of the card's index letters, and of no other."""
-    return e.free <= {i.name for i in model.indices} | model.loop_letters
+    return e.free <= {i.name for i in card.indices} | card.loop_letters
 
 
-def plain(model: Model, equation: Equation) -> Iterator[Expr]:
+def plain(card: CardData, equation: Equation) -> Iterator[Expr]:
     """The right side as it stands."""
     yield equation.right
 
 
-def opened(model: Model, equation: Equation) -> Iterator[Expr]:
+def opened(card: CardData, equation: Equation) -> Iterator[Expr]:
     """The right side with one function written out: each in turn."""
     for part in walk(equation.right):
-        if not isinstance(part, Apply) or part.op not in model.function:
+        if not isinstance(part, Apply) or part.op not in card.function:
             continue
-        function = model.function[part.op]
+        function = card.function[part.op]
         if any(a.pattern for a in function.arguments):
             continue  # its definition speaks of sizes
-        body = inlined(part, model.function, taken=model.names)
-        yield model.apart(with_part(equation.right, part, body))
+        body = inlined(part, card.function, taken=card.names)
+        yield card.apart(with_part(equation.right, part, body))
 
 
 def with_part(e: Expr, old: Expr, new: Expr) -> Expr:
@@ -86,18 +86,18 @@ def with_part(e: Expr, old: Expr, new: Expr) -> Expr:
     return transform(e, lambda x: new if x == old else None)
 
 
-def lifted(model: Model, place: Place, value: Expr, back: Expr, symbol: Symbol) -> Model:
+def lifted(card: CardData, place: Place, value: Expr, back: Expr, symbol: Symbol) -> CardData:
     """The model with an equation for ``symbol``, ``value``; ``back`` stands where ``whole`` did.
 
     Both are formulas of the card, ``back`` with ``symbol`` in it, and ``back`` with ``value`` put
     in must equal ``place.whole``. The equation comes before the one it is taken from.
     """
-    old = model.equations[place.equation]
+    old = card.equations[place.equation]
     left = Ref(symbol, tuple(Idx(s) for s in symbol.slots))
     right = with_part(place.right, place.whole, back)
     pair = (again(old, left, value), again(old, old.left, simplified(right)))
     k = place.equation
-    return replace(model, equations=(*model.equations[:k], *pair, *model.equations[k + 1 :]))
+    return replace(card, equations=(*card.equations[:k], *pair, *card.equations[k + 1 :]))
 
 
 def again(old: Equation, left: Ref, right: Expr) -> Equation:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from viete.analysis.shapes import Shapes
 from viete.errors import Text, VieteError
-from viete.graph.model import Equation, Input, Model, with_right
+from viete.graph.card import CardData, Equation, Input, with_right
 from viete.library.functions import library
 from viete.notation.substitution import fresh
 from viete.notation.tree import (
@@ -32,34 +32,34 @@ from viete.rewrite.incremental import text_of
 NAMES = "a seen padding".split()
 
 
-def padded(model: Model) -> Model:
+def padded(card: CardData) -> CardData:
     """The model with an input ``a ∈ {0, 1}^n = 1`` that says which positions are no padding.
 
     Rows of values at padding hold numbers that mean nothing. Raises VieteError for a model without
     a softmax over the text's positions, such as an encoder that has its own padding mask.
     """
-    tokens = text_of(model)
+    tokens = text_of(card)
     (n,) = tokens.shape
     assert isinstance(n, Ref)
-    taken = model.plain_names | model.scope.indices | model.bound_letters
+    taken = card.plain_names | card.scope.indices | card.bound_letters
     mask = Symbol("input", fresh(taken, NAMES))
-    shapes = model.shapes
-    softmaxes = {f.name for f in model.function.values() if f.body == library()["softmax"].body}
+    shapes = card.shapes
+    softmaxes = {f.name for f in card.function.values() if f.body == library()["softmax"].body}
     if any(i.default is not None and i.shape == tokens.shape and i.high == num(1)
-           for i in model.inputs):  # fmt: skip
-        raise VieteError(f"{model.title} has a padding mask of its own")
-    equations = [hidden(model, shapes, softmaxes, n, mask, e) for e in model.equations]
-    if ("padding", "takes no position") in model.facts:
-        equations = [uncounted(model, n, mask, e) for e in equations]
-    if equations == list(model.equations):
-        raise VieteError(f"{model.title} has no softmax over the positions of a text to mask")
+           for i in card.inputs):  # fmt: skip
+        raise VieteError(f"{card.title} has a padding mask of its own")
+    equations = [hidden(card, shapes, softmaxes, n, mask, e) for e in card.equations]
+    if ("padding", "takes no position") in card.facts:
+        equations = [uncounted(card, n, mask, e) for e in equations]
+    if equations == list(card.equations):
+        raise VieteError(f"{card.title} has no softmax over the positions of a text to mask")
     item = Input(mask, tokens.shape, num(0), num(1), num(1), "0 at positions that are padding",
                  Text(mask.key))  # fmt: skip
-    return replace(model, inputs=(*model.inputs, item), equations=tuple(equations))
+    return replace(card, inputs=(*card.inputs, item), equations=tuple(equations))
 
 
 def hidden(
-    model: Model, shapes: Shapes, softmaxes: set[str], n: Ref, mask: Symbol, e: Equation
+    card: CardData, shapes: Shapes, softmaxes: set[str], n: Ref, mask: Symbol, e: Equation
 ) -> Equation:
     """The equation with padding hidden from every softmax over positions in it."""
 
@@ -67,21 +67,21 @@ def hidden(
         if not isinstance(x, Apply) or x.op not in softmaxes:
             return None
         shape = shapes.located(e.text, x.args[0], x.args[0].free, loops=True).shape
-        if len(shape) < 2 or shape[1] != model.size(n):
+        if len(shape) < 2 or shape[1] != card.size(n):
             return None
-        return replace(x, args=(model.library("unpadded", x.args[0], Ref(mask)), *x.args[1:]))
+        return replace(x, args=(card.library("unpadded", x.args[0], Ref(mask)), *x.args[1:]))
 
     return rewritten(e, rule)
 
 
-def uncounted(model: Model, n: Ref, mask: Symbol, e: Equation) -> Equation:
+def uncounted(card: CardData, n: Ref, mask: Symbol, e: Equation) -> Equation:
     """The equation with rows ``k:n + k`` picked by the number of positions without padding."""
 
     def rule(x: Expr) -> Expr | None:
         match x:
             case Pick(items=(Slice(start=Num() as k, stop=stop),)):
                 if stop == Apply("add", (n, k)):
-                    places = model.library("counted", Ref(mask), semi=0)
+                    places = card.library("counted", Ref(mask), semi=0)
                     return replace(x, items=(Apply("add", (places, num(k.value - 1))),))
         return None
 

@@ -20,7 +20,7 @@ from viete.analysis import shapes
 from viete.analysis.masks import SIGN, Mask, blank, both, combined, hidden
 from viete.analysis.shapes import REDUCE, Shapes, Type
 from viete.errors import Text
-from viete.graph.model import Argument, Function, Model
+from viete.graph.card import Argument, CardData, Function
 from viete.graph.sizes import Size, size_of
 from viete.library.functions import with_defaults
 from viete.notation.printer import show
@@ -140,10 +140,10 @@ class Positions:
     suffix = "after"  # of new functions
 
     def __init__(
-        self, model: Model, table: Shapes, length: str, own: tuple[Ref, ...],
+        self, card: CardData, table: Shapes, length: str, own: tuple[Ref, ...],
         value: Callable[[Ref, Want], Form],
     ) -> None:  # fmt: skip
-        self.model, self.table, self.length, self.own = model, table, length, own
+        self.model, self.table, self.length, self.own = card, table, length, own
         self.value = value
         self.functions: dict[tuple[object, ...], Function] = {}
         self.labels = count()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from viete.errors import Text, VieteError
-from viete.graph.model import Equation, Model, Parameter
+from viete.graph.card import CardData, Equation, Parameter
 from viete.notation.printer import show, show_equation
 from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, transform, walk
 from viete.rewrite.inlining import names_in, without_unused
@@ -23,8 +23,8 @@ class Folding:
     A weight that has no formula is the old one of that name.
     """
 
-    old: Model
-    model: Model
+    old: CardData
+    model: CardData
     weights: tuple[Equation, ...]
 
 
@@ -35,10 +35,10 @@ class Work:
     another name than what they were made of, by what stood there.
     """
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.equations = list(model.equations)
-        self.parameters = {p.name: p for p in model.parameters}
+    def __init__(self, card: CardData) -> None:
+        self.model = card
+        self.equations = list(card.equations)
+        self.parameters = {p.name: p for p in card.parameters}
         self.made: dict[str, Equation] = {}
         self.copied: dict[Expr, Ref] = {}
 
@@ -59,13 +59,13 @@ class Work:
         made = tuple(e for e in self.made.values() if e.name in there)
         return Folding(old, self.with_names(model), made)
 
-    def with_names(self, model: Model) -> Model:
+    def with_names(self, card: CardData) -> CardData:
         """The new card with the derived names of the old one, made of its new weights.
 
         A derived name is lost with a weight that it is made of, and with one that is now another
         in one place than in another. A claim about weights was about the old ones.
         """
-        lost = {p.name for p in self.model.parameters} - {p.name for p in model.parameters}
+        lost = {p.name for p in self.model.parameters} - {p.name for p in card.parameters}
         lost |= {old.key for old in self.copied if isinstance(old, Ref)}
         weights, derived = set(self.parameters), []
         for e in self.model.derived:
@@ -78,7 +78,7 @@ class Work:
                 derived.append(e if right == e.right else again(e, e.left, right))
         about_weights = lost | weights
         claims = (c for c in self.model.claims if not names_in([c.statement]) & about_weights)
-        return replace(model, derived=tuple(derived), claims=tuple(claims))
+        return replace(card, derived=tuple(derived), claims=tuple(claims))
 
     def described(self, p: Parameter) -> Parameter:
         """A parameter whose meaning says what it is made of; it is in no file as it is."""

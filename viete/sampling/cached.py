@@ -15,7 +15,7 @@ from viete.evaluate.inputs import Feeding, as_input
 from viete.evaluate.labelled import COL, ROW, Array, Value, expand
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Step, program
-from viete.graph.model import Input, Model
+from viete.graph.card import CardData, Input
 from viete.rewrite.incremental import Derived, text_of
 from viete.sampling.stepping import BATCH, last_row, without_gradients
 
@@ -57,12 +57,12 @@ class Cached:
     """
 
     def __init__(
-        self, model: Model, form: Derived, weights: Mapping[str, Array],
+        self, card: CardData, form: Derived, weights: Mapping[str, Array],
         inputs: Mapping[str, Array], context: int,
     ) -> None:  # fmt: skip
         self.form, self.weights, self.inputs, self.context = form, weights, inputs, context
-        self.whole, self.program = program(model), program(form.model)
-        self.tokens = text_of(model)
+        self.whole, self.program = program(card), program(form.model)
+        self.tokens = text_of(card)
         self.target: Member = (form.target, ())
         (self.length,) = self.names_of(self.tokens)
         given = self.program.inputs.values()

@@ -15,7 +15,7 @@ from viete.evaluate.labelled import Array
 from viete.evaluate.memory import check_room, counted
 from viete.evaluate.schedule import program
 from viete.evaluate.spelling import by_own_names
-from viete.graph.model import Input, Model
+from viete.graph.card import CardData, Input
 from viete.notation.tree import Ref
 from viete.rewrite.incremental import derived, scores, text_of
 from viete.sampling.choosing import Choice
@@ -29,7 +29,7 @@ Drawn = tuple[int | None, ...]
 
 
 def sample(
-    model: Model, weights: Mapping[str, Array], prompt: Sequence[int] | Array, *,
+    card: CardData, weights: Mapping[str, Array], prompt: Sequence[int] | Array, *,
     most: int = 100, temperature: float = 1.0, top_k: int | None = None,
     top_p: float | None = None, greedy: bool = False, stop: Stop | None = None, count: int = 1,
     seed: int = 0, cache: bool = True, keep: int | None = None, changes: Changes | None = None,
@@ -59,39 +59,39 @@ def sample(
     for name, value, least in (("most", most, 0), ("count", count, 1), ("seed", seed, 0)):
         if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
             raise VieteError(f"{name} is a whole number from {least} up, not {value!r:.40}")
-    scores(model)  # says so if there are none
-    tokens, size = text_of(model), vocabulary_size(model)
-    context = context_of(model, tokens)
+    scores(card)  # says so if there are none
+    tokens, size = text_of(card), vocabulary_size(card)
+    context = context_of(card, tokens)
     if keep is None:
         keep = context
     elif not isinstance(keep, Integral) or not 1 <= keep <= context:
         raise VieteError(f"keep is how many of the {context} tokens of the context, not {keep!r}")
-    text = prompt_of(prompt, model, size)
-    for item in model.inputs:
+    text = prompt_of(prompt, card, size)
+    for item in card.inputs:
         if item.name in inputs and item.shape and item.shape[0] == tokens.shape[0]:
             raise VieteError(
                 f"the input {item.name} has an entry for every token, and there will be more of "
                 f"them; it cannot be given here"
             )
-    weights = by_own_names(model, weights, program(model).parameters)
-    check_weights(program(model), weights)
-    check_count(model, min(len(text) + int(most), context), size, int(count))
+    weights = by_own_names(card, weights, program(card).parameters)
+    check_weights(program(card), weights)
+    check_count(card, min(len(text) + int(most), context), size, int(count))
     if changes:
-        steps: Steps = Whole(model, weights, inputs, changes)
+        steps: Steps = Whole(card, weights, inputs, changes)
     else:
-        steps = stepper(model, weights, inputs, context, cache)
-    full = Whole(model, weights, inputs, changes) if keep == context else steps
+        steps = stepper(card, weights, inputs, context, cache)
+    full = Whole(card, weights, inputs, changes) if keep == context else steps
     ended = stopping(stop, size)
     return drawn(
         steps, full, choice, text, int(most), ended, int(count), int(seed), context, int(keep)
     )
 
 
-def check_count(model: Model, positions: int, size: int, count: int) -> None:
+def check_count(card: CardData, positions: int, size: int, count: int) -> None:
     """Refuse more samples at once than there is room for: their scores, and what a cache keeps."""
     if count * size < LARGE:
         return
-    found = counted(model, positions)
+    found = counted(card, positions)
     kept = 0 if found is None else found.cache.full.number or 0
     needed = count * (8 * (size + kept) + GENERATOR)
     check_room(needed, f"drawing {count:,} samples at once", "draw fewer with --count")
@@ -130,57 +130,57 @@ def drawn(
 
 
 def stepper(
-    model: Model, weights: Mapping[str, Array], inputs: Mapping[str, Array], context: int,
+    card: CardData, weights: Mapping[str, Array], inputs: Mapping[str, Array], context: int,
     cache: bool,
 ) -> Steps:  # fmt: skip
     """With a cache, or where there is none to be had without."""
     if cache:
         try:
-            return Incremental(model, weights, inputs, context)
+            return Incremental(card, weights, inputs, context)
         except VieteError as error:
             warnings.warn(f"every token runs the whole text: {error}", stacklevel=4)
-    return Whole(model, weights, inputs)
+    return Whole(card, weights, inputs)
 
 
-def uncached(model: Model) -> str | None:
+def uncached(card: CardData) -> str | None:
     """Why a card has to be sampled without a cache, if it has.
 
     Raises VieteError for a card that cannot be sampled at all.
     """
-    scores(model)
+    scores(card)
     try:
-        derived(model)
+        derived(card)
     except VieteError as error:
         return str(error)
     return None
 
 
-def context_of(model: Model, tokens: Input) -> int:
+def context_of(card: CardData, tokens: Input) -> int:
     """The longest text that a card takes."""
     length = tokens.shape[0]
     assert isinstance(length, Ref)
-    most = model.greatest.get(length.key)
+    most = card.greatest.get(length.key)
     if most is None:
-        raise VieteError(f"the greatest length {length.key} of {model.title} has no value")
+        raise VieteError(f"the greatest length {length.key} of {card.title} has no value")
     return int(most)
 
 
-def vocabulary_size(model: Model) -> int:
+def vocabulary_size(card: CardData) -> int:
     """How many tokens a card knows."""
-    high = text_of(model).high
-    size = None if high is None else model.size(high)
+    high = text_of(card).high
+    size = None if high is None else card.size(high)
     try:
         assert size is not None
-        return int(size.evaluate(model.sizes)) + 1
+        return int(size.evaluate(card.sizes)) + 1
     except KeyError as missing:
-        raise VieteError(f"the dimension {missing.args[0]} of {model.title} has no value") from None
+        raise VieteError(f"the dimension {missing.args[0]} of {card.title} has no value") from None
 
 
-def prompt_of(prompt: Sequence[int] | Array, model: Model, size: int) -> list[int]:
+def prompt_of(prompt: Sequence[int] | Array, card: CardData, size: int) -> list[int]:
     """The ids of a prompt, checked."""
     ids = np.asarray(host(prompt) if hasattr(prompt, "dtype") else list(prompt))
     if ids.ndim != 1 or not len(ids):
-        raise VieteError(f"{model.title} goes on from a text: the prompt needs at least one token")
+        raise VieteError(f"{card.title} goes on from a text: the prompt needs at least one token")
     if ids.dtype.kind not in "iu":
         raise VieteError("a prompt is a list of token ids, which are whole numbers")
     bad = ids[(ids < 0) | (ids >= size)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from viete.cards.reader import read
 from viete.errors import VieteError
 from viete.evaluate.labelled import Array
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model import checkpoints
 from viete.model.mapping import load_weights
 from viete.text.vocabulary import Vocabulary, load_vocabulary
@@ -18,7 +18,7 @@ WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"
 
 def opened(
     folder: str | Path, which: str = "latest"
-) -> tuple[Model, dict[str, Array], Vocabulary | None]:
+) -> tuple[CardData, dict[str, Array], Vocabulary | None]:
     """The model, weights and vocabulary of a training run, or of a folder put together by hand.
 
     That is ``card.md``, the checkpoint ``which`` ('latest', 'previous', 'best' or its step) or a

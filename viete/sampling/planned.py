@@ -13,7 +13,7 @@ from viete.errors import VieteError
 from viete.evaluate.labelled import Array, Value
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.rewrite.incremental import derived
 from viete.sampling.cached import Cached
 from viete.sampling.replay import Replay, Unplanned
@@ -95,16 +95,20 @@ class Incremental:
     """
 
     def __init__(
-        self, model: Model, weights: Mapping[str, Array], inputs: Mapping[str, Array], context: int
+        self,
+        card: CardData,
+        weights: Mapping[str, Array],
+        inputs: Mapping[str, Array],
+        context: int,
     ) -> None:
-        form = derived(model)
-        self.cached = Cached(model, form, weights, inputs, context)
+        form = derived(card)
+        self.cached = Cached(card, form, weights, inputs, context)
         self.steps = self.cached
         jax = any(map(is_jax_array, weights.values()))  # whose arrays cannot be written into
         with suppress(VieteError):
-            fixed = derived(model, fixed=True)
+            fixed = derived(card, fixed=True)
             if not jax:
-                self.steps = Planned(model, fixed, weights, inputs, context)
+                self.steps = Planned(card, fixed, weights, inputs, context)
 
     def begin(self, text: np.ndarray, count: int) -> np.ndarray:
         """As `Steps.begin`."""

@@ -24,7 +24,7 @@ from viete.evaluate.plan.recorder import Recorder
 from viete.evaluate.plan.recording import Recording
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Program
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 TOKENS, PLACES, WEIGHTS = "tokens", "places", "weights"  # what nodes are made of
 Call = Callable[[], Any]
@@ -38,10 +38,10 @@ class Writing(Recording):
     """`Recording`, in which ``written`` writes into its first argument."""
 
     def __init__(
-        self, model: Model, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
+        self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
         quick: bool = True, memo: dict[Any, Any] | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(model, sizes, like, lookup, quick, memo)
+        super().__init__(card, sizes, like, lookup, quick, memo)
         self.quick = {**self.quick, "written": written, "LN": layer_norm, "RMSNorm": rms_norm}
 
 

@@ -13,7 +13,7 @@ from viete.evaluate.interventions import Changes, changes_by_name
 from viete.evaluate.labelled import COL, ROW, Array, permute
 from viete.evaluate.run import Run, execute
 from viete.evaluate.schedule import program
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.rewrite.incremental import scores, text_of
 
 BATCH = "batch"
@@ -33,11 +33,11 @@ class Whole:
     """Without a cache: every step runs the card on the whole text."""
 
     def __init__(
-        self, model: Model, weights: Mapping[str, Array], inputs: Mapping[str, Array],
+        self, card: CardData, weights: Mapping[str, Array], inputs: Mapping[str, Array],
         changes: Changes | None = None,
     ) -> None:  # fmt: skip
-        self.tokens, self.target = text_of(model).name, scores(model)
-        self.program, self.weights, self.inputs = program(model), weights, inputs
+        self.tokens, self.target = text_of(card).name, scores(card)
+        self.program, self.weights, self.inputs = program(card), weights, inputs
         self.changes = changes_by_name(self.program, changes or {})
         self.text = np.zeros((0, 0), np.int64)
 

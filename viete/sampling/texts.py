@@ -7,7 +7,7 @@ from typing import Any
 
 from viete.errors import VieteError
 from viete.evaluate.labelled import Array
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.sampling.generating import sample, vocabulary_size
 from viete.text.vocabulary import Vocabulary
 
@@ -15,7 +15,7 @@ HALF = "\ufffd"  # what decoders give for a character of which not all bytes are
 
 
 def sample_texts(
-    model: Model, weights: Mapping[str, Array], vocabulary: Vocabulary,
+    card: CardData, weights: Mapping[str, Array], vocabulary: Vocabulary,
     prompt: str | Sequence[int], *,
     stop: Sequence[str] = (), stop_tokens: Sequence[str] = (), count: int = 1, **options: Any,
 ) -> Iterator[tuple[int, str]]:  # fmt: skip
@@ -28,7 +28,7 @@ def sample_texts(
     Raises VieteError for a prompt or an end that the vocabulary cannot spell, and as `sample` does.
     """
     if isinstance(prompt, str):
-        fits(model, vocabulary)
+        fits(card, vocabulary)
         prompt = prompt_ids(prompt, vocabulary)
     last = {token_of(text, vocabulary) for text in stop_tokens}
     for text in stop:
@@ -37,13 +37,13 @@ def sample_texts(
         spelled(text, vocabulary, "the text to stop at")
     texts = Texts(vocabulary, count, tuple(stop), last)
     options["stop"] = texts.ended
-    drawn = sample(model, weights, prompt, count=count, **options)
+    drawn = sample(card, weights, prompt, count=count, **options)
     return texts.pieces(drawn)
 
 
-def fits(model: Model, vocabulary: Vocabulary) -> None:
+def fits(card: CardData, vocabulary: Vocabulary) -> None:
     """That a vocabulary has a token for every score."""
-    size = vocabulary_size(model)
+    size = vocabulary_size(card)
     if len(vocabulary) > size:
         raise VieteError(
             f"the vocabulary has {len(vocabulary)} tokens, and the card knows {size} of them"

@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from viete.evaluate.inputs import writable
 from viete.evaluate.plan.layout import split
 from viete.evaluate.schedule import program
-from viete.graph.model import Input, Model
+from viete.graph.card import CardData, Input
 from viete.train.engines import Whole
 from viete.train.module import to_torch
 
@@ -31,7 +31,7 @@ class Module(Whole):
     cached = True  # whether autocast holds on to the weights in bfloat16 through a pass
 
     def __init__(
-        self, model: Model, card: Model, weights: Mapping[str, Tensor], bf16: bool = False,
+        self, model: CardData, card: CardData, weights: Mapping[str, Tensor], bf16: bool = False,
         compiled: bool = False,
     ) -> None:  # fmt: skip
         self.model, self.inputs = model, program(model).inputs

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from viete.errors import VieteError
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.text.data import Documents
 from viete.text.vocabulary import Ids, Vocabulary
 from viete.train.feeds import Feed, feed
@@ -56,7 +56,7 @@ class Batches:
 
     def __init__(
         self,
-        model: Model,
+        card: CardData,
         documents: Documents | Tokens,
         vocabulary: Vocabulary,
         batch: int,
@@ -69,8 +69,8 @@ class Batches:
         cache: str | Path | None = None,
         tell: Tell | None = None,
     ) -> None:
-        self.feed = feed(model)
-        self.title = model.title
+        self.feed = feed(card)
+        self.title = card.title
         if isinstance(documents, Documents):
             documents = tokenize(documents, vocabulary, cache, tell)
         self.data = documents

@@ -17,7 +17,7 @@ import numpy as np
 
 from viete.analysis.shapes import Shapes
 from viete.evaluate.schedule import program
-from viete.graph.model import Equation, Input, Model, with_right
+from viete.graph.card import CardData, Equation, Input, with_right
 from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, transform, walk
 
 
@@ -25,7 +25,7 @@ from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, transform, 
 class Masks:
     """The model to train, ``model``, and for each input that is a mask its probability p."""
 
-    model: Model
+    model: CardData
     chances: Mapping[str, float]
 
     def draw(self, seed: int, k: int, length: int, batch: int, dtype: Any) -> dict[str, np.ndarray]:
@@ -52,7 +52,7 @@ class Masks:
         return out
 
 
-def with_masks(card: Model) -> Masks:
+def with_masks(card: CardData) -> Masks:
     """The card as it is trained.
 
     Raises VieteError, at the equation, for a probability that is none and for dropout of a single
@@ -82,12 +82,12 @@ def with_masks(card: Model) -> Masks:
     return Masks(model, chances)
 
 
-def is_dropout(card: Model, x: Expr) -> bool:
+def is_dropout(card: CardData, x: Expr) -> bool:
     """Whether this is the library's dropout, not a function of the card's own of that name."""
     return card.library_name(x) == "dropout"
 
 
-def mask(card: Model, shapes: Shapes, x: Apply, at: Equation, number: str, base: str) -> Input:
+def mask(card: CardData, shapes: Shapes, x: Apply, at: Equation, number: str, base: str) -> Input:
     """The input that multiplies what is dropped from."""
     letters = x.args[0].free
     found = shapes.located(at.text, x.args[0], frozenset(letters), loops=True)
@@ -100,7 +100,7 @@ def mask(card: Model, shapes: Shapes, x: Apply, at: Equation, number: str, base:
     return Input(symbol, shape, meaning="0 where training drops an entry")
 
 
-def chance(card: Model, p: Expr, at: Equation) -> float:
+def chance(card: CardData, p: Expr, at: Equation) -> float:
     """The probability that an entry is dropped, a number or made of dimensions."""
     size = card.size(p)
     try:

@@ -18,7 +18,7 @@ from viete.evaluate.plan.engine import Engine as Plan
 from viete.evaluate.plan.workers import Over, at_once
 from viete.evaluate.run import execute
 from viete.evaluate.schedule import program
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.train.optimiser import norm
 from viete.train.processes import Shared, own_device, team
 
@@ -35,7 +35,7 @@ class Engine(Protocol):
     `Whole` says what the last five do where one process has all weights.
     """
 
-    model: Model  # as it is trained, with masks where the card says dropout
+    model: CardData  # as it is trained, with masks where the card says dropout
     flat: Array
     flat_gradient: Array
     weights: dict[str, Array]
@@ -89,7 +89,7 @@ class Planned(Plan, Whole):
     ``model`` is what is trained, ``card`` the same without dropout.
     """
 
-    def __init__(self, model: Model, card: Model, weights: Mapping[str, Array]) -> None:
+    def __init__(self, model: CardData, card: CardData, weights: Mapping[str, Array]) -> None:
         super().__init__(model, weights)
         self.card = card
 
@@ -117,7 +117,7 @@ class Planned(Plan, Whole):
 
 
 def make_engine(
-    kind: str, model: Model, card: Model, weights: Mapping[str, np.ndarray],
+    kind: str, model: CardData, card: CardData, weights: Mapping[str, np.ndarray],
     device: str | None = None, bf16: bool = False, compiled: bool = False, shard: bool = False,
 ) -> Engine:  # fmt: skip
     """The engine of that name, starting from copies of these weights, in their dtype.
@@ -131,7 +131,7 @@ def make_engine(
 
 
 def own_engine(
-    kind: str, model: Model, card: Model, weights: Mapping[str, np.ndarray],
+    kind: str, model: CardData, card: CardData, weights: Mapping[str, np.ndarray],
     device: str | None, bf16: bool, compiled: bool, shard: bool,
 ) -> Engine:  # fmt: skip
     if kind not in ENGINES:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from viete.errors import VieteError
+from viete.graph.card import CardData, Equation, Input
 from viete.graph.def_use import losses, targets
 from viete.graph.dependence import backward_slice, forward_slice, names_read
-from viete.graph.model import Equation, Input, Model
 from viete.graph.sizes import Size
 from viete.notation.tree import Apply, Ref, num, transform
 from viete.report.traits import Traits
@@ -37,71 +37,71 @@ class Feed:
     padded: bool
 
 
-def feed(model: Model) -> Feed:
+def feed(card: CardData) -> Feed:
     """How a card is fed. Raises VieteError for one that text alone cannot train."""
-    tokens = token_input(model)
-    loss = loss_equations(model)
+    tokens = token_input(card)
+    loss = loss_equations(card)
     if not loss:
         raise VieteError(
-            f"{model.title} says no loss to train by; add the targets y to its inputs and an "
+            f"{card.title} says no loss to train by; add the targets y to its inputs and an "
             f"equation such as L = cross_entropy(logits; y)"
         )
     named = set(names_read(loss))
-    alike = [i for i in model.inputs[1:] if same_kind(model, i, tokens) and i.default is None]
-    calls = [c for e in loss for c in losses(model, e.right)]
+    alike = [i for i in card.inputs[1:] if same_kind(card, i, tokens) and i.default is None]
+    calls = [c for e in loss for c in losses(card, e.right)]
     said = {c.args[1].key for c in calls if isinstance(c.args[1], Ref)}
     targets = next((i.name for i in alike if i.name in said), None)
     if targets is None and len(alike) == 1:
         targets = alike[0].name
-    weights = weights_input(model, tokens, targets, calls, named)
+    weights = weights_input(card, tokens, targets, calls, named)
     given = {tokens.name, targets, weights.name if weights else None}
-    for item in model.inputs:
+    for item in card.inputs:
         if item.name not in given and item.default is None:
             raise VieteError(
-                f"{model.title} needs its input {item.name}, and a text gives tokens and targets"
+                f"{card.title} needs its input {item.name}, and a text gives tokens and targets"
             )
     length = tokens.shape[0]
-    size = model.size(length)
+    size = card.size(length)
     assert size is not None
-    fixed = not (isinstance(length, Ref) and length.key in model.lengths)
+    fixed = not (isinstance(length, Ref) and length.key in card.lengths)
     return Feed(
         tokens.name, targets, weights.name if weights else None,
         weights is not None and weights.default == num(1),
-        int(size.evaluate(model.greatest)), fixed, vocabulary_size(model, tokens),
-        weights is not None and sees_the_past(model, tokens, calls) and not beside(model, loss),
+        int(size.evaluate(card.greatest)), fixed, vocabulary_size(card, tokens),
+        weights is not None and sees_the_past(card, tokens, calls) and not beside(card, loss),
     )  # fmt: skip
 
 
-def token_input(model: Model) -> Input:
+def token_input(card: CardData) -> Input:
     """The card's first input, which must be a row of whole numbers from 0."""
-    item = model.inputs[0] if model.inputs else None
+    item = card.inputs[0] if card.inputs else None
     if item is None or item.high is None or len(item.shape) != 1 or item.low != num(0):
         raise VieteError(
-            f"{model.title} takes no text: its first input is no row of token ids, such as "
+            f"{card.title} takes no text: its first input is no row of token ids, such as "
             f"t ∈ {{0, …, V-1}}^n"
         )
     return item
 
 
-def same_kind(model: Model, a: Input, b: Input) -> bool:
+def same_kind(card: CardData, a: Input, b: Input) -> bool:
     """Whether two inputs have the same shape and range, by whatever dimensions they say it."""
 
     def said(item: Input) -> list[Size | None]:
-        low = num(0) if item.name in targets(model) else item.low
-        sizes = [None if e is None else model.size(e) for e in (*item.shape, low, item.high)]
-        return [None if s is None else s.substitute(model.definitions) for s in sizes]
+        low = num(0) if item.name in targets(card) else item.low
+        sizes = [None if e is None else card.size(e) for e in (*item.shape, low, item.high)]
+        return [None if s is None else s.substitute(card.definitions) for s in sizes]
 
     return said(a) == said(b)
 
 
-def loss_equations(model: Model) -> list[Equation]:
+def loss_equations(card: CardData) -> list[Equation]:
     """The loss, the last value that is one real number with a derivative, and what leads to it."""
-    loss = loss_of(model)
-    return [] if loss is None else backward_slice(model, [loss.name])[::-1]
+    loss = loss_of(card)
+    return [] if loss is None else backward_slice(card, [loss.name])[::-1]
 
 
 def weights_input(
-    model: Model, tokens: Input, targets: str | None, calls: list[Apply], named: set[str]
+    card: CardData, tokens: Input, targets: str | None, calls: list[Apply], named: set[str]
 ) -> Input | None:
     """The input that says how much a position's loss counts.
 
@@ -109,9 +109,9 @@ def weights_input(
     stands in the loss, and in no equation that does not lead from the targets.
     """
     third = {c.args[2].key for c in calls if len(c.args) > 2 and isinstance(c.args[2], Ref)}
-    after = forward_slice(model, {targets} if targets else ())
-    before = names_read(e for e in model.equations if e.name not in after)
-    for item in model.inputs[1:]:
+    after = forward_slice(card, {targets} if targets else ())
+    before = names_read(e for e in card.equations if e.name not in after)
+    for item in card.inputs[1:]:
         if item.shape != tokens.shape or item.name == targets or item.name not in named:
             continue
         if item.name in third or (targets is not None and item.name not in before):
@@ -119,39 +119,39 @@ def weights_input(
     return None
 
 
-def sees_the_past(model: Model, tokens: Input, calls: list[Apply]) -> bool:
+def sees_the_past(card: CardData, tokens: Input, calls: list[Apply]) -> bool:
     """Whether the scores at a position depend on no later token: then padding changes nothing."""
     scores = {c.args[0].key for c in calls if isinstance(c.args[0], Ref)}
-    length = model.size(tokens.shape[0])
-    made = [k for k, e in enumerate(model.equations) if e.name in scores]
+    length = card.size(tokens.shape[0])
+    made = [k for k, e in enumerate(card.equations) if e.name in scores]
     if not made or len(made) < len(scores) or length is None:
         return False
-    traits = Traits(model)
+    traits = Traits(card)
     return all(traits.is_causal(k, tokens.name, length) for k in made)
 
 
-def beside(model: Model, loss: list[Equation]) -> bool:
+def beside(card: CardData, loss: list[Equation]) -> bool:
     """Whether a loss depends on an input in some other way than through its cross-entropies.
 
     A term such as the mean of logsumexp(logits_j)^2 over all positions counts padding as well.
     """
-    inputs = {i.name for i in model.inputs} | model.lengths.keys()
-    calls = {c for e in loss for c in losses(model, e.right)}
+    inputs = {i.name for i in card.inputs} | card.lengths.keys()
+    calls = {c for e in loss for c in losses(card, e.right)}
     without = tuple(
         replace(e, right=transform(e.right, lambda x: num(0) if x in calls else None)) for e in loss
     )
-    rest = backward_slice(replace(model, equations=without), [loss[0].name])
+    rest = backward_slice(replace(card, equations=without), [loss[0].name])
     return not names_read(rest).isdisjoint(inputs)
 
 
-def vocabulary_size(model: Model, tokens: Input) -> int:
+def vocabulary_size(card: CardData, tokens: Input) -> int:
     """How many tokens a card knows."""
-    size = None if tokens.high is None else model.size(tokens.high)
+    size = None if tokens.high is None else card.size(tokens.high)
     assert size is not None
     try:
-        return int(size.evaluate(model.greatest)) + 1
+        return int(size.evaluate(card.greatest)) + 1
     except KeyError as missing:
-        raise VieteError(f"{model.title} does not say how large {missing.args[0]} is") from None
+        raise VieteError(f"{card.title} does not say how large {missing.args[0]} is") from None
 
 
 __all__ = ["Feed", "feed", "loss_equations", "token_input", "vocabulary_size"]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from viete.code.numpy_text import Corpus
 from viete.code.prepared import with_targets
 from viete.errors import Text, VieteError
-from viete.graph.model import Input, Model
+from viete.graph.card import CardData, Input
 from viete.graph.sizes import Size
 from viete.notation.printer import show, show_equation
 from viete.notation.tree import Apply, Expr, Ref, Symbol, num, transform
@@ -20,50 +20,50 @@ from viete.text.vocabulary import make_vocabulary
 from viete.train.feeds import feed, loss_equations, token_input, vocabulary_size
 
 
-def with_loss(model: Model) -> Model:
+def with_loss(card: CardData) -> CardData:
     """The model with its own loss, or the cross-entropy of its logits and the tokens one further.
 
     Raises VieteError for a card that has neither a loss nor logits.
     """
-    if loss_equations(model):
-        return model
-    if not any(e.name == "logits" for e in model.equations):
+    if loss_equations(card):
+        return card
+    if not any(e.name == "logits" for e in card.equations):
         raise VieteError(
-            f"{model.title} says no loss to train by, and has no logits to make one of; add an "
+            f"{card.title} says no loss to train by, and has no logits to make one of; add an "
             f"equation such as L = cross_entropy(logits; y)"
         )
-    return with_targets(model)[0]
+    return with_targets(card)[0]
 
 
 OF_DATA = "vocabulary of the training data"
 
 
-def with_vocabulary(model: Model, size: int) -> Model:
-    """The model for a vocabulary of so many tokens: ``model.bind(V=size)``, whatever V is called.
+def with_vocabulary(card: CardData, size: int) -> CardData:
+    """The model for a vocabulary of so many tokens: ``card.bind(V=size)``, whatever V is called.
 
     Raises VieteError where the card's vocabulary is no dimension with a number of its own.
     """
-    tokens = token_input(model)
-    high = None if tokens.high is None else model.size(tokens.high)
-    for dim in model.dims:
-        plain = dim.value is not None and dim.name not in model.definitions
+    tokens = token_input(card)
+    high = None if tokens.high is None else card.size(tokens.high)
+    for dim in card.dims:
+        plain = dim.value is not None and dim.name not in card.definitions
         if plain and high == Size.of(dim.name) - Size.of(1):
-            bound = model.bind(**{dim.name: size})
-            if bound.sizes[dim.name] == model.sizes.get(dim.name):
-                return model
+            bound = card.bind(**{dim.name: size})
+            if bound.sizes[dim.name] == card.sizes.get(dim.name):
+                return card
             # What the card says of its own number is not true of this one.
             dims = [replace(d, meaning=OF_DATA) if d.name == dim.name else d for d in bound.dims]
             return replace(bound, dims=tuple(dims))
-    if vocabulary_size(model, tokens) == size:
-        return model
+    if vocabulary_size(card, tokens) == size:
+        return card
     raise VieteError(
-        f"{model.title} has a vocabulary of {vocabulary_size(model, tokens)}, and the data one of "
+        f"{card.title} has a vocabulary of {vocabulary_size(card, tokens)}, and the data one of "
         f"{size}; write its tokens as {tokens.name} ∈ {{0, …, V-1}} with a dimension V, which can "
         f"be set"
     )
 
 
-def with_corpus(model: Model, path: str) -> tuple[Model, Corpus]:
+def with_corpus(card: CardData, path: str) -> tuple[CardData, Corpus]:
     """The model for the characters of dialogs or short texts, and these, for a script to learn.
 
     Raises VieteError for data of another kind, and for a text that is longer than the context.
@@ -74,7 +74,7 @@ def with_corpus(model: Model, path: str) -> tuple[Model, Corpus]:
         raise VieteError(
             f"{documents.path}: a script learns dialogs or one text, not several files"
         )
-    fits = with_vocabulary(with_loss(model), len(vocabulary))
+    fits = with_vocabulary(with_loss(card), len(vocabulary))
     pairs = [(d.prompt, d.answer) for d in documents.conversations()] if documents.dialogs else [
         ("", "".join(documents.texts()))
     ]  # fmt: skip
@@ -82,7 +82,7 @@ def with_corpus(model: Model, path: str) -> tuple[Model, Corpus]:
     for given, wanted in pairs:
         if not 1 < len(given + wanted) <= most + 1:
             raise VieteError(
-                f"{documents.path}: {model.title} takes texts of 2 to {most + 1} characters, and "
+                f"{documents.path}: {card.title} takes texts of 2 to {most + 1} characters, and "
                 f"one has {len(given + wanted)}; viete train learns from longer ones"
             )
     if not documents.dialogs:
@@ -92,39 +92,39 @@ def with_corpus(model: Model, path: str) -> tuple[Model, Corpus]:
     return fits, Corpus(characters, pairs, EOT if documents.dialogs else "")
 
 
-def with_loss_weights(model: Model) -> Model:
+def with_loss_weights(card: CardData) -> CardData:
     """The model with an input that says which positions count, 1 for all by default.
 
     Its cross-entropy becomes a weighted one: ``L = weighted_loss(logits; y, w)``. Raises
     VieteError for a card whose loss is written in some other way.
     """
-    if feed(model).weights is not None:
-        return model
-    tokens = token_input(model)
-    w = model.fresh("w", "m", "counts", "loss_weights")
+    if feed(card).weights is not None:
+        return card
+    tokens = token_input(card)
+    w = card.fresh("w", "m", "counts", "loss_weights")
     symbol = Symbol("input", w)
 
     def rule(e: Expr) -> Expr | None:
-        if isinstance(e, Apply) and model.library_name(e) == "cross_entropy":
-            return model.library("weighted_loss", *e.args, Ref(symbol))
+        if isinstance(e, Apply) and card.library_name(e) == "cross_entropy":
+            return card.library("weighted_loss", *e.args, Ref(symbol))
         return None
 
     equations = []
-    for equation in model.equations:
+    for equation in card.equations:
         right = transform(equation.right, rule)
         if right != equation.right:
             text = Text(show_equation(equation.left, right), "<loss>")
             equation = replace(equation, right=right, text=text)
         equations.append(equation)
-    if tuple(equations) == model.equations:
-        loss = loss_equations(model)[0]
+    if tuple(equations) == card.equations:
+        loss = loss_equations(card)[0]
         raise VieteError(
-            f"{model.title} cannot say which positions count: its loss is "
+            f"{card.title} cannot say which positions count: its loss is "
             f"{show(loss.left)} = {show(loss.right)}, and no cross_entropy(logits; y) to which an "
             f"input of weights could go"
         )
     item = Input(symbol, tokens.shape, num(0), num(1), num(1), "1 where the loss counts")
-    return replace(model, inputs=(*model.inputs, item), equations=tuple(equations))
+    return replace(card, inputs=(*card.inputs, item), equations=tuple(equations))
 
 
 __all__ = ["with_loss", "with_loss_weights", "with_vocabulary"]

@@ -21,7 +21,7 @@ import numpy as np
 
 from viete.errors import VieteError
 from viete.evaluate.inputs import host
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model import checkpoints
 from viete.train.batches import Batches
 from viete.train.divergence import Divergence
@@ -169,14 +169,14 @@ class Training:
         masks = self.job.masks.draw(self.settings.seed, k, length, rows, self.settings.dtype)
         return {**batch, **masks}
 
-    def broken(self, said: str, model: Model, batch: dict[str, Any]) -> VieteError:
+    def broken(self, said: str, card: CardData, batch: dict[str, Any]) -> VieteError:
         """What to say of a loss, a gradient or weights that are not finite."""
         there = checkpoints.steps(self.job.run)
         kept = f"; the last checkpoint is that of step {there[-1]}" if there else ""
         weights = self.engine.whole(self.engine.weights)
         if not self.team.leads:
             raise SystemExit(2)  # it is the loss of all of them, and the first says so
-        why = culprit(model, batch, weights)
+        why = culprit(card, batch, weights)
         return VieteError(
             f"{said}; {why}{kept}; try a smaller --lr, a longer --warmup or a smaller --clip"
         )

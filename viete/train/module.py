@@ -23,7 +23,7 @@ from viete.errors import VieteError
 from viete.evaluate.inputs import writable
 from viete.evaluate.schedule import parameter_shapes
 from viete.evaluate.spelling import by_own_names
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 Names = tuple[str, ...]
 
@@ -51,39 +51,39 @@ class Weighted:
 
 
 def to_torch(
-    model: Model, weights: Mapping[str, Any] | None = None, of: str | None = None
+    card: CardData, weights: Mapping[str, Any] | None = None, of: str | None = None
 ) -> nn.Module:
     """The module of a card; see `viete.to_torch`."""
     if weights is None:
-        return kind_of(model, of)()
-    shapes = parameter_shapes(model)
-    given = {name: tensor(name, w) for name, w in by_own_names(model, weights, shapes).items()}
+        return kind_of(card, of)()
+    shapes = parameter_shapes(card)
+    given = {name: tensor(name, w) for name, w in by_own_names(card, weights, shapes).items()}
     for name, shape in shapes.items():
         if name not in given:
-            raise VieteError(f"{model.title} has a weight {name}, which is not given")
+            raise VieteError(f"{card.title} has a weight {name}, which is not given")
         if tuple(given[name].shape) != shape:
             raise VieteError(f"{name} has shape {shape}, not {tuple(given[name].shape)}")
     if odd := sorted(given.keys() - shapes.keys()):
-        raise VieteError(f"{model.title} has no weight {odd[0]}")
+        raise VieteError(f"{card.title} has no weight {odd[0]}")
     first = next(iter(given.values()))
-    module = empty(model, of).to(first.dtype).to_empty(device=first.device)
+    module = empty(card, of).to(first.dtype).to_empty(device=first.device)
     with torch.no_grad():
         for name, parameter in module.weights().items():
             parameter.copy_(given[name])
     return module
 
 
-def empty(model: Model, of: str | None = None) -> Any:
+def empty(card: CardData, of: str | None = None) -> Any:
     """The module with parameters that have shapes and no memory."""
-    made = kind_of(model, of)
+    made = kind_of(card, of)
     with torch.device("meta"):  # nothing is drawn that is then replaced
         return made()
 
 
-def kind_of(model: Model, of: str | None) -> type[nn.Module]:
+def kind_of(card: CardData, of: str | None) -> type[nn.Module]:
     """The class of a card's modules."""
-    writer = TorchModule(prepared(model, of, backward=False, autograd=True))
-    names = tuple(parameter_shapes(model))
+    writer = TorchModule(prepared(card, of, backward=False, autograd=True))
+    names = tuple(parameter_shapes(card))
     return kind(writer.text(), names, tuple(writer.arguments().items()))
 
 

@@ -10,14 +10,14 @@ import numpy as np
 from viete.evaluate.inputs import host
 from viete.evaluate.run import execute
 from viete.evaluate.schedule import Program, program
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.printer import show
 from viete.rewrite.adjoint.grad import grad
 
 Array = Any
 
 
-def culprit(model: Model, batch: Mapping[str, Array], weights: Mapping[str, Array]) -> str:
+def culprit(card: CardData, batch: Mapping[str, Array], weights: Mapping[str, Array]) -> str:
     """A sentence's end on what was the first value not finite, forward or backward.
 
     The equations run again, on NumPy, a sequence at a time. A mask's −∞ counts only where there is
@@ -26,13 +26,13 @@ def culprit(model: Model, batch: Mapping[str, Array], weights: Mapping[str, Arra
     here = {name: host(w) for name, w in weights.items()}
     bad = next((name for name, w in here.items() if not np.isfinite(w).all()), None)
     why = "" if bad is None else f"the weight {bad} is not finite, and "
-    found = first(program(model), batch, here)
+    found = first(program(card), batch, here)
     if found is not None:
         number, name = found
         return f"{why}equation {number} is the first whose value is not finite: {name}"
     if bad is not None:
         return f"the weight {bad} is not finite"
-    found = first(Program(grad(model)), batch, here)
+    found = first(Program(grad(card)), batch, here)
     if found is not None:
         return f"the values are finite, and {found[1]} is the first derivative that is not"
     return "computed again on NumPy, every value and derivative is finite"

@@ -31,7 +31,7 @@ from viete.errors import VieteError
 from viete.evaluate.initial_weights import initial_weight, literal_weights
 from viete.evaluate.memory import check_room, counted
 from viete.evaluate.schedule import parameter_shapes, program
-from viete.graph.model import Model, exact_number
+from viete.graph.card import CardData, exact_number
 from viete.model import checkpoints
 from viete.model.checkpoints import Checkpoint
 from viete.model.folder import tensors_of
@@ -72,7 +72,7 @@ class Job:
 
     settings: Settings
     run: Path
-    model: Model
+    model: CardData
     card: str
     vocabulary: Vocabulary
     batches: Batches
@@ -91,7 +91,7 @@ class Job:
         return 0 if self.last is None else self.last.step
 
 
-def begin(settings: Settings, model: Model, run: Path) -> Job:
+def begin(settings: Settings, card: CardData, run: Path) -> Job:
     """A new run of a card, in a folder that holds nothing.
 
     Raises VieteError, and leaves nothing behind, for a card and data that do not fit, and a folder
@@ -112,17 +112,17 @@ def begin(settings: Settings, model: Model, run: Path) -> Job:
         raise VieteError(f"--special goes with a new vocabulary; {settings.tokenizer} has its own")
     else:
         vocabulary = load_vocabulary(settings.tokenizer)
-    model = fitted(model, documents, vocabulary, settings)
-    as_set(model, settings.sets)
-    feed(model)
-    if given := next((p for p in model.parameters if p.given), None):
+    card = fitted(card, documents, vocabulary, settings)
+    as_set(card, settings.sets)
+    feed(card)
+    if given := next((p for p in card.parameters if p.given), None):
         raise VieteError(
-            f"{model.title}: {given.name} is given by a config, and is not learned; training would "
+            f"{card.title}: {given.name} is given by a config, and is not learned; training would "
             f"change it with the others"
         )
-    literal_weights(model)
+    literal_weights(card)
     if settings.sample_every:
-        scores(model)
+        scores(card)
         spelled(settings.prompt, vocabulary)
     # To be found again from any folder, and whatever there will be of that name in this one.
     settings = replace(settings, data=str(documents.path.resolve()))
@@ -130,14 +130,14 @@ def begin(settings: Settings, model: Model, run: Path) -> Job:
         lock = stack.enter_context(owned(run))
         save_settings(settings, run)  # first, since it says whose folder this is
         with replacing(run / CARD) as file:
-            file.write(write(model, "md").encode())
+            file.write(write(card, "md").encode())
         save_vocabulary(vocabulary, run / "tokenizer.json")
         team().tell((settings, None))
         try:
             found = job(settings, run, None, lock)
         except VieteError as error:
             if error.where is not None and error.where.file == str(run / CARD):
-                computing(settings, model, None)  # refuses the same, where a person wrote it
+                computing(settings, card, None)  # refuses the same, where a person wrote it
             raise
         return replace(found, skipped=documents.skipped, start=stack.pop_all())
 
@@ -212,27 +212,27 @@ def job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO |
                masks, adam, last, lock, team())  # fmt: skip
 
 
-def check_batch(settings: Settings, model: Model) -> None:
+def check_batch(settings: Settings, card: CardData) -> None:
     """Refuse batches that there is no room for: of a module its values, of all their tokens."""
-    longest = max((int(model.greatest.get(name, 1)) for name in model.lengths), default=1)
+    longest = max((int(card.greatest.get(name, 1)) for name in card.lengths), default=1)
     needed = settings.batch * (settings.length or longest) * 16  # ids and targets, in 64 bits
     if settings.engine == "module" and settings.device in (None, "cpu"):
-        found = counted(model, settings.length or longest, settings.batch)
+        found = counted(card, settings.length or longest, settings.batch)
         needed += 4 * (found.activations.number or 0) if found is not None else 0
     check_room(needed, f"a batch of {settings.batch:,}", "give a smaller --batch or --length")
 
 
-def computing(settings: Settings, model: Model, last: Checkpoint | None) -> tuple[Masks, Engine]:
+def computing(settings: Settings, card: CardData, last: Checkpoint | None) -> tuple[Masks, Engine]:
     """What computes a card's loss, from its first weights or a checkpoint's."""
     parts = team().size if settings.shard else 1
-    draw = initial_weight(model, settings.seed, settings.dtype, parts)
-    found = first_weights(settings, model) if last is None else learned(last, model)
+    draw = initial_weight(card, settings.seed, settings.dtype, parts)
+    found = first_weights(settings, card) if last is None else learned(last, card)
 
     def weight(name: str) -> np.ndarray:
         return found[name].astype(settings.dtype) if name in found else draw(name)
 
-    masks, weights = with_masks(model), Made(parameter_shapes(model), weight)
-    return masks, make_engine(settings.engine, masks.model, model, weights, settings.device,
+    masks, weights = with_masks(card), Made(parameter_shapes(card), weight)
+    return masks, make_engine(settings.engine, masks.model, card, weights, settings.device,
                               settings.bf16, settings.compile, settings.shard)  # fmt: skip
 
 
@@ -252,12 +252,12 @@ class Made(Mapping[str, Any]):
         return len(self.names)
 
 
-def learned(last: Checkpoint, model: Model) -> Mapping[str, Any]:
+def learned(last: Checkpoint, card: CardData) -> Mapping[str, Any]:
     """A checkpoint's weights, which are as many and as large as the card's, and so its moments.
 
     Raises VieteError for one whose digests are right and whose tensors are not the card's.
     """
-    weights = parameter_shapes(model)
+    weights = parameter_shapes(card)
     moments = {f"{kind}/{name}": shape for kind in "mv" for name, shape in weights.items()}
     for file, found, wanted in (
         (checkpoints.MODEL, last.weights, weights), (checkpoints.OPTIMISER, last.moments, moments),
@@ -273,7 +273,7 @@ def learned(last: Checkpoint, model: Model) -> Mapping[str, Any]:
     return last.weights
 
 
-def first_weights(settings: Settings, model: Model) -> Mapping[str, Any]:
+def first_weights(settings: Settings, card: CardData) -> Mapping[str, Any]:
     """The weights that a new run begins with, where others were learned before.
 
     Raises VieteError for a checkpoint that is damaged, and tensors that do not fit the card.
@@ -282,8 +282,8 @@ def first_weights(settings: Settings, model: Model) -> Mapping[str, Any]:
         return {}
     path = Path(settings.weights)
     if (path / checkpoints.STATE).is_file():
-        return learned(checkpoints.load(path), model)
-    return load_weights(model, tensors_of(path))
+        return learned(checkpoints.load(path), card)
+    return load_weights(card, tensors_of(path))
 
 
 def encoded(
@@ -395,28 +395,30 @@ def spelled(prompt: str, vocabulary: Vocabulary) -> None:
 # -- a card for the data ---------------------------------------------------------------------------
 
 
-def fitted(model: Model, documents: Documents, vocabulary: Vocabulary, settings: Settings) -> Model:
+def fitted(
+    card: CardData, documents: Documents, vocabulary: Vocabulary, settings: Settings
+) -> CardData:
     """The card with a loss, the data's vocabulary and the length asked for.
 
     Weights that are there already fix the sizes: then the data have to fit the card.
     """
-    model = with_loss(model)
+    card = with_loss(card)
     if not settings.weights:
-        model = with_vocabulary(model, len(vocabulary))
+        card = with_vocabulary(card, len(vocabulary))
         if settings.length is not None:
-            model = with_length(model, settings.length)
+            card = with_length(card, settings.length)
     if documents.dialogs:
         if settings.loss_on == "assistant":
-            return with_loss_weights(model)
+            return with_loss_weights(card)
         with suppress(VieteError):  # then dialogs of one length make a batch
-            return with_loss_weights(model)
-    return model
+            return with_loss_weights(card)
+    return card
 
 
-def as_set(model: Model, sets: Sequence[str]) -> None:
+def as_set(card: CardData, sets: Sequence[str]) -> None:
     """Refuse a dimension that was asked for, and that the data or --length make another."""
     asked = {name.strip(): value for name, _, value in (said.partition("=") for said in sets)}
-    for dim in model.dims:
+    for dim in card.dims:
         now = dim.value if dim.at_most is None else dim.at_most
         value = exact_number(asked.get(dim.name, ""))
         if value is not None and now is not None and now != num(value):
@@ -426,22 +428,22 @@ def as_set(model: Model, sets: Sequence[str]) -> None:
             )
 
 
-def with_length(model: Model, length: int) -> Model:
+def with_length(card: CardData, length: int) -> CardData:
     """The card with this context, so that no position it has goes untrained.
 
     Its own where the context is no dimension that can be set.
     """
     if length < 1:
         raise VieteError(f"--length is a whole number from 1, not {length}")
-    n = token_input(model).shape[0]
+    n = token_input(card).shape[0]
     if not isinstance(n, Ref):
-        return model
-    most = model.lengths.get(n.key, n)
+        return card
+    most = card.lengths.get(n.key, n)
     if isinstance(most, Ref):
-        of = next((d for d in model.dims if d.name == most.key), None)
-        settable = of is not None and of.value is not None and of.name not in model.definitions
-        return model.bind(**{most.key: length}) if settable else model
-    return model.bind(**{n.key: length}) if most != num(length) else model
+        of = next((d for d in card.dims if d.name == most.key), None)
+        settable = of is not None and of.value is not None and of.name not in card.definitions
+        return card.bind(**{most.key: length}) if settable else card
+    return card.bind(**{n.key: length}) if most != num(length) else card
 
 
 __all__ = ["CARD", "CONFIG", "Job", "begin", "follow", "resume"]

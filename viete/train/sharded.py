@@ -33,7 +33,7 @@ from torch.utils.checkpoint import (
 from viete.errors import VieteError
 from viete.evaluate.inputs import host, writable
 from viete.evaluate.plan.layout import split
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.train.autograd import Module
 from viete.train.module import empty
 from viete.train.optimiser import norm
@@ -53,7 +53,7 @@ class Sharded(Module):
     cached = False
 
     def __init__(
-        self, team: Team, model: Model, card: Model, weights: Mapping[str, Any],
+        self, team: Team, model: CardData, card: CardData, weights: Mapping[str, Any],
         device: str | None = None, bf16: bool = False, compiled: bool = False,
     ) -> None:  # fmt: skip
         self.team, self.device = team, torch.device(device or "cpu")

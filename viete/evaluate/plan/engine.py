@@ -22,7 +22,7 @@ from viete.evaluate.plan.recorder import Recorder
 from viete.evaluate.plan.workers import Workers
 from viete.evaluate.schedule import Member, Program
 from viete.evaluate.spelling import by_own_names
-from viete.graph.model import Model
+from viete.graph.card import CardData
 
 LOSS = "loss"
 PIECE = 1024  # positions in float32
@@ -42,13 +42,13 @@ class Engine:
     """
 
     def __init__(
-        self, model: Model, weights: Mapping[str, Array], of: str | None = None,
+        self, card: CardData, weights: Mapping[str, Array], of: str | None = None,
         compute: Any = None, piece: int | None = None, threads: int | None = None,
     ) -> None:  # fmt: skip
-        equations = Gradients(model, of)
-        self.model, self.loss = model, equations.loss
+        equations = Gradients(card, of)
+        self.model, self.loss = card, equations.loss
         self.program, self.members = equations.program, equations.members
-        weights = by_own_names(model, weights, self.program.parameters)
+        weights = by_own_names(card, weights, self.program.parameters)
         check_weights(self.program, weights)
         self.shapes = {name: shape for name, (_, _, shape) in self.program.parameters.items()}
         like = next(iter(weights.values()))

@@ -16,8 +16,8 @@ from viete.evaluate.array import Lookup
 from viete.evaluate.gradient import Summing
 from viete.evaluate.labelled import COL, ROW, Array, Value, permute
 from viete.evaluate.plan.node import FLOAT, INT
+from viete.graph.card import CardData
 from viete.graph.def_use import targets
-from viete.graph.model import Model
 
 
 class Recording(Summing):
@@ -26,10 +26,10 @@ class Recording(Summing):
     xp: Any  # a Recorder
 
     def __init__(
-        self, model: Model, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
+        self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
         quick: bool = True, memo: dict[Any, Any] | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(model, sizes, like, lookup, quick, {})  # nodes are this recording's own
+        super().__init__(card, sizes, like, lookup, quick, {})  # nodes are this recording's own
         self.quick = {**NAMED, **PLACES} | (ACTIVATIONS if self.xp.fused else {})
 
     def primitive(self, xp: Any, op: str, arrays: list[Array], out: Array | None) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 from viete.analysis.kinds import Interval
 from viete.evaluate.array import Arrays, Env, Lookup, check_places
 from viete.evaluate.labelled import Array, Value, expand
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.meanings.exact.namespace import Namespace, Undefined, ask, entry
 from viete.meanings.exact.numbers import Number
 from viete.notation.tree import Apply, Idx, Ref, Slot, Symbol
@@ -29,10 +29,10 @@ class Exact(Arrays):
     divides = False  # a quotient is exact, and what is exact is rounded down
 
     def __init__(
-        self, model: Model, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
+        self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
         quick: bool = False, memo: dict[Any, Any] | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(model, sizes, like, lookup, quick=False)  # names are this run's own
+        super().__init__(card, sizes, like, lookup, quick=False)  # names are this run's own
         taken = self.model.scope.symbols
         self.letter = next(x for x in LETTERS if x not in taken)
         self.space = Namespace(self.label)

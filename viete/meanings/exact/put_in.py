@@ -30,7 +30,7 @@ import numpy as np
 from viete.errors import VieteError
 from viete.evaluate.array import Env, Lookup, check_places
 from viete.evaluate.labelled import Array, Value
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.meanings.exact.meaning import Exact, place
 from viete.meanings.exact.namespace import COMPARE, Entry, Namespace, entry
 from viete.meanings.exact.numbers import Number, Undecided
@@ -210,10 +210,10 @@ class PutIn(Exact):
     """
 
     def __init__(
-        self, model: Model, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
+        self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
         space: Namespace,
     ) -> None:  # fmt: skip
-        super().__init__(model, sizes, like, lookup)
+        super().__init__(card, sizes, like, lookup)
         self.open = Open(space)
         self.space = self.xp = self.open
         self.seen: dict[Expr, Part] = {}
@@ -398,14 +398,14 @@ class PutIn(Exact):
         return super().call(name, args, level)
 
 
-def is_part(model: Model, e: Expr) -> bool:
+def is_part(card: CardData, e: Expr) -> bool:
     """Whether a sub-expression is a stage that a reader would want to see by itself."""
     match e:
         case Bind():
             return True
         case Apply(op, args):
             return (
-                op in model.function or op in ("inner", "prod", "add", "sub")
+                op in card.function or op in ("inner", "prod", "add", "sub")
                 or (op in FOLDS and len(args) == 1) or op in UNARY
             )  # fmt: skip
     return False

@@ -14,7 +14,7 @@ from viete.evaluate.inputs import Feeding, check_names, host
 from viete.evaluate.labelled import COL, ROW, Array, Value, is_float, permute
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Program, Step
-from viete.graph.model import Equation
+from viete.graph.card import Equation
 from viete.meanings.exact.atoms import Atom
 from viete.meanings.exact.deciding import effort
 from viete.meanings.exact.meaning import Exact

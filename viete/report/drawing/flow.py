@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from viete.errors import VieteError
+from viete.graph.card import CardData, Input, Loop
 from viete.graph.def_use import Use, Uses
-from viete.graph.model import Input, Loop, Model
 from viete.graph.sizes import Size, spell
 from viete.notation.printer import letters, show, show_equation, show_symbol
 from viete.notation.tree import Idx, Ref
@@ -15,7 +15,7 @@ from viete.report.drawing import Arrow, Box, Diagram, Group
 
 
 def flow(
-    model: Model,
+    card: CardData,
     detail: str = "parts",
     lengths: Mapping[str, int] | None = None,
     batch: int | None = None,
@@ -32,30 +32,30 @@ def flow(
     """
     if detail not in ("parts", "equations"):
         raise VieteError(f"the detail of a diagram is parts or equations, not {detail}")
-    numbers = None if lengths is None else Sizes(model, lengths, batch)
-    return _Flow(Uses(model), detail, numbers, style).diagram()
+    numbers = None if lengths is None else Sizes(card, lengths, batch)
+    return _Flow(Uses(card), detail, numbers, style).diagram()
 
 
 class Sizes:
     """A card's numbers for given lengths and batch."""
 
     def __init__(
-        self, model: Model, lengths: Mapping[str, int] | None = None, batch: int | None = None
+        self, card: CardData, lengths: Mapping[str, int] | None = None, batch: int | None = None
     ) -> None:
-        self.model, self.batch = model, batch
-        self.values = dict(model.sizes)
-        for name, limit in model.lengths.items():
-            size = model.size(limit)
+        self.model, self.batch = card, batch
+        self.values = dict(card.sizes)
+        for name, limit in card.lengths.items():
+            size = card.size(limit)
             most = None if size is None else self.number(size)
             given = most if lengths is None else (lengths or {}).get(name, most)
             if given is None:
-                raise VieteError(f"the length {name} of {model.title} needs a number")
+                raise VieteError(f"the length {name} of {card.title} needs a number")
             if most is not None and not 0 < given <= most:
                 raise VieteError(f"{name} = {given} does not fit: it is 1 to {most}")
             self.values[name] = Fraction(given)
-        if unknown := (lengths or {}).keys() - model.lengths.keys():
-            known = ", ".join(model.lengths) or "none"
-            raise VieteError(f"{model.title} has no length {min(unknown)}; it has {known}")
+        if unknown := (lengths or {}).keys() - card.lengths.keys():
+            known = ", ".join(card.lengths) or "none"
+            raise VieteError(f"{card.title} has no length {min(unknown)}; it has {known}")
 
     def number(self, size: Size) -> Fraction:
         try:
@@ -252,9 +252,9 @@ class _Flow:
         return show(name, self.style)
 
 
-def turns(model: Model, loop: Loop, sizes: Sizes) -> str:
+def turns(card: CardData, loop: Loop, sizes: Sizes) -> str:
     """``6 times``."""
-    lower, upper = model.size(loop.lower), model.size(loop.upper)
+    lower, upper = card.size(loop.lower), card.size(loop.upper)
     if lower is None or upper is None:
         return "many times"
     count = sizes.number(upper - lower) + 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from viete.graph.card import CardData
 from viete.graph.def_use import lone, sums
-from viete.graph.model import Model
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, Slice, Table, walk
 
@@ -15,9 +15,9 @@ Formula = Callable[[Expr], str]
 class Explainer:
     """Writes sentences about the equations of one card; ``style`` is that of formulas."""
 
-    def __init__(self, model: Model, style: str) -> None:
-        self.model, self.style = model, style
-        self.parameters = {p.name: p for p in model.parameters}
+    def __init__(self, card: CardData, style: str) -> None:
+        self.model, self.style = card, style
+        self.parameters = {p.name: p for p in card.parameters}
         self.defined: set[str] = set()  # functions whose definition was given
 
     def f(self, e: Expr) -> str:

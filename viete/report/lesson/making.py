@@ -14,8 +14,8 @@ from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW, Value, permute
 from viete.evaluate.schedule import Step as Turn
 from viete.evaluate.schedule import program
+from viete.graph.card import CardData, Input, Parameter
 from viete.graph.def_use import Uses
-from viete.graph.model import Input, Model, Parameter
 from viete.meanings.exact.numbers import Number, total
 from viete.meanings.exact.put_in import Part, PutIn, Shown, told
 from viete.meanings.exact.run import NAMED, RATIONAL, ExactRun, level_of, run_exact
@@ -33,7 +33,7 @@ SMALL, MOST_ROWS = 40, 60  # entries of a table that is shown at the start; rows
 
 
 def lesson(
-    model: Model, tokens: Sequence[int], weights: Mapping[str, Any], *,
+    card: CardData, tokens: Sequence[int], weights: Mapping[str, Any], *,
     positions: Sequence[int] | None = None, digits: int = 6, style: str = "unicode",
     origin: str = "", inputs: Mapping[str, Any] | None = None,
 ) -> Lesson:  # fmt: skip
@@ -44,14 +44,14 @@ def lesson(
     A division by exactly zero or an undecided comparison ends the lesson at its step, which says
     so. Raises VieteError for tokens, weights and positions that do not fit.
     """
-    if not model.inputs:
-        raise VieteError(f"{model.title} takes no input, so there is nothing to follow")
+    if not card.inputs:
+        raise VieteError(f"{card.title} takes no input, so there is nothing to follow")
     if not len(tokens):
         raise VieteError("a lesson needs at least one token")
     if digits < 1:
         raise VieteError(f"the number of digits must be at least 1, not {digits}")
-    given = {model.inputs[0].name: np.asarray(tokens), **(inputs or {})}
-    run = run_exact(program(model), given, weights, [])
+    given = {card.inputs[0].name: np.asarray(tokens), **(inputs or {})}
+    run = run_exact(program(card), given, weights, [])
     run.wanted, stopped = None, None
     try:
         run.compute(None)

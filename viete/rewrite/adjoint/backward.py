@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from viete.graph.card import CardData, Equation, Loop
 from viete.graph.dependence import names_read
-from viete.graph.model import Equation, Loop, Model
 from viete.graph.order import FURTHEST, offset
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Slot, Symbol, num, walk
@@ -21,8 +21,8 @@ CARRIED = Reason(said="carried")
 class Backward(Passing):
     """The derivation of ∂X for every value X between ``loss`` and what is ``wanted``."""
 
-    def __init__(self, model: Model, loss: Ref, wanted: frozenset[str], single: Single) -> None:
-        super().__init__(model, wanted, single)
+    def __init__(self, card: CardData, loss: Ref, wanted: frozenset[str], single: Single) -> None:
+        super().__init__(card, wanted, single)
         self.loss = loss
         self.steps: dict[str, list[int]] = {}  # how far back the blocks of a loop read a value
         self.to_all: set[str] = set()  # values of which all of a loop's blocks read the same one

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from viete.errors import Text, VieteError
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.graph.sizes import Size, size_of
 from viete.notation.parser import parse
 from viete.notation.tree import Apply, Expr, Idx, Ref, Symbol, num, transform
@@ -29,7 +29,7 @@ class Reading:
     rounds: int
 
     @staticmethod
-    def of(at: Expr, letter: str, model: Model) -> Reading | None:
+    def of(at: Expr, letter: str, card: CardData) -> Reading | None:
         """The block number ``at`` so read, with ``letter`` for i; None where it cannot be."""
         inner, rounds = at, -1
         match at:
@@ -37,7 +37,7 @@ class Reading:
                 inner, rounds = u, 1
             case Apply("floor", (u,)):
                 inner = u
-        size = block_size(inner, model)
+        size = block_size(inner, card)
         if size is None:
             return None
         slope = dict(size.terms).get(((letter, 1),), 0)
@@ -83,23 +83,23 @@ class Readers:
     upper: Expr
     made: bool
 
-    def share(self, back: Expr, block: Expr, ends: tuple[Expr, Expr], model: Model) -> Expr:
+    def share(self, back: Expr, block: Expr, ends: tuple[Expr, Expr], card: CardData) -> Expr:
         """What ``back``, of block ``letter``, is in all for ``block``, which lies between ends."""
-        sizes = [block_size(x, model) for x in (block, *ends, self.lower, self.upper)]
+        sizes = [block_size(x, card) for x in (block, *ends, self.lower, self.upper)]
         place, first, last, lower, upper = (Size.of("?") if s is None else s for s in sizes)
         low, high = (first, last) if self.reading.sign > 0 else (last, first)
         least, most = self.reading.readers(low), self.reading.readers(high)
         total: Expr = num(0)
         for reader, a, b in zip(self.reading.readers(place), least, most, strict=True):
-            number = block_expr(reader, model) or block
+            number = block_expr(reader, card) or block
             early, late = negative(a - lower), negative(upper - b)
             tests = [Apply("le", (self.lower, number))] if early else []
             tests += [Apply("le", (number, self.upper))] if late else []
             if self.made:
                 number = Apply("max", (number, self.lower)) if early else number
                 number = Apply("min", (number, self.upper)) if late else number
-            here = model.substitute(back, letters={self.letter: number})
-            here = here if isinstance(number, Idx) else neat(here, model)
+            here = card.substitute(back, letters={self.letter: number})
+            here = here if isinstance(number, Idx) else neat(here, card)
             for test in tests:
                 here = Apply("where", (test, here, num(0)))
             total = simplified(Apply("add", (total, here))) if total != num(0) else here
@@ -112,7 +112,7 @@ def negative(size: Size) -> bool:
     return number is None or number < 0
 
 
-def block_size(e: Expr, model: Model) -> Size | None:
+def block_size(e: Expr, card: CardData) -> Size | None:
     """A block number as a size in which index letters count as dimensions."""
 
     def rule(x: Expr) -> Expr | None:
@@ -121,22 +121,22 @@ def block_size(e: Expr, model: Model) -> Size | None:
     return size_of(transform(e, rule), lambda r: Size.of(r.key) if r.symbol.kind == "dim" else None)
 
 
-def neat(e: Expr, model: Model) -> Expr:
+def neat(e: Expr, card: CardData) -> Expr:
     """A formula with block numbers such as ``N - i + 1 - 1`` written as ``N - i``."""
 
     def rule(x: Expr) -> Expr | None:
         if not isinstance(x, Ref):
             return None
-        sizes = [block_size(k, model) if isinstance(k, Apply) else None for k in x.index]
-        found = [None if s is None else block_expr(s, model) for s in sizes]
+        sizes = [block_size(k, card) if isinstance(k, Apply) else None for k in x.index]
+        found = [None if s is None else block_expr(s, card) for s in sizes]
         return replace(x, index=tuple(f or k for f, k in zip(found, x.index, strict=True)))
 
     return transform(e, rule)
 
 
-def block_expr(size: Size, model: Model) -> Expr | None:
+def block_expr(size: Size, card: CardData) -> Expr | None:
     """A block number as an expression over dimensions and index letters."""
     try:
-        return parse(Text(str(size)), model.size_scope.inside(model.scope.indices))
+        return parse(Text(str(size)), card.size_scope.inside(card.scope.indices))
     except VieteError:
         return None

@@ -19,8 +19,8 @@ from functools import cached_property
 
 from viete.analysis.kinds import COMPARISONS, LOGICAL
 from viete.analysis.shapes import ENTRYWISE, ONE, Env, Type
+from viete.graph.card import CardData, Equation, Function, memoised, with_right
 from viete.graph.dependence import depends, reached
-from viete.graph.model import Equation, Function, Model, memoised, with_right
 from viete.graph.row_counts import Measuring, measures
 from viete.library.derivatives import rules
 from viete.library.functions import inlined
@@ -54,7 +54,7 @@ class Doubled:
     place of a definition that was put in.
     """
 
-    model: Model
+    model: CardData
     conditions: Mapping[Expr, Side]
     names: Mapping[Expr, Expr]
 
@@ -74,22 +74,22 @@ class Doubled:
 
 
 @memoised
-def doubled(model: Model) -> Doubled:
+def doubled(card: CardData) -> Doubled:
     """The double where of a model; the model itself where no `where` needs it."""
-    formulas = [*(e.right for e in model.equations), *(f.body for f in model.functions)]
+    formulas = [*(e.right for e in card.equations), *(f.body for f in card.functions)]
     if not any(is_where(x) for e in formulas for x in walk(e)):
-        return Doubled(model, {}, {})
-    made = Doubling(model)
-    functions = tuple(map(made.function, model.functions))
-    equations = tuple(map(made.equation, model.equations))
+        return Doubled(card, {}, {})
+    made = Doubling(card)
+    functions = tuple(map(made.function, card.functions))
+    equations = tuple(map(made.equation, card.equations))
     if made.conditions:
-        model = replace(model, functions=functions, equations=equations)
-    return Doubled(model, made.conditions, made.names)
+        card = replace(card, functions=functions, equations=equations)
+    return Doubled(card, made.conditions, made.names)
 
 
-def double_where(model: Model) -> Model:
+def double_where(card: CardData) -> CardData:
     """The same model, whose derivatives are finite below sides of `where` that are not chosen."""
-    return doubled(model).model
+    return doubled(card).model
 
 
 @dataclass(frozen=True)
@@ -121,15 +121,15 @@ class Side:
 class Doubling:
     """The rewriting of one model's functions and equations."""
 
-    def __init__(self, model: Model) -> None:
-        self.model, self.shapes = model, model.shapes
-        real = {i.name for i in model.inputs if i.high is None}
-        self.active: Collection[str] = reached(model, real | {p.name for p in model.parameters})
-        self.rules = [rule.among(model.hidden) for rule in rules()]
+    def __init__(self, card: CardData) -> None:
+        self.model, self.shapes = card, card.shapes
+        real = {i.name for i in card.inputs if i.high is None}
+        self.active: Collection[str] = reached(card, real | {p.name for p in card.parameters})
+        self.rules = [rule.among(card.hidden) for rule in rules()]
         self.ruled = {rule.name for rule in self.rules}
-        made = [e.name for e in model.equations]
+        made = [e.name for e in card.equations]
         self.definitions = {
-            e.name: e for e in model.equations
+            e.name: e for e in card.equations
             if made.count(e.name) == 1 and e.left.index == tuple(map(Idx, e.left.symbol.slots))
         }  # fmt: skip
         self.conditions: dict[Expr, Side] = {}
@@ -453,7 +453,7 @@ class Single:
     ``where(c, a, 0) ⊙ log(where(c, x, 1))`` is ``where(c, a ⊙ log(x), 0)``.
     """
 
-    model: Model
+    model: CardData
     conditions: Mapping[Expr, Side]
 
     @cached_property

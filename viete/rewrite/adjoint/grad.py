@@ -8,9 +8,9 @@ from dataclasses import replace
 from viete.analysis.kinds import REAL, WHOLE
 from viete.analysis.shapes import text
 from viete.errors import Text, VieteError
+from viete.graph.card import CardData, Equation, memoised
 from viete.graph.dependence import reached
 from viete.graph.distinct import distinct
-from viete.graph.model import Equation, Model, memoised
 from viete.notation.cursor import parse_name
 from viete.notation.parser import parse
 from viete.notation.printer import show
@@ -20,7 +20,7 @@ from viete.rewrite.adjoint.double_where import doubled
 from viete.rewrite.adjoint.tidy import tidied
 
 
-def grad(model: Model, of: str | None = None, by: Sequence[str] | None = None) -> Model:
+def grad(card: CardData, of: str | None = None, by: Sequence[str] | None = None) -> CardData:
     """The model with its backward equations: ``∂X`` for every X on the way to the loss.
 
     ``of`` is the loss, a value of the card or a formula that is one number (by default the last
@@ -33,79 +33,79 @@ def grad(model: Model, of: str | None = None, by: Sequence[str] | None = None) -
     """
     if not isinstance(of, str | None) or isinstance(by, str):
         raise VieteError("of is a formula as text, and by a list of names: by=['W_Q^h']")
-    return derived(model, of, None if by is None else tuple(by))
+    return derived(card, of, None if by is None else tuple(by))
 
 
 @memoised
-def derived(model: Model, of: str | None, by: Sequence[str] | None) -> Model:
+def derived(card: CardData, of: str | None, by: Sequence[str] | None) -> CardData:
     """`grad`, of arguments of the right kind."""
-    model, loss = with_loss(model, of)
-    model = distinct(model)
-    leaves = {p.name for p in model.parameters}
-    real = {i.name for i in model.inputs if i.high is None}
+    card, loss = with_loss(card, of)
+    card = distinct(card)
+    leaves = {p.name for p in card.parameters}
+    real = {i.name for i in card.inputs if i.high is None}
     if by is not None:
-        letters = set(model.scope.indices)
+        letters = set(card.scope.indices)
         by = [parse_name(Text(name, "<by>"), "parameter", letters).key for name in by]
     for name in by or ():
         if name in leaves | real:
             continue
-        kind = next((i for i in model.inputs if i.name == name), None)
+        kind = next((i for i in card.inputs if i.name == name), None)
         raise VieteError(
             f"{name} holds whole numbers, and there is no derivative by those" if kind else
             f"a derivative is taken by a parameter or a real input, and {name} is none of "
-            f"{model.title}"
+            f"{card.title}"
         )  # fmt: skip
     wanted = frozenset(by) if by is not None else frozenset(leaves)
-    double = doubled(model)
+    double = doubled(card)
     found = Backward(double.model, loss, wanted, double.single)
     if loss.key not in found.active:
-        raise VieteError(blocked(found, model, loss))
+        raise VieteError(blocked(found, card, loss))
     back = tidied(double.on_paper(found.derive()), found.helpers)
-    return replace(model, equations=(*model.equations, *in_order(model, double.on_paper(back))))
+    return replace(card, equations=(*card.equations, *in_order(card, double.on_paper(back))))
 
 
-def in_order(model: Model, equations: Sequence[Equation]) -> list[Equation]:
+def in_order(card: CardData, equations: Sequence[Equation]) -> list[Equation]:
     """The backward equations with their loops numbered after the model's."""
     loops = dict.fromkeys(e.loop for e in equations if e.loop is not None)
-    first = len(model.loops)
+    first = len(card.loops)
     order = {loop: replace(loop, order=first + k) for k, loop in enumerate(loops)}
     return [replace(e, loop=e.loop and order[e.loop]) for e in equations]
 
 
 @memoised
-def loss_of(model: Model) -> Equation | None:
+def loss_of(card: CardData) -> Equation | None:
     """The card's loss: the last value that is one real number with a derivative.
 
     An accuracy behind the loss, ``mean(argmax(logits) = y)``, has none.
     """
-    leaves = {p.name for p in model.parameters} | {i.name for i in model.inputs if i.high is None}
-    active = reached(model, leaves)
-    return next((e for e in reversed(numbers(model)) if e.name in active), None)
+    leaves = {p.name for p in card.parameters} | {i.name for i in card.inputs if i.high is None}
+    active = reached(card, leaves)
+    return next((e for e in reversed(numbers(card)) if e.name in active), None)
 
 
-def numbers(model: Model) -> list[Equation]:
+def numbers(card: CardData) -> list[Equation]:
     """The equations whose value is one number, no condition."""
-    types = model.shapes.types
-    return [e for e in model.equations if not types[e.name].shape and not types[e.name].family
+    types = card.shapes.types
+    return [e for e in card.equations if not types[e.name].shape and not types[e.name].family
             and not e.left.symbol.slots and types[e.name].kind in (REAL, WHOLE)]  # fmt: skip
 
 
 @memoised
-def with_loss(model: Model, of: str | None) -> tuple[Model, Ref]:
+def with_loss(card: CardData, of: str | None) -> tuple[CardData, Ref]:
     """The model and its loss; a formula gets an equation of its own."""
-    shapes = model.shapes
+    shapes = card.shapes
     if of is None:
         # Of a number that cannot be differentiated is said why; of a real one before a whole one.
-        rest = sorted(numbers(model), key=lambda e: shapes.types[e.name].kind == REAL)
-        loss = loss_of(model) or (rest[-1] if rest else None)
+        rest = sorted(numbers(card), key=lambda e: shapes.types[e.name].kind == REAL)
+        loss = loss_of(card) or (rest[-1] if rest else None)
         if loss is None:
             raise VieteError(
-                f"{model.title} has no loss: no value of it is one number; add an equation such as "
+                f"{card.title} has no loss: no value of it is one number; add an equation such as "
                 f"L = cross_entropy(logits; y), or say which with --of"
             )
-        return model, loss.left
+        return card, loss.left
     source = Text(of, "<loss>")
-    e = parse(source, model.scope)
+    e = parse(source, card.scope)
     found = shapes.located(source, e, frozenset())
     if found.shape or found.family or found.kind != REAL:
         raise source.error(
@@ -120,19 +120,19 @@ def with_loss(model: Model, of: str | None) -> tuple[Model, Ref]:
                 else "a condition"
             )
         )
-    if isinstance(e, Ref) and not e.index and any(x.name == e.key for x in model.equations):
-        return model, e
-    base = model.fresh("L", "loss", "objective")
+    if isinstance(e, Ref) and not e.index and any(x.name == e.key for x in card.equations):
+        return card, e
+    base = card.fresh("L", "loss", "objective")
     left = Ref(Symbol("value", base))
-    part = "Loss" if model.equations[-1].part else ""
+    part = "Loss" if card.equations[-1].part else ""
     loss = Equation(left, e, None, part, "what is differentiated", text=source)
-    return replace(model, equations=(*model.equations, loss)), left
+    return replace(card, equations=(*card.equations, loss)), left
 
 
-def blocked(found: Backward, model: Model, loss: Ref) -> str:
+def blocked(found: Backward, card: CardData, loss: Ref) -> str:
     """Why no derivative reaches what is wanted: the equation that stops it."""
     reach: set[str] = {loss.key}
-    for e in reversed(model.equations):
+    for e in reversed(card.equations):
         if e.name in reach:
             if e.reads & (found.active | found.wanted):
                 where = f" (line {e.text.line} of {e.text.file})" if e.text.file else ""

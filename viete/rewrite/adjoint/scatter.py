@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from viete.analysis.shapes import ENTRYWISE
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.notation.tree import (
     Apply,
     Expr,
@@ -28,7 +28,7 @@ def row_of(e: Expr, letter: str, rank: Callable[[Expr], int]) -> Expr:
 
 def picked_back(
     e: Pick, back: Expr, rank: Sequence[int], sizes: Sequence[Expr], letters: Sequence[str],
-    bound: set[tuple[str, int]], simple: Callable[[Expr], Expr], model: Model,
+    bound: set[tuple[str, int]], simple: Callable[[Expr], Expr], card: CardData,
 ) -> tuple[Expr, set[str]]:  # fmt: skip
     """∂ of the value of ``e`` from ``back`` = ∂e, and the bound letters that it takes up.
 
@@ -41,10 +41,10 @@ def picked_back(
     if rank[0] == 1 and all(
         isinstance(x, Slice) and x.start is None and x.stop is None for x in items[1:]
     ):
-        return model.library("gathered", back, items[0], sizes[0]), set()
+        return card.library("gathered", back, items[0], sizes[0]), set()
     if all(slices) and len(sizes) == 2:
-        back = sliced_back(back, items[0], sizes[0], model)
-        turned = sliced_back(Apply("T", (back,)), items[1], sizes[1], model)
+        back = sliced_back(back, items[0], sizes[0], card)
+        turned = sliced_back(Apply("T", (back,)), items[1], sizes[1], card)
         return simplified(Apply("T", (turned,))), set()
     back = simple(back) if any(slices) else back
     used: set[str] = set()
@@ -66,22 +66,22 @@ def picked_back(
                 place = Apply("min", (Apply("max", (place, num(0))), last))
             places.append(place)
         elif isinstance(item, Idx) and (item.name, axis) in bound and item.name not in used:
-            back = model.substitute(back, letters={item.name: here})
+            back = card.substitute(back, letters={item.name: here})
             used.add(item.name)
             new[item.name] = here
         else:
             tests.append(Apply("eq", (here, item)))
     entry = Pick(back, tuple(places)) if places else back
     for test in tests:
-        test = model.substitute(test, letters=new)
+        test = card.substitute(test, letters=new)
         entry = Apply("where", (test, entry, num(0)))
     ranges = tuple(zip(letters[: len(sizes)], sizes, strict=True))
     return Table(ranges, entry), used
 
 
-def sliced_back(back: Expr, item: Expr, size: Expr, model: Model) -> Expr:
+def sliced_back(back: Expr, item: Expr, size: Expr, card: CardData) -> Expr:
     """Rows of ``back`` put where they were cut out; the other rows are zeros."""
     assert isinstance(item, Slice)
     if item.start is None and (item.stop is None or item.stop == size):
         return back
-    return model.library("placed", back, item.start or num(0), size)
+    return card.library("placed", back, item.start or num(0), size)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from viete.errors import Text
-from viete.graph.model import Equation
+from viete.graph.card import Equation
 from viete.notation.printer import show
 from viete.notation.tree import (
     Apply,

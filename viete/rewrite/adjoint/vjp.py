@@ -8,9 +8,9 @@ from fractions import Fraction
 
 from viete.analysis.shapes import Env, Shapes, Type
 from viete.errors import Text, VieteError
+from viete.graph.card import CardData, Equation, Loop
 from viete.graph.dependence import depends, reached
 from viete.graph.matching import match
-from viete.graph.model import Equation, Loop, Model
 from viete.graph.sizes import Size
 from viete.library.derivatives import Rule, rules
 from viete.library.functions import inlined
@@ -70,17 +70,17 @@ class Passing:
     which they stand; ``out`` the equations written so far.
     """
 
-    def __init__(self, model: Model, wanted: frozenset[str], single: Single) -> None:
-        self.model, self.wanted, self.single = model, wanted, single
+    def __init__(self, card: CardData, wanted: frozenset[str], single: Single) -> None:
+        self.model, self.wanted, self.single = card, wanted, single
         self.shares: dict[str, list[tuple[Loop | None, Share]]] = {}
         self.out: list[Equation] = []
-        self.shapes = Shapes(model)  # its own: what is derived is added to them
-        self.taken = model.names
+        self.shapes = Shapes(card)  # its own: what is derived is added to them
+        self.taken = card.names
         self.letter = {
-            "back": model.fresh("G", "J", "D", "Y", "back"),
-            "again": model.fresh("F", "H", "R", "Z", "again"),
+            "back": card.fresh("G", "J", "D", "Y", "back"),
+            "again": card.fresh("F", "H", "R", "Z", "again"),
         }
-        self.rules = tuple(rule.among(model.hidden) for rule in rules())
+        self.rules = tuple(rule.among(card.hidden) for rule in rules())
         self.one_for_all: set[str] = set()  # parameters of which a loop's blocks read one, W^1
         self.counts = {"back": 0, "again": 0}
         self.named: dict[tuple[Expr, Loop | None], Ref] = {}
@@ -88,7 +88,7 @@ class Passing:
         self.part = ""  # the titled part of the card that we are in
         self.doubled: set[Expr] = set()  # the conditions that stand below themselves once more
         self.start: int | None = None  # where in ``out`` the loop begins that we are in
-        self.active = reached(model, wanted)
+        self.active = reached(card, wanted)
 
     def depends(self, e: Expr) -> bool:
         """Whether a derivative passes from ``e`` to what is wanted."""

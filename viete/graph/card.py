@@ -189,7 +189,7 @@ class Claim:
 
 
 @dataclass(frozen=True, repr=False)
-class Model:
+class CardData:
     """A card's content. See `viete.cards.reader.read` for how to get one."""
 
     title: str
@@ -339,7 +339,7 @@ class Model:
         return Shapes(self)
 
     @cached_property
-    def unstated(self) -> Model:
+    def unstated(self) -> CardData:
         """The model without the shapes and claims that its card states, for other sizes."""
         plain = tuple(replace(e, stated=None) for e in self.equations)
         return replace(self, equations=plain, claims=())
@@ -446,7 +446,7 @@ class Model:
         """An expression over this card's dimensions as a symbolic size."""
         return size_of(e, lambda r: Size.of(r.key) if r.symbol.kind == "dim" else None)
 
-    def bind(self, **values: int | float | str | Fraction) -> Model:
+    def bind(self, **values: int | float | str | Fraction) -> CardData:
         """The same model with other dimensions: ``model.bind(d=768, N=12)``.
 
         Raises VieteError for a name that is no dimension of the card or a value that is no number.
@@ -493,15 +493,15 @@ def exact_number(value: int | float | str | Fraction) -> Fraction | None:
 
 
 def memoised(
-    rewriting: Callable[Concatenate[Model, P], T],
-) -> Callable[Concatenate[Model, P], T]:
+    rewriting: Callable[Concatenate[CardData, P], T],
+) -> Callable[Concatenate[CardData, P], T]:
     """A rewriting that is done once for a model and its other arguments: models do not change."""
 
     @wraps(rewriting)
-    def once(model: Model, /, *args: P.args, **options: P.kwargs) -> T:
+    def once(card: CardData, /, *args: P.args, **options: P.kwargs) -> T:
         key = (rewriting, args, *options.items())
-        if key not in model.rewritten:
-            model.rewritten[key] = rewriting(model, *args, **options)
-        return model.rewritten[key]
+        if key not in card.rewritten:
+            card.rewritten[key] = rewriting(card, *args, **options)
+        return card.rewritten[key]
 
     return once

@@ -17,7 +17,7 @@ from viete.evaluate.inputs import Weights
 from viete.evaluate.reweighted import reweighted
 from viete.formats.memory import in_memory
 from viete.formats.tensors import require
-from viete.graph.model import Model
+from viete.graph.card import CardData
 from viete.model.checking import check
 from viete.model.compare import Report
 from viete.model.folder import Card, Folder, open_arrays, open_folder
@@ -34,7 +34,7 @@ from viete.text.tokenizer import Tokenizer, open_tokenizer
 Array = Any
 
 
-class Transformer(Texts, Hooked):
+class Model(Texts, Hooked):
     """A card with weights.
 
     ``card`` is the model as equations, ``config`` what its ``config.json`` says. Weights are read
@@ -51,7 +51,7 @@ class Transformer(Texts, Hooked):
         self.device = place(device, folder.tensors, self.dtype)
 
     @property
-    def card(self) -> Model:
+    def card(self) -> CardData:
         return self.folder.model
 
     @property
@@ -79,7 +79,7 @@ class Transformer(Texts, Hooked):
     def folded(
         self, fold_ln: bool | None = None, center_writing_weights: bool | None = None,
         center_unembed: bool | None = None, fold_value_biases: bool | None = None,
-    ) -> Transformer:  # fmt: skip
+    ) -> Model:  # fmt: skip
         """The model with some of its weights put into others; what it computes stays.
 
         Each step is a rewriting of the card, see `viete.rewrite.folding`: None does it where it
@@ -139,29 +139,29 @@ def load(
     accept: Sequence[str] = (), framework: str | None = None,
     dtype: str | None = None, device: str | None = None,
     revision: str | None = None, config: Mapping[str, Any] | str | Path | None = None,
-) -> Transformer:  # fmt: skip
+) -> Model:  # fmt: skip
     """Open a model; see `viete.load`."""
     if isinstance(source, Mapping):
         if revision is not None:
             raise VieteError("arrays in memory have no revision")
         folder = open_arrays(source, card, accept, config)
         torch = any(hasattr(array, "detach") for array in source.values())
-        return Transformer(folder, framework or ("torch" if torch else "numpy"), dtype, device)
+        return Model(folder, framework or ("torch" if torch else "numpy"), dtype, device)
     if card is None and is_run(source):
         if accept or config is not None:
             raise VieteError(f"{source}: a run has its own card, with no config and no accept")
         folder = open_run(source, revision)
     else:
         folder = open_folder(source, card, accept, config, revision)
-    return Transformer(folder, framework or "numpy", dtype, device)
+    return Model(folder, framework or "numpy", dtype, device)
 
 
 def from_transformers(
     net: Any, tokenizer: Any = None, card: Card | None = None, accept: Sequence[str] = (),
     framework: str = "torch", dtype: str | None = None,
-) -> Transformer:  # fmt: skip
+) -> Model:  # fmt: skip
     """A module of `transformers`, as its equations; see `viete.from_transformers`."""
-    out = Transformer(folder_of(net, card, accept), framework, dtype)
+    out = Model(folder_of(net, card, accept), framework, dtype)
     if framework == "torch":
         out.device = str(next(iter(net.parameters())).device)
     if tokenizer is not None:
@@ -169,4 +169,4 @@ def from_transformers(
     return out
 
 
-__all__ = ["Transformer", "from_transformers", "load"]
+__all__ = ["Model", "from_transformers", "load"]
