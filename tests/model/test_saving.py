@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,7 @@ def test_what_a_model_came_with_is_kept(tmp_path: Path) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
     longer = vt.load(folder)
-    longer.folder = vt.loaded.transformer.replace(longer.folder, model=longer.card.bind(n_max=99))
+    longer.folder = replace(longer.folder, model=longer.card.bind(n_max=99))
     longer.save(tmp_path / "longer")
     changed = json.loads((tmp_path / "longer/config.json").read_text())
     assert changed == said | {"max_position_embeddings": 99}
