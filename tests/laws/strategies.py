@@ -819,7 +819,7 @@ def shipped() -> tuple[str, ...]:
 
     import viete.cards.reader as reader
 
-    return tuple(map(str, sorted((Path(reader.__file__).parent / "shipped").rglob("*.md"))))
+    return tuple(map(str, sorted((Path(reader.__file__).parent / "shipped").glob("*.md"))))
 
 
 # Cards whose equations are, but for a bias or an activation, another's that speaks for them where

@@ -19,6 +19,7 @@ from viete.graph.card import CardData
 
 LLAMA = Path(reader.__file__).parent / "shipped" / "llama.md"
 TEXT = LLAMA.read_text("utf-8")
+PAGES = reader.pages_of(TEXT, LLAMA.parent)
 
 
 def seconds(work: Callable[[], Any], times: int = 5) -> float:
@@ -37,7 +38,7 @@ def text_for(blocks: int) -> str:
 
 
 def read_and_check(blocks: int) -> None:
-    Shapes(reader.reads(text_for(blocks)))
+    Shapes(reader.reads(text_for(blocks), pages=PAGES))
 
 
 @cache

@@ -12,7 +12,7 @@ from viete.errors import VieteError
 def shipped() -> dict[str, Path]:
     """Name of each shipped card (``pythia``) → its file, in alphabetical order."""
     folder = Path(str(resources.files("viete.cards").joinpath("shipped")))
-    return {path.stem: path for path in sorted(folder.rglob("*.md"), key=lambda p: p.stem)}
+    return {path.stem: path for path in sorted(folder.glob("*.md"), key=lambda p: p.stem)}
 
 
 def find(name: str | Path) -> Path:

@@ -93,10 +93,15 @@ class Choice:
         for row in self.rows:
             if row.holds(found, bool(name), card):
                 return row
-        wanted = ", or ".join(row.allowed for row in self.rows)
+        known: set[str] = set()
+        wanted = []
+        for row in self.rows:  # a shared page may list again what the card's own row lists
+            words = set(listed(row.allowed)[0])
+            wanted += [] if words and words <= known else [row.allowed]
+            known |= words
         raise VieteError(
             f"{config.name}: {config.what(keys, name, found)}, and the card {card.title} is for "
-            f"{wanted}"
+            f"{', or '.join(wanted)}"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -36,8 +37,10 @@ _MEMBER = re.compile(r"^(.+?)(?:∈|\\in(?![a-zA-Z]))\s*")
 class Declarations(Sections):
     """Everything that has a name of its own and no equation."""
 
-    def __init__(self, blocks: list[Block], file: str) -> None:
-        super().__init__(blocks, file)
+    def __init__(
+        self, blocks: list[Block], file: str, pages: Mapping[str, tuple[str, str]] | None = None
+    ) -> None:
+        super().__init__(blocks, file, pages)
         self.dims: list[Dimension] = []
         self.indices: list[Index] = []
         self.inputs: list[Input] = []

@@ -26,6 +26,7 @@ from viete.cards.document import (
     check_shown,
     read_markdown,
 )
+from viete.cards.sections import LINK
 from viete.cards.visible import lines_of
 from viete.errors import Text, VieteError, Where
 from viete.graph.card import (
@@ -46,6 +47,7 @@ from viete.printable import STEERING
 from viete.regular import regular
 
 MAX_BYTES, MAX_LINES = 1_000_000, 20_000
+_INCLUDED = re.compile(rf"^\s*(?:[-*+|]|\d+[.)])\s*{LINK.pattern}", re.M)
 
 _FOR = re.compile(
     r"^\**\s*for\s+(?:each\s+|all\s+|every\s+)?(?:(?:block|layer)s?\s+)?[$`]?(.+)$", re.I
@@ -78,6 +80,22 @@ def read(
     Raises VieteError, with file, line and column, for whatever in it is wrong.
     """
     path = Path(path)
+    text = text_of(path)
+    pages = tuple(pages_of(text, path.parent).items())
+    return read_again(text, str(path), config, tuple(accept), tuple((sets or {}).items()), pages)
+
+
+@lru_cache(maxsize=64)
+def read_again(
+    text: str, file: str, config: Config | None, accept: tuple[str, ...],
+    sets: tuple[tuple[str, str], ...], pages: tuple[tuple[str, tuple[str, str]], ...],
+) -> CardData:  # fmt: skip
+    """`reads`, once as long as the texts and the config say the same: models do not change."""
+    return reads(text, file, config, accept, dict(sets), dict(pages))
+
+
+def text_of(path: Path) -> str:
+    """The text of a card's file. Raises VieteError where it cannot be one."""
     try:
         size = path.stat().st_size
         if path.is_dir():
@@ -86,20 +104,20 @@ def read(
             raise VieteError(
                 f"{path} has {size:,} bytes; a card is a page or two, at most {MAX_BYTES:,} bytes"
             )
-        content = regular(path).read_bytes()
+        return decoded(regular(path).read_bytes(), str(path))
     except OSError as error:
         raise VieteError(f"cannot read {path}: {error.strerror}") from None
-    text = decoded(content, str(path))
-    return read_again(text, str(path), config, tuple(accept), tuple((sets or {}).items()))
 
 
-@lru_cache(maxsize=64)
-def read_again(
-    text: str, file: str, config: Config | None, accept: tuple[str, ...],
-    sets: tuple[tuple[str, str], ...],
-) -> CardData:  # fmt: skip
-    """`reads`, once as long as the text and the config say the same: models do not change."""
-    return reads(text, file, config, accept, dict(sets))
+def pages_of(text: str, folder: Path) -> dict[str, tuple[str, str]]:
+    """The shared pages that a card's rows and items link to: by link, the file and its text.
+
+    A page stands in the card's folder or below it; any other link is left out.
+    """
+    links = dict.fromkeys(m[1] for m in _INCLUDED.finditer(text))
+    inside = (link for link in links if ".." not in Path(link).parts and (folder / link).is_file())
+    return {link: (str(folder / link), checked(text_of(folder / link), str(folder / link)))
+            for link in inside if not Path(link).is_absolute()}  # fmt: skip
 
 
 def decoded(content: bytes, file: str) -> str:
@@ -115,22 +133,35 @@ def decoded(content: bytes, file: str) -> str:
 
 def reads(
     content: str, file: str = "<card>", config: Config | None = None, accept: Sequence[str] = (),
-    sets: Mapping[str, str] | None = None,
+    sets: Mapping[str, str] | None = None, pages: Mapping[str, tuple[str, str]] | None = None,
 ) -> CardData:  # fmt: skip
-    """Read a card from text; see `read`."""
+    """Read a card from text; see `read`. ``pages`` are those that it shares with other cards."""
     if not isinstance(content, str):
         raise VieteError(f"a card is text, not {type(content).__name__}")
+    start = checked(content, file).lstrip()[:200]
+    if start.startswith("{"):
+        from viete.cards.structured import read_json
+
+        blocks = read_json(content, file)
+    elif start.startswith(("\\documentclass", "\\section", "%", "\\begin")):
+        from viete.cards.latex import read_latex
+
+        blocks = read_latex(content, file)
+    else:
+        blocks = read_markdown(content, file)
+    return build(blocks, file, config, accept, sets, pages)
+
+
+def checked(content: str, file: str) -> str:
+    """A text that may be a card's. Raises VieteError for one that is too long, or does not show."""
     if len(content) > MAX_BYTES:
         raise VieteError(
             f"{file} has {len(content):,} characters; a card is a page or two, "
             f"at most {MAX_BYTES:,}"
         )
     check_characters(content, file)
-    start = content.lstrip()[:200]
-    if start.startswith("{"):
-        from viete.cards.structured import read_json
-
-        return build(read_json(content, file), file, config, accept, sets)
+    if content.lstrip().startswith("{"):
+        return content  # JSON may be on one line
     if (count := len(lines := lines_of(content))) > MAX_LINES:
         raise VieteError(f"{file} has {count:,} lines; a card is a page or two, at most "
                          f"{MAX_LINES:,}")  # fmt: skip
@@ -138,13 +169,7 @@ def reads(
         if len(line) > MAX_LINE:
             message = f"this line has {len(line):,} characters; a card's have at most {MAX_LINE:,}"
             raise VieteError(message, Where(file, number, 1, line[:100]))
-    if start.startswith(("\\documentclass", "\\section", "%", "\\begin")):
-        from viete.cards.latex import read_latex
-
-        blocks = read_latex(content, file)
-    else:
-        blocks = read_markdown(content, file)
-    return build(blocks, file, config, accept, sets)
+    return content
 
 
 def check_characters(content: str, file: str) -> None:
@@ -161,11 +186,11 @@ def check_characters(content: str, file: str) -> None:
 
 def build(
     blocks: list[Block], file: str, config: Config | None = None, accept: Sequence[str] = (),
-    sets: Mapping[str, str] | None = None,
+    sets: Mapping[str, str] | None = None, pages: Mapping[str, tuple[str, str]] | None = None,
 ) -> CardData:  # fmt: skip
     """A document's blocks as a checked model."""
     check_shown(blocks)
-    reader = Reader(blocks, file)
+    reader = Reader(blocks, file, pages)
     model = reader.model(config)
     if config is not None:
         config.check_complete(model)

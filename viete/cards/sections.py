@@ -1,16 +1,28 @@
 """A card's blocks sorted into its sections, and the cells and formulas found in them.
 
-Headings, column names and markup are read tolerantly here, so that nothing below has to.
+Headings, column names and markup are read tolerantly here, so that nothing below has to. A row or
+item that is a link, ``| [rotation](shared/rotation.md) | | |``, stands for the section of the same
+name of that page, which several cards share.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 
-from viete.cards.document import Block, Code, Heading, Item, Paragraph, Table
+from viete.cards.document import (
+    Block,
+    Code,
+    Heading,
+    Item,
+    Paragraph,
+    Table,
+    check_shown,
+    read_markdown,
+)
 from viete.errors import Text, VieteError
 
 SECTIONS = {
@@ -39,6 +51,7 @@ COLUMNS = {
     "checkpoint": ("checkpoint", "tensor"),
     "meaning": ("meaning", "description", "note", "notes"),
 }
+LINK = re.compile(r"\[[^\[\]]+\]\(([^()\s]+\.md)\)")  # to a shared page
 FACT = re.compile(r"^\*\*(.+?)\*\*\s*:\s*(.*)$")
 LISTS = ("inputs", "functions", "forward", "derived", "claims")  # of formulas
 TABLES = {  # and what a row looks like
@@ -55,10 +68,15 @@ _AND = re.compile(r"^[\s,;.&]*(?:and\b|where\b|with\b)?[\s,;]*(?=[$`])")
 
 
 class Sections:
-    """Title, prose and facts of a document, and the blocks that stand under each heading."""
+    """Title, prose and facts of a document, and the blocks that stand under each heading.
 
-    def __init__(self, blocks: list[Block], file: str) -> None:
-        self.file = file
+    ``pages`` are the shared pages by the links to them: the file of each, and its text.
+    """
+
+    def __init__(
+        self, blocks: list[Block], file: str, pages: Mapping[str, tuple[str, str]] | None = None
+    ) -> None:
+        self.file, self.pages = file, pages or {}
         self.title = ""
         self.about: list[str] = []
         self.facts: list[tuple[str, str]] = []
@@ -97,7 +115,47 @@ class Sections:
         if not self.title:
             self.title = Path(self.file).stem
         for section, blocks in self.sections.items():
-            self.check_layout(section, blocks)
+            if section in (*LISTS, *TABLES):
+                self.sections[section] = list(self.included(section, blocks))
+            self.check_layout(section, self.sections[section])
+
+    def included(self, section: str, blocks: list[Block]) -> Iterator[Block]:
+        """A section's blocks, with those of a shared page in the place of the link to it."""
+        for block in blocks:
+            if isinstance(block, Item) and (link := LINK.fullmatch(block.text.text)):
+                yield from self.page(section, block.text, link[1])
+            elif isinstance(block, Table):
+                rows: list[list[Text]] = []
+                for row in block.rows:
+                    if not (row and (link := LINK.fullmatch(row[0].text))):
+                        rows.append(row)
+                        continue
+                    if more := next((cell for cell in row[1:] if cell.text), None):
+                        raise more.error("a row that is a link to a shared page has no other cells")
+                    yield Table(block.header, rows)
+                    yield from self.page(section, row[0], link[1])
+                    rows = []
+                yield Table(block.header, rows)
+            else:
+                yield block
+
+    def page(self, section: str, text: Text, link: str) -> list[Block]:
+        """The blocks of a section of a shared page.
+
+        Raises VieteError at the link where there is no such page, or it has no such section, and
+        in the page for what is wrong there.
+        """
+        if link not in self.pages:
+            raise text.error(
+                f"there is no page {link} in the folder of this card; of a shipped card viete show "
+                f"prints all that it includes"
+            )
+        file, content = self.pages[link]
+        page = read_page(content, file)
+        self.loose += page.loose
+        if not page.sections[section]:
+            raise text.error(f"{file} has no section {section.title()}")
+        return page.sections[section]
 
     def check_layout(self, section: str, blocks: list[Block]) -> None:
         """That a section's blocks are of the kind that is read there.
@@ -290,3 +348,11 @@ class Sections:
             if c == "," and depth == 0:
                 cuts.append(k)
         return [clean.cut(a + 1, b) for a, b in zip(cuts, [*cuts[1:], len(t)], strict=True)]
+
+
+@lru_cache(maxsize=16)
+def read_page(content: str, file: str) -> Sections:
+    """The sections of a shared page. It includes no other page."""
+    blocks = read_markdown(content, file)
+    check_shown(blocks)
+    return Sections(blocks, file)
