@@ -482,7 +482,9 @@ def test_the_2017_card_is_torchs_transformer():
         nn.TransformerEncoderLayer(d, heads, wide, **shared), 2, enable_nested_tensor=False
     )
     decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(d, heads, wide, **shared), 2)
-    theirs = nn.Transformer(d, heads, custom_encoder=encoder, custom_decoder=decoder, batch_first=True)
+    theirs = nn.Transformer(
+        d, heads, custom_encoder=encoder, custom_decoder=decoder, batch_first=True
+    )
 
     def put(tensor, array):
         tensor.data = torch.tensor(np.ascontiguousarray(array), dtype=torch.float64)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
