@@ -18,7 +18,8 @@ import numpy as np
 
 from viete.analysis.kinds import COMPARISONS
 from viete.errors import VieteError
-from viete.evaluate.array import Arrays, Env
+from viete.evaluate.array import Arrays
+from viete.evaluate.evaluator import Env
 from viete.evaluate.labelled import COL, ROW, Array, expand
 from viete.evaluate.run import Run
 from viete.graph.card import Claim

@@ -12,8 +12,8 @@ and cast where it first meets the weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -23,9 +23,9 @@ from array_api_compat import array_namespace, is_jax_array, is_numpy_array
 from viete.analysis.kinds import BIT, COMPARISONS, LOGICAL, Interval, interval_of, quotient
 from viete.errors import VieteError
 from viete.evaluate import fast, fused
+from viete.evaluate.evaluator import Env, Evaluator, Letter
 from viete.evaluate.labelled import (
     COL,
-    INNER,
     ROW,
     Array,
     Value,
@@ -38,23 +38,9 @@ from viete.evaluate.labelled import (
 )
 from viete.graph.card import CardData
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
+from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice
 
 MOST_VALUES, MOST_BLOCKS = 100_000_000, 10_000  # of an index letter
-
-
-@dataclass(frozen=True, slots=True)
-class Env:
-    """Names in force: a function's arguments and sizes, and what each index letter stands for.
-
-    ``index`` maps a letter to its number (a block loop) or to (label, first value, how many).
-    ``level`` counts enclosing binders; it keeps their labels apart.
-    """
-
-    arguments: Mapping[str, Value] | None
-    sizes: Mapping[str, Fraction]
-    index: Mapping[str, int | tuple[str, int, int]]
-    level: int = 0
 
 
 Lookup = Callable[[str, tuple[int, ...]], Value]
@@ -63,20 +49,21 @@ EXACT = (-(2**53), 2**53)  # whole numbers among float64, as constants are compu
 USUAL = (1 - 2**31, 2**31 - 1)  # of an array of whole numbers that says nothing else
 
 
-class Arrays:
+class Arrays(Evaluator[Value]):
     """Evaluates expressions of one model for one set of sizes and one kind of array.
 
     ``lookup(key, loops)`` gives a parameter's, input's or earlier value's `Value`. ``like`` is an
     array with the dtype, device and namespace to compute in.
     """
 
+    zero = 0
     divides = True  # whether whole numbers are divided as such where a quotient is rounded down
 
     def __init__(
         self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
         quick: bool = True, memo: dict[Any, Any] | None = None,
     ) -> None:  # fmt: skip
-        self.model, self.like, self.lookup = card, like, lookup
+        self.card, self.like, self.lookup = card, like, lookup
         self.xp = array_namespace(like)
         self.numpy = is_numpy_array(like)
         self.writes = self.numpy or fast.free_of_gradients(self.xp)
@@ -85,11 +72,11 @@ class Arrays:
         self.memo = {} if memo is None else memo
         # What is kept in the memo as an array of this kind must not reach a run on another kind.
         self.kind = (self.xp.__name__, str(like.dtype), str(device_of(like)))
-        index: dict[str, int | tuple[str, int, int]] = {}
+        index: dict[str, int | Letter] = {}
         for i in card.indices:
             first, last = (self.whole(card.size(x), sizes, i.name) for x in (i.lower, i.upper))
-            index[i.name] = (i.name, first, last - first + 1)
-        self.env = Env(None, sizes, index)
+            index[i.name] = Letter(i.name, i.name, first, last - first + 1)
+        self.env: Env[Value] = Env(None, sizes, index)
         self.inputs: dict[str, Interval] = {}
         for item in card.inputs:
             if item.low is not None and item.high is not None:
@@ -206,33 +193,16 @@ class Arrays:
         rule = self.wholes if whole else self.reals
         return self.xp, [rule(v) for v in values], False, interval
 
-    # -- expressions -------------------------------------------------------------------------------
+    # -- names -------------------------------------------------------------------------------------
 
-    def of(self, e: Expr, env: Env | None = None) -> Value:
-        """The value of an expression."""
-        env = self.env if env is None else env
-        match e:
-            case Apply():
-                return self.apply(e, env)
-            case Ref():
-                return self.ref(e, env)
-            case Num():
-                return Value(e.value, (), True)
-            case Idx():
-                return self.idx(e, env)
-            case Pick():
-                return self.pick(e, env)
-            case Bind():
-                return self.bind(e, env)
-            case Table():
-                return self.table(e, env)
-        raise VieteError(f"{show(e)} has no value by itself")
+    def number(self, value: Fraction) -> Value:
+        return Value(value, (), True)
 
-    def idx(self, e: Idx, env: Env) -> Value:
+    def idx(self, e: Idx, env: Env[Value]) -> Value:
         meaning = env.index[e.name]
         if isinstance(meaning, int):
             return Value(Fraction(meaning), (), True)
-        label, first, count = meaning
+        first, count = meaning.first, meaning.count
         if count > MOST_VALUES:
             raise VieteError(
                 f"the index {e.name} runs over {count:,} values; at most {MOST_VALUES:,}"
@@ -240,10 +210,13 @@ class Arrays:
         key = ("idx", first, count)
         if key not in self.memo:
             self.memo[key] = np.arange(first, first + count, dtype=np.float64)
-        return Value(self.memo[key], (label,), True, False, (first, first + max(count, 1) - 1))
+        interval = (first, first + max(count, 1) - 1)
+        return Value(self.memo[key], (meaning.label,), True, False, interval)
 
-    def exact(self, e: Expr, env: Env) -> int:
+    def size(self, e: Expr, env: Env[Value]) -> int:
         """A size, a bound or a block number, which must come out whole."""
+        if isinstance(e, Num) and e.value.denominator == 1:
+            return int(e.value)
         if isinstance(e, Idx) and isinstance(k := env.index[e.name], int):
             return k
         v = self.of(e, env)
@@ -254,27 +227,16 @@ class Arrays:
             raise VieteError(f"{show(e)}{here} is not a whole number")
         return int(v.array)
 
-    def ref(self, e: Ref, env: Env) -> Value:
-        if env.arguments is not None and e.key in env.arguments:
-            return env.arguments[e.key]
-        if e.symbol.kind == "dim":
-            if e.key not in env.sizes:
-                raise VieteError(
-                    f"the dimension {e.key} has no value; give one with --set {e.key}=…"
-                )
-            return Value(env.sizes[e.key], (), True)
-        if not e.index:
-            return self.declared(e.key, self.lookup(e.key, ()))
-        blocks, rest = [], []
-        for slot, index in zip(e.symbol.slots, e.index, strict=True):
-            if slot in self.model.loop_letters:
-                blocks.append(self.exact(index, env))
-            else:
-                rest.append((slot, index))
-        v = self.declared(e.key, self.lookup(e.key, tuple(blocks)))
-        for slot, index in rest:
-            v = self.along(v, slot, index, env, first=self.env.index[slot][1])  # type: ignore[index]
-        return v
+    def dimension(self, e: Ref, env: Env[Value]) -> Value:
+        if e.key not in env.sizes:
+            raise VieteError(f"the dimension {e.key} has no value; give one with --set {e.key}=…")
+        return Value(env.sizes[e.key], (), True)
+
+    def named(self, e: Ref, blocks: Sequence[Expr], env: Env[Value]) -> Value:
+        return self.declared(e.key, self.lookup(e.key, tuple(self.size(b, env) for b in blocks)))
+
+    def length(self, v: Value, label: str) -> Fraction:
+        return Fraction(v.size(label))
 
     def declared(self, key: str, v: Value) -> Value:
         """An input's whole numbers lie where the card says."""
@@ -282,37 +244,48 @@ class Arrays:
             return v
         return Value(v.array, v.axes, v.const, False, self.inputs[key])
 
-    def along(self, v: Value, label: str, index: Expr, env: Env, first: int = 0) -> Value:
-        """Take members ``index`` (counted from ``first``) of the axis ``label``."""
-        size = v.size(label)
-        if isinstance(index, Idx) and not isinstance(meaning := env.index[index.name], int):
-            new, start, count = meaning
-            if new == label or new not in v.axes:
-                if start == first and count == size:
-                    return v.relabel(label, new)
-                if not first <= start <= start + count <= first + size:
-                    raise VieteError(
-                        f"{show(index)} runs to {start + count - 1}, outside {first} to "
-                        f"{first + size - 1}"
-                    )
-                return self.cut(v, label, start - first, start - first + count).relabel(label, new)
-        at = self.of(index, env)
-        if not at.axes and isinstance(at.array, Fraction | int | float):
-            if at.array != math.floor(at.array):
-                raise VieteError(f"{show(index)} is not a whole number, so it cannot be an index")
-            k = int(at.array) - first
-            if not 0 <= k < size:
-                raise VieteError(f"index {k + first} is outside {first} to {size + first - 1}")
-            place = tuple(k if a == label else slice(None) for a in v.axes)
-            rest = tuple(a for a in v.axes if a != label)
-            return Value(v.array[place], rest, v.const, False, v.interval)
-        return self.gather(v, label, at, first)
+    # -- members of an axis ------------------------------------------------------------------------
 
-    def cut(self, v: Value, label: str, start: int, stop: int) -> Value:
+    def members(self, v: Value, old: str, new: Letter, among: Letter) -> Value:
+        first, count = int(among.first), v.size(old)
+        if new.first == first and new.count == count:
+            return v.relabel(old, new.label)
+        if not first <= new.first <= new.first + new.count <= first + count:
+            raise VieteError(
+                f"{new.name} runs to {new.first + new.count - 1}, outside {first} to "
+                f"{first + count - 1}"
+            )
+        start = new.first - first
+        return self.stretch(v, old, start, start + new.count).relabel(old, new.label)
+
+    def stretch(self, v: Value, label: str, start: int, stop: int) -> Value:
         place = tuple(slice(start, stop) if a == label else slice(None) for a in v.axes)
         return Value(v.array[place], v.axes, v.const, False, v.interval)
 
-    def gather(self, v: Value, label: str, at: Value, first: int) -> Value:
+    def cut(self, v: Value, label: str, item: Slice, e: Pick, env: Env[Value]) -> Value:
+        size = v.size(label)
+        start = self.size(item.start, env) if item.start else 0
+        stop = self.size(item.stop, env) if item.stop else size
+        if not 0 <= start <= stop <= size:
+            raise VieteError(f"{show(e)} asks for {start}:{stop} of an axis of {size}")
+        return self.stretch(v, label, start, stop)
+
+    def gather(
+        self, v: Value, label: str, at: Value, index: Expr, among: Letter, env: Env[Value]
+    ) -> Value:  # fmt: skip
+        if at.axes or not isinstance(at.array, Fraction | int | float):
+            return self.gathered(v, label, at, int(among.first))
+        if at.array != math.floor(at.array):
+            raise VieteError(f"{show(index)} is not a whole number, so it cannot be an index")
+        size, first = v.size(label), int(among.first)
+        k = int(at.array) - first
+        if not 0 <= k < size:
+            raise VieteError(f"index {k + first} is outside {first} to {size + first - 1}")
+        place = tuple(k if a == label else slice(None) for a in v.axes)
+        rest = tuple(a for a in v.axes if a != label)
+        return Value(v.array[place], rest, v.const, False, v.interval)
+
+    def gathered(self, v: Value, label: str, at: Value, first: int) -> Value:
         """Members of an axis at computed places: ``E[x]``, ``p_{j,t_j}``, ``K^{⌈h/2⌉}``."""
         size, const = v.size(label), at.const and v.const
         known = self.interval(at)
@@ -361,101 +334,26 @@ class Arrays:
         # JAX would count negative ones from the end, and gives NaN for what is too large.
         return self.xp.where(where < 0, size, where)
 
-    def pick(self, e: Pick, env: Env) -> Value:
-        v = self.of(e.value, env)
-        if len(e.items) > v.core:
-            v = self.column(v)
-        core = [a for a in (ROW, COL) if a in v.axes]
-        for label in core[: len(e.items)]:
-            # Out of the way, so that what the index brings in may be called row or column.
-            v = v.relabel(label, "picked" + label)
-        for label, item in zip(core, e.items, strict=False):
-            label = "picked" + label
-            if isinstance(item, Slice):
-                start = self.exact(item.start, env) if item.start else 0
-                stop = self.exact(item.stop, env) if item.stop else v.size(label)
-                if not 0 <= start <= stop <= v.size(label):
-                    raise VieteError(
-                        f"{show(e)} asks for {start}:{stop} of an axis of {v.size(label)}"
-                    )
-                v = self.cut(v, label, start, stop).relabel(label, label.removeprefix("picked"))
-                continue
-            at = None if isinstance(item, Idx) else self.of(item, env)
-            if at is None or COL not in at.axes:
-                v = self.along(v, label, item, env)
-                continue
-            # A vector of places (token ids): its axis takes the place of the picked one.
-            v = self.gather(v, label, at.relabel(COL, "new"), 0)
-            v = v.relabel("new", label.removeprefix("picked"))
-        if ROW in v.axes and COL not in v.axes and COL in core:
-            v = v.relabel(ROW, COL)
-        return v
+    # -- binders -----------------------------------------------------------------------------------
 
-    def bind(self, e: Bind, env: Env) -> Value:
-        if e.index in self.model.loop_letters and env.arguments is None and e.lower and e.upper:
-            return self.fold_loop(e, env)
-        inner, label = self.bound(e, env)
-        if e.op == "sum":
-            return self.sum(e, inner, label)
-        v = self.of(e.body, inner)
-        if e.op != "concat":
-            return self.fold(e.op, v, label)
-        if COL not in v.axes:
-            return v.relabel(label, COL)
+    def bound_letter(self, e: Bind, env: Env[Value], label: str) -> Letter:
+        if e.lower is not None and e.upper is not None:
+            first, last = self.size(e.lower, env), self.size(e.upper, env)
+            if last < first - (e.op == "sum"):
+                raise VieteError(f"{e.op}_{e.index} runs from {first} to {last}: over nothing")
+            return Letter(e.index, label, first, last - first + 1)
+        meaning = env.index.get(e.index)
+        if not isinstance(meaning, Letter):
+            raise VieteError(f"{e.op}_{e.index} needs bounds")
+        return replace(meaning, label=label)
+
+    def merge(self, v: Value, label: str) -> Value:
         xp, array, const = self.alone(v)
         order = tuple(a for a in v.axes if a not in (label, COL)) + (label, COL)
         array = xp.reshape(
             permute(xp, array, v.axes, order), (*(v.size(a) for a in order[:-2]), -1)
         )
         return Value(array, order[:-2] + (COL,), const, False, v.interval)
-
-    def bound(self, e: Bind, env: Env) -> tuple[Env, str]:
-        """The names in force under a binder, and its index's label."""
-        meaning, level = env.index.get(e.index), env.level + 1
-        label = f"{e.index}{level}"
-        if e.lower is not None and e.upper is not None:
-            first, last = self.exact(e.lower, env), self.exact(e.upper, env)
-            if last < first - (e.op == "sum"):
-                raise VieteError(f"{e.op}_{e.index} runs from {first} to {last}: over nothing")
-            index = (label, first, last - first + 1)
-        elif isinstance(meaning, tuple):
-            index = (label, *meaning[1:])
-        else:
-            raise VieteError(f"{e.op}_{e.index} needs bounds")
-        return replace(env, index={**env.index, e.index: index}, level=level), label
-
-    def sum(self, e: Bind, env: Env, label: str) -> Value:
-        """A sum, or sums within sums; over a product they are part of its contraction."""
-        labels, body = [label], e.body
-        while (
-            isinstance(body, Bind)
-            and body.op == "sum"
-            and body.index not in self.model.loop_letters
-        ):
-            env, label = self.bound(body, env)
-            labels.append(label)
-            body = body.body
-        return self.summed(body, env, labels)
-
-    def summed(self, e: Expr, env: Env, labels: list[str]) -> Value:
-        """``e`` summed over labels, term by term where a term is a product."""
-        if isinstance(e, Apply) and e.op in ("add", "sub") and any(map(is_product, e.args)):
-            return self.entrywise(e.op, [self.summed(x, env, labels) for x in e.args])
-        if isinstance(e, Apply) and e.op == "prod":
-            a, b = (self.of(x, env) for x in e.args)
-            both = tuple(x for x in labels if x in a.axes and x in b.axes)
-            v, varies = self.product(a, b, both if a.core and b.core else ()), a.axes + b.axes
-        else:
-            v = self.of(e, env)
-            varies = v.axes
-        for label in labels:
-            if label in v.axes:
-                v = self.fold("sum", v, label)
-            elif label not in varies:  # the same for each value of the index
-                count = next(x[2] for x in env.index.values()
-                             if isinstance(x, tuple) and x[0] == label)  # fmt: skip
-                v = self.entrywise("times", [v, Value(Fraction(count), (), True)])
-        return v
 
     def fold(self, op: str, v: Value, label: str) -> Value:
         """One axis folded away by a reduction of the array library."""
@@ -468,10 +366,9 @@ class Arrays:
             xp, (array,), const, interval = self.namespace([v], op, v.size(label))
         return Value(getattr(xp, op)(array, axis=axis), rest, const, True, interval)
 
-    def fold_loop(self, e: Bind, env: Env) -> Value:
-        """A sum over blocks, whose values are separate arrays."""
+    def blocks(self, e: Bind, env: Env[Value]) -> Value:
         assert e.lower is not None and e.upper is not None
-        values = range(self.exact(e.lower, env), self.exact(e.upper, env) + 1)
+        values = range(self.size(e.lower, env), self.size(e.upper, env) + 1)
         if len(values) > MOST_BLOCKS:
             raise VieteError(f"a {e.op} over {len(values):,} blocks; at most {MOST_BLOCKS:,}")
         parts = [self.of(e.body, replace(env, index={**env.index, e.index: k})) for k in values]
@@ -484,42 +381,48 @@ class Arrays:
             total = self.entrywise("div", [total, Value(Fraction(len(parts)), (), True)])
         return total
 
-    def table(self, e: Table, env: Env) -> Value:
-        level = env.level + 1
-        bounds = {i: (f"{i}{level}", 0, self.exact(size, env)) for i, size in e.ranges}
-        if negative := [i for i, b in bounds.items() if b[2] < 0]:
+    def spread(self, v: Value, letters: Sequence[Letter], env: Env[Value]) -> Value:
+        if negative := [x for x in letters if x.count < 0]:
             raise VieteError(
-                f"the table's index {negative[0]} runs over {bounds[negative[0]][2]} values"
+                f"the table's index {negative[0].name} runs over {negative[0].count} values"
             )
-        inner = replace(env, index={**env.index, **bounds}, level=level)
-        v = self.of(e.body, inner)
         xp, array, const = self.alone(v)
-        labels = tuple(b[0] for b in bounds.values())
-        missing = tuple(b for b in bounds.values() if b[0] not in v.axes)
-        if missing:  # an entry that does not depend on an index is the same all along it
+        missing = [x for x in letters if x.label not in v.axes]
+        interval = v.interval
+        if missing:
             if not hasattr(array, "shape"):
-                v = replace(v, interval=self.interval(v))
+                interval = self.interval(v)
                 array = xp.asarray(array, dtype=bool if isinstance(array, bool) else xp.float64)
-            shape = tuple(b[2] for b in missing) + tuple(array.shape)
-            array = xp.broadcast_to(array, shape)
-            v = Value(array, tuple(b[0] for b in missing) + v.axes, const, False, v.interval)
-        target = (ROW, COL) if len(labels) == 2 else (COL,)
-        for old, new in zip(labels, target, strict=True):
-            v = v.relabel(old, new)
-        return Value(array, v.axes, const, False, v.interval)
+            array = xp.broadcast_to(array, (*(x.count for x in missing), *array.shape))
+        axes = (*(x.label for x in missing), *v.axes)
+        return Value(array, axes, const, False, interval)
+
+    def column(self, v: Value) -> Value:
+        if COL in v.axes:
+            return v
+        array = self.alone(v)[1]
+        return Value(array[..., None], (*v.axes, COL), v.const, False, v.interval)
+
+    def transpose(self, v: Value) -> Value:
+        if COL not in v.axes:  # a column becomes a matrix of one row
+            v = v.relabel(ROW, COL)
+        if ROW not in v.axes:
+            return Value(v.array[None, ...], (COL, *v.relabel(COL, ROW).axes), v.const, False,
+                         v.interval)  # fmt: skip
+        swap = {ROW: COL, COL: ROW}
+        axes = tuple(swap.get(a, a) for a in v.axes)
+        return Value(v.array, axes, v.const, False, v.interval)
 
     # -- operations --------------------------------------------------------------------------------
 
-    def apply(self, e: Apply, env: Env) -> Value:
+    def apply(self, e: Apply, env: Env[Value]) -> Value:
         op = e.op
         if self.quick and op in fused.forms():
             form = fused.found(e)
-            if form is not None and self.model.library_names.keys() >= {*form[2]}:
+            if form is not None and self.card.library_names.keys() >= {*form[2]}:
                 v = self.special(form[1], {k: self.of(x, env) for k, x in form[0].items()})
                 if v is not None:
                     return v
-        if op in self.model.function:
-            return self.call(op, [self.of(a, env) for a in e.args], env.level + 1)
         if op in ("inf", "pi"):
             return Value(math.inf if op == "inf" else math.pi, (), True)
         if self.divides and (parts := quotient(e)) is not None:
@@ -527,47 +430,21 @@ class Arrays:
             if interval_of("quotient", [self.interval(a), self.interval(b)]) is not None:
                 return self.entrywise("quotient", [a, b])
             return self.entrywise("floor", [self.entrywise("div", [a, b])])
-        args = [self.of(a, env) for a in e.args]
-        if op == "prod":
-            return self.product(args[0], args[1])
-        if op == "T":
-            (v,) = args
-            if COL not in v.axes:  # a column becomes a matrix of one row
-                v = v.relabel(ROW, COL)
-                return Value(v.array[None, ...], (ROW, *v.axes), v.const, False, v.interval)
-            if ROW not in v.axes:
-                v = Value(v.array[None, ...], (ROW, *v.axes), v.const, False, v.interval)
-            swap = {ROW: COL, COL: ROW}
-            axes = tuple(swap.get(a, a) for a in v.axes)
-            return Value(v.array, axes, v.const, False, v.interval)
-        if len(args) == 1 and op in ("sum", "mean", "max", "min", "argmax"):
-            return self.reduce(op, args[0])
-        if op in ("cols", "inner", "concat"):
-            args = [self.column(v) for v in args]
-        if op in ("rows", "cols"):
-            return Value(Fraction(args[0].size(ROW if op == "rows" else COL)), (), True)
-        if op == "inner":
-            return self.contract(args[0].relabel(COL, INNER), args[1].relabel(COL, INNER), (INNER,))
-        if op == "concat":
-            return self.concat(args)
-        return self.entrywise(op, args)
+        return super().apply(e, env)
 
     def call(self, name: str, args: list[Value], level: int = 1) -> Value:
         """A named function: its fast version where there is one, else its definition."""
-        constant = all(v.const for v in args)
         key: tuple[Any, ...] = ()
-        if constant:
+        if all(v.const for v in args):
             key = ("call", name, *(
                 v.array if isinstance(v.array, Fraction | int | float) else id(v.array)
                 for v in args
             ), *(v.axes for v in args))  # fmt: skip
             if key in self.memo:
                 return self.memo[key][1]
-        function = self.model.function[name]
-        for argument in function.arguments[len(args) :]:
-            assert argument.default is not None
-            args.append(self.of(argument.default))
-        said = self.model.library_names.get(name, "")
+        function = self.card.function[name]
+        args = self.with_defaults(function, args)
+        said = self.card.library_names.get(name, "")
         quick = self.quick.get(said)
         if said in fast.OF_REALS:
             args = [self.real(args[0]), *args[1:]]
@@ -577,16 +454,8 @@ class Arrays:
             found = quick(self, args)
             if found is not None:
                 return found
-        sizes: dict[str, Fraction] = {}
-        values: dict[str, Value] = {}
-        for argument, v in zip(function.arguments, args, strict=True):
-            labels = (ROW, COL) if len(argument.pattern) == 2 else (COL,)
-            v = self.column(v) if argument.pattern else v
-            for symbol, label in zip(argument.pattern, labels, strict=False):
-                sizes[symbol.key] = Fraction(v.size(label))
-            values[argument.symbol.key] = v.kept()
-        found = self.of(function.body, Env(values, sizes, {}, level))
-        if constant:
+        found = self.defined(function, [v.kept() for v in args], level)
+        if key:
             if len(self.memo) > 512:
                 self.memo.clear()
             self.memo[key] = (args, found)  # holding the arguments keeps their ids their own
@@ -635,17 +504,6 @@ class Arrays:
         """An expression that fits the pattern of a fast form."""
         return form(self, values)
 
-    def column(self, v: Value) -> Value:
-        """A column's rows of one entry each, which it keeps without an axis, with one."""
-        if COL in v.axes:
-            return v
-        array = self.alone(v)[1]
-        return Value(array[..., None], (*v.axes, COL), v.const, False, v.interval)
-
-    def reduce(self, op: str, v: Value) -> Value:
-        found = self.fold(op, self.column(v), COL)
-        return found.relabel(ROW, COL) if op == "argmax" else found
-
     def concat(self, args: list[Value]) -> Value:
         filled = [v for v in args if v.size(COL) > 0] or args[:1]
         if {a for v in filled for a in v.axes} == {a for v in args for a in v.axes}:
@@ -665,21 +523,6 @@ class Arrays:
             for a in arrays
         ]
         return Value(xp.concat(arrays, axis=at), axes, const, True, interval)
-
-    # -- products ----------------------------------------------------------------------------------
-
-    def product(self, a: Value, b: Value, also: tuple[str, ...] = ()) -> Value:
-        """Juxtaposition: scaling by a number, or the matrix product (summed over ``also``)."""
-        if not a.core or not b.core:
-            return self.entrywise("times", [a, b])
-        a = self.column(a)
-        vector = ROW not in b.axes  # A v: a matrix on a vector gives a vector
-        a = a.relabel(COL, INNER)
-        b = b.relabel(COL if vector else ROW, INNER)
-        if a.size(INNER) != b.size(INNER):
-            raise VieteError(f"a product of inner sizes {a.size(INNER)} and {b.size(INNER)}")
-        out = self.contract(a, b, (*also, INNER))  # in the order of memory
-        return out.relabel(ROW, COL) if vector else out
 
     def contract(self, a: Value, b: Value, over: tuple[str, ...]) -> Value:
         """Sum of products over the labels ``over``, entry by entry in the labels both have.
@@ -717,13 +560,6 @@ def plain(a: Array) -> Array:
 def weak(a: Array) -> Array:
     """A constant number as Python's, which takes the kind of the array that it meets."""
     return a.item() if isinstance(a, np.generic) else number(a)
-
-
-def is_product(e: Expr) -> bool:
-    """Whether an expression is a product, or a sum with one in it."""
-    return isinstance(e, Apply) and (
-        e.op == "prod" or (e.op in ("add", "sub") and any(map(is_product, e.args)))
-    )
 
 
 def check_places(at: Value, first: int, size: int) -> None:

@@ -177,7 +177,7 @@ def cross_entropy(it: Arrays, args: list[Value]) -> Value | None:
     row, t = z.relabel(ROW, "position"), t.relabel(COL, "position")
     none = it.entrywise("eq", [t, Value(Fraction(-100), (), True)])
     zero = Value(Fraction(0), (), True)
-    picked = it.gather(row, COL, it.entrywise("where", [none, zero, t]), 0)
+    picked = it.gathered(row, COL, it.entrywise("where", [none, zero, t]), 0)
     each = logsumexp(it, [row])
     assert each is not None
     each = it.entrywise("where", [none, zero, it.entrywise("sub", [each, picked])])

@@ -12,7 +12,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from viete.evaluate.array import Arrays, Env
+from viete.evaluate.array import Arrays
+from viete.evaluate.evaluator import Env
 from viete.evaluate.inputs import Feeding, check_weights
 from viete.evaluate.labelled import Array, Value
 from viete.evaluate.run import Run
@@ -42,14 +43,14 @@ class Summing(Arrays):
                 return self.entrywise("neg", [self.over_batch(a, env)])
             case Apply("prod", (a, b)):
                 return self.product_over(self.of(a, env), self.of(b, env))
-            case Apply(args=args) if self.model.library_name(e) == "gathered":
+            case Apply(args=args) if self.card.library_name(e) == "gathered":
                 values = [self.of(a, env) for a in args]
                 quick: Any = self.quick.get("gathered")
                 found = quick(self, values, batch=True) if quick else None
                 if found is not None:
                     return found if "batch" in values[0].axes else self.batch_sum(found)
             case Bind("sum", _, lower, upper, body) if lower is not None and upper is not None:
-                if e.index not in self.model.loop_letters:
+                if e.index not in self.card.loop_letters:
                     inner, label = self.bound(e, env)
                     v = self.of(body, inner)
                     if "batch" in v.axes and label in v.axes:

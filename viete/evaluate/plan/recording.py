@@ -97,9 +97,9 @@ def cross_entropy(it: Recording, args: list[Value]) -> Value | None:
     p = SOFTMAX(it, [z])
     lead = z.array.lead if z.array.lead == t.array.lead else None
     each = it.xp.node("nll", (z.array, p.array, t.array), t.array.shape, FLOAT, lead)
-    if not targets(it.model):  # every position has one
+    if not targets(it.card):  # every position has one
         return it.reduce("mean", Value(each, t.axes))
-    count = it.reduce("sum", it.call(it.model.library("has_target").op, [t]))
+    count = it.reduce("sum", it.call(it.card.library("has_target").op, [t]))
     return it.entrywise("div", [it.reduce("sum", Value(each, t.axes)), count])
 
 
@@ -114,7 +114,7 @@ def layer_norm(it: Recording, args: list[Value]) -> Value:
     """As defined, but scaled last: what is scaled is wanted on the way back as well."""
     z, gamma, beta, epsilon = args
     centred = it.entrywise("sub", [z, it.reduce("mean", z)])
-    variance = it.call(it.model.library("var").op, [z])
+    variance = it.call(it.card.library("var").op, [z])
     scale = it.entrywise("sqrt", [it.entrywise("add", [variance, epsilon])])
     normed = it.entrywise("div", [centred, scale])
     return it.entrywise("add", [it.entrywise("had", [gamma, normed]), beta])

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from viete.analysis.kinds import Interval
-from viete.evaluate.array import Arrays, Env, Lookup, check_places
+from viete.evaluate.array import Arrays, Lookup, check_places
+from viete.evaluate.evaluator import Env
 from viete.evaluate.labelled import Array, Value, expand
 from viete.graph.card import CardData
 from viete.meanings.exact.namespace import Namespace, Undefined, ask, entry
@@ -33,7 +34,7 @@ class Exact(Arrays):
         quick: bool = False, memo: dict[Any, Any] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(card, sizes, like, lookup, quick=False)  # names are this run's own
-        taken = self.model.scope.symbols
+        taken = self.card.scope.symbols
         self.letter = next(x for x in LETTERS if x not in taken)
         self.space = Namespace(self.label)
         self.xp: Any = self.space
@@ -91,12 +92,12 @@ class Exact(Arrays):
         found = self.space.entrywise(op, arrays)
         return Value(found if axes else plain(found), axes, all(v.const for v in args))
 
-    def gather(self, v: Value, label: str, at: Value, first: int) -> Value:
+    def gathered(self, v: Value, label: str, at: Value, first: int) -> Value:
         if at.array.dtype == object:
             whole = np.vectorize(place, otypes=[np.int64])(at.array)
             at = Value(whole, at.axes, at.const)
         check_places(at, first, v.size(label))
-        return super().gather(v, label, at, first)
+        return super().gathered(v, label, at, first)
 
 
 def place(x: Number | int) -> int:

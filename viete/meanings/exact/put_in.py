@@ -28,7 +28,8 @@ from typing import Any
 import numpy as np
 
 from viete.errors import VieteError
-from viete.evaluate.array import Env, Lookup, check_places
+from viete.evaluate.array import Lookup, check_places
+from viete.evaluate.evaluator import Env, Letter
 from viete.evaluate.labelled import Array, Value
 from viete.graph.card import CardData
 from viete.meanings.exact.meaning import Exact, place
@@ -262,7 +263,7 @@ class PutIn(Exact):
             return Value(v.array.number if q is None else q, v.axes, v.const)
         return v
 
-    def exact(self, e: Expr, env: Env) -> int:
+    def size(self, e: Expr, env: Env) -> int:
         if isinstance(e, Idx) and isinstance(k := env.index[e.name], int):
             return k
         found = self.number_of(self.quietly(e, env)).array
@@ -270,19 +271,24 @@ class PutIn(Exact):
             raise VieteError(f"{show(e)} is not a whole number")
         return int(found)
 
-    def along(self, v: Value, label: str, index: Expr, env: Env, first: int = 0) -> Value:
+    def along(self, v: Value, label: str, index: Expr, among: Letter, env: Env) -> Value:
         if not isinstance(index, Idx | Num):
             at = self.number_of(self.quietly(index, env))
             if not at.axes and isinstance(at.array, Fraction):
                 index = Num(at.array)
-        return super().along(v, label, index, env, first)
+        return super().along(v, label, index, among, env)
 
-    def gather(self, v: Value, label: str, at: Value, first: int) -> Value:
+    def gather(
+        self, v: Value, label: str, at: Value, index: Expr, among: Letter, env: Env
+    ) -> Value:  # fmt: skip
+        return super().gather(v, label, self.number_of(at), index, among, env)
+
+    def gathered(self, v: Value, label: str, at: Value, first: int) -> Value:
         if at.array.dtype == object:
             whole = [place(self.open.entry(x).number) for x in at.array.flat]
             at = Value(np.array(whole, np.int64).reshape(at.array.shape), at.axes, at.const)
         check_places(at, first, v.size(label))
-        return super().gather(v, label, at, first)
+        return super().gathered(v, label, at, first)
 
     def entrywise(self, op: str, args: list[Value]) -> Value:
         if any(v.axes for v in args):
@@ -302,7 +308,7 @@ class PutIn(Exact):
 
     def of(self, e: Expr, env: Env | None = None) -> Value:
         env = self.env if env is None else env
-        noted = not self.quiet and id(e) not in self.opened and is_part(self.model, e)
+        noted = not self.quiet and id(e) not in self.opened and is_part(self.card, e)
         formula = self.told(e, env) if noted else None
         if formula in self.seen:
             self.twice.add(formula)
@@ -332,8 +338,8 @@ class PutIn(Exact):
     def lettered(self, v: Value, env: Env) -> Value:
         """With the axes that a sum or concat runs over called by their letters."""
         for letter, meaning in env.index.items():
-            if not isinstance(meaning, int) and meaning[0] in v.axes and letter not in v.axes:
-                v = v.relabel(meaning[0], letter)
+            if isinstance(meaning, Letter) and meaning.label in v.axes and letter not in v.axes:
+                v = v.relabel(meaning.label, letter)
         return v
 
     def told(self, e: Expr, env: Env) -> Expr:
@@ -343,7 +349,7 @@ class PutIn(Exact):
         return told(e, self.calls[-1][1], env.sizes, {}, {})
 
     def apply(self, e: Apply, env: Env) -> Value:
-        function = self.model.function.get(e.op)
+        function = self.card.function.get(e.op)
         if function is None:
             return super().apply(e, env)
         args, names = [], {}
@@ -384,12 +390,12 @@ class PutIn(Exact):
         for mark in ("", "'", "''", *(f"'{k}" for k in range(3, 100))):
             for b in bases:
                 letter = Ref(Symbol("value", b + mark))
-                if letter not in taken and b not in self.model.scope.symbols:
+                if letter not in taken and b not in self.card.scope.symbols:
                     return letter
         raise VieteError("an equation has more formulas for arguments than there are letters")
 
     def call(self, name: str, args: list[Value], level: int = 1) -> Value:
-        for argument in self.model.function[name].arguments[len(args) :]:
+        for argument in self.card.function[name].arguments[len(args) :]:
             assert argument.default is not None
             v = self.of(argument.default, self.env)
             shown = self.open.entry(v.array)

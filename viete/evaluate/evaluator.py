@@ -1,0 +1,367 @@
+"""The evaluator: one walk over formulas for every meaning; values with labelled axes in and out.
+
+A value has a label for each of its axes: ``row`` and ``col`` for the axes it has on paper, an index
+letter for every family index. Labels make families broadcast by name, turn a transpose into a swap
+of labels, and let one rule, `contract`, serve every product and every sum over heads. What an
+operation does to values is what a meaning says: to arrays (`array`), to counts of operations
+(`viete.meanings.flows`), to source code (`viete.code.lowering`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from viete.errors import VieteError
+from viete.evaluate.labelled import COL, INNER, ROW
+from viete.graph.card import CardData, Function
+from viete.notation.printer import show
+from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
+
+REDUCTIONS = frozenset("sum mean max min argmax".split())
+
+
+class Labelled(Protocol):
+    """What a meaning computes with; ``axes`` are the labels."""
+
+    @property
+    def axes(self) -> Collection[str]: ...
+
+    @property
+    def core(self) -> Any:
+        """Whether there are axes on paper: rows, columns or both."""
+
+    def relabel(self, old: str, new: str, /) -> Self: ...
+
+
+V = TypeVar("V", bound=Labelled)
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """An index letter that is an axis: its name and label, its first value, how many it takes.
+
+    Sizes are what a meaning has for sizes: numbers, or formulas over the dimensions.
+    """
+
+    name: str
+    label: str
+    first: Any
+    count: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Env(Generic[V]):
+    """Names in force: a function's arguments and their sizes, and what index letters stand for.
+
+    ``index`` maps a letter to a `Letter`, or to what a meaning has for the number of a block.
+    ``level`` counts enclosing binders; it keeps their labels apart.
+    """
+
+    arguments: Mapping[str, V] | None = None
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    index: Mapping[str, Any] = field(default_factory=dict)
+    level: int = 0
+
+
+class Evaluator(ABC, Generic[V]):
+    """Evaluates expressions of one card. The abstract methods are what a meaning consists of."""
+
+    card: CardData
+    env: Env[V]
+    zero: Any  # as this meaning has sizes
+
+    # -- what a meaning says -----------------------------------------------------------------------
+
+    @abstractmethod
+    def number(self, value: Fraction) -> V:
+        """A number, which has no axes."""
+
+    @abstractmethod
+    def idx(self, e: Idx, env: Env[V]) -> V:
+        """An index letter: its values along its own axis, or the number of a block."""
+
+    @abstractmethod
+    def dimension(self, e: Ref, env: Env[V]) -> V:
+        """A dimension, or a size of a function's argument."""
+
+    @abstractmethod
+    def named(self, e: Ref, blocks: Sequence[Expr], env: Env[V]) -> V:
+        """An input, a parameter or a value of these blocks, with all members of its families."""
+
+    @abstractmethod
+    def size(self, e: Expr, env: Env[V]) -> Any:
+        """A bound or a length, as this meaning has sizes."""
+
+    @abstractmethod
+    def length(self, v: V, label: str) -> Any:
+        """How long an axis is, as this meaning has sizes."""
+
+    @abstractmethod
+    def bound_letter(self, e: Bind, env: Env[V], label: str) -> Letter:
+        """The letter that a binder binds, as an axis of that label."""
+
+    @abstractmethod
+    def members(self, v: V, old: str, new: Letter, among: Letter) -> V:
+        """Of an axis whose members are ``among``, those that a letter runs over, in its name."""
+
+    @abstractmethod
+    def gather(self, v: V, label: str, at: V, index: Expr, among: Letter, env: Env[V]) -> V:
+        """Members at the computed places ``at``, whose axes come in the place of the axis."""
+
+    @abstractmethod
+    def cut(self, v: V, label: str, item: Slice, e: Pick, env: Env[V]) -> V:
+        """A stretch of an axis."""
+
+    @abstractmethod
+    def column(self, v: V) -> V:
+        """With columns: of rows of one entry each, which keep no axis for it, with one."""
+
+    @abstractmethod
+    def transpose(self, v: V) -> V:
+        """Rows for columns; a vector becomes a row."""
+
+    @abstractmethod
+    def spread(self, v: V, letters: Sequence[Letter], env: Env[V]) -> V:
+        """With an axis for every letter: where entries do not depend on it, all are the same."""
+
+    @abstractmethod
+    def merge(self, v: V, label: str) -> V:
+        """An axis side by side with the columns."""
+
+    @abstractmethod
+    def fold(self, op: str, v: V, label: str) -> V:
+        """One axis folded away by a sum, a mean, a maximum, a minimum or an argmax."""
+
+    @abstractmethod
+    def contract(self, a: V, b: V, over: tuple[str, ...]) -> V:
+        """Sum of products over labels, entry by entry in the other labels that both have."""
+
+    @abstractmethod
+    def entrywise(self, op: str, args: list[V]) -> V:
+        """An operation entry by entry, where values line up by their labels."""
+
+    @abstractmethod
+    def concat(self, args: list[V]) -> V:
+        """Columns side by side."""
+
+    @abstractmethod
+    def blocks(self, e: Bind, env: Env[V]) -> V:
+        """A sum, mean or maximum over blocks, whose values have no axis together."""
+
+    # -- expressions -------------------------------------------------------------------------------
+
+    def of(self, e: Expr, env: Env[V] | None = None) -> V:
+        """The value of an expression."""
+        env = self.env if env is None else env
+        match e:
+            case Apply():
+                return self.apply(e, env)
+            case Ref():
+                return self.ref(e, env)
+            case Num():
+                return self.number(e.value)
+            case Idx():
+                return self.idx(e, env)
+            case Pick():
+                return self.pick(e, env)
+            case Bind():
+                return self.bind(e, env)
+            case Table():
+                return self.table(e, env)
+        raise VieteError(f"{show(e)} has no value by itself")
+
+    def ref(self, e: Ref, env: Env[V]) -> V:
+        """A name: an argument, a dimension, or a value with its families' members."""
+        if env.arguments is not None and e.key in env.arguments:
+            return env.arguments[e.key]
+        if e.symbol.kind == "dim":
+            return self.dimension(e, env)
+        if not e.index:
+            return self.named(e, (), env)
+        loops = self.card.loop_letters
+        pairs = list(zip(e.symbol.slots, e.index, strict=True))
+        v = self.named(e, [x for slot, x in pairs if slot in loops], env)
+        for slot, index in pairs:
+            if slot not in loops:
+                v = self.along(v, slot, index, self.env.index[slot], env)
+        return v
+
+    def along(self, v: V, label: str, index: Expr, among: Letter, env: Env[V]) -> V:
+        """Members ``index`` of an axis: a letter renames it, a formula takes its place."""
+        new = env.index.get(index.name) if isinstance(index, Idx) else None
+        if isinstance(new, Letter) and (new.label == label or new.label not in v.axes):
+            return self.members(v, label, new, among)
+        return self.gather(v, label, self.of(index, env), index, among, env)
+
+    def pick(self, e: Pick, env: Env[V]) -> V:
+        v = self.of(e.value, env)
+        if len(e.items) > (ROW in v.axes) + (COL in v.axes):
+            v = self.column(v)
+        core = [a for a in (ROW, COL) if a in v.axes]
+        for label in core[: len(e.items)]:
+            # Out of the way, so that what the index brings in may be called row or column.
+            v = v.relabel(label, "picked" + label)
+        for label, item in zip(core, e.items, strict=False):
+            picked = "picked" + label
+            if isinstance(item, Slice):
+                v = self.cut(v, picked, item, e, env).relabel(picked, label)
+                continue
+            among = Letter(picked, picked, self.zero, self.length(v, picked))
+            at = None if isinstance(item, Idx) else self.of(item, env)
+            if at is None:
+                v = self.along(v, picked, item, among, env)
+            elif COL not in at.axes:
+                v = self.gather(v, picked, at, item, among, env)
+            else:  # a vector of places (token ids): its axis takes the place of the picked one
+                at = at.relabel(COL, "new")
+                v = self.gather(v, picked, at, item, among, env).relabel("new", label)
+        if ROW in v.axes and COL not in v.axes and COL in core:
+            v = v.relabel(ROW, COL)
+        return v
+
+    # -- binders -----------------------------------------------------------------------------------
+
+    def bind(self, e: Bind, env: Env[V]) -> V:
+        if self.over_blocks(e, env):
+            return self.blocks(e, env)
+        inner, label = self.bound(e, env)
+        if e.op == "sum":
+            return self.sum(e, inner, label)
+        v = self.of(e.body, inner)
+        if e.op != "concat":
+            return self.fold(e.op, v, label)
+        return self.merge(v, label) if COL in v.axes else v.relabel(label, COL)
+
+    def over_blocks(self, e: Bind, env: Env[V]) -> bool:
+        """Whether a binder runs over blocks, whose values are apart from each other."""
+        return bool(
+            e.index in self.card.loop_letters and env.arguments is None and e.lower and e.upper
+        )
+
+    def bound(self, e: Bind, env: Env[V]) -> tuple[Env[V], str]:
+        """The names in force under a binder, and its index's label."""
+        level = env.level + 1
+        letter = self.bound_letter(e, env, f"{e.index}{level}")
+        return self.binding(env, {e.index: letter}), letter.label
+
+    def binding(self, env: Env[V], letters: Mapping[str, Letter]) -> Env[V]:
+        """The names in force where letters are bound."""
+        return replace(env, index={**env.index, **letters}, level=env.level + 1)
+
+    def sum(self, e: Bind, env: Env[V], label: str) -> V:
+        """A sum, or sums within sums; over a product they are part of its contraction."""
+        labels, body = [label], e.body
+        while isinstance(body, Bind) and body.op == "sum" and not self.over_blocks(body, env):
+            env, label = self.bound(body, env)
+            labels.append(label)
+            body = body.body
+        return self.summed(body, env, labels)
+
+    def summed(self, e: Expr, env: Env[V], labels: list[str]) -> V:
+        """``e`` summed over labels, term by term where a term is a product."""
+        if isinstance(e, Apply) and e.op in ("add", "sub") and any(map(is_product, e.args)):
+            return self.entrywise(e.op, [self.summed(x, env, labels) for x in e.args])
+        if isinstance(e, Apply) and e.op == "prod":
+            a, b = (self.of(x, env) for x in e.args)
+            both = tuple(x for x in labels if x in a.axes and x in b.axes)
+            v = self.product(a, b, both if a.core and b.core else ())
+            varies = {*a.axes, *b.axes}
+        else:
+            v = self.of(e, env)
+            varies = {*v.axes}
+        for label in labels:
+            if label in v.axes:
+                v = self.fold("sum", v, label)
+            elif label not in varies:  # the same for each value of the index
+                count = next(x.count for x in env.index.values()
+                             if isinstance(x, Letter) and x.label == label)  # fmt: skip
+                v = self.entrywise("times", [v, self.sized(count)])
+        return v
+
+    def sized(self, size: Any) -> V:
+        """A size as a value."""
+        return self.number(Fraction(size))
+
+    def table(self, e: Table, env: Env[V]) -> V:
+        """A matrix by its entries; its index letters become its rows and columns."""
+        letters = {
+            i: Letter(i, f"{i}{env.level + 1}", self.zero, self.size(count, env))
+            for i, count in e.ranges
+        }
+        v = self.spread(self.of(e.body, self.binding(env, letters)), tuple(letters.values()), env)
+        for letter, new in zip(letters.values(), (ROW, COL)[2 - len(letters) :], strict=True):
+            v = v.relabel(letter.label, new)
+        return v
+
+    # -- operations --------------------------------------------------------------------------------
+
+    def apply(self, e: Apply, env: Env[V]) -> V:
+        if e.op in self.card.function:
+            return self.call(e.op, [self.of(a, env) for a in e.args], env.level + 1)
+        return self.operation(e.op, [self.of(a, env) for a in e.args])
+
+    def operation(self, op: str, args: list[V]) -> V:
+        """A primitive, of values."""
+        if op == "prod":
+            return self.product(args[0], args[1])
+        if op == "T":
+            return self.transpose(args[0])
+        if len(args) == 1 and op in REDUCTIONS:
+            return self.reduce(op, args[0])
+        if op in ("cols", "inner", "concat"):
+            args = [self.column(v) for v in args]
+        if op in ("rows", "cols"):
+            return self.sized(self.length(args[0], ROW if op == "rows" else COL))
+        if op == "inner":
+            return self.contract(args[0].relabel(COL, INNER), args[1].relabel(COL, INNER), (INNER,))
+        if op == "concat":
+            return self.concat(args)
+        return self.entrywise(op, args)
+
+    def reduce(self, op: str, v: V) -> V:
+        """A number for each row."""
+        found = self.fold(op, self.column(v), COL)
+        return found.relabel(ROW, COL) if op == "argmax" else found
+
+    def call(self, name: str, args: list[V], level: int = 1) -> V:
+        """A named function, by its definition."""
+        function = self.card.function[name]
+        return self.defined(function, self.with_defaults(function, args), level)
+
+    def with_defaults(self, function: Function, args: list[V]) -> list[V]:
+        """All arguments of a function, the missing ones as its definition says."""
+        missing = function.arguments[len(args) :]
+        return [*args, *(self.of(a.default) for a in missing if a.default is not None)]
+
+    def defined(self, function: Function, args: list[V], level: int) -> V:
+        """A function's definition with arguments in the place of its letters."""
+        sizes: dict[str, Any] = {}
+        values: dict[str, V] = {}
+        for argument, v in zip(function.arguments, args, strict=True):
+            labels = (ROW, COL) if len(argument.pattern) == 2 else (COL,)
+            v = self.column(v) if argument.pattern else v
+            for symbol, label in zip(argument.pattern, labels, strict=False):
+                sizes[symbol.key] = self.length(v, label)
+            values[argument.symbol.key] = v
+        return self.of(function.body, Env(values, sizes, {}, level))
+
+    def product(self, a: V, b: V, also: tuple[str, ...] = ()) -> V:
+        """Juxtaposition: scaling by a number, or the matrix product (summed over ``also``)."""
+        if not a.core or not b.core:
+            return self.entrywise("times", [a, b])
+        vector = ROW not in b.axes  # A v: a matrix on a vector gives a vector
+        a = self.column(a).relabel(COL, INNER)
+        b = b.relabel(COL if vector else ROW, INNER)
+        out = self.contract(a, b, (*also, INNER))
+        return out.relabel(ROW, COL) if vector else out
+
+
+def is_product(e: Expr) -> bool:
+    """Whether an expression is a product, or a sum with one in it."""
+    return isinstance(e, Apply) and (
+        e.op == "prod" or (e.op in ("add", "sub") and any(map(is_product, e.args)))
+    )
