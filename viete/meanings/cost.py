@@ -28,8 +28,7 @@ from numbers import Integral
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Loop, Parameter
 from viete.graph.sizes import Size
-from viete.meanings.axes import ONE, ZERO, Flow, Read
-from viete.meanings.counting import BATCH, Flows, Tally
+from viete.meanings.flows import BATCH, ONE, ZERO, Flow, Flows, Read, Tally
 from viete.notation.printer import show_symbol
 from viete.notation.tree import Ref
 
@@ -273,7 +272,7 @@ class Counter:
             rows.append(self.equation(k + 1, e, v, blocks))
         tokens = Size.of(self.batch)
         if self.model.inputs and self.model.inputs[0].shape:
-            tokens *= self.flows.size(self.model.inputs[0].shape[0])
+            tokens *= self.flows.size(self.model.inputs[0].shape[0], self.flows.env)
         parameters = self.parameters()
         return Costs(
             self.model, self.lengths, self.batch, parameters, tuple(rows),
@@ -296,7 +295,7 @@ class Counter:
         for p in self.model.parameters:
             if p.given:
                 continue
-            each = math.prod((self.flows.size(e) for e in p.shape), start=ONE)
+            each = math.prod((self.flows.size(e, self.flows.env) for e in p.shape), start=ONE)
             count = ONE
             for letter in p.symbol.slots:
                 loop = next((x for x in self.model.loops if x.index == letter), None)

@@ -12,8 +12,7 @@ from viete.graph.card import CardData, Input
 from viete.graph.def_use import Uses, bodies, called
 from viete.graph.sizes import Size
 from viete.library.functions import library
-from viete.meanings.axes import Read
-from viete.meanings.counting import Flows
+from viete.meanings.flows import Flows, Read
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Table, walk
 
 

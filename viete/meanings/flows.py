@@ -1,0 +1,482 @@
+"""Flows: what runs through a card, as symbolic sizes; operations counted, and who reads whom.
+
+Nothing is run and no block is unrolled. Every axis remembers what it runs over: positions of the
+text (a *place*), positions of a named value, rows or columns of a parameter. From that follow
+
+- the KV cache: a value is read by other positions where its own position axis is summed over
+  (``A V``) or ends as another axis of the result (``Q K^T``);
+- whether a card is causal: no such sum is over positions that the mask leaves in sight;
+- the embeddings: parameters looked up by token, added along positions, or giving the vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from viete.analysis.kinds import COMPARISONS
+from viete.analysis.masks import SIGN, Mask, blank, both, combined, distance, hidden
+from viete.analysis.shapes import Shapes
+from viete.evaluate.evaluator import Env, Evaluator, Letter
+from viete.evaluate.labelled import COL, ROW
+from viete.graph.card import CardData, Equation
+from viete.graph.sizes import Size, size_of
+from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Slice
+
+ZERO, ONE = Size(()), Size.of(1)
+BATCH = "batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis: its size and what it runs over.
+
+    ``place`` is the length whose positions it counts. ``names`` are the values and inputs whose
+    own positions these are, ``weights`` the (parameter, which axis) that it came from.
+    """
+
+    size: Size
+    place: Size | None = None
+    names: frozenset[str] = frozenset()
+    weights: frozenset[tuple[str, int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Positions of ``name`` read by others: summed over, or (not yet) an axis of the result.
+
+    ``past``: only positions up to the reader's own are, and at most ``width`` of them.
+    """
+
+    name: str
+    place: Size
+    past: bool
+    width: Size | None = None
+    summed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """An expression's axes by label, and what it is made of.
+
+    ``const``: of numbers, dimensions and indices alone. ``live``: of parameters, so that training
+    needs its gradient. ``given``: of inputs. ``size``: the value of a scalar made of dimensions.
+    ``ids``: whole-number inputs it holds. ``lost``: reads along axes that are gone.
+    """
+
+    axes: Mapping[str, Axis] = field(default_factory=dict)
+    const: bool = True
+    live: bool = False
+    given: bool = False
+    size: Size | None = None
+    mask: Mask | None = None
+    ids: frozenset[str] = frozenset()
+    lost: frozenset[Read] = frozenset()
+
+    @property
+    def entries(self) -> Size:
+        return math.prod((a.size for a in self.axes.values()), start=ONE)
+
+    @property
+    def core(self) -> bool:
+        return ROW in self.axes or COL in self.axes
+
+    @property
+    def own(self) -> str | None:
+        """The axis of the value's own positions: rows, else columns, that count positions."""
+        return next((k for k in (ROW, COL) if k in self.axes and self.axes[k].place), None)
+
+    def relabel(self, old: str, new: str) -> Flow:
+        return self.rename({old: new})
+
+    def rename(self, labels: Mapping[str, str]) -> Flow:
+        axes = {labels.get(k, k): a for k, a in self.axes.items()}
+        return replace(self, axes=axes, mask=self.mask and self.mask.rename(labels))
+
+    def without(self, label: str, mask: Mask | None = None) -> Flow:
+        """Summed or picked along an axis; ``mask`` may hide later positions from the sum."""
+        axis = self.axes[label]
+        rest = {k: a for k, a in self.axes.items() if k != label}
+        gone = self.mask if self.mask and label not in (self.mask.now, self.mask.later) else None
+        lost = self.lost | seen(axis, label, mask)
+        return replace(self, axes=rest, size=None, mask=gone, lost=lost)
+
+
+def seen(axis: Axis, label: str, mask: Mask | None) -> frozenset[Read]:
+    """The reads of a sum along an axis."""
+    if axis.place is None:
+        return frozenset()
+    past = mask is not None and mask.later == label
+    width = mask.width if mask is not None and past else None
+    return frozenset(Read(n, axis.place, past, width) for n in axis.names)
+
+
+def turned(axis: Axis) -> frozenset[Read]:
+    """The reads of a result that has an axis of other positions (``Q K^T``)."""
+    if axis.place is None:
+        return frozenset()
+    return frozenset(Read(n, axis.place, True, summed=False) for n in axis.names)
+
+
+# -- embeddings ------------------------------------------------------------------------------------
+
+
+class Embeddings:
+    """Which parameters are embeddings, told from what the equations do with them, not from names.
+
+    - token: rows looked up by a whole-number input (``W_E[t]``);
+    - position: rows added along positions (``W_P[:n]``), or looked up by an input that counts them;
+    - unembedding: an axis of the parameter becomes the vocabulary axis of a result, and no product
+      sums over it again (``x W_U``, ``x {W_E}^T``, a bias of the logits).
+
+    ``kinds`` at the end gives the answer.
+    """
+
+    def __init__(self, card: CardData, shapes: Shapes) -> None:
+        self.card, self.same = card, shapes.same
+        self.read: dict[str, set[str]] = {p.name: set() for p in card.parameters}
+        self.made: set[tuple[str, int]] = set()  # parameter axes that are a vocabulary axis
+        self.gone: set[tuple[str, int]] = set()  # and those summed over again
+        self.reach: dict[str, Size] = {}  # how many values a whole-number input can have
+        for item in card.inputs:
+            low = None if item.low is None else card.size(item.low)
+            high = None if item.high is None else card.size(item.high)
+            if low is not None and high is not None:
+                self.reach[item.name] = high - low + ONE
+        words = [r for r in self.reach.values() if not self.counts_positions(r)]
+        self.vocabularies = [r for r in words if r.names()] or words[:1]
+
+    def counts_positions(self, reach: Size) -> bool:
+        """Whether an input has as many values as the text can have positions."""
+        longest = [self.card.size(x) for x in self.card.lengths.values()]
+        return any(s is not None and self.same(s, reach) for s in longest)
+
+    def vocabulary(self, axis: Axis) -> bool:
+        """Whether an axis is as long as the vocabulary."""
+        return any(self.same(axis.size, n) for n in self.vocabularies)
+
+    def looked_up(self, v: Flow, label: str, at: Flow) -> bool:
+        """Rows of a parameter, taken by whole-number inputs: says whether it was so."""
+        if not at.ids or v.given or not v.axes[label].weights:
+            return False
+        for name in (name for name, which in v.axes[label].weights if which == 0):
+            for item in at.ids:
+                position = self.counts_positions(self.reach[item])
+                self.read[name].add("position" if position else "token")
+        return True
+
+    def placed(self, axis: Axis, label: str) -> None:
+        """An axis of positions, combined entry by entry with axes of parameters."""
+        for name, which in axis.weights:
+            if which == 0 and label != COL:
+                self.read[name].add("position")
+
+    def named(self, v: Flow) -> None:
+        """The value of an equation."""
+        for axis in v.axes.values():
+            if self.vocabulary(axis):
+                self.made |= axis.weights
+
+    def summed(self, axis: Axis) -> None:
+        """An axis that a product sums over."""
+        if self.vocabulary(axis):
+            self.gone |= axis.weights
+
+    def kinds(self) -> dict[str, frozenset[str]]:
+        """Of each parameter: 'token', 'position', 'unembedding', several of them, or none."""
+        last = {name for name, _ in self.made - self.gone}
+        return {
+            name: frozenset(read | ({"unembedding"} if name in last else set()))
+            for name, read in self.read.items()
+        }
+
+
+# -- evaluation ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tally:
+    """Operations counted so far: of products, and of everything else; forward and backward."""
+
+    products: Size = ZERO
+    operations: Size = ZERO
+    products_back: Size = ZERO
+    operations_back: Size = ZERO
+
+
+class Flows(Evaluator[Flow]):
+    """Evaluates a card's equations in order; ``tally`` counts, ``known`` holds what was named.
+
+    ``batch`` sequences are run at once.
+    """
+
+    zero = ZERO
+
+    def __init__(self, card: CardData, batch: int = 1) -> None:
+        self.card, self.shapes = card, card.shapes
+        self.tally, self.scale = Tally(), ONE
+        self.env: Env[Flow] = Env()
+        # Within a definition equal expressions are computed once (softmax needs exp(z) once).
+        self.shared: dict[tuple[int, Expr], tuple[Env[Flow], Flow]] = {}
+        self.embeddings = Embeddings(card, self.shapes)
+        self.known: dict[str, Flow] = {}
+        self.ranges = {i.name: self.count(i.lower, i.upper, self.env) for i in card.indices}
+        letters = {k: Letter(k, k, ZERO, n) for k, n in self.ranges.items()}
+        self.env = Env(index=letters)
+        for item in card.inputs:
+            axes = {BATCH: Axis(Size.of(batch))} if batch > 1 else {}
+            axes |= {s: Axis(self.ranges[s]) for s in item.symbol.slots if s in self.ranges}
+            labels = (ROW, COL)[2 - len(item.shape) :] if item.shape else ()
+            for k, (label, e) in enumerate(zip(labels, item.shape, strict=True)):
+                size = self.size(e, self.env)
+                axes[label] = Axis(size, *((size, frozenset((item.name,))) if k == 0 else ()))
+            ids = frozenset((item.name,) if item.high is not None else ())
+            self.known[item.name] = Flow(axes, const=False, given=True, ids=ids)
+        for p in card.parameters:
+            axes = {s: Axis(self.ranges[s]) for s in p.symbol.slots if s in self.ranges}
+            labels = (ROW, COL)[2 - len(p.shape) :]
+            for k, (label, e) in enumerate(zip(labels, p.shape, strict=True)):
+                axes[label] = Axis(self.size(e, self.env), weights=frozenset(((p.name, k),)))
+            self.known[p.name] = Flow(axes, const=False, live=True)
+
+    # -- equations ---------------------------------------------------------------------------------
+
+    def equation(self, e: Equation) -> tuple[Flow, frozenset[Read]]:
+        """The named value, and the reads of other positions by its own, as one block makes it."""
+        self.shared.clear()
+        v = self.of(e.right)
+        for s in e.left.symbol.slots:
+            if s in self.ranges and s not in v.axes:
+                v = replace(v, axes={s: Axis(self.ranges[s]), **v.axes})
+        self.embeddings.named(v)
+        own, reads = v.own, frozenset[Read]()
+        axes = dict(v.axes)
+        if own is not None:
+            reads = v.lost.union(*(turned(a) for k, a in axes.items() if k != own))
+            axes[own] = replace(axes[own], names=frozenset((e.name,)))
+            v = replace(v, lost=frozenset())
+        self.known[e.name] = replace(v, axes=axes, const=False, size=None)
+        return v, reads
+
+    def of(self, e: Expr, env: Env[Flow] | None = None) -> Flow:
+        """The flow of an expression; what it computes goes to the tally."""
+        env = self.env if env is None else env
+        if env.arguments is None:
+            return super().of(e, env)
+        key = id(env), e
+        if key not in self.shared:
+            self.shared[key] = env, super().of(e, env)  # which keeps the id its own
+        return self.shared[key][1]
+
+    def spend(self, product: bool, entries: Size, args: Iterable[Flow]) -> None:
+        """Count work forward; backward as much again for every argument that needs a gradient."""
+        work = self.scale * entries
+        back = work * Size.of(sum(f.live for f in args))
+        if product:
+            self.tally.products += work
+            self.tally.products_back += back
+        else:
+            self.tally.operations += work
+            self.tally.operations_back += back
+
+    # -- sizes -------------------------------------------------------------------------------------
+
+    def size(self, e: Expr, env: Env[Flow]) -> Size:
+        """An expression over dimensions; shapes were checked, so there is one."""
+        size = size_of(e, sizes(env))
+        assert size is not None
+        return size
+
+    def count(self, lower: Expr, upper: Expr, env: Env[Flow] | None = None) -> Size:
+        env = self.env if env is None else env
+        return self.size(upper, env) - self.size(lower, env) + ONE
+
+    def length(self, v: Flow, label: str) -> Size:
+        return v.axes[label].size if label in v.axes else ONE
+
+    def sized(self, size: Size) -> Flow:
+        return Flow(size=size)
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def number(self, value: Fraction) -> Flow:
+        return Flow(size=Size.of(value))
+
+    def idx(self, e: Idx, env: Env[Flow]) -> Flow:
+        letter = env.index.get(e.name)  # none of a block's number
+        return Flow() if letter is None else Flow({letter.label: Axis(letter.count)})
+
+    def dimension(self, e: Ref, env: Env[Flow]) -> Flow:
+        return Flow(size=env.sizes.get(e.key, Size.of(e.key)))
+
+    def named(self, e: Ref, blocks: Sequence[Expr], env: Env[Flow]) -> Flow:
+        return self.known[e.key]
+
+    # -- members of an axis ------------------------------------------------------------------------
+
+    def members(self, v: Flow, old: str, new: Letter, among: Letter) -> Flow:
+        return v.relabel(old, new.label)
+
+    def gather(
+        self, v: Flow, label: str, at: Flow, index: Expr, among: Letter, env: Env[Flow]
+    ) -> Flow:  # fmt: skip
+        if self.embeddings.looked_up(v, label, at):
+            at = replace(at, ids=frozenset())
+        # x_{j-1} inside table_{j<n} reads a position of the past.
+        past = isinstance(index, Apply) and len(at.axes) == 1 and behind(index, env, at)
+        (now,) = at.axes if past else ("",)
+        rest = v.without(label, Mask("0", now, label) if past else None)
+        return self.joined([rest, at], {**placed(v.axes[label], at.axes), **rest.axes})
+
+    def cut(self, v: Flow, label: str, item: Slice, e: Pick, env: Env[Flow]) -> Flow:
+        start = self.size(item.start, env) if item.start else ZERO
+        stop = self.size(item.stop, env) if item.stop else v.axes[label].size
+        axis = replace(v.axes[label], size=stop - start)
+        return replace(v, axes={**v.axes, label: axis}, mask=None)
+
+    def column(self, v: Flow) -> Flow:
+        return v if COL in v.axes else replace(v, axes={**v.axes, COL: Axis(ONE)})
+
+    def transpose(self, v: Flow) -> Flow:
+        if ROW not in v.axes:
+            v = replace(v, axes={ROW: Axis(ONE), **v.axes})
+        return v.rename({ROW: COL, COL: ROW})
+
+    # -- binders -----------------------------------------------------------------------------------
+
+    def bound_letter(self, e: Bind, env: Env[Flow], label: str) -> Letter:
+        return Letter(e.index, label, ZERO, self.counted(e, env))
+
+    def counted(self, e: Bind, env: Env[Flow]) -> Size:
+        """How many values a binder's index takes."""
+        if e.lower is not None and e.upper is not None:
+            return self.count(e.lower, e.upper, env)
+        return env.index[e.index].count
+
+    def blocks(self, e: Bind, env: Env[Flow]) -> Flow:
+        count = self.counted(e, env)
+        before, self.scale = self.scale, self.scale * count
+        v = self.of(e.body, env)
+        self.scale = before
+        self.spend(False, v.entries * (count - ONE), (v, v))
+        return v
+
+    def spread(self, v: Flow, letters: Sequence[Letter], env: Env[Flow]) -> Flow:
+        return replace(v, axes={**{x.label: Axis(x.count) for x in letters}, **v.axes}, size=None)
+
+    def merge(self, v: Flow, label: str) -> Flow:
+        wide = replace(v.axes[COL], size=v.axes[label].size * v.axes[COL].size)
+        axes = {k: wide if k == COL else a for k, a in v.axes.items() if k != label}
+        return replace(v, axes=axes, mask=None)
+
+    # -- operations --------------------------------------------------------------------------------
+
+    def apply(self, e: Apply, env: Env[Flow]) -> Flow:
+        if e.op in self.card.function or e.op == "T":
+            return super().apply(e, env)
+        args = [self.of(a, env) for a in e.args]
+        v = self.operation(e.op, args)
+        if e.op == "where":
+            labels = {letter: x.label for letter, x in env.index.items()}
+            mask = hidden(e, labels, sizes(env)) or both(args[1].mask, args[2].mask)
+            shown = args[1].mask
+            if mask is None and shown is not None and blank(e.args[2]) == shown.kind:
+                mask = shown
+            v = replace(v, mask=mask)
+        if v.size is None and not any(x.axes for x in args):
+            v = replace(v, size=size_of(e, sizes(env)))
+        return v
+
+    def joined(self, args: list[Flow], axes: Mapping[str, Axis]) -> Flow:
+        """What a result over all arguments is made of; ``axes`` or, if none are given, all."""
+        if not axes:
+            axes = {}
+            for label in dict.fromkeys(k for v in args for k in v.axes):
+                axes[label] = self.merged(label, [v.axes[label] for v in args if label in v.axes])
+        return Flow(
+            axes,
+            const=all(v.const for v in args),
+            live=any(v.live for v in args),
+            given=any(v.given for v in args),
+            ids=frozenset[str]().union(*(v.ids for v in args)),
+            lost=frozenset[Read]().union(*(v.lost for v in args)),
+        )
+
+    def merged(self, label: str, axes: list[Axis]) -> Axis:
+        """One axis for several that line up."""
+        out = axes[0]
+        for a in axes[1:]:
+            size = a.size if out.size == ONE else out.size if a.size == ONE else None
+            size = self.shapes.better(out.size, a.size) if size is None else size
+            names, weights = out.names | a.names, out.weights | a.weights
+            out = Axis(size, out.place or a.place, names, weights)
+        if out.place is not None:
+            self.embeddings.placed(out, label)
+            out = replace(out, weights=frozenset())
+        return out
+
+    def entrywise(self, op: str, args: list[Flow]) -> Flow:
+        out = self.joined(args, {})
+        if op in COMPARISONS | {"floor", "mod", "not", "and", "or"}:
+            out = replace(out, live=False)
+        neutral = ONE if op in ("had", "times", "prod") else ZERO if op == "add" else None
+        if not out.const and not any(v.size == neutral and neutral is not None for v in args):
+            self.spend(False, out.entries, args if out.live else ())
+        fixed = all(v.const or v.mask for v in args)
+        return replace(out, mask=combined(op, [v.mask for v in args], fixed))
+
+    def concat(self, args: list[Flow]) -> Flow:
+        wide = [v.axes[COL] for v in args]
+        size = sum((a.size for a in wide), ZERO)
+        names = frozenset[str]().union(*(a.names for a in wide))
+        out = self.joined(args, {})
+        return replace(out, axes={**out.axes, COL: Axis(size, wide[0].place, names)}, mask=None)
+
+    def fold(self, op: str, v: Flow, label: str) -> Flow:
+        if not v.const:
+            self.spend(False, v.entries, (v,))
+        out = v.without(label, v.mask)
+        return replace(out, live=False) if op == "argmax" else out
+
+    def contract(self, a: Flow, b: Flow, over: tuple[str, ...]) -> Flow:
+        """2 operations for each entry of either factor's axes."""
+        every = self.joined([a, b], {})
+        if not every.const:
+            self.spend(True, every.entries * Size.of(2), (a, b))
+        masks = (v.mask for v in (a, b) if v.mask and v.mask.kind == "0")
+        mask = next((m for m in masks if m.later in over), None)
+        for label in over:
+            for v in (a, b):
+                self.embeddings.summed(v.axes[label])
+            every = every.without(label, mask)
+        return every
+
+
+def sizes(env: Env[Any]) -> Callable[[Ref], Size | None]:
+    """What names mean as sizes, seen from inside ``env``."""
+
+    def lookup(r: Ref) -> Size | None:
+        if env.arguments is None:
+            return Size.of(r.key) if r.symbol.kind == "dim" else None
+        found = env.arguments.get(r.key)
+        return env.sizes.get(r.key) or (found.size if found else None)
+
+    return lookup
+
+
+def placed(old: Axis, axes: Mapping[str, Axis]) -> dict[str, Axis]:
+    """Axes that replace an axis of positions count positions."""
+    return {k: a if a.place or k == BATCH else replace(a, place=old.place)
+            for k, a in axes.items()}  # fmt: skip
+
+
+def behind(index: Expr, env: Env[Flow], at: Flow) -> bool:
+    """Whether ``j - 1`` is j or before."""
+    (label,) = at.axes
+    labels = {letter: x.label for letter, x in env.index.items()}
+    size = distance(index, labels, sizes(env))
+    rest = None if size is None else (size - Size.of(SIGN + label)).number()
+    return rest is not None and rest <= 0
