@@ -11,7 +11,8 @@ import pytest
 import viete as vt
 from tests.exact.symbolic import model, weights
 from viete.errors import VieteError
-from viete.meanings.exact.numbers import Number, Undecided
+from viete.meanings.exact.deciding import Undecided
+from viete.meanings.exact.numbers import Number
 
 CARD = r"""# Bad
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from tests.exact.trees import DECIDED, Pair, mp, pairs, proven, small
 from viete.meanings.exact import deciding
 from viete.meanings.exact.atoms import Atom, Terms
+from viete.meanings.exact.deciding import Undecided
 from viete.meanings.exact.namespace import Namespace
-from viete.meanings.exact.numbers import Number, Undecided
+from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.polynomials import (
     ONE,
     added,

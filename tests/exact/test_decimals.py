@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.exact.trees import Pair, mp, pairs, proven, small
 from viete.errors import VieteError
-from viete.meanings.exact.numbers import Number, Undecided
+from viete.meanings.exact.deciding import Undecided
+from viete.meanings.exact.numbers import Number
 
 N = Number.of
 

@@ -171,7 +171,7 @@ def measured(n: int, **dims: int) -> tuple[int, int]:
     """How many names a run makes, and the size of the longest definition."""
     card = model(**dims)
     exact = run(card, TOKENS[:n], weights(card))
-    return len(exact.names), max(x.number.size for x in exact.names)
+    return len(exact.names), max(x.of.size for x in exact.names)
 
 
 def test_names_grow_linearly_with_blocks() -> None:

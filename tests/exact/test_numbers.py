@@ -26,7 +26,8 @@ from tests.exact.trees import (
 )
 from viete.errors import VieteError
 from viete.meanings.exact.atoms import Atom
-from viete.meanings.exact.numbers import Number, Undecided
+from viete.meanings.exact.deciding import Undecided
+from viete.meanings.exact.numbers import Number
 
 N = Number.of
 positive = small.filter(lambda q: q > 0)
@@ -250,12 +251,12 @@ def test_the_same_definition_is_the_same_atom(x: Pair) -> None:
 
 def test_atoms_that_nobody_holds_are_forgotten() -> None:
     gc.collect()
-    before = len(Atom.kept)
+    before = len(Atom.interned)
     held = [(N(Fraction(k, 997)).exp() + k).sqrt() for k in range(2, 60)]
-    assert len(Atom.kept) > before
+    assert len(Atom.interned) > before
     del held
     gc.collect()
-    assert len(Atom.kept) <= before
+    assert len(Atom.interned) <= before
 
 
 @given(pairs(DECIDED, 2), pairs(DECIDED, 2))

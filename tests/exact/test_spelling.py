@@ -13,7 +13,7 @@ from tests.exact.trees import Pair, mp, pairs
 from viete.errors import VieteError
 from viete.meanings.exact.atoms import Atom
 from viete.meanings.exact.numbers import Number
-from viete.meanings.exact.spelling import spell, written
+from viete.meanings.exact.spelling import spell, spelled
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES
 from viete.notation.symbols import Scope
@@ -59,7 +59,7 @@ def agrees(a: Any, b: Any) -> bool:
 @given(pairs())
 def test_what_is_written_has_the_value(x: Pair) -> None:
     assume(abs(x.approx) < 1e40)
-    assert agrees(value(written(x.exact), CONSTANTS), x.approx)
+    assert agrees(value(spelled(x.exact), CONSTANTS), x.approx)
 
 
 @settings(max_examples=100)

@@ -18,7 +18,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from viete.errors import VieteError
-from viete.meanings.exact.numbers import FUNCTIONS, Number, Undecided
+from viete.meanings.exact.deciding import Undecided
+from viete.meanings.exact.numbers import FUNCTIONS, Number
 
 DIGITS = 120
 ALGEBRAIC = ("add", "sub", "mul", "div", "sqrt", "power")

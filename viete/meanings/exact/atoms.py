@@ -17,15 +17,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from flint import arb, ctx, fmpq, fmpz
 
 from viete.notation.tree import Expr
-
-if TYPE_CHECKING:
-    from viete.meanings.exact.numbers import Number
 
 Power = int | Fraction
 Monomial = tuple[tuple["Atom", Power], ...]
@@ -38,14 +35,15 @@ GUARD = 32  # bits beyond those asked for
 class Atom:
     """A real number with a definition: its ``kind``, and what it is ``of``.
 
-    ``label`` is how a name is written, ``length`` how many letters and signs the atom takes,
-    ``older`` are the atoms of its definition, and ``decided`` atoms those among which equality is
-    decided (see `deciding`).
+    A prime is of an int, e^m of the monomial m, all others of a quotient of older atoms. ``label``
+    is how a name is written, ``length`` how many letters and signs the atom takes, ``older`` are
+    the atoms of its definition, and ``decided`` atoms those among which equality is decided (see
+    `deciding`).
     """
 
     __slots__ = ("__weakref__", "age", "balls", "decided", "kind", "label", "length", "of", "older")
     ages = itertools.count()
-    kept: ClassVar[WeakValueDictionary[tuple[str, Any], Atom]] = WeakValueDictionary()
+    interned: ClassVar[WeakValueDictionary[tuple[str, Any], Atom]] = WeakValueDictionary()
 
     def __init__(
         self, kind: str, of: Any = None, older: Iterable[Atom] = (), label: Expr | None = None
@@ -62,38 +60,32 @@ class Atom:
     def __repr__(self) -> str:
         return f"<{self.kind} {self.of}>"
 
-    @property
-    def number(self) -> Number:
-        """The number that a root, a function or a name is of."""
-        found: Number = self.of
-        return found
-
 
 def prime(p: int) -> Atom:
     """A prime, which stands for its powers between 0 and 1."""
-    return kept("prime", p, p, ())
+    return interned("prime", p, p, ())
 
 
 def e_power(m: Monomial) -> Atom:
     """The base e^m, for a product m of powers of primes."""
-    return kept("e", m, m, (a for a, _ in m))
+    return interned("e", m, m, (a for a, _ in m))
 
 
-def function(kind: str, of: Number) -> Atom:
+def function(kind: str, of: Any) -> Atom:
     """``root``, ``exp``, ``erf``, … of a number."""
-    return kept(kind, of.key, of, of.atoms())
+    return interned(kind, of.key, of, of.atoms())
 
 
 def pi() -> Atom:
     """The number π."""
-    return kept("pi", None, None, ())
+    return interned("pi", None, None, ())
 
 
-def kept(kind: str, key: Any, of: Any, older: Iterable[Atom]) -> Atom:
+def interned(kind: str, key: Any, of: Any, older: Iterable[Atom]) -> Atom:
     """The atom of this kind and key, made when it first comes up."""
-    found = Atom.kept.get((kind, key))
+    found = Atom.interned.get((kind, key))
     if found is None:
-        found = Atom.kept[kind, key] = Atom(kind, of, older)
+        found = Atom.interned[kind, key] = Atom(kind, of, older)
     return found
 
 
@@ -103,15 +95,9 @@ def kept(kind: str, key: Any, of: Any, older: Iterable[Atom]) -> Atom:
 RULES: dict[str, Callable[[Atom, int], arb]] = {
     "prime": lambda a, bits: arb(fmpz(a.of)),
     "e": lambda a, bits: value({a.of: fmpq(1)}, bits).exp(),
-    "root": lambda a, bits: quotient(a, bits).sqrt(),
-    "exp": lambda a, bits: quotient(a, bits).exp(),
-    "log": lambda a, bits: quotient(a, bits).log(),
-    "erf": lambda a, bits: quotient(a, bits).erf(),
-    "tanh": lambda a, bits: quotient(a, bits).tanh(),
-    "sin": lambda a, bits: quotient(a, bits).sin(),
-    "cos": lambda a, bits: quotient(a, bits).cos(),
     "pi": lambda a, bits: arb.pi(),
     "name": lambda a, bits: quotient(a, bits),
+    "root": lambda a, bits: quotient(a, bits).sqrt(),
 }
 
 
@@ -121,8 +107,12 @@ def enclosed(num: Terms, den: Terms, bits: int) -> arb:
     ctx.prec = bits + GUARD
     try:
         # Oldest first, so that a definition's atoms are there and nothing recurs.
-        for atom in sorted(below((x for t in (num, den) for m in t for x, _ in m), bits), key=age):
-            atom.balls[bits] = RULES[atom.kind](atom, bits)
+        atoms = (x for t in (num, den) for m in t for x, _ in m)
+        for atom in sorted(closure(atoms, bits), key=age):
+            rule = RULES.get(atom.kind)  # exp, log, erf, … are Arb's own
+            atom.balls[bits] = (
+                rule(atom, bits) if rule else getattr(quotient(atom, bits), atom.kind)()
+            )
         return value(num, bits) / value(den, bits)
     finally:
         ctx.prec = before
@@ -133,7 +123,7 @@ def age(atom: Atom) -> int:
     return atom.age
 
 
-def below(atoms: Iterable[Atom], bits: int | None = None) -> set[Atom]:
+def closure(atoms: Iterable[Atom], bits: int | None = None) -> set[Atom]:
     """The atoms, and all that their definitions are made of; those not yet enclosed to ``bits``."""
     found: set[Atom] = set()
     todo = list(atoms)

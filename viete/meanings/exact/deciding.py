@@ -17,9 +17,11 @@ from functools import lru_cache
 
 from flint import arb, fmpq
 
+from viete.errors import VieteError
 from viete.meanings.exact.atoms import Atom, Monomial, Terms, age, enclosed
 from viete.meanings.exact.polynomials import (
     ONE,
+    Quotient,
     added,
     atoms_of,
     height,
@@ -33,6 +35,16 @@ MOST_WORK = 200_000  # products of terms in one elimination
 MOST_HEIGHT = 1_000_000  # bits of a coefficient that are still multiplied out
 MOST_POWER = 1000  # of a name that is written out
 FIRST_BITS = 64
+
+
+class Undecided(VieteError):
+    """A comparison that neither proof nor enclosure settles, at the precision reached."""
+
+
+def enclosure_text(x: Quotient) -> str:
+    """An enclosure, for an error message."""
+    ball = x.ball(64)
+    return ball.str(8) if ball.is_finite() else "(-∞, ∞)"
 
 
 class Effort:
@@ -67,10 +79,10 @@ def is_zero(t: Terms) -> bool | None:
 
 @lru_cache(maxsize=1000)
 def proof(items: frozenset[tuple[Monomial, fmpq]]) -> tuple[bool | None, int]:
-    """`written_out`, and the enclosure that it took: a lesson asks many times for the same one."""
+    """`zero_by_elimination`, and the bits that it took: a lesson asks often for the same one."""
     before, effort.bits = effort.bits, 0
     try:
-        return written_out(dict(items)), effort.bits
+        return zero_by_elimination(dict(items)), effort.bits
     finally:
         effort.bits = before
 
@@ -95,7 +107,7 @@ def narrow(ball: arb, bits: int) -> bool:
     return bits >= 4 * FIRST_BITS and (abs(ball) < arb(2) ** -128 or bits >= MOST_BITS // 2)
 
 
-def written_out(t: Terms) -> bool | None:
+def zero_by_elimination(t: Terms) -> bool | None:
     """As `is_zero`, by taking the youngest root or name apart until only the decided are left."""
     while True:
         if not t:
@@ -108,34 +120,34 @@ def written_out(t: Terms) -> bool | None:
             return False if all(a.decided for a in atoms) else None
         if x.kind == "root":
             break
-        found = substituted(t, x)
+        found = with_definition(t, x)
         if found is None:
             return None
         t = found
     plain = {m: c for m, c in t.items() if (x, 1) not in m}
     factor = {tuple(f for f in m if f[0] is not x): c for m, c in t.items() if (x, 1) in m}
-    if len(plain) ** 2 + len(factor) ** 2 * len(x.number.num) > MOST_WORK:
+    if len(plain) ** 2 + len(factor) ** 2 * len(x.of.num) > MOST_WORK:
         return None
-    square = multiplied(multiplied(factor, factor), x.number.num)
-    norm = written_out(added([multiplied(plain, plain), scaled(square, fmpq(-1))]))
+    square = multiplied(multiplied(factor, factor), x.of.num)
+    norm = zero_by_elimination(added([multiplied(plain, plain), scaled(square, fmpq(-1))]))
     if norm is not True:
         return norm  # where P² ≠ Q² N, P + Q r is not zero either
     with_root = multiplied(factor, {((x, 1),): fmpq(1)})
     if apart(added([plain, scaled(with_root, fmpq(-1))]), MOST_BITS):
         return True  # it is the other one, P − Q r, that is not zero
-    return True if written_out(plain) and written_out(factor) else None
+    return True if zero_by_elimination(plain) and zero_by_elimination(factor) else None
 
 
-def substituted(t: Terms, name: Atom) -> Terms | None:
+def with_definition(t: Terms, name: Atom) -> Terms | None:
     """A name replaced by its definition, with all names over the same denominator at once.
 
     So (Σ y_k² − d v)/v for y_k = c_k/√v is multiplied by v once, not once for each y_k. None where
     it explodes.
     """
-    den = name.number.den
+    den = name.of.den
     names = {name}
     if den is not ONE:
-        names |= {x for x in atoms_of(t) if x.kind == "name" and x.number.den == den}
+        names |= {x for x in atoms_of(t) if x.kind == "name" and x.of.den == den}
     parts: dict[Monomial, Terms] = {}
     for m, c in t.items():
         of = tuple(f for f in m if f[0] in names)
@@ -145,7 +157,7 @@ def substituted(t: Terms, name: Atom) -> Terms | None:
         return None
     out = []
     for of, rest in parts.items():
-        factors = [x.number.num for x, p in of for _ in range(int(p))]
+        factors = [x.of.num for x, p in of for _ in range(int(p))]
         part = rest
         for factor in (*factors, *([den] * (top - degree(of)))):
             if len(part) * len(factor) > MOST_WORK:
@@ -185,3 +197,25 @@ def sign(num: Terms, den: Terms) -> int | None:
 def sign_of(ball: arb) -> int:
     """The sign that all of a ball has; 0 where it has none."""
     return 1 if ball > 0 else -1 if ball < 0 else 0
+
+
+def decided_zero(x: Quotient) -> bool:
+    """Whether it is zero. Raises Undecided where that cannot be told."""
+    found = is_zero(x.num)
+    if found is None:
+        raise Undecided(
+            f"whether a number in {enclosure_text(x)} is zero cannot be told at {MOST_BITS} bits, "
+            f"nor by a short proof"
+        )
+    return found
+
+
+def decided_sign(x: Quotient) -> int:
+    """−1, 0 or 1. Raises Undecided where that cannot be told."""
+    found = sign(x.num, x.den)
+    if found is None:
+        raise Undecided(
+            f"the sign of a number in {enclosure_text(x)} cannot be told at {MOST_BITS} bits, nor "
+            f"by a short proof that it is zero"
+        )
+    return found

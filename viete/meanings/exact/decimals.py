@@ -3,48 +3,55 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from flint import arb, ctx, fmpz  # whose str() has no limit of digits
+from flint import arb, ctx, fmpq, fmpz  # whose str() has no limit of digits
 
 from viete.errors import VieteError
-from viete.meanings.exact import deciding
-
-if TYPE_CHECKING:
-    from viete.meanings.exact.numbers import Number
+from viete.meanings.exact.deciding import (
+    MOST_BITS,
+    Undecided,
+    decided_zero,
+    enclosure_text,
+    narrow,
+    precisions,
+)
+from viete.meanings.exact.polynomials import Quotient, added, scaled
 
 MOST_ZEROS = 5  # before the first digit, where none would be lost by writing a power of ten
 
 
-def decimal(x: Number, digits: int) -> str:
+def decimal(x: Quotient, digits: int) -> str:
     """``digits`` significant digits, correctly rounded; a fraction that ends sooner ends there.
 
     Half a unit in the last place is rounded to even; only a fraction can lie there. Raises
     Undecided where the enclosures never leave a boundary (or zero) to one side.
     """
-    from viete.meanings.exact.numbers import Undecided, shown
-
     if digits < 1:
         raise VieteError(f"the number of digits must be at least 1, not {digits}")
     q = x.rational
     if q is not None:
         return of_fraction(q, digits)
     start, tried = 4 * digits, False
-    for bits in deciding.precisions(max(deciding.MOST_BITS, 8 * start)):
+    for bits in precisions(max(MOST_BITS, 8 * start)):
         if bits < start:
             continue
         ball = x.ball(bits)
         found = rounded(ball, digits, bits)
         if found is not None:
-            return placed(*found, digits)
-        if not tried and deciding.narrow(ball - ball.mid(), bits):
+            return with_point(*found, digits)
+        if not tried and narrow(ball - ball.mid(), bits):
             tried = True
-            if ball.contains(0) and x.is_zero():
+            if ball.contains(0) and decided_zero(x):
                 return "0"
             near = halfway(ball, digits, bits)
-            if near is not None and (x - near).is_zero():
+            if near is not None and decided_zero(difference(x, near)):
                 return of_fraction(near, digits)
-    raise Undecided(f"{digits} digits of a number in {shown(x)} cannot be told")
+    raise Undecided(f"{digits} digits of a number in {enclosure_text(x)} cannot be told")
+
+
+def difference(x: Quotient, q: Fraction) -> Quotient:
+    """``x - q``, for a fraction that is not zero."""
+    return Quotient(added([x.num, scaled(x.den, fmpq(-q.numerator, q.denominator))]), x.den)
 
 
 def rounded(ball: arb, digits: int, bits: int) -> tuple[bool, int, int] | None:
@@ -96,7 +103,7 @@ def of_fraction(q: Fraction, digits: int) -> str:
     whole = round(scaled)  # half to even
     if whole >= 10**digits:
         whole, first = whole // 10, first + 1
-    text = placed(q < 0, whole, first, digits)
+    text = with_point(q < 0, whole, first, digits)
     return trimmed(text) if scaled == whole else text
 
 
@@ -108,7 +115,7 @@ def trimmed(text: str) -> str:
     return digits.rstrip("0").rstrip(".") + e + power
 
 
-def placed(negative: bool, whole: int, first: int, digits: int) -> str:
+def with_point(negative: bool, whole: int, first: int, digits: int) -> str:
     """The digits with their point."""
     text, sign = fmpz(whole).str().zfill(digits), "-" * negative
     if -MOST_ZEROS <= first < 0:

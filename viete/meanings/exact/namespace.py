@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from viete.errors import VieteError
-from viete.meanings.exact.atoms import Atom, Terms
-from viete.meanings.exact.numbers import FUNCTIONS, Number, Undecided, total
-from viete.meanings.exact.polynomials import ONE, added, multiplied
+from viete.meanings.exact.atoms import Atom
+from viete.meanings.exact.deciding import Undecided
+from viete.meanings.exact.numbers import FUNCTIONS, Number, total, total_over
+from viete.meanings.exact.polynomials import ONE, Pair, by_denominator, multiplied
 from viete.notation.tree import Expr
 
 MOST_TERMS = 40  # of a number within an equation; a longer one is carried on as a name
@@ -95,17 +96,10 @@ class Namespace:
         if infinite:
             found = math.fsum(infinite) if len(set(infinite)) == 1 else math.nan
             return defined(found)
-        groups: list[tuple[Terms, list[Number]]] = []
-        for t in terms:
-            for den, group in groups:
-                if den is t.den or den == t.den:
-                    group.append(t)
-                    break
-            else:
-                groups.append((t.den, [t]))
+        groups = by_denominator((t.num, t.den) for t in terms)
         if len(groups) < 2:
-            return self.short(total(list(terms)))
-        parts = [total(group) for _, group in groups]
+            return self.short(total(terms))
+        parts = [total_over(den, nums) for den, nums in groups]
         if math.prod(len(p.den) for p in parts) * sum(len(p.num) for p in parts) > MOST_WORK:
             parts = [p if p.den is ONE else self.named(p) for p in parts]
         return self.short(total(parts))
@@ -126,7 +120,7 @@ class Namespace:
     def dot(self, row: Sequence[Entry], column: Sequence[Entry]) -> Entry:
         """Σ a b, brought to lowest terms once."""
         terms: list[Entry] = []
-        groups: list[tuple[Terms, list[Terms]]] = []
+        products: list[Pair] = []
         for a, b in zip(row, column, strict=True):
             if isinstance(a, float) or isinstance(b, float):
                 terms.append(self.apply("times", a, b))
@@ -136,14 +130,8 @@ class Namespace:
                 terms.append(self.apply("times", a, b))
             else:
                 a, b = self.factors(a, b)
-                den = b.den if a.den is ONE else a.den
-                for under, products in groups:
-                    if under is den or under == den:
-                        products.append(multiplied(a.num, b.num))
-                        break
-                else:
-                    groups.append((den, [multiplied(a.num, b.num)]))
-        sums = [Number(added(products), den) for den, products in groups]
+                products.append((multiplied(a.num, b.num), b.den if a.den is ONE else a.den))
+        sums = [total_over(den, nums) for den, nums in by_denominator(products)]
         if len(sums) == 1 and not terms:
             return self.short(sums[0])
         return self.total(sums + terms)

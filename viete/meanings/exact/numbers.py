@@ -8,58 +8,48 @@ unknown. See `atoms` for what there is, `deciding` for what is decided, docs/exa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from functools import cached_property, wraps
+from functools import wraps
 from math import isqrt
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flint import arb, ctx, fmpq, fmpz
 
 from viete.errors import VieteError
-from viete.meanings.exact import deciding
-from viete.meanings.exact.atoms import (
-    GUARD,
-    Atom,
-    Monomial,
-    Terms,
-    e_power,
-    enclosed,
-    function,
-    pi,
-    prime,
+from viete.meanings.exact.atoms import GUARD, Atom, Monomial, Terms, e_power, function, pi, prime
+from viete.meanings.exact.deciding import (
+    Undecided,
+    decided_sign,
+    decided_zero,
+    enclosure_text,
+    precisions,
 )
+from viete.meanings.exact.decimals import decimal
 from viete.meanings.exact.polynomials import (
     INVERTIBLE,
     ONE,
+    Quotient,
     added,
-    atoms_of,
+    as_power,
     content,
     exact_root,
-    height,
-    lowest,
+    fraction,
     monomial,
     multiplied,
     order,
     ratio,
     scaled,
-    shifted,
-    whole,
+    sum_of_quotients,
 )
-
-if TYPE_CHECKING:
-    from viete.notation.tree import Expr
+from viete.meanings.exact.spelling import spell
 
 FACTORED = 10**24  # square roots and logarithms of larger numbers are not taken apart
 MOST_DIGITS = 1_000_000  # binary digits of a power that is written out
 SHORT = 40  # terms of a power of a logarithm's argument
 MOST_EXPONENT = 10**30  # beyond it no enclosure holds the exponential
 ODD = ("erf", "tanh", "sin")
-
-
-class Undecided(VieteError):
-    """A comparison that neither proof nor enclosure settles, at the precision reached."""
 
 
 def entrywise(operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -72,18 +62,15 @@ def entrywise(operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return either
 
 
-class Number:
+class Number(Quotient):
     """An exact real number ``num / den``, both polynomials in atoms.
 
     ``==``, ``<`` and the like are decided; they raise `Undecided` where that cannot be done. So a
     number cannot be hashed; two with the same ``key`` are the same by construction.
     """
 
-    __slots__ = ("__dict__", "den", "num")
+    __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, num: Terms, den: Terms = ONE) -> None:
-        self.num, self.den = (num, ONE) if den is ONE else lowest(num, den)
 
     @staticmethod
     def of(value: Any) -> Number:
@@ -114,26 +101,14 @@ class Number:
         """The number π."""
         return Number.atom(pi())
 
-    @cached_property
-    def key(self) -> tuple[Any, ...]:
-        """What two numbers share that are the same by construction."""
-        num, den = self.num, self.den
-        for x in atoms_of(den):
-            if x.kind in INVERTIBLE and (low := min(dict(m).get(x, 0) for m in den)):
-                num, den = shifted(num, ((x, -low),)), shifted(den, ((x, -low),))
-        first = den[min(den, key=order)]
-        return frozenset(scaled(num, 1 / first).items()), frozenset(scaled(den, 1 / first).items())
-
     def __repr__(self) -> str:
-        from viete.meanings.exact.spelling import spell
-
         return spell(self)
 
     # -- arithmetic --------------------------------------------------------------------------------
 
     @entrywise
     def __add__(self, other: Any) -> Number:
-        return total([self, Number.of(other)])
+        return total((self, Number.of(other)))
 
     def __neg__(self) -> Number:
         out = Number(scaled(self.num, fmpq(-1)))
@@ -219,7 +194,7 @@ class Number:
         q = self.rational
         if q is not None:
             return math.floor(q)
-        for bits in deciding.precisions():
+        for bits in precisions():
             ball = self.ball(bits)
             with ctx.workprec(bits + GUARD):
                 n = ball.floor().unique_fmpz() if ball.is_finite() else None
@@ -233,58 +208,6 @@ class Number:
     def __mod__(self, other: Any) -> Number:
         other = Number.of(other)
         return self - other * math.floor(self / other)
-
-    # -- what it is --------------------------------------------------------------------------------
-
-    @cached_property
-    def rational(self) -> Fraction | None:
-        """The number as a fraction, if it is one."""
-        if not self.num:
-            return Fraction(0)
-        if self.den is ONE and len(self.num) == 1 and () in self.num:
-            c = self.num[()]
-            return Fraction(int(c.p), int(c.q))
-        return None
-
-    def atoms(self) -> set[Atom]:
-        """The atoms it is written in."""
-        return atoms_of(self.num, self.den)
-
-    @property
-    def decided(self) -> bool:
-        """Whether equality with other such numbers is decided."""
-        return all(x.decided for x in self.atoms())
-
-    @property
-    def name(self) -> Atom | None:
-        """The name that it is, if it is nothing but a name."""
-        if self.den is ONE and len(self.num) == 1:
-            ((m, c),) = self.num.items()
-            if c == 1 and len(m) == 1 and m[0][1] == 1 and m[0][0].kind == "name":
-                return m[0][0]
-        return None
-
-    @property
-    def size(self) -> int:
-        """How many terms it is written in."""
-        return len(self.num) + (0 if self.den is ONE else len(self.den))
-
-    @property
-    def length(self) -> int:
-        """How many letters it takes to write down, functions of functions included."""
-        return sum(1 + sum(x.length for x, _ in m) for t in (self.num, self.den) for m in t)
-
-    @property
-    def bits(self) -> int:
-        """Of its longest coefficient."""
-        return max(height(self.num), height(self.den))
-
-    @cached_property
-    def written(self) -> Expr:
-        """As an expression of the notation, with names for what has one."""
-        from viete.meanings.exact.spelling import Speller
-
-        return Speller(0, {}).number(self)
 
     # -- functions ---------------------------------------------------------------------------------
 
@@ -315,7 +238,7 @@ class Number:
                 f"the exponential of {Number.of(q).decimal(3)} is too large to be worked with"
             )
         if self.den is ONE and all(x.kind == "prime" for x in self.atoms()):
-            powers = [(e_power(m), Fraction(int(c.p), int(c.q))) for m, c in self.num.items()]
+            powers = [(e_power(m), fraction(c)) for m, c in self.num.items()]
             return Number({monomial(powers): fmpq(1)})
         if self.den is ONE:
             split = ((m, exponential_of_term(m, c)) for m, c in self.num.items())
@@ -328,7 +251,7 @@ class Number:
         # One atom for e^x, e^{−x} and e^{x/2}, so that they cancel.
         c = content(self.num) / content(self.den)
         c = -c if self.num[min(self.num, key=order)] < 0 else c
-        power = whole(Fraction(int(c.p), int(c.q)))
+        power = as_power(fraction(c))
         return Number({((function("exp", self * (1 / c)), power),): fmpq(1)})
 
     def log(self) -> Number:
@@ -356,23 +279,11 @@ class Number:
 
     def is_zero(self) -> bool:
         """Whether it is zero. Raises Undecided where that cannot be told."""
-        found = deciding.is_zero(self.num)
-        if found is None:
-            raise Undecided(
-                f"whether a number in {shown(self)} is zero cannot be told at "
-                f"{deciding.MOST_BITS} bits, nor by a short proof"
-            )
-        return found
+        return decided_zero(self)
 
     def sign(self) -> int:
         """−1, 0 or 1. Raises Undecided where that cannot be told."""
-        found = deciding.sign(self.num, self.den)
-        if found is None:
-            raise Undecided(
-                f"the sign of a number in {shown(self)} cannot be told at {deciding.MOST_BITS} "
-                f"bits, nor by a short proof that it is zero"
-            )
-        return found
+        return decided_sign(self)
 
     def __bool__(self) -> bool:
         return not self.is_zero()
@@ -398,17 +309,11 @@ class Number:
 
     # -- enclosures --------------------------------------------------------------------------------
 
-    def ball(self, bits: int) -> arb:
-        """A ball of about ``bits`` bits that holds the number (Johansson 2017, Arb)."""
-        return enclosed(self.num, self.den, bits)
-
     def decimal(self, digits: int) -> str:
         """So many significant digits, the last one proven to be rounded right.
 
         Raises Undecided where an enclosure cannot show it.
         """
-        from viete.meanings.exact.decimals import decimal
-
         return decimal(self, digits)
 
     def __float__(self) -> float:
@@ -418,12 +323,12 @@ class Number:
                 return float(q)
             except OverflowError:
                 return math.inf if q > 0 else -math.inf
-        for bits in deciding.precisions():
+        for bits in precisions():
             ball = self.ball(bits)
             if ball.rel_accuracy_bits() > 60 or abs(ball) < arb(2) ** -1100:
                 break
         if not ball.is_finite():
-            raise Undecided(f"a number in {shown(self)} has no decimal value")
+            raise Undecided(f"a number in {enclosure_text(self)} has no decimal value")
         return float(ball.mid())
 
 
@@ -435,41 +340,28 @@ FUNCTIONS: dict[str, Callable[[Number], Number]] = {
 }  # fmt: skip
 
 
-def total(numbers: list[Number]) -> Number:
-    """The sum: numerators over one denominator are added together, then the fractions."""
-    groups: list[tuple[Terms, list[Terms]]] = []
-    for x in numbers:
-        for den, nums in groups:
-            if den is x.den or den == x.den:
-                nums.append(x.num)
-                break
-        else:
-            groups.append((x.den, [x.num]))
-    sums = [(nums[0] if len(nums) == 1 else added(nums), den) for den, nums in groups]
-    num, den = sums[0] if sums else ({}, ONE)
-    for other, under in sums[1:]:
-        num = added([multiplied(num, under), multiplied(other, den)])
-        den = multiplied(den, under)
-    return Number(num, den)
+def total(numbers: Iterable[Number]) -> Number:
+    """The sum, brought to lowest terms once."""
+    return Number(*sum_of_quotients((x.num, x.den) for x in numbers))
 
 
-def shown(x: Number) -> str:
-    """An enclosure, for an error message."""
-    ball = x.ball(64)
-    return ball.str(8) if ball.is_finite() else "(-∞, ∞)"
+def total_over(den: Terms, nums: Sequence[Terms]) -> Number:
+    """The sum of numerators over one denominator."""
+    return Number(nums[0] if len(nums) == 1 else added(nums), den)
 
 
 def exponential_of_term(m: Monomial, c: fmpq) -> Number | None:
     """e^{c m} where it is known: a power of e for roots of primes, y^c for m = log y if short."""
     if all(x.kind == "prime" for x, _ in m):
-        return Number({monomial([(e_power(m), Fraction(int(c.p), int(c.q)))]): fmpq(1)})
+        return Number({monomial([(e_power(m), fraction(c))]): fmpq(1)})
     if len(m) != 1 or m[0][0].kind != "log" or m[0][1] != 1:
         return None
-    y, p = m[0][0].number, Fraction(int(c.p), int(c.q))
+    y, p = m[0][0].of, fraction(c)
     if y.rational is not None and y.rational <= FACTORED and abs(p) <= 1000:
         return power_of_rational(y.rational, p)
     if p.denominator <= 2 and abs(p) <= 1000 and y.size ** abs(p) <= SHORT:
-        return y**p  # y was proven positive when its logarithm was taken
+        found: Number = y**p  # y was proven positive when its logarithm was taken
+        return found
     return None
 
 
@@ -514,7 +406,8 @@ def log_of_atom(x: Atom) -> Number:
     """log p, and the exponents of e^m and exp(…)."""
     if x.kind == "prime":
         return log_of(x.of)
-    return Number({x.of: fmpq(1)}) if x.kind == "e" else x.number
+    found: Number = Number({x.of: fmpq(1)}) if x.kind == "e" else x.of
+    return found
 
 
 def log_of(n: int) -> Number:

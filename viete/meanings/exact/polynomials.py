@@ -1,4 +1,4 @@
-"""Polynomials in atoms, with rational coefficients: sums, products, quotients in lowest terms.
+"""Polynomials in atoms with rational coefficients, and their quotients in lowest terms.
 
 Powers of a prime stay below 1 and roots at the first power, since (√N)² = N; so equal polynomials
 in primes and powers of e have equal terms.
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import cached_property
 from math import gcd, isqrt, lcm
+from typing import Any
 
-from flint import fmpq, fmpq_mpoly, fmpq_mpoly_ctx
+from flint import arb, fmpq, fmpq_mpoly, fmpq_mpoly_ctx
 
-from viete.meanings.exact.atoms import Atom, Monomial, Power, Terms, age
+from viete.meanings.exact.atoms import Atom, Monomial, Power, Terms, age, enclosed
 
 ONE: Terms = {(): fmpq(1)}
 INVERTIBLE = ("e", "exp")  # never zero: negative powers may stand above the line
@@ -39,7 +41,7 @@ class Exponent(Fraction):
             return self.known
 
 
-def whole(p: Power) -> Power:
+def as_power(p: Power) -> Power:
     """The power as an int where it is one, so that equal powers are spelled alike."""
     if p.__class__ is int or p.__class__ is Exponent:
         return p
@@ -60,7 +62,7 @@ def times(a: Monomial, b: Monomial) -> Monomial:
             out.append(b[j])
             j += 1
         if j < len(b) and b[j][0] is x:
-            if power := whole(p + b[j][1]):
+            if power := as_power(p + b[j][1]):
                 out.append((x, power))
             j += 1
         else:
@@ -70,7 +72,7 @@ def times(a: Monomial, b: Monomial) -> Monomial:
 
 def monomial(factors: Iterable[tuple[Atom, Power]]) -> Monomial:
     """Factors in the order of age."""
-    return tuple(sorted(((x, whole(p)) for x, p in factors if p), key=lambda f: f[0].age))
+    return tuple(sorted(((x, as_power(p)) for x, p in factors if p), key=lambda f: f[0].age))
 
 
 def reduced(terms: Terms) -> Terms:
@@ -88,7 +90,7 @@ def reduced(terms: Terms) -> Terms:
             if x.kind == "root" and p > 1:
                 rest = ((x, p - 2),) if p > 2 else ()
                 low = m[:k] + rest + m[k + 1 :]
-                todo += [(times(low, n), c * d) for n, d in x.number.num.items()]
+                todo += [(times(low, n), c * d) for n, d in x.of.num.items()]
                 break
         else:
             out[m] = out.get(m, fmpq(0)) + c
@@ -115,6 +117,35 @@ def added(polynomials: Iterable[Terms]) -> Terms:
         for m, c in t.items():
             out[m] = out[m] + c if m in out else c
     return {m: c for m, c in out.items() if c}
+
+
+Pair = tuple[Terms, Terms]  # a numerator and a denominator
+
+
+def by_denominator(pairs: Iterable[Pair]) -> list[tuple[Terms, list[Terms]]]:
+    """Each denominator, with the numerators over it."""
+    groups: list[tuple[Terms, list[Terms]]] = []
+    for num, den in pairs:
+        for other, nums in groups:
+            if other is den or other == den:
+                nums.append(num)
+                break
+        else:
+            groups.append((den, [num]))
+    return groups
+
+
+def sum_of_quotients(pairs: Iterable[Pair]) -> Pair:
+    """Numerators over one denominator are added together, then the fractions; not reduced."""
+    num, den = None, ONE
+    for under, nums in by_denominator(pairs):
+        other = nums[0] if len(nums) == 1 else added(nums)
+        if num is None:
+            num, den = other, under
+            continue
+        num = added([multiplied(num, under), multiplied(other, den)])
+        den = multiplied(den, under)
+    return num or {}, den
 
 
 def scaled(t: Terms, c: fmpq) -> Terms:
@@ -147,7 +178,7 @@ def ratio(a: Terms, b: Terms) -> fmpq | None:
 # -- quotients -------------------------------------------------------------------------------------
 
 
-def lowest(num: Terms, den: Terms) -> tuple[Terms, Terms]:
+def lowest(num: Terms, den: Terms) -> Pair:
     """The quotient in lowest terms, as far as they are found; the first term of ``den`` is 1.
 
     Roots of primes and single terms move out of the denominator, common factors are cancelled. A
@@ -173,13 +204,13 @@ def lowest(num: Terms, den: Terms) -> tuple[Terms, Terms]:
     return num, ONE if len(den) == 1 and () in den else den
 
 
-def over_monomial(num: Terms, den: Terms) -> tuple[Terms, Terms]:
+def over_monomial(num: Terms, den: Terms) -> Pair:
     """A quotient by one term: what can move above the line does."""
     ((m, c),) = den.items()
     root = next((f for f in m if f[0].kind == "root"), None)
     if root is not None:  # 1/√N = √N/N
         rest = {tuple(f for f in m if f is not root): c}
-        return lowest(multiplied(num, {(root,): fmpq(1)}), multiplied(rest, root[0].number.num))
+        return lowest(multiplied(num, {(root,): fmpq(1)}), multiplied(rest, root[0].of.num))
     num, stays = scaled(num, 1 / c), []
     for x, p in m:
         if x.kind in INVERTIBLE:
@@ -191,11 +222,11 @@ def over_monomial(num: Terms, den: Terms) -> tuple[Terms, Terms]:
             if low:
                 num = shifted(num, ((x, -low),))
             if p > low:
-                stays.append((x, whole(p - low)))
+                stays.append((x, as_power(p - low)))
     return num, {tuple(stays): fmpq(1)} if stays else ONE
 
 
-def rationalised(num: Terms, den: Terms) -> tuple[Terms, Terms]:
+def rationalised(num: Terms, den: Terms) -> Pair:
     """Square roots of primes moved up: times the conjugate, which has one with the other sign.
 
     Each prime may double the terms, so many stay below.
@@ -254,13 +285,13 @@ class Ring:
             tuple(
                 (x, power)
                 for x, k, unit, by in zip(self.atoms, powers, self.unit, moved, strict=True)
-                if (power := whole(Fraction(int(k), unit) + by if unit > 1 or by else int(k)))
+                if (power := as_power(Fraction(int(k), unit) + by if unit > 1 or by else int(k)))
             ): c
             for powers, c in p.to_dict().items()
         }
 
 
-def without_common(num: Terms, den: Terms) -> tuple[Terms, Terms]:
+def without_common(num: Terms, den: Terms) -> Pair:
     """Cancel the greatest common divisor, atoms taken as variables."""
     if not atoms_of(num) & atoms_of(den):
         return num, den
@@ -302,3 +333,73 @@ def content(t: Terms) -> fmpq:
     for c in t.values():
         top, bottom = gcd(top, abs(int(c.p))), lcm(bottom, int(c.q))
     return fmpq(top, bottom)
+
+
+def fraction(c: fmpq) -> Fraction:
+    """FLINT's rational number as Python's."""
+    return Fraction(int(c.p), int(c.q))
+
+
+class Quotient:
+    """``num / den`` in lowest terms, and what is seen of it without any computing."""
+
+    __slots__ = ("__dict__", "den", "num")
+
+    def __init__(self, num: Terms, den: Terms = ONE) -> None:
+        self.num, self.den = (num, ONE) if den is ONE else lowest(num, den)
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """What two numbers share that are the same by construction."""
+        num, den = self.num, self.den
+        for x in atoms_of(den):
+            if x.kind in INVERTIBLE and (low := min(dict(m).get(x, 0) for m in den)):
+                num, den = shifted(num, ((x, -low),)), shifted(den, ((x, -low),))
+        first = den[min(den, key=order)]
+        return frozenset(scaled(num, 1 / first).items()), frozenset(scaled(den, 1 / first).items())
+
+    @cached_property
+    def rational(self) -> Fraction | None:
+        """The number as a fraction, if it is one."""
+        if not self.num:
+            return Fraction(0)
+        if self.den is ONE and len(self.num) == 1 and () in self.num:
+            return fraction(self.num[()])
+        return None
+
+    def atoms(self) -> set[Atom]:
+        """The atoms it is written in."""
+        return atoms_of(self.num, self.den)
+
+    @property
+    def decided(self) -> bool:
+        """Whether equality with other such numbers is decided."""
+        return all(x.decided for x in self.atoms())
+
+    @property
+    def name(self) -> Atom | None:
+        """The name that it is, if it is nothing but a name."""
+        if self.den is ONE and len(self.num) == 1:
+            ((m, c),) = self.num.items()
+            if c == 1 and len(m) == 1 and m[0][1] == 1 and m[0][0].kind == "name":
+                return m[0][0]
+        return None
+
+    @property
+    def size(self) -> int:
+        """How many terms it is written in."""
+        return len(self.num) + (0 if self.den is ONE else len(self.den))
+
+    @property
+    def length(self) -> int:
+        """How many letters it takes to write down, functions of functions included."""
+        return sum(1 + sum(x.length for x, _ in m) for t in (self.num, self.den) for m in t)
+
+    @property
+    def bits(self) -> int:
+        """Of its longest coefficient."""
+        return max(height(self.num), height(self.den))
+
+    def ball(self, bits: int) -> arb:
+        """A ball of about ``bits`` bits that holds the number (Johansson 2017, Arb)."""
+        return enclosed(self.num, self.den, bits)

@@ -32,10 +32,11 @@ from viete.evaluate.array import Lookup, check_places
 from viete.evaluate.evaluator import Env, Letter
 from viete.evaluate.labelled import Array, Value
 from viete.graph.card import CardData
+from viete.meanings.exact.deciding import Undecided
 from viete.meanings.exact.meaning import Exact, place
 from viete.meanings.exact.namespace import COMPARE, Entry, Namespace, entry
-from viete.meanings.exact.numbers import Number, Undecided
-from viete.meanings.exact.spelling import E, short, written
+from viete.meanings.exact.numbers import Number
+from viete.meanings.exact.spelling import E, short, spelled
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Symbol, Table, transform
 
@@ -511,7 +512,7 @@ class Writer:
         if isinstance(found, float):
             return INFINITY if found > 0 else Apply("neg", (INFINITY,))
         if not self.cut:
-            return written(found)
+            return spelled(found)
         named = any(a.kind == "name" for a in found.atoms())
         e = None if named else short(found, LONG)
         return digits(found) if e is None else e

@@ -11,7 +11,7 @@ import numpy as np
 from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW, permute
 from viete.evaluate.schedule import Member, member_name
-from viete.meanings.exact.atoms import Atom, below
+from viete.meanings.exact.atoms import Atom, closure
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import CLOSED, NAMED, RATIONAL, ExactRun, Status, level_of
 from viete.meanings.exact.spelling import Speller
@@ -115,7 +115,7 @@ class Page:
             return {"inf": "∞", "-inf": "−∞"}.get(str(x), str(x)) if self.style != "latex" else (
                 str(x).replace("inf", "\\infty"))  # fmt: skip
         if x.name is not None and x.name.label == here:
-            x = x.name.number
+            x = x.name.of
         self.names |= shown_names(x, self.unfold)
         return self.spelled(x, self.unfold)
 
@@ -146,10 +146,9 @@ class Page:
             return []
         ordered = sorted(self.names, key=lambda a: a.age)
         lines = [
-            f"{show(label(a), self.style)} = {self.spelled(a.number, 0)}"
-            for a in ordered[:MOST_NAMES]
+            f"{show(label(a), self.style)} = {self.spelled(a.of, 0)}" for a in ordered[:MOST_NAMES]
         ]
-        deeper = {a for a in below(self.names) if a.kind == "name"} - self.names
+        deeper = {a for a in closure(self.names) if a.kind == "name"} - self.names
         rest = []
         if len(ordered) > MOST_NAMES:
             rest.append(f"{len(ordered) - MOST_NAMES} more names in the values")
@@ -216,7 +215,7 @@ def pick(e: Expr, k: int) -> Expr:
 
 def describe(run: ExactRun, status: Status, entries: Sequence[Any]) -> str:
     """What a value is, in words: exact or named, since where, and how comparisons were decided."""
-    atoms = below(a for x in entries if isinstance(x, Number) for a in x.atoms())
+    atoms = closure(a for x in entries if isinstance(x, Number) for a in x.atoms())
     kinds = [KINDS[a.kind] for a in atoms if a.kind in KINDS]
     parts = []
     if status.level == RATIONAL:

@@ -9,8 +9,16 @@ from typing import Any
 from flint import fmpq
 
 from viete.meanings.exact.atoms import Atom, Monomial, Power, Terms
-from viete.meanings.exact.numbers import Number, total
-from viete.meanings.exact.polynomials import ONE, content, ratio, scaled
+from viete.meanings.exact.polynomials import (
+    ONE,
+    Pair,
+    Quotient,
+    content,
+    fraction,
+    ratio,
+    scaled,
+    sum_of_quotients,
+)
 from viete.notation.printer import digits, show
 from viete.notation.tree import Apply, Expr, Num, Ref, Symbol
 
@@ -23,12 +31,12 @@ RANK = {"name": 0, "log": 1, "erf": 1, "tanh": 1, "sin": 1, "cos": 1, "pi": 1, "
         "root": 3, "prime": 4}  # fmt: skip
 
 
-def spell(x: Number, levels: int = 0, style: str = "plain") -> str:
+def spell(x: Quotient, levels: int = 0, style: str = "plain") -> str:
     """The number in one of the notation's spellings, names written out ``levels`` deep."""
-    return show(written(x, levels), style)
+    return show(spelled(x, levels), style)
 
 
-def written(x: Number, levels: int = 0, places: Places | None = None) -> Expr:
+def spelled(x: Quotient, levels: int = 0, places: Places | None = None) -> Expr:
     """The number as an expression; names are written out ``levels`` deep.
 
     ``places`` says by its key how a number is called that stands in an exponent or under a root and
@@ -36,7 +44,10 @@ def written(x: Number, levels: int = 0, places: Places | None = None) -> Expr:
     """
     if levels or places:
         return Speller(levels, places or {}).number(x)
-    return x.written
+    if "_spelled" not in x.__dict__:  # a lesson asks again for the numbers of a row
+        x.__dict__["_spelled"] = Speller(0, {}).number(x)
+    found: Expr = x.__dict__["_spelled"]
+    return found
 
 
 class Speller:
@@ -50,7 +61,7 @@ class Speller:
         self.levels, self.places, self.room = levels, places, room
         self.cut = False
 
-    def number(self, x: Number) -> Expr:
+    def number(self, x: Quotient) -> Expr:
         num, den = x.num, x.den
         if not num:
             return Num(Fraction(0))
@@ -76,25 +87,25 @@ class Speller:
         longest = max(len(digits(n)) for n in abs(c).as_integer_ratio())
         if self.room is None or longest <= MOST_DIGITS:
             return Num(c)
-        above, below = (self.whole(n) for n in (abs(c.numerator), c.denominator))
+        above, below = (self.integer(n) for n in (abs(c.numerator), c.denominator))
         e = above if c.denominator == 1 else Apply("div", (above, below))
         return e if c > 0 else Apply("neg", (e,))
 
-    def whole(self, n: int) -> Expr:
+    def integer(self, n: int) -> Expr:
         text = digits(n)
         if len(text) <= MOST_DIGITS:
             return Num(Fraction(n))
         self.cut = True
         return Ref(Symbol("value", f"{text[:6]}…{text[-3:]}"))
 
-    def inside(self, x: Number) -> Expr:
+    def inside(self, x: Quotient) -> Expr:
         """An exponent or what is under a root: by the name of its place where it is long."""
         place = self.places.get(x.key)
         return self.number(x) if place is None or length(x) < LONG else place
 
     def polynomial(self, t: Terms) -> Expr:
         """A sum of terms, a positive one first."""
-        terms = sorted(t.items(), key=lambda item: place(item[0]))
+        terms = sorted(t.items(), key=lambda item: term_key(item[0]))
         first = next((k for k, (_, c) in enumerate(terms) if c > 0), 0)
         terms = [terms[first], *terms[:first], *terms[first + 1 :]]
         left_out = 0
@@ -104,7 +115,7 @@ class Speller:
             self.room -= len(terms)
         out: Expr | None = None
         for m, c in terms:
-            e = self.term(m, abs(Fraction(int(c.p), int(c.q))))
+            e = self.term(m, abs(fraction(c)))
             if out is None:
                 out = e if c > 0 else Apply("neg", (e,))
             else:
@@ -118,7 +129,7 @@ class Speller:
     def term(self, m: Monomial, c: Fraction) -> Expr:
         """A coefficient and factors, side by side."""
         factors: list[Expr] = []
-        for x, p in sorted((f for f in m if RANK[f[0].kind] < 2), key=lambda f: place((f,))):
+        for x, p in sorted((f for f in m if RANK[f[0].kind] < 2), key=lambda f: term_key((f,))):
             factors.append(raised(self.atom(x), p))
         exponent = [(x, p) for x, p in m if RANK[x.kind] == 2]
         if exponent:
@@ -138,18 +149,21 @@ class Speller:
             if self.levels <= 0 or (self.room is not None and self.room <= 0):
                 return x.label
             deeper = Speller(self.levels - 1, self.places, self.room)
-            e = deeper.number(x.number)
+            e = deeper.number(x.of)
             self.room, self.cut = deeper.room, self.cut or deeper.cut
             return e
         if x.kind == "pi":
             return Apply("pi", ())
-        return Apply("sqrt" if x.kind == "root" else x.kind, (self.inside(x.number),))
+        return Apply("sqrt" if x.kind == "root" else x.kind, (self.inside(x.of),))
 
     def exponential(self, factors: list[tuple[Atom, Power]]) -> Expr:
         """All powers of e of one term, as one."""
-        of = total(
-            [(Number({x.of: fmpq(1)}) if x.kind == "e" else x.number) * p for x, p in factors]
-        )
+        pairs = [({x.of: fmpq(1)}, ONE) if x.kind == "e" else (x.of.num, x.of.den)
+                 for x, _ in factors]  # fmt: skip
+        powers = [fmpq(p.numerator, p.denominator) for _, p in factors]
+        of = Quotient(*sum_of_quotients(
+            (scaled(num, p), den) for (num, den), p in zip(pairs, powers, strict=True)
+        ))  # fmt: skip
         exponent = self.inside(of)
         if of.size <= IN_EXPONENT:
             return Apply("pow", (E, exponent))
@@ -170,45 +184,45 @@ class Speller:
         return powers + out
 
 
-def short(x: Number, letters: int) -> Expr | None:
+def short(x: Quotient, letters: int) -> Expr | None:
     """The number written out in at most so many letters; None where it takes more."""
     if x.length > 2 * letters:  # seen without writing it: a long one takes seconds
         return None
-    e = written(x)
+    e = spelled(x)
     return e if len(show(e)) <= letters else None
 
 
-def length(x: Number) -> int:
+def length(x: Quotient) -> int:
     """About how many digits it takes to write a number."""
     bits = sum(abs(int(c.p)).bit_length() + int(c.q).bit_length()
                for t in (x.num, x.den) for c in t.values())  # fmt: skip
     return bits * 3 // 10 + 4 * x.size
 
 
-def with_root_below(num: Terms, den: Terms) -> tuple[Terms, Terms]:
+def with_root_below(num: Terms, den: Terms) -> Pair:
     """√N/N is written 1/√N."""
     if den is not ONE:
         for x, _ in next(iter(num)):
             if x.kind == "root" and all((x, 1) in m for m in num):
-                c = ratio(den, x.number.num)
+                c = ratio(den, x.of.num)
                 if c is not None:
                     less = {tuple(f for f in m if f[0] is not x): k for m, k in num.items()}
                     return less, {((x, 1),): c}
     return num, den
 
 
-def place(m: Monomial) -> tuple[object, ...]:
+def term_key(m: Monomial) -> tuple[object, ...]:
     """Terms in an order that does not hang on what else has been computed."""
-    return tuple(sorted(((RANK[x.kind], said(x), float(p)) for x, p in m)))
+    return tuple(sorted(((RANK[x.kind], atom_key(x), float(p)) for x, p in m)))
 
 
-def said(x: Atom) -> str:
+def atom_key(x: Atom) -> str:
     """What an atom is sorted by among those of its rank."""
     if x.kind == "name" and x.label is not None:
         return show(x.label)
     if x.kind == "prime":
         return f"{x.of:030d}"
-    return x.kind + (repr(place(x.of)) if x.kind == "e" else "")
+    return x.kind + (repr(term_key(x.of)) if x.kind == "e" else "")
 
 
 def begins_with_number(e: Expr) -> bool:

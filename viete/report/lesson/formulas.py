@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from viete.meanings.exact.numbers import Number, Undecided
+from viete.meanings.exact.deciding import Undecided
+from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.put_in import DOTS, LONG, Shown, enclosure, spelled_out
 from viete.meanings.exact.spelling import short
 from viete.notation.printer import show
