@@ -19,7 +19,7 @@ from viete.code.lowering import (
     INFIX,
     LEAD,
     Code,
-    Env,
+    CodeEnv,
     Lowering,
     plain_letter,
 )
@@ -32,7 +32,7 @@ from viete.notation.printer import show_equation
 from viete.notation.tree import Apply, Expr, Idx, Num, Ref, Symbol, walk
 from viete.rewrite.adjoint.double_where import constant
 
-Parameter = Callable[[Ref, tuple[str, ...], Env], str]
+Parameter = Callable[[Ref, tuple[str, ...], CodeEnv], str]
 Turn = Callable[[list[str]], list[str]]  # a loop's lines to those of a loop of calls
 
 
@@ -109,7 +109,7 @@ class Body:
 
     # -- names -------------------------------------------------------------------------------------
 
-    def variable(self, e: Ref, blocks: tuple[Expr, ...], env: Env) -> tuple[str, bool]:
+    def variable(self, e: Ref, blocks: Sequence[Expr], env: CodeEnv) -> tuple[str, bool]:
         """How a value is written, and whether it may have a batch in front."""
         lead = self.dialect.batched and e.key in self.varying
         places = tuple(self.lowering.whole(b, env) for b in blocks)
@@ -240,7 +240,7 @@ class Body:
         span = f"range({low.whole(loop.lower, low.env)}, {low.above(loop.upper, low.env)})"
         return f"for {i} in {f'reversed({span})' if loop.down else span}:"
 
-    def one(self, e: Equation, env: Env, depth: int) -> list[str]:
+    def one(self, e: Equation, env: CodeEnv, depth: int) -> list[str]:
         """One equation under its own text."""
         said = show_equation(e.left, e.right, "unicode")
         why = f", {e.meaning}" if e.text.file == "<backward>" else f": {e.meaning}"
@@ -265,7 +265,7 @@ class Body:
             left, text = name, f"{{{place[:-1]}: {text}}}"
         return out + statement(f"{left} = {text}", depth)
 
-    def stored(self, code: Code, e: Equation, env: Env) -> Code:
+    def stored(self, code: Code, e: Equation, env: CodeEnv) -> Code:
         """A value as its name has it in every block: whole numbers, or the run's kind of real."""
         low, kept = self.lowering, self.shapes.types[e.name]
         if code.const and not code.axes and self.dialect.casts:  # whose functions take no number
@@ -286,7 +286,7 @@ class Body:
             return low.realed(code, env) if code.whole else code
         return code
 
-    def added_up(self, e: Equation, env: Env) -> list[str] | None:
+    def added_up(self, e: Equation, env: CodeEnv) -> list[str] | None:
         """``∂E = gathered(∂x; t, V)`` as NumPy people add rows up by their places."""
         match self.model.library_name(e.right), e.right:
             case "gathered", Apply(args=(y, t, rows)) if self.dialect.name == "numpy":
@@ -309,7 +309,7 @@ class Body:
             return self.lowering.permuted(code, (*lead, *wanted, *code.core)).text
         # The same for every member of a family: repeated, so that a sum over it counts them all.
         low, xp = self.lowering, self.dialect.xp
-        counts = {a: low.whole(low.env.index[a].length, low.env) for a in missing}  # type: ignore[union-attr]
+        counts = {a: low.whole(low.env.index[a].count, low.env) for a in missing}
         if not lead and wanted[: len(missing)] == missing and code.text.isidentifier():
             sizes = ", ".join(counts[a] for a in missing)
             return f"{xp}.broadcast_to({code.text}, ({sizes}, *{code.text}.shape))"

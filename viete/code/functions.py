@@ -20,17 +20,16 @@ from viete.code.dialects import Dialect
 from viete.code.layout import docstring, statement
 from viete.code.lowering import (
     ATOM,
-    COL,
     LEAD,
-    ROW,
     Axes,
     Code,
-    Env,
+    CodeEnv,
     Family,
     Lowering,
 )
 from viete.code.names import Names, plain
 from viete.errors import VieteError
+from viete.evaluate.labelled import COL, ROW
 from viete.graph.card import CardData, Function
 from viete.graph.sizes import Size
 from viete.notation.printer import show
@@ -65,15 +64,15 @@ class Functions:
     """Functions written so far, in the order in which they have to stand."""
 
     def __init__(self, card: CardData, dialect: Dialect, names: Names, shapes: Shapes) -> None:
-        self.model, self.dialect, self.names, self.shapes = card, dialect, names, shapes
+        self.card, self.dialect, self.names, self.shapes = card, dialect, names, shapes
         self.written: dict[str, list[str]] = {}  # by the name in the file
         self.known: dict[object, str] = {}
         self.precision: set[str] = set()  # functions that take an array of the run's kind, `like`
 
-    def __call__(self, e: Apply, codes: Sequence[Code], env: Env) -> tuple[str, Axes]:
+    def __call__(self, e: Apply, codes: Sequence[Code], env: CodeEnv) -> tuple[str, Axes]:
         """The name of the function for arguments like these, and its result's axes on paper."""
         ours = e.op in OURS and not e.args
-        written = e.op if ours else self.model.library_name(e)
+        written = e.op if ours else self.card.library_name(e)
         if written in ("gathered", "placed") and any(c.lead for c in codes):
             written = f"{written}_each"
         some = f"{written}_some" in idioms(self.dialect.name)
@@ -92,13 +91,13 @@ class Functions:
         key = (e.op, *((c.core, bool(c.lead), c.const, c.whole, c.python, t.kind, t.interval)
                        for c, t in zip(codes, types, strict=True)))  # fmt: skip
         if key not in self.known:
-            self.known[key] = self.write(self.model.function[e.op], e, codes, env)
+            self.known[key] = self.write(self.card.function[e.op], e, codes, env)
         return self.known[key], core_of(found)
 
-    def write(self, f: Function, e: Apply, codes: Sequence[Code], env: Env) -> str:
+    def write(self, f: Function, e: Apply, codes: Sequence[Code], env: CodeEnv) -> str:
         """Write one function; a second form for other arguments gets a number."""
         local = Names({self.dialect.xp, "math", "jax", "functional", "like"}
-                      | {plain(x) for x in self.model.function})  # fmt: skip
+                      | {plain(x) for x in self.card.function})  # fmt: skip
         types = [replace(self.shapes.of(a, env.types), family=frozenset()) for a in e.args]
         arguments: dict[str, Code] = {}
         kinds: dict[str, Type] = {}
@@ -127,7 +126,7 @@ class Functions:
             for symbol in a.pattern:
                 arguments.setdefault(symbol.key, Code(local.symbol(symbol), const=True, whole=True))
         lowering = self.lower(local, arguments)
-        inner = Env({}, TypeEnv(kinds, sizes), arguments, like)
+        inner = CodeEnv(arguments, types=TypeEnv(kinds, sizes), like=like)
         letters = self.letters(f.body, lowering, inner, local)
         body = lowering.of(f.body, replace(inner, index={k: v[0] for k, v in letters.items()}))
         used = {k: v for k, v in letters.items() if word(v[2], body.text)}
@@ -167,7 +166,7 @@ class Functions:
         raise VieteError(f"{f.name} is called in too many different ways to be exported")
 
     def letters(
-        self, body: Expr, lowering: Lowering, env: Env, local: Names
+        self, body: Expr, lowering: Lowering, env: CodeEnv, local: Names
     ) -> dict[str, tuple[Family, str, str]]:
         """Index letters of the table that a function's body is: meaning, values, name."""
         if not isinstance(body, Table):
@@ -177,7 +176,7 @@ class Functions:
         for k, (i, size) in enumerate(body.ranges):
             name = local.name(f"index {i}", plain(i))
             count = self.shapes.needed_size(size, env.types)
-            family = Family(labels[k], num(0), count, size)
+            family = Family(i, labels[k], num(0), size, count)
             values = lowering.arange(family, env)
             if len(labels) == 2 and k == 0:
                 values += "[:, None]"
@@ -186,10 +185,10 @@ class Functions:
         return out
 
     def lower(self, local: Names, arguments: dict[str, Code]) -> Lowering:
-        def nothing(e: Ref, blocks: tuple[Expr, ...], env: Env) -> tuple[str, bool]:
+        def nothing(e: Ref, blocks: Sequence[Expr], env: CodeEnv) -> tuple[str, bool]:
             raise VieteError(f"{e.key} is no argument")
 
-        return Lowering(self.model, self.dialect, local, self.shapes, nothing, self)
+        return Lowering(self.card, self.dialect, local, self.shapes, nothing, self)
 
 
 def core_of(t: Type) -> Axes:

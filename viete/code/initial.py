@@ -86,7 +86,7 @@ class Initial:
             if slot not in self.model.loop_letters:
                 family = low.env.index[slot]
                 assert isinstance(family, Family)
-                lead.append(low.whole(family.length, low.env))
+                lead.append(low.whole(family.count, low.env))
         return lead, [low.whole(e, low.env) for e in p.shape]
 
     def amount(self, p: Parameter, text: str) -> Code:

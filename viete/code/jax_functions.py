@@ -7,7 +7,7 @@ from viete.code.dialects import DIALECTS
 from viete.code.functions import word
 from viete.code.initial import Initial, per_block, renamed, size_of_program
 from viete.code.layout import docstring, joined
-from viete.code.lowering import Env
+from viete.code.lowering import CodeEnv
 from viete.code.numpy_script import about, entry, targets
 from viete.code.prepared import Prepared
 from viete.code.torch_module import required
@@ -37,7 +37,7 @@ class JaxFunctions:
                          RESERVED)  # fmt: skip
         self.initial = Initial(self.body)
 
-    def parameter(self, e: Ref, places: tuple[str, ...], env: Env) -> str:
+    def parameter(self, e: Ref, places: tuple[str, ...], env: CodeEnv) -> str:
         name = self.body.names.symbol(e.symbol)
         return f"{name}[{', '.join(places)}]" if places else name
 

@@ -9,7 +9,7 @@ In front there may be `LEAD`: axes that are not counted, a batch or a caller's f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,9 @@ from viete.analysis.shapes import Shapes, Type
 from viete.code.dialects import Dialect
 from viete.code.names import Names
 from viete.errors import VieteError
+from viete.evaluate.evaluator import Env, Evaluator, Letter
 from viete.evaluate.fast import OF_REALS
+from viete.evaluate.labelled import COL, ROW
 from viete.graph.card import CardData
 from viete.graph.sizes import Size
 from viete.notation.printer import show
@@ -32,7 +34,6 @@ from viete.notation.tree import (
     Pick,
     Ref,
     Slice,
-    Table,
     walk,
 )  # fmt: skip
 from viete.rewrite.simplify import row_sum
@@ -40,7 +41,7 @@ from viete.rewrite.simplify import row_sum
 if TYPE_CHECKING:
     from viete.code.functions import Functions
 
-LEAD, ROW, COL = "…", "row", "col"
+LEAD = "…"
 # Python's binding strengths, loose to tight.
 ELSE, COMPARE, OR, AND, ADD, MUL, NEG, POWER, ATOM = range(1, 10)
 INFIX = {
@@ -96,43 +97,39 @@ class Code:
         return 0 if k == 0 and LEAD not in self.axes else k - len(self.axes)
 
 
-@dataclass(frozen=True)
-class Family:
-    """What an index letter stands for: an axis of that label, its first value and its length."""
+@dataclass(frozen=True, slots=True)
+class Family(Letter):
+    """An index letter as an axis; sizes are formulas, ``many`` is ``count`` by its normal form."""
 
-    label: str
-    lower: Expr
-    count: Size
-    length: Expr  # the same, to be written
+    many: Size
     code: Code | None = None  # its values, where they have a name
 
 
-@dataclass(frozen=True)
-class Env:
+@dataclass(frozen=True, slots=True)
+class CodeEnv(Env[Code]):
     """Names in force; ``index`` maps a letter to its `Family`, or to a block number's code."""
 
-    index: Mapping[str, Family | Code]
-    types: TypeEnv
-    arguments: Mapping[str, Code] | None = None
+    types: TypeEnv = field(default_factory=TypeEnv)
     like: str = ""  # an array whose dtype and device a table of numbers takes
-    level: int = 0
     block: str = ""  # the letter of the block loop that this stands in
 
 
-class Lowering:
-    """Formulas of one model as code of one library.
+class Lowering(Evaluator[Code, CodeEnv]):
+    """Formulas of one model as code of one library: the evaluator's walk, with text for values.
 
     ``variable`` writes a value, parameter or input of given block numbers; ``function`` gives the
     name of a function emitted for arguments of given axes, and the axes of its result.
     """
 
+    zero = Num(Fraction(0))
+
     def __init__(
         self, card: CardData, dialect: Dialect, names: Names, shapes: Shapes,
-        variable: Callable[[Ref, tuple[Expr, ...], Env], tuple[str, bool]],
+        variable: Callable[[Ref, Sequence[Expr], CodeEnv], tuple[str, bool]],
         function: Functions,
         like: str = "",
     ) -> None:  # fmt: skip
-        self.model, self.dialect, self.names, self.shapes = card, dialect, names, shapes
+        self.card, self.dialect, self.names, self.shapes = card, dialect, names, shapes
         self.variable, self.function = variable, function
         self.xp = dialect.xp
         self.inlined: set[str] = set()  # values that are written where they are used alone
@@ -140,58 +137,31 @@ class Lowering:
         index: dict[str, Family | Code] = {}
         for i in card.indices:
             count = shapes.count(i.lower, i.upper, i.text)
-            index[i.name] = Family(i.name, i.lower, count, length(i.lower, i.upper))
-        self.env = Env(index, shapes.env, like=like)
+            index[i.name] = Family(i.name, i.name, i.lower, length(i.lower, i.upper), count)
+        self.env: CodeEnv = CodeEnv(index=index, types=shapes.env, like=like)
 
-    def of(self, e: Expr, env: Env | None = None) -> Code:
-        """The code of an expression."""
-        env = self.env if env is None else env
-        match e:
-            case Num():
-                return number(e.value)
-            case Ref():
-                return self.ref(e, env)
-            case Idx():
-                return self.idx(e, env)
-            case Pick():
-                return self.pick(e, env)
-            case Bind():
-                return self.bind(e, env)
-            case Table():
-                return self.table(e, env)
-            case Apply():
-                return self.apply(e, env)
-        raise VieteError(f"{show(e)} has no value by itself")
-
-    def type(self, e: Expr, env: Env) -> Type:
+    def type(self, e: Expr, env: CodeEnv) -> Type:
         return self.shapes.of(e, env.types)
 
     # -- names -------------------------------------------------------------------------------------
 
-    def ref(self, e: Ref, env: Env) -> Code:
-        if env.arguments is not None:
-            return env.arguments[e.key]
-        if e.symbol.kind == "dim":
-            value = self.model.sizes.get(e.key)
-            whole = value is None or value.denominator == 1
-            return Code(self.names.symbol(e.symbol), const=True, whole=whole)
-        loops = self.model.loop_letters
-        pairs = list(zip(e.symbol.slots, e.index, strict=True))
-        blocks = tuple(x for s, x in pairs if s in loops)
+    def number(self, value: Fraction) -> Code:
+        return number(value)
+
+    def dimension(self, e: Ref, env: CodeEnv) -> Code:
+        value = self.card.sizes.get(e.key)
+        whole = value is None or value.denominator == 1
+        return Code(self.names.symbol(e.symbol), const=True, whole=whole)
+
+    def named(self, e: Ref, blocks: Sequence[Expr], env: CodeEnv) -> Code:
         text, lead = self.variable(e, blocks, env)
         core = (ROW, COL)[2 - len(self.shapes.types[e.key].shape) :]
-        letters = tuple(s for s in e.symbol.slots if s not in loops)
+        letters = tuple(s for s in e.symbol.slots if s not in self.card.loop_letters)
         axes = ((LEAD,) if lead else ()) + letters + core
-        code = Code(text, axes=axes, whole=self.shapes.types[e.key].interval is not None,
+        return Code(text, axes=axes, whole=self.shapes.types[e.key].interval is not None,
                     python=e.key in self.numbers)  # fmt: skip
-        for slot, index in pairs:
-            if slot not in loops:
-                family = self.env.index[slot]
-                assert isinstance(family, Family)
-                code = self.along(code, slot, index, family.lower, family.count, env)
-        return code
 
-    def idx(self, e: Idx, env: Env) -> Code:
+    def idx(self, e: Idx, env: CodeEnv) -> Code:
         meaning = env.index[e.name]
         if isinstance(meaning, Code):
             return meaning
@@ -199,19 +169,30 @@ class Lowering:
             return meaning.code
         return Code(self.arange(meaning, env), axes=(meaning.label,), const=True, whole=True)
 
-    def arange(self, family: Family, env: Env) -> str:
+    def size(self, e: Expr, env: CodeEnv) -> Expr:
+        return e
+
+    def length(self, v: Code, label: str) -> Size:
+        raise NotImplementedError("code knows its axes' lengths by the formulas it is made of")
+
+    def lengths(
+        self, e: Expr, v: Code, labels: Sequence[str], env: CodeEnv
+    ) -> list[Size]:  # fmt: skip
+        return list(self.type(e, env).shape)
+
+    def arange(self, family: Family, env: CodeEnv) -> str:
         """The values of an index letter."""
-        first, n = self.of(family.lower, env), self.whole(family.length, env)
+        first, n = self.of(family.first, env), self.whole(family.count, env)
         bounds = n
         if first.text != "0":
-            upper = folded(Apply("add", (family.lower, family.length)))
+            upper = folded(Apply("add", (family.first, family.count)))
             bounds = f"{first.text}, {self.whole(upper, env)}"
         more = ""
         if self.dialect.casts:
             more = f", device={env.like}.device" if env.like else ""
         return f"{self.xp}.arange({bounds}{more})"
 
-    def whole(self, e: Expr, env: Env) -> str:
+    def whole(self, e: Expr, env: CodeEnv) -> str:
         """A size or a bound, as a whole number."""
         code = self.of(e, env)
         return code.text if code.whole else f"int({code.text})"
@@ -231,28 +212,38 @@ class Lowering:
             return f'{code.at(ATOM)}.at[{", ".join(items)}].get(mode="fill")'
         return f"{code.at(ATOM)}[{', '.join(items)}]"
 
-    def along(
-        self, code: Code, label: str, index: Expr, lower: Expr, count: Size, env: Env
-    ) -> Code:
-        """Members ``index``, counted from ``lower``, of an axis of ``count``."""
-        if isinstance(index, Idx) and isinstance(meaning := env.index[index.name], Family):
-            new = meaning.label
-            if new == label or new not in code.axes:
-                same = self.same(meaning.lower, lower)
-                if same and self.shapes.same(meaning.count, count):
-                    return code.relabel(label, new)
-                start = Num(Fraction(0)) if same else folded(Apply("sub", (meaning.lower, lower)))
-                stop = folded(Apply("add", (start, meaning.length)))
-                first, last = self.whole(start, env), self.whole(stop, env)
-                cut = self.index(code, label, f"{'' if first == '0' else first}:{last}")
-                return replace(code, text=cut, level=ATOM).relabel(label, new)
-        place: Expr = index if self.of(lower, env).text == "0" else Apply("sub", (index, lower))
-        place = folded(place)
-        at = self.place(self.of(place, env), place, code, label, count, env)
-        return replace(self.take(code, label, at, env), whole=code.whole)
+    def members(
+        self, v: Code, old: str, new: Letter, among: Letter, env: CodeEnv
+    ) -> Code:  # fmt: skip
+        assert isinstance(new, Family)
+        same = self.same(new.first, among.first)
+        if same and self.shapes.same(new.many, many(among)):
+            return v.relabel(old, new.label)
+        start = self.zero if same else folded(Apply("sub", (new.first, among.first)))
+        stop = folded(Apply("add", (start, new.count)))
+        first, last = self.whole(start, env), self.whole(stop, env)
+        cut = self.index(v, old, f"{'' if first == '0' else first}:{last}")
+        return replace(v, text=cut, level=ATOM).relabel(old, new.label)
+
+    def gather(
+        self, v: Code, label: str, at: Code, index: Expr, among: Letter, env: CodeEnv
+    ) -> Code:  # fmt: skip
+        if self.of(among.first, env).text != "0":
+            index = folded(Apply("sub", (index, among.first)))
+            at = self.of(index, env)
+        at = self.place(at, index, v, label, many(among), env)
+        return replace(self.take(v, label, at, env), whole=v.whole)
+
+    def cut(self, v: Code, label: str, item: Slice, e: Pick, env: CodeEnv) -> Code:
+        start = "" if item.start is None else self.whole(item.start, env)
+        stop = "" if item.stop is None else self.whole(item.stop, env)
+        if not start and not stop:
+            return v
+        short = f"{start}:{stop}" if (start + stop).isidentifier() else f"{start} : {stop}"
+        return replace(v, text=self.index(v, label, short.strip()), level=ATOM)
 
     def place(
-        self, at: Code, e: Expr, code: Code, label: str, count: Size, env: Env
+        self, at: Code, e: Expr, code: Code, label: str, count: Size, env: CodeEnv
     ) -> Code:  # fmt: skip
         """Computed places ``e`` in an axis, as whole numbers, checked if they may be outside."""
         interval, size = self.type(e, env).whole, self.shapes.number(count)
@@ -262,7 +253,7 @@ class Lowering:
         if isinstance(e, Num) or (inside and interval[0] >= 0 and interval[1] < size):  # type: ignore[index,operator]
             return at
         name, _ = self.function(Apply("inside", ()), [at], env)
-        size_of_axis = self.model.size_expr(count) if env.arguments is None else None
+        size_of_axis = self.card.size_expr(count) if env.arguments is None else None
         if size_of_axis is None:
             bound = f"{code.at(ATOM)}.shape[{code.place(label)}]"
         else:
@@ -277,10 +268,10 @@ class Lowering:
         return replace(code, text=f"{code.at(ATOM)}.{cast}", level=ATOM, whole=True)
 
     def same(self, a: Expr, b: Expr) -> bool:
-        x, y = self.model.size(a), self.model.size(b)
+        x, y = self.card.size(a), self.card.size(b)
         return a == b or (x is not None and y is not None and self.shapes.same(x, y))
 
-    def take(self, code: Code, label: str, at: Code, env: Env) -> Code:
+    def take(self, code: Code, label: str, at: Code, env: CodeEnv) -> Code:
         """Members of an axis at computed places, whose own axes come instead of it."""
         const = code.const and at.const
         if not at.axes:
@@ -372,7 +363,7 @@ class Lowering:
         text = self.brought(code, target, fully)
         return code if text == code.text else replace(code, text=text, level=ATOM)
 
-    def cast(self, codes: Sequence[Code], env: Env) -> list[Code]:
+    def cast(self, codes: Sequence[Code], env: CodeEnv) -> list[Code]:
         """In PyTorch, tables of numbers with the dtype and device of what they meet."""
         if not self.dialect.casts or all(c.const for c in codes):
             return list(codes)
@@ -385,87 +376,51 @@ class Lowering:
             for c in codes
         ]
 
-    # -- places ------------------------------------------------------------------------------------
-
-    def pick(self, e: Pick, env: Env) -> Code:
-        code = self.of(e.value, env)
-        shape = self.type(e.value, env).shape
-        core = (ROW, COL)[2 - len(shape) :]
-        labels = ["picked" + a for a in core[: len(e.items)]]
-        for label in labels:
-            code = code.relabel(label.removeprefix("picked"), label)
-        for label, size, item in zip(labels, shape, e.items, strict=False):
-            old = label.removeprefix("picked")
-            if isinstance(item, Slice):
-                start = "" if item.start is None else self.whole(item.start, env)
-                stop = "" if item.stop is None else self.whole(item.stop, env)
-                if start or stop:
-                    short = f" {start} : {stop} " if not (start + stop).isidentifier() else (
-                        f"{start}:{stop}")  # fmt: skip
-                    code = replace(code, text=self.index(code, label, short.strip()), level=ATOM)
-                code = code.relabel(label, old)
-                continue
-            at = None if isinstance(item, Idx) else self.of(item, env)
-            if at is None or COL not in at.axes:
-                code = self.along(code, label, item, Num(Fraction(0)), size, env)
-            else:
-                at = self.place(at, item, code, label, size, env).relabel(COL, "new")
-                code = replace(self.take(code, label, at, env), whole=code.whole)
-                code = code.relabel("new", old)
-        if ROW in code.axes and COL not in code.axes:
-            code = code.relabel(ROW, COL)
-        return code
-
     # -- binders -----------------------------------------------------------------------------------
 
-    def bind(self, e: Bind, env: Env) -> Code:
-        if self.is_loop(e, env):
-            return self.over_blocks(e, env)
-        label, inner = self.inside(e, env)
-        code = self.of(e.body, inner)
+    def reduction(self, e: Bind, env: CodeEnv, label: str) -> Code:
+        code = self.of(e.body, env)
         if label not in code.axes:
             raise VieteError(f"{show(e)} folds an index that its body has no axis of")
-        if e.op != "concat":
-            (code,) = self.operands(
-                e.op, [code], [self.type(e.body, inner)], self.type(e, env), env
-            )
-            return self.fold(e.op, code, label)
-        if COL not in code.axes:
-            order = (*code.without(label), label)
-            return self.permuted(code, order).relabel(label, COL)
-        order = (*(a for a in code.axes if a not in (label, COL)), label, COL)
+        found = self.shapes.of(e, env.types)
+        (code,) = self.operands(e.op, [code], [self.type(e.body, env)], found, env)
+        return self.fold(e.op, code, label)
+
+    def column(self, v: Code) -> Code:
+        return v  # a value on paper without rows has columns
+
+    def merge(self, v: Code, label: str) -> Code:
+        order = (*(a for a in v.axes if a not in (label, COL)), label, COL)
         axes = (*order[:-2], COL)
-        if code.axes == (label, ROW, COL) and self.dialect.name != "torch":
-            return Code(f"{self.xp}.concatenate({code.text}, axis=-1)", axes=axes, whole=code.whole)
-        code = self.permuted(code, order)
+        if v.axes == (label, ROW, COL) and self.dialect.name != "torch":
+            return Code(f"{self.xp}.concatenate({v.text}, axis=-1)", axes=axes, whole=v.whole)
+        v = self.permuted(v, order)
         if self.dialect.name == "torch":
-            return replace(code, text=f"{code.at(ATOM)}.flatten(-2)", level=ATOM, axes=axes)
-        text = f"{code.at(ATOM)}.reshape(*{code.at(ATOM)}.shape[:-2], -1)"
-        return replace(code, text=text, level=ATOM, axes=axes)
+            return replace(v, text=f"{v.at(ATOM)}.flatten(-2)", level=ATOM, axes=axes)
+        text = f"{v.at(ATOM)}.reshape(*{v.at(ATOM)}.shape[:-2], -1)"
+        return replace(v, text=text, level=ATOM, axes=axes)
 
-    def is_loop(self, e: Bind, env: Env) -> bool:
-        """Whether a binder runs over blocks, whose values are variables of their own."""
-        loops = self.model.loop_letters
-        return e.index in loops and env.arguments is None and bool(e.lower and e.upper)
+    def bound_letter(self, e: Bind, env: CodeEnv, label: str) -> Family:
+        if e.lower is None or e.upper is None:
+            return replace(env.index[e.index], label=label, code=None)
+        low = self.shapes.needed_size(e.lower, env.types)
+        count = self.shapes.needed_size(e.upper, env.types) - low + Size.of(1)
+        return Family(e.index, label, e.lower, length(e.lower, e.upper), count)
 
-    def inside(self, e: Bind, env: Env) -> tuple[str, Env]:
-        """The label of the axis that a binder folds, and the names in force in its body."""
-        label, level = f"{e.index}{env.level + 1}", env.level + 1
-        if e.lower is not None and e.upper is not None:
-            low = self.shapes.needed_size(e.lower, env.types)
-            count = self.shapes.needed_size(e.upper, env.types) - low + Size.of(1)
-            family = Family(label, e.lower, count, length(e.lower, e.upper))
-        else:
-            declared = env.index[e.index]
-            assert isinstance(declared, Family)
-            family = replace(declared, label=label, code=None)
-        first = dict(env.types.first)
-        if (lower := self.shapes.size(family.lower, env.types)) is not None:
-            first[e.index] = lower
-        ranges = {**env.types.ranges, e.index: family.count}
+    def binding(self, env: CodeEnv, letters: Mapping[str, Letter]) -> CodeEnv:
+        families = {}
+        for i, x in letters.items():
+            if not isinstance(x, Family):  # a table's
+                given = env.index.get(i)
+                code = given.code if isinstance(given, Family) else None
+                count = self.shapes.needed_size(x.count, env.types)
+                x = Family(i, x.label, x.first, x.count, count, code)
+            families[i] = x
+        starts = {i: self.shapes.size(x.first, env.types) for i, x in families.items()}
+        first = {**env.types.first, **{i: n for i, n in starts.items() if n is not None}}
+        ranges = {**env.types.ranges, **{i: x.many for i, x in families.items()}}
         types = replace(env.types, ranges=ranges, first=first)
-        index = {**env.index, e.index: family}
-        return label, replace(env, index=index, types=types, level=level)
+        return replace(super().binding(env, families), types=types)
 
     def fold(self, op: str, code: Code, label: str, keep: bool = False) -> Code:
         """An axis folded away by a reduction; kept as 1 on paper for rows' sums."""
@@ -476,7 +431,7 @@ class Lowering:
         axes = code.axes if keep else code.without(label)
         return Code(text, axes=axes, const=code.const, whole=whole)
 
-    def over_blocks(self, e: Bind, env: Env) -> Code:
+    def blocks(self, e: Bind, env: CodeEnv) -> Code:
         assert e.lower is not None and e.upper is not None
         i = plain_letter(e.index)
         index = {**env.index, e.index: Code(i, const=True, whole=True)}
@@ -491,63 +446,42 @@ class Lowering:
         text = f"{self.xp}.stack([{code.text} for {i} in {span}]).{name}(0)"
         return replace(code, text=text, level=ATOM)
 
-    def above(self, upper: Expr, env: Env) -> str:
+    def above(self, upper: Expr, env: CodeEnv) -> str:
         """One beyond an inclusive bound."""
         return self.whole(folded(Apply("add", (upper, Num(Fraction(1))))), env)
 
-    def table(self, e: Table, env: Env) -> Code:
-        """A matrix by its entries; its index letters become its rows and columns."""
-        level = env.level + 1
-        index = dict(env.index)
-        ranges = dict(env.types.ranges)
-        labels = [f"{i}{level}" for i, _ in e.ranges]
-        for (i, size), label in zip(e.ranges, labels, strict=True):
-            count = self.shapes.needed_size(size, env.types)
-            ranges[i] = count
-            given = env.index.get(i)
-            code = given.code if isinstance(given, Family) else None
-            index[i] = Family(label, Num(Fraction(0)), count, size, code)
-        first = {**env.types.first, **{i: Size.of(0) for i, _ in e.ranges}}
-        types = replace(env.types, ranges=ranges, first=first)
-        code = self.of(e.body, replace(env, index=index, types=types, level=level))
-        free = e.body.free
-        core = (ROW, COL)[2 - len(labels) :]
-        lead = tuple(a for a in code.axes if a not in labels)
-        if not all(i in free for i, _ in e.ranges) or not set(labels) <= set(code.axes):
-            sizes = ", ".join(self.whole(size, env) for _, size in e.ranges)
-            sizes += "," if len(labels) == 1 else ""
-            axes = (*lead, *core)
-            if lead:  # repeated along what is missing, whatever stands in front
-                text = self.brought(code, (*lead, *labels), True)
-                many = "tensors" if self.dialect.name == "torch" else "arrays"
-                there = f", device={env.like}.device" if self.dialect.casts and env.like else ""
-                shape = f"{self.xp}.empty(({sizes}){there})"
-                text = f"{self.xp}.broadcast_{many}({text}, {shape})[0]"
-                return Code(text, axes=axes, const=code.const, whole=code.whole)
-            if set(labels) - set(code.axes):
-                code = replace(code, text=self.brought(code, tuple(labels)), level=ATOM)
-            value = code.text
-            if not code.axes and self.dialect.casts:
-                kind = "" if code.whole else ", dtype=torch.float64"
-                value = f"torch.as_tensor({value}{kind})"
-            text = f"{self.xp}.broadcast_to({value}, ({sizes}))"
-            return Code(text, axes=core, const=code.const, whole=code.whole)
+    def spread(self, v: Code, letters: Sequence[Letter], env: CodeEnv) -> Code:
+        labels = tuple(x.label for x in letters)
+        lead = tuple(a for a in v.axes if a not in labels)
         order = (*lead, *labels)
-        code = self.permuted(code, order)
-        for label, new in zip(labels, core, strict=True):
-            code = code.relabel(label, new)
-        return code
+        if set(labels) <= set(v.axes):
+            return self.permuted(v, order)
+        sizes = ", ".join(self.whole(x.count, env) for x in letters)
+        sizes += "," if len(labels) == 1 else ""
+        if lead:  # repeated along what is missing, whatever stands in front
+            text = self.brought(v, order, True)
+            many = "tensors" if self.dialect.name == "torch" else "arrays"
+            there = f", device={env.like}.device" if self.dialect.casts and env.like else ""
+            shape = f"{self.xp}.empty(({sizes}){there})"
+            text = f"{self.xp}.broadcast_{many}({text}, {shape})[0]"
+            return Code(text, axes=order, const=v.const, whole=v.whole)
+        text = self.brought(v, labels)
+        if not v.axes and self.dialect.casts:
+            kind = "" if v.whole else ", dtype=torch.float64"
+            text = f"torch.as_tensor({text}{kind})"
+        text = f"{self.xp}.broadcast_to({text}, ({sizes}))"
+        return Code(text, axes=labels, const=v.const, whole=v.whole)
 
     # -- operations --------------------------------------------------------------------------------
 
-    def apply(self, e: Apply, env: Env) -> Code:
+    def apply(self, e: Apply, env: CodeEnv) -> Code:
         match row_sum(e):
             case Apply("log", (Apply("sum", (Apply("exp", (z,)),)),)):
                 return self.logsumexp(z, env)
         op = e.op
         if op in ("inf", "pi"):
             return Code(f"math.{op}", const=True)
-        if op in self.model.function:
+        if op in self.card.function:
             return self.call(e, env)
         if op in ("rows", "cols"):
             value = self.of(e.args[0], env)
@@ -569,7 +503,7 @@ class Lowering:
         if op == "inner":
             return replace(self.inner(args), whole=whole)
         if op == "T":
-            return self.transposed(args[0])
+            return self.transpose(args[0])
         if op in ("sum", "mean", "max", "min", "argmax") and len(args) == 1:
             keep = ROW in args[0].axes and op != "argmax"
             code = self.fold(op, args[0], COL, keep)
@@ -585,7 +519,7 @@ class Lowering:
         scalar = code.const and not code.axes
         return code if scalar else replace(code, whole=whole)
 
-    def with_all_axes(self, sides: Sequence[Expr], codes: list[Code], env: Env) -> list[Code]:
+    def with_all_axes(self, sides: Sequence[Expr], codes: list[Code], env: CodeEnv) -> list[Code]:
         """The sides of a choice that Python makes: it computes one of them, which has to have the
         axes of both. How long these are is told by an array with all of them."""
         fitted, axes = self.aligned(codes)
@@ -596,7 +530,7 @@ class Lowering:
         return [c if c.axes == axes else Code(zeros, axes=axes) if c.text == "0" else
                 Code(f"{c.at(ADD)} + {zeros}", ADD, axes) for c in fitted]  # fmt: skip
 
-    def arrays(self, e: Expr, axes: Axes, env: Env) -> Iterator[str]:
+    def arrays(self, e: Expr, axes: Axes, env: CodeEnv) -> Iterator[str]:
         """The values that a formula is computed from, outside of its binders, with these axes."""
         if isinstance(e, Apply):
             for x in e.args:
@@ -607,7 +541,7 @@ class Lowering:
                 yield code.at(ATOM)
 
     def operands(
-        self, op: str, codes: Sequence[Code], types: Sequence[Type], found: Type, env: Env
+        self, op: str, codes: Sequence[Code], types: Sequence[Type], found: Type, env: CodeEnv
     ) -> list[Code]:  # fmt: skip
         """What an operation is computed with: all whole numbers, or such as make real ones.
 
@@ -631,7 +565,7 @@ class Lowering:
         return [self.realed(c, env) if all(x.whole for x in arrays) and c in arrays and c.whole
                 else c for c in out]  # fmt: skip
 
-    def realed(self, code: Code, env: Env) -> Code:
+    def realed(self, code: Code, env: CodeEnv) -> Code:
         """Whole numbers as real ones of the run's kind; a constant with all digits there are."""
         if code.const and not code.axes:
             return code
@@ -651,7 +585,7 @@ class Lowering:
             return replace(code, text=f"float({code.text})", level=ATOM, whole=False)
         return code
 
-    def logsumexp(self, z: Expr, env: Env) -> Code:
+    def logsumexp(self, z: Expr, env: CodeEnv) -> Code:
         """log Σ exp z, for each row."""
         code = self.of(z, env)
         code = self.permuted(code, (*code.lead, *code.core))
@@ -662,14 +596,14 @@ class Lowering:
         if code.whole and form is not None:
             code = self.realed(code, env)
         if form is None:
-            name, _ = self.function(self.model.library("logsumexp"), [code], env)
+            name, _ = self.function(self.card.library("logsumexp"), [code], env)
             text = f"{name}({code.text}{', keepdims=True' if keep else ''})"
         else:
             more = f", {self.dialect.keep}=True" if keep else ""
             text = form.format(code.text, axis=code.place(COL), keep=more)
         return Code(text, axes=code.axes if keep else code.lead, const=code.const)
 
-    def concat(self, args: list[Code], env: Env) -> Code:
+    def concat(self, args: list[Code], env: CodeEnv) -> Code:
         """Parts side by side; all but the last axis have to be there in each."""
         aligned, axes = self.aligned(args)
         codes = ", ".join(c.text for c in self.cast(aligned, env))
@@ -679,7 +613,7 @@ class Lowering:
             text = f"{name}({codes})"
         return Code(text, axes=axes, const=all(c.const for c in args))
 
-    def transposed(self, code: Code) -> Code:
+    def transpose(self, code: Code) -> Code:
         if code.core == (COL,):
             return replace(code, text=f"{code.at(ATOM)}[..., None, :]", level=ATOM,
                            axes=(*code.lead, ROW, COL))  # fmt: skip
@@ -712,7 +646,7 @@ class Lowering:
         both = Code(f"{a.at(MUL)} * {b.at(NEG)}", MUL, axes)
         return self.fold("sum", both, COL)
 
-    def entrywise(self, op: str, args: list[Code], env: Env, divides: bool = False) -> Code:
+    def entrywise(self, op: str, args: list[Code], env: CodeEnv, divides: bool = False) -> Code:
         const = all(c.const for c in args)
         scalar = not any(c.axes for c in args)
         if op not in TESTS and not (op == "where" and scalar):
@@ -778,15 +712,15 @@ class Lowering:
 
     def divides(self, e: Expr) -> bool:
         """Whether a quotient of dimensions is whole, by the numbers that they have."""
-        size = self.model.size(e)
+        size = self.card.size(e)
         value = None if size is None else self.shapes.number(size)
         return value is not None and value.denominator == 1
 
     # -- named functions ---------------------------------------------------------------------------
 
-    def call(self, e: Apply, env: Env) -> Code:
+    def call(self, e: Apply, env: CodeEnv) -> Code:
         """A named function: the library's own, or one written into the file."""
-        named = self.model.library_name(e)
+        named = self.card.library_name(e)
         if named == "logsumexp":
             return self.logsumexp(e.args[0], env)
         if named == "part" and self.dialect.name == "numpy":
@@ -796,7 +730,7 @@ class Lowering:
         args = [self.of(a, env) for a in e.args]
         lead = together([c.lead for c in args])
         # Axes that are missing in front broadcast, save where entries are picked place by place.
-        body = self.model.function[e.op].body
+        body = self.card.function[e.op].body
         picks = len({c.lead for c in args if c.lead}) > 1 and any(
             isinstance(x, Pick) for x in walk(body)
         )
@@ -835,7 +769,7 @@ class Lowering:
             given.append(f"like={env.like or 'like'}")
         return Code(f"{name}({', '.join(given)})", ATOM, (*lead, *core), const, whole)
 
-    def heads(self, e: Apply, env: Env) -> Code | None:
+    def heads(self, e: Apply, env: CodeEnv) -> Code | None:
         """``part(y; h − 1, d_k)`` for all heads: the columns of each."""
         place = e.args[1]
         value = self.of(e.args[0], env)
@@ -845,12 +779,17 @@ class Lowering:
         family = env.index[next(iter(letters))]
         if not isinstance(family, Family) or family.label in value.axes:
             return None
-        zero = folded(Apply("sub", (Idx(next(iter(letters))), family.lower)))
+        zero = folded(Apply("sub", (Idx(next(iter(letters))), family.first)))
         if place != zero:
             return None
-        count = self.whole(family.length, env)
+        count = self.whole(family.count, env)
         text = f"{self.xp}.stack({self.xp}.split({value.text}, {count}, axis=-1))"
         return Code(text, axes=(family.label, ROW, COL))
+
+
+def many(letter: Letter) -> Size:
+    """How many members an axis has."""
+    return letter.many if isinstance(letter, Family) else letter.count
 
 
 def torch_norm(args: Sequence[Code]) -> str | None:

@@ -11,7 +11,7 @@ from viete.code.dialects import DIALECTS
 from viete.code.functions import word
 from viete.code.initial import Initial, per_block, renamed
 from viete.code.layout import docstring, filled, joined, statement
-from viete.code.lowering import Env
+from viete.code.lowering import CodeEnv
 from viete.code.numpy_text import Corpus
 from viete.code.prepared import Prepared
 from viete.errors import VieteError
@@ -66,7 +66,7 @@ class NumpyScript:
         self.loss = self.body.names.symbol(p.loss.symbol)
         self.output = self.body.names.symbol(p.output.symbol)
 
-    def parameter(self, e: Ref, places: tuple[str, ...], env: Env) -> str:
+    def parameter(self, e: Ref, places: tuple[str, ...], env: CodeEnv) -> str:
         name = self.body.names.symbol(e.symbol)
         return f"{name}[{', '.join(places)}]" if places else name
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from viete.code.body import Body, Turn
 from viete.code.dialects import DIALECTS
 from viete.code.functions import word
 from viete.code.initial import Initial, block_range, blocks_of, viete_name
 from viete.code.layout import comment, docstring, joined, statement
-from viete.code.lowering import Env, plain_letter
+from viete.code.lowering import CodeEnv, plain_letter
 from viete.code.numpy_script import about, entry, targets
 from viete.code.prepared import Prepared
 from viete.code.torch_blocks import (
@@ -61,8 +62,7 @@ class TorchModule:
         self.body = Body(p.model, DIALECTS["torch"], [p.forward, p.more], [], self.parameter,
                          RESERVED | {title}, self.block_list, Products, self.turn)  # fmt: skip
         like = f"self.{self.body.names.symbol(whole.symbol)}"
-        self.body.lowering.env = Env(self.body.lowering.env.index, self.body.lowering.env.types,
-                                     like=like)  # fmt: skip
+        self.body.lowering.env = replace(self.body.lowering.env, like=like)
         self.fuse()
         self.called = [g for g in self.groups if is_called(g, equations, self.body.rolling)
                        and [x for x, _, _ in self.body.flat()].count(g.loop) == 1]  # fmt: skip
@@ -76,7 +76,7 @@ class TorchModule:
         kept = {x.key for x in (p.output, p.loss) if x is not None}
         products.fuse([*p.forward, *p.more], kept, self.body.varying)
 
-    def parameter(self, e: Ref, places: tuple[str, ...], env: Env) -> str:
+    def parameter(self, e: Ref, places: tuple[str, ...], env: CodeEnv) -> str:
         name = self.body.names.symbol(e.symbol)
         if not places:
             return f"self.{name}"

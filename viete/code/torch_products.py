@@ -13,17 +13,16 @@ from dataclasses import dataclass
 
 from viete.code.lowering import (
     ATOM,
-    COL,
     LEAD,
-    ROW,
     Axes,
     Code,
-    Env,
+    CodeEnv,
     Family,
     Lowering,
     together,
 )  # fmt: skip
 from viete.errors import VieteError
+from viete.evaluate.labelled import COL, ROW
 from viete.graph.card import Equation
 from viete.notation.tree import Apply, Bind, Expr, Ref, num, walk
 
@@ -83,13 +82,13 @@ class Products(Lowering):
                 table = self.read(weights, through)
             case _:
                 return None
-        match self.model.library_name(table), table:
+        match self.card.library_name(table), table:
             case "softmax", Apply(args=(scores,)):
                 scores = self.read(scores, through)
             case _:
                 return None
         causal, seen = False, None
-        match self.model.library_name(scores), scores:
+        match self.card.library_name(scores), scores:
             case "causal", Apply(args=(inner,)):
                 causal, scores = True, self.read(inner, through)
             case "visible", Apply(args=(inner, a)):
@@ -116,7 +115,7 @@ class Products(Lowering):
 
     def fits(self, x: Attention) -> bool:
         """Whether the kernel takes these: matrices, the heads of K and V alike, all of a batch."""
-        loops = self.model.loop_letters
+        loops = self.card.loop_letters
         q, k, v = (y.free - loops for y in (x.q, x.k, x.v))
         batched = all(any(isinstance(y, Ref) and y.key in self.lead for y in walk(z))
                       for z in (x.q, x.k, x.v))  # fmt: skip
@@ -130,7 +129,7 @@ class Products(Lowering):
         # The kernel's mask begins at the first row: the card's is the same for a square alone.
         return matrices and (not x.causal or self.shapes.same(a[0], b[0]))
 
-    def attended(self, x: Attention, env: Env) -> Code:
+    def attended(self, x: Attention, env: CodeEnv) -> Code:
         """One call of the kernel; queries in groups have their groups' axes as one."""
         q, k, v = (self.of(y, env) for y in (x.q, x.k, x.v))
         shared = tuple(s for s in q.lead if s in k.lead and s != LEAD)
@@ -156,14 +155,14 @@ class Products(Lowering):
         text = f"functional.scaled_dot_product_attention({', '.join(texts)}, scale={scale}{more})"
         return Code(text + after, axes=(LEAD, *shared, *extra, ROW, COL))
 
-    def count(self, label: str, env: Env) -> str:
+    def count(self, label: str, env: CodeEnv) -> str:
         """How many members an axis has."""
         family = next(f for f in env.index.values() if isinstance(f, Family) and f.label == label)
-        return self.whole(family.length, env)
+        return self.whole(family.count, env)
 
     # -- products of all heads ---------------------------------------------------------------------
 
-    def apply(self, e: Apply, env: Env) -> Code:
+    def apply(self, e: Apply, env: CodeEnv) -> Code:
         if e in self.attentions and env.arguments is None:
             return self.attended(self.attentions[e], env)
         return super().apply(e, env)
@@ -174,12 +173,12 @@ class Products(Lowering):
             return self.einsum(a, b, together([a.lead, b.lead]))
         return super().product(a, b)
 
-    def bind(self, e: Bind, env: Env) -> Code:
+    def bind(self, e: Bind, env: CodeEnv) -> Code:
         """``∑_h z^h W_O^h`` as one product."""
         labels, inner = set[str](), env
         body: Expr = e
-        while isinstance(body, Bind) and body.op == "sum" and not self.is_loop(body, env):
-            label, inner = self.inside(body, inner)
+        while isinstance(body, Bind) and body.op == "sum" and not self.over_blocks(body, env):
+            inner, label = self.bound(body, inner)
             labels.add(label)
             body = body.body
         match body:
@@ -204,9 +203,9 @@ class Products(Lowering):
 
     # -- losses ------------------------------------------------------------------------------------
 
-    def call(self, e: Apply, env: Env) -> Code:
+    def call(self, e: Apply, env: CodeEnv) -> Code:
         """A cross-entropy is one number for each sequence of a batch."""
-        if self.model.library_name(e) != "cross_entropy":
+        if self.card.library_name(e) != "cross_entropy":
             return super().call(e, env)
         args = [self.of(a, env) for a in e.args]
         if any(c.lead not in ((), (LEAD,)) for c in args):

@@ -23,7 +23,7 @@ from array_api_compat import array_namespace, is_jax_array, is_numpy_array
 from viete.analysis.kinds import BIT, COMPARISONS, LOGICAL, Interval, interval_of, quotient
 from viete.errors import VieteError
 from viete.evaluate import fast, fused
-from viete.evaluate.evaluator import Env, Evaluator, Letter
+from viete.evaluate.evaluator import Algebra, Env, Letter
 from viete.evaluate.labelled import (
     COL,
     ROW,
@@ -49,7 +49,7 @@ EXACT = (-(2**53), 2**53)  # whole numbers among float64, as constants are compu
 USUAL = (1 - 2**31, 2**31 - 1)  # of an array of whole numbers that says nothing else
 
 
-class Arrays(Evaluator[Value]):
+class Arrays(Algebra[Value, Env[Value]]):
     """Evaluates expressions of one model for one set of sizes and one kind of array.
 
     ``lookup(key, loops)`` gives a parameter's, input's or earlier value's `Value`. ``like`` is an
@@ -246,7 +246,9 @@ class Arrays(Evaluator[Value]):
 
     # -- members of an axis ------------------------------------------------------------------------
 
-    def members(self, v: Value, old: str, new: Letter, among: Letter) -> Value:
+    def members(
+        self, v: Value, old: str, new: Letter, among: Letter, env: Env[Value]
+    ) -> Value:  # fmt: skip
         first, count = int(among.first), v.size(old)
         if new.first == first and new.count == count:
             return v.relabel(old, new.label)

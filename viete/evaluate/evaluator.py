@@ -67,11 +67,14 @@ class Env(Generic[V]):
     level: int = 0
 
 
-class Evaluator(ABC, Generic[V]):
+E = TypeVar("E", bound=Env[Any])
+
+
+class Evaluator(ABC, Generic[V, E]):
     """Evaluates expressions of one card. The abstract methods are what a meaning consists of."""
 
     card: CardData
-    env: Env[V]
+    env: E
     zero: Any  # as this meaning has sizes
 
     # -- what a meaning says -----------------------------------------------------------------------
@@ -81,39 +84,43 @@ class Evaluator(ABC, Generic[V]):
         """A number, which has no axes."""
 
     @abstractmethod
-    def idx(self, e: Idx, env: Env[V]) -> V:
+    def idx(self, e: Idx, env: E) -> V:
         """An index letter: its values along its own axis, or the number of a block."""
 
     @abstractmethod
-    def dimension(self, e: Ref, env: Env[V]) -> V:
+    def dimension(self, e: Ref, env: E) -> V:
         """A dimension, or a size of a function's argument."""
 
     @abstractmethod
-    def named(self, e: Ref, blocks: Sequence[Expr], env: Env[V]) -> V:
+    def named(self, e: Ref, blocks: Sequence[Expr], env: E) -> V:
         """An input, a parameter or a value of these blocks, with all members of its families."""
 
     @abstractmethod
-    def size(self, e: Expr, env: Env[V]) -> Any:
+    def size(self, e: Expr, env: E) -> Any:
         """A bound or a length, as this meaning has sizes."""
 
     @abstractmethod
     def length(self, v: V, label: str) -> Any:
         """How long an axis is, as this meaning has sizes."""
 
+    def lengths(self, e: Expr, v: V, labels: Sequence[str], env: E) -> list[Any]:
+        """How long axes of an expression's value are."""
+        return [self.length(v, label) for label in labels]
+
     @abstractmethod
-    def bound_letter(self, e: Bind, env: Env[V], label: str) -> Letter:
+    def bound_letter(self, e: Bind, env: E, label: str) -> Letter:
         """The letter that a binder binds, as an axis of that label."""
 
     @abstractmethod
-    def members(self, v: V, old: str, new: Letter, among: Letter) -> V:
+    def members(self, v: V, old: str, new: Letter, among: Letter, env: E) -> V:
         """Of an axis whose members are ``among``, those that a letter runs over, in its name."""
 
     @abstractmethod
-    def gather(self, v: V, label: str, at: V, index: Expr, among: Letter, env: Env[V]) -> V:
+    def gather(self, v: V, label: str, at: V, index: Expr, among: Letter, env: E) -> V:
         """Members at the computed places ``at``, whose axes come in the place of the axis."""
 
     @abstractmethod
-    def cut(self, v: V, label: str, item: Slice, e: Pick, env: Env[V]) -> V:
+    def cut(self, v: V, label: str, item: Slice, e: Pick, env: E) -> V:
         """A stretch of an axis."""
 
     @abstractmethod
@@ -121,11 +128,11 @@ class Evaluator(ABC, Generic[V]):
         """With columns: of rows of one entry each, which keep no axis for it, with one."""
 
     @abstractmethod
-    def transpose(self, v: V) -> V:
-        """Rows for columns; a vector becomes a row."""
+    def apply(self, e: Apply, env: E) -> V:
+        """An operation, or a call of a named function."""
 
     @abstractmethod
-    def spread(self, v: V, letters: Sequence[Letter], env: Env[V]) -> V:
+    def spread(self, v: V, letters: Sequence[Letter], env: E) -> V:
         """With an axis for every letter: where entries do not depend on it, all are the same."""
 
     @abstractmethod
@@ -133,28 +140,16 @@ class Evaluator(ABC, Generic[V]):
         """An axis side by side with the columns."""
 
     @abstractmethod
-    def fold(self, op: str, v: V, label: str) -> V:
-        """One axis folded away by a sum, a mean, a maximum, a minimum or an argmax."""
+    def reduction(self, e: Bind, env: E, label: str) -> V:
+        """A sum, mean, maximum or minimum over the axis of a bound letter."""
 
     @abstractmethod
-    def contract(self, a: V, b: V, over: tuple[str, ...]) -> V:
-        """Sum of products over labels, entry by entry in the other labels that both have."""
-
-    @abstractmethod
-    def entrywise(self, op: str, args: list[V]) -> V:
-        """An operation entry by entry, where values line up by their labels."""
-
-    @abstractmethod
-    def concat(self, args: list[V]) -> V:
-        """Columns side by side."""
-
-    @abstractmethod
-    def blocks(self, e: Bind, env: Env[V]) -> V:
+    def blocks(self, e: Bind, env: E) -> V:
         """A sum, mean or maximum over blocks, whose values have no axis together."""
 
     # -- expressions -------------------------------------------------------------------------------
 
-    def of(self, e: Expr, env: Env[V] | None = None) -> V:
+    def of(self, e: Expr, env: E | None = None) -> V:
         """The value of an expression."""
         env = self.env if env is None else env
         match e:
@@ -174,7 +169,7 @@ class Evaluator(ABC, Generic[V]):
                 return self.table(e, env)
         raise VieteError(f"{show(e)} has no value by itself")
 
-    def ref(self, e: Ref, env: Env[V]) -> V:
+    def ref(self, e: Ref, env: E) -> V:
         """A name: an argument, a dimension, or a value with its families' members."""
         if env.arguments is not None and e.key in env.arguments:
             return env.arguments[e.key]
@@ -190,27 +185,28 @@ class Evaluator(ABC, Generic[V]):
                 v = self.along(v, slot, index, self.env.index[slot], env)
         return v
 
-    def along(self, v: V, label: str, index: Expr, among: Letter, env: Env[V]) -> V:
+    def along(self, v: V, label: str, index: Expr, among: Letter, env: E) -> V:
         """Members ``index`` of an axis: a letter renames it, a formula takes its place."""
         new = env.index.get(index.name) if isinstance(index, Idx) else None
         if isinstance(new, Letter) and (new.label == label or new.label not in v.axes):
-            return self.members(v, label, new, among)
+            return self.members(v, label, new, among, env)
         return self.gather(v, label, self.of(index, env), index, among, env)
 
-    def pick(self, e: Pick, env: Env[V]) -> V:
+    def pick(self, e: Pick, env: E) -> V:
         v = self.of(e.value, env)
         if len(e.items) > (ROW in v.axes) + (COL in v.axes):
             v = self.column(v)
         core = [a for a in (ROW, COL) if a in v.axes]
+        lengths = self.lengths(e.value, v, core, env)
         for label in core[: len(e.items)]:
             # Out of the way, so that what the index brings in may be called row or column.
             v = v.relabel(label, "picked" + label)
-        for label, item in zip(core, e.items, strict=False):
+        for label, count, item in zip(core, lengths, e.items, strict=False):
             picked = "picked" + label
             if isinstance(item, Slice):
                 v = self.cut(v, picked, item, e, env).relabel(picked, label)
                 continue
-            among = Letter(picked, picked, self.zero, self.length(v, picked))
+            among = Letter(picked, picked, self.zero, count)
             at = None if isinstance(item, Idx) else self.of(item, env)
             if at is None:
                 v = self.along(v, picked, item, among, env)
@@ -225,34 +221,72 @@ class Evaluator(ABC, Generic[V]):
 
     # -- binders -----------------------------------------------------------------------------------
 
-    def bind(self, e: Bind, env: Env[V]) -> V:
+    def bind(self, e: Bind, env: E) -> V:
         if self.over_blocks(e, env):
             return self.blocks(e, env)
         inner, label = self.bound(e, env)
-        if e.op == "sum":
-            return self.sum(e, inner, label)
-        v = self.of(e.body, inner)
         if e.op != "concat":
-            return self.fold(e.op, v, label)
+            return self.reduction(e, inner, label)
+        v = self.of(e.body, inner)
         return self.merge(v, label) if COL in v.axes else v.relabel(label, COL)
 
-    def over_blocks(self, e: Bind, env: Env[V]) -> bool:
+    def over_blocks(self, e: Bind, env: E) -> bool:
         """Whether a binder runs over blocks, whose values are apart from each other."""
         return bool(
             e.index in self.card.loop_letters and env.arguments is None and e.lower and e.upper
         )
 
-    def bound(self, e: Bind, env: Env[V]) -> tuple[Env[V], str]:
+    def bound(self, e: Bind, env: E) -> tuple[E, str]:
         """The names in force under a binder, and its index's label."""
         level = env.level + 1
         letter = self.bound_letter(e, env, f"{e.index}{level}")
         return self.binding(env, {e.index: letter}), letter.label
 
-    def binding(self, env: Env[V], letters: Mapping[str, Letter]) -> Env[V]:
+    def binding(self, env: E, letters: Mapping[str, Letter]) -> E:
         """The names in force where letters are bound."""
         return replace(env, index={**env.index, **letters}, level=env.level + 1)
 
-    def sum(self, e: Bind, env: Env[V], label: str) -> V:
+    def table(self, e: Table, env: E) -> V:
+        """A matrix by its entries; its index letters become its rows and columns."""
+        letters = {
+            i: Letter(i, f"{i}{env.level + 1}", self.zero, self.size(count, env))
+            for i, count in e.ranges
+        }
+        v = self.spread(self.of(e.body, self.binding(env, letters)), tuple(letters.values()), env)
+        for letter, new in zip(letters.values(), (ROW, COL)[2 - len(letters) :], strict=True):
+            v = v.relabel(letter.label, new)
+        return v
+
+
+class Algebra(Evaluator[V, E]):
+    """An evaluator with few operations: entry by entry, products, folds, columns side by side."""
+
+    @abstractmethod
+    def transpose(self, v: V) -> V:
+        """Rows for columns; a vector becomes a row."""
+
+    @abstractmethod
+    def fold(self, op: str, v: V, label: str) -> V:
+        """One axis folded away by a sum, a mean, a maximum, a minimum or an argmax."""
+
+    @abstractmethod
+    def contract(self, a: V, b: V, over: tuple[str, ...]) -> V:
+        """Sum of products over labels, entry by entry in the other labels that both have."""
+
+    @abstractmethod
+    def entrywise(self, op: str, args: list[V]) -> V:
+        """An operation entry by entry, where values line up by their labels."""
+
+    @abstractmethod
+    def concat(self, args: list[V]) -> V:
+        """Columns side by side."""
+
+    def reduction(self, e: Bind, env: E, label: str) -> V:
+        if e.op == "sum":
+            return self.sum(e, env, label)
+        return self.fold(e.op, self.of(e.body, env), label)
+
+    def sum(self, e: Bind, env: E, label: str) -> V:
         """A sum, or sums within sums; over a product they are part of its contraction."""
         labels, body = [label], e.body
         while isinstance(body, Bind) and body.op == "sum" and not self.over_blocks(body, env):
@@ -261,7 +295,7 @@ class Evaluator(ABC, Generic[V]):
             body = body.body
         return self.summed(body, env, labels)
 
-    def summed(self, e: Expr, env: Env[V], labels: list[str]) -> V:
+    def summed(self, e: Expr, env: E, labels: list[str]) -> V:
         """``e`` summed over labels, term by term where a term is a product."""
         if isinstance(e, Apply) and e.op in ("add", "sub") and any(map(is_product, e.args)):
             return self.entrywise(e.op, [self.summed(x, env, labels) for x in e.args])
@@ -286,20 +320,9 @@ class Evaluator(ABC, Generic[V]):
         """A size as a value."""
         return self.number(Fraction(size))
 
-    def table(self, e: Table, env: Env[V]) -> V:
-        """A matrix by its entries; its index letters become its rows and columns."""
-        letters = {
-            i: Letter(i, f"{i}{env.level + 1}", self.zero, self.size(count, env))
-            for i, count in e.ranges
-        }
-        v = self.spread(self.of(e.body, self.binding(env, letters)), tuple(letters.values()), env)
-        for letter, new in zip(letters.values(), (ROW, COL)[2 - len(letters) :], strict=True):
-            v = v.relabel(letter.label, new)
-        return v
-
     # -- operations --------------------------------------------------------------------------------
 
-    def apply(self, e: Apply, env: Env[V]) -> V:
+    def apply(self, e: Apply, env: E) -> V:
         if e.op in self.card.function:
             return self.call(e.op, [self.of(a, env) for a in e.args], env.level + 1)
         return self.operation(e.op, [self.of(a, env) for a in e.args])
@@ -347,7 +370,8 @@ class Evaluator(ABC, Generic[V]):
             for symbol, label in zip(argument.pattern, labels, strict=False):
                 sizes[symbol.key] = self.length(v, label)
             values[argument.symbol.key] = v
-        return self.of(function.body, Env(values, sizes, {}, level))
+        env = replace(self.env, arguments=values, sizes=sizes, index={}, level=level)
+        return self.of(function.body, env)
 
     def product(self, a: V, b: V, also: tuple[str, ...] = ()) -> V:
         """Juxtaposition: scaling by a number, or the matrix product (summed over ``also``)."""

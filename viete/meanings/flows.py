@@ -20,7 +20,7 @@ from typing import Any
 from viete.analysis.kinds import COMPARISONS
 from viete.analysis.masks import SIGN, Mask, blank, both, combined, distance, hidden
 from viete.analysis.shapes import Shapes
-from viete.evaluate.evaluator import Env, Evaluator, Letter
+from viete.evaluate.evaluator import Algebra, Env, Letter
 from viete.evaluate.labelled import COL, ROW
 from viete.graph.card import CardData, Equation
 from viete.graph.sizes import Size, size_of
@@ -207,7 +207,7 @@ class Tally:
     operations_back: Size = ZERO
 
 
-class Flows(Evaluator[Flow]):
+class Flows(Algebra[Flow, Env[Flow]]):
     """Evaluates a card's equations in order; ``tally`` counts, ``known`` holds what was named.
 
     ``batch`` sequences are run at once.
@@ -317,7 +317,9 @@ class Flows(Evaluator[Flow]):
 
     # -- members of an axis ------------------------------------------------------------------------
 
-    def members(self, v: Flow, old: str, new: Letter, among: Letter) -> Flow:
+    def members(
+        self, v: Flow, old: str, new: Letter, among: Letter, env: Env[Flow]
+    ) -> Flow:  # fmt: skip
         return v.relabel(old, new.label)
 
     def gather(
