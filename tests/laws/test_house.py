@@ -46,7 +46,6 @@ EXCEPTIONS = {
     ("evaluate/memory.py", "meanings", "top"),
     ("evaluate/run.py", "ask", "top"),
     ("evaluate/run.py", "meanings", "function"),
-    ("formats/llama2c_file.py", "model", "function"),
     ("graph/def_use.py", "analysis", "top"),
     ("graph/card.py", "analysis", "function"),
     ("graph/card.py", "evaluate", "function"),

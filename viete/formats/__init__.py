@@ -1,7 +1,6 @@
 """Tensor files and the hub: formats in, safetensors out. Knows names, shapes and numbers, no card.
 
-`files` is the way in: `open_tensors` looks at a file's first bytes and hands it to the one small
-module that reads its format (`safetensors_file`, `npz_file`, `pickled`, `onnx_file`,
-`gguf_file`, `llama2c_file`); `tensors` holds what those share; `hub` fetches files by id and
-revision.
+`files` is the way in: `open_tensors` looks at a file's first bytes and hands it to the function
+that reads its format, of `safetensors_file`, `pickled` (PyTorch), `gguf_file` or `readers` (NumPy,
+ONNX, llama2.c); `tensors` holds what those share; `hub` fetches files by id and revision.
 """

@@ -14,23 +14,19 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from viete.atomic import replacing
 from viete.errors import VieteError
-from viete.formats import (
-    gguf_file,
-    llama2c_file,
-    npz_file,
-    onnx_file,
-    pickled,
-    safetensors_file,
-)
-from viete.formats.npz_file import save_npz
+from viete.formats import gguf_file, pickled, readers, safetensors_file
 from viete.formats.safetensors_file import save_safetensors
-from viete.formats.tensors import Bytes, Mapped, TensorFile, TensorInfo, in_a_sentence
+from viete.formats.tensors import Bytes, Mapped, TensorFile, TensorInfo, in_a_sentence, in_memory
 
-__all__ = ["TensorFile", "TensorInfo", "open_tensors", "save_npz", "save_safetensors"]
+__all__ = ["TensorFile", "TensorInfo", "in_memory", "open_tensors", "save_npz", "save_safetensors"]
 
 FORMATS = "safetensors (or its index.json), .npz, .npy, PyTorch, ONNX, GGUF or llama2.c's .bin"
 
@@ -63,17 +59,17 @@ def _detect(path: Path) -> tuple[str, Reader, Mapped]:
         raise VieteError(f"{path}: is empty; a tensor file is one of {FORMATS}")
     data = Mapped(path)
     head = data.bytes[:64].tobytes()
-    if llama2c_file.is_one(head):
-        return "llama2.c", llama2c_file.read, data
+    if readers.is_llama2c(head):
+        return "llama2.c", readers.read_llama2c, data
     if head.startswith(b"GGUF"):
         return "GGUF", gguf_file.read, data
     if head.startswith(b"\x93NUMPY"):
-        return "npy", npz_file.read_npy, data
+        return "npy", readers.read_npy, data
     if head.startswith(b"PK"):
         members = zipfile.ZipFile(path).namelist()
         if any(name.split("/")[-1] == "data.pkl" for name in members):
             return "PyTorch", pickled.read, data
-        return "npz", npz_file.read_npz, data
+        return "npz", readers.read_npz, data
     if head[8:9] == b"{":
         return "safetensors", safetensors_file.read, data
     if head.startswith(b"{"):
@@ -81,7 +77,7 @@ def _detect(path: Path) -> tuple[str, Reader, Mapped]:
     if head.startswith(b"\x80"):
         return "PyTorch", pickled.read, data
     if head.startswith(b"\x08"):
-        return "ONNX", onnx_file.read, data
+        return "ONNX", readers.read_onnx, data
     if head.startswith(b"version https://git-lfs"):
         raise VieteError(f"{path}: is a Git LFS pointer, not the weights: run git lfs pull")
     text = is_text(data.bytes[:1000])
@@ -89,7 +85,7 @@ def _detect(path: Path) -> tuple[str, Reader, Mapped]:
     if path.suffix == ".safetensors" and not text:
         return "safetensors", safetensors_file.read, data
     if path.suffix == ".onnx" and not text:
-        return "ONNX", onnx_file.read, data
+        return "ONNX", readers.read_onnx, data
     hint = "; it is text, and a card's name ends in .md" if text else ""
     raise VieteError(f"{path}: is not a tensor file; it must be one of {FORMATS}{hint}")
 
@@ -111,3 +107,9 @@ def _read_index(file: TensorFile, data: Bytes) -> None:
                 file.refuse(name, part.refused[name])
             else:
                 raise ValueError(f"it places tensor '{name}' in {path.name}, which lacks it")
+
+
+def save_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
+    """Write NumPy arrays to ``path``, whole or not at all. Raises VieteError."""
+    with replacing(path) as file:
+        np.savez(file, **dict(arrays))

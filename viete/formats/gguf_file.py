@@ -17,7 +17,6 @@ from viete.formats.tensors import (
     TensorInfo,
     byte_count,
     from_array,
-    from_bytes,
     require,
 )
 
@@ -103,10 +102,12 @@ def read(file: TensorFile, data: Bytes) -> None:
         if offset != expected or start + offset + size > data.size:
             raise ValueError(f"tensor '{name}' lies at {offset}, not at {expected}, or is cut off")
         expected += -(-size // step) * step
-        raw = data[start + offset : start + offset + size]
+        begin, end = start + offset, start + offset + size
         info = TensorInfo(name, shape, PLAIN.get(kind.name, kind.name))
-        load = partial(_dequantise, kind) if info.dtype == kind.name else from_bytes
-        file.add(info, partial(load, raw, info))
+        if info.dtype == kind.name:
+            file.add(info, partial(_dequantise, kind, data[begin:end], info))
+        else:
+            file.place(info, begin, end)
 
 
 def _dequantise(kind: Any, raw: Bytes, info: TensorInfo, framework: str) -> Any:

@@ -10,15 +10,7 @@ from functools import partial
 from typing import Any
 
 from viete.errors import VieteError
-from viete.formats.tensors import (
-    SIZES,
-    Bytes,
-    TensorFile,
-    TensorInfo,
-    from_bytes,
-    require,
-    torch_bytes,
-)
+from viete.formats.tensors import Bytes, TensorFile, from_array, info_of, require
 
 # What training scripts call the weights in a checkpoint that holds more than these.
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")
@@ -64,15 +56,15 @@ def read(file: TensorFile, data: Bytes) -> None:
         if not torch.is_tensor(leaf):
             file.refuse(name, f"it is of type {type(leaf).__name__}")
             continue
-        dtype = str(leaf.dtype).removeprefix("torch.")
-        if leaf.layout is not torch.strided or leaf.is_meta or dtype not in SIZES:
-            file.refuse(name, f"it is a {leaf.layout} tensor of dtype {dtype} on {leaf.device}")
+        try:
+            info = info_of(name or "arr_0", leaf)
+        except ValueError as error:
+            file.refuse(name, f"it is {error}")
             continue
         if leaf.numel() * leaf.element_size() > data.size:  # a stride of 0 makes much of little
             file.refuse(name, f"its shape {tuple(leaf.shape)} is more than the whole file holds")
             continue
-        info = TensorInfo(name or "arr_0", tuple(leaf.shape), dtype)
-        file.add(info, partial(_load, torch, leaf, info))
+        file.add(info, partial(from_array, leaf, info))
 
 
 def _leaves(torch: Any, tree: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -97,7 +89,3 @@ def _plain(settings: Mapping[Any, Any]) -> dict[str, Any]:
         str(k): v for k, v in settings.items()
         if isinstance(v, kinds) or (isinstance(v, list) and all(isinstance(x, kinds) for x in v))
     }  # fmt: skip
-
-
-def _load(torch: Any, tensor: Any, info: TensorInfo, framework: str) -> Any:
-    return from_bytes(torch_bytes(torch, tensor), info, framework)

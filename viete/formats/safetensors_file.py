@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,12 +21,12 @@ from viete.errors import VieteError
 from viete.formats.tensors import (
     SIZES,
     Bytes,
-    Stored,
     TensorFile,
     TensorInfo,
     byte_count,
+    info_of,
+    raw_bytes,
     sibling,
-    torch_bytes,
 )
 
 # In the library's order: it writes the last of these first, so that every tensor is aligned.
@@ -45,8 +44,6 @@ LONGEST_HEADER = 100_000_000  # the library's limit
 
 def read(file: TensorFile, data: Bytes) -> None:
     """Every tensor's place in the file; together they must fill it exactly."""
-    mapped = file.mapped
-    assert mapped is not None
     length = int.from_bytes(data[:8].tobytes(), "little")
     if data.size < 8 or length > min(LONGEST_HEADER, data.size - 8):
         raise ValueError(f"its header claims {length} bytes and the file has {data.size}")
@@ -67,7 +64,7 @@ def read(file: TensorFile, data: Bytes) -> None:
         if type(begin) is not int or type(end) is not int or begin < 0 or end - begin != size:
             raise ValueError(f"tensor '{name}' ({code}, {shape}) cannot fill bytes {begin}:{end}")
         spans.append((begin, end, name))
-        file.add(info, Stored(mapped, start + begin, start + end, info))
+        file.place(info, start + begin, start + end)
     at = 0
     for begin, end, name in sorted(spans):
         if begin != at:
@@ -104,55 +101,32 @@ def save_safetensors(
     target = Path(path)
     if not _is_text(dict(metadata or {})):
         raise VieteError(f"{target}: the metadata must be a table of strings")
-    found: dict[str, tuple[str, tuple[int, ...]]] = {}
+    found: dict[str, TensorInfo] = {}
     for name, array in arrays.items():
         if not _is_text({name: ""}) or name == "__metadata__":
             raise VieteError(f"{target}: {name!r} cannot be a tensor's name; use other text")
         try:
-            found[name] = _described(array)
+            found[name] = info_of(name, array if hasattr(array, "dtype") else np.asarray(array))
+            if found[name].dtype not in NAMES:
+                raise ValueError(f"a {type(array).__name__} of dtype {found[name].dtype}")
         except (TypeError, ValueError, RuntimeError) as error:
             raise VieteError(
                 f"{target}: '{name}' cannot be written ({error}); "
                 f"it must be an array of dtype {', '.join(NAMES)}"
             ) from None
-    rank, at = {code: -place for place, code in enumerate(CODES)}, 0
-    order = sorted(found, key=lambda name: (rank[found[name][0]], name))
+    rank, at = {dtype: -place for place, dtype in enumerate(NAMES)}, 0
+    order = sorted(found, key=lambda name: (rank[found[name].dtype], name))
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     for name in order:
-        code, shape = found[name]
-        size = math.prod(shape) * SIZES[CODES[code]]
-        header[name] = {"dtype": code, "shape": shape, "data_offsets": (at, at := at + size)}
+        shape, dtype = found[name].shape, found[name].dtype
+        span = (at, at := at + math.prod(shape) * SIZES[dtype])
+        header[name] = {"dtype": NAMES[dtype], "shape": shape, "data_offsets": span}
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
     with replacing(target) as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for name in order:
-            file.write(_to_bytes(arrays[name]).data)
-
-
-def _described(array: Any) -> tuple[str, tuple[int, ...]]:
-    """An array's code and shape."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(array, torch.Tensor):
-        dtype = str(array.dtype).removeprefix("torch.")
-        if array.layout is not torch.strided or array.is_meta or dtype not in NAMES:
-            raise ValueError(f"a {array.layout} tensor of dtype {dtype} on {array.device}")
-        return NAMES[dtype], tuple(array.shape)
-    plain = array if hasattr(array, "shape") and hasattr(array, "dtype") else np.asarray(array)
-    kind = np.dtype(plain.dtype)
-    if kind.name not in NAMES:
-        raise ValueError(f"a {type(array).__name__} of dtype {kind}")
-    return NAMES[kind.name], tuple(plain.shape)
-
-
-def _to_bytes(array: Any) -> Bytes:
-    """The numbers of an array that can be written."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(array, torch.Tensor):
-        return torch_bytes(torch, array)
-    plain = np.asarray(array)
-    flat = np.ascontiguousarray(plain, plain.dtype.newbyteorder("<")).reshape(-1)
-    return flat.view(np.uint8)
+            file.write(raw_bytes(arrays[name]).data)
 
 
 def _json(raw: bytes) -> dict[str, Any]:

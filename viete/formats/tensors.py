@@ -1,4 +1,4 @@
-"""What every format shares: an open file's tensors, and the way from bytes to an array."""
+"""The tensors of an open file, of any format, and the way between bytes and arrays."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import difflib
 import importlib
 import math
 import mmap
-from collections.abc import Callable, Iterable, Iterator
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -31,6 +36,8 @@ SIZES = {
 }
 WORTH_MAPPING = 1 << 16  # bytes; less is copied
 PIECE = 1 << 22  # bytes that are converted at a time
+THREADS = 8  # that load at once: more of them would wait for the same memory
+PATIENCE = 0.7  # seconds without a progress bar
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,23 @@ class TensorFile:
         """Every tensor, by name."""
         return {name: self.load(name, framework) for name in self.infos}
 
+    def load_many(
+        self, names: Iterable[str], framework: str = "numpy", dtype: str | None = None,
+        device: str | None = None,
+    ) -> Iterator[tuple[str, Any]]:  # fmt: skip
+        """`load` of each name, in order, by threads: the system reads while others convert.
+
+        A bar shows how far it is, where it takes long.
+        """
+        wanted = list(names)
+        counts = [math.prod(self.infos[n].shape) for n in wanted]
+        workers = min(THREADS, os.cpu_count() or 1)
+        with bar(sum(counts), f"{self.path}") as tell, ThreadPoolExecutor(workers) as pool:
+            arrays = pool.map(lambda n: self.load(n, framework, dtype, device), wanted)
+            for name, count, array in zip(wanted, counts, arrays, strict=True):
+                yield name, array
+                tell(count)
+
     def __repr__(self) -> str:
         count = sum(math.prod(info.shape) for info in self.infos.values())
         return f"<{self.path.name}: {self.format}, {len(self.infos)} tensors, {count:,} numbers>"
@@ -102,6 +126,11 @@ class TensorFile:
         self.refuse(info.name, "")  # a name that is there already is refused
         del self.refused[info.name]
         self.infos[info.name], self.loads[info.name] = info, load
+
+    def place(self, info: TensorInfo, start: int, stop: int) -> None:
+        """For the readers: take in a tensor whose numbers are these bytes of the file."""
+        assert self.mapped is not None
+        self.add(info, Stored(self.mapped, start, stop, info))
 
     def refuse(self, name: str, what: str) -> None:
         """For the readers: list what is no tensor that Viète can read."""
@@ -198,32 +227,6 @@ def converted(load: Load, info: TensorInfo, framework: str, dtype: str, device: 
     return out
 
 
-def side_by_side(array: Any) -> Any:
-    """A family of matrices in which products need not move anything: (…, rows, columns).
-
-    That is where its members' rows, or their columns, follow each other in memory, so that all of
-    them are one matrix. What lies between other things (of each head its query, key and value) is
-    copied, in the order that it has.
-    """
-    torch = hasattr(array, "stride")
-    strides = array.stride() if torch else array.strides
-    letters = range(array.ndim - 2)
-
-    def joined(*axes: int) -> bool:
-        return all(
-            array.shape[i] == 1 or strides[i] == array.shape[j] * strides[j]
-            for i, j in pairwise(axes)
-        )
-
-    if not letters or joined(*letters, array.ndim - 2) or joined(*letters, array.ndim - 1):
-        return array
-    order = sorted(range(array.ndim), key=lambda k: -strides[k])
-    back = [order.index(k) for k in range(array.ndim)]
-    if torch:
-        return array.permute(order).contiguous().permute(back)
-    return np.ascontiguousarray(array.transpose(order)).transpose(back)
-
-
 def numpy_dtype(name: str) -> Any:
     """NumPy's type of this name, or `ml_dtypes`'."""
     try:
@@ -289,19 +292,86 @@ def from_bytes(raw: Bytes, info: TensorInfo, framework: str, own: bool = False) 
     return np.require(raw.view(dtype), requirements="A").reshape(info.shape)
 
 
-def from_array(array: NDArray[Any], info: TensorInfo, framework: str) -> Any:
-    """A NumPy array of any byte order and layout, as `from_bytes` gives it."""
-    raw = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8)
-    return from_bytes(raw, replace(info, dtype=array.dtype.name), framework)
+def from_array(array: Any, info: TensorInfo, framework: str) -> Any:
+    """An array or tensor of any byte order and layout, as `from_bytes` gives it."""
+    dtype = str(array.dtype.name if isinstance(array, np.ndarray) else info.dtype)
+    return from_bytes(raw_bytes(array), replace(info, dtype=dtype), framework)
 
 
-def torch_bytes(torch: Any, tensor: Any) -> Bytes:
-    """A dense PyTorch tensor's numbers as bytes, row-major; shared where they lie so already."""
-    if not tensor.numel():
+def info_of(name: str, array: Any) -> TensorInfo:
+    """A dense array or tensor of a known dtype. Raises ValueError for any other."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        dtype = str(array.dtype).removeprefix("torch.")
+        if array.layout is not torch.strided or array.is_meta or dtype not in SIZES:
+            raise ValueError(f"a {array.layout} tensor of dtype {dtype} on {array.device}")
+    else:
+        kind = np.dtype(array.dtype) if hasattr(array, "dtype") else None
+        if kind is None or (dtype := kind.name) not in SIZES:
+            raise ValueError(f"a {type(array).__name__} of dtype {kind}")
+    return TensorInfo(name, tuple(map(int, array.shape)), dtype)
+
+
+def raw_bytes(array: Any) -> Bytes:
+    """A dense array's numbers, little-endian and row-major; shared where they lie so already."""
+    if not hasattr(array, "detach"):
+        plain = np.asarray(array)
+        flat = np.ascontiguousarray(plain, plain.dtype.newbyteorder("<")).reshape(-1)
+        return flat.view(np.uint8)
+    if not array.numel():
         return np.empty(0, np.uint8)  # PyTorch gives it strides that no byte view accepts
-    whole = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    raw: Bytes = whole.reshape(-1).view(torch.uint8).numpy()
+    whole = array.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    raw: Bytes = whole.reshape(-1).view(sys.modules["torch"].uint8).numpy()
     return raw
+
+
+def in_memory(name: str | Path, arrays: Mapping[str, Any]) -> TensorFile:
+    """Arrays as if they were a file of tensors; ``name`` is what they are called in errors.
+
+    Nothing is copied for the library that they are of: a PyTorch tensor is loaded as itself,
+    without its gradient. Raises VieteError for what is no dense array of a known dtype.
+    """
+    file = TensorFile(Path(name), "memory")
+    for key, array in arrays.items():
+        try:
+            info = info_of(str(key), array)
+        except ValueError as error:
+            raise VieteError(
+                f"{name}: '{key}' is no array with numbers of its own ({error})"
+            ) from None
+        file.add(info, partial(itself, array, info))
+    return file
+
+
+def itself(array: Any, info: TensorInfo, framework: str) -> Any:
+    """An array that is in memory, in a framework's form."""
+    own = framework == "torch" and hasattr(array, "detach")
+    return array.detach() if own else from_array(array, info, framework)
+
+
+@contextmanager
+def bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
+    """A progress bar on standard error, where that is a terminal, after a moment of patience.
+
+    Yields what is told of every number more that is done.
+    """
+    if not sys.stderr.isatty():
+        yield lambda more: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    began, done = monotonic(), 0
+    with Progress(console=Console(stderr=True), transient=True, auto_refresh=False) as progress:
+        task = progress.add_task(what, total=total, visible=False)
+
+        def tell(more: int) -> None:
+            nonlocal done
+            done += more
+            if monotonic() - began > PATIENCE:
+                progress.update(task, completed=done, visible=True, refresh=True)
+
+        yield tell
 
 
 def require(module: str, why: str) -> Any:

@@ -11,8 +11,7 @@ import numpy as np
 
 from viete.ask.card_claims import MOST_WEIGHTS, Claims, check_claims
 from viete.errors import VieteError
-from viete.formats.files import TensorFile, open_tensors
-from viete.formats.memory import in_memory
+from viete.formats.files import TensorFile, in_memory, open_tensors
 from viete.graph.card import CardData
 from viete.model.compare import Report, compare
 from viete.model.mapping import given_weights, match, read_weights

@@ -20,8 +20,7 @@ from viete.cards.config import Config, bound, given_keys, listed, said
 from viete.cards.reader import read
 from viete.errors import VieteError
 from viete.formats import hub
-from viete.formats.files import TensorFile, open_tensors
-from viete.formats.memory import in_memory
+from viete.formats.files import TensorFile, in_memory, open_tensors
 from viete.graph.card import CardData
 
 Card = str | Path | CardData

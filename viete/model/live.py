@@ -7,8 +7,7 @@ from typing import Any
 
 from viete.cards.config import Config
 from viete.errors import VieteError
-from viete.formats.memory import in_memory
-from viete.formats.tensors import TensorInfo, from_array, require
+from viete.formats.tensors import from_array, in_memory, info_of, require
 from viete.graph.card import CardData
 from viete.model.folder import Card, Folder, read_card
 from viete.model.mapping import to_checkpoint
@@ -55,7 +54,7 @@ def to_live(card: CardData, weights: Mapping[str, Array], base: Mapping[str, Any
     tensors = {
         name: array.detach().clone()
         if torch.is_tensor(array)
-        else from_array(array, TensorInfo(name, array.shape, array.dtype.name), "torch")
+        else from_array(array, info_of(name, array), "torch")
         for name, array in to_checkpoint(card, weights).items()
     }
     kind = said.pop("model_type")

@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
@@ -43,8 +43,7 @@ from viete.evaluate.initial_weights import literal_weights
 from viete.evaluate.schedule import Program, member_name, parameter_shapes, program
 from viete.evaluate.spelling import by_own_names, declared, plain
 from viete.formats.files import TensorFile, open_tensors, save_safetensors
-from viete.formats.parallel import load_many
-from viete.formats.tensors import SIZES, side_by_side
+from viete.formats.tensors import SIZES
 from viete.graph.card import CardData, Parameter
 from viete.notation.parser import parse
 from viete.notation.printer import show
@@ -450,7 +449,7 @@ def read_weights(
     for e in (*found.missing.values(), *found.misshaped.values()):
         shapes |= dict.fromkeys(e.holds, 0)
     out: dict[str, Any] = {}
-    for name, tensor in load_many(file, found.fits, framework, dtype, device):
+    for name, tensor in file.load_many(found.fits, framework, dtype, device):
         e = found.fits[name]
         array = e.read(tensor)
         for part in e.parts:
@@ -479,6 +478,32 @@ def _joined(pieces: dict[tuple[int, ...], Array], framework: str) -> Array:
     for at, piece in pieces.items():
         out[(*(ALL if k < 0 else k for k in at), ...)] = piece
     return out
+
+
+def side_by_side(array: Any) -> Any:
+    """A family of matrices in which products need not move anything: (…, rows, columns).
+
+    That is where its members' rows, or their columns, follow each other in memory, so that all of
+    them are one matrix. What lies between other things (of each head its query, key and value) is
+    copied, in the order that it has.
+    """
+    torch = hasattr(array, "stride")
+    strides = array.stride() if torch else array.strides
+    letters = range(array.ndim - 2)
+
+    def joined(*axes: int) -> bool:
+        return all(
+            array.shape[i] == 1 or strides[i] == array.shape[j] * strides[j]
+            for i, j in pairwise(axes)
+        )
+
+    if not letters or joined(*letters, array.ndim - 2) or joined(*letters, array.ndim - 1):
+        return array
+    order = sorted(range(array.ndim), key=lambda k: -strides[k])
+    back = [order.index(k) for k in range(array.ndim)]
+    if torch:
+        return array.permute(order).contiguous().permute(back)
+    return np.ascontiguousarray(array.transpose(order)).transpose(back)
 
 
 def problems(found: Match, file: TensorFile) -> list[str]:

@@ -15,8 +15,7 @@ from viete.ask.card_claims import Claims
 from viete.errors import VieteError
 from viete.evaluate.inputs import Weights
 from viete.evaluate.reweighted import reweighted
-from viete.formats.memory import in_memory
-from viete.formats.tensors import require
+from viete.formats.tensors import in_memory, require
 from viete.graph.card import CardData
 from viete.model.checking import check
 from viete.model.compare import Report

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from viete.cards.config import Config
 from viete.cards.reader import read
-from viete.formats.memory import in_memory
+from viete.formats.files import in_memory
 from viete.graph.card import CardData
 from viete.model.folder import Folder
 
