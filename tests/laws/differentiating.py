@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 import viete as vt
+from viete.analysis.shapes import shapes_of
 from viete.graph.card import CardData
 from viete.rewrite.adjoint.grad import with_loss
 
@@ -20,7 +21,7 @@ def loss_of(model: CardData) -> str | None:
     if any(e.name == "L" for e in model.equations):
         return None
     if any(e.name == "logits" for e in model.equations):
-        rows = model.shapes.types["logits"].shape[0]
+        rows = shapes_of(model).types["logits"].shape[0]
         target = next(i.name for i in model.inputs if i.shape and model.size(i.shape[0]) == rows)
         return f"cross_entropy(logits; {target})"
     return "<pooled, pooled>"

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import viete as vt
+from viete.analysis.well_formed import SIGNS, check_well_formed
 from viete.graph.card import CardData
-from viete.graph.well_formed import SIGNS, check_well_formed
 from viete.meanings.cost import costs
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES, show

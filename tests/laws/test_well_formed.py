@@ -10,10 +10,10 @@ from hypothesis import given
 
 import viete as vt
 from tests.laws.strategies import Card, cards, tiny, varied
+from viete.analysis.well_formed import check_well_formed
 from viete.errors import VieteError
 from viete.graph.card import CardData
 from viete.graph.distinct import distinct
-from viete.graph.well_formed import check_well_formed
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Symbol, num
 from viete.rewrite.adjoint.double_where import double_where
 from viete.rewrite.folding import folded

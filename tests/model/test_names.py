@@ -9,8 +9,8 @@ import pytest
 
 import viete as vt
 from tests.model.small import Small, card, error, small, streams, tokens, weights
+from viete.analysis.well_formed import check_well_formed
 from viete.errors import VieteError
-from viete.graph.well_formed import check_well_formed
 from viete.model.named_values import watched
 from viete.model.names import Names
 from viete.model.table import VALUE, conventions

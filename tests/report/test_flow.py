@@ -8,12 +8,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from viete.analysis.def_use import def_use
 from viete.cards.catalogue import shipped
 from viete.cards.reader import read
 from viete.errors import VieteError
 from viete.evaluate.run import parameter_shapes, run
 from viete.graph.card import CardData
-from viete.graph.def_use import Uses
 from viete.notation.printer import show_equation
 from viete.report.drawing import Arrow, Diagram, to_mermaid, to_svg, to_text
 from viete.report.drawing.flow import flow
@@ -55,7 +55,7 @@ def test_every_card_can_be_drawn(model: CardData, detail: str, style: str) -> No
 
 @every_card
 def test_arrows_follow_the_uses(model: CardData) -> None:
-    d, uses = flow(model, "equations"), Uses(model)
+    d, uses = flow(model, "equations"), def_use(model)
     made = {b.id: b for b in d.boxes}
     arrows = {(a.source, a.target, a.residual) for a in d.arrows if not a.back}
     wanted = {

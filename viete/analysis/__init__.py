@@ -1,5 +1,6 @@
-"""What equations mean before any number is put in: shapes, whole numbers, masks.
+"""What equations mean before any number is put in: shapes, whole numbers, masks, def-use.
 
 `shapes` gives every value its rows, columns and index letters; `kinds` tells whole numbers and
-truth values from real ones, with the interval that they lie in. Knows no arrays.
+truth values from real ones, with the interval that they lie in; `def_use` traces every reference to
+the equations that make it; `well_formed` is what every rewriting's result must be. Knows no arrays.
 """

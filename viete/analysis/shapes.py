@@ -27,8 +27,8 @@ from viete.analysis.kinds import (
 from viete.analysis.whole import MEANT, check_sizes, number_of, possible, shown
 from viete.analysis.written_out import check_written_out
 from viete.errors import Text
-from viete.graph.card import CardData, Claim, Equation
-from viete.graph.order import Order
+from viete.graph.card import CardData, Claim, Equation, memoised
+from viete.graph.dependence import reaching_definitions
 from viete.graph.sizes import Size, size_of
 from viete.notation.printer import show
 from viete.notation.tree import (
@@ -98,6 +98,12 @@ class Env:
     first: Mapping[str, Size] = field(default_factory=dict)  # index letter → its first value
 
 
+@memoised
+def shapes_of(card: CardData) -> Shapes:
+    """The type of every value, found and checked once; raises VieteError where one is wrong."""
+    return Shapes(card)
+
+
 class Shapes:
     """Types of all equations of a model, checked on construction.
 
@@ -143,7 +149,7 @@ class Shapes:
                         f"first rows, as in {parameter.symbol.base}[:{length}]"
                     )
             self.types[parameter.name] = Type(shape, self.axis_letters(parameter.symbol.slots))
-        Order(card).check()
+        reaching_definitions(card).check()
         self.several: dict[str, Type] = {}  # what the equations that make one value have in common
         given, before = dict(self.types), None
         while before != (before := dict(self.several)):

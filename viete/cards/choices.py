@@ -23,10 +23,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from viete.analysis.row_counts import with_named_sizes
 from viete.cards.config import HOLE, Config, listed, said
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, Function, Loop
-from viete.graph.row_counts import with_named_sizes
 from viete.notation.parser import parse
 from viete.notation.substitution import substitute
 from viete.notation.symbols import Scope

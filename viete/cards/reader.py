@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from viete.analysis.shapes import shapes_of
 from viete.cards.agreement import Described, check_agreement
 from viete.cards.choices import Choice, settled
 from viete.cards.config import Config
@@ -37,7 +38,7 @@ from viete.graph.card import (
     Loop,
     Parameter,
 )  # fmt: skip
-from viete.graph.order import FURTHEST
+from viete.graph.dependence import FURTHEST
 from viete.notation.lexer import tokenize
 from viete.notation.parser import parse, parse_left, parse_range, script_letters
 from viete.notation.printer import show
@@ -198,7 +199,7 @@ def build(
     if sets:
         model = model.bind(**sets)
         reader.check_stated(model.sizes)
-    check_agreement(model, model.shapes, reader.sizes_in_words(), reader.numbers())
+    check_agreement(model, shapes_of(model), reader.sizes_in_words(), reader.numbers())
     return model
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from viete.analysis.shapes import Type
+from viete.analysis.shapes import Type, shapes_of
 from viete.cards.document import Block, Heading, Item, Paragraph, Table, write_markdown, write_text
 from viete.errors import Text, VieteError
 from viete.graph.card import Argument, CardData, Function, Input, Loop, Parameter
@@ -44,7 +44,7 @@ class Writer:
 
     def __init__(self, card: CardData, style: str, loss: Ref | None = None) -> None:
         self.model, self.style, self.loss = card, style, loss
-        self.shapes = card.shapes
+        self.shapes = shapes_of(card)
 
     def math(self, text: str) -> str:
         return f"${text}$"

@@ -11,6 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from viete.analysis.kinds import TRUTH
+from viete.analysis.shapes import shapes_of
 from viete.code.dialects import Dialect
 from viete.code.functions import Functions, word
 from viete.code.layout import comment, statement
@@ -26,8 +27,13 @@ from viete.code.lowering import (
 from viete.code.names import Names
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Input, Loop
-from viete.graph.dependence import forward_slice, names_read
-from viete.graph.order import offset
+from viete.graph.dependence import (
+    equations_by_name,
+    forward_slice,
+    greatest,
+    names_read,
+    offset,
+)
 from viete.notation.printer import show_equation
 from viete.notation.tree import Apply, Expr, Idx, Num, Ref, Symbol, walk
 from viete.rewrite.adjoint.double_where import constant
@@ -53,7 +59,7 @@ class Body:
         turn: Callable[[Loop], tuple[str, Turn] | None] = lambda loop: None,
     ) -> None:  # fmt: skip
         self.model, self.dialect, self.stages = card, dialect, stages
-        self.shapes = card.shapes
+        self.shapes = shapes_of(card)
         self.outputs, self.parameter = set(outputs), parameter
         self.names = Names(
             {dialect.xp, "math", "jax", "functional", "nn", "self", *reserved}
@@ -88,24 +94,25 @@ class Body:
 
     def plain_numbers(self) -> frozenset[str]:
         """The values that Python computes, of numbers and dimensions and of each other."""
-        types = self.shapes.types
-        out = {e.name for e in self.model.equations
-               if not types[e.name].shape and not types[e.name].family}  # fmt: skip
+        types, made = self.shapes.types, equations_by_name(self.model)
+        numbers = {name for name in made if not types[name].shape and not types[name].family}
 
         def plain(e: Expr) -> bool:
             match e:
                 case Num() | Idx():
                     return True
                 case Ref():
-                    return e.symbol.kind == "dim" or e.key in out
+                    return e.symbol.kind == "dim" or e.key in numbers
                 case Apply(op, args) if op in INFIX or op == "neg":
                     return all(map(plain, args))
             return isinstance(e, Apply) and constant(e)
 
-        while gone := {e.name for e in self.model.equations
-                       if e.name in out and not plain(e.right)}:  # fmt: skip
-            out -= gone
-        return frozenset(out)
+        def reading(name: str) -> list[str]:
+            return [e.name for e in self.model.equations if name in e.reads]
+
+        return frozenset(greatest(
+            numbers, lambda name: not all(plain(e.right) for e in made[name]), reading
+        ))  # fmt: skip
 
     # -- names -------------------------------------------------------------------------------------
 
@@ -134,14 +141,14 @@ class Body:
         assert loop is not None
         at = symbol.slots.index(slots[0])
         step = -1 if loop.down else 1
-        offset = self.offset(maker.left.index[at], loop)
-        if offset is None:
+        own = offset(maker.left.index[at], loop.index)
+        if own is None:
             return False
         first, last = (self.value(x) for x in (loop.lower, loop.upper))
         if first is None or last is None:
             return False
         first, last = (last, first) if loop.down else (first, last)
-        before, after = first - step + offset, last + offset
+        before, after = first - step + own, last + own
         seen = False
         for segment in self.flat():
             here = segment[1] is equations
@@ -151,8 +158,8 @@ class Body:
                     if not isinstance(x, Ref) or x.key != key:
                         continue
                     if here:
-                        away = self.offset(x.index[at], loop)
-                        if away is None or (away - offset, k > place) not in (
+                        away = offset(x.index[at], loop.index)
+                        if away is None or (away - own, k > place) not in (
                             (0, True), (-step, False)
                         ):  # fmt: skip
                             return False
@@ -166,10 +173,6 @@ class Body:
 
     def flat(self) -> list[tuple[Loop | None, list[Equation], int]]:
         return [(loop, es, k) for k, stage in enumerate(self.segments) for loop, es in stage]
-
-    def offset(self, e: Expr, loop: Loop) -> int | None:
-        """c where an index is the loop's letter plus c."""
-        return offset(e, loop.index)
 
     def value(self, e: Expr) -> Fraction | None:
         size = self.model.size(e)

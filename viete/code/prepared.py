@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from viete.analysis.shapes import shapes_of
 from viete.errors import Text, VieteError
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData, Equation, Input, memoised
@@ -96,7 +97,7 @@ def prepared(card: CardData, of: str | None, backward: bool, autograd: bool = Fa
 def with_targets(card: CardData) -> tuple[CardData, Ref]:
     """The model with targets as an input and their cross-entropy as its loss."""
     logits = next(e for e in card.equations if e.name == "logits").left
-    shape = card.shapes.types["logits"].shape
+    shape = shapes_of(card).types["logits"].shape
     if len(shape) != 2 or logits.symbol.slots:
         raise VieteError(
             f"{card.title} has no loss, and its logits are not one row for each position; say "

@@ -18,6 +18,7 @@ from viete.evaluate.labelled import COL, ROW, Array, Value, permute
 from viete.evaluate.schedule import Member, Program, Step, parameter_shapes, program
 from viete.evaluate.spelling import by_own_names
 from viete.graph.card import CardData, Equation
+from viete.graph.dependence import reachable
 from viete.notation.parser import parse
 from viete.notation.tree import Expr, Idx, Ref, Symbol, walk
 
@@ -151,18 +152,15 @@ class Run(Mapping[str, Array]):
         return f"{member[0]}{block}"
 
     def members(self, name: str) -> set[Member]:
-        e = self.parse(name)
-        out: set[Member] = set()
-        todo = [self.program.needed(e, {})]
-        while todo:
-            for member in todo.pop():
-                if member[0] in self.derived:
-                    equation = self.derived[member[0]]
-                    loops = self.program.loops_of(equation.left.symbol, member[1])
-                    todo.append(self.program.needed(equation.right, loops))
-                else:
-                    out.add(member)
-        return out
+        def made_of(member: Member) -> frozenset[Member]:
+            equation = self.derived.get(member[0])
+            if equation is None:
+                return frozenset()
+            loops = self.program.loops_of(equation.left.symbol, member[1])
+            return self.program.needed(equation.right, loops)
+
+        found = reachable(self.program.needed(self.parse(name), {}), made_of)
+        return {member for member in found if member[0] not in self.derived}
 
     def parse(self, name: str) -> Expr:
         if not isinstance(name, str):

@@ -13,12 +13,12 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
-from viete.analysis.shapes import Shapes
+from viete.analysis.def_use import targets
+from viete.analysis.shapes import Shapes, shapes_of
 from viete.analysis.whole import check_sizes
 from viete.errors import VieteError
 from viete.evaluate.array import MOST_BLOCKS
 from viete.graph.card import CardData, Equation, Input, Parameter
-from viete.graph.def_use import targets
 from viete.graph.sizes import Size
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Symbol, transform, walk
@@ -165,7 +165,7 @@ class Program:
     @cached_property
     def shapes(self) -> Shapes:
         """For formulas that a run is asked for; what a card states need not hold of other sizes."""
-        return self.model.unstated.shapes
+        return shapes_of(self.model.unstated)
 
     def bounds(self, lower: Expr, upper: Expr, what: str) -> range:
         values = []

@@ -23,7 +23,6 @@ from viete.notation.symbols import Scope, Signature
 from viete.notation.tree import Apply, Expr, Ref, Symbol, transform
 
 if TYPE_CHECKING:
-    from viete.analysis.shapes import Shapes
     from viete.ask.card_claims import Claims
     from viete.evaluate.run import Run
     from viete.model.compare import Report
@@ -330,13 +329,6 @@ class CardData:
     def apart(self, e: Expr) -> Expr:
         """`apart` for a formula of this card, with definitions of functions put in."""
         return apart(e, self.function, self.names, self.ranges)
-
-    @cached_property
-    def shapes(self) -> Shapes:
-        """The type of every value, found and checked once; raises VieteError where one is wrong."""
-        from viete.analysis.shapes import Shapes
-
-        return Shapes(self)
 
     @cached_property
     def unstated(self) -> CardData:

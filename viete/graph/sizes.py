@@ -112,6 +112,13 @@ class Size:
             raise VieteError(f"the size {self} has more digits than any computer can use")
         return Fraction(total)
 
+    def value(self, values: Mapping[str, Fraction]) -> Fraction | None:
+        """As `evaluate`; None for a name without a number, and where it divides by zero."""
+        try:
+            return self.evaluate(values)
+        except (KeyError, ZeroDivisionError):
+            return None
+
     def __str__(self) -> str:
         return self.show("plain")
 

@@ -93,7 +93,7 @@ def inlined(
     """A function's definition with what it is applied to put in; see `substitute`.
 
     The sizes that it names are said as ``rows(x)`` and ``cols(x)`` of its arguments, which
-    `viete.graph.row_counts` has the names of.
+    `viete.analysis.row_counts` has the names of.
     """
     function = functions[e.op]
     arguments: dict[str, Expr] = {}

@@ -19,7 +19,7 @@ from typing import Any
 
 from viete.analysis.kinds import COMPARISONS
 from viete.analysis.masks import SIGN, Mask, blank, both, combined, distance, hidden
-from viete.analysis.shapes import Shapes
+from viete.analysis.shapes import Shapes, shapes_of
 from viete.evaluate.evaluator import Algebra, Env, Letter
 from viete.evaluate.labelled import COL, ROW
 from viete.graph.card import CardData, Equation
@@ -216,7 +216,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
     zero = ZERO
 
     def __init__(self, card: CardData, batch: int = 1) -> None:
-        self.card, self.shapes = card, card.shapes
+        self.card, self.shapes = card, shapes_of(card)
         self.tally, self.scale = Tally(), ONE
         self.env: Env[Flow] = Env()
         # Within a definition equal expressions are computed once (softmax needs exp(z) once).

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations
 
-from viete.analysis.shapes import Mismatch, Type
+from viete.analysis.shapes import Mismatch, Type, shapes_of
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Function
 from viete.graph.sizes import Size
@@ -49,7 +49,7 @@ class Changes:
         self, card: CardData, sizes: Mapping[str, Fraction], extra: Sequence[Tensor]
     ) -> None:
         self.model, self.sizes, self.extra = card, sizes, extra
-        self.shapes = card.shapes
+        self.shapes = shapes_of(card)
 
     def of(self, k: int, right: Expr, equation: Equation) -> Iterator[Change]:
         """What may be otherwise in the k-th of some equations, whose nodes are marked."""

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from viete.analysis.def_use import bodies
 from viete.cards.document import Block, Heading, Item, Table
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, Loop
-from viete.graph.def_use import bodies
 from viete.graph.matching import match
 from viete.library.functions import resolved
 from viete.model.short_names import Key, get_act_name, near, parted

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from viete.analysis.shapes import shapes_of
 from viete.errors import Text, VieteError
 from viete.evaluate.labelled import COL, ROW, Value
 from viete.evaluate.run import Run, execute
@@ -270,7 +271,7 @@ def aligned(run: Run, step: Step, like: Value, recorded: Array) -> Value:
 
 def like_left(run: Run, step: Step, recorded: Array) -> Value | None:
     """The recorded array as a value that the card cannot compute: by its type alone."""
-    t = run.program.model.shapes.types.get(step.equation.name)
+    t = shapes_of(run.program.model).types.get(step.equation.name)
     if t is None:
         return None
     letters = [s for s in step.equation.left.symbol.slots if s in t.family]

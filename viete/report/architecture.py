@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from math import prod
 
+from viete.analysis.def_use import called
 from viete.cards.document import (
     Block,
     Code,
@@ -22,7 +23,6 @@ from viete.cards.document import (
 from viete.cards.writer import heading, table
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData
-from viete.graph.def_use import called
 from viete.graph.sizes import Size, spell
 from viete.meanings.cost import ParameterCost
 from viete.notation.printer import letters, show, show_equation, show_symbol

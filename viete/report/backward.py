@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from viete.analysis.def_use import called
 from viete.cards.document import Block, Item, write_markdown, write_text
 from viete.cards.writer import Writer, heading
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation
-from viete.graph.def_use import called
 from viete.notation.printer import Printer, show, show_symbol
 from viete.notation.tree import Apply, Ref, Symbol, walk
 from viete.report.names import listed, paragraph

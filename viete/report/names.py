@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable
 from itertools import groupby
 
+from viete.analysis.def_use import def_use
 from viete.cards.document import Item, Paragraph
 from viete.cards.writer import Writer
 from viete.errors import Text
 from viete.graph.card import CardData
-from viete.graph.def_use import Uses
 from viete.graph.sizes import Size, spell
 from viete.meanings.cost import Costs, costs
 from viete.notation.printer import letters, show_symbol
@@ -27,7 +27,7 @@ class Names:
         self.costs: Costs = costs(card, lengths, batch)
         self.sizes = Sizes(card, lengths, batch)
         self.write = Writer(card, style)
-        self.uses = Uses(card)
+        self.uses = def_use(card)
         self.traits = Traits(card, self.uses)
         self.axes = Axes(self.uses, style)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from viete.analysis.def_use import DefUse, bodies, called, def_use
 from viete.graph.card import CardData, Input
-from viete.graph.def_use import Uses, bodies, called
 from viete.graph.sizes import Size
 from viete.library.functions import library
 from viete.meanings.flows import Flows, Read
@@ -31,10 +31,10 @@ class Generation:
 
 
 class Traits:
-    """The traits of one model; equations are named by their positions, as in `Uses`."""
+    """The traits of one model; equations are named by their positions, as in `DefUse`."""
 
-    def __init__(self, card: CardData, uses: Uses | None = None) -> None:
-        self.model, self.uses = card, uses or Uses(card)
+    def __init__(self, card: CardData, uses: DefUse | None = None) -> None:
+        self.model, self.uses = card, uses or def_use(card)
         flows = Flows(card)
         self.reads: list[frozenset[Read]] = []
         self.places: list[Size | None] = []
@@ -74,7 +74,7 @@ class Traits:
         """The equation of the logits behind probabilities, and whether there is none."""
         match self.model.equations[k].right:
             case Apply(op, (Ref() as ref,)) if self.is_softmax(op) and ref.symbol.kind == "value":
-                return self.uses.makers(k, ref)[-1][0], False
+                return self.uses.definitions.of(k, ref)[-1][0], False
             case Apply(op) if self.is_softmax(op):
                 return k, True
         return k, False
@@ -94,10 +94,10 @@ class Traits:
 
         def mine(name: str) -> bool:
             return name == tokens or any(
-                tokens in self.uses.inputs_of(m) for m in self.uses.by_key.get(name, [])
+                tokens in self.uses.inputs_of(m) for m in self.uses.by_name.get(name, [])
             )
 
-        for j in self.uses.before[k]:
+        for j in self.uses.backward_slice(k):
             for x in walk(self.model.equations[j].right):
                 if isinstance(x, Pick) and picks_by_block(self.model, x) and any(
                     mine(r.key) for r in walk(x.value) if isinstance(r, Ref)
@@ -112,7 +112,7 @@ class Traits:
         """Equations that sum over positions, only up to their own or all, and of which values."""
         out = []
         for k, reads in enumerate(self.reads):
-            seen = [r for r in reads if r.summed and r.name in self.uses.by_key]
+            seen = [r for r in reads if r.summed and r.name in self.uses.by_name]
             names = {r.name for r in seen if r.past} - {r.name for r in seen if not r.past}
             if not past:
                 names = {r.name for r in seen} - names

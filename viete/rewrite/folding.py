@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from viete.analysis.def_use import is_number, lone
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation
-from viete.graph.def_use import is_number, lone
+from viete.graph.dependence import greatest
 from viete.library.functions import inlined, with_defaults
 from viete.notation.printer import show, show_equation
 from viete.notation.tree import (
@@ -255,16 +256,15 @@ def body_of(card: CardData, x: Expr, name: Ref) -> Expr | None:
 
 def blind_values(work: Work) -> set[str]:
     """Values that only layer norm reads, or sums that only layer norm reads."""
-    blind = {e.name for e in work.equations}
-    while True:
-        seen = {ref.key for e in work.equations for ref in otherwise(work, e)} & blind
-        seen |= {key for key in blind if not work.uses(key)}
-        for e in work.equations:
-            if e.name not in blind:
-                seen |= {t.key for t in map(lone, summands(e.right)) if t is not None} & blind
-        if not seen:
-            return blind
-        blind -= seen
+    read = {ref.key for e in work.equations for ref in otherwise(work, e)}
+
+    def terms(name: str) -> Iterator[str]:
+        totals = (x for e in work.equations if e.name == name for x in summands(e.right))
+        return (t.key for t in map(lone, totals) if t is not None)
+
+    return greatest(
+        (e.name for e in work.equations), lambda key: key in read or not work.uses(key), terms
+    )
 
 
 def otherwise(work: Work, e: Equation) -> list[Ref]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from viete.analysis.masks import Mask
-from viete.analysis.shapes import Mismatch, Shapes
+from viete.analysis.shapes import Mismatch, Shapes, shapes_of
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Dimension, Equation, Function, Input, Loop, memoised
 from viete.graph.dependence import forward_slice, functions_called, names_read
@@ -121,7 +121,7 @@ def scores(card: CardData, shapes: Shapes | None = None) -> str:
 
     Else the last such value that is not a softmax. Raises VieteError where there is none.
     """
-    shapes = shapes or card.shapes
+    shapes = shapes or shapes_of(card)
     tokens = text_of(card)
     for name in scored(card, tokens, shapes):
         return name
@@ -176,7 +176,7 @@ def text_of(card: CardData) -> Input:
         raise VieteError(
             f"{card.title} has no input of token ids as long as the text, which could be continued"
         )
-    return next((i for i in reversed(found) if scored(card, i, card.shapes)), found[-1])
+    return next((i for i in reversed(found) if scored(card, i, shapes_of(card))), found[-1])
 
 
 class Incremental:
@@ -184,7 +184,7 @@ class Incremental:
 
     def __init__(self, card: CardData, of: str | None, fixed: bool) -> None:
         card = distinct(card)
-        self.model, self.shapes, self.fixed = card, card.shapes, fixed
+        self.model, self.shapes, self.fixed = card, shapes_of(card), fixed
         self.tokens = text_of(card)
         length = self.tokens.shape[0]
         assert isinstance(length, Ref)

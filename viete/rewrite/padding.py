@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from viete.analysis.shapes import Shapes
+from viete.analysis.shapes import Shapes, shapes_of
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, Input, with_right
 from viete.library.functions import library
@@ -43,7 +43,7 @@ def padded(card: CardData) -> CardData:
     assert isinstance(n, Ref)
     taken = card.plain_names | card.scope.indices | card.bound_letters
     mask = Symbol("input", fresh(taken, NAMES))
-    shapes = card.shapes
+    shapes = shapes_of(card)
     softmaxes = {f.name for f in card.function.values() if f.body == library()["softmax"].body}
     if any(i.default is not None and i.shape == tokens.shape and i.high == num(1)
            for i in card.inputs):  # fmt: skip

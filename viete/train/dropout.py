@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from viete.analysis.shapes import Shapes
+from viete.analysis.shapes import Shapes, shapes_of
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData, Equation, Input, with_right
 from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, transform, walk
@@ -62,7 +62,7 @@ def with_masks(card: CardData) -> Masks:
     if not drops:
         return Masks(card, {})
     base = card.fresh("D", "drop", "mask", "kept")
-    shapes, chances = card.shapes, dict[str, float]()
+    shapes, chances = shapes_of(card), dict[str, float]()
     inputs, equations = list[Input](), list[Equation]()
     for equation in card.equations:
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from viete.analysis.def_use import targets
 from viete.analysis.kinds import BIT
 from viete.evaluate.array import Lookup
 from viete.evaluate.gradient import Summing
 from viete.evaluate.labelled import COL, ROW, Array, Value, permute
 from viete.evaluate.plan.node import FLOAT, INT
 from viete.graph.card import CardData
-from viete.graph.def_use import targets
 
 
 class Recording(Summing):

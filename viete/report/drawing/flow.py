@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from viete.analysis.def_use import DefUse, Use, def_use
 from viete.errors import VieteError
 from viete.graph.card import CardData, Input, Loop
-from viete.graph.def_use import Use, Uses
 from viete.graph.sizes import Size, spell
 from viete.notation.printer import letters, show, show_equation, show_symbol
 from viete.notation.tree import Idx, Ref
@@ -33,7 +33,7 @@ def flow(
     if detail not in ("parts", "equations"):
         raise VieteError(f"the detail of a diagram is parts or equations, not {detail}")
     numbers = None if lengths is None else Sizes(card, lengths, batch)
-    return _Flow(Uses(card), detail, numbers, style).diagram()
+    return _Flow(def_use(card), detail, numbers, style).diagram()
 
 
 class Sizes:
@@ -75,11 +75,11 @@ class Sizes:
 class Axes:
     """The shape of every value as it is computed: batch, index letters, rows, columns."""
 
-    def __init__(self, uses: Uses, style: str) -> None:
+    def __init__(self, uses: DefUse, style: str) -> None:
         self.uses, self.style = uses, style
         model = uses.model
         names = {d.name for d in model.dims} | {i.name for i in model.inputs}
-        names |= {p.name for p in model.parameters} | uses.by_key.keys()
+        names |= {p.name for p in model.parameters} | uses.by_name.keys()
         self.batch = next(b for b in ("B", "batch", "batch size") if b not in names)
 
     def of(self, k: int) -> tuple[Size, ...]:
@@ -110,7 +110,7 @@ class Axes:
 
 
 class _Flow:
-    def __init__(self, uses: Uses, detail: str, sizes: Sizes | None, style: str) -> None:
+    def __init__(self, uses: DefUse, detail: str, sizes: Sizes | None, style: str) -> None:
         self.uses, self.model, self.sizes, self.style = uses, uses.model, sizes, style
         self.axes = Axes(uses, style)
         self.dots = "..." if style == "plain" else "…"

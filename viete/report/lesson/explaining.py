@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from viete.analysis.def_use import lone, sums
 from viete.graph.card import CardData
-from viete.graph.def_use import lone, sums
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, Slice, Table, walk
 

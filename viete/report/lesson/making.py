@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from viete.analysis.def_use import def_use
 from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW, Value, permute
 from viete.evaluate.schedule import Step as Turn
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData, Input, Parameter
-from viete.graph.def_use import Uses
 from viete.meanings.exact.numbers import Number, total
 from viete.meanings.exact.put_in import Part, PutIn, Shown, told
 from viete.meanings.exact.run import NAMED, RATIONAL, ExactRun, level_of, run_exact
@@ -71,7 +71,7 @@ class Maker:
         self.style, self.stopped = style, stopped
         self.formulas = Formulas(style, digits)
         self.explainer = Explainer(self.model, style)
-        self.uses = Uses(self.model)
+        self.uses = def_use(self.model)
         self.number = {(e.left, e.loop): k for k, e in enumerate(self.model.equations)}
         self.turns = [t for t in run.program.steps if t.makes in run.store]
         self.failed = self.failing()

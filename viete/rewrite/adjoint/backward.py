@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from viete.graph.card import CardData, Equation, Loop
-from viete.graph.dependence import names_read
-from viete.graph.order import FURTHEST, offset
+from viete.graph.dependence import FURTHEST, names_read, offset
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Slot, Symbol, num, walk
 from viete.rewrite.adjoint.double_where import Single

@@ -18,10 +18,9 @@ from fractions import Fraction
 from functools import cached_property
 
 from viete.analysis.kinds import COMPARISONS, LOGICAL
-from viete.analysis.shapes import ENTRYWISE, ONE, Env, Type
+from viete.analysis.row_counts import Measuring, measures
+from viete.analysis.shapes import ENTRYWISE, ONE, Env, Type, shapes_of
 from viete.graph.card import CardData, Equation, Function, memoised, with_right
-from viete.graph.dependence import depends, reached
-from viete.graph.row_counts import Measuring, measures
 from viete.library.derivatives import rules
 from viete.library.functions import inlined
 from viete.notation.substitution import free_names
@@ -40,6 +39,7 @@ from viete.notation.tree import (
     transform,
     walk,
 )
+from viete.rewrite.adjoint.activity import depends, reached
 from viete.rewrite.simplify import row_sum, simplified
 
 BY_ENTRY = ENTRYWISE | COMPARISONS | LOGICAL | {"where"}
@@ -122,7 +122,7 @@ class Doubling:
     """The rewriting of one model's functions and equations."""
 
     def __init__(self, card: CardData) -> None:
-        self.model, self.shapes = card, card.shapes
+        self.model, self.shapes = card, shapes_of(card)
         real = {i.name for i in card.inputs if i.high is None}
         self.active: Collection[str] = reached(card, real | {p.name for p in card.parameters})
         self.rules = [rule.among(card.hidden) for rule in rules()]

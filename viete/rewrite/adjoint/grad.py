@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from viete.analysis.kinds import REAL, WHOLE
-from viete.analysis.shapes import text
+from viete.analysis.shapes import shapes_of, text
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, memoised
-from viete.graph.dependence import reached
+from viete.graph.dependence import backward_slice
 from viete.graph.distinct import distinct
 from viete.notation.cursor import parse_name
 from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.notation.tree import Ref, Symbol
+from viete.rewrite.adjoint.activity import reached
 from viete.rewrite.adjoint.backward import Backward
 from viete.rewrite.adjoint.double_where import doubled
 from viete.rewrite.adjoint.tidy import tidied
@@ -85,7 +86,7 @@ def loss_of(card: CardData) -> Equation | None:
 
 def numbers(card: CardData) -> list[Equation]:
     """The equations whose value is one number, no condition."""
-    types = card.shapes.types
+    types = shapes_of(card).types
     return [e for e in card.equations if not types[e.name].shape and not types[e.name].family
             and not e.left.symbol.slots and types[e.name].kind in (REAL, WHOLE)]  # fmt: skip
 
@@ -93,7 +94,7 @@ def numbers(card: CardData) -> list[Equation]:
 @memoised
 def with_loss(card: CardData, of: str | None) -> tuple[CardData, Ref]:
     """The model and its loss; a formula gets an equation of its own."""
-    shapes = card.shapes
+    shapes = shapes_of(card)
     if of is None:
         # Of a number that cannot be differentiated is said why; of a real one before a whole one.
         rest = sorted(numbers(card), key=lambda e: shapes.types[e.name].kind == REAL)
@@ -131,14 +132,11 @@ def with_loss(card: CardData, of: str | None) -> tuple[CardData, Ref]:
 
 def blocked(found: Backward, card: CardData, loss: Ref) -> str:
     """Why no derivative reaches what is wanted: the equation that stops it."""
-    reach: set[str] = {loss.key}
-    for e in reversed(card.equations):
-        if e.name in reach:
-            if e.reads & (found.active | found.wanted):
-                where = f" (line {e.text.line} of {e.text.file})" if e.text.file else ""
-                return (
-                    f"no derivative of {loss.key} reaches the parameters: "
-                    f"{show(e.left)} = {show(e.right)}{where} is not differentiable"
-                )
-            reach |= e.reads
+    for e in reversed(backward_slice(card, [loss.key])):
+        if e.reads & (found.active | found.wanted):
+            where = f" (line {e.text.line} of {e.text.file})" if e.text.file else ""
+            return (
+                f"no derivative of {loss.key} reaches the parameters: "
+                f"{show(e.left)} = {show(e.right)}{where} is not differentiable"
+            )
     return f"{loss.key} does not depend on what the derivative is asked by"

@@ -9,7 +9,6 @@ from fractions import Fraction
 from viete.analysis.shapes import Env, Shapes, Type
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, Loop
-from viete.graph.dependence import depends, reached
 from viete.graph.matching import match
 from viete.graph.sizes import Size
 from viete.library.derivatives import Rule, rules
@@ -32,6 +31,7 @@ from viete.notation.tree import (
     transform,
     walk,
 )
+from viete.rewrite.adjoint.activity import depends, reached
 from viete.rewrite.adjoint.blocks import Readers, Reading, block_expr
 from viete.rewrite.adjoint.double_where import Side, Single, by_entry, is_where
 from viete.rewrite.adjoint.reasons import UNSAID, Reason, because

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from viete.analysis.shapes import shapes_of
 from viete.errors import Text
 from viete.graph.card import CardData, Function
 from viete.notation.printer import INFIX, show
@@ -34,7 +35,7 @@ def check_well_formed(card: CardData) -> None:
     """
     for source, why in faults(card):
         raise source.error(why)
-    assert card.shapes
+    shapes_of(card)
 
 
 def faults(card: CardData) -> Iterator[tuple[Text, str]]:

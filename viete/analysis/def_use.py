@@ -1,4 +1,4 @@
-"""Who uses what: every reference of an equation, traced to the equation that makes it.
+"""Def-use: every reference of an equation, traced to the equations that make it.
 
 The forward pass as a graph, for whatever draws, describes or schedules it. Loops stay loops: a
 value of an earlier turn goes *around*, everything else goes down the page.
@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from viete.analysis.shapes import Shapes
-from viete.graph.card import CardData, Equation, Function
-from viete.graph.dependence import functions_called
-from viete.graph.order import offset
+from viete.analysis.shapes import shapes_of
+from viete.graph.card import CardData, Function, memoised
+from viete.graph.dependence import functions_called, reachable, reaching_definitions
 from viete.graph.sizes import Size
-from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Ref, walk
+from viete.notation.tree import Apply, Bind, Expr, Num, Ref, walk
 
 LOSSES = ("cross_entropy", "weighted_loss")
 OF_TARGETS = (*LOSSES, "has_target", "onehot")
@@ -36,15 +35,20 @@ class Use:
     added: bool = False
 
 
-class Uses:
-    """The graph of a model's forward pass; equations are named by their positions."""
+@memoised
+def def_use(card: CardData) -> DefUse:
+    """The card's `DefUse`."""
+    return DefUse(card)
 
-    def __init__(self, card: CardData, shapes: Shapes | None = None) -> None:
-        self.model = card
-        self.shapes = shapes or card.shapes
-        self.by_key: dict[str, list[int]] = {}
-        for k, equation in enumerate(card.equations):
-            self.by_key.setdefault(equation.name, []).append(k)
+
+class DefUse:
+    """The graph of a card's forward pass; equations are named by their positions."""
+
+    def __init__(self, card: CardData) -> None:
+        self.model, self.shapes = card, shapes_of(card)
+        self.definitions = reaching_definitions(card)
+        self.by_name = self.definitions.by_name
+        self.slices: dict[int, frozenset[int]] = {}
         self.all: list[Use] = []
         for k, equation in enumerate(card.equations):
             added = self.residuals(k)
@@ -52,66 +56,14 @@ class Uses:
             terms = [lone(term) for total in sums(equation.right) for term in total]
             seen: set[tuple[Ref, int | None, bool]] = set()
             for ref, bound in references(equation.right):
-                if ref.symbol.kind == "input":
-                    found: list[tuple[int | None, bool]] = [(None, False)]
-                elif ref.symbol.kind == "value":
-                    found = [*self.makers(k, ref, bound)]
-                else:
-                    continue
-                for maker, around in found:
+                makers: list[tuple[int | None, bool]] = [*self.definitions.of(k, ref, bound)]
+                for maker, around in [(None, False)] if ref.symbol.kind == "input" else makers:
                     if (ref, maker, around) not in seen:
                         seen.add((ref, maker, around))
                         if ref not in added or named.count(ref) > terms.count(ref):
                             self.all.append(Use(k, ref, maker, around))
                         if ref in added:  # in x + f(x) it is both
                             self.all.append(Use(k, ref, maker, around, True))
-
-    # -- where a value comes from ------------------------------------------------------------------
-
-    def makers(
-        self, k: int, ref: Ref, bound: frozenset[str] = frozenset()
-    ) -> list[tuple[int, bool]]:
-        """The equations that may make what equation k calls ``ref``, and whether it goes around.
-
-        ``bound`` are the index letters that a sum or the like around the reference runs over.
-        """
-        model, loop = self.model, self.model.equations[k].loop
-        slots = [n for n, s in enumerate(ref.symbol.slots) if s in model.loop_letters]
-        out: list[tuple[int, bool]] = []
-        for j in self.by_key.get(ref.key, []):
-            m = model.equations[j]
-            if len(slots) != 1 or free_letters(ref.index[slots[0]]) & bound:
-                if j < k:
-                    out.append((j, False))
-                continue
-            index, made = ref.index[slots[0]], m.left.index[slots[0]]
-            step = offset(index, loop.index) if loop is not None else None
-            if loop is not None and m.loop == loop and (step is None or step <= 0):
-                if step == 0 and j < k:
-                    out.append((j, False))
-                elif step != 0:
-                    out.append((j, True))
-            elif j < k and (step is None or m.loop is not None):
-                if self.may_be(model.size(index), m, made):
-                    out.append((j, False))
-            elif j < k and step is not None and loop is not None:
-                first, value = model.size(loop.lower), model.size(made)
-                starts = [None if first is None else first + Size.of(s) for s in range(step, 1)]
-                if value is None or value in starts:
-                    out.append((j, False))
-        return out
-
-    def may_be(self, value: Size | None, maker: Equation, made: Expr) -> bool:
-        """Whether the block number ``value`` can be one that an equation makes."""
-        if value is None:
-            return True
-        if maker.loop is None:
-            return self.model.size(made) in (None, value)
-        below, above = (self.model.size(e) for e in (maker.loop.lower, maker.loop.upper))
-        return not (
-            (below is not None and ((value - below).number() or 0) < 0)
-            or (above is not None and ((above - value).number() or 0) < 0)
-        )
 
     # -- residual connections ----------------------------------------------------------------------
 
@@ -128,40 +80,39 @@ class Uses:
 
     def comes_from(self, k: int, e: Expr, target: Ref) -> bool:
         """Whether ``e``, a formula of equation k, needs ``target`` of the same turn of the loop."""
-        home = self.model.equations[k].loop
-        lettered = free_letters(target) & self.model.loop_letters
-        waiting = [(k, r, b) for r, b in references(e)]
-        seen = {k}
-        while waiting:
-            at, ref, bound = waiting.pop()
-            if ref == target and (not lettered or self.model.equations[at].loop == home):
-                return True
-            if ref.symbol.kind == "value":
-                for j, around in self.makers(at, ref, bound):
-                    inside = home is not None and self.model.equations[j].loop == home
-                    if j not in seen and not (around and inside):
-                        seen.add(j)
-                        waiting += [(j, r, b) for r, b in references(self.model.equations[j].right)]
-        return False
+        equations = self.model.equations
+        home, lettered = equations[k].loop, not target.free.isdisjoint(self.model.loop_letters)
+
+        def read(use: tuple[int, Ref, frozenset[str]]) -> Iterator[tuple[int, Ref, frozenset[str]]]:
+            for j, around in self.definitions.of(*use):
+                if not (around and home is not None and equations[j].loop == home):
+                    yield from ((j, *found) for found in references(equations[j].right))
+
+        uses = reachable(((k, *found) for found in references(e)), read)
+        return any(ref == target and (not lettered or equations[j].loop == home)
+                   for j, ref, _ in uses)  # fmt: skip
 
     # -- the graph ---------------------------------------------------------------------------------
 
-    @cached_property
-    def before(self) -> dict[int, frozenset[int]]:
-        """For every equation those it needs, directly or not, itself among them."""
-        out = {k: {k} for k in range(len(self.model.equations))}
-        changed = True
-        while changed:  # once more for what goes around
-            changed = False
-            for use in self.all:
-                if use.maker is not None and not out[use.maker] <= out[use.reader]:
-                    out[use.reader] |= out[use.maker]
-                    changed = True
-        return {k: frozenset(v) for k, v in out.items()}
+    def backward_slice(self, k: int) -> frozenset[int]:
+        """The equations that equation k needs, directly or not, itself among them."""
+        if k not in self.slices:
+            self.slices[k] = frozenset(reachable([k], lambda j: self.makers[j]))
+        return self.slices[k]
 
     def inputs_of(self, k: int) -> set[str]:
         """The inputs that equation k depends on, directly or not."""
-        return {u.ref.key for u in self.all if u.maker is None and u.reader in self.before[k]}
+        needed = self.backward_slice(k)
+        return {u.ref.key for u in self.all if u.maker is None and u.reader in needed}
+
+    @cached_property
+    def makers(self) -> dict[int, set[int]]:
+        """For every equation those that make what it uses."""
+        out: dict[int, set[int]] = {k: set() for k in range(len(self.model.equations))}
+        for use in self.all:
+            if use.maker is not None:
+                out[use.reader].add(use.maker)
+        return out
 
     @cached_property
     def readers(self) -> dict[int, set[int]]:
@@ -194,11 +145,6 @@ class Uses:
                 if key in out:
                     out[key].append(k)
         return out
-
-    def calls(self, k: int) -> list[str]:
-        """The named functions that equation k applies itself, in reading order."""
-        right = self.model.equations[k].right
-        return [f.name for f in called(self.model, right)]
 
     @cached_property
     def parts(self) -> list[list[int]]:
@@ -274,11 +220,6 @@ def is_number(e: Expr) -> bool:
         isinstance(x, Num | Apply) or (isinstance(x, Ref) and x.symbol.kind == "dim")
         for x in walk(e)
     )
-
-
-def free_letters(e: Expr) -> frozenset[str]:
-    """The index letters in a formula."""
-    return frozenset(x.name for x in walk(e) if isinstance(x, Idx))
 
 
 def losses(card: CardData, e: Expr) -> list[Apply]:

@@ -14,7 +14,7 @@ from viete.graph.card import CardData, Equation, with_right
 from viete.graph.distinct import distinct
 from viete.graph.sizes import Size
 from viete.library.functions import MEASURES
-from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, Slice, Table, walk
+from viete.notation.tree import Apply, Bind, Expr, Table, rebuilt, walk
 
 
 def with_named_sizes(card: CardData, old: CardData) -> CardData:
@@ -59,39 +59,13 @@ class Measuring(Shapes):
 
     def spelled(self, e: Expr, env: Env) -> Expr:
         """A formula of the card with sizes by their names."""
-
-        def go(x: Expr, at: Env = env) -> Expr:
-            return self.spelled(x, at)
-
-        match e:
-            case Apply("rows" | "cols"):
-                size = self.of(e, env).size
-                return e if size is None else self.model.size_expr(size)
-            case Apply():
-                return replace(e, args=tuple(map(go, e.args)))
-            case Ref():
-                return replace(e, index=tuple(map(go, e.index)))
-            case Pick():
-                return replace(e, value=go(e.value), items=tuple(map(go, e.items)))
-            case Slice():
-                return replace(e, start=e.start and go(e.start), stop=e.stop and go(e.stop))
-            case Bind():
-                lower, upper = (x and go(x) for x in (e.lower, e.upper))
-                inner = replace(env, ranges={**env.ranges, e.index: self.counted(e, env)})
-                return replace(e, lower=lower, upper=upper, body=go(e.body, inner))
-            case Table():
-                sizes = {i: self.needed_size(s, env) for i, s in e.ranges}
-                inner = replace(env, ranges={**env.ranges, **sizes})
-                ranges = tuple((i, go(s)) for i, s in e.ranges)
-                return replace(e, ranges=ranges, body=go(e.body, inner))
-        return e
-
-    def counted(self, e: Bind, env: Env) -> Size | None:
-        """How many values a binder's letter has."""
-        if e.lower is None or e.upper is None:
-            return env.ranges.get(e.index)
-        lower, upper = (self.size(x, env) for x in (e.lower, e.upper))
-        return None if lower is None or upper is None else upper - lower + Size.of(1)
+        if isinstance(e, Apply) and e.op in MEASURES:
+            size = self.of(e, env).size
+            return e if size is None else self.model.size_expr(size)
+        within = self.inside(e, env) if isinstance(e, Bind | Table) else env
+        last = len(e.children) - 1
+        parts = [self.spelled(x, within if k == last else env) for k, x in enumerate(e.children)]
+        return rebuilt(e, parts)
 
 
 __all__ = ["with_named_sizes"]
