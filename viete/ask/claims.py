@@ -19,7 +19,7 @@ import numpy as np
 from viete.analysis.kinds import COMPARISONS
 from viete.errors import VieteError
 from viete.evaluate.array import Arrays
-from viete.evaluate.evaluator import Env
+from viete.evaluate.evaluator import Env, Letter
 from viete.evaluate.labelled import COL, ROW, Array, expand
 from viete.evaluate.run import Run
 from viete.graph.card import Claim
@@ -174,7 +174,7 @@ def turns(run: Run, claim: Claim) -> Iterator[tuple[dict[str, int], Env]]:
     model, env = run.program.model, run.arrays.env
     _, places = run.program.shapes.claimed(claim)
     own = {
-        letter: (letter, int(first.evaluate(run.sizes)), int(count.evaluate(run.sizes)))
+        letter: Letter(letter, letter, *(int(x.evaluate(run.sizes)) for x in (first, count)))
         for letter, (first, count) in places.items()
     }
     letters = sorted(claim.statement.free & model.loop_letters)
