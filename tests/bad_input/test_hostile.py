@@ -171,7 +171,7 @@ def small_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "available", lambda: 2 * 10**9)
 
 
-@pytest.mark.parametrize("command", [["lesson", "pythia"], ["run", "gpt2", "--exact"]])
+@pytest.mark.parametrize("command", [["lesson", "pythia"], ["run", "gpt2", "--meaning", "exact"]])
 def test_exact_runs_that_there_is_no_room_for(command: list[str], small_machine: None) -> None:
     said = viete(*command, "--tokens", "1,2", "--seed", "0", code=2).err
     assert "an exact run of" in said and "GB of memory, and this machine has 2.0 GB free" in said

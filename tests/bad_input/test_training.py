@@ -288,7 +288,7 @@ OTHER = "(state.json holds something else); that of step 1 is whole"
 RUNS = [
     ("weights cut short", changed(f"{LAST}/model.safetensors", lambda b: b[:-9]),
      "(model.safetensors is cut short: 19,967 of 19,976 bytes); that of step 1 is whole: go on "
-     "from it with --from previous"),
+     "from it with --revision previous"),
     ("moments changed", changed(f"{LAST}/optimiser.safetensors", lambda b: b[:-1] + b"?"),
      "(optimiser.safetensors was changed); that of step 1 is whole"),
     ("state cut short", changed(f"{LAST}/state.json", lambda b: b[:-9]), "(state.json is cut"),
@@ -360,10 +360,10 @@ AGAIN = [
     ("--loss-on assistant", "began with --loss-on all"),
     ("--data rose.txt", "rose.txt: the data has grown, from 364 bytes to 1,120"),
     ("--data nowhere", "no such file"),
-    ("--from soon", "latest, previous, best or a step, not 'soon'"),
-    ("--from 77", "no checkpoint of step 77; there are 1, 2"),
-    ("--from -1", "latest, previous, best or a step"),
-    ("--from best", "no checkpoint in it has a validation loss"),
+    ("--revision soon", "latest, previous, best or a step, not 'soon'"),
+    ("--revision 77", "no checkpoint of step 77; there are 1, 2"),
+    ("--revision -1", "latest, previous, best or a step"),
+    ("--revision best", "no checkpoint in it has a validation loss"),
     ("--lr nan", "--lr is a number from 0"),
     ("--device cuda", "--device goes with"),
 ]
@@ -383,28 +383,28 @@ def test_no_run_to_go_on_with(refused) -> None:
 # -- sampling --------------------------------------------------------------------------------------
 
 SAMPLES = [
-    ("--prompt Zürich", "the prompt cannot be spelled: the character 'Z' (U+005A)"),
+    ("--text Zürich", "the prompt cannot be spelled: the character 'Z' (U+005A)"),
     ("", "the prompt is empty"),
     ("--tokens 999", "the prompt holds 999, which is not among the ids 0 … 29"),
     ("--tokens x", "'x' is no token"),
     ("--tokens 1/2", "--tokens takes one sequence"),
-    ("--tokens 1 --prompt h", "give either --prompt or --tokens"),
-    ("--prompt h --temperature -1", "the temperature is a number above 0"),
-    ("--prompt h --temperature nan", "the temperature is a number above 0"),
-    ("--prompt h --greedy --temperature 2", "greedy takes the likeliest"),
-    ("--prompt h --top-k 0", "top_k is a whole number from 1"),
-    ("--prompt h --top-p 0", "top_p is a probability above 0"),
-    ("--prompt h --top-p 1.5", "top_p is a probability above 0 and up to 1"),
-    ("--prompt h --most -1", "most is a whole number from 0"),
-    ("--prompt h --count 0", "count is a whole number from 1"),
-    ("--prompt h --seed -1", "seed is a whole number from 0"),
-    ("--prompt h --keep 0", "keep is how many of the 512 tokens"),
-    ("--prompt h --stop Ü", "the text to stop at cannot be spelled"),
-    ("--prompt h --stop-token ab", "'ab' is no single token"),
-    ("--prompt h --from 9", "no checkpoint of step 9; there are 1, 2"),
-    ("--prompt h --from soon", "latest, previous, best or a step"),
-    ("--prompt h --accept x", "a run has its own card"),
-    ("--prompt h --bos", "--bos is of a released model"),
+    ("--tokens 1 --text h", "give either --text or --tokens"),
+    ("--text h --temperature -1", "the temperature is a number above 0"),
+    ("--text h --temperature nan", "the temperature is a number above 0"),
+    ("--text h --greedy --temperature 2", "greedy takes the likeliest"),
+    ("--text h --top-k 0", "top_k is a whole number from 1"),
+    ("--text h --top-p 0", "top_p is a probability above 0"),
+    ("--text h --top-p 1.5", "top_p is a probability above 0 and up to 1"),
+    ("--text h --most -1", "most is a whole number from 0"),
+    ("--text h --count 0", "count is a whole number from 1"),
+    ("--text h --seed -1", "seed is a whole number from 0"),
+    ("--text h --keep 0", "keep is how many of the 512 tokens"),
+    ("--text h --stop Ü", "the text to stop at cannot be spelled"),
+    ("--text h --stop-token ab", "'ab' is no single token"),
+    ("--text h --revision 9", "no checkpoint of step 9; there are 1, 2"),
+    ("--text h --revision soon", "latest, previous, best or a step"),
+    ("--text h --accept x", "a run has its own card"),
+    ("--text h --bos", "--bos is of a released model"),
 ]
 
 
@@ -416,18 +416,18 @@ def test_samples(options, words, refused) -> None:
 @pytest.mark.parametrize(("damage", "words"), [pytest.param(*c, id=i) for i, *c in RUNS[:6]])
 def test_samples_of_runs_that_are_damaged(damage, words, tmp_path, refused) -> None:
     damage(tmp_path / "run")
-    assert words in refused("sample", "run", "--prompt", "y")
+    assert words in refused("sample", "run", "--text", "y")
 
 
 @pytest.mark.parametrize("name", ["card.md", "checkpoints", "tokenizer.json"])
 def test_samples_of_half_a_run(name, tmp_path, refused) -> None:
     gone(name)(tmp_path / "run")
-    assert refused("sample", "run", "--prompt", "y").startswith("viete: run")
+    assert refused("sample", "run", "--text", "y").startswith("viete: run")
 
 
 @pytest.mark.parametrize("folder", ["./nowhere", "rose.txt", "empty", "mine"])
 def test_nothing_to_sample_from(folder, refused) -> None:
-    assert Path(folder).name in refused("sample", folder, "--prompt", "h")
+    assert Path(folder).name in refused("sample", folder, "--text", "h")
 
 
 # -- plots, and an output that takes nothing -------------------------------------------------------
@@ -448,7 +448,7 @@ def test_plots(tmp_path, refused) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("command", [("sample", "run", "--prompt", "h"), ("show", "gpt2")])
+@pytest.mark.parametrize("command", [("sample", "run", "--text", "h"), ("show", "gpt2")])
 def test_an_output_on_a_full_disk(command, refused) -> None:
     with open("/dev/full", "w") as full:
         said = refused(*command, stdout=full)

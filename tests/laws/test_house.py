@@ -50,8 +50,6 @@ EXCEPTIONS = {
     ("graph/card.py", "model", "function"),
     ("library/functions.py", "graph", "top"),
     ("model/hooks.py", "sampling", "function"),
-    ("model/trained.py", "sampling", "function"),
-    ("sampling/opening.py", "train", "top"),
     ("train/feeds.py", "report", "top"),
 }
 HEAVY = [

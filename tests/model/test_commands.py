@@ -91,14 +91,14 @@ def test_run_on_pytorch(folder: Path, viete: Any) -> None:
 
 
 def test_sample(folder: Path, viete: Any) -> None:
-    first = viete("sample", folder, "--prompt", "the cat", "-n", 4, "--seed", 3)
+    first = viete("sample", folder, "--text", "the cat", "-n", 4, "--seed", 3)
     ids = [PAIRS.end, *map(int, PAIRS.encode("the cat"))]
     drawn = [k for (k,) in vt.sample(CARD, W, ids, most=4, seed=3)]
     assert first == PAIRS.decode(drawn) + "\n"
     begun = viete("sample", folder, "-n", 4, "--seed", 3)
     drawn = [k for (k,) in vt.sample(CARD, W, [PAIRS.end], most=4, seed=3)]
     assert begun == PAIRS.decode(drawn) + "\n"
-    alone = viete("sample", folder, "--prompt", "the cat", "-n", 4, "--seed", 3, "--no-bos")
+    alone = viete("sample", folder, "--text", "the cat", "-n", 4, "--seed", 3, "--no-bos")
     drawn = [k for (k,) in vt.sample(CARD, W, ids[1:], most=4, seed=3)]
     assert alone == PAIRS.decode(drawn) + "\n"
     assert "at least one token" in viete("sample", folder, "--no-bos", code=2)
@@ -108,8 +108,8 @@ def test_a_sample_ends_where_the_model_ends_it(folder: Path, viete: Any) -> None
     saved(CARD, folder, W | {"W_U": np.zeros_like(W["W_U"])})
     # All scores are equal, so that the likeliest is the first: the end of a text.
     assert PAIRS.end == 0
-    assert viete("sample", folder, "--prompt", "the", "--greedy", "-n", 9) == END + "\n"
-    assert viete("sample", folder, "--prompt", "the", "--greedy", "-n", 3, "--stop-token", "t") == (
+    assert viete("sample", folder, "--text", "the", "--greedy", "-n", 9) == END + "\n"
+    assert viete("sample", folder, "--text", "the", "--greedy", "-n", 3, "--stop-token", "t") == (
         END * 3 + "\n"
     )
 

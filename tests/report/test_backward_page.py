@@ -9,6 +9,7 @@ from unicodedata import normalize
 import pytest
 
 import viete as vt
+from tests.command_line import viete
 from viete.cards.catalogue import shipped
 from viete.report.backward import write_backward
 
@@ -69,10 +70,10 @@ def test_every_card_has_a_page(name: str) -> None:
 
 
 def test_the_command_writes_by_suffix(tmp_path: Path) -> None:
-    from viete.cli.grad import grad, names
+    from viete.cli.options import split_names
 
-    grad("simple-transformer", by="W_1,b_1", output=tmp_path / "page.tex")
+    viete("grad", "simple-transformer", "--by", "W_1,b_1", "-o", tmp_path / "page.tex")
     assert (tmp_path / "page.tex").read_text().startswith("\\documentclass")
-    assert names("W_Q^{i,h}, b") == ["W_Q^{i,h}", "b"]
+    assert split_names("W_Q^{i,h}, b", "--by") == ["W_Q^{i,h}", "b"]
     with pytest.raises(vt.VieteError, match="md, text or latex"):
         write_backward(vt.read("simple-transformer"), "pdf")

@@ -11,8 +11,7 @@ import pytest
 import viete as vt
 from tests.command_line import viete
 from viete.formats.files import save_safetensors
-from viete.sampling.opening import opened
-from viete.sampling.texts import Texts, sample_texts
+from viete.sampling.texts import GrowingTexts, sample_texts
 from viete.text.vocabulary import Characters, save_vocabulary
 
 CARD = """
@@ -56,26 +55,27 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_folder_is_opened(folder: Path) -> None:
-    model, weights, vocabulary = opened(folder)
-    assert model.title == "Counter" and weights["B"].shape == (12, 12)
+    model = vt.load(folder)
+    vocabulary = model.read_tokenizer()
+    assert model.card.title == "Counter" and model.weights["B"].shape == (12, 12)
     assert vocabulary is not None and len(vocabulary) == 12
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--prompt", "12", "--most", 3], "345\n"),
-        (["--prompt", "12", "--most", 3, "--echo"], "12345\n"),
-        (["--prompt", "1", "--greedy", "--stop", "45"], "2345\n"),
-        (["--prompt", "1", "--stop", "9x", "--stop", "67"], None),
-        (["--prompt", "1", "--stop-token", "<end>"], "23456789<end>\n"),
-        (["--prompt", "1", "--stop-token", "4", "--stop", "9"], "234\n"),
-        (["--prompt", "0123456789<end>", "--most", 2], "01\n"),
+        (["--text", "12", "--most", 3], "345\n"),
+        (["--text", "12", "--most", 3, "--echo"], "12345\n"),
+        (["--text", "1", "--greedy", "--stop", "45"], "2345\n"),
+        (["--text", "1", "--stop", "9x", "--stop", "67"], None),
+        (["--text", "1", "--stop-token", "<end>"], "23456789<end>\n"),
+        (["--text", "1", "--stop-token", "4", "--stop", "9"], "234\n"),
+        (["--text", "0123456789<end>", "--most", 2], "01\n"),
         (["--most", 2], "56\n"),  # after the end of a text
-        (["--prompt", "3", "--count", 2, "--most", 2], "--- 1\n45\n--- 2\n45\n"),
+        (["--text", "3", "--count", 2, "--most", 2], "--- 1\n45\n--- 2\n45\n"),
         (["--tokens", "1,2", "--most", 2], "3 4 \n"),
         (["--tokens", "1", "--stop-token", "3", "--no-cache"], "2 3 \n"),
-        (["--prompt", "8", "--top-k", 1, "--temperature", 0.5, "--top-p", 0.9, "--most", 1], "9\n"),
+        (["--text", "8", "--top-k", 1, "--temperature", 0.5, "--top-p", 0.9, "--most", 1], "9\n"),
     ],
 )
 def test_what_it_prints(folder: Path, options: list[Any], said: str | None) -> None:
@@ -89,22 +89,22 @@ def test_what_it_prints(folder: Path, options: list[Any], said: str | None) -> N
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--prompt", "a"], "the prompt cannot be spelled: the character 'a'"),
-        (["--prompt", "1", "--temperature", "0"], "temperature is a number above 0"),
-        (["--prompt", "1", "--temperature", "-2"], "temperature is a number above 0"),
-        (["--prompt", "1", "--top-p", "0"], "top_p is a probability"),
-        (["--prompt", "1", "--from", "best"], "one model.safetensors and no checkpoints"),
-        (["--prompt", "1", "--top-p", "1.5"], "top_p is a probability"),
-        (["--prompt", "1", "--top-k", "0"], "top_k is a whole number"),
-        (["--prompt", "1", "--greedy", "--top-k", "2"], "greedy takes the likeliest"),
-        (["--prompt", "1", "--stop-token", "12"], "no single token"),
-        (["--prompt", "1", "--stop-token", "<eot>"], "cannot be spelled"),
-        (["--prompt", "1", "--stop", ""], "cannot be empty"),
-        (["--prompt", "1", "--count", "0"], "count is a whole number"),
-        (["--prompt", "1", "--most", "-1"], "most is a whole number"),
-        (["--prompt", "1", "--seed", "-1"], "seed is a whole number"),
-        (["--prompt", "1", "--keep", "7"], "keep is how many of the 6 tokens"),
-        (["--prompt", "1", "--tokens", "1"], "either --prompt or --tokens"),
+        (["--text", "a"], "the prompt cannot be spelled: the character 'a'"),
+        (["--text", "1", "--temperature", "0"], "temperature is a number above 0"),
+        (["--text", "1", "--temperature", "-2"], "temperature is a number above 0"),
+        (["--text", "1", "--top-p", "0"], "top_p is a probability"),
+        (["--text", "1", "--revision", "best"], "one model.safetensors and no checkpoints"),
+        (["--text", "1", "--top-p", "1.5"], "top_p is a probability"),
+        (["--text", "1", "--top-k", "0"], "top_k is a whole number"),
+        (["--text", "1", "--greedy", "--top-k", "2"], "greedy takes the likeliest"),
+        (["--text", "1", "--stop-token", "12"], "no single token"),
+        (["--text", "1", "--stop-token", "<eot>"], "cannot be spelled"),
+        (["--text", "1", "--stop", ""], "cannot be empty"),
+        (["--text", "1", "--count", "0"], "count is a whole number"),
+        (["--text", "1", "--most", "-1"], "most is a whole number"),
+        (["--text", "1", "--seed", "-1"], "seed is a whole number"),
+        (["--text", "1", "--keep", "7"], "keep is how many of the 6 tokens"),
+        (["--text", "1", "--tokens", "1"], "either --text or --tokens"),
         (["--tokens", "1,12"], "not among the ids 0 … 11"),
         (["--tokens", "1,2/3,4"], "takes one sequence"),
     ],
@@ -125,22 +125,22 @@ def test_folders_that_hold_no_run(folder: Path) -> None:
     (folder / "empty").mkdir()
     assert "there are no weights in it" in fails(folder / "empty")
     (folder / "tokenizer.json").rename(folder / "kept.json")
-    assert "there is no tokenizer.json in it" in fails(folder, "--prompt", "1")
+    assert "there is no tokenizer.json in it" in fails(folder, "--text", "1")
     (folder / "kept.json").rename(folder / "tokenizer.json")
     save_vocabulary(Characters("0123456789abc"), folder / "tokenizer.json")
-    assert "the vocabulary has 13 tokens, and the card knows 12" in fails(folder, "--prompt", "1")
+    assert "the vocabulary has 13 tokens, and the card knows 12" in fails(folder, "--text", "1")
     save_vocabulary(Characters("0123456789"), folder / "tokenizer.json")
     assert "the prompt is empty" in fails(folder)
     save_safetensors(folder / "model.safetensors", {"B": np.zeros((3, 3))})
-    assert "B" in fails(folder, "--prompt", "1")
+    assert "B" in fails(folder, "--text", "1")
     (folder / "model.safetensors").unlink()
-    assert "no weights in it yet" in fails(folder, "--prompt", "1")
+    assert "no weights in it yet" in fails(folder, "--text", "1")
 
 
 def test_a_card_without_a_cache_says_why(folder: Path) -> None:
     card = CARD.replace("$logits = B[t]$", "$X = B[t]$\n2. $logits = softmax(X X^⊤) X$")
     (folder / "card.md").write_text(card)
-    _, out, err = viete("sample", folder, "--prompt", "3", "--most", "2")
+    _, out, err = viete("sample", folder, "--text", "3", "--most", "2")
     assert len(out) == 3
     assert "every token runs the whole text: Counter has no incremental form: in equation 2" in err
 
@@ -160,10 +160,10 @@ class Bytes:
 
 def test_a_character_is_shown_when_all_its_bytes_are_there() -> None:
     text = "aé€b"
-    texts = Texts(Bytes(), 1, (), set())  # type: ignore[arg-type]
+    texts = GrowingTexts(Bytes(), 1, (), set())  # type: ignore[arg-type]
     pieces = [p for _, p in texts.pieces([(b,) for b in text.encode()])]
     assert pieces == ["a", "é", "€", "b"]
-    texts = Texts(Bytes(), 1, (), set())  # type: ignore[arg-type]
+    texts = GrowingTexts(Bytes(), 1, (), set())  # type: ignore[arg-type]
     cut = [p for _, p in texts.pieces([(b,) for b in "€".encode()[:2]])]
     assert "".join(cut) == "\ufffd"  # what never came is shown as such at the end
 
@@ -173,13 +173,14 @@ def test_a_text_to_stop_at_may_end_within_a_token() -> None:
         def decode(self, ids: Any) -> str:
             return "".join(f"{k}{k}." for k in ids)
 
-    texts = Texts(Pairs(), 1, ("2",), set())  # type: ignore[arg-type]
+    texts = GrowingTexts(Pairs(), 1, ("2",), set())  # type: ignore[arg-type]
     assert not texts.ended([1]) and texts.ended([1, 2])
     assert "".join(p for _, p in texts.pieces([(1,), (2,)])) == "11.2"
 
 
 def test_samples_of_texts_are_those_of_tokens(folder: Path) -> None:
-    model, weights, vocabulary = opened(folder)
+    opened = vt.load(folder)
+    model, weights, vocabulary = opened.card, opened.weights, opened.read_tokenizer()
     assert vocabulary is not None
     weights = {k: v / 20 for k, v in weights.items()}
     texts = ["", "", ""]

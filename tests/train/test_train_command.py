@@ -54,7 +54,7 @@ def test_a_texts_own_special_tokens(tmp_path: Path) -> None:
     said = viete(*given, "--special", "<END>", "-o", tmp_path / "run", "--steps", 150).out
     assert "4 tokens in its vocabulary" in said  # a, b, the space, and <END>
     sample = ["sample", tmp_path / "run", "--greedy", "--most", 12]
-    assert viete(*sample, "--prompt", "ab", "--stop-token", "<END>").out == " ba<END>\n"
+    assert viete(*sample, "--text", "ab", "--stop-token", "<END>").out == " ba<END>\n"
     again = viete("train", "--resume", "-o", tmp_path / "run", "--steps", 151).out
     assert "151 steps done" in again
     assert "the special token <eot> is not in it" in refused(
@@ -102,7 +102,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert "give -o RUN/" in refused(*SMALL)
     assert "give a CARD and --data" in refused("train", "-o", tmp_path)
     assert "leave out CARD" in refused(*SMALL, "-o", tmp_path, "--resume")
-    assert "no run of `viete train`" in refused("train", "-o", tmp_path, "--from", "best")
+    assert "no run of `viete train`" in refused("train", "-o", tmp_path, "--revision", "best")
     assert "--lr is a number from 0" in refused(*SMALL, "-o", tmp_path, "--lr", -1)
     assert "there is no such file" in refused(
         "train", "gpt2", "--data", tmp_path / "nothing.txt", "-o", tmp_path

@@ -10,6 +10,7 @@ from typer.core import TyperCommand
 
 import viete
 from viete.cli import check, doc, export, grad, lesson, plot, run, sample, show, tour, train
+from viete.cli.options import spread
 from viete.errors import VieteError
 
 app = typer.Typer(
@@ -67,7 +68,7 @@ for function in (
     show.show, show.cards, doc.doc, run.run, check.check, grad.grad, export.export,
     lesson.lesson, train.train, plot.plot, sample.sample, tour.tour,
 ):  # fmt: skip
-    app.command(cls=Command)(function)
+    app.command(cls=Command)(spread(function, train.SETTINGS))
 
 
 @cache

@@ -7,20 +7,11 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.common import (
-    Accept,
-    Card,
-    Config,
-    Instead,
-    Revision,
-    Set,
-    numbers,
-    opened,
-)
+from viete.cli.options import InputOptions, SourceOptions, WeightOptions
 
 
 def check(
-    name: Card,
+    source: SourceOptions,
     weights: Annotated[
         Path | None,
         typer.Option(
@@ -33,18 +24,11 @@ def check(
         Path | None,
         typer.Option(help="Recorded values, by the card's names, formulas or hooks' names."),
     ] = None,
-    tokens: Annotated[
-        str | None,
-        typer.Option("--tokens", "-t", help="What is run, and what values were recorded for."),
-    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, help="Of the claims: draws what is random, weights and inputs.")
     ] = 0,
-    sets: Set = None,
-    config: Config = None,
-    instead: Instead = None,
-    accept: Accept = None,
-    revision: Revision = None,
+    *,
+    inputs: InputOptions,
 ) -> None:
     """Hold a card to its claims, to a file of weights, to recorded values.
 
@@ -52,12 +36,10 @@ def check(
     """
     from viete.model.checking import check as checked
 
-    model, found = opened(
-        name, weights is not None, sets, config, instead, accept, revision, weights=weights
-    )
-    file = weights if found is None else found.folder.tensors
-    ids = None if tokens is None else numbers(tokens, model)
-    report = checked(model, file, ids, outputs=outputs, seed=seed)
+    card, model = source.opened(WeightOptions(weights))
+    file = weights if model is None else model.folder.tensors
+    ids = inputs.ids(card, model) if inputs.tokens is not None or inputs.text is not None else None
+    report = checked(card, file, ids, outputs=outputs, seed=seed, **inputs.others(card))
     print("\n".join(report.lines()))
     if not report.ok:
         raise typer.Exit(1)

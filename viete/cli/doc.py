@@ -7,18 +7,7 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.common import (
-    Accept,
-    Card,
-    Config,
-    Instead,
-    Output,
-    Revision,
-    Set,
-    by_suffix,
-    card,
-    emit,
-)
+from viete.cli.options import Output, SourceOptions, by_suffix, emit
 
 
 class Format(StrEnum):
@@ -34,7 +23,7 @@ FORMS = {".md": Format.md, ".tex": Format.latex, ".html": Format.html, ".txt": F
 
 
 def doc(
-    name: Card,
+    source: SourceOptions,
     form: Annotated[
         Format | None, typer.Option("--format", "-f", help="By the output's suffix, else text.")
     ] = None,
@@ -42,11 +31,6 @@ def doc(
         int | None, typer.Option("-T", "--length", help="Sequence length of the examples.")
     ] = None,
     batch: Annotated[int, typer.Option("-B", "--batch", help="Batch size of the examples.")] = 64,
-    sets: Set = None,
-    config: Config = None,
-    instead: Instead = None,
-    accept: Accept = None,
-    revision: Revision = None,
     output: Output = None,
 ) -> None:
     """Write a card's architecture document: data flow, components, shapes, parameter count.
@@ -56,14 +40,14 @@ def doc(
     from viete.report.architecture import architecture, write_architecture
 
     form = form or by_suffix(output, FORMS, Format.text)
-    model = card(name, sets, config, instead, accept, revision)
+    model = source.card()
     if form is Format.html:
         from viete.report.drawing import to_svg
         from viete.report.drawing.flow import flow
         from viete.report.lesson.page import write_blocks
 
         page = write_blocks(architecture(model, batch, length), to_svg(flow(model)))
-        emit(page, output, name)
+        emit(page, output, source.name)
         return
     drawn = output.with_suffix(".svg") if form is Format.md and output is not None else None
     text = write_architecture(model, form.value, batch, length, drawn.name if drawn else None)
@@ -71,5 +55,5 @@ def doc(
         from viete.report.drawing import to_svg
         from viete.report.drawing.flow import flow
 
-        emit(to_svg(flow(model)), drawn, name)
-    emit(text, output, name)
+        emit(to_svg(flow(model)), drawn, source.name)
+    emit(text, output, source.name)

@@ -9,18 +9,7 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.common import (
-    Accept,
-    Card,
-    Config,
-    Instead,
-    Output,
-    Revision,
-    Set,
-    card,
-    emit,
-    opened,
-)
+from viete.cli.options import Output, SourceOptions, WeightOptions, emit
 from viete.errors import VieteError
 
 
@@ -36,16 +25,11 @@ class Target(StrEnum):
 
 
 def export(
-    name: Card,
+    source: SourceOptions,
+    weights: WeightOptions,
     to: Annotated[Target, typer.Option("--to", help="A module, a script, an article; a model.")],
     of: Annotated[
         str | None, typer.Option("--of", help="The loss: a value of the card, or a formula.")
-    ] = None,
-    weights: Annotated[
-        Path | None, typer.Option("--weights", "-w", help="With hf, of a card: a tensor file.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="With hf, of a card: weights as its init column says.")
     ] = None,
     dtype: Annotated[
         str | None, typer.Option(help="With hf: of the weights, by default as they are.")
@@ -54,11 +38,6 @@ def export(
         str | None,
         typer.Option(help="With numpy: dialogs or short texts, which the script learns."),
     ] = None,
-    sets: Set = None,
-    config: Config = None,
-    instead: Instead = None,
-    accept: Accept = None,
-    revision: Revision = None,
     output: Output = None,
 ) -> None:
     """Write a card as stand-alone code: a PyTorch module, a NumPy script with the backward pass
@@ -67,8 +46,8 @@ def export(
     if to is Target.hf:
         if data is not None:
             raise VieteError("--data goes with --to numpy; viete train learns from data")
-        return folder(name, output, weights, seed, dtype, sets, config, instead, accept, revision)
-    if (weights, seed, dtype) != (None, None, None):
+        return folder(source, weights, dtype, output)
+    if weights.given or dtype is not None:
         raise VieteError("--weights, --seed and --dtype go with --to hf; code has no weights in it")
     from viete.code import SUFFIXES
     from viete.code import export as written
@@ -78,7 +57,7 @@ def export(
         raise VieteError(
             f"{output} looks like another kind of file: {to.value} is written to {suffix}"
         )
-    model = card(name, sets, config, instead, accept, revision)
+    model = source.card()
     corpus = None
     if data is not None:
         if to is not Target.numpy:
@@ -86,26 +65,20 @@ def export(
         from viete.train.fitting import with_corpus
 
         model, corpus = with_corpus(model, data)
-    emit(written(model, to.value, of, corpus), output, name)
+    emit(written(model, to.value, of, corpus), output, source.name)
 
 
 def folder(
-    name: str, output: Path | None, weights: Path | None, seed: int | None, dtype: str | None,
-    sets: list[str] | None, config: Path | None, instead: str | None, accept: list[str] | None,
-    revision: str | None,
-) -> None:  # fmt: skip
+    source: SourceOptions, weights: WeightOptions, dtype: str | None, output: Path | None
+) -> None:
     """A Hugging Face folder of a run, a released model, or a card with a file of weights."""
-    from viete.cli.run import own_weights, the_weights
     from viete.model.saving import save_folder
 
     if output is None:
         raise VieteError("a model is written to a folder: give -o FOLDER")
-    own = own_weights(weights, seed)
-    model, found = opened(
-        name, own, sets, config, instead, accept, revision, dtype, weights=weights
-    )
-    if found is not None:
-        found.save_folder(output)
+    card, model = source.opened(weights, dtype)
+    if model is not None:
+        model.save_folder(output)
     else:
-        save_folder(model, the_weights(model, weights, seed, dtype or "float32", None), output)
+        save_folder(card, weights.floats(card, dtype or "float32"), output)
     print(f"written: {output}", file=sys.stderr)

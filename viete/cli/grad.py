@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.common import Accept, Card, Config, Instead, Output, Revision, Set, card, emit
+from viete.cli.options import Output, SourceOptions, emit, split_names
 from viete.errors import VieteError
 
 
@@ -28,7 +28,7 @@ class Format(StrEnum):
 
 
 def grad(
-    name: Card,
+    source: SourceOptions,
     of: Annotated[
         str | None,
         typer.Option(help="The loss, one number: 'cross_entropy(logits; t)'; else the card's own."),
@@ -48,11 +48,6 @@ def grad(
         int | None, typer.Option(help="Of the plan: positions; by default the whole context.")
     ] = None,
     dtype: Annotated[Precision, typer.Option(help="Of the plan.")] = Precision.float32,
-    sets: Set = None,
-    config: Config = None,
-    instead: Instead = None,
-    accept: Accept = None,
-    revision: Revision = None,
     output: Output = None,
 ) -> None:
     """Derive the backward pass: every equation with its number, its shape and its reason.
@@ -61,7 +56,7 @@ def grad(
     """
     from viete.report.backward import write_backward
 
-    model = card(name, sets, config, instead, accept, revision)
+    model = source.card()
     if form is None:
         suffix = output.suffix if output is not None else ""
         form = {".md": Format.md, ".tex": Format.latex}.get(suffix, Format.text)
@@ -72,17 +67,6 @@ def grad(
         if by is not None:
             raise VieteError("a plan is of all gradients; leave out --by, or --plan")
         page = plan_document(model, of, batch, length, dtype.value)
-        return emit(written(page, form.value), output, name)
-    emit(write_backward(model, form.value, of, None if by is None else names(by)), output, name)
-
-
-def names(text: str) -> list[str]:
-    """``W_Q^{i,h},b``: split at the commas outside of braces."""
-    out, depth = [""], 0
-    for c in text:
-        depth += (c == "{") - (c == "}")
-        if c == "," and depth == 0:
-            out.append("")
-        else:
-            out[-1] += c
-    return [name.strip() for name in out]
+        return emit(written(page, form.value), output, source.name)
+    wanted = None if by is None else split_names(by, "--by")
+    emit(write_backward(model, form.value, of, wanted), output, source.name)

@@ -8,45 +8,21 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.common import (
-    Accept,
-    Card,
-    Config,
-    Instead,
-    Revision,
-    Set,
-    emit,
-    named_inputs,
-    opened,
-    row_of,
-)
-from viete.cli.run import estimate, exact_weights
+from viete.cli.options import InputOptions, SourceOptions, WeightOptions, emit
+from viete.cli.run import estimate
 from viete.errors import VieteError
 
 SUFFIXES = {".md": "md", ".tex": "latex", ".html": "html", ".htm": "html", ".txt": "text"}
 
 
 def lesson(
-    name: Card,
-    tokens: Annotated[
-        str, typer.Option("--tokens", "-t", help="Words of the vocabulary, or ids: 3,1,4.")
-    ],
-    weights: Annotated[Path | None, typer.Option("--weights", "-w", help="A tensor file.")] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Random weights where the card gives no values.")
-    ] = None,
+    source: SourceOptions,
+    inputs: InputOptions,
+    weights: WeightOptions,
     position: Annotated[
         list[int] | None, typer.Option(help="Follow this position, counted from 0 (repeatable).")
     ] = None,
     digits: Annotated[int, typer.Option(help="Certified digits of what is no fraction.")] = 6,
-    given: Annotated[
-        list[str] | None, typer.Option("--input", help="Another input: --input y=1,4,1.")
-    ] = None,
-    sets: Set = None,
-    config: Config = None,
-    instead: Instead = None,
-    accept: Accept = None,
-    revision: Revision = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write a .md, .tex, .html or .txt file.")
     ] = None,
@@ -64,22 +40,22 @@ def lesson(
     if form is None:
         suffix = f"not {output.suffix}" if output and output.suffix else "and this has no suffix"
         raise VieteError(f"a lesson is written to .md, .tex, .html or .txt, {suffix}")
-    own = weights is not None or seed is not None
-    model, found = opened(name, own, sets, config, instead, accept, revision)
-    inputs = named_inputs(given, model)
-    if not tokens.strip():
+    card, model = source.opened(weights)
+    others = inputs.others(card)
+    if inputs.tokens is not None and not inputs.tokens.strip():
         raise VieteError("--tokens is empty; a lesson needs at least one token")
-    if "/" in tokens:
+    if "/" in (inputs.tokens or ""):
         raise VieteError("a lesson takes one sequence, not a batch: --tokens without /")
-    ids = row_of(tokens, model, "--tokens")
-    estimate(model, ids)
-    fractions = exact_weights(model, weights, seed) if found is None else found.weights
-    path = weights if found is None else Path(name)
+    ids = inputs.ids(card, model)
+    ids = ids if inputs.text is None else [int(k) for k in ids[0]]
+    estimate(card, ids)
     made = make(
-        model, ids, fractions, positions=position, digits=digits, style=FORMS[form],
-        origin=origin(path, seed, all(p.value for p in model.parameters)), inputs=inputs,
+        card, ids, weights.exact(card) if model is None else model.weights,
+        positions=position, digits=digits, style=FORMS[form], inputs=others,
+        origin=origin(weights.weights if model is None else Path(source.name), weights.seed,
+                      all(p.value for p in card.parameters)),
     )  # fmt: skip
-    emit(write_lesson(made, form), output, name)
+    emit(write_lesson(made, form), output, source.name)
     if output is not None:
         print(f"written: {output}", file=sys.stderr)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.common import Output, emit
+from viete.cli.options import Output, emit
 
 
 def plot(

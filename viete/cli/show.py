@@ -7,18 +7,7 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.common import (
-    Accept,
-    Card,
-    Config,
-    Instead,
-    Output,
-    Revision,
-    Set,
-    by_suffix,
-    card,
-    emit,
-)
+from viete.cli.options import Output, SourceOptions, by_suffix, emit
 
 
 class Format(StrEnum):
@@ -38,7 +27,7 @@ FORMS = {".md": Format.md, ".tex": Format.latex, ".html": Format.html, ".json": 
 
 
 def show(
-    name: Card,
+    source: SourceOptions,
     form: Annotated[
         Format | None, typer.Option("--format", "-f", help="By the output's suffix, else text.")
     ] = None,
@@ -57,11 +46,6 @@ def show(
         int | None, typer.Option("-T", "--length", help="Sequence length for --costs.")
     ] = None,
     batch: Annotated[int, typer.Option("-B", "--batch", help="Batch size for --costs.")] = 1,
-    sets: Set = None,
-    config: Config = None,
-    instead: Instead = None,
-    accept: Accept = None,
-    revision: Revision = None,
     output: Output = None,
 ) -> None:
     """Print a card in canonical form: notation, parameters, equations with their shapes."""
@@ -69,7 +53,7 @@ def show(
     from viete.cards.writer import write
 
     form = form or by_suffix(output, FORMS, Format.text)
-    model = card(name, sets, config, instead, accept, revision)
+    model = source.card()
     if folded:
         from viete.rewrite.folding import folded as fold
 
@@ -97,9 +81,9 @@ def show(
         from viete.cards.writer import blocks
         from viete.report.lesson.page import write_blocks
 
-        emit(write_blocks(blocks(model, "latex")), output, name)
+        emit(write_blocks(blocks(model, "latex")), output, source.name)
     else:
-        emit(write(model, form.value), output, name)
+        emit(write(model, form.value), output, source.name)
 
 
 def cards() -> None:

@@ -7,30 +7,27 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from viete.cli.common import Config, Set
+from viete.cli.options import SourceOptions
 from viete.errors import VieteError
-from viete.regular import SETTINGS, regular
+from viete.regular import SETTINGS as LONGEST
+from viete.regular import regular
+from viete.train.settings import Settings, option
 
 if TYPE_CHECKING:
     from viete.train.setup import Job
 
 
-DATA, STEPS, ENGINE, KEPT, AGAIN = (
-    "The data", "A step", "What computes it", "What is kept and shown", "Going on"
-)  # fmt: skip
+@dataclass
+class TrainingSource(SourceOptions):
+    """As any command's, but that a run which goes on has its card."""
 
-
-def option(panel: str, said: str, *names: str) -> Any:
-    """An option of ``viete train``, under its heading of the help."""
-    return typer.Option(*names, help=said, rich_help_panel=panel)
-
-
-def train(
     name: Annotated[
         str | None,
         typer.Argument(
@@ -38,122 +35,53 @@ def train(
             help="A card: its path or a shipped name. Or a run or a model, to start a new run from "
             "its weights.",
         ),
-    ] = None,
-    data: Annotated[
-        str | None, option(DATA, "A text, JSON lines, dialogs, or a folder of them.")
-    ] = None,
+    ] = None  # type: ignore[assignment]
+    revision: Annotated[
+        str | None,
+        typer.Option(help="Go on, or start from RUN, at latest, previous, best or a step; of a "
+                     "model a branch, tag or commit."),
+    ] = None  # fmt: skip
+
+
+def options_of_settings() -> list[Parameter]:
+    """The fields of `Settings` as options, which are None where they are not given."""
+    kinds, out = get_type_hints(Settings), []
+    for field in fields(Settings):
+        if "words" in field.metadata:
+            said, kind = field.metadata, kinds[field.name]
+            names = said["names"] or (option(field.name),)
+            given = typer.Option(*names, help=said["words"], rich_help_panel=said["panel"])
+            kind = list[str] if kind == tuple[str, ...] else kind
+            out.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=None,
+                                 annotation=Annotated[kind | None, given]))  # fmt: skip
+    return out
+
+
+SETTINGS = options_of_settings()
+
+
+def train(
+    source: TrainingSource,
     run: Annotated[
         Path | None, typer.Option("-o", "--output", help="The folder of the run, a new one.")
     ] = None,
-    sets: Set = None,
-    config: Config = None,
-    kind: Annotated[
-        str | None, option(DATA, "text, dialogs or jsonl [by name and first line].")
-    ] = None,
-    tokenizer: Annotated[
-        str | None,
-        option(DATA, "characters, bpe, or a tokenizer.json [characters; of a model, its own]."),
-    ] = None,
-    vocabulary: Annotated[int | None, option(DATA, "Tokens of a new bpe.")] = None,
-    special: Annotated[
-        list[str] | None,
-        option(DATA, "A piece of the text that is one token, such as <END> (repeatable)."),
-    ] = None,
-    validation: Annotated[
-        float | None, option(DATA, "Share of the data to set aside [0.1].")
-    ] = None,
-    loss_on: Annotated[
-        str | None, option(DATA, "Of dialogs, all or the assistant's words alone [all].")
-    ] = None,
-    steps: Annotated[int | None, option(STEPS, "Changes of the weights [1000].")] = None,
-    batch: Annotated[
-        int | None, option(STEPS, "Sequences in a batch, of all processes together [12].")
-    ] = None,
-    length: Annotated[
-        int | None, option(STEPS, "Tokens in a sequence, which becomes the card's context.")
-    ] = None,
-    accumulate: Annotated[int | None, option(STEPS, "Batches to a step [1].")] = None,
-    lr: Annotated[float | None, option(STEPS, "The learning rate [0.001].")] = None,
-    schedule: Annotated[str | None, option(STEPS, "constant or cosine [constant].")] = None,
-    warmup: Annotated[int | None, option(STEPS, "Steps up to the learning rate [0].")] = None,
-    min_lr: Annotated[float | None, option(STEPS, "Where a cosine ends [0].")] = None,
-    optimiser: Annotated[
-        str | None, option(STEPS, "adamw or adam [adamw].", "--optimiser", "--optimizer")
-    ] = None,
-    beta1: Annotated[float | None, option(STEPS, "β₁ [0.9].")] = None,
-    beta2: Annotated[float | None, option(STEPS, "β₂ [0.999].")] = None,
-    eps: Annotated[float | None, option(STEPS, "ε [1e-8].")] = None,
-    weight_decay: Annotated[float | None, option(STEPS, "Of matrices [0].")] = None,
-    clip: Annotated[
-        float | None, option(STEPS, "The longest gradient; 0 does not clip [1].")
-    ] = None,
-    clip_entries: Annotated[
-        float | None, option(STEPS, "The largest entry of a gradient; 0 does not clip [0].")
-    ] = None,
-    seed: Annotated[int | None, option(STEPS, "Of weights, batches and dropout [0].")] = None,
-    engine: Annotated[
-        str | None,
-        option(
-            ENGINE,
-            "numpy, torch (the card's own equations on either), or module (as an "
-            "nn.Module, with autograd) [numpy].",
-        ),
-    ] = None,
-    dtype: Annotated[str | None, option(ENGINE, "float32 or float64 [float32].")] = None,
-    threads: Annotated[
-        int | None,
-        option(ENGINE, "Of the matrix products [1]; more pay for wide models on idle cores."),
-    ] = None,
-    device: Annotated[str | None, option(ENGINE, "cpu or cuda; not with numpy [cpu].")] = None,
-    bf16: Annotated[
-        bool | None, option(ENGINE, "Of a module: products in bfloat16.", "--bf16")
-    ] = None,
-    compile: Annotated[
-        bool | None, option(ENGINE, "Of a module: by torch.compile.", "--compile")
-    ] = None,
-    shard: Annotated[
-        bool | None,
-        option(ENGINE, "Of a module: weights divided among processes (FSDP2).", "--shard"),
-    ] = None,
-    log_every: Annotated[int | None, option(KEPT, "Steps between lines [10].")] = None,
-    eval_every: Annotated[int | None, option(KEPT, "Steps between validations [200].")] = None,
-    eval_sequences: Annotated[
-        int | None, option(KEPT, "Sequences of one validation [120].")
-    ] = None,
-    save_every: Annotated[int | None, option(KEPT, "Steps between checkpoints [200].")] = None,
-    keep: Annotated[int | None, option(KEPT, "How many of the last to keep [3].")] = None,
-    sample_every: Annotated[
-        int | None, option(KEPT, "Steps between samples of what it would write; 0 for none [0].")
-    ] = None,
-    prompt: Annotated[
-        str | None, option(KEPT, "What the samples go on from [how the data begin].")
-    ] = None,
-    tensorboard: Annotated[
-        bool | None, option(KEPT, "Write RUN/tensorboard/ too.", "--tensorboard")
-    ] = None,
-    resume: Annotated[bool, option(AGAIN, "Go on with the run in the folder.", "--resume")] = False,
-    start: Annotated[
-        str | None,
-        option(AGAIN, "Go on, or start from RUN, at latest, previous, best or a step.", "--from"),
-    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in the folder.")
+    ] = False,
+    **settings: Any,
 ) -> None:
     """Train a card on a text, and keep what it learned in a folder.
 
     The settings are remembered there: viete train --resume -o RUN/ goes on with them.
     """
-    given: dict[str, Any] = {
-        key: value for key, value in locals().items()
-        if value is not None and key not in ("name", "run", "resume", "start", "sets", "config")
-    }  # fmt: skip
-    if special:
-        given["special"] = tuple(special)
+    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
+             for name, value in settings.items() if value not in (None, [])}  # fmt: skip
     if run is None:
         raise VieteError("a run needs a folder to keep what it learns: give -o RUN/")
-    going_on = resume or (start is not None and name is None)
+    name, going_on = source.name, resume or (source.revision is not None and source.name is None)
     set_threads(given.get("threads") or (threads_before(run) if going_on else None))
-    from viete.train.loop import train as go
+    from viete.train.loop import train as learn
     from viete.train.processes import team
-    from viete.train.settings import Settings
     from viete.train.setup import begin, follow
     from viete.train.setup import resume as go_on
 
@@ -161,34 +89,33 @@ def train(
     if not speaks:
         job = follow(run)
     elif going_on:
-        if name is not None or sets or config is not None:
-            raise VieteError("a run that goes on has its card: leave out CARD, --set and --config")
-        job = go_on(given, run, start or "latest")
+        if (name, source.sets, source.config, source.instead, source.accept) != (None,) * 5:
+            raise VieteError(
+                "a run that goes on has its card: leave out CARD, --set, --config, --card and "
+                "--accept"
+            )
+        job = go_on(given, run, source.revision or "latest")
         print(f"{job.run}: going on after step {job.step}", flush=True)
     else:
-        from viete.cli.common import card, is_model
-
-        if name is None or data is None:
+        if name is None or "data" not in given:
             raise VieteError("give a CARD and --data FILE, or -o RUN/ --resume to go on")
-        model = card(name, sets, config)
-        said = ""
-        if is_model(name):
-            source, said = learned(name, start, "tokenizer" in given)
-            given = source | given
-        elif start is not None:
-            raise VieteError(f"{name} is a card, which has no weights for --from to choose among")
-        job = begin(Settings(card=name, sets=tuple(sets or ()), **given), model, run)
-        if said:
-            print(said, flush=True)
+        words = ""
+        if source.is_model:
+            start, words = starting_point(source, "tokenizer" in given)
+            given = start | given
+        card, sets = source.card(), tuple(source.sets or ())
+        job = begin(Settings(card=name, sets=sets, **given), card, run)
+        if words:
+            print(words, flush=True)
     if job.step >= job.settings.steps and speaks:
         print(f"it has had its {job.settings.steps} steps; give it more with --steps")
     elif speaks:
         announce(job)
-    found = go(job, sampler(job) if job.settings.sample_every else None)
-    go_on_with = f"viete train --resume -o {run}"
+    found = learn(job, sampler(job) if job.settings.sample_every else None)
     if found.stopped:
         if speaks:
-            print(f"stopped after step {found.step}, and saved; to go on: {go_on_with}")
+            print(f"stopped after step {found.step}, and saved; to go on: "
+                  f"viete train --resume -o {run}")  # fmt: skip
         sys.exit(130)
     if speaks:
         print(f"{found.step} steps done, loss {found.loss:.6f}; all of it is in {run}")
@@ -196,32 +123,31 @@ def train(
             print(found.diverged)
 
 
-def learned(name: str, which: str | None, has_words: bool) -> tuple[dict[str, str], str]:
+def starting_point(source: SourceOptions, has_tokenizer: bool) -> tuple[dict[str, str], str]:
     """The settings by which a new run starts from a run or a model, and a sentence that says so.
 
-    ``which`` is the checkpoint of a run; ``has_words``: a tokenizer is given. Raises VieteError
-    where there are no checkpoints to choose among, and for a model without a tokenizer.
+    Raises VieteError where a run has no such checkpoint, and for a model without a tokenizer.
     """
     from viete.formats.hub import located
-    from viete.model import checkpoints
-    from viete.train.setup import card_digest
+    from viete.model.checkpoints import steps
+    from viete.model.trained import checkpoint_of
 
-    path = located(name).resolve()
-    if path.is_dir() and checkpoints.steps(path):
-        found = checkpoints.choose(path, which or "latest", card_digest(path))
+    here = Path(source.name).exists()
+    path = located(source.name, None if here else source.revision).resolve()
+    weights, where = path, "its weights"
+    if path.is_dir() and steps(path):
+        found = checkpoint_of(path, source.revision or "latest")
         weights, where = found.path, f"its weights at step {found.step}"
-    elif which is not None:
-        raise VieteError(f"{name} has no checkpoints for --from to choose among")
-    else:
-        weights, where = path, "its weights"
-    words = (path if path.is_dir() else path.parent) / "tokenizer.json"
-    if not has_words and not words.is_file():
+    elif here and source.revision is not None:
+        raise VieteError(f"{source.name} has no checkpoints for --revision to choose among")
+    tokenizer = (path if path.is_dir() else path.parent) / "tokenizer.json"
+    if not has_tokenizer and not tokenizer.is_file():
         raise VieteError(
-            f"{name} has no tokenizer.json, by which its weights know the tokens; say which with "
-            f"--tokenizer"
+            f"{source.name} has no tokenizer.json, by which its weights know the tokens; say which "
+            f"with --tokenizer"
         )
-    said = f"{name}: a new run from {where}, with a fresh optimiser"
-    return {"weights": str(weights), "tokenizer": str(words)}, said
+    words = f"{source.name}: a new run from {where}, with a fresh optimiser"
+    return {"weights": str(weights), "tokenizer": str(tokenizer)}, words
 
 
 def sampler(job: Job) -> Callable[[int], str]:
@@ -273,7 +199,7 @@ def announce(job: Job) -> None:
 def threads_before(run: Path) -> int | None:
     """What config.json says of threads; any other trouble with it is told later."""
     try:
-        found = json.loads(regular(run / "config.json", SETTINGS).read_text("utf-8"))["threads"]
+        found = json.loads(regular(run / "config.json", LONGEST).read_text("utf-8"))["threads"]
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None
     return found if isinstance(found, int) else None

@@ -245,8 +245,9 @@ def choose(run: Path, which: str, card: str | None = None) -> Checkpoint:
         return load(path_of(run, there[-1]), card)
     except VieteError as error:
         other = whole_before(run, there, card)
-        hint = (f"that of step {other.step} is whole: go on from it with --from previous" if other
-                else "no other is whole")  # fmt: skip
+        hint = "no other is whole" if other is None else (
+            f"that of step {other.step} is whole: go on from it with --revision previous"
+        )  # fmt: skip
         raise VieteError(f"{error}; {hint}") from None
 
 

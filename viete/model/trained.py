@@ -1,16 +1,25 @@
-"""A folder of `viete train` as a loaded model."""
+"""A training run's folder as a model: its card, and the weights of one of its checkpoints.
+
+A folder put together by hand, of a ``card.md`` and a ``model.safetensors``, is one too.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from viete.cards.config import Config
 from viete.cards.reader import read
-from viete.formats.files import in_memory
+from viete.errors import VieteError
+from viete.formats.files import open_tensors
+from viete.formats.tensors import in_memory
 from viete.graph.card import CardData
+from viete.model import checkpoints
+from viete.model.checkpoints import Checkpoint
 from viete.model.folder import Folder
+from viete.regular import regular
 
-CARD = "card.md"  # the same as `viete.train.setup`'s, which takes longer to import
+CARD, WEIGHTS = "card.md", "model.safetensors"
 
 
 def is_run(path: str | Path) -> bool:
@@ -26,17 +35,36 @@ def card_of(path: str | Path) -> CardData:
     return read(Path(path) / CARD)
 
 
+def card_digest(run: Path) -> str:
+    """The digest of a run's card, by which its checkpoints know it."""
+    try:
+        return hashlib.sha256(regular(run / CARD).read_bytes()).hexdigest()
+    except OSError as error:
+        raise VieteError(f"{run / CARD}: cannot be read ({error.strerror})") from None
+
+
+def checkpoint_of(run: Path, which: str = "latest") -> Checkpoint:
+    """A run's checkpoint: 'latest', 'previous', 'best' or its step, as in step000200 or 200."""
+    step = which.removeprefix("step-").removeprefix("step")
+    return checkpoints.choose(run, step if step.isdecimal() else which, card_digest(run))
+
+
 def open_run(path: str | Path, revision: str | None = None) -> Folder:
-    """The card of a run with the weights of a checkpoint: 'latest', 'previous', 'best' or a step.
+    """The card of a run with the weights of the checkpoint ``revision``, by default the latest.
 
     Raises VieteError for a run without one, and for one that is damaged.
     """
-    from viete.sampling.opening import opened
+    path = Path(path)
+    card, file = card_of(path), path / WEIGHTS
+    if checkpoints.steps(path):
+        tensors = in_memory(path, checkpoint_of(path, revision or "latest").weights)
+    elif not file.is_file():
+        raise VieteError(f"{path}: there are no weights in it yet, no checkpoint is written")
+    elif revision not in (None, "latest"):
+        raise VieteError(f"{path}: it has one {WEIGHTS} and no checkpoints; leave out --revision")
+    else:
+        tensors = open_tensors(file)
+    return Folder(path, card, Config({}, name=str(path)), tensors)
 
-    if revision is not None and revision.startswith("step") and revision[4:].isdecimal():
-        revision = revision[4:]
-    model, weights, _ = opened(path, revision or "latest")
-    return Folder(Path(path), model, Config({}, name=str(path)), in_memory(path, weights))
 
-
-__all__ = ["card_of", "is_run", "open_run"]
+__all__ = ["CARD", "card_digest", "card_of", "checkpoint_of", "is_run", "open_run"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from viete.errors import VieteError
@@ -35,7 +35,7 @@ def sample_texts(
         if not text:
             raise VieteError("a text to stop at cannot be empty")
         spelled(text, vocabulary, "the text to stop at")
-    texts = Texts(vocabulary, count, tuple(stop), last)
+    texts = GrowingTexts(vocabulary, count, tuple(stop), last)
     options["stop"] = texts.ended
     drawn = sample(card, weights, prompt, count=count, **options)
     return texts.pieces(drawn)
@@ -79,7 +79,7 @@ def token_of(text: str, vocabulary: Vocabulary) -> int:
     return int(ids[0])
 
 
-class Texts:
+class GrowingTexts:
     """The texts of several samples as they grow.
 
     ``last`` are tokens that end one. A text to stop at may end within a token; what comes after it
@@ -130,26 +130,20 @@ def without_words(tokens: Iterable[tuple[int | None, ...]]) -> Iterator[tuple[in
                 yield k, f"{token} "
 
 
-Teller = Callable[[str], None]
+def spoken(pieces: Iterable[tuple[int, str]], count: int, before: str) -> Iterator[str]:
+    """What to write of several growing texts: the first as it comes, the others when due.
 
-
-def told(
-    pieces: Iterable[tuple[int, str]], count: int, tell: Teller, between: Callable[[int], str]
-) -> list[str]:
-    """Tell several growing texts one after the other: the first as it comes, the others when due.
-
-    ``between`` gives what stands before sample k. Returns the texts.
+    ``before`` stands before each; of several, under a line with its number.
     """
-    texts = [""] * count
-    if count > 1:
-        tell(between(0))
+    rest = [""] * count
+    yield before if count == 1 else f"--- 1\n{before}"
     for k, piece in pieces:
-        texts[k] += piece
         if k == 0:
-            tell(piece)
+            yield piece
+        rest[k] += piece
     for k in range(1, count):
-        tell(between(k) + texts[k])
-    return texts
+        yield f"\n--- {k + 1}\n{before}{rest[k]}"
+    yield "\n"
 
 
-__all__ = ["sample_texts", "told", "without_words"]
+__all__ = ["sample_texts", "spoken", "without_words"]

@@ -19,10 +19,10 @@ from viete.text.data import Documents
 from viete.text.vocabulary import Ids, Vocabulary
 from viete.train.feeds import Feed, feed
 from viete.train.order import Order, drawn
+from viete.train.settings import LOSS_ON
 from viete.train.tokens import Tell, Tokens, tokenize
 
 PARTS = ("train", "validation")
-LOSS_ON = ("all", "assistant")
 
 
 @dataclass(frozen=True)

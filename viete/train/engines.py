@@ -21,9 +21,9 @@ from viete.evaluate.schedule import program
 from viete.graph.card import CardData
 from viete.train.optimiser import norm
 from viete.train.processes import Shared, own_device, team
+from viete.train.settings import ENGINES
 
 Array = Any  # NumPy's or PyTorch's
-ENGINES = ("numpy", "torch", "module")
 
 
 class Engine(Protocol):
@@ -165,4 +165,4 @@ def import_torch() -> Any:
     return torch
 
 
-__all__ = ["ENGINES", "Engine", "Planned", "Whole", "make_engine"]
+__all__ = ["Engine", "Planned", "Whole", "make_engine"]

@@ -10,8 +10,7 @@ import math
 from dataclasses import dataclass
 
 from viete.errors import VieteError
-
-KINDS = ("constant", "cosine")
+from viete.train.settings import SCHEDULES
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,8 @@ class Schedule:
     least: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise VieteError(f"the schedule is one of {', '.join(KINDS)}, not {self.kind}")
+        if self.kind not in SCHEDULES:
+            raise VieteError(f"the schedule is one of {', '.join(SCHEDULES)}, not {self.kind}")
 
     def __call__(self, step: int) -> float:
         if step < self.warmup:

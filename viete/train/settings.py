@@ -1,25 +1,60 @@
-"""All settings of a run with their defaults: what the command takes and config.json holds."""
+"""All settings of a run, said once: a field is an option and an entry of config.json.
+
+Nothing heavy is imported here, since the command line reads its options off these fields.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 from viete.atomic import replacing
 from viete.errors import VieteError
 from viete.regular import SETTINGS, regular
-from viete.train.batches import LOSS_ON
-from viete.train.engines import ENGINES
-from viete.train.schedule import KINDS
 
-OPTIMISERS = ("adamw", "adam")
 CONFIG = "config.json"
 MOST = 10**9  # of whatever is counted: more is a slip of the keys, and overflows somewhere
+ENGINES = ("numpy", "torch", "module")
+SCHEDULES = ("constant", "cosine")
+LOSS_ON = ("all", "assistant")
+
+DATA, STEP, ENGINE, KEPT = "The data", "A step", "What computes it", "What is kept and shown"
+
+
+class Bound(NamedTuple):
+    """Which values a setting may have: what is right of it in words, and whether a value is."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def one_of(*known: str) -> Bound:
+    return Bound(f"is one of {', '.join(known)}", known.__contains__)
+
+
+FROM_1 = Bound("is a whole number from 1", lambda v: v >= 1)
+FROM_0 = Bound("is a whole number from 0", lambda v: v >= 0)
+NUMBER = Bound("is a number from 0", lambda v: 0 <= v < math.inf)
+BELOW_1 = Bound("is a number from 0, below 1", lambda v: 0 <= v < 1)
+SHARE = Bound("is a share of the data, from 0, below 1", lambda v: 0 <= v < 1)
+
+
+def setting(
+    panel: str, default: Any, words: str, bound: Bound | None = None, *, began: bool = False,
+    names: tuple[str, ...] = (),
+) -> Any:  # fmt: skip
+    """A field that is an option under the heading ``panel`` of the help.
+
+    ``began`` says that a run goes on only with what it began with: it would be another run.
+    """
+    return dataclasses.field(default=default, metadata={
+        "panel": panel, "words": words, "bound": bound, "began": began, "names": names,
+    })  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -29,79 +64,97 @@ class Settings:
     ``weights`` is where the first weights come from: a checkpoint's folder, a file of tensors or a
     released model's folder; empty for those of the card's init column.
 
-    ``clip`` and ``clip_entries`` of 0 do not clip; ``eval_every``, ``save_every`` and
-    ``sample_every`` of 0 leave that for the end of the run, and ``log_every`` of 0 logs nothing.
+    Raises VieteError for a setting that means nothing.
     """
 
     card: str = ""
-    weights: str = ""
-    data: str = ""
-    sets: tuple[str, ...] = ()
-    kind: str | None = None
-    tokenizer: str = "characters"
-    vocabulary: int | None = None
-    special: tuple[str, ...] = ()
-    validation: float = 0.1
-    loss_on: str = "all"
-    steps: int = 1000
-    batch: int = 12
-    length: int | None = None
-    accumulate: int = 1
-    optimiser: str = "adamw"
-    lr: float = 1e-3
-    schedule: str = "constant"
-    warmup: int = 0
-    min_lr: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    weight_decay: float = 0.0
-    clip: float = 1.0
-    clip_entries: float = 0.0
-    seed: int = 0
-    dtype: str = "float32"
-    engine: str = "numpy"
-    device: str | None = None
-    bf16: bool = False
-    compile: bool = False
-    shard: bool = False
-    threads: int = 1
-    log_every: int = 10
-    eval_every: int = 200
-    eval_sequences: int = 120
-    save_every: int = 200
-    keep: int = 3
-    sample_every: int = 0
-    prompt: str = ""
-    tensorboard: bool = False
+    weights: str = dataclasses.field(default="", metadata={"began": True})
+    data: str = setting(DATA, "", "A text, JSON lines, dialogs, or a folder of them.")
+    sets: tuple[str, ...] = dataclasses.field(default=(), metadata={"began": True})
+    kind: str | None = setting(
+        DATA, None, "text, dialogs or jsonl [by name and first line].", began=True
+    )
+    tokenizer: str = setting(
+        DATA, "characters",
+        "characters, bpe, or a tokenizer.json [characters; of a model, its own].", began=True,
+    )  # fmt: skip
+    vocabulary: int | None = setting(DATA, None, "Tokens of a new bpe.", began=True)
+    special: tuple[str, ...] = setting(
+        DATA, (), "A piece of the text that is one token, such as <END> (repeatable).", began=True
+    )
+    validation: float = setting(
+        DATA, 0.1, "Share of the data to set aside [0.1].", SHARE, began=True
+    )
+    loss_on: str = setting(
+        DATA, "all", "Of dialogs, all or the assistant's words alone [all].", one_of(*LOSS_ON),
+        began=True,
+    )  # fmt: skip
+    steps: int = setting(STEP, 1000, "Changes of the weights [1000].", FROM_1)
+    batch: int = setting(
+        STEP, 12, "Sequences in a batch, of all processes together [12].", FROM_1, began=True
+    )
+    length: int | None = setting(
+        STEP, None, "Tokens in a sequence, which becomes the card's context.", began=True
+    )
+    accumulate: int = setting(STEP, 1, "Batches to a step [1].", FROM_1, began=True)
+    optimiser: str = setting(
+        STEP, "adamw", "adamw or adam [adamw].", one_of("adamw", "adam"), began=True,
+        names=("--optimiser", "--optimizer"),
+    )  # fmt: skip
+    lr: float = setting(STEP, 1e-3, "The learning rate [0.001].", NUMBER)
+    schedule: str = setting(STEP, "constant", "constant or cosine [constant].", one_of(*SCHEDULES))
+    warmup: int = setting(STEP, 0, "Steps up to the learning rate [0].", FROM_0)
+    min_lr: float = setting(STEP, 0.0, "Where a cosine ends [0].", NUMBER)
+    beta1: float = setting(STEP, 0.9, "β₁ [0.9].", BELOW_1)
+    beta2: float = setting(STEP, 0.999, "β₂ [0.999].", BELOW_1)
+    eps: float = setting(STEP, 1e-8, "ε [1e-8].", NUMBER)
+    weight_decay: float = setting(STEP, 0.0, "Of matrices [0].", NUMBER)
+    clip: float = setting(STEP, 1.0, "The longest gradient; 0 does not clip [1].", NUMBER)
+    clip_entries: float = setting(
+        STEP, 0.0, "The largest entry of a gradient; 0 does not clip [0].", NUMBER
+    )
+    seed: int = setting(STEP, 0, "Of weights, batches and dropout [0].", FROM_0, began=True)
+    engine: str = setting(
+        ENGINE, "numpy",
+        "numpy, torch (the card's own equations on either), or module (as an nn.Module, with "
+        "autograd) [numpy].", one_of(*ENGINES),
+    )  # fmt: skip
+    dtype: str = setting(
+        ENGINE, "float32", "float32 or float64 [float32].", one_of("float32", "float64"),
+        began=True,
+    )  # fmt: skip
+    threads: int = setting(
+        ENGINE, 1, "Of the matrix products [1]; more pay for wide models on idle cores.", FROM_1
+    )
+    device: str | None = setting(ENGINE, None, "cpu or cuda; not with numpy [cpu].")
+    bf16: bool = setting(ENGINE, False, "Of a module: products in bfloat16.")
+    compile: bool = setting(ENGINE, False, "Of a module: by torch.compile.")
+    shard: bool = setting(ENGINE, False, "Of a module: weights divided among processes (FSDP2).")
+    log_every: int = setting(KEPT, 10, "Steps between lines; 0 for none [10].", FROM_0)
+    eval_every: int = setting(
+        KEPT, 200, "Steps between validations; 0 for one at the end [200].", FROM_0
+    )
+    eval_sequences: int = setting(KEPT, 120, "Sequences of one validation [120].", FROM_1)
+    save_every: int = setting(
+        KEPT, 200, "Steps between checkpoints; 0 for one at the end [200].", FROM_0
+    )
+    keep: int = setting(KEPT, 3, "How many of the last to keep [3].", FROM_1)
+    sample_every: int = setting(
+        KEPT, 0, "Steps between samples of what it would write; 0 for none [0].", FROM_0
+    )
+    prompt: str = setting(KEPT, "", "What the samples go on from [how the data begin].")
+    tensorboard: bool = setting(KEPT, False, "Write RUN/tensorboard/ too.")
 
     def __post_init__(self) -> None:
-        """Raises VieteError for a setting that means nothing."""
-        choices = {"optimiser": OPTIMISERS, "schedule": KINDS, "engine": ENGINES,
-                   "dtype": ("float32", "float64"), "loss_on": LOSS_ON}  # fmt: skip
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise wrong(name, f"is one of {', '.join(known)}", getattr(self, name))
+        for field in dataclasses.fields(self):
+            name, value, bound = field.name, getattr(self, field.name), field.metadata.get("bound")
+            if bound is not None and not bound.holds(value):
+                raise wrong(name, bound.words, value)
+            if type(value) is int and value > MOST and name != "vocabulary":  # it has its own bound
+                raise wrong(name, f"is a whole number up to {MOST:,}", value)
         for name in ("bf16", "compile", "shard"):
             if getattr(self, name) and self.engine != "module":
                 raise VieteError(f"--{name} goes with --engine module")
-        for name in ("steps", "batch", "accumulate", "threads", "keep", "eval_sequences"):
-            if getattr(self, name) < 1:
-                raise wrong(name, "is a whole number from 1", getattr(self, name))
-        for name in ("warmup", "log_every", "eval_every", "save_every", "sample_every", "seed"):
-            if getattr(self, name) < 0:
-                raise wrong(name, "is a whole number from 0", getattr(self, name))
-        for name, value in vars(self).items():
-            if type(value) is int and value > MOST and name != "vocabulary":  # it has its own bound
-                raise wrong(name, f"is a whole number up to {MOST:,}", value)
-        for name in ("lr", "min_lr", "eps", "weight_decay", "clip", "clip_entries"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise wrong(name, "is a number from 0", getattr(self, name))
-        for name in ("beta1", "beta2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise wrong(name, "is a number from 0, below 1", getattr(self, name))
-        if not 0 <= self.validation < 1:
-            raise wrong("validation", "is a share of the data, from 0, below 1", self.validation)
         if self.device is not None and self.engine == "numpy":
             raise VieteError("--device goes with --engine torch or module")
         if self.min_lr > self.lr:
@@ -113,26 +166,27 @@ class Settings:
 
 
 def wrong(name: str, right: str, value: object) -> VieteError:
-    return VieteError(f"--{name.replace('_', '-')} {right}, not {value}")
+    return VieteError(f"{option(name)} {right}, not {value}")
 
 
-# What a run that goes on cannot change: it would be another run.
-FIXED = (
-    "weights", "sets", "seed", "dtype", "tokenizer", "vocabulary", "special", "accumulate",
-    "optimiser", "kind", "batch", "length", "validation", "loss_on",
-)  # fmt: skip
+def option(name: str) -> str:
+    """A setting as the command line names it."""
+    return f"--{name.replace('_', '-')}"
 
 
-def gone_on(before: Settings, given: Mapping[str, Any]) -> Settings:
+def resumed(before: Settings, given: Mapping[str, Any]) -> Settings:
     """The settings of a run that goes on, with what is given this time.
 
     Raises VieteError for a change that would make it another run.
     """
-    for name in FIXED:
-        if name in given and given[name] != (was := getattr(before, name)):
-            option = f"--{name.replace('_', '-')}"
-            began = f"without {option}" if was is None else f"with {option} {was}"
-            raise VieteError(f"this run began {began}, and goes on only so, not with {given[name]}")
+    for field in dataclasses.fields(Settings):
+        name, was = field.name, getattr(before, field.name)
+        if field.metadata.get("began") and name in given and given[name] != was:
+            began = "without" if was is None else "with"
+            raise VieteError(
+                f"this run began {began} {option(name)}{'' if was is None else f' {was}'}, and "
+                f"goes on only so, not with {given[name]}"
+            )
     return dataclasses.replace(before, **given)
 
 
@@ -149,22 +203,24 @@ def load_settings(run: Path) -> Settings:
     """
     path = run / CONFIG
     try:
-        said = json.loads(regular(path, SETTINGS).read_text("utf-8"))
+        stored = json.loads(regular(path, SETTINGS).read_text("utf-8"))
     except FileNotFoundError:
         raise VieteError(f"{run}: no run of `viete train` (there is no {CONFIG} in it)") from None
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise VieteError(f"{path}: cannot be read ({reason})") from None
-    known = {f.name: f for f in dataclasses.fields(Settings)}
-    if not isinstance(said, dict) or not said.keys() <= known.keys():
-        odd = sorted(said.keys() - known.keys())[0] if isinstance(said, dict) else "no table"
+    kinds = {name: list if kind == tuple[str, ...] else kind
+             for name, kind in get_type_hints(Settings).items()}  # fmt: skip
+    if not isinstance(stored, dict) or not stored.keys() <= kinds.keys():
+        odd = sorted(stored.keys() - kinds.keys())[0] if isinstance(stored, dict) else "no table"
         raise VieteError(f"{path}: no settings of a run ({odd!r} is none)")
-    lists = ("sets", "special")
-    kinds = {**get_type_hints(Settings), **dict.fromkeys(lists, list)}
-    if odd := next((name for name in said if not is_a(said[name], kinds[name])), None):
+    if odd := next((name for name in stored if not is_a(stored[name], kinds[name])), None):
         raise VieteError(f"{path}: no settings of a run ({odd} is of another kind)")
-    said |= {name: tuple(map(str, said.get(name, ()))) for name in lists}
-    return Settings(**said)
+    values: dict[str, Any] = {
+        name: tuple(map(str, value)) if kinds[name] is list else value
+        for name, value in stored.items()
+    }
+    return Settings(**values)
 
 
 def is_a(value: object, kind: Any) -> bool:
@@ -174,4 +230,4 @@ def is_a(value: object, kind: Any) -> bool:
     return isinstance(value, int | float if kind is float else kind)
 
 
-__all__ = ["CONFIG", "OPTIMISERS", "Settings", "gone_on", "load_settings", "save_settings"]
+__all__ = ["CONFIG", "Settings", "load_settings", "resumed", "save_settings"]

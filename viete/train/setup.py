@@ -13,7 +13,6 @@ processes the first begins or goes on, and the others `follow`.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -36,6 +35,7 @@ from viete.model import checkpoints
 from viete.model.checkpoints import Checkpoint
 from viete.model.folder import tensors_of
 from viete.model.mapping import load_weights
+from viete.model.trained import CARD, card_digest
 from viete.notation.printer import show
 from viete.notation.tree import Ref, num
 from viete.regular import regular
@@ -56,10 +56,10 @@ from viete.train.fitting import with_loss, with_loss_weights, with_vocabulary
 from viete.train.metrics import read_metrics
 from viete.train.optimiser import Adam, AdamSettings, spans
 from viete.train.processes import Team, team
-from viete.train.settings import CONFIG, Settings, gone_on, load_settings, save_settings
+from viete.train.settings import CONFIG, Settings, load_settings, resumed, save_settings
 from viete.train.tokens import Tokens, kept, tokenize
 
-CARD, TOKENS = "card.md", "tokens"
+TOKENS = "tokens"
 LARGE = 1 << 24  # bytes of data, above which its tokens are kept in files and mapped
 
 
@@ -147,7 +147,7 @@ def resume(given: Mapping[str, Any], run: Path, which: str) -> Job:
 
     Raises VieteError for a folder without one, and for data, card or settings that changed.
     """
-    settings = gone_on(load_settings(run), given)
+    settings = resumed(load_settings(run), given)
     with ExitStack() as stack:
         lock = stack.enter_context(owned(run))
         if not checkpoints.steps(run):
@@ -311,14 +311,6 @@ def encoded(
     return tokens
 
 
-def card_digest(run: Path) -> str:
-    """What says that two runs are of one card."""
-    try:
-        return hashlib.sha256(regular(run / CARD).read_bytes()).hexdigest()
-    except OSError as error:
-        raise VieteError(f"{run / CARD}: cannot be read ({error.strerror})") from None
-
-
 def vacant(run: Path) -> None:
     """Refuse a folder that has something in it: a run would overwrite what has its files' names.
 
@@ -446,4 +438,4 @@ def with_length(card: CardData, length: int) -> CardData:
     return card.bind(**{n.key: length}) if most != num(length) else card
 
 
-__all__ = ["CARD", "CONFIG", "Job", "begin", "follow", "resume"]
+__all__ = ["CONFIG", "Job", "begin", "follow", "resume"]

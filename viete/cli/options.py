@@ -1,0 +1,390 @@
+"""What several commands take, said once: a card or a model, its weights, its input, where to write.
+
+A bundle is a dataclass of options. A command takes it as one parameter, and `spread` makes of that
+the options that a person types.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature
+from os.path import realpath
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from viete.atomic import behind, replacing
+from viete.errors import VieteError
+from viete.graph.card import CardData
+
+Form = TypeVar("Form")
+
+if TYPE_CHECKING:
+    from viete.model.model import Model
+
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", help="Write here, not to the screen.")
+]
+
+
+def spread(command: Callable[..., Any], more: Sequence[Parameter] = ()) -> Callable[..., Any]:
+    """The command with each of its bundles spread into its options, and ``more`` for its ``**``."""
+    hints = get_type_hints(command, include_extras=True)
+    parameters: list[Parameter] = []
+    bundles: dict[str, Any] = {}
+    for p in inspect.signature(command).parameters.values():
+        kind = hints[p.name]
+        if p.kind is Parameter.VAR_KEYWORD:
+            parameters += more
+        elif not is_dataclass(kind):
+            parameters.append(Parameter(p.name, Parameter.KEYWORD_ONLY, default=p.default,
+                                        annotation=kind))  # fmt: skip
+        else:
+            bundles[p.name] = kind
+            own = get_type_hints(kind, include_extras=True)
+            parameters += [
+                Parameter(f.name, Parameter.KEYWORD_ONLY, annotation=own[f.name],
+                          default=Parameter.empty if f.default is MISSING else f.default)
+                for f in fields(kind)
+            ]  # fmt: skip
+
+    @wraps(command)
+    def gathered(**given: Any) -> Any:
+        for name, kind in bundles.items():
+            given[name] = kind(**{f.name: given.pop(f.name) for f in fields(kind)})
+        return command(**given)
+
+    gathered.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    gathered.__annotations__ = {p.name: p.annotation for p in parameters}
+    return gathered
+
+
+# -- a card or a model ---------------------------------------------------------------------------
+
+
+@dataclass
+class SourceOptions:
+    """The card or model that a command is about."""
+
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="CARD",
+            help="A card: its path, a shipped name, - for standard input. Or a model: a folder, a "
+            "file, an id of the hub; a run of viete train.",
+        ),
+    ]
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", help="Give a dimension a value: --set d=768.")
+    ] = None
+    config: Annotated[
+        Path | None, typer.Option(help="Take dimensions from a Hugging Face config.json.")
+    ] = None
+    instead: Annotated[
+        str | None, typer.Option("--card", help="Of a model: the card, if not that of its family.")
+    ] = None
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a model: pass over this key of its config (repeatable)."),
+    ] = None
+    revision: Annotated[
+        str | None,
+        typer.Option(help="Of a model: a branch, tag or commit. Of a run: latest, previous, best "
+                     "or the step of a checkpoint."),
+    ] = None  # fmt: skip
+
+    @property
+    def values(self) -> dict[str, str]:
+        """``--set d=768`` as a name and a value."""
+        values: dict[str, str] = {}
+        for text in self.sets or ():
+            key, equals, value = text.partition("=")
+            if not equals or not key.strip() or not value.strip():
+                raise VieteError(f"--set takes NAME=NUMBER, such as --set d=768, not {text!r}")
+            values[key.strip()] = value.strip()
+        return values
+
+    @property
+    def is_model(self) -> bool:
+        """Whether this is a folder, a file of tensors or an id of the hub, and not a card.
+
+        A shipped card goes before a folder of that name, and before an id without an owner; with a
+        ``revision`` it can only be a model.
+        """
+        from viete.cards.catalogue import shipped
+        from viete.formats.hub import SUFFIXES, is_id
+
+        path = Path(self.name)
+        if self.revision is not None:
+            return True
+        if self.name.lower().removesuffix(".md") in shipped():
+            return False
+        if path.suffix in SUFFIXES:
+            return True
+        try:
+            if path.exists():
+                return path.is_dir()
+        except (OSError, ValueError):  # a name that no file can have
+            return False
+        return "/" in self.name and is_id(self.name) and path.suffix not in (".md", ".tex", ".json")
+
+    def card(self, weights: Path | None = None) -> CardData:
+        """The card, or that of the model, bound to the dimensions asked for; no weights are read.
+
+        Where a card is held against a file of ``weights``, the tensors say what it asks of them.
+        """
+        config, accept, values = self.config, self.accept or (), self.values
+        if self.is_model:
+            from viete.model.folder import open_card
+            from viete.model.trained import card_of, is_run
+
+            if self.instead is None and is_run(self.name):
+                card = card_of(self.name)
+            else:
+                card, _ = open_card(self.name, self.instead, accept, config, self.revision)
+            return card.bind(**values) if values else card
+        self.refuse_options_of_models()
+        if weights is not None and config is None:
+            from viete.formats.files import open_tensors
+            from viete.model.folder import card_of_file
+
+            card = card_of_file(self.name, open_tensors(weights))
+            return card.bind(**values) if values else card
+        from viete.cards import reader
+        from viete.cards.catalogue import find
+        from viete.cards.config import Config
+
+        given = None if config is None else Config(config)
+        if self.name != "-":
+            return reader.read(find(self.name), given, accept, values)
+        content = sys.stdin.buffer.read(reader.MAX_BYTES + 1)
+        return reader.reads(reader.decoded(content, "<stdin>"), "<stdin>", given, accept, values)
+
+    def model(self, dtype: str | None = None, device: str | None = None) -> Model:
+        """The model with its weights. Raises VieteError where there is none of that name."""
+        from dataclasses import replace
+
+        from viete.model.model import load
+
+        framework = "numpy" if device is None else "torch"
+        found = load(self.name, self.instead, self.accept or (), framework, dtype, device,
+                     self.revision, self.config)  # fmt: skip
+        if values := self.values:
+            found.folder = replace(found.folder, model=found.card.bind(**values))
+        return found
+
+    def opened(
+        self, weights: WeightOptions, dtype: str | None = None, device: str | None = None
+    ) -> tuple[CardData, Model | None]:
+        """The card, and the model that it is of, unless it is a card or has other ``weights``."""
+        if weights.given or not self.is_model:
+            return self.card(weights.weights), None
+        found = self.model(dtype, device)
+        return found.card, found
+
+    def refuse_options_of_models(self) -> None:
+        given = {"--card": self.instead, "--accept": None if self.config else self.accept}
+        if found := next((option for option, value in given.items() if value), None):
+            raise VieteError(f"{found} is of a released model, and {self.name} is a card")
+
+
+# -- weights -------------------------------------------------------------------------------------
+
+
+@dataclass
+class WeightOptions:
+    """The weights of a card; instead of a model's own."""
+
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", "-w", help="A file: safetensors, npz, PyTorch, ONNX or GGUF."),
+    ] = None
+    seed: Annotated[
+        int | None, typer.Option(help="Random weights, as the card's init column says.")
+    ] = None
+
+    @property
+    def given(self) -> bool:
+        """Whether there are any. Raises VieteError where both options are there."""
+        if self.weights is not None and self.seed is not None:
+            raise VieteError("give either --weights or --seed, not both")
+        return self.weights is not None or self.seed is not None
+
+    def complete(self, card: CardData) -> None:
+        """Refuse a card that gives no values for its weights, where nothing else does."""
+        if self.seed is None and not all(p.value for p in card.parameters):
+            raise VieteError(
+                "the card needs weights: give --weights FILE, or --seed N for random ones"
+            )
+
+    def floats(self, card: CardData, dtype: str, device: str | None = None) -> dict[str, Any]:
+        """Those of the file; else the card's own values, and random ones where it gives none."""
+        from viete.evaluate.initial_weights import initial_weights
+
+        kinds = ("float16", "float32", "float64") + (("bfloat16",) if device else ())
+        if dtype not in kinds:
+            raise VieteError(f"--dtype is one of {', '.join(kinds)}, not {dtype}")
+        if self.weights is not None:
+            from viete.model.mapping import load_weights
+
+            only_torch = device and dtype == "bfloat16"
+            arrays = load_weights(card, self.weights, dtype=None if only_torch else dtype)
+        else:
+            self.complete(card)
+            arrays = initial_weights(card, self.seed or 0, "float64" if device else dtype)
+        return on_device(arrays, dtype, device) if device else arrays
+
+    def exact(self, card: CardData) -> dict[str, Any]:
+        """Those of the file, as the fractions that its floats are; else the card's own values.
+
+        What the card gives no value for is drawn with the seed, in float64.
+        """
+        from viete.evaluate.initial_weights import initial_weights, literal_fractions
+
+        if self.weights is not None:
+            from viete.model.mapping import load_weights
+
+            return load_weights(card, self.weights, dtype=None)
+        self.complete(card)
+        drawn = {} if self.seed is None else initial_weights(card, self.seed)
+        return drawn | literal_fractions(card)
+
+
+def on_device(arrays: Mapping[str, Any], dtype: str, device: str) -> dict[str, Any]:
+    """The arrays as PyTorch tensors of that type, on that device."""
+    from viete.formats.tensors import require
+
+    torch = require("torch", "for --device")
+    try:
+        return {k: torch.asarray(v).to(device, getattr(torch, dtype)) for k, v in arrays.items()}
+    except (RuntimeError, AssertionError) as error:
+        raise VieteError(f"PyTorch cannot use {device}: {str(error).splitlines()[0]}") from None
+
+
+# -- inputs --------------------------------------------------------------------------------------
+
+
+@dataclass
+class InputOptions:
+    """What a card or a model is run on."""
+
+    tokens: Annotated[
+        str | None,
+        typer.Option("--tokens", "-t", help="Token ids, or words of the card's vocabulary: 3,1,4 "
+                     "(a / begins another sequence)."),
+    ] = None  # fmt: skip
+    text: Annotated[
+        str | None, typer.Option(help="Of a model with a tokenizer: the input as text.")
+    ] = None
+    bos: Annotated[
+        bool | None,
+        typer.Option(help="Put the text behind the token that begins one [where there is one]."),
+    ] = None
+    given: Annotated[
+        list[str] | None, typer.Option("--input", help="Another input: --input y=1,4,1.")
+    ] = None
+
+    def ids(self, card: CardData, model: Model | None) -> Any:
+        """Token ids as they are given, or those of the text."""
+        if (self.tokens is None) == (self.text is None):
+            raise VieteError(
+                "give the input either as --tokens 3,1,4 or, of a model, as --text TEXT"
+            )
+        if self.tokens is not None:
+            return numbers(self.tokens, card)
+        if model is None:
+            raise VieteError(f"{card.title} is a card, and has no tokenizer: give --tokens 3,1,4")
+        return model.to_tokens(self.text or "", self.bos, truncate=False)
+
+    def others(self, card: CardData) -> dict[str, Any]:
+        """``--input y=1,4,1`` as inputs by name."""
+        out = {}
+        for text in self.given or ():
+            key, equals, value = text.partition("=")
+            if not equals:
+                raise VieteError(
+                    f"--input takes NAME=NUMBERS, such as --input y=1,4,1, not {text!r}"
+                )
+            out[key.strip()] = numbers(value, card, f"--input {key.strip()}")
+        return out
+
+
+def numbers(text: str, card: CardData, what: str = "--tokens") -> list[int] | list[list[int]]:
+    """``3,1,4`` or ``a b`` (words of the card's vocabulary); ``/`` begins another sequence."""
+    rows = [row_of(part, card, what) for part in text.split("/")]
+    if len({len(r) for r in rows}) > 1:
+        raise VieteError(f"{what}: the sequences of a batch must be equally long")
+    return rows if len(rows) > 1 else rows[0]
+
+
+def row_of(text: str, card: CardData, what: str) -> list[int]:
+    """One sequence: numbers as they are, words by their place in the vocabulary."""
+    words = [w for part in text.split(",") for w in part.split() or [""]]
+    if not all(words):
+        raise VieteError(f"{what} takes numbers such as 3,1,4")
+    out = []
+    for word in words:
+        if word in card.vocabulary:
+            out.append(card.vocabulary.index(word))
+        elif re.fullmatch(r"-?[0-9]{1,18}", word):
+            out.append(int(word))
+        else:
+            known = f" or words of its vocabulary ({' '.join(card.vocabulary[:12])})"
+            raise VieteError(
+                f"{what}: {word!r} is no token; give numbers such as 3,1,4"
+                f"{known if card.vocabulary else ''}"
+            )
+    return out
+
+
+def split_names(text: str, option: str) -> list[str]:
+    """Split at the commas that stand in no bracket: ``S, A^{1,h}, <u, v>``."""
+    parts, depth = [""], 0
+    angles = "<>" if text.count("<") == text.count(">") else "  "
+    for c in text:
+        depth += (c in "([{⟨" + angles[0]) - (c in ")]}⟩" + angles[1])
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    if not all(p.strip() for p in parts):
+        raise VieteError(f"{option} takes names with commas between them, not {text!r}")
+    return [p.strip() for p in parts]
+
+
+# -- outputs -------------------------------------------------------------------------------------
+
+
+def by_suffix(output: Path | None, forms: Mapping[str, Form], otherwise: Form) -> Form:
+    """The format that the output's suffix asks for; without an output the last.
+
+    Raises VieteError for a suffix of no format.
+    """
+    if output is None or output.suffix == "":
+        return otherwise
+    if (form := forms.get(output.suffix.lower())) is None:
+        raise VieteError(
+            f"-o {output}: by its suffix nothing is written to {output.suffix}; there are "
+            f"{', '.join(forms)}, or say --format"
+        )
+    return form
+
+
+def emit(text: str, output: Path | None, source: str = "") -> None:
+    """Print, or write the file whole or not at all; never over the card it is ``source`` of.
+
+    A link stays, and what it leads to is written.
+    """
+    if output is not None and source and realpath(output) == realpath(source):
+        raise VieteError(f"-o {output} would overwrite the card itself; give another name")
+    if output is None:
+        print(text, end="" if text.endswith("\n") else "\n")
+        return
+    with replacing(behind(output)) as file:
+        file.write(text.encode())
