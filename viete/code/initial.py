@@ -9,7 +9,6 @@ from viete.code.body import Body
 from viete.code.layout import docstring, statement
 from viete.code.lowering import MUL, Code, Family, plain_letter
 from viete.errors import Text
-from viete.evaluate.schedule import program
 from viete.graph.card import CardData, Parameter
 from viete.notation.parser import parse
 from viete.notation.printer import show
@@ -170,8 +169,3 @@ def renamed(body: Body) -> list[str]:
         lines += statement(row, 2)
         lines[-1] += ","
     return [*lines, "    )"]
-
-
-def size_of_program(card: CardData) -> int:
-    """How many arrays of parameters there are."""
-    return len(program(card).parameters)

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fractions import Fraction
-
 from viete.code import numpy_text
-from viete.code.body import Body
-from viete.code.dialects import DIALECTS
-from viete.code.functions import word
-from viete.code.initial import Initial, per_block, renamed
-from viete.code.layout import docstring, filled, joined, statement
-from viete.code.lowering import CodeEnv
+from viete.code.initial import renamed
+from viete.code.layout import docstring, joined, statement
 from viete.code.numpy_text import Corpus
 from viete.code.prepared import Prepared
+from viete.code.target import Target, largest
 from viete.errors import VieteError
-from viete.graph.card import CardData, Input
 from viete.graph.dependence import names_read
-from viete.notation.printer import show_equation
 from viete.notation.tree import Ref
 from viete.rewrite.adjoint.vjp import partial
 
-RESERVED = frozenset(
-    "initial renamed forward backward adam train params grads kept rng rate sys xavier keys loss "
-    "weights gradients".split()
-)
 XAVIER = [
     "    def xavier(*shape):",
     "        return rng.uniform(-1, 1, shape) * math.sqrt(6 / sum(shape[-2:]))",
@@ -51,135 +39,81 @@ def write(p: Prepared, corpus: Corpus | None = None) -> str:
     return NumpyScript(p, corpus).text()
 
 
-class NumpyScript:
-    """One model as a NumPy script."""
+class NumpyScript(Target):
+    """One model as a NumPy script; with a ``corpus`` it learns that and answers."""
+
+    library, what = "numpy", "in NumPy"
+    reserved = frozenset(
+        "initial renamed forward backward adam train params grads kept rng rate sys xavier keys "
+        "loss weights gradients".split()
+    )
 
     def __init__(self, p: Prepared, corpus: Corpus | None = None) -> None:
-        self.p, self.model, self.corpus = p, p.model, corpus
+        self.corpus = corpus
+        self.reserved |= numpy_text.RESERVED if corpus else frozenset()
         made = {partial(q.symbol).key for q in p.model.parameters}
-        outputs = {e.name for e in p.backward if e.name in made} | {p.output.key}
-        stages = [p.forward, p.more, p.backward]
-        reserved = RESERVED if corpus is None else RESERVED | numpy_text.RESERVED
-        self.body = Body(p.model, DIALECTS["numpy"], stages, outputs, self.parameter, reserved)
-        self.initial = Initial(self.body)
-        assert p.loss is not None
-        self.loss = self.body.names.symbol(p.loss.symbol)
-        self.output = self.body.names.symbol(p.output.symbol)
-
-    def parameter(self, e: Ref, places: tuple[str, ...], env: CodeEnv) -> str:
-        name = self.body.names.symbol(e.symbol)
-        return f"{name}[{', '.join(places)}]" if places else name
+        super().__init__(p, {e.name for e in p.backward if e.name in made} | {p.output.key})
 
     def text(self) -> str:
         forward, backward = self.forward(), self.backward()
-        initial, names = self.initial_lines(), renamed(self.body)
-        functions = [line for f in self.body.functions.written.values() for line in ["", "", *f]]
+        drawn = self.drawing("seed=0", ["    rng = np.random.default_rng(seed)"], XAVIER)
         learning = [self.train()] if self.corpus is None else self.answering(self.corpus)
-        code = [
-            *functions,
-            *initial,
-            *names,
-            *forward,
-            *backward,
-            *(x for f in learning for x in f),
-        ]
-        dims = self.body.dimensions(code)
-        out = [*self.head(), ""]
-        main = self.main()
-        imports = ["import math"] if any(word("math", x) for x in [*code, *dims]) else []
-        imports += ["import sys"] if any(word("sys", x) for x in main) else []
-        out += [*imports, *([""] if imports else []), "import numpy as np", ""]
-        out += [] if self.corpus is None else [*numpy_text.head(self.corpus), ""]
-        out += [*dims, *functions]
-        for part in (initial, names, forward, backward, self.adam(), *learning):
-            out += ["", "", *part] if part else []
-        out += ["", "", 'if __name__ == "__main__":', *main]
-        return "\n".join(out) + "\n"
+        main = ['if __name__ == "__main__":', *self.main()]
+        return self.file(
+            [drawn, renamed(self.body), forward, backward, self.adam(), *learning, main]
+        )
 
-    def head(self) -> list[str]:
-        return docstring(about(self.p, "in NumPy"))
+    def imports(self, code: str) -> list[str]:
+        texts = [] if self.corpus is None else ["", *numpy_text.head(self.corpus)]
+        return ["import numpy as np", *texts]
 
-    def initial_lines(self) -> list[str]:
-        items = []
-        for p in self.model.parameters:
-            made = per_block(self.body, p, self.initial.of(p))
-            items.append(f"{self.body.names.symbol(p.symbol)}={made}")
-        short = len(items) > 1 and max(map(len, items)) < 24
-        rows = filled(items, 2) if short else [x for i in items for x in entry(i, 2)]
-        drawn = any(word("rng", r) for r in rows) or self.initial.xavier
-        lines = ["def initial(seed=0):", *docstring(["Parameters to begin with"], 1)]
-        lines += ["    rng = np.random.default_rng(seed)"] if drawn else []
-        lines += XAVIER if self.initial.xavier else []
-        return [*lines, "    return dict(", *rows, "    )"]
+    # -- forward and backward ----------------------------------------------------------------------
 
-    def forward(self) -> list[str]:
-        p, body = self.p, self.body
-        first, second = body.statements(0, 1), body.statements(1, 1)
-        every = p.inputs((*p.forward, *p.more))
+    @property
+    def output(self) -> str:
+        return self.body.names.symbol(self.p.output.symbol)
+
+    def said(self, loss: bool) -> str:
+        return f"{self.output}; with targets also the loss and what `backward` needs"
+
+    def limits(self) -> list[str]:
+        return []
+
+    def closing(self) -> list[str]:
         kept = self.kept()
-        closing = joined(kept, f"return {self.output}, {self.loss}, (",
-                         ",)" if len(kept) == 1 else ")", 1)  # fmt: skip
-        said = f"{self.output}; with targets also the loss and what `backward` needs"
-        lines = [*first, *second, *closing]
-        early = []
-        if optional := targets(p):
-            none = " or ".join(f"{body.names.symbol(i.symbol)} is None" for i in optional)
-            early = ["", f"    if {none}:", f"        return {self.output}, None, None"]
-            start = f"    {self.loss} = "
-            if len(p.more) == 1 and second[-1].startswith(start):
-                early = []
-                code = f"None if {none} else {second[-1].removeprefix(start)}"
-                second = [*second[:-1], *statement(f"{self.loss} = {code}", 1)]
-        own = self.signature("forward", every, [*first, *second], "")
-        out = [*own, *docstring([said], 1), *body.preparations(lines, every, 1)]
-        return [*out, *first, *early, *second, *closing]
+        end = ",)" if len(kept) == 1 else ")"
+        return joined(kept, f"return {self.output}, {self.loss}, (", end, 1)
+
+    def without_targets(self, none: str, second: list[str]) -> tuple[list[str], list[str]]:
+        start = f"    {self.loss} = "
+        if len(self.p.more) == 1 and second[-1].startswith(start):
+            code = f"None if {none} else {second[-1].removeprefix(start)}"
+            return [], [*second[:-1], *statement(f"{self.loss} = {code}", 1)]
+        return ["", f"    if {none}:", f"        return {self.output}, None, None"], second
 
     def kept(self) -> list[str]:
         """Names of the forward values that the backward equations read."""
-        p = self.p
-        made = {e.name for e in (*p.forward, *p.more)}
-        keys = names_read(p.backward)
-        found = [e for e in (*p.forward, *p.more) if e.name in keys & made]
+        keys = names_read(self.p.backward)
+        found = [e for e in (*self.p.forward, *self.p.more) if e.name in keys]
         return list(dict.fromkeys(self.body.names.symbol(e.left.symbol) for e in found))
-
-    def signature(
-        self, name: str, inputs: Sequence[Input], code: list[str], more: str
-    ) -> list[str]:
-        """``def name(inputs, *, parameters):`` with the parameters that the code uses."""
-        optional = targets(self.p)
-        plain = [self.body.names.symbol(i.symbol) for i in inputs if i not in optional and
-                 i.default is None]  # fmt: skip
-        late = [self.body.names.symbol(i.symbol) for i in inputs if i in optional or
-                i.default is not None]  # fmt: skip
-        bare = "\n".join(line.split("#")[0] for line in code)
-        used = [n for p in self.model.parameters if word(n := self.body.names.symbol(p.symbol),
-                                                         bare)]  # fmt: skip
-        rest = ["**_"] if len(used) < len(self.model.parameters) else []
-        first = [more] if more else []
-        items = [*first, *plain, *(f"{x}=None" for x in late), *(["*"] if used else []), *used]
-        items += rest
-        return joined(items, f"def {name}(", "):")
 
     def backward(self) -> list[str]:
         p, body = self.p, self.body
         lines = body.statements(2, 1)
-        inputs = p.inputs((*p.forward, *p.more))
-        names = [self.body.names.symbol(q.symbol) for q in p.model.parameters]
         by_key = {e.name: body.names.symbol(e.left.symbol) for e in p.backward}
-        found = []
-        for q, name in zip(p.model.parameters, names, strict=True):
-            if (key := partial(q.symbol).key) in by_key:
-                found.append(f"{name}={by_key[key]}")
+        found = [f"{body.names.symbol(q.symbol)}={by_key[key]}" for q in p.model.parameters
+                 if (key := partial(q.symbol).key) in by_key]  # fmt: skip
         closing = joined(found, "return dict(", ")", 1)
         kept = self.kept()
         long = len(", ".join(kept)) > 84
         after = ")" if long else "," if len(kept) == 1 else ""
         unpack = joined(kept, "(" if long else "", f"{after} = kept", 1) if kept else []
-        body_lines = [*lines, *closing]
-        out = self.signature("backward", inputs, lines, "kept")
         said = f"The derivative of {self.loss} by every parameter"
-        return [*out, *docstring([said], 1), *unpack,
-                *body.preparations(body_lines, inputs, 1), *body_lines]  # fmt: skip
+        ready = body.preparations([*lines, *closing], p.inputs((*p.forward, *p.more)), 1)
+        return [*self.signature("backward", lines, ["kept"]), *docstring([said], 1), *unpack,
+                *ready, *lines, *closing]  # fmt: skip
+
+    # -- learning ----------------------------------------------------------------------------------
 
     def adam(self) -> list[str]:
         blocks = any(s in self.model.loop_letters for p in self.model.parameters
@@ -193,7 +127,6 @@ class NumpyScript:
 
     def train(self) -> list[str]:
         p = self.p
-        optional = targets(p)
         given = []
         for i in p.inputs((*p.forward, *p.more)):
             if i.default is not None:
@@ -203,7 +136,7 @@ class NumpyScript:
                                   for e in i.shape)  # fmt: skip
                 raise VieteError(f"the input {i.name} of shape ({shape}) is not made of tokens, "
                                  f"so a script cannot train on them")  # fmt: skip
-            given.append("y" if i in optional else "x")
+            given.append("y" if i in self.targets else "x")
         args = ", ".join([*sorted(given), "**params"])  # targets last
         tokens = "tokens, " if given else ""
         said = "Learn one sequence, each token from those before it" if given else "Lower the loss"
@@ -228,7 +161,7 @@ class NumpyScript:
         """
         p, body = self.p, self.body
         every = [i for i in p.inputs((*p.forward, *p.more)) if i.default is None]
-        tokens = [i for i in every if i not in targets(p)]
+        tokens = [i for i in every if i not in self.targets]
         if len(every) != 2 or len(tokens) != 1 or any(i.high is None for i in every):
             raise VieteError(
                 f"a script learns texts by tokens and the tokens one further, and {p.model.title} "
@@ -253,36 +186,3 @@ class NumpyScript:
         listed = ", ".join(map(str, some))
         return [f"    tokens = [int(word) for word in sys.argv[1:]] or [{listed}]",
                 "    train(np.array(tokens))"]  # fmt: skip
-
-
-def targets(p: Prepared) -> list[Input]:
-    """The inputs that only the loss needs."""
-    first = p.inputs(p.forward)
-    return [i for i in p.inputs(p.more) if i not in first and i.default is None]
-
-
-def largest(card: CardData, item: Input) -> int:
-    """The largest number that an input may hold."""
-    size = None if item.high is None else card.size(item.high)
-    return 9 if size is None else int(size.evaluate(card.greatest | {"": Fraction(0)}))
-
-
-def entry(text: str, depth: int) -> list[str]:
-    """One argument of a call on lines of its own."""
-    lines = statement(text, depth)
-    return [*lines[:-1], lines[-1] + ","]
-
-
-def about(p: Prepared, what: str) -> list[str]:
-    """The paragraphs of a file's docstring."""
-    m = p.model
-    said = "written by Viète: each line stands under the equation it came from"
-    out = [f"{m.title} {what}, {said}", *m.about[:1]]
-    out += [a for a in m.about[1:] if a.startswith("Source")]
-    if p.added and p.loss is not None:
-        e = next(e for e in m.equations if e.name == p.loss.key)
-        out.append(f"The card has no loss; here it is {show_equation(e.left, e.right, 'unicode')}.")
-    if p.left_out:
-        shown = "; ".join(show_equation(e.left, e.right, "unicode") for e in p.left_out)
-        out.append(f"Left out, since nothing here needs it: {shown}.")
-    return out

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
-from viete.code.body import Body, Turn
-from viete.code.dialects import DIALECTS
+from viete.code.body import Turn
 from viete.code.functions import word
-from viete.code.initial import Initial, block_range, blocks_of, viete_name
+from viete.code.initial import block_range, blocks_of, viete_name
 from viete.code.layout import comment, docstring, joined, statement
 from viete.code.lowering import CodeEnv, plain_letter
-from viete.code.numpy_script import about, entry, targets
 from viete.code.prepared import Prepared
+from viete.code.target import Target, entry
 from viete.code.torch_blocks import (
     Blocks,
     block_class,
@@ -22,12 +23,10 @@ from viete.code.torch_blocks import (
 )
 from viete.code.torch_products import Products
 from viete.errors import VieteError
-from viete.graph.card import Input, Loop, Parameter
+from viete.graph.card import Loop, Parameter
 from viete.graph.dependence import names_read
 from viete.notation.tree import Ref
 
-RESERVED = frozenset("Block blocks block renamed xavier weights names arguments forward bound shape"
-                     .split())  # fmt: skip
 XAVIER = [
     "def xavier(*shape):",
     '    """Uniform, as Glorot & Bengio 2010, eq. 16."""',
@@ -41,12 +40,17 @@ def write(p: Prepared) -> str:
     return TorchModule(p).text()
 
 
-class TorchModule:
+class TorchModule(Target):
     """One model as a PyTorch module."""
 
+    library, what, depth = "torch", "as a PyTorch module", 2
+    reserved = frozenset(
+        "Block blocks block renamed xavier weights names arguments forward bound shape".split()
+    )
+
     def __init__(self, p: Prepared) -> None:
-        self.p, self.model = p, p.model
-        title = class_name(p.model.title)
+        self.title = class_name(p.model.title)
+        self.reserved |= {self.title}
         equations = [*p.forward, *p.more]
         self.groups = groups(p.model, equations)
         self.group = {q.name: g for g in self.groups for q in g.parameters}
@@ -59,22 +63,18 @@ class TorchModule:
         whole = next((q for q in p.model.parameters if not blocks_of(p.model, q)), None)
         if whole is None:
             raise VieteError(f"{p.model.title} has no parameter outside of its blocks")
-        self.body = Body(p.model, DIALECTS["torch"], [p.forward, p.more], [], self.parameter,
-                         RESERVED | {title}, self.block_list, Products, self.turn)  # fmt: skip
+        super().__init__(p)
         like = f"self.{self.body.names.symbol(whole.symbol)}"
-        self.body.lowering.env = replace(self.body.lowering.env, like=like)
-        self.fuse()
+        products = self.body.lowering
+        assert isinstance(products, Products)
+        products.env = replace(products.env, like=like)
+        kept = {x.key for x in (p.output, p.loss) if x is not None}
+        products.fuse(equations, kept, self.body.varying)
         self.called = [g for g in self.groups if is_called(g, equations, self.body.rolling)
                        and [x for x, _, _ in self.body.flat()].count(g.loop) == 1]  # fmt: skip
-        self.initial = Initial(self.body)
-        self.title = title
 
-    def fuse(self) -> None:
-        """Have the products written as PyTorch has them."""
-        p, products = self.p, self.body.lowering
-        assert isinstance(products, Products)
-        kept = {x.key for x in (p.output, p.loss) if x is not None}
-        products.fuse([*p.forward, *p.more], kept, self.body.varying)
+    def blocks(self) -> dict[str, Any]:
+        return {"block_list": self.block_list, "lowering": Products, "turn": self.turn}
 
     def parameter(self, e: Ref, places: tuple[str, ...], env: CodeEnv) -> str:
         name = self.body.names.symbol(e.symbol)
@@ -133,22 +133,14 @@ class TorchModule:
 
     def text(self) -> str:
         forward = self.forward()
-        classes = [line for g in self.groups
-                   for line in ["", "", *block_class(g, self.rows(g.parameters))]]  # fmt: skip
-        functions = [line for f in self.body.functions.written.values() for line in ["", "", *f]]
-        module = self.module(forward)
-        names = self.renamed()
-        if self.initial.xavier:
-            functions += ["", "", *XAVIER]
-        code = [*functions, *classes, *module, *names]
-        dims = self.body.dimensions(code)
-        out = [*docstring(about(self.p, "as a PyTorch module")), ""]
-        out += ["import math", ""] if any(word("math", x) for x in [*code, *dims]) else []
-        out += ["import torch", "from torch import nn"]
-        bare = "\n".join(line.split("#")[0] for line in code)
-        out += ["from torch.nn import functional"] if word("functional", bare) else []
-        out += ["", *dims, *functions, *classes, "", "", *module, "", "", *names]
-        return "\n".join(out) + "\n"
+        blocks = [block_class(g, self.rows(g.parameters)) for g in self.groups]
+        module, names = self.module(forward), self.renamed()
+        xavier = [XAVIER] if self.initial.xavier else []
+        return self.file([*xavier, *blocks, module, names])
+
+    def imports(self, code: str) -> list[str]:
+        functional = ["from torch.nn import functional"] if word("functional", code) else []
+        return ["import torch", "from torch import nn", *functional]
 
     def rows(self, parameters: list[Parameter]) -> list[str]:
         out = []
@@ -182,38 +174,17 @@ class TorchModule:
         """The names of what `forward` takes, by the names of the card's inputs."""
         return {i.name: self.body.names.symbol(i.symbol) for i in self.model.inputs}
 
-    def forward(self) -> list[str]:
-        p, body = self.p, self.body
-        first = body.statements(0, 2)
-        optional = targets(p)
-        second = body.statements(1, 2) if p.more else []
-        output = self.output()
-        every = p.inputs((*p.forward, *p.more))
-        names = [body.names.symbol(i.symbol) + ("" if required(i, optional) else "=None")
-                 for i in sorted(every, key=lambda i: not required(i, optional))]  # fmt: skip
-        shape = "of one sequence, or of a batch of them along a first axis"
-        said = f"{p.output.key} {shape}"
-        if second:
-            said += "; with targets also the loss"
-        out = [*joined(["self", *names], "def forward(", "):", 1), *docstring([said], 2)]
-        limits = body.limits([i for i in every if i not in optional], 2)
-        out += [*body.preparations([*limits, *first, *second], every, 2), *limits]
-        if not second:
-            return [*out, *first, f"        return {output}"]
-        assert p.loss is not None
-        loss = body.names.symbol(p.loss.symbol)
-        early = []
-        if optional:
-            none = " or ".join(f"{body.names.symbol(i.symbol)} is None" for i in optional)
-            early = ["", f"        if {none}:", f"            return {output}"]
-        # One number of a batch, the mean over its sequences.
-        return [*out, *first, *early, *second, f"        return {output}, {loss}.mean()"]
+    def signature(self, name: str, code: Iterable[str], before: Sequence[str] = ()) -> list[str]:
+        given = [self.name(i) + ("" if self.required(i) else "=None") for i in self.inputs]
+        return joined(["self", *given], f"def {name}(", "):", 1)
 
-    def output(self) -> str:
-        p = self.p
-        places = tuple(x for s, x in zip(p.output.symbol.slots, p.output.index, strict=True)
-                       if s in self.model.loop_letters)  # fmt: skip
-        return self.body.variable(p.output, places, self.body.lowering.env)[0]
+    def said(self, loss: bool) -> str:
+        shape = "of one sequence, or of a batch of them along a first axis"
+        return f"{self.p.output.key} {shape}" + "; with targets also the loss" * loss
+
+    def closing(self) -> list[str]:
+        # One number of a batch, the mean over its sequences.
+        return [f"        return {self.output}, {self.loss}.mean()"]
 
     def renamed(self) -> list[str]:
         """The mapping from Viète's names to those of the state_dict."""
@@ -232,11 +203,6 @@ class TorchModule:
             )  # fmt: skip
         said = "Weights by the names that Viète gives them, by the names of the state_dict"
         return ["def renamed(weights):", *docstring([said], 1), "    return {", *rows, "    }"]
-
-
-def required(item: Input, optional: list[Input]) -> bool:
-    """Whether `forward` cannot do without an input."""
-    return item not in optional and item.default is None
 
 
 def class_name(title: str) -> str:

@@ -1,0 +1,186 @@
+"""A target: one model as a file of source code; what all libraries' files have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from viete.code.body import Body
+from viete.code.dialects import DIALECTS
+from viete.code.functions import word
+from viete.code.initial import Initial, per_block
+from viete.code.layout import docstring, filled, joined, statement
+from viete.code.lowering import CodeEnv
+from viete.code.prepared import Prepared
+from viete.graph.card import CardData, Input
+from viete.notation.printer import show_equation
+from viete.notation.tree import Ref
+
+
+class Target(ABC):
+    """One model as a file: ``forward``, and around it what a library asks for.
+
+    ``depth`` is that of the lines of ``forward``, and ``reserved`` are names of the file's own.
+    """
+
+    library: str
+    reserved: frozenset[str]
+    what: str  # the file as its docstring calls it
+    depth = 1
+
+    def __init__(self, p: Prepared, outputs: Iterable[str] = ()) -> None:
+        self.p, self.model = p, p.model
+        stages = [p.forward, p.more] + ([p.backward] if p.backward else [])
+        self.body = Body(p.model, DIALECTS[self.library], stages, outputs, self.parameter,
+                         self.reserved, **self.blocks())  # fmt: skip
+        self.initial = Initial(self.body)
+
+    def blocks(self) -> dict[str, Any]:
+        """How the target writes its blocks, as arguments of `Body`."""
+        return {}
+
+    def parameter(self, e: Ref, places: tuple[str, ...], env: CodeEnv) -> str:
+        """How a parameter of given block numbers is written."""
+        name = self.body.names.symbol(e.symbol)
+        return f"{name}[{', '.join(places)}]" if places else name
+
+    def name(self, item: Input) -> str:
+        return self.body.names.symbol(item.symbol)
+
+    # -- the file ----------------------------------------------------------------------------------
+
+    def file(self, parts: Sequence[list[str]], more: Sequence[str] = ()) -> str:
+        """The text of a file: ``parts`` below a docstring, imports, dimensions and functions.
+
+        ``more`` are paragraphs of the docstring.
+        """
+        functions = [line for f in self.body.functions.written.values() for line in ["", "", *f]]
+        code = [*functions, *(line for part in parts for line in part)]
+        dims = self.body.dimensions(code)
+        bare = "\n".join(line.split("#")[0] for line in [*code, *dims])
+        standard = [f"import {x}" for x in ("math", "sys") if word(x, bare)]
+        out = [*docstring([*about(self.p, self.what), *more]), "", *standard]
+        out += [*([""] if standard else []), *self.imports(bare), "", *dims, *functions]
+        for part in parts:
+            out += ["", "", *part] if part else []
+        return "\n".join(out) + "\n"
+
+    @abstractmethod
+    def imports(self, code: str) -> list[str]:
+        """The lines that bring in the library."""
+
+    def drawing(self, signature: str, keys: list[str], xavier: list[str]) -> list[str]:
+        """The function that draws the parameters; ``keys`` is what it draws with."""
+        items = []
+        for p in self.model.parameters:
+            made = per_block(self.body, p, self.initial.of(p))
+            items.append(f"{self.body.names.symbol(p.symbol)}={made}")
+        short = len(items) > 1 and max(map(len, items)) < 24
+        rows = filled(items, 2) if short else [x for i in items for x in entry(i, 2)]
+        draws = self.initial.xavier or any(word("rng", r) or word("keys", r) for r in rows)
+        return [
+            f"def initial({signature}):", *docstring(["Parameters to begin with"], 1),
+            *(keys if draws else []), *(xavier if self.initial.xavier else []),
+            "    return dict(", *rows, "    )",
+        ]  # fmt: skip
+
+    # -- forward -----------------------------------------------------------------------------------
+
+    @property
+    def targets(self) -> list[Input]:
+        """The inputs that only the loss needs."""
+        first = self.p.inputs(self.p.forward)
+        return [i for i in self.p.inputs(self.p.more) if i not in first and i.default is None]
+
+    @property
+    def inputs(self) -> list[Input]:
+        """All inputs, those that a call cannot do without first."""
+        every = self.p.inputs((*self.p.forward, *self.p.more))
+        return sorted(every, key=lambda i: not self.required(i))
+
+    def required(self, item: Input) -> bool:
+        return item not in self.targets and item.default is None
+
+    def signature(self, name: str, code: Iterable[str], before: Sequence[str] = ()) -> list[str]:
+        """``def name(inputs, *, parameters):`` with the parameters that the code uses."""
+        given = [self.name(i) + ("" if self.required(i) else "=None") for i in self.inputs]
+        bare = "\n".join(line.split("#")[0] for line in code)
+        names = [self.body.names.symbol(p.symbol) for p in self.model.parameters]
+        used = [n for n in names if word(n, bare)]
+        star, rest = ["*"] if used else [], ["**_"] if len(used) < len(names) else []
+        return joined([*before, *given, *star, *used, *rest], f"def {name}(", "):")
+
+    def forward(self) -> list[str]:
+        p, body = self.p, self.body
+        first = body.statements(0, self.depth)
+        second = body.statements(1, self.depth) if p.more else []
+        indent = "    " * self.depth
+        closing = self.closing() if second else [f"{indent}return {self.output}"]
+        early: list[str] = []
+        if second and self.targets:
+            none = " or ".join(f"{self.name(i)} is None" for i in self.targets)
+            early, second = self.without_targets(none, second)
+        head = [*self.signature("forward", [*first, *second]),
+                *docstring([self.said(bool(p.more))], self.depth)]  # fmt: skip
+        limits = self.limits()
+        code = [*limits, *first, *second, *closing]
+        ready = body.preparations(code, p.inputs((*p.forward, *p.more)), self.depth)
+        return [*head, *ready, *limits, *first, *early, *second, *closing]
+
+    @abstractmethod
+    def said(self, loss: bool) -> str:
+        """What ``forward`` gives, in words."""
+
+    @abstractmethod
+    def closing(self) -> list[str]:
+        """The lines that give what ``forward`` gives, the loss with it."""
+
+    def without_targets(self, none: str, second: list[str]) -> tuple[list[str], list[str]]:
+        """The lines of a call without targets, and those that compute the loss."""
+        indent = "    " * self.depth
+        return ["", f"{indent}if {none}:", f"{indent}    return {self.output}"], second
+
+    def limits(self) -> list[str]:
+        """Refusals of texts that are longer than the context."""
+        return self.body.limits([i for i in self.inputs if i not in self.targets], self.depth)
+
+    @property
+    def output(self) -> str:
+        out = self.p.output
+        places = tuple(x for s, x in zip(out.symbol.slots, out.index, strict=True)
+                       if s in self.model.loop_letters)  # fmt: skip
+        return self.body.variable(out, places, self.body.lowering.env)[0]
+
+    @property
+    def loss(self) -> str:
+        assert self.p.loss is not None
+        return self.body.names.symbol(self.p.loss.symbol)
+
+
+def largest(card: CardData, item: Input) -> int:
+    """The largest number that an input may hold."""
+    size = None if item.high is None else card.size(item.high)
+    return 9 if size is None else int(size.evaluate(card.greatest | {"": Fraction(0)}))
+
+
+def entry(text: str, depth: int) -> list[str]:
+    """One argument of a call on lines of its own."""
+    lines = statement(text, depth)
+    return [*lines[:-1], lines[-1] + ","]
+
+
+def about(p: Prepared, what: str) -> list[str]:
+    """The paragraphs of a file's docstring."""
+    m = p.model
+    said = "written by Viète: each line stands under the equation it came from"
+    out = [f"{m.title} {what}, {said}", *m.about[:1]]
+    out += [a for a in m.about[1:] if a.startswith("Source")]
+    if p.added and p.loss is not None:
+        e = next(e for e in m.equations if e.name == p.loss.key)
+        out.append(f"The card has no loss; here it is {show_equation(e.left, e.right, 'unicode')}.")
+    if p.left_out:
+        shown = "; ".join(show_equation(e.left, e.right, "unicode") for e in p.left_out)
+        out.append(f"Left out, since nothing here needs it: {shown}.")
+    return out
