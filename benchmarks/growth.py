@@ -74,9 +74,9 @@ def llama(n: int) -> str:
 
 def stages(n: int) -> dict[str, Callable[[], Any]]:
     """What is done with a card of n blocks, each step with the results of those before."""
+    from viete.analysis.cost import costs
     from viete.analysis.shapes import Shapes
     from viete.evaluate.run import Program, execute
-    from viete.meanings.cost import costs
 
     text, kept = llama(n), {}
 

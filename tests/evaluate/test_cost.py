@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import pytest
 
+from viete.analysis.cost import costs
 from viete.cards.catalogue import find
 from viete.cards.reader import read, reads
 from viete.errors import VieteError
-from viete.meanings.cost import costs
 
 PLAIN = """
 # GPT-2 as nanoGPT sizes it: no biases

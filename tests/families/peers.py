@@ -23,7 +23,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import viete as vt  # noqa: E402
-from viete.meanings.cost import costs  # noqa: E402
+from viete.analysis.cost import costs  # noqa: E402
 from viete.model.mapping import expected_tensors, match, to_checkpoint  # noqa: E402
 
 VOCABULARY = 29

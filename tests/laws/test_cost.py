@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.laws.strategies import Card, cards, random_weights
+from viete.analysis.cost import Costs, Quantity, costs
 from viete.cards.catalogue import find
 from viete.cards.reader import read, reads
 from viete.evaluate.array import COL, ROW, Arrays
 from viete.evaluate.run import Run, parameter_shapes, run
 from viete.graph.card import CardData
-from viete.meanings.cost import Costs, Quantity, costs
 
 LONG = 5  # the length of all texts
 COUNTS = ("forward.total", "backward.total", "activations", "cache.full")

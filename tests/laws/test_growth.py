@@ -56,7 +56,7 @@ def test_reading_and_checking_do_not_grow_with_the_blocks() -> None:
 
 
 def test_counting_costs_does_not_grow_with_the_blocks() -> None:
-    from viete.meanings.cost import costs
+    from viete.analysis.cost import costs
 
     few, many = small(4), small(4000)
     costs(few, {"n": 4})

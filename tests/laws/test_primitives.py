@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import viete as vt
+from viete.analysis.cost import costs
 from viete.analysis.well_formed import SIGNS, check_well_formed
 from viete.graph.card import CardData
-from viete.meanings.cost import costs
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES, show
 from viete.notation.symbols import BINDERS, PRIMITIVES

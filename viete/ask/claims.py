@@ -19,10 +19,10 @@ import numpy as np
 from viete.analysis.kinds import COMPARISONS
 from viete.errors import VieteError
 from viete.evaluate.array import Arrays
-from viete.evaluate.evaluator import Env, Letter
 from viete.evaluate.labelled import COL, ROW, Array, expand
 from viete.evaluate.run import Run
 from viete.graph.card import Claim
+from viete.graph.evaluator import Env, Letter
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, Table
 

@@ -19,10 +19,10 @@ from viete.analysis.shapes import Shapes, Type
 from viete.code.dialects import Dialect
 from viete.code.names import Names
 from viete.errors import VieteError
-from viete.evaluate.evaluator import Env, Evaluator, Letter
 from viete.evaluate.fast import OF_REALS
 from viete.evaluate.labelled import COL, ROW
 from viete.graph.card import CardData
+from viete.graph.evaluator import Env, Evaluator, Letter
 from viete.graph.sizes import Size
 from viete.notation.printer import show
 from viete.notation.tree import (

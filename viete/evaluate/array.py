@@ -23,7 +23,6 @@ from array_api_compat import array_namespace, is_jax_array, is_numpy_array
 from viete.analysis.kinds import BIT, COMPARISONS, LOGICAL, Interval, interval_of, quotient
 from viete.errors import VieteError
 from viete.evaluate import fast, fused
-from viete.evaluate.evaluator import Algebra, Env, Letter
 from viete.evaluate.labelled import (
     COL,
     ROW,
@@ -37,6 +36,7 @@ from viete.evaluate.labelled import (
     permute,
 )
 from viete.graph.card import CardData
+from viete.graph.evaluator import Algebra, Env, Letter
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice
 

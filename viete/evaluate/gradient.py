@@ -13,13 +13,13 @@ from fractions import Fraction
 from typing import Any
 
 from viete.evaluate.array import Arrays
-from viete.evaluate.evaluator import Env
 from viete.evaluate.inputs import Feeding, check_weights
 from viete.evaluate.labelled import Array, Value
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Program, Step
 from viete.evaluate.spelling import by_own_names
 from viete.graph.card import CardData
+from viete.graph.evaluator import Env
 from viete.notation.tree import Apply, Bind, Expr
 from viete.rewrite.adjoint.grad import grad, with_loss
 from viete.rewrite.adjoint.vjp import partial

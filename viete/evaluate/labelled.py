@@ -7,9 +7,10 @@ from fractions import Fraction
 from typing import Any
 
 from viete.errors import VieteError
+from viete.graph.evaluator import COL as COL
+from viete.graph.evaluator import ROW as ROW
 
 Array = Any
-ROW, COL, INNER = "row", "col", "inner"
 
 
 @dataclass(slots=True)

@@ -9,9 +9,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from viete.analysis.cost import Costs, costs
 from viete.errors import VieteError
 from viete.graph.card import CardData
-from viete.meanings.cost import Costs, costs
 
 # Bytes of a fraction with its place in an array (measured), and of a value of an exact run, which
 # also keeps how it came about.

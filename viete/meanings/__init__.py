@@ -1,5 +1,5 @@
-"""Other meanings of the same equations: exact numbers with names, costs.
+"""Other numbers for the same equations: `exact` runs a card on numbers that never round.
 
-`exact` runs a card on numbers that never round, `cost` counts its FLOPs and bytes. Each gives the
-primitives another meaning; how formulas are gone through is `viete.evaluate`'s.
+Each gives the primitives another meaning; how formulas are gone through is what
+`viete.graph.evaluator` says for all.
 """

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from math import prod
 
+from viete.analysis.cost import ParameterCost
 from viete.analysis.def_use import called
 from viete.cards.document import (
     Block,
@@ -24,7 +25,6 @@ from viete.cards.writer import heading, table
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData
 from viete.graph.sizes import Size, spell
-from viete.meanings.cost import ParameterCost
 from viete.notation.printer import letters, show, show_equation, show_symbol
 from viete.notation.tree import Apply, Bind, Expr, Ref, num, walk
 from viete.report.counted import count

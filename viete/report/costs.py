@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from viete.analysis.cost import BYTES, Costs, Quantity, Work, costs
 from viete.cards.document import Block, Heading, Paragraph, Table
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData
-from viete.meanings.cost import BYTES, Costs, Quantity, Work, costs
 from viete.notation.printer import show, show_symbol
 
 

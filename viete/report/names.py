@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable
 from itertools import groupby
 
+from viete.analysis.cost import Costs, costs
 from viete.analysis.def_use import def_use
 from viete.cards.document import Item, Paragraph
 from viete.cards.writer import Writer
 from viete.errors import Text
 from viete.graph.card import CardData
 from viete.graph.sizes import Size, spell
-from viete.meanings.cost import Costs, costs
 from viete.notation.printer import letters, show_symbol
 from viete.notation.tree import Expr
 from viete.report.drawing.flow import Axes, Sizes, capital

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from viete.analysis.def_use import DefUse, bodies, called, def_use
+from viete.analysis.flows import Flows, Read
 from viete.graph.card import CardData, Input
 from viete.graph.sizes import Size
 from viete.library.functions import library
-from viete.meanings.flows import Flows, Read
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Table, walk
 
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from viete.analysis.kinds import Interval
 from viete.evaluate.array import Arrays, Lookup, check_places
-from viete.evaluate.evaluator import Env
 from viete.evaluate.labelled import Array, Value, expand
 from viete.graph.card import CardData
+from viete.graph.evaluator import Env
 from viete.meanings.exact.namespace import Namespace, Undefined, ask, entry
 from viete.meanings.exact.numbers import Number
 from viete.notation.tree import Apply, Idx, Ref, Slot, Symbol

@@ -29,9 +29,9 @@ import numpy as np
 
 from viete.errors import VieteError
 from viete.evaluate.array import Lookup, check_places
-from viete.evaluate.evaluator import Env, Letter
 from viete.evaluate.labelled import Array, Value
 from viete.graph.card import CardData
+from viete.graph.evaluator import Env, Letter
 from viete.meanings.exact.deciding import Undecided
 from viete.meanings.exact.meaning import Exact, place
 from viete.meanings.exact.namespace import COMPARE, Entry, Namespace, entry

@@ -4,7 +4,7 @@ A value has a label for each of its axes: ``row`` and ``col`` for the axes it ha
 letter for every family index. Labels make families broadcast by name, turn a transpose into a swap
 of labels, and let one rule, `contract`, serve every product and every sum over heads. What an
 operation does to values is what a meaning says: to arrays (`array`), to counts of operations
-(`viete.meanings.flows`), to source code (`viete.code.lowering`).
+(`viete.analysis.flows`), to source code (`viete.code.lowering`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from fractions import Fraction
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from viete.errors import VieteError
-from viete.evaluate.labelled import COL, INNER, ROW
 from viete.graph.card import CardData, Function
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
+ROW, COL, INNER = "row", "col", "inner"
 REDUCTIONS = frozenset("sum mean max min argmax".split())
 
 

@@ -20,9 +20,8 @@ from typing import Any
 from viete.analysis.kinds import COMPARISONS
 from viete.analysis.masks import SIGN, Mask, blank, both, combined, distance, hidden
 from viete.analysis.shapes import Shapes, shapes_of
-from viete.evaluate.evaluator import Algebra, Env, Letter
-from viete.evaluate.labelled import COL, ROW
 from viete.graph.card import CardData, Equation
+from viete.graph.evaluator import COL, ROW, Algebra, Env, Letter
 from viete.graph.sizes import Size, size_of
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Slice
 
