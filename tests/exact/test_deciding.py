@@ -14,7 +14,7 @@ from tests.exact.trees import DECIDED, Pair, mp, pairs, proven, small
 from viete.meanings.exact import deciding
 from viete.meanings.exact.atoms import Atom, Terms
 from viete.meanings.exact.deciding import Undecided
-from viete.meanings.exact.namespace import Namespace
+from viete.meanings.exact.namespace import Numbers
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.polynomials import (
     ONE,
@@ -255,7 +255,7 @@ def test_a_common_factor_leaves_the_same_key(a: Number, b: Number) -> None:
 
 
 def test_namespace_names_are_shared() -> None:
-    space = Namespace(lambda k: Num(Fraction(k)))
+    space = Numbers("u")
     e = N(1).exp()
     long = sum((N(p).sqrt() * e**p for p in (2, 3, 5, 7, 11)), N(0))
     assert space.named(long).num == space.named(long + 0).num

@@ -21,8 +21,8 @@ from viete.errors import VieteError
 from viete.evaluate.initial_weights import literal_fractions
 from viete.evaluate.labelled import permute
 from viete.graph.card import CardData
+from viete.meanings.exact.derivation import Derivation, Unevaluated, spelled_out
 from viete.meanings.exact.numbers import Number
-from viete.meanings.exact.put_in import PutIn, Shown, spelled_out
 from viete.meanings.exact.run import ExactRun
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Num, Ref
@@ -210,20 +210,20 @@ def exact_run(name: str, tokens: list[int]) -> ExactRun:
 @pytest.mark.parametrize("name", VARIED)
 def test_numbers_put_in_evaluate_to_the_result(name: str) -> None:
     run = exact_run(name, [0, 1])
-    putting = PutIn(run.program.model, run.sizes, run.arrays.like, run.lookup, run.arrays.space)
+    derivation = Derivation(run)
     checked, known = 0, dict[int, Any]()
     for s in run.program.steps:
         if s.makes not in run.store:
             continue
         held = run.store[s.makes]
-        v, parts = putting.put_in(s.equation.right, s.loops)
+        v, parts = derivation.derived(s.equation.right, s.loops)
         v = full(v, held)
         shown = permute(np, v.array, v.axes, held.axes)
         for x, y in zip(shown.flat, held.array.flat, strict=True):
-            assert isinstance(x, Shown)
+            assert isinstance(x, Unevaluated)
             assert same(x.number, y), f"{s.makes}: {show(spelled_out(x))} is not {y}"
         for x in (x for v in (*(p.value for p in parts), v) for x in list(v.array.flat)[:6]):
-            if not isinstance(x, Shown):  # only moved, as in concat
+            if not isinstance(x, Unevaluated):  # only moved, as in concat
                 continue
             e = spelled_out(x, cut=False)
             if (found := evaluated(e, known)) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 
 from flint import arb, ctx, fmpq, fmpz  # whose str() has no limit of digits
@@ -125,3 +126,32 @@ def with_point(negative: bool, whole: int, first: int, digits: int) -> str:
         return sign + text[: first + 1] + point
     point = f".{text[1:]}" if digits > 1 else ""
     return f"{sign}{text[0]}{point}e{first}"
+
+
+def enclosure(x: Quotient, places: int = 6) -> str:
+    """``0.5 ± 1e-30``: what is proven of a number whose digits are undecided."""
+    middle, _, radius = x.ball(128).str(places).strip("[]").rpartition("+/-")
+    return f"{middle.strip() or '0'} ± {radius.strip()}"
+
+
+def truncated(x: Quotient, places: int) -> str:
+    """The first digits of the absolute value, cut off and not rounded, with dots: ``0.333333…``.
+
+    More digits than are wanted say that none of these was rounded up. Raises Undecided as
+    `decimal` does.
+    """
+    more = places
+    while True:
+        more += 6
+        _, found, exponent = Decimal(decimal(x, more)).as_tuple()
+        assert isinstance(exponent, int)
+        if set(found[places:]) - {0} or more > 60:
+            break
+    first = len(found) + exponent - 1  # the power of ten of the first digit
+    text = "".join(map(str, found[:places])).ljust(places, "0")
+    dots = "…" if set(found[places:]) - {0} else ""
+    if 0 <= first < places - 1:
+        return f"{text[: first + 1]}.{text[first + 1 :]}{dots}"
+    if -6 < first < 0:
+        return f"0.{'0' * (-first - 1)}{text}{dots}"
+    return f"{text[0]}.{text[1:]}{dots}e{first}"

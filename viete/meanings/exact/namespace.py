@@ -9,25 +9,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from viete.errors import VieteError
+from viete.graph.card import CardData
+from viete.meanings.entries import Namespace
 from viete.meanings.exact.atoms import Atom
 from viete.meanings.exact.deciding import Undecided
 from viete.meanings.exact.numbers import FUNCTIONS, Number, total, total_over
 from viete.meanings.exact.polynomials import ONE, Pair, by_denominator, multiplied
-from viete.notation.tree import Expr
+from viete.notation.tree import Expr, Ref, Slot, Symbol
 
 MOST_TERMS = 40  # of a number within an equation; a longer one is carried on as a name
 MOST_BITS = 7_000  # of a coefficient: a fraction may double its digits in every block
 MOST_WORK = 400  # products of terms in one operation, before its operands are named
+LETTERS = ("u", "w", "q", "c", "g", "z", "name")  # for names made within an equation
 Entry = Any  # a Number, or ±∞ as a float
 
 
 class Placed(VieteError):
     """An error that says at which entry of an array it came up."""
+
+    def __init__(self, message: str, place: tuple[int, ...]) -> None:
+        super().__init__(message + (f" (at {list(place)})" if place else ""))
 
 
 class Undefined:
@@ -48,24 +54,57 @@ class Undefined:
         raise self.error
 
 
-class Namespace:
-    """What stands in for NumPy when entries are exact.
+class Numbers(Namespace):
+    """Arrays of exact numbers, worked on entry by entry.
 
-    ``label(k)`` is how the k-th name made within an equation is written; ``ties`` says which
-    entries were proven equal.
+    ``letter`` is one that the card does not use: ``u_7`` is the seventh name made within an
+    equation. ``ties`` says which entries were proven equal.
     """
 
     __name__ = "exact"
-    float64, bool = object, np.bool_
+    dtype = object
 
-    def __init__(self, label: Callable[[int], Expr]) -> None:
-        self.label = label
+    def __init__(self, letter: str) -> None:
+        self.letter = letter
         self.names: dict[Any, Atom] = {}
         self.inner = 0
         self.ties: list[str] = []
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(np, name)
+    @classmethod
+    def of(cls, card: CardData) -> Self:
+        return cls(next(x for x in LETTERS if x not in card.scope.symbols))
+
+    # -- entries -----------------------------------------------------------------------------------
+
+    @classmethod
+    def read(cls, array: np.ndarray, what: str) -> np.ndarray:
+        out = np.empty(array.shape, dtype=object)
+        for place in np.ndindex(array.shape):
+            try:
+                out[place] = Number.of(array[place])
+            except VieteError as error:
+                raise VieteError(f"{what}{list(place) or ''}: {error.message}") from None
+        return out
+
+    def operand(self, x: Any) -> Any:
+        """A plain number as an entry. Raises VieteError for what has no value."""
+        return entry(x)
+
+    def lifted(self, x: Any) -> Any:
+        if isinstance(x, Undefined) or getattr(x, "dtype", type(x)) in (bool, object):
+            return x
+        return each(self.operand, x) if isinstance(x, np.ndarray) else self.operand(x)
+
+    def alone(self, x: Any) -> Any:
+        x = x.item() if isinstance(x, np.ndarray) else x
+        q = x.rational if isinstance(x, Number) else None
+        return x if q is None else q
+
+    def places(self, x: np.ndarray) -> np.ndarray:
+        return each(place, x).astype(np.int64)
+
+    def pi(self) -> Number:
+        return Number.pi()
 
     # -- names -------------------------------------------------------------------------------------
 
@@ -74,7 +113,7 @@ class Namespace:
         if x.key not in self.names:
             if label is None:
                 self.inner += 1
-                label = self.label(self.inner)
+                label = Ref(Symbol("value", self.letter, (Slot(str(self.inner)),)))
             self.names[x.key] = Atom("name", x, x.atoms(), label)
         return Number.atom(self.names[x.key])
 
@@ -108,7 +147,7 @@ class Namespace:
 
     def matmul(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         for array in (x, y):
-            ask(array)
+            check_defined(array)
         out = np.empty((*x.shape[:-1], y.shape[-1]), dtype=object)
         for lead in np.ndindex(x.shape[:-2]):
             columns = [list(column) for column in y[lead].T]
@@ -136,34 +175,38 @@ class Namespace:
             return self.short(sums[0])
         return self.total(sums + terms)
 
-    def sum(self, array: np.ndarray, axis: int) -> Any:
-        return along(array, axis, self.total)
+    def fold(self, op: str, array: np.ndarray, axis: int) -> Any:
+        rows = np.moveaxis(array, axis, -1)
+        out = np.empty(rows.shape[:-1], dtype=object)
+        for k, place in enumerate(np.ndindex(out.shape)):
+            try:
+                row = [self.operand(x) for x in rows[place]]
+                out[place] = self.folded(op, row)
+                if op == "argmax":
+                    self.note_ties(row, int(out[place]), k)
+            except VieteError as error:
+                raise error if isinstance(error, Placed) else Placed(error.message, place) from None
+        found = out.astype(np.int64) if op == "argmax" else out
+        return found if out.shape else found.item()
 
-    def mean(self, array: np.ndarray, axis: int) -> Any:
-        n = Number.of(array.shape[axis])
-        return along(array, axis, lambda row: self.apply("div", self.total(row), n))
+    def folded(self, op: str, row: Sequence[Entry]) -> Any:
+        """A row made one number."""
+        match op:
+            case "sum":
+                return self.total(row)
+            case "mean":
+                return self.apply("div", self.total(row), Number.of(len(row)))
+            case "argmax":
+                return self.best(row, 1)
+        return row[self.best(row, 1 if op == "max" else -1)]
 
-    def max(self, array: np.ndarray, axis: int) -> Any:
-        return along(array, axis, lambda row: row[self.best(row, 1)])
-
-    def min(self, array: np.ndarray, axis: int) -> Any:
-        return along(array, axis, lambda row: row[self.best(row, -1)])
-
-    def argmax(self, array: np.ndarray, axis: int) -> Any:
-        def place(row: Sequence[Entry]) -> int:
-            found = self.best(row, 1)
-            same = [k for k in range(found + 1, len(row)) if not self.compared(row[k], row[found])]
-            if same:
-                tied = ", ".join(map(str, [found, *same[:-1]])) + f" and {same[-1]}"
-                self.ties.append(
-                    f"the entries {tied} of row {len(rows)} are equal, proven, and the first counts"
-                )
-            rows.append(found)
-            return found
-
-        rows: list[int] = []
-        found = along(array, axis, place)
-        return found.astype(np.int64) if hasattr(found, "shape") else np.int64(found)
+    def note_ties(self, row: Sequence[Entry], found: int, k: int) -> None:
+        same = [j for j in range(found + 1, len(row)) if not self.compared(row[j], row[found])]
+        if same:
+            tied = ", ".join(map(str, [found, *same[:-1]])) + f" and {same[-1]}"
+            self.ties.append(
+                f"the entries {tied} of row {k} are equal, proven, and the first counts"
+            )
 
     def best(self, row: Sequence[Entry], way: int) -> int:
         """The first place of the greatest (or, with −1, smallest) entry."""
@@ -188,32 +231,31 @@ class Namespace:
     # -- entry by entry ----------------------------------------------------------------------------
 
     def entrywise(self, op: str, arrays: list[Any]) -> Any:
-        """One primitive on arrays (or plain numbers) that line up."""
         if op == "where":
             return np.where(*arrays)
         if op in ("and", "or", "not"):
             return getattr(np, f"logical_{op}")(*arrays)
-        if not any(hasattr(a, "shape") and a.shape != () for a in arrays):
-            return self.tried(op, [a.item() if hasattr(a, "shape") else a for a in arrays], ())
-        broadcast = np.broadcast_arrays(*(np.asarray(a, dtype=object) for a in arrays))
-        shape = broadcast[0].shape
-        out = np.empty(shape, dtype=np.bool_ if op in COMPARE else object)
-        for place, *items in zip(np.ndindex(shape), *(a.flat for a in broadcast), strict=True):
-            out[place] = self.tried(op, items, place)
+        if not any(getattr(a, "shape", ()) for a in arrays):
+            items = [a.item() if hasattr(a, "shape") else a for a in arrays]
+            return self.operation(op, items, ())
+        lined: Any = np.broadcast_arrays(*(np.asarray(a, dtype=object) for a in arrays))
+        out = np.empty(lined[0].shape, dtype=np.bool_ if op in COMPARE else object)
+        for at, *items in zip(np.ndindex(out.shape), *(a.flat for a in lined), strict=True):
+            out[at] = self.operation(op, items, at)
         return out
 
-    def tried(self, op: str, items: Sequence[Any], place: tuple[int, ...]) -> Any:
+    def operation(self, op: str, items: Sequence[Any], at: tuple[int, ...]) -> Any:
         """One primitive at one place; what has no value there is `Undefined`.
 
         Raises VieteError for a comparison that has none.
         """
         try:
-            left_out = [x for x in items if isinstance(x, Undefined)]
-            if left_out and op not in COMPARE:
-                return left_out[0]
+            missing = [x for x in items if isinstance(x, Undefined)]
+            if missing and op not in COMPARE:
+                return missing[0]
             return self.apply(op, *map(entry, items))
         except VieteError as error:
-            found = error if isinstance(error, Placed) else Placed(f"{error.message}{at(place)}")
+            found = error if isinstance(error, Placed) else Placed(error.message, at)
             if op in COMPARE:
                 raise found from None
             return Undefined(found)
@@ -275,33 +317,24 @@ COMPARE: dict[str, Callable[[int], bool]] = {
 }  # fmt: skip
 
 
-def along(array: np.ndarray, axis: int, rule: Callable[[Sequence[Entry]], Any]) -> Any:
-    """A rule for every row along an axis."""
-    rows = np.moveaxis(array, axis, -1)
-    shape = rows.shape[:-1]
-    if not shape:
-        return rule([entry(x) for x in rows])
-    out = np.empty(shape, dtype=object)
-    for place in np.ndindex(shape):
-        try:
-            out[place] = rule([entry(x) for x in rows[place]])
-        except VieteError as error:
-            if isinstance(error, Placed):
-                raise
-            raise Placed(f"{error.message}{at(place)}") from None
-    return out
+def each(rule: Callable[[Any], Any], array: np.ndarray) -> np.ndarray:
+    """A rule for every entry."""
+    found: np.ndarray = np.asarray(np.frompyfunc(rule, 1, 1)(array), dtype=object)
+    return found
 
 
-def ask(x: Any) -> None:
+def check_defined(x: Any) -> None:
     """Raise the error of an entry that has no value, if there is one."""
     for one in x.flat if isinstance(x, np.ndarray) and x.dtype == object else [x]:
         if isinstance(one, Undefined):
             raise one.error
 
 
-def at(place: tuple[int, ...]) -> str:
-    """Where in an array something went wrong."""
-    return f" (at {list(place)})" if place else ""
+def place(x: Number | int) -> int:
+    """An index; one that is not whole is left to be refused."""
+    check_defined(x)
+    q = entry(x).rational
+    return int(q) if q is not None and q.denominator == 1 else -(2**62)
 
 
 def entry(x: Any) -> Entry:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from viete.errors import VieteError
-from viete.evaluate.inputs import Feeding, check_names, host
-from viete.evaluate.labelled import COL, ROW, Array, Value, is_float, permute
-from viete.evaluate.run import Run
+from viete.evaluate.labelled import COL, ROW, Array, Value, permute
 from viete.evaluate.schedule import Member, Program, Step
 from viete.graph.card import Equation
+from viete.meanings.entries import Entries, EntryRun, run_entries
 from viete.meanings.exact.atoms import Atom
 from viete.meanings.exact.deciding import effort
-from viete.meanings.exact.meaning import Exact
-from viete.meanings.exact.namespace import ask
+from viete.meanings.exact.namespace import Numbers, check_defined
 from viete.meanings.exact.numbers import Number
 from viete.notation.tree import Expr, Num, Pick, Ref
 
@@ -43,26 +40,36 @@ class Status:
     ties: tuple[str, ...] = ()
 
 
-class ExactRun(Run):
-    """A run whose arrays hold `Number`; ``status`` says of each value what it is made of."""
+class Exact(Entries):
+    """The evaluator of arrays, on exact numbers."""
+
+    numbers = Numbers
+    space: Numbers
+
+
+class ExactRun(EntryRun):
+    """A run whose arrays hold `Number`; ``status`` says of each value what it is made of.
+
+    A division by exactly zero and a comparison that cannot be decided raise VieteError.
+    """
 
     meaning = Exact
     arrays: Exact
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
+        self.space = self.arrays.space
         self.status: dict[Member, Status] = {}
         self.made: list[tuple[Step, Value]] = []  # all that was computed, kept or not
 
     @property
     def names(self) -> list[Atom]:
         """The names given, in the order in which they came up."""
-        return list(self.arrays.space.names.values())
+        return list(self.space.names.values())
 
     def value(self, step: Step) -> Value:
         """One equation for one turn of its loop; what is long in it gets the name of its place."""
-        space = self.arrays.space
-        effort.bits, space.ties = 0, []
+        effort.bits, self.space.ties = 0, []
         v = super().value(step)
         if not v.axes:
             v = Value(np.array(v.array, dtype=object), ())
@@ -73,11 +80,11 @@ class ExactRun(Run):
         return v
 
     def full(self, v: Value, equation: Equation) -> Value:
-        ask(v.array)
+        check_defined(v.array)
         return super().full(v, equation)
 
     def ordered(self, v: Value, letters: Iterable[str]) -> Array:
-        ask(v.array)
+        check_defined(v.array)
         return super().ordered(v, letters)
 
     def short(self, v: Value, step: Step) -> Value:
@@ -93,13 +100,13 @@ class ExactRun(Run):
 
     def named(self, x: Number, step: Step, place: dict[str, int]) -> Number:
         if x.size > MOST_TERMS or x.length > MOST_LENGTH:
-            return self.arrays.space.named(x, self.place(step, place))
+            return self.space.named(x, self.place(step, place))
         if x.name is not None and self.inner(x.name):
             x.name.label = self.place(step, place)
         return x
 
     def inner(self, name: Atom) -> bool:
-        return isinstance(name.label, Ref) and name.label.symbol.base == self.arrays.letter
+        return isinstance(name.label, Ref) and name.label.symbol.base == self.space.letter
 
     def place(self, step: Step, place: dict[str, int]) -> Expr:
         """One entry in the notation: ``A^{1,2}[0, 1]``, with block and head as index letters."""
@@ -124,7 +131,6 @@ class ExactRun(Run):
 
     def judged(self, step: Step, v: Value) -> Status:
         """The status of a value, from its entries and from what it was made of."""
-        space = self.arrays.space
         level = max((level_of(x) for x in v.array.flat), default=RATIONAL)
         since: list[Member | None] = []
         for wanted in (CLOSED, NAMED):
@@ -134,7 +140,7 @@ class ExactRun(Run):
                 if (s := self.status.get(m)) is not None and s.since[wanted - 1] is not None
             ]
             since.append(next(iter(before), step.makes if level >= wanted else None))
-        return Status(level, (since[0], since[1]), effort.bits, tuple(space.ties))
+        return Status(level, (since[0], since[1]), effort.bits, tuple(self.space.ties))
 
     def order(self, members: frozenset[Member]) -> list[Member]:
         place = {m: k for k, m in enumerate(self.status)}
@@ -152,53 +158,8 @@ def run_exact(
     ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Any],
     names: Sequence[str] | None = None,
 ) -> ExactRun:  # fmt: skip
-    """Run a program on exact numbers.
+    """Run a program on exact numbers; see `run_entries`.
 
-    ``weights`` are arrays or nested lists, in the shapes of `parameter_shapes`, of whole numbers,
-    fractions or floats; a float is the dyadic fraction that it is. Raises VieteError for weights
-    that do not fit or are not finite, for a division by exactly zero, and where a comparison
-    cannot be decided.
+    Raises VieteError also for a division by exactly zero, and where a comparison cannot be decided.
     """
-    if not isinstance(weights, Mapping):
-        raise VieteError(
-            f"weights are a mapping from names to arrays, not {type(weights).__name__}"
-        )
-    check_names(ready, weights)
-    arrays = {name: exact_array(w, f"the weight {name}") for name, w in weights.items()}
-    real = {i.name for i in ready.model.inputs if i.high is None}
-    given = {k: exact_array(v, f"the input {k}") if k in real else v for k, v in inputs.items()}
-    stand_in = {k: np.zeros(v.shape) if k in real else v for k, v in given.items()}
-    fed = Feeding(ready, stand_in, arrays)
-    for item in ready.model.inputs:
-        held = fed.store.get((item.name, ()))
-        if item.name in real and held is not None:
-            if item.name in given:
-                array = given[item.name]
-            else:
-                assert item.default is not None
-                fill = ready.model.size(item.default)
-                value = Number.of(0 if fill is None else fill.evaluate(fed.sizes))
-                array = np.full(held.array.shape, value, dtype=object)
-            fed.store[item.name, ()] = replace(held, array=array)
-    ready = ready.at(fed.sizes)
-    out = ExactRun(ready, fed.store, np.zeros(0, dtype=object), fed.sizes, False)
-    out.compute(names)
-    return out
-
-
-def exact_array(given: Any, what: str) -> np.ndarray:
-    """An array of `Number` from any library's array or from nested lists."""
-    if hasattr(given, "detach"):  # PyTorch: wider floats hold bfloat16 exactly
-        given = given.detach().cpu()
-        given = given.double() if is_float(given) else given
-    try:
-        array = host(given) if hasattr(given, "dtype") else np.array(given, dtype=object)
-    except ValueError:
-        raise VieteError(f"{what} must be a rectangular list of numbers") from None
-    out = np.empty(array.shape, dtype=object)
-    for place in np.ndindex(array.shape):
-        try:
-            out[place] = Number.of(array[place])
-        except VieteError as error:
-            raise VieteError(f"{what}{list(place) or ''}: {error.message}") from None
-    return out
+    return run_entries(ExactRun, ready, inputs, weights, names)

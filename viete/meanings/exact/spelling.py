@@ -9,6 +9,8 @@ from typing import Any
 from flint import fmpq
 
 from viete.meanings.exact.atoms import Atom, Monomial, Power, Terms
+from viete.meanings.exact.deciding import Undecided, decided_sign
+from viete.meanings.exact.decimals import enclosure, truncated
 from viete.meanings.exact.polynomials import (
     ONE,
     Pair,
@@ -190,6 +192,18 @@ def short(x: Quotient, letters: int) -> Expr | None:
         return None
     e = spelled(x)
     return e if len(show(e)) <= letters else None
+
+
+def first_digits(x: Quotient, places: int = 6) -> Expr:
+    """The first digits, cut off, with dots: ``0.333333…``.
+
+    Where these cannot be told (is it 0.5, or just below?) an enclosure is written.
+    """
+    try:
+        e = Ref(Symbol("value", truncated(x, places)))
+        return Apply("neg", (e,)) if decided_sign(x) < 0 else e
+    except Undecided:
+        return Ref(Symbol("value", f"({enclosure(x, places)})"))
 
 
 def length(x: Quotient) -> int:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from viete.meanings.exact.deciding import Undecided
+from viete.meanings.exact.decimals import enclosure
+from viete.meanings.exact.derivation import DOTS, LONG, Unevaluated, spelled_out
 from viete.meanings.exact.numbers import Number
-from viete.meanings.exact.put_in import DOTS, LONG, Shown, enclosure, spelled_out
 from viete.meanings.exact.spelling import short
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, num
@@ -102,7 +103,7 @@ def entries_of(a: Any) -> list[Any]:
 
 def same(put_in: Sequence[Any]) -> bool:
     """Whether nothing was done: all entries are numbers as they were given."""
-    return all(not isinstance(x, Shown) or x.op == "leaf" for x in put_in)
+    return all(not isinstance(x, Unevaluated) or x.op == "leaf" for x in put_in)
 
 
 __all__ = ["Formulas", "entries_of", "same"]

@@ -16,8 +16,8 @@ from viete.evaluate.labelled import COL, ROW, Value, permute
 from viete.evaluate.schedule import Step as Turn
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData, Input, Parameter
+from viete.meanings.exact.derivation import Derivation, Stage, Unevaluated, at_block
 from viete.meanings.exact.numbers import Number, total
-from viete.meanings.exact.put_in import Part, PutIn, Shown, told
 from viete.meanings.exact.run import NAMED, RATIONAL, ExactRun, level_of, run_exact
 from viete.notation.printer import show, show_equation
 from viete.notation.tree import Expr, Idx, Num, Pick, Ref, walk
@@ -78,9 +78,9 @@ class Maker:
         shown = [*self.turns, self.failed] if self.failed else self.turns
         self.pipeline = Pipeline(shown, self.style, self.is_end)
         self.length = followed_length(run)
-        self.putting = PutIn(self.model, run.sizes, run.arrays.like, run.lookup, run.arrays.space)
+        self.derivation = Derivation(run)
         self.explained: set[Any] = set()
-        self.kept: dict[Any, tuple[Value, list[Part]]] = {}
+        self.kept: dict[Any, tuple[Value, list[Stage]]] = {}
 
     def failing(self) -> Turn | None:
         """The turn that the run stopped at."""
@@ -192,7 +192,7 @@ class Maker:
 
     def at(self, e: Expr, loops: Mapping[str, int]) -> Expr:
         """A formula for one turn of its loop: ``x^0`` for ``x^{i-1}`` at i = 1."""
-        return told(e, {}, {}, loops, self.run.sizes)
+        return at_block(e, loops, self.run.sizes)
 
     def made(self, turn: Turn) -> str:
         return f"${show(self.at(turn.equation.left, turn.loops), self.style)}$"
@@ -236,15 +236,15 @@ class Maker:
     def counted_by(self, item: Input) -> str:
         return show(item.shape[0])
 
-    def values(self, turn: Turn) -> tuple[Value, list[Part]]:
+    def values(self, turn: Turn) -> tuple[Value, list[Stage]]:
         """The equation with numbers put in."""
         if turn.makes not in self.kept:
             try:
-                self.kept[turn.makes] = self.putting.put_in(turn.equation.right, turn.loops)
+                self.kept[turn.makes] = self.derivation.derived(turn.equation.right, turn.loops)
             except VieteError:
                 if turn is not self.failed:
                     raise
-                parts = list(self.putting.seen.values())
+                parts = list(self.derivation.stages.values())
                 self.kept[turn.makes] = Value(np.zeros(0, dtype=object), (COL,)), parts
         return self.kept[turn.makes]
 
@@ -285,7 +285,7 @@ class Maker:
             turn.equation.right, turn.equation.meaning, bool(self.uses.residuals(k))
         )
 
-    def substep(self, part: Part, turn: Turn, j: int, drawn: set[int]) -> list[Substep]:
+    def substep(self, part: Stage, turn: Turn, j: int, drawn: set[int]) -> list[Substep]:
         lines = list(self.lines(part.label, part.value, None, turn, j, drawn))
         if not lines:
             return []
@@ -304,7 +304,7 @@ class Maker:
         counted = counted and self.counts(turn)
         for places in members[:MOST_HEADS]:
             member = dict(zip(letters, places, strict=True))
-            name = told(label, {}, {}, member, self.run.sizes)
+            name = at_block(label, member, self.run.sizes)
             which = ", ".join(f"{a} = {k}" for a, k in member.items()) if name == label else ""
             entries, items, scalar = self.one(value, letters, places, ranges, j, counted)
             held = None
@@ -342,7 +342,7 @@ class Maker:
     def line(
         self, name: Expr, entries: list[Any], held: list[Any] | None, scalar: bool, drawn: set[int]
     ) -> Line:
-        shown = [x for x in entries if isinstance(x, Shown)]
+        shown = [x for x in entries if isinstance(x, Unevaluated)]
         known = bool(shown) and all(id(x) in drawn for x in shown)
         drawn |= {id(x) for x in shown}
         numbers = held if held is not None else [number_of(x) for x in entries]
@@ -442,7 +442,7 @@ class Maker:
 
 
 def number_of(x: Any) -> Any:
-    return x.number if isinstance(x, Shown) else x
+    return x.number if isinstance(x, Unevaluated) else x
 
 
 def full(value: Value, stored: Value) -> Value:

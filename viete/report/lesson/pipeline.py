@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import groupby
 
 from viete.evaluate.schedule import Step as Turn
-from viete.meanings.exact.put_in import told
+from viete.meanings.exact.derivation import at_block
 from viete.notation.printer import show
 from viete.report.lesson.data import Chip
 
@@ -39,7 +39,7 @@ class Pipeline:
         return out
 
     def name(self, turn: Turn) -> str:
-        return f"${show(told(turn.equation.left, {}, {}, turn.loops, {}), self.style)}$"
+        return f"${show(at_block(turn.equation.left, turn.loops, {}), self.style)}$"
 
     def titled(self, group: list[Turn], here: int) -> str:
         """A part's title; of another block only the block's number."""

@@ -1,0 +1,202 @@
+"""Arrays of other entries than floats: the evaluator over a namespace, and a run of it.
+
+A meaning of this kind is one file: a `Namespace`, which says what a dozen operations do to arrays
+of its entries. All that only moves entries about (reshape, take, concat, …) is NumPy's, with a
+dtype that holds them: `exact` has objects, `interval` a record of two floats. Weights and inputs
+come in as fractions, whole numbers or floats, each the dyadic fraction that it is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+
+from viete.analysis.kinds import Interval
+from viete.errors import VieteError
+from viete.evaluate.array import Arrays, Lookup
+from viete.evaluate.inputs import Feeding, check_names, host
+from viete.evaluate.labelled import Array, Value, expand, is_float
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Program
+from viete.graph.card import CardData
+from viete.graph.evaluator import REDUCTIONS, Env
+from viete.notation.tree import Apply
+
+
+class Namespace(ABC):
+    """What stands in for NumPy. ``dtype`` is that of its arrays; conditions may be plain bools."""
+
+    __name__ = "entries"
+    dtype: Any
+    bool = np.bool_
+
+    @classmethod
+    def of(cls, card: CardData) -> Self:
+        """The namespace of one run of a card."""
+        return cls()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in REDUCTIONS:
+            return partial(self.fold, name)
+        return self.dtype if name == "float64" else getattr(np, name)
+
+    @classmethod
+    @abstractmethod
+    def read(cls, array: np.ndarray, what: str) -> np.ndarray:
+        """Weights or inputs as entries. Raises VieteError for what is no finite number."""
+
+    @abstractmethod
+    def lifted(self, x: Any) -> Any:
+        """An array or a plain number as entries; conditions stay what they are."""
+
+    @abstractmethod
+    def alone(self, x: Any) -> Any:
+        """An entry without axes: a fraction where it is one, since sizes and bounds must be."""
+
+    @abstractmethod
+    def places(self, x: np.ndarray) -> np.ndarray:
+        """Entries as whole numbers, where they say which members of an axis are taken."""
+
+    @abstractmethod
+    def pi(self) -> Any:
+        """The number π."""
+
+    @abstractmethod
+    def entrywise(self, op: str, arrays: list[Any]) -> Any:
+        """One primitive on arrays (or entries) that line up."""
+
+    @abstractmethod
+    def fold(self, op: str, array: np.ndarray, axis: int) -> Any:
+        """An axis folded away by ``sum``, ``mean``, ``max``, ``min`` or ``argmax``."""
+
+    @abstractmethod
+    def matmul(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Products of matrices, one for each place of the leading axes."""
+
+
+class Entries(Arrays):
+    """The evaluator of arrays, with a namespace's operations and no fast versions."""
+
+    divides = False  # a quotient is divided, and then rounded down
+    numbers: ClassVar[type[Namespace]]
+
+    def __init__(
+        self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
+        quick: bool = False, memo: dict[Any, Any] | None = None, space: Namespace | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(card, sizes, like, lookup, quick=False)  # what is kept is this run's own
+        self.space = self.numbers.of(card) if space is None else space
+        self.xp: Any = self.space
+        self.numpy, self.writes = False, False
+
+    def lift(self, v: Value) -> Array:
+        return self.space.lifted(v.array)
+
+    def alone(self, v: Value) -> tuple[Any, Array, bool]:
+        return self.space, self.lift(v), v.const
+
+    def array(self, v: Value) -> Array:
+        return np.asarray(self.lift(v), dtype=self.space.dtype)
+
+    def reals(self, v: Value) -> Array:
+        return self.lift(v)
+
+    def real(self, v: Value) -> Value:
+        return v
+
+    def interval(self, v: Value) -> Interval | None:
+        return None
+
+    def namespace(
+        self, values: list[Value], op: str, count: int = 1, const: bool | None = None
+    ) -> tuple[Any, list[Array], bool, Interval | None]:  # fmt: skip
+        return self.space, [self.lift(v) for v in values], all(v.const for v in values), None
+
+    def apply(self, e: Apply, env: Env[Value]) -> Value:
+        return Value(self.space.pi(), (), True) if e.op == "pi" else super().apply(e, env)
+
+    def entrywise(self, op: str, args: list[Value]) -> Value:
+        axes = max((v.axes for v in args), key=len)
+        axes = (*dict.fromkeys(a for v in args for a in v.axes if a not in axes), *axes)
+        arrays = [
+            expand(self.space, self.lift(v), v.axes, axes) if v.axes else self.lift(v) for v in args
+        ]
+        found = self.space.entrywise(op, arrays)
+        return Value(found if axes else self.space.alone(found), axes, all(v.const for v in args))
+
+    def gathered(self, v: Value, label: str, at: Value, first: int) -> Value:
+        if at.array.dtype == self.space.dtype:
+            at = replace(at, array=self.space.places(at.array))
+        return super().gathered(v, label, at, first)
+
+
+class EntryRun(Run):
+    """A run of `Entries`."""
+
+    meaning: type[Entries]
+    arrays: Entries
+
+
+R = TypeVar("R", bound=EntryRun)
+
+
+def run_entries(
+    kind: type[R], ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Any],
+    names: Sequence[str] | None = None,
+) -> R:  # fmt: skip
+    """Run a program on entries of one kind.
+
+    ``weights`` are arrays or nested lists, in the shapes of `parameter_shapes`, of whole numbers,
+    fractions or floats; a float is the dyadic fraction that it is. Raises VieteError for weights
+    that do not fit or are not finite.
+    """
+    if not isinstance(weights, Mapping):
+        raise VieteError(
+            f"weights are a mapping from names to arrays, not {type(weights).__name__}"
+        )
+    check_names(ready, weights)
+    read = kind.meaning.numbers.read
+    arrays = {
+        k: read(as_array(w, f"the weight {k}"), f"the weight {k}") for k, w in weights.items()
+    }
+    real = {i.name: i for i in ready.model.inputs if i.high is None}
+    given = {
+        k: read(as_array(v, f"the input {k}"), f"the input {k}") if k in real else v
+        for k, v in inputs.items()
+    }
+    # Lengths and families are checked of floats in the place of real inputs.
+    stand_in = {k: np.zeros(v.shape) if k in real else v for k, v in given.items()}
+    fed = Feeding(ready, stand_in, arrays)
+    for name, item in real.items():
+        held = fed.store.get((name, ()))
+        if held is None:
+            continue
+        if name not in given:
+            assert item.default is not None
+            size = ready.model.size(item.default)
+            fill = Fraction(0) if size is None else size.evaluate(fed.sizes)
+            given[name] = read(np.full(held.array.shape, fill, dtype=object), f"the input {name}")
+        fed.store[name, ()] = replace(held, array=given[name])
+    out = kind(ready.at(fed.sizes), fed.store, fed.like, fed.sizes, False)
+    out.compute(names)
+    return out
+
+
+def as_array(given: Any, what: str) -> np.ndarray:
+    """Any library's array, or nested lists, as NumPy's; objects where they are no floats."""
+    if hasattr(given, "detach"):  # PyTorch: wider floats hold bfloat16 exactly
+        given = given.detach().cpu()
+        given = given.double() if is_float(given) else given
+    try:
+        return host(given) if hasattr(given, "dtype") else np.array(given, dtype=object)
+    except ValueError:
+        raise VieteError(f"{what} must be a rectangular list of numbers") from None
+
+
+__all__ = ["Entries", "EntryRun", "Namespace", "run_entries"]
