@@ -24,7 +24,8 @@ transformers = pytest.importorskip("transformers")
 
 import viete as vt  # noqa: E402
 from viete.analysis.cost import costs  # noqa: E402
-from viete.model.mapping import expected_tensors, match, to_checkpoint  # noqa: E402
+from viete.model.expected import expected_tensors  # noqa: E402
+from viete.model.mapping import match, to_checkpoint  # noqa: E402
 
 VOCABULARY = 29
 

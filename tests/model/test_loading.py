@@ -106,7 +106,7 @@ def test_of_two_gigabytes_only_the_header_is_read(tmp_path: Path) -> None:
     }
     (folder / "config.json").write_text(json.dumps(config))
     header, at = {}, 0
-    from viete.model.mapping import expected_tensors
+    from viete.model.expected import expected_tensors
 
     for name, e in expected_tensors(card).items():
         size = 4 * int(np.prod(e.shape))

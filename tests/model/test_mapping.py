@@ -21,7 +21,8 @@ from viete.errors import VieteError
 from viete.evaluate.run import parameter_shapes, run
 from viete.formats.files import open_tensors, save_safetensors
 from viete.graph.card import CardData
-from viete.model.mapping import expected_tensors, load_weights, save_weights, to_checkpoint
+from viete.model.expected import expected_tensors
+from viete.model.mapping import load_weights, save_weights, to_checkpoint
 
 SHIPPED = Path(reader.__file__).parent / "shipped"
 many = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -69,7 +69,7 @@ def claims_of(
             f"it has {report.card_count:,} weights, and in float64 at most {MOST_WEIGHTS:,} are "
             f"computed with; check the card alone, with smaller dimensions"
         ))  # fmt: skip
-    weights = given_weights(card) | read_weights(match(card, file), file)
+    weights = given_weights(card) | read_weights(match(card, file))
     return check_claims(card, weights, given, seed)
 
 

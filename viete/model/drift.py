@@ -7,7 +7,7 @@ that keeps its other matrices transposed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,8 @@ from viete.errors import VieteError
 from viete.evaluate.schedule import Program, program
 from viete.formats.files import TensorFile, TensorInfo
 from viete.graph.card import CardData, Parameter
-from viete.model.mapping import Expected, Match, listed, match
+from viete.model.expected import Expected
+from viete.model.mapping import Match, listed, match
 from viete.model.suggest import Family, axes, families, patterns, spelled_name
 from viete.notation.printer import show, show_symbol
 from viete.notation.tree import Apply, Pick, Ref, Symbol, walk
@@ -41,21 +42,14 @@ class Bias:
     equation: int
 
 
-def biases(card: CardData, found: Match, free: Iterable[TensorInfo]) -> list[Bias]:
+def biases(found: Match) -> Iterator[Bias]:
     """The tensors ``p.bias`` that nobody expects, beside a ``p.weight`` that is expected."""
-    ready = program(card)
-    there = {**found.fits, **found.misshaped}
-    out = list[Bias]()
-    for family in families(i for i in free if i.name.endswith(".bias")):
+    ready, there = program(found.card), {**found.fits, **found.misshaped}
+    free = (found.file.infos[n] for n in found.extra if n.endswith(".bias"))
+    for family in families(free):
         beside = [there.get(n.removesuffix("bias") + "weight") for n in family.names]
         if beside[0] is not None and all(e is not None for e in beside):
-            out += bias(ready, family, parameters(ready, beside[0]))
-    return out
-
-
-def parameters(ready: Program, e: Expected) -> tuple[Parameter, ...]:
-    """The parameters that a tensor holds."""
-    return tuple({id(p): p for p in (ready.parameters[w][0] for w in e.holds)}.values())
+            yield from bias(ready, family, beside[0].parameters)
 
 
 def bias(ready: Program, family: Family, of: tuple[Parameter, ...]) -> Iterator[Bias]:
@@ -96,73 +90,72 @@ def constant(info: TensorInfo, tensors: TensorFile) -> str:
     return next((str(n) for n in (0, 1) if (array == n).all()), "")
 
 
-def turned_squares(
-    card: CardData, found: Match, tensors: TensorFile
-) -> tuple[list[str], list[str]]:
+def turned_squares(found: Match) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The matrices of a file that are transposed, and square ones that then may be too.
 
     Nothing where some other matrix, not a table of rows, is as the card has it.
     """
 
-    def plain(e: Expected) -> bool:
-        return not e.pattern and is_matrix(card, e)
+    def unread(tensors: Mapping[str, Expected]) -> dict[str, Expected]:
+        matrices = {n: e for n, e in tensors.items() if is_matrix(found.card, e)}
+        return {n: e for n, e in matrices.items() if not e.pattern}
 
-    other = [n for n, e in found.misshaped.items() if plain(e)
-             and tensors.infos[n].shape == e.shape[::-1]]  # fmt: skip
-    fits = {n: e for n, e in found.fits.items() if plain(e)}
+    other = [n for n, e in unread(found.misshaped).items()
+             if found.file.infos[n].shape == e.shape[::-1]]  # fmt: skip
+    fits = unread(found.fits)
     square = [n for n, e in fits.items() if e.shape[0] == e.shape[1]]
-    return (other, square) if other and len(square) == len(fits) else ([], [])
+    return (tuple(other), tuple(square)) if other and len(square) == len(fits) else ((), ())
 
 
 def is_matrix(card: CardData, e: Expected) -> bool:
     """Whether a tensor is multiplied with, and not a table of rows, which nobody transposes."""
     tables = {x.value.key for q in card.equations for x in walk(q.right)
               if isinstance(x, Pick) and isinstance(x.value, Ref)}  # fmt: skip
-    held = parameters(program(card), e)
-    return len(e.shape) == 2 and not any(p.name in tables for p in held)
+    return len(e.shape) == 2 and not any(p.name in tables for p in e.parameters)
 
 
-def sizes(card: CardData, found: Match, tensors: TensorFile) -> dict[str, int]:
+def sizes(found: Match) -> dict[str, int]:
     """Dimensions with which more tensors fit than without, be their matrices transposed or not."""
     if not found.misshaped:
         return {}
+    infos = found.file.infos
 
     def fits(new: dict[str, int]) -> int:
         try:
-            there = match(card.bind(**new), tensors)
+            there = match(found.card.bind(**new), found.file)
         except VieteError:
             return -1
         other = there.misshaped.items()
-        return len(there.fits) + sum(tensors.infos[n].shape == e.shape[::-1] for n, e in other)
+        return len(there.fits) + sum(infos[n].shape == e.shape[::-1] for n, e in other)
 
-    return max({}, *(agreed(card, found, tensors, turned) for turned in (False, True)), key=fits)
+    return max({}, *(agreed(found, turned) for turned in (False, True)), key=fits)
 
 
-def agreed(card: CardData, found: Match, tensors: TensorFile, turned: bool) -> dict[str, int]:
+def agreed(found: Match, turned: bool) -> dict[str, int]:
     """Dimensions that the misshaped tensors agree on, where they are not the card's.
 
     ``turned`` reads matrices the other way round.
     """
+    card, known = found.card, program(found.card).sizes
     seen: dict[str, set[int]] = {}
-    ready = program(card)
     for name, e in found.misshaped.items():
-        shape = tensors.infos[name].shape
+        shape = found.file.infos[name].shape
         if turned and is_matrix(card, e):
             shape = shape[::-1]
-        for dim, n in read_sizes(parameters(ready, e)[0], e, shape).items():
+        for dim, n in read_sizes(e, shape).items():
             if dim:
                 seen.setdefault(dim, set()).add(n)
     new = {dim: next(iter(ns)) for dim, ns in seen.items() if len(ns) == 1}
-    new = {dim: n for dim, n in new.items() if n > 0 and ready.sizes.get(dim) != n}
+    new = {dim: n for dim, n in new.items() if n > 0 and known.get(dim) != n}
     # What follows from the others (d_f = 4 d) need not be said.
     derived = {dim for dim in new if dim in card.definitions}
     bound = card.bind(**{d: n for d, n in new.items() if d not in derived}).sizes
     return {d: n for d, n in new.items() if d not in derived or bound.get(d) != n}
 
 
-def read_sizes(p: Parameter, e: Expected, shape: tuple[int, ...]) -> dict[str, int]:
+def read_sizes(e: Expected, shape: tuple[int, ...]) -> dict[str, int]:
     """What a tensor's shape gives the dimensions of its parameter; '' for what is none."""
-    dims = [d.key if isinstance(d, Ref) else "" for d in p.shape]
+    dims = [d.key if isinstance(d, Ref) else "" for d in e.parameters[0].shape]
     if not e.pattern:
         return dict(zip(dims, shape, strict=True)) if len(dims) == len(shape) else {}
     left, right = e.pattern.split("->")
@@ -174,26 +167,19 @@ def read_sizes(p: Parameter, e: Expected, shape: tuple[int, ...]) -> dict[str, i
     return {d: by_axis[a] for d, a in zip(dims, last, strict=True) if a in by_axis}
 
 
-def untold(card: CardData, found: Match) -> list[str]:
+def untold(found: Match) -> list[str]:
     """What the shapes of the tensors that fit leave open."""
-    ready = program(card)
-    held = {n: (e, parameters(ready, e)) for n, e in found.fits.items()}
-    loops = card.loop_letters
-    squares = [n for n, (e, ps) in held.items() if len(ps[0].shape) == 2
-               and len(set(ready.parameters[e.holds[0]][2][-2:])) == 1]  # fmt: skip
-    heads = [
-        n for n, (e, ps) in held.items() if "(" in e.pattern and set(ps[0].symbol.slots) - loops
-    ]
-    packed = [n for n, (_, ps) in held.items() if len(ps) > 1]
-    out = []
-    for names, what in (
-        (squares, "whether square matrices are transposed"),
-        (heads, "the order of heads within a tensor"),
-        (packed, "the order of what is packed into one"),
-    ):
-        if names:
-            out.append(f"{what} ({listed(names, 2)})")
-    return out
+    loops, fits = found.card.loop_letters, found.fits.items()
+    squares = [n for n, e in fits if len(e.parameters[0].shape) == 2
+               and e.stacked[-2] == e.stacked[-1]]  # fmt: skip
+    heads = [n for n, e in fits if "(" in e.pattern and {*e.parameters[0].symbol.slots} - loops]
+    packed = [n for n, e in fits if len(e.parameters) > 1]
+    questions = {
+        "whether square matrices are transposed": squares,
+        "the order of heads within a tensor": heads,
+        "the order of what is packed into one": packed,
+    }
+    return [f"{what} ({listed(names, 2)})" for what, names in questions.items() if names]
 
 
 __all__ = ["Bias", "biases", "constant", "sizes", "turned_squares", "untold"]

@@ -9,7 +9,7 @@ do not either, the question is asked.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, permutations, product
 from math import prod, sqrt
@@ -17,7 +17,8 @@ from math import prod, sqrt
 from viete.evaluate.schedule import Program, program
 from viete.formats.tensors import TensorInfo
 from viete.graph.card import CardData, Parameter
-from viete.model.mapping import Expected, Match
+from viete.model.expected import Expected
+from viete.model.mapping import Match
 from viete.notation.tree import Ref
 
 _NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+(?![A-Za-z0-9])")
@@ -59,10 +60,13 @@ class Family:
 
     def name(self, holes: Sequence[str] = ()) -> str:
         """``h.{…}.weight``, with these in the braces, or the range of each number."""
-        shown = [f"{{{h}}}" for h in holes] or [
+        return self.with_numbers([f"{{{h}}}" for h in holes] or [
             f"{{{r[0]}…{r[-1]}}}" if len(r) > 1 else str(r[0]) for r in self.numbers
-        ]
-        return "".join(a + b for a, b in zip(self.pieces, [*shown, ""], strict=True))
+        ])  # fmt: skip
+
+    def with_numbers(self, numbers: Sequence[str]) -> str:
+        """The name with these texts for its numbers."""
+        return "".join(a + b for a, b in zip(self.pieces, [*numbers, ""], strict=True))
 
 
 @dataclass(frozen=True)
@@ -185,16 +189,12 @@ class Option:
         )
 
 
-def suggest(
-    card: CardData, missing: Mapping[str, Expected], extra: Iterable[TensorInfo]
-) -> tuple[list[Suggestion], list[Question]]:
+def suggest(found: Match) -> tuple[tuple[Suggestion, ...], tuple[Question, ...]]:
     """Guesses for the parameters that are missing, and what several tensors fit equally."""
-    ready = program(card)
-    weights = {w for e in missing.values() for w in e.holds}
-    lacking = [
-        p for p in card.parameters
-        if any(name in weights for name, (q, _, _) in ready.parameters.items() if q is p)
-    ]  # fmt: skip
+    card, ready = found.card, program(found.card)
+    names = {p.name for e in found.missing.values() for p in e.parameters}
+    lacking = [p for p in card.parameters if p.name in names]
+    extra = (found.file.infos[n] for n in found.extra)
     groups = [g for f in families(extra) for g in _readable(ready, f)]
     options = _one_way(_options(ready, lacking, groups))
     chosen, why = list[tuple[Option, str]](), "the only one of its shape"
@@ -212,27 +212,27 @@ def suggest(
         chosen += [(o, why) for o in sure]
         options = [o for o in options if o not in sure and not any(o.excludes(x) for x in sure)]
         why = "what is left" if why.startswith("the nearest") else why
-    guesses = [
-        Suggestion(tuple(p.name for p in o.parameters), o.name, first, said, tuple(rest[:3]))
-        for o, said in chosen
-        for first, *rest in [o.patterns]
-    ]
+    guesses = tuple(
+        Suggestion(tuple(p.name for p in o.parameters), o.name, o.patterns[0], reason,
+                   o.patterns[1:4])
+        for o, reason in chosen
+    )  # fmt: skip
     asked = []
     for p in lacking:
         fits = [o for o in options if any(q is p for q in o.parameters)]
         fits.sort(key=lambda o: -o.score)
-        names = [o.name for o in fits]
+        candidates = [o.name for o in fits]
         if not any(p is q for o, _ in chosen for q in o.parameters) and not fits:
             # No name that a column could spell: one of its blocks may be any tensor that fits it.
             named = axes(ready, (p,), set(card.loop_letters))
             taken = {id(o.family) for o, _ in chosen}
-            names = [
+            candidates = [
                 n for g in groups if id(g) not in taken and patterns(named, g.shape)
                 for n in g.names
             ]  # fmt: skip
-        if names:
-            asked.append(Question((p.name,), tuple(dict.fromkeys(names))))
-    return guesses, asked
+        if candidates:
+            asked.append(Question((p.name,), tuple(dict.fromkeys(candidates))))
+    return guesses, tuple(asked)
 
 
 def _readable(ready: Program, family: Family) -> Iterator[Family]:
@@ -244,10 +244,7 @@ def _readable(ready: Program, family: Family) -> Iterator[Family]:
     k = several[-1]
     for n in family.numbers[k]:
         at = (*family.numbers[:k], range(n, n + 1), *family.numbers[k + 1 :])
-        names = tuple(
-            "".join(a + b for a, b in zip(family.pieces, [*map(str, places), ""], strict=True))
-            for places in product(*at)
-        )
+        names = tuple(family.with_numbers([*map(str, places)]) for places in product(*at))
         yield from _readable(ready, Family(family.pieces, at, family.shape, names))
 
 
@@ -289,7 +286,7 @@ def spelled_name(ready: Program, p: Parameter, family: Family) -> tuple[str, set
         shift = numbers[0] - counts[letter][0]
         holes.append(f"{{{letter}{shift:+d}}}" if shift else f"{{{letter}}}")
     shown = [h or str(r[0]) for h, r in zip(holes, family.numbers, strict=True)]
-    return "".join(a + b for a, b in zip(family.pieces, [*shown, ""], strict=True)), spelled
+    return family.with_numbers(shown), spelled
 
 
 def axes(ready: Program, parameters: tuple[Parameter, ...], spelled: set[str]) -> list[Axis]:
@@ -368,33 +365,28 @@ def _words_of(parameters: tuple[Parameter, ...], card: CardData | None = None) -
 
 def similarity(card: CardData, parameters: tuple[Parameter, ...], family: Family) -> float:
     """How many words a name shares with a parameter's symbol and meaning, from 0 to 1."""
-    name = family.name([str(r[0]) if len(r) == 1 else "" for r in family.numbers])
-    a, b = _words(re.sub("[{}]", "", name)), _words_of(parameters, card)
+    name = family.with_numbers([str(r[0]) if len(r) == 1 else "" for r in family.numbers])
+    a, b = _words(name), _words_of(parameters, card)
     numbers = {n for p in parameters for n in re.findall(r"\d", p.symbol.key)}
     literal = set(re.findall(r"\d", name))
     same = len(a & b) + 0.5 * bool(numbers & literal)
     return same / sqrt(max(1, len(a)) * max(1, len(b)))
 
 
-def tied(
-    card: CardData, missing: Mapping[str, Expected], found: Match
-) -> dict[str, tuple[str, ...]]:
+def tied(found: Match) -> dict[str, tuple[str, ...]]:
     """For a missing matrix, tensors that are there and equal it in shape, or transposed.
 
     A matrix of a block is tied to nothing: no family shares it with another block.
     """
-    ready = program(card)
+    loops = found.card.loop_letters
 
     def single(e: Expected) -> bool:
-        return len(e.shape) == 2 and not any(ready.parameters[w][1] for w in e.holds)
+        return len(e.shape) == 2 and not any(loops & {*p.symbol.slots} for p in e.parameters)
 
     out = {}
-    for name, e in missing.items():
-        if single(e):
-            same = [
-                n for n, x in found.fits.items()
-                if single(x) and x.shape in (e.shape, e.shape[::-1])
-            ]  # fmt: skip
-            if 0 < len(same) <= 3:
-                out[name] = tuple(same)
+    for name, e in found.missing.items():
+        shapes = (e.shape, e.shape[::-1])
+        same = [n for n, x in found.fits.items() if single(x) and x.shape in shapes]
+        if single(e) and 0 < len(same) <= 3:
+            out[name] = tuple(same)
     return out
