@@ -25,7 +25,7 @@ from nanogpt import GPT, adamw
 
 import viete as vt
 from viete.evaluate.schedule import program
-from viete.train.autograd import Module
+from viete.train.autograd import ModuleEngine
 from viete.train.optimiser import Adam, AdamSettings, spans
 
 PEAKS = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40": 181e12, "4090": 165e12}
@@ -102,7 +102,7 @@ def ours(
     """The same by the card."""
     drawn = vt.initial_weights(model, 0, "float32")
     weights = {name: torch.from_numpy(w).to(device) for name, w in drawn.items()}
-    engine = Module(model, model, weights, bf16=True, compiled=compiled)
+    engine = ModuleEngine(model, model, weights, bf16=True, compiled=compiled)
     ranks = {name: len(p.shape) for name, (p, _, _) in program(model).parameters.items()}
     shapes = {name: tuple(w.shape) for name, w in engine.weights.items()}
     chosen = AdamSettings(*BETAS, weight_decay=DECAY)

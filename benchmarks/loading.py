@@ -107,8 +107,7 @@ def make(folder: Path, name: str) -> None:
     }
     vt.save(card, folder, weights)
     # A tokenizer, which TransformerLens does not do without.
-    from viete.text.bpe import BytePairs
-    from viete.text.vocabulary import save_vocabulary
+    from viete.text.vocabulary import BytePairs, save_vocabulary
 
     save_vocabulary(
         BytePairs.of(["the cat sat"], 300, ["<|endoftext|>"]), folder / "tokenizer.json"

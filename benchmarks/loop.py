@@ -23,7 +23,7 @@ from threadpoolctl import ThreadpoolController
 
 import viete as vt
 from viete.train.loop import Training
-from viete.train.metrics import Metrics
+from viete.train.metrics import RunMetrics
 from viete.train.settings import Settings
 from viete.train.setup import begin
 
@@ -50,7 +50,7 @@ def measure(engine: str, text: Path, folder: Path, rounds: int, threads: int) ->
     )  # fmt: skip
     job = begin(settings, vt.read("simple-transformer"), folder)
     training = Training(job)
-    training.metrics = Metrics(folder)
+    training.metrics = RunMetrics(folder)
     batch = job.batches.batch(0)
     weights = {name: w.copy() if engine == "numpy" else w.clone()
                for name, w in job.engine.weights.items()}  # fmt: skip

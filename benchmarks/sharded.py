@@ -111,10 +111,9 @@ def viete(given: argparse.Namespace) -> tuple[Any, Any, float]:
     from viete.evaluate.schedule import parameter_shapes
     from viete.model import checkpoints
     from viete.train import sharded
-    from viete.train.engines import make_engine
     from viete.train.fitting import with_loss
     from viete.train.optimiser import Adam, AdamSettings, spans
-    from viete.train.setup import Made
+    from viete.train.setup import Made, make_engine
 
     if given.way == "one unit":
         sharded.blocks_of = lambda net: []

@@ -15,7 +15,7 @@ import viete as vt
 from tests.command_line import viete
 from viete.errors import VieteError
 from viete.evaluate import memory as room
-from viete.text.bpe import BytePairs
+from viete.text.vocabulary import BytePairs
 from viete.train.metrics import METRICS
 
 

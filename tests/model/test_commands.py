@@ -14,7 +14,7 @@ pytest.importorskip("tokenizers")
 import viete as vt
 from tests import command_line
 from tests.model.released import saved
-from viete.text.bpe import BytePairs
+from viete.text.vocabulary import BytePairs
 
 END = "<|endoftext|>"
 WORDS = "the cat sat on the mat and the dog sat on the log\n" * 4

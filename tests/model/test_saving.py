@@ -17,8 +17,11 @@ transformers = pytest.importorskip("transformers")
 import viete as vt  # noqa: E402
 from tests.command_line import viete  # noqa: E402
 from viete.model.settings import config_of  # noqa: E402
-from viete.text.bpe import BytePairs  # noqa: E402
-from viete.text.vocabulary import Characters, save_vocabulary  # noqa: E402
+from viete.text.vocabulary import (  # noqa: E402
+    BytePairs,
+    Characters,
+    save_vocabulary,
+)
 
 transformers.logging.set_verbosity_error()
 SMALL = {"V": 29, "d": 32, "N": 2, "H": 4, "d_f": 48, "n_max": 24}

@@ -15,8 +15,8 @@ tokenizers = pytest.importorskip("tokenizers")
 import viete as vt  # noqa: E402
 from tests.model.released import saved  # noqa: E402
 from viete.cli.main import main  # noqa: E402
-from viete.text.bpe import BytePairs  # noqa: E402
 from viete.text.tokenizer import open_tokenizer  # noqa: E402
+from viete.text.vocabulary import BytePairs  # noqa: E402
 
 WORDS = "the cat sat on the mat and the dog sat on the log; naïve café 日本\n" * 4
 END = "<|endoftext|>"

@@ -16,9 +16,8 @@ from viete.errors import VieteError
 from viete.graph.card import CardData
 from viete.text.data import Documents, read_data
 from viete.text.vocabulary import Characters, Vocabulary, make_vocabulary
-from viete.train.batches import Batches
+from viete.train.batches import Batches, EpochOrder, drawn
 from viete.train.fitting import with_loss, with_loss_weights, with_vocabulary
-from viete.train.order import Order, drawn
 from viete.train.tokens import Tokens, tokenize
 
 DIALOGS = read_data("dialogs")
@@ -107,20 +106,20 @@ def test_weights_of_plain_text() -> None:
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=40), st.integers(1, 7), st.booleans(),
        st.integers(0, 99))  # fmt: skip
 def test_each_once_an_epoch(lengths: list[int], size: int, mixed: bool, seed: int) -> None:
-    order = Order(np.array(lengths), size, mixed, seed, 0)
+    order = EpochOrder(np.array(lengths), size, mixed, seed, 0)
     for epoch in range(3):
         batches = [order.batch(epoch * len(order) + k) for k in range(len(order))]
         assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
         for which in batches:
             assert 1 <= len(which) <= size
             assert mixed or len({lengths[j] for j in which}) == 1
-    fresh = Order(np.array(lengths), size, mixed, seed, 0)
+    fresh = EpochOrder(np.array(lengths), size, mixed, seed, 0)
     k = 2 * len(order)
     assert (fresh.batch(k) == order.batch(k)).all()
 
 
 def test_epochs_differ() -> None:
-    order = Order(np.full(50, 3), 5, False, 0, 0)
+    order = EpochOrder(np.full(50, 3), 5, False, 0, 0)
     assert any((order.batch(k) != order.batch(k + 10)).any() for k in range(10))
 
 

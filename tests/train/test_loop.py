@@ -19,7 +19,7 @@ from viete.errors import VieteError
 from viete.model import checkpoints
 from viete.text.data import read_data
 from viete.train.loop import Outcome, Training, train
-from viete.train.metrics import Metrics, masked, read_metrics
+from viete.train.metrics import RunMetrics, masked, read_metrics
 from viete.train.plot import plot_runs
 from viete.train.progress import Progress
 from viete.train.settings import Settings
@@ -236,7 +236,7 @@ def test_measurements_that_do_not_fit_the_disk(tmp_path: Path) -> None:
     """The last line is left out, not cut short, and the next run goes on after those before."""
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    metrics = Metrics(tmp_path)
+    metrics = RunMetrics(tmp_path)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
         with pytest.raises(VieteError, match=r"metrics\.jsonl: cannot be written"):
@@ -248,7 +248,7 @@ def test_measurements_that_do_not_fit_the_disk(tmp_path: Path) -> None:
     there = read_metrics(tmp_path)
     assert 10 < len(there) == step - 1
     assert (tmp_path / "metrics.jsonl").read_text().endswith("}\n")
-    Metrics(tmp_path, 5).close()
+    RunMetrics(tmp_path, 5).close()
     assert len(read_metrics(tmp_path)) == 5
 
 
@@ -433,11 +433,11 @@ def test_a_config_changed_by_hand_is_refused(tmp_path: Path) -> None:
 
 
 def test_events_are_those_of_tensorboard(tmp_path: Path) -> None:
-    metrics = Metrics(tmp_path, 0, tensorboard=True)
+    metrics = RunMetrics(tmp_path, 0, tensorboard=True)
     for step in range(1, 300):
         metrics(step, loss=1 / step, lr=0.5)
     metrics.close()
-    Metrics(tmp_path, 100, tensorboard=True).close()
+    RunMetrics(tmp_path, 100, tensorboard=True).close()
     assert len(read_metrics(tmp_path)) == 100
     # The checksum that RFC 3720, B.4, gives for 32 zero bytes, masked as TFRecord does.
     crc = 0x8A9136AA

@@ -23,10 +23,10 @@ from viete.code.prepared import prepared
 from viete.errors import VieteError
 from viete.evaluate.gradient import Gradients
 from viete.train.dropout import with_masks
-from viete.train.engines import make_engine
 from viete.train.fitting import with_loss
 from viete.train.metrics import read_metrics
 from viete.train.module import source
+from viete.train.setup import make_engine
 
 torch = pytest.importorskip("torch")
 

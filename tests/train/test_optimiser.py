@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,16 @@ import viete.train.optimiser as optimiser
 from viete.errors import VieteError
 from viete.evaluate.plan.engine import Engine
 from viete.evaluate.plan.workers import Over
-from viete.train.optimiser import Adam, AdamSettings, clip_entries, clip_norm, norm, spans
-from viete.train.schedule import Schedule
+from viete.train.optimiser import (
+    Adam,
+    AdamSettings,
+    clip_entries,
+    clip_norm,
+    learning_rate,
+    norm,
+    spans,
+)  # fmt: skip
+from viete.train.settings import Settings
 
 torch = pytest.importorskip("torch")
 
@@ -116,7 +125,8 @@ def test_only_matrices_decay() -> None:
 
 
 def test_the_cosine_is_nanogpts() -> None:
-    rate = Schedule("cosine", lr=6e-4, steps=1000, warmup=100, least=6e-5)
+    chosen = Settings(schedule="cosine", lr=6e-4, steps=1000, warmup=100, min_lr=6e-5)
+    rate = partial(learning_rate, chosen)
     assert rate(0) == pytest.approx(6e-4 / 101)
     assert rate(99) == pytest.approx(6e-4 * 100 / 101)
     assert rate(100) == 6e-4
@@ -127,11 +137,13 @@ def test_the_cosine_is_nanogpts() -> None:
 
 @given(st.sampled_from(["constant", "cosine"]), st.integers(1, 50), st.integers(0, 60))
 def test_a_rate_is_never_beyond_its_bounds(kind: str, steps: int, warmup: int) -> None:
-    rate = Schedule(kind, 0.5, steps, warmup, 0.1)
+    least = 0.1 if kind == "cosine" else 0.0
+    chosen = Settings(schedule=kind, lr=0.5, steps=steps, warmup=warmup, min_lr=least)
+    rate = partial(learning_rate, chosen)
     assert all(0 < rate(k) <= 0.5 for k in range(steps + 70))
     assert all(rate(k) >= 0.1 for k in range(warmup, steps + 70))
 
 
 def test_an_unknown_schedule_is_named() -> None:
     with pytest.raises(VieteError, match="constant, cosine, not linear"):
-        Schedule("linear", 1.0, 10)
+        Settings(schedule="linear", lr=1.0, steps=10)

@@ -25,7 +25,7 @@ from viete.text.data import read_data
 from viete.text.vocabulary import make_vocabulary
 from viete.train import setup
 from viete.train.fitting import with_loss
-from viete.train.processes import Shared, Team
+from viete.train.processes import SharedEngine, Team
 from viete.train.settings import Settings
 from viete.train.setup import Made
 
@@ -33,8 +33,8 @@ torch = pytest.importorskip("torch")
 from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from viete.train.autograd import Module  # noqa: E402
-from viete.train.sharded import Sharded  # noqa: E402
+from viete.train.autograd import ModuleEngine  # noqa: E402
+from viete.train.sharded import ShardedEngine  # noqa: E402
 
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
     pytest.skip("PyTorch was built without gloo", allow_module_level=True)
@@ -225,9 +225,9 @@ def test_a_divided_model_is_never_whole(tmp_path: Path) -> None:
 
     torch.distributed.init_process_group("gloo", f"file://{tmp_path}/met", rank=0, world_size=1)
     try:
-        engine = Sharded(Team(), model, model, Made(drawn, make))
+        engine = ShardedEngine(Team(), model, model, Made(drawn, make))
         assert len(alive) >= len(drawn)
-        plain = Module(model, model, {k: torch.as_tensor(w) for k, w in drawn.items()})
+        plain = ModuleEngine(model, model, {k: torch.as_tensor(w) for k, w in drawn.items()})
         tokens = np.array([[1, 2, 3]])
         for _ in range(2):
             given = {model.inputs[1].name: tokens + 1}
@@ -313,5 +313,5 @@ def test_a_process_without_rows_counts_for_nothing() -> None:
             return value
 
     batch = np.array([[5.0], [7.0]])
-    values = [Shared(Counts(), Alone(k, 3)).evaluate(batch, y=batch) for k in range(3)]  # type: ignore
+    values = [SharedEngine(Counts(), Alone(k, 3)).evaluate(batch, y=batch) for k in range(3)]  # type: ignore
     assert values == [0.0, 2.5, 3.5]

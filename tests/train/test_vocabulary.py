@@ -23,7 +23,7 @@ from viete.text.vocabulary import (
 
 tokenizers = pytest.importorskip("tokenizers")
 
-from viete.text.bpe import BytePairs  # noqa: E402
+from viete.text.vocabulary import BytePairs  # noqa: E402
 
 any_text = st.text(st.characters(blacklist_categories=["Cs"]), max_size=40)
 special = st.lists(st.sampled_from([*MARKUP, END]), unique=True, max_size=3)

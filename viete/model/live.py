@@ -12,8 +12,8 @@ from viete.graph.card import CardData
 from viete.model.folder import Card, Folder, read_card
 from viete.model.mapping import to_checkpoint
 from viete.model.settings import config_of
-from viete.text.bpe import BytePairs
 from viete.text.tokenizer import Tokenizer
+from viete.text.vocabulary import BytePairs
 
 Array = Any
 

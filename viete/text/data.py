@@ -22,13 +22,17 @@ SHIPPED = Path(__file__).parent / "shipped"
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of text, and where it stood; ``opens`` says that a document begins with it."""
+    """A stretch of text that is encoded at once, and where it stood.
+
+    A document, or a dialog, begins with a piece that ``opens``; ``own`` is what the assistant says.
+    """
 
     text: str
     file: str
     line: int
     opens: bool
     exact: bool = True  # whether columns can be counted: JSON spells some characters longer
+    own: bool = False
 
     def where(self, position: int) -> Where:
         """The place of one character in its file."""
@@ -70,17 +74,19 @@ class Documents:
         return files.digest(self.files, " ".join(self.kinds))
 
     def pieces(self) -> Iterator[Piece]:
-        """Plain text, in order, in pieces of about 256 k characters."""
+        """All that is encoded, in order: plain text in pieces of about 256 k characters."""
+        if self.dialogs:
+            for dialog in self.conversations():
+                for k, (text, own) in enumerate(dialog.parts):
+                    yield Piece(text, dialog.file, dialog.line, k == 0, False, own)
+            return
         for path, kind in zip(self.files, self.kinds, strict=True):
             if kind == "jsonl":
                 for here, record in records(path):
-                    text = checked(record, here, "text")
-                    yield Piece(text, str(path), here.line, True, False)
-                continue
-            opens = True
-            for line, text in files.pieces(path):
-                yield Piece(text, str(path), line, opens)
-                opens = False
+                    yield Piece(checked(record, here, "text"), here.file, here.line, True, False)
+            else:
+                for k, (line, text) in enumerate(files.pieces(path)):
+                    yield Piece(text, str(path), line, k == 0)
 
     def conversations(self) -> Iterator[Dialog]:
         """Dialogs, in order."""
@@ -92,11 +98,8 @@ class Documents:
                     yield from_messages(checked(record, here, "messages"), here)
 
     def texts(self) -> Iterator[str]:
-        """All the text that there is to encode, in the stretches that are encoded."""
-        if self.dialogs:
-            yield from (text for d in self.conversations() for text, _ in d.parts)
-        else:
-            yield from (piece.text for piece in self.pieces())
+        """The text of all pieces."""
+        return (piece.text for piece in self.pieces())
 
 
 def read_data(path: str | Path, kind: str | None = None) -> Documents:

@@ -13,8 +13,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from viete.errors import VieteError
-from viete.text.bpe import BytePairs, tokenizers
-from viete.text.vocabulary import LARGEST, Characters, Ids, Vocabulary, load_vocabulary
+from viete.text.vocabulary import (
+    LARGEST,
+    BytePairs,
+    Characters,
+    Ids,
+    Vocabulary,
+    load_vocabulary,
+    tokenizers,
+)  # fmt: skip
 
 JSON, VOCABULARY, MERGES, PIECES = (
     "tokenizer.json", "vocab.json", "merges.txt", "tokenizer.model"

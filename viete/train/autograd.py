@@ -17,12 +17,12 @@ from viete.evaluate.inputs import writable
 from viete.evaluate.plan.layout import split
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData, Input
-from viete.train.engines import Whole
+from viete.train.engines import LossEngine
 from viete.train.module import to_torch
 
 
-class Module(Whole):
-    """A loss and its gradients by `viete.to_torch`; see `viete.train.engines.Engine`.
+class ModuleEngine(LossEngine):
+    """A loss and its gradients by `viete.to_torch`.
 
     ``bf16``: matrix products in bfloat16 (autocast), with weights and gradients as they are;
     ``compiled``: by ``torch.compile``. ``model`` may have masks of dropout, which ``card`` has not.
@@ -120,4 +120,4 @@ class Module(Whole):
         self.call = self.net
 
 
-__all__ = ["Module"]
+__all__ = ["ModuleEngine"]

@@ -18,15 +18,14 @@ from viete.graph.card import CardData
 from viete.text.data import Documents
 from viete.text.vocabulary import Ids, Vocabulary
 from viete.train.feeds import Feed, feed
-from viete.train.order import Order, drawn
 from viete.train.settings import LOSS_ON
-from viete.train.tokens import Tell, Tokens, tokenize
+from viete.train.tokens import Tokens, tokenize
 
 PARTS = ("train", "validation")
 
 
 @dataclass(frozen=True)
-class Plan:
+class BatchPlan:
     """What a batch depends on, apart from its number and the data."""
 
     batch: int
@@ -55,34 +54,24 @@ class Batches:
     """
 
     def __init__(
-        self,
-        card: CardData,
-        documents: Documents | Tokens,
-        vocabulary: Vocabulary,
-        batch: int,
-        length: int | None = None,
-        seed: int = 0,
-        part: str = "train",
-        loss_on: str = "all",
-        *,
-        validation: float = 0.1,
-        cache: str | Path | None = None,
-        tell: Tell | None = None,
-    ) -> None:
+        self, card: CardData, documents: Documents | Tokens, vocabulary: Vocabulary, batch: int,
+        length: int | None = None, seed: int = 0, part: str = "train", loss_on: str = "all", *,
+        validation: float = 0.1, cache: str | Path | None = None,
+    ) -> None:  # fmt: skip
         self.feed = feed(card)
         self.title = card.title
         if isinstance(documents, Documents):
-            documents = tokenize(documents, vocabulary, cache, tell)
+            documents = tokenize(documents, vocabulary, cache)
         self.data = documents
         longest = self.feed.context if length is None else length
-        self.plan = Plan(batch, longest, seed, part, loss_on, validation)
+        self.plan = BatchPlan(batch, longest, seed, part, loss_on, validation)
         checked(self.plan, self.feed, self.title)
         if len(vocabulary) > self.feed.vocabulary:
             raise VieteError(
                 f"{self.title} has a vocabulary of {self.feed.vocabulary}, and the data needs "
                 f"{len(vocabulary)}; bind it first, as with --set V={len(vocabulary)}"
             )
-        self.order: Order | None = None
+        self.order: EpochOrder | None = None
         if self.data.starts is not None:
             self.order = self.sequences(self.data.starts)
             return
@@ -96,7 +85,7 @@ class Batches:
                 f"window takes {longest + 1}; give more text or a shorter length"
             )
 
-    def sequences(self, starts: Ids) -> Order:
+    def sequences(self, starts: Ids) -> EpochOrder:
         """The dialogs of this part, each checked to fit."""
         count = len(starts) - 1
         held = int(count * self.plan.validation)
@@ -121,7 +110,7 @@ class Batches:
             )
         self.first, self.last = part.start, part.stop
         stream = len(PARTS) + PARTS.index(self.plan.part)
-        return Order(lengths, self.plan.batch, self.feed.padded, self.plan.seed, stream)
+        return EpochOrder(lengths, self.plan.batch, self.feed.padded, self.plan.seed, stream)
 
     # -- batches ----------------------------------------------------------------------------------
 
@@ -160,7 +149,7 @@ class Batches:
             some = np.argsort(drawn(plan.seed, stream, 0, len(self.order.lengths)), kind="stable")
             some = some[:count]
             lengths = self.order.lengths[some]
-            order = Order(lengths, plan.batch, self.feed.padded, plan.seed, stream)
+            order = EpochOrder(lengths, plan.batch, self.feed.padded, plan.seed, stream)
             for k in range(len(order)):
                 yield self.padded(self.first + some[order.batch(k)])
             return
@@ -220,6 +209,53 @@ class Batches:
                 )
 
 
+def drawn(seed: int, stream: int, k: int, count: int) -> Ids:
+    """``count`` random uint64, the k-th draw of a stream of a seed: nothing before it is needed.
+
+    Philox's (Salmon et al. 2011), whose raw stream NumPy promises to keep from version to version.
+    """
+    key = np.array([seed % 2**64, stream], np.uint64)
+    philox = np.random.Philox(key=key, counter=np.array([0, 0, 0, k], np.uint64))
+    return philox.random_raw(count)
+
+
+class EpochOrder:
+    """Which sequences go together, epoch by epoch.
+
+    Shuffled, then sorted by length with ties as shuffled, then cut into batches of at most
+    ``size`` (unless ``mixed`` also wherever the length changes), and the batches shuffled. So each
+    epoch has equally many, and there is little to pad.
+    """
+
+    def __init__(self, lengths: Ids, size: int, mixed: bool, seed: int, stream: int) -> None:
+        self.lengths, self.seed, self.stream = lengths, seed, stream
+        counts = [len(lengths)] if mixed else np.unique(lengths, return_counts=True)[1].tolist()
+        self.cuts: list[tuple[int, int]] = []
+        begin = 0
+        for count in counts:
+            end = begin + count
+            self.cuts += [(k, min(k + size, end)) for k in range(begin, end, size)]
+            begin = end
+        self.last: tuple[int, Ids, Ids] = (-1, lengths, lengths)
+
+    def __len__(self) -> int:
+        """Batches in an epoch."""
+        return len(self.cuts)
+
+    def batch(self, k: int) -> Ids:
+        """The numbers of the sequences that make batch k."""
+        epoch, place = divmod(k, len(self))
+        if self.last[0] != epoch:
+            random = drawn(self.seed, self.stream, epoch, len(self.lengths) + len(self))
+            first = np.argsort(random[: len(self.lengths)], kind="stable")
+            sequences = first[np.argsort(self.lengths[first], kind="stable")]
+            batches = np.argsort(random[len(self.lengths) :], kind="stable")
+            self.last = epoch, sequences, batches
+        _, sequences, batches = self.last
+        begin, end = self.cuts[batches[place]]
+        return sequences[begin:end]
+
+
 def same_data(name: str, source: str, size: int, vocabulary: str, state: Mapping[str, Any]) -> None:
     """Refuse data (a digest, of so many bytes) or a vocabulary that a run did not begin with."""
     if state.get("vocabulary") != vocabulary:
@@ -235,7 +271,7 @@ def same_data(name: str, source: str, size: int, vocabulary: str, state: Mapping
     )
 
 
-def checked(plan: Plan, feed: Feed, title: str) -> None:
+def checked(plan: BatchPlan, feed: Feed, title: str) -> None:
     """Refuse settings that mean nothing."""
     for name, value, known in ("part", plan.part, PARTS), ("loss_on", plan.loss_on, LOSS_ON):
         if value not in known:
@@ -249,4 +285,4 @@ def checked(plan: Plan, feed: Feed, title: str) -> None:
         raise VieteError(f"{title} {least} {feed.context} tokens, and not {plan.length}")
 
 
-__all__ = ["Batches", "same_data"]
+__all__ = ["Batches", "EpochOrder", "drawn", "same_data"]

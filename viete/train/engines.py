@@ -1,63 +1,45 @@
-"""What computes a loss and its gradients for the loop: the card's own equations, or a module.
-
-An engine keeps all weights in one flat array and all gradients in another, in one order, so that
-the optimiser and the clipping see two arrays however many names the card has.
-"""
+"""Engines: what computes a loss and its gradients for the loop, such as a card's own equations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from viete.errors import VieteError
-from viete.evaluate.inputs import writable
-from viete.evaluate.plan.engine import Engine as Plan
+from viete.evaluate.plan.engine import Engine
 from viete.evaluate.plan.workers import Over, at_once
 from viete.evaluate.run import execute
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
 from viete.train.optimiser import norm
-from viete.train.processes import Shared, own_device, team
-from viete.train.settings import ENGINES
 
 Array = Any  # NumPy's or PyTorch's
 
 
-class Engine(Protocol):
-    """What the loop asks of whoever computes.
+class LossEngine:
+    """What the loop asks of whoever computes; the last five are for one process with all weights.
 
-    ``weights`` and ``gradients`` are views into ``flat`` and ``flat_gradient``, by the names of
-    `viete.parameter_shapes`. A call returns the loss, the mean over the batch's sequences, and
-    overwrites ``flat_gradient`` with the mean of their gradients; ``evaluate`` returns the loss.
-    `Whole` says what the last five do where one process has all weights.
+    ``model`` is the card as it is trained, with masks where it says dropout. All weights lie in one
+    array, ``flat``, and all gradients in another, so that the optimiser and the clipping see two
+    arrays however many names the card has; ``weights`` and ``gradients`` are views into them, by
+    the names of `viete.parameter_shapes`.
     """
 
-    model: CardData  # as it is trained, with masks where the card says dropout
+    model: CardData
     flat: Array
     flat_gradient: Array
     weights: dict[str, Array]
     gradients: dict[str, Array]
 
-    def __call__(self, tokens: Array, /, **inputs: Array) -> float: ...
+    def __call__(self, tokens: Array, /, **inputs: Array) -> float:
+        """The mean loss over the sequences; ``flat_gradient`` is then the mean of its gradients."""
+        raise NotImplementedError
 
-    def evaluate(self, tokens: Array, /, **inputs: Array) -> float: ...
-
-    def norm(self, gradient: Array) -> float: ...
-
-    def spread(self, f: Over, count: int) -> None: ...
-
-    def whole(self, views: Mapping[str, Array]) -> Mapping[str, Array]: ...
-
-    def stored(self, views: Mapping[str, Array]) -> Mapping[str, Array]: ...
-
-    def part(self, name: str, array: Array) -> Array: ...
-
-
-class Whole:
-    """What an engine with all weights in this process makes of parts and wholes."""
+    def evaluate(self, tokens: Array, /, **inputs: Array) -> float:
+        """The loss alone."""
+        raise NotImplementedError
 
     def norm(self, gradient: Array) -> float:
         """The length of the gradient of all weights."""
@@ -75,7 +57,7 @@ class Whole:
         return views
 
     def stored(self, views: Mapping[str, Array]) -> Mapping[str, Array]:
-        """As `whole`, for `viete.save_safetensors`: arrays whose numbers may come one by one."""
+        """As `whole`, for `save_safetensors`: arrays whose numbers may come one by one."""
         return views
 
     def part(self, name: str, array: Array) -> Array:
@@ -83,7 +65,7 @@ class Whole:
         return array
 
 
-class Planned(Plan, Whole):
+class PlannedEngine(Engine, LossEngine):
     """The card's forward and derived backward equations, planned: see `viete.evaluate.plan`.
 
     ``model`` is what is trained, ``card`` the same without dropout.
@@ -101,7 +83,7 @@ class Planned(Plan, Whole):
         self.workers.spread(f, count)
 
     def evaluate(self, tokens: Array, /, **inputs: Array) -> float:
-        """The loss alone; each thread takes some of the sequences."""
+        """Each thread takes some of the sequences."""
         given = {self.card.inputs[0].name: tokens, **inputs}
         rows, shares = len(tokens), min(self.workers.count, len(tokens))
         parts = [slice(rows * k // shares, rows * (k + 1) // shares) for k in range(shares)]
@@ -116,53 +98,4 @@ class Planned(Plan, Whole):
         return sum(losses) / rows
 
 
-def make_engine(
-    kind: str, model: CardData, card: CardData, weights: Mapping[str, np.ndarray],
-    device: str | None = None, bf16: bool = False, compiled: bool = False, shard: bool = False,
-) -> Engine:  # fmt: skip
-    """The engine of that name, starting from copies of these weights, in their dtype.
-
-    In several processes it is each one's own, or with ``shard`` its part, joined to the others';
-    of ``weights`` it then asks for one array after another.
-    """
-    us = team()
-    made = own_engine(kind, model, card, weights, own_device(device), bf16, compiled, shard)
-    return made if us.size == 1 else Shared(made, us)
-
-
-def own_engine(
-    kind: str, model: CardData, card: CardData, weights: Mapping[str, np.ndarray],
-    device: str | None, bf16: bool, compiled: bool, shard: bool,
-) -> Engine:  # fmt: skip
-    if kind not in ENGINES:
-        raise VieteError(f"the engine is one of {', '.join(ENGINES)}, not {kind}")
-    if kind == "numpy":
-        return Planned(model, card, dict(weights))
-    torch = import_torch()
-    divided, there = shard and team().size > 1, {}
-    try:
-        float(torch.ones((), device=device))  # which a device for shapes alone cannot say
-        for name in () if divided else weights:
-            there[name] = torch.as_tensor(writable(weights[name])).to(device or "cpu")
-    except (RuntimeError, AssertionError) as error:
-        raise VieteError(f"PyTorch cannot use {device}: {str(error).splitlines()[0]}") from None
-    if divided:
-        from viete.train.sharded import Sharded
-
-        return Sharded(team(), model, card, weights, device, bf16, compiled)
-    if kind == "torch":
-        return Planned(model, card, there)
-    from viete.train.autograd import Module
-
-    return Module(model, card, there, bf16, compiled)
-
-
-def import_torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise VieteError("this engine needs PyTorch: pip install 'viete[torch]'") from None
-    return torch
-
-
-__all__ = ["Engine", "Planned", "Whole", "make_engine"]
+__all__ = ["LossEngine", "PlannedEngine"]

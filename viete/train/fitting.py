@@ -5,19 +5,22 @@ What a run trains is such a card, and it is kept with the run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from viete.code.numpy_text import Corpus
 from viete.code.prepared import with_targets
 from viete.errors import Text, VieteError
-from viete.graph.card import CardData, Input
+from viete.graph.card import CardData, Input, exact_number
 from viete.graph.sizes import Size
 from viete.notation.printer import show, show_equation
 from viete.notation.tree import Apply, Expr, Ref, Symbol, num, transform
-from viete.text.data import read_data
+from viete.text.data import Documents, read_data
 from viete.text.dialogs import EOT
-from viete.text.vocabulary import make_vocabulary
+from viete.text.vocabulary import Vocabulary, make_vocabulary
 from viete.train.feeds import feed, loss_equations, token_input, vocabulary_size
+from viete.train.settings import Settings
 
 
 def with_loss(card: CardData) -> CardData:
@@ -127,4 +130,62 @@ def with_loss_weights(card: CardData) -> CardData:
     return replace(card, inputs=(*card.inputs, item), equations=tuple(equations))
 
 
-__all__ = ["with_loss", "with_loss_weights", "with_vocabulary"]
+def fitted(
+    card: CardData, documents: Documents, vocabulary: Vocabulary, settings: Settings
+) -> CardData:
+    """The card with a loss, the data's vocabulary and the length asked for.
+
+    Weights that are there already fix the sizes: then the data have to fit the card.
+    """
+    card = with_loss(card)
+    if not settings.weights:
+        card = with_vocabulary(card, len(vocabulary))
+        if settings.length is not None:
+            card = with_length(card, settings.length)
+    if documents.dialogs:
+        if settings.loss_on == "assistant":
+            return with_loss_weights(card)
+        with suppress(VieteError):  # then dialogs of one length make a batch
+            return with_loss_weights(card)
+    return card
+
+
+def check_sets(card: CardData, sets: Sequence[str]) -> None:
+    """Refuse a dimension that was asked for, and that the data or --length make another."""
+    asked = {name.strip(): value for name, _, value in (said.partition("=") for said in sets)}
+    for dim in card.dims:
+        now = dim.value if dim.at_most is None else dim.at_most
+        value = exact_number(asked.get(dim.name, ""))
+        if value is not None and now is not None and now != num(value):
+            raise VieteError(
+                f"--set {dim.name}={asked[dim.name].strip()} cannot hold, since the data or "
+                f"--length make it {show(now)}; leave it out"
+            )
+
+
+def with_length(card: CardData, length: int) -> CardData:
+    """The card with this context, so that no position it has goes untrained.
+
+    Its own where the context is no dimension that can be set.
+    """
+    if length < 1:
+        raise VieteError(f"--length is a whole number from 1, not {length}")
+    n = token_input(card).shape[0]
+    if not isinstance(n, Ref):
+        return card
+    most = card.lengths.get(n.key, n)
+    if isinstance(most, Ref):
+        of = next((d for d in card.dims if d.name == most.key), None)
+        settable = of is not None and of.value is not None and of.name not in card.definitions
+        return card.bind(**{most.key: length}) if settable else card
+    return card.bind(**{n.key: length}) if most != num(length) else card
+
+
+__all__ = [
+    "check_sets",
+    "fitted",
+    "with_corpus",
+    "with_loss",
+    "with_loss_weights",
+    "with_vocabulary",
+]

@@ -24,13 +24,11 @@ from viete.evaluate.inputs import host
 from viete.graph.card import CardData
 from viete.model import checkpoints
 from viete.train.batches import Batches
-from viete.train.divergence import Divergence
-from viete.train.metrics import Metrics
-from viete.train.nonfinite import culprit
-from viete.train.optimiser import clip_entries, clip_norm, zeros_like
+from viete.train.diagnosis import Divergence, culprit
+from viete.train.metrics import RunMetrics
+from viete.train.optimiser import clip_entries, clip_norm, learning_rate, zeros_like
 from viete.train.processes import Team
 from viete.train.progress import Progress, clock
-from viete.train.schedule import Schedule
 from viete.train.setup import Job
 
 
@@ -68,7 +66,6 @@ class Training:
         s = self.settings = job.settings
         self.job, self.engine, self.step, self.sample = job, job.engine, job.step, sample
         self.team = job.team
-        self.rate = Schedule(s.schedule, s.lr, s.steps, s.warmup, s.min_lr)
         self.total = zeros_like(job.engine.flat_gradient) if s.accumulate > 1 else None
         before = {} if job.last is None else job.last.state
         self.loss, self.length = float(before.get("loss", math.nan)), 0.0
@@ -78,7 +75,7 @@ class Training:
         self.divergence = Divergence(before.get("lowest"))
         self.saved = self.step
         self.progress = Progress(self.step, s.steps, quiet=not self.team.leads)
-        self.metrics: Metrics | None = None  # of the process that writes
+        self.metrics: RunMetrics | None = None  # of the process that writes
 
     def run(self) -> Outcome:
         s, job = self.settings, self.job
@@ -113,7 +110,7 @@ class Training:
     def measure(self) -> None:
         """Begin to note what is measured after the step at which the run began or went on."""
         if self.team.leads:
-            self.metrics = Metrics(self.job.run, self.job.step, self.settings.tensorboard)
+            self.metrics = RunMetrics(self.job.run, self.job.step, self.settings.tensorboard)
 
     def went_on(self, stopped: list[int]) -> bool:
         """Take a step, unless all are done or somebody wants to stop."""
@@ -147,7 +144,7 @@ class Training:
             raise self.broken(said, self.engine.model, self.fed(first))
         if s.clip:
             clip_norm(gradient, self.length, s.clip, self.engine.spread)
-        self.job.optimiser(gradient, self.rate(self.step))
+        self.job.optimiser(gradient, learning_rate(s, self.step))
         self.step += 1
         self.divergence.add(self.step, self.loss)
 
@@ -200,7 +197,7 @@ class Training:
                 self.save()
 
     def log(self) -> None:
-        lr = self.rate(self.step - 1)
+        lr = learning_rate(self.settings, self.step - 1)
         speed = self.progress.rate(self.tokens)
         left = self.progress.left(self.step)
         self.note(loss=self.loss, lr=lr, norm=self.length, tokens=self.counted + self.tokens,

@@ -25,7 +25,7 @@ from viete.regular import regular
 METRICS = "metrics.jsonl"
 
 
-class Metrics:
+class RunMetrics:
     """A run's measurements, appended to. ``step`` is that of the checkpoint it goes on from.
 
     What an earlier process measured after that step is taken out, and so is a line that it had no
@@ -165,4 +165,4 @@ def table() -> list[int]:
     return out
 
 
-__all__ = ["METRICS", "Metrics", "read_metrics"]
+__all__ = ["METRICS", "RunMetrics", "read_metrics"]

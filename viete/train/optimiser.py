@@ -1,4 +1,4 @@
-"""Adam and AdamW on one flat array of weights, NumPy's or PyTorch's.
+"""Adam and AdamW on one flat array of weights, NumPy's or PyTorch's, and their learning rate.
 
 With g the gradient at step t (Kingma & Ba 2015, algorithm 1):
 
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from viete.evaluate.plan.workers import Spread, at_once
+from viete.train.settings import Settings
 
 Array = Any  # one library's
 CHUNK = 32_768  # entries: five stretches of these, in float32, stay in the second-level cache
@@ -162,6 +163,20 @@ class Adam:
         )  # fmt: skip
 
 
+def learning_rate(s: Settings, step: int) -> float:
+    """The learning rate of the step with that number, from 0, as nanoGPT's ``get_lr`` has it.
+
+    Over the first ``warmup`` steps a straight line up to ``lr``; then, for the cosine, half a wave
+    down to ``min_lr`` at the last step.
+    """
+    if step < s.warmup:
+        return s.lr * (step + 1) / (s.warmup + 1)
+    if s.schedule == "constant":
+        return s.lr
+    done = min(1.0, (step - s.warmup) / max(1, s.steps - s.warmup))
+    return s.min_lr + 0.5 * (1 + math.cos(math.pi * done)) * (s.lr - s.min_lr)
+
+
 def laid_as(w: Array, flat: Array) -> Array:
     """A stretch of a flat array, seen as the weights that lie in such a stretch."""
     if isinstance(flat, np.ndarray):
@@ -225,4 +240,4 @@ def clip_entries(gradient: Array, most: float) -> None:
         gradient.clamp_(-most, most)
 
 
-__all__ = ["Adam", "AdamSettings", "Span", "clip_entries", "clip_norm", "norm", "spans"]
+__all__ = ["Adam", "AdamSettings", "clip_entries", "clip_norm", "learning_rate", "norm", "spans"]

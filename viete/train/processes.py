@@ -9,16 +9,14 @@ from __future__ import annotations
 import atexit
 import gc
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from viete.errors import VieteError
-
-if TYPE_CHECKING:
-    from viete.train.engines import Engine
+from viete.formats.tensors import require
 
 Array = Any
 LONGEST = timedelta(days=1)  # for which one process may wait for another, as when it encodes
@@ -29,7 +27,7 @@ class Team:
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
-        self.engines: list[Shared] = []
+        self.at_exit: list[Callable[[], None]] = []
         self.told = False  # whether the first process has said anything to the others
 
     @property
@@ -81,9 +79,8 @@ class Team:
         if self.leads and not self.told:
             with suppress(VieteError):
                 self.tell(None)  # they wait for what this one cannot do
-        for shared in self.engines:
-            if shared.met:
-                shared.part_ways()
+        for part_ways in self.at_exit:
+            part_ways()
         gc.collect()
         torch.distributed.destroy_process_group()
 
@@ -97,9 +94,7 @@ def team() -> Team:
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     if size == 1:
         return Team()
-    from viete.train.engines import import_torch
-
-    torch = import_torch()
+    torch = require("torch", "for several processes")
     kind = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     try:
         torch.distributed.init_process_group(kind, timeout=LONGEST)
@@ -135,17 +130,16 @@ def first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0].rsplit("] ", 1)[-1]
 
 
-class Shared:
+class SharedEngine:
     """An engine of which every process has its own: loss and gradients over their whole batch.
 
     A process whose share of a small batch is empty computes a row for nothing, since all of them
     have to meet.
     """
 
-    def __init__(self, engine: Engine, team: Team) -> None:
+    def __init__(self, engine: Any, team: Team) -> None:
         self.engine, self.team = engine, team
         self.met = False
-        team.engines.append(self)
         # Whether gradients come as the mean of all processes' by themselves.
         self.joins = hasattr(engine, "distribute")
 
@@ -153,7 +147,7 @@ class Shared:
         return getattr(self.engine, name)
 
     def __call__(self, tokens: Array, /, **inputs: Array) -> float:
-        engine: Any = self.engine
+        engine = self.engine
         own, inputs, weight = self.mine(tokens, inputs)
         with together():
             if not self.joins:
@@ -163,6 +157,7 @@ class Shared:
                 return self.team.sum(loss * weight)
             if not self.met:
                 engine.distribute(own, inputs)
+                self.team.at_exit.append(engine.part_ways)
                 self.met = True
             engine.factor = weight * self.team.size
             return self.team.sum(engine(own, **inputs) * weight)
@@ -182,4 +177,9 @@ class Shared:
         return tokens[part], {name: array[part] for name, array in inputs.items()}, weight
 
 
-__all__ = ["Shared", "Team", "own_device", "team"]
+def joined(engine: Any) -> Any:
+    """The engine itself, or one that works together with those of the other processes."""
+    return engine if team().size == 1 else SharedEngine(engine, team())
+
+
+__all__ = ["SharedEngine", "Team", "joined", "own_device", "team"]

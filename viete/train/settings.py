@@ -19,8 +19,6 @@ from viete.regular import SETTINGS, regular
 
 CONFIG = "config.json"
 MOST = 10**9  # of whatever is counted: more is a slip of the keys, and overflows somewhere
-ENGINES = ("numpy", "torch", "module")
-SCHEDULES = ("constant", "cosine")
 LOSS_ON = ("all", "assistant")
 
 DATA, STEP, ENGINE, KEPT = "The data", "A step", "What computes it", "What is kept and shown"
@@ -102,7 +100,9 @@ class Settings:
         names=("--optimiser", "--optimizer"),
     )  # fmt: skip
     lr: float = setting(STEP, 1e-3, "The learning rate [0.001].", NUMBER)
-    schedule: str = setting(STEP, "constant", "constant or cosine [constant].", one_of(*SCHEDULES))
+    schedule: str = setting(
+        STEP, "constant", "constant or cosine [constant].", one_of("constant", "cosine")
+    )
     warmup: int = setting(STEP, 0, "Steps up to the learning rate [0].", FROM_0)
     min_lr: float = setting(STEP, 0.0, "Where a cosine ends [0].", NUMBER)
     beta1: float = setting(STEP, 0.9, "β₁ [0.9].", BELOW_1)
@@ -117,7 +117,7 @@ class Settings:
     engine: str = setting(
         ENGINE, "numpy",
         "numpy, torch (the card's own equations on either), or module (as an nn.Module, with "
-        "autograd) [numpy].", one_of(*ENGINES),
+        "autograd) [numpy].", one_of("numpy", "torch", "module"),
     )  # fmt: skip
     dtype: str = setting(
         ENGINE, "float32", "float32 or float64 [float32].", one_of("float32", "float64"),

@@ -14,7 +14,7 @@ processes the first begins or goes on, and the others `follow`.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from os.path import realpath
@@ -28,19 +28,19 @@ from viete.cards.reader import read
 from viete.cards.writer import write
 from viete.errors import VieteError
 from viete.evaluate.initial_weights import initial_weight, literal_weights
+from viete.evaluate.inputs import writable
 from viete.evaluate.memory import check_room, counted
 from viete.evaluate.schedule import parameter_shapes, program
-from viete.graph.card import CardData, exact_number
+from viete.formats.tensors import require
+from viete.graph.card import CardData
 from viete.model import checkpoints
 from viete.model.checkpoints import Checkpoint
 from viete.model.folder import tensors_of
 from viete.model.mapping import load_weights
 from viete.model.trained import CARD, card_digest
-from viete.notation.printer import show
-from viete.notation.tree import Ref, num
 from viete.regular import regular
 from viete.rewrite.incremental import scores
-from viete.text.data import Documents, read_data
+from viete.text.data import read_data
 from viete.text.vocabulary import (
     Vocabulary,
     digest,
@@ -50,14 +50,14 @@ from viete.text.vocabulary import (
 )
 from viete.train.batches import Batches, same_data
 from viete.train.dropout import Masks, with_masks
-from viete.train.engines import Engine, make_engine
-from viete.train.feeds import feed, token_input
-from viete.train.fitting import with_loss, with_loss_weights, with_vocabulary
+from viete.train.engines import LossEngine, PlannedEngine
+from viete.train.feeds import feed
+from viete.train.fitting import check_sets, fitted
 from viete.train.metrics import read_metrics
 from viete.train.optimiser import Adam, AdamSettings, spans
-from viete.train.processes import Team, team
+from viete.train.processes import Team, joined, own_device, team
 from viete.train.settings import CONFIG, Settings, load_settings, resumed, save_settings
-from viete.train.tokens import Tokens, kept, tokenize
+from viete.train.tokens import Tokens, mapped, tokenize
 
 TOKENS = "tokens"
 LARGE = 1 << 24  # bytes of data, above which its tokens are kept in files and mapped
@@ -77,7 +77,7 @@ class Job:
     vocabulary: Vocabulary
     batches: Batches
     validation: Batches | None
-    engine: Engine
+    engine: LossEngine
     masks: Masks
     optimiser: Adam
     last: Checkpoint | None
@@ -113,7 +113,7 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
     else:
         vocabulary = load_vocabulary(settings.tokenizer)
     card = fitted(card, documents, vocabulary, settings)
-    as_set(card, settings.sets)
+    check_sets(card, settings.sets)
     feed(card)
     if given := next((p for p in card.parameters if p.given), None):
         raise VieteError(
@@ -222,7 +222,9 @@ def check_batch(settings: Settings, card: CardData) -> None:
     check_room(needed, f"a batch of {settings.batch:,}", "give a smaller --batch or --length")
 
 
-def computing(settings: Settings, card: CardData, last: Checkpoint | None) -> tuple[Masks, Engine]:
+def computing(
+    settings: Settings, card: CardData, last: Checkpoint | None
+) -> tuple[Masks, LossEngine]:
     """What computes a card's loss, from its first weights or a checkpoint's."""
     parts = team().size if settings.shard else 1
     draw = initial_weight(card, settings.seed, settings.dtype, parts)
@@ -234,6 +236,37 @@ def computing(settings: Settings, card: CardData, last: Checkpoint | None) -> tu
     masks, weights = with_masks(card), Made(parameter_shapes(card), weight)
     return masks, make_engine(settings.engine, masks.model, card, weights, settings.device,
                               settings.bf16, settings.compile, settings.shard)  # fmt: skip
+
+
+def make_engine(
+    kind: str, model: CardData, card: CardData, weights: Mapping[str, np.ndarray],
+    device: str | None = None, bf16: bool = False, compiled: bool = False, shard: bool = False,
+) -> LossEngine:  # fmt: skip
+    """The engine of that name, starting from copies of these weights, in their dtype.
+
+    In several processes it is each one's own, or with ``shard`` its part, joined to the others';
+    of ``weights`` it then asks for one array after another.
+    """
+    if kind == "numpy":
+        return joined(PlannedEngine(model, card, dict(weights)))
+    torch = require("torch", f"for the engine {kind}")
+    device = own_device(device)
+    divided, there = shard and team().size > 1, {}
+    try:
+        float(torch.ones((), device=device))  # which a device for shapes alone cannot say
+        for name in () if divided else weights:
+            there[name] = torch.as_tensor(writable(weights[name])).to(device or "cpu")
+    except (RuntimeError, AssertionError) as error:
+        raise VieteError(f"PyTorch cannot use {device}: {str(error).splitlines()[0]}") from None
+    if kind == "torch":
+        return joined(PlannedEngine(model, card, there))
+    if divided:
+        from viete.train.sharded import ShardedEngine
+
+        return joined(ShardedEngine(team(), model, card, weights, device, bf16, compiled))
+    from viete.train.autograd import ModuleEngine
+
+    return joined(ModuleEngine(model, card, there, bf16, compiled))
 
 
 class Made(Mapping[str, Any]):
@@ -295,7 +328,7 @@ def encoded(
     """
     us = team()
     if not us.leads:
-        there = kept(us.tell(None))
+        there = mapped(us.tell(None))
         if there is None:
             raise VieteError(f"{run}: this process does not see what the first one wrote there")
         return there
@@ -382,60 +415,6 @@ def spelled(prompt: str, vocabulary: Vocabulary) -> None:
         vocabulary.encode(prompt)
     except VieteError as error:
         raise VieteError(f"--prompt cannot be spelled: {error.message}") from None
-
-
-# -- a card for the data ---------------------------------------------------------------------------
-
-
-def fitted(
-    card: CardData, documents: Documents, vocabulary: Vocabulary, settings: Settings
-) -> CardData:
-    """The card with a loss, the data's vocabulary and the length asked for.
-
-    Weights that are there already fix the sizes: then the data have to fit the card.
-    """
-    card = with_loss(card)
-    if not settings.weights:
-        card = with_vocabulary(card, len(vocabulary))
-        if settings.length is not None:
-            card = with_length(card, settings.length)
-    if documents.dialogs:
-        if settings.loss_on == "assistant":
-            return with_loss_weights(card)
-        with suppress(VieteError):  # then dialogs of one length make a batch
-            return with_loss_weights(card)
-    return card
-
-
-def as_set(card: CardData, sets: Sequence[str]) -> None:
-    """Refuse a dimension that was asked for, and that the data or --length make another."""
-    asked = {name.strip(): value for name, _, value in (said.partition("=") for said in sets)}
-    for dim in card.dims:
-        now = dim.value if dim.at_most is None else dim.at_most
-        value = exact_number(asked.get(dim.name, ""))
-        if value is not None and now is not None and now != num(value):
-            raise VieteError(
-                f"--set {dim.name}={asked[dim.name].strip()} cannot hold, since the data or "
-                f"--length make it {show(now)}; leave it out"
-            )
-
-
-def with_length(card: CardData, length: int) -> CardData:
-    """The card with this context, so that no position it has goes untrained.
-
-    Its own where the context is no dimension that can be set.
-    """
-    if length < 1:
-        raise VieteError(f"--length is a whole number from 1, not {length}")
-    n = token_input(card).shape[0]
-    if not isinstance(n, Ref):
-        return card
-    most = card.lengths.get(n.key, n)
-    if isinstance(most, Ref):
-        of = next((d for d in card.dims if d.name == most.key), None)
-        settable = of is not None and of.value is not None and of.name not in card.definitions
-        return card.bind(**{most.key: length}) if settable else card
-    return card.bind(**{n.key: length}) if most != num(length) else card
 
 
 __all__ = ["CONFIG", "Job", "begin", "follow", "resume"]

@@ -34,7 +34,7 @@ from viete.errors import VieteError
 from viete.evaluate.inputs import host, writable
 from viete.evaluate.plan.layout import split
 from viete.graph.card import CardData
-from viete.train.autograd import Module
+from viete.train.autograd import ModuleEngine
 from viete.train.module import empty
 from viete.train.optimiser import norm
 from viete.train.processes import Team, together
@@ -42,8 +42,8 @@ from viete.train.processes import Team, together
 PRODUCTS = ("aten.mm.", "aten.bmm.", "aten.addmm.", "aten.baddbmm.", "aten._scaled_dot_product")
 
 
-class Sharded(Module):
-    """As `Module`; ``flat`` and ``flat_gradient`` hold this process's part.
+class ShardedEngine(ModuleEngine):
+    """As `ModuleEngine`; ``flat`` and ``flat_gradient`` hold this process's part.
 
     Every part has as many rows as the first process's, of which the last ones may stand for
     nothing: PyTorch wants parts of one size, and so can take those in ``flat`` for its own.
@@ -190,4 +190,4 @@ def tensor(array: Any) -> Tensor:
     return torch.as_tensor(writable(array))
 
 
-__all__ = ["Sharded"]
+__all__ = ["ShardedEngine"]
