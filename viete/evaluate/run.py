@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from viete.analysis.sparsity import sparse_sums
 from viete.ask.questions import warn_of_readings
 from viete.errors import Text, VieteError
 from viete.evaluate.array import Arrays
@@ -16,6 +17,7 @@ from viete.evaluate.inputs import Feeding, check_weights
 from viete.evaluate.interventions import Change, Changes, changes_by_name
 from viete.evaluate.labelled import COL, ROW, Array, Value, permute
 from viete.evaluate.schedule import Member, Program, Step, parameter_shapes, program
+from viete.evaluate.sparse import sparse_value
 from viete.evaluate.spelling import by_own_names
 from viete.graph.card import CardData, Equation
 from viete.graph.dependence import reachable
@@ -45,6 +47,8 @@ class Run(Mapping[str, Array]):
         self.missing: dict[Member, str] = {}  # what could not be computed, and for want of what
         self.arrays = self.meaning(program.model, sizes, like, self.lookup, quick, program.memo)
         self.derived = {e.name: e for e in program.model.derived}
+        self.sparse = sparse_sums(program.model) if quick and self.meaning is Arrays else {}
+        self.derived |= {e.name: e for s in self.sparse.values() for e in s.inside}
 
     def compute(self, names: Sequence[str] | None) -> None:
         """Run the schedule, keeping all values, or just those that ``names`` need."""
@@ -57,6 +61,7 @@ class Run(Mapping[str, Array]):
     def compute_members(self, keep: set[Member] | None) -> None:
         """As `compute`, for members."""
         steps, self.missing = self.runnable()
+        steps = self.without_inside(steps)
         if keep is not None:
             there = {s.makes for s in steps} | self.missing.keys() | self.store.keys()
             if beyond := sorted(keep - there):
@@ -84,11 +89,28 @@ class Run(Mapping[str, Array]):
                         if last[m] == k and m not in keep and m[0] in self.program.computed:
                             self.store.pop(m, None)
 
+    def without_inside(self, steps: list[Step]) -> list[Step]:
+        """Steps of which those inside of sparse sums are left out, but for what these need."""
+        inside = {e.name for s in self.sparse.values() for e in s.inside}
+        made = {s.makes: s for s in steps if s.makes[0] in inside}
+        out = []
+        for step in steps:
+            if step.makes not in made:
+                needs = step.needs
+                while within := needs & made.keys():
+                    needs = (needs - within).union(*(made[m].needs for m in within))
+                out.append(step if needs == step.needs else replace(step, needs=needs))
+        return out
+
     def value(self, step: Step) -> Value:
         """One equation, for one turn of its loop; an error gets its place in the card."""
         env = self.arrays.env
         if step.loops:
             env = replace(env, index={**env.index, **step.loops})
+        if step.makes[0] in self.sparse:
+            found = sparse_value(self.arrays, self.sparse[step.makes[0]], env)
+            if found is not None:
+                return self.full(found, step.equation)
         try:
             return self.full(self.arrays.of(step.equation.right, env), step.equation)
         except VieteError as error:

@@ -1,0 +1,148 @@
+"""Structural sparsity: sums of which a factor that `top` made keeps few terms of each row.
+
+In ``∑_e (column(p; e - 1) ⊙ h^e) W^e``, with p made of ``top(…; k)``, a row of p is 0 for all but k
+values of e: the row of a mixture of experts gets the sum of the k experts kept. What is 0 is told
+by the equations: `top` leaves zeros, and products and quotients keep them. A term may then be
+computed for its rows alone whose factor is not 0, if row j of the term depends on row j of what it
+is made of; which `viete.analysis.flows` tells, since reads of other positions are what it follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from viete.analysis.def_use import bodies
+from viete.analysis.flows import Flow, Flows
+from viete.graph.card import CardData, Equation, memoised
+from viete.graph.evaluator import ROW
+from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Table, walk
+
+
+@dataclass(frozen=True)
+class SparseSum:
+    """``∑_letter term``, of whose rows all are 0 but those where ``factor`` is not.
+
+    ``inside`` are the equations, in order, of values that nothing else reads, and ``rows`` the
+    names whose own rows (or columns, of a vector) are those of the sum, by the label of that axis.
+    """
+
+    equation: Equation
+    letter: str
+    term: Expr
+    factor: Expr
+    inside: tuple[Equation, ...]
+    rows: dict[str, str]
+
+
+@memoised
+def sparse_sums(card: CardData) -> dict[str, SparseSum]:
+    """The sparse sums among a card's equations, by the names of the values that they make."""
+    flows, known = Flows(card), dict[str, Flow]()
+    alone: dict[str, bool] = {}  # of every value, whether its rows are made of their own rows
+    for e in card.equations:
+        flow, reads = flows.equation(e)
+        known[e.name] = flow
+        alone[e.name] = flow.own is not None and not reads and row_by_row(card, e.right)
+    found = {}
+    for e in card.equations:
+        if isinstance(e.right, Bind) and e.right.op == "sum" and alone[e.name]:
+            sparse = sparse_sum(card, e, flows.known, alone)
+            if sparse is not None:
+                found[e.name] = sparse
+    return found
+
+
+def sparse_sum(
+    card: CardData, e: Equation, known: dict[str, Flow], alone: dict[str, bool]
+) -> SparseSum | None:
+    """What an equation says as a sparse sum, or None where it is none."""
+    assert isinstance(e.right, Bind)
+    letter, term = e.right.index, e.right.body
+    if letter in card.loop_letters:
+        return None
+    kept = [f for f in factors(term) if letter in f.free and has_zeros(card, f)]
+    if not kept:
+        return None
+    inside = only_inside(card, e, letter, alone)
+    place = known[e.name].axes[known[e.name].own or ROW].place
+    rows = {}
+    for name in {key for x in (term, *(i.right for i in inside)) for key in x.keys}:
+        flow = known.get(name)
+        if flow is not None and flow.own is not None and flow.axes[flow.own].place == place:
+            rows[name] = flow.own
+    own = {i.name for i in inside}
+    return SparseSum(
+        e, letter, term, kept[0], inside, {k: v for k, v in rows.items() if k not in own}
+    )
+
+
+def only_inside(
+    card: CardData, e: Equation, letter: str, alone: dict[str, bool]
+) -> tuple[Equation, ...]:
+    """The equations of members of the letter's family that are read by this sum alone."""
+    before = card.equations[: card.equations.index(e)]
+    inside: list[Equation] = []
+    for x in reversed(before):
+        readers = [y for y in card.equations if x.name in y.reads]
+        members = [
+            r for y in readers for r in walk(y.right) if isinstance(r, Ref) and r.key == x.name
+        ]
+        if (
+            x.loop == e.loop and alone[x.name] and Idx(letter) in x.left.index
+            and readers and all(y is e or y in inside for y in readers)
+            and all(r.index == x.left.index for r in members)
+            and not any(x.name in d.reads for d in card.derived)
+            and sum(y.name == x.name for y in card.equations) == 1
+        ):  # fmt: skip
+            inside.append(x)
+    return tuple(reversed(inside))
+
+
+def factors(e: Expr) -> Iterator[Expr]:
+    """What a product is 0 with: its factors, by entries and on the left of a matrix product."""
+    match e:
+        case Apply("had" | "times", (a, b)):
+            yield from (a, b)
+            yield from factors(a)
+            yield from factors(b)
+        case Apply("prod" | "div", (a, _)) | Apply("neg", (a,)):
+            yield from factors(a)
+
+
+def has_zeros(card: CardData, e: Expr) -> bool:
+    """Whether most of an expression is 0: made of `top` by what keeps a 0 as it is."""
+    match card.library_name(e), e:
+        case "top", _:
+            return True
+        case (("column" | "part"), Apply(args=(a, *_))):
+            return has_zeros(card, a)
+    match e:
+        case Apply("div", (a, _)) | Apply("neg", (a,)) | Pick(a):
+            return has_zeros(card, a)
+        case Apply("had" | "times" | "prod", args):
+            return any(has_zeros(card, a) for a in args)
+        case Ref():
+            made = [x for x in card.equations if x.name == e.key]
+            return bool(made) and all(has_zeros(card, x.right) for x in made)
+    return False
+
+
+def row_by_row(card: CardData, e: Expr) -> bool:
+    """Whether a formula means the same of some of its rows: it counts no rows and numbers none."""
+    return not any(
+        (isinstance(x, Apply) and x.op == "rows")
+        or (isinstance(x, Table) and counts(x))
+        for body in bodies(card, e) for x in walk(body)
+    )  # fmt: skip
+
+
+def counts(e: Table) -> bool:
+    """Whether entries of a table are made of the number of their row, or of how many there are."""
+    letter, size = e.ranges[0]
+    inside = {id(i) for x in walk(e.body) if isinstance(x, Pick) for i in x.items}
+    used = [x for x in walk(e.body) if isinstance(x, Idx) and x.name == letter]
+    return any(id(x) not in inside for x in used) or any(x == size for x in walk(e.body))
+
+
+__all__ = ["SparseSum", "sparse_sums"]

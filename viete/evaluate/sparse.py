@@ -1,0 +1,87 @@
+"""Sparse sums: of every term the rows alone whose factor is not 0, as in a mixture of experts.
+
+What may be computed so is told by the equations (`viete.analysis.sparsity`); which rows there are
+is told by the factor's numbers. A row of a term whose factor is 0 counts as 0, also where the rest
+of it would be infinite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from array_api_compat import is_jax_array
+
+from viete.analysis.sparsity import SparseSum
+from viete.evaluate.array import Arrays
+from viete.evaluate.labelled import COL, ROW, Array, Value, permute
+from viete.graph.evaluator import Env
+from viete.notation.tree import Ref, walk
+
+LEAST = 2**16  # entries of one member's weights, below which a product of all is as fast
+
+
+def sparse_value(it: Arrays, s: SparseSum, env: Env[Value]) -> Value | None:
+    """The sum, or None where it is better computed as it says: small terms, and JAX's arrays."""
+    letter = it.env.index[s.letter]
+    factor = it.of(s.factor, env)
+    if factor.const or is_jax_array(factor.array) or not heavy(it, s, env):
+        return None
+    axes = tuple(a for a in (s.letter, "batch", ROW) if a in factor.axes)
+    if len(axes) != 2 + ("batch" in axes) or not {*factor.axes} <= {*axes, COL}:
+        return None
+    if COL in factor.axes:
+        at = tuple(0 if a == COL else slice(None) for a in factor.axes)
+        factor = Value(factor.array[at], tuple(a for a in factor.axes if a != COL))
+    kept = permute(it.xp, factor.array, factor.axes, axes) != 0
+    shape = tuple(kept.shape[1:])
+    refs = {r.key: r for e in (s.term, *(i.right for i in s.inside)) for r in walk(e)
+            if isinstance(r, Ref) and r.key in s.rows}  # fmt: skip
+    whole = {key: flat(it, it.of(r, env), s.rows[key], shape) for key, r in refs.items()}
+    out: Array = None
+    for k in range(letter.count):
+        rows = it.xp.nonzero(it.xp.reshape(kept[k], (-1,)))[0]
+        if rows.shape[0] == 0:
+            continue
+        own = {key: replace(v, array=it.xp.take(v.array, rows, axis=0))
+               for key, v in whole.items()}  # fmt: skip
+        inner = replace(env, index={**env.index, s.letter: letter.first + k}, arguments=own)
+        for e in s.inside:
+            own[e.name] = it.of(e.right, inner).kept()
+        term = it.of(s.term, inner)
+        if {*term.axes} != {ROW, COL}:
+            return None
+        array = permute(it.xp, it.reals(term), term.axes, (ROW, COL))
+        if out is None:
+            size = (int(np.prod(shape)), array.shape[1])
+            out = it.xp.zeros(size, dtype=array.dtype, device=getattr(array, "device", None))
+        if it.numpy:
+            out[rows] += array
+        else:
+            out = out.index_add(0, rows, array)
+    if out is None:
+        return None
+    axes = (*(a for a in axes[1:]), COL)
+    return Value(it.xp.reshape(out, (*shape, -1)), axes, False, True)
+
+
+def heavy(it: Arrays, s: SparseSum, env: Env[Value]) -> bool:
+    """Whether the weights of a member are so many that leaving some members out pays."""
+    refs = [r for e in (s.term, *(i.right for i in s.inside)) for r in walk(e)
+            if isinstance(r, Ref) and r.symbol.kind == "parameter"]  # fmt: skip
+    sizes = (it.of(r, env) for r in refs if s.letter in r.free)
+    return any(v.array.size >= LEAST * v.size(s.letter) if it.numpy else
+               v.array.numel() >= LEAST * v.size(s.letter) for v in sizes)  # fmt: skip
+
+
+def flat(it: Arrays, v: Value, label: str, shape: tuple[int, ...]) -> Value:
+    """A value with the rows of all sequences, one below the other, as its first axis."""
+    rest = tuple(a for a in v.axes if a not in ("batch", label))
+    order = (*(("batch",) if "batch" in v.axes else ()), label, *rest)
+    array = permute(it.xp, it.lift(v), v.axes, order)
+    more = tuple(array.shape[len(order) - len(rest) :])
+    array = it.xp.broadcast_to(array, (*shape, *more)) if len(shape) == 2 else array
+    return Value(it.xp.reshape(array, (-1, *more)), (label, *rest), False, False, v.interval)
+
+
+__all__ = ["sparse_value"]
