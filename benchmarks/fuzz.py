@@ -15,10 +15,10 @@ import atheris
 
 with atheris.instrument_imports(include=["viete"]):  # what is imported later is not counted
     import viete as vt
-    import viete.cards.latex
     import viete.cards.reader
     import viete.cards.structured
     import viete.cards.writer
+    import viete.document.latex
     import viete.evaluate.run
     from viete.cards.catalogue import shipped
 

@@ -153,9 +153,13 @@ def export(card: CardData, to: str, of: str | None = None) -> str:
     ``of`` is the loss, as in ``viete grad``; a card without one gets the cross-entropy of its
     logits and the tokens one further.
     """
-    from viete.code import export as written
+    if to in ("latex", "typst"):
+        from viete.report.article import write_article
 
-    return written(card, to, of)
+        return write_article(card, to, of)
+    from viete.code import export as program
+
+    return program(card, to, of)
 
 
 def parameter_shapes(card: CardData) -> dict[str, tuple[int, ...]]:

@@ -75,7 +75,7 @@ SIZES: list[tuple[str, Callable[[], Any], str]] = [
     ("seed of letters", lambda: vt.initial_weights(M, "a"), "the seed must be a whole number"),
     ("whole-number weights", lambda: vt.initial_weights(M, 0, "int64"), "not int64"),
     ("weights of no type", lambda: vt.initial_weights(M, 0, "foo"), "not foo"),
-    ("a form there is not", lambda: vt.write(M, "doc"), "md, latex, json or text, not 'doc'"),
+    ("a form there is not", lambda: vt.write(M, "doc"), "text, md, latex, json or html, not 'doc'"),
     ("a number for a card", lambda: vt.read(3), "a card is a path or the name"),
     ("nothing for a card", lambda: vt.read(None), "a card is a path or the name"),
     ("bytes for a card", lambda: vt.reads(b"# Tiny"), "a card is text, not bytes"),

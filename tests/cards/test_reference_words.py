@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import viete as vt
 from tests.command_line import viete
 from viete.cards.catalogue import shipped
+from viete.document.readable import readable
 from viete.graph.card import CardData
-from viete.notation.readable import readable
 
 WORDS = """# Words
 

@@ -17,12 +17,12 @@ from markdown_it import MarkdownIt
 
 import viete as vt
 from tests.laws.strategies import cards, expressions, shipped, worlds
-from viete.cards.latex import prose, unescape
 from viete.cards.writer import write
+from viete.document.latex import prose, unescape
+from viete.document.tex import is_formula
 from viete.errors import VieteError
 from viete.graph.card import CardData
 from viete.notation.printer import show
-from viete.notation.tex import is_formula
 from viete.report.architecture import write_architecture
 
 CARD = vt.reads("""# T

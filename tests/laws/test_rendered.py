@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from viete.cards.reader import reads
-from viete.cards.visible import comment_at
 from viete.cards.writer import write
+from viete.document.commonmark import comment_at
 from viete.errors import VieteError
 from viete.graph.card import CardData
 

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viete.cards.catalogue import shipped
-from viete.cards.document import Block, Code, Heading, Item, Table, write_markdown
 from viete.cards.reader import read
+from viete.document.markdown import write_markdown
+from viete.document.tree import Block, CodeBlock, Heading, ListItem, TextTable
 from viete.errors import Text, VieteError
 from viete.evaluate.run import parameter_shapes, run
 from viete.graph.card import CardData
@@ -38,7 +39,7 @@ def under(blocks: list[Block], title: str) -> list[Block]:
 
 
 def rows(block: Block) -> list[list[str]]:
-    assert isinstance(block, Table)
+    assert isinstance(block, TextTable)
     return [[cell.text for cell in row] for row in block.rows]
 
 
@@ -119,16 +120,16 @@ def test_shapes_in_the_trace_are_those_of_a_run(name: str) -> None:
 def test_generation_is_for_causal_cards(model: CardData) -> None:
     blocks = architecture(model)
     steps = any(isinstance(b, Heading) and b.text.text == "Generation process" for b in blocks)
-    notes = " ".join(b.text.text for b in under(blocks, "Notes") if isinstance(b, Item))
+    notes = " ".join(b.text.text for b in under(blocks, "Notes") if isinstance(b, ListItem))
     masked = "**Causal masking:**" in notes and model.title != "RoBERTa"  # which counts padding so
     assert steps == masked  # of the shipped cards; BERT, say, has neither
     assert ("**Residual connections:**" in notes) != ("**No residual connections:**" in notes)
 
 
 def test_a_picture_comes_first() -> None:
-    blocks = under(architecture(CARDS["gpt2"], picture="gpt2.svg"), "Data flow")
-    assert write_markdown(blocks[:1]) == "![data flow](gpt2.svg)\n"
-    assert isinstance(blocks[1], Code)
+    text = write_architecture(CARDS["gpt2"], "md", picture="gpt2.svg")
+    assert "## Data flow\n\n![data flow](gpt2.svg)\n\n```\n" in text
+    assert isinstance(under(architecture(CARDS["gpt2"]), "Data flow")[0], CodeBlock)
 
 
 def test_tied_weights_and_positions_are_noted() -> None:
@@ -208,7 +209,7 @@ def test_the_reference_card_has_a_document(form: str) -> None:
 
 @given(st.text(st.sampled_from("`│ a\n")))
 def test_code_stays_in_its_fence(text: str) -> None:
-    blocks = [Heading(1, Text("Before")), Code(text), Heading(1, Text("After"))]
+    blocks = [Heading(1, Text("Before")), CodeBlock(text), Heading(1, Text("After"))]
     written = write_markdown(blocks).splitlines()
     fence = written[2]
     assert set(fence) == {"`"} and written.count(fence) == 2

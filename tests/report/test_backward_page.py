@@ -75,5 +75,5 @@ def test_the_command_writes_by_suffix(tmp_path: Path) -> None:
     viete("grad", "simple-transformer", "--by", "W_1,b_1", "-o", tmp_path / "page.tex")
     assert (tmp_path / "page.tex").read_text().startswith("\\documentclass")
     assert split_names("W_Q^{i,h}, b", "--by") == ["W_Q^{i,h}", "b"]
-    with pytest.raises(vt.VieteError, match="md, text or latex"):
+    with pytest.raises(vt.VieteError, match="text, md, latex or html"):
         write_backward(vt.read("simple-transformer"), "pdf")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from viete.analysis.def_use import def_use
+from viete.analysis.traits import Traits
 from viete.cards.catalogue import shipped
 from viete.cards.reader import read
 from viete.errors import VieteError
@@ -17,7 +18,6 @@ from viete.graph.card import CardData
 from viete.notation.printer import show_equation
 from viete.report.drawing import Arrow, Diagram, to_mermaid, to_svg, to_text
 from viete.report.drawing.flow import flow
-from viete.report.traits import Traits
 
 CARDS = {name: read(path) for name, path in shipped().items()}
 every_card = pytest.mark.parametrize("model", CARDS.values(), ids=CARDS)

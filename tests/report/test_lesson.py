@@ -17,6 +17,8 @@ from tests.command_line import viete
 from tests.laws.strategies import ALIKE
 from viete.cards.catalogue import shipped
 from viete.cli.app import command
+from viete.document.rendering import PAGES, STYLES
+from viete.document.tree import Chain
 from viete.errors import VieteError
 from viete.evaluate.initial_weights import literal_fractions
 from viete.evaluate.labelled import permute
@@ -26,9 +28,8 @@ from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import ExactRun
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Num, Ref
-from viete.report.lesson.data import Lesson, Line, Step
+from viete.report.lesson.document import Lesson, LessonStep, write_lesson
 from viete.report.lesson.making import full, lesson
-from viete.report.lesson.writing import FORMS, write_lesson
 
 VARIED = [name for name in shipped() if name not in ALIKE]
 
@@ -94,13 +95,13 @@ def of(name: str, tokens: list[int], **options: Any) -> Lesson:
     return lesson(model, tokens, weights, inputs=INPUTS.get(name), **options)
 
 
-def step(found: Lesson, position: int, name: str) -> Step:
+def step(found: Lesson, position: int, name: str) -> LessonStep:
     """The step of one position that makes a value."""
     section = next(s for s in found.sections if s.title.startswith(f"Position {position}"))
     return next(s for s in section.steps if s.title.endswith(f"${name}$"))
 
 
-def line(s: Step, name: str) -> Line:
+def line(s: LessonStep, name: str) -> Chain:
     lines = [*s.lines, *(x for p in s.parts for x in p.lines)]
     return next(x for x in lines if x.name == name)
 
@@ -161,7 +162,7 @@ def formula(equations: str, rows: str, width: int) -> CardData:
     return vt.reads(text[: text.index("1. $x")] + f"1. $x = E[t]$\n2. ${equations}$\n")
 
 
-def put_in(equations: str, rows: str, width: int, name: str) -> list[Line]:
+def put_in(equations: str, rows: str, width: int, name: str) -> list[Chain]:
     model = formula(equations, rows, width)
     return step(lesson(model, [0], literal_fractions(model)), 0, name).lines
 
@@ -311,7 +312,7 @@ def test_every_card_gives_a_lesson(name: str) -> None:
     text = write_lesson(of(name, [0, 1]), "text")
     model, _ = small(name)
     made = of(name, [0, 1], style="latex")
-    for form in set(FORMS) - {"text"}:
+    for form in set(PAGES) - {"text"}:
         out = write_lesson(made, form)
         assert len(out) > 1000 and "None" not in out
         if form == "html":
@@ -345,9 +346,9 @@ def test_a_zero_variance_ends_the_lesson() -> None:
     assert line(last, "var(x)[1]").formula("≈").endswith("/ 3 = 0")
     assert last.status == ["Here the lesson ends: this divides by exactly zero."]
     assert any("ended early" in p for p in found.closing)
-    for form in FORMS:
+    for form in PAGES:
         assert "divides by exactly zero" in write_lesson(
-            lesson(model, [0, 1], literal_fractions(model), style=FORMS[form]), form
+            lesson(model, [0, 1], literal_fractions(model), style=STYLES[form]), form
         )
 
 

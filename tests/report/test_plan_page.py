@@ -10,15 +10,16 @@ import pytest
 import viete as vt
 from tests.laws.differentiating import loss_of
 from tests.laws.strategies import varied
-from viete.cards.document import Table, write_markdown
+from viete.document.markdown import write_markdown
+from viete.document.tree import TextTable
 from viete.errors import VieteError
 from viete.report.plan import plan_document
 
 pytest.importorskip("torch")
 
 
-def table(blocks: list) -> Table:
-    (found,) = [b for b in blocks if isinstance(b, Table)]
+def table(blocks: list) -> TextTable:
+    (found,) = [b for b in blocks if isinstance(b, TextTable)]
     return found
 
 

@@ -9,9 +9,9 @@ from fractions import Fraction
 
 from viete.cards.choices import Choice, Row
 from viete.cards.config import Config, bound
-from viete.cards.document import Block, Item, Paragraph
 from viete.cards.init import check_dtype, read_init
 from viete.cards.sections import FACT, Sections
+from viete.document.tree import Block, ListItem, Paragraph
 from viete.errors import Text, VieteError
 from viete.graph.card import (
     CardData,
@@ -53,7 +53,7 @@ class Declarations(Sections):
     def header(self) -> None:
         """``- **vocab_size**: 10``: a whole number is a dimension, anything else a fact."""
         for block in self.sections["about"]:
-            if not isinstance(block, Item):
+            if not isinstance(block, ListItem):
                 if isinstance(block, Paragraph):
                     self.about.append(block.text.text)
                 continue
@@ -108,7 +108,7 @@ class Declarations(Sections):
         """A list such as ``- `L`: Sequence length (= 5)``: sizes, inputs, and what names mean."""
         found: list[tuple[Text, str, Text]] = []
         for block in self.sections["notation"]:
-            if not isinstance(block, Item):
+            if not isinstance(block, ListItem):
                 continue
             m = _NOTATION.match(block.text.text)
             if m is None:
@@ -176,7 +176,7 @@ class Declarations(Sections):
     def vocabulary(self) -> tuple[str, ...]:
         out: list[str] = []
         for block in self.sections["vocabulary"]:
-            if isinstance(block, Paragraph | Item):
+            if isinstance(block, Paragraph | ListItem):
                 out += re.findall(r"`([^`]+)`", block.text.text)
         return tuple(out)
 

@@ -18,17 +18,10 @@ from viete.cards.agreement import Described, check_agreement
 from viete.cards.choices import Choice, settled
 from viete.cards.config import Config
 from viete.cards.declarations import Declarations, is_range
-from viete.cards.document import (
-    MAX_LINE,
-    Block,
-    Heading,
-    Item,
-    Paragraph,
-    check_shown,
-    read_markdown,
-)
 from viete.cards.sections import LINK
-from viete.cards.visible import lines_of
+from viete.document.commonmark import lines_of
+from viete.document.markdown import MAX_LINE, check_shown, read_markdown
+from viete.document.tree import Block, Heading, ListItem, Paragraph
 from viete.errors import Text, VieteError, Where
 from viete.graph.card import (
     CardData,
@@ -145,7 +138,7 @@ def reads(
 
         blocks = read_json(content, file)
     elif start.startswith(("\\documentclass", "\\section", "%", "\\begin")):
-        from viete.cards.latex import read_latex
+        from viete.document.latex import read_latex
 
         blocks = read_latex(content, file)
     else:
@@ -293,8 +286,8 @@ class Reader(Declarations):
         for block in self.sections["forward"]:
             if isinstance(block, Heading):
                 part = block.text.text
-            m = self.for_line(block) if isinstance(block, Paragraph | Item) else None
-            if m is None and isinstance(block, Item):
+            m = self.for_line(block) if isinstance(block, Paragraph | ListItem) else None
+            if m is None and isinstance(block, ListItem):
                 around = ""  # the last loop's letter, as long as it has no equation
             if m is not None:
                 if m.text.count("=") > 1:
@@ -322,11 +315,11 @@ class Reader(Declarations):
 
     def loop_letters(self) -> set[str]:
         """The letters of the loops, before their bounds are read."""
-        lines = (b for b in self.sections["forward"] if isinstance(b, Paragraph | Item))
+        lines = (b for b in self.sections["forward"] if isinstance(b, Paragraph | ListItem))
         found = (self.for_line(block) for block in lines)
         return {m.text.partition("=")[0].strip() for m in found if m is not None}
 
-    def for_line(self, block: Paragraph | Item) -> Text | None:
+    def for_line(self, block: Paragraph | ListItem) -> Text | None:
         m = _FOR.match(block.text.text)
         bare = _BARE_FOR.match(block.text.text) and m and not is_range(m[1])
         if bare or _FROM.match(block.text.text):
@@ -335,17 +328,17 @@ class Reader(Declarations):
             return None
         return block.text.cut(m.start(1), m.start(1) + len(m[1].rstrip("$`:* \t")))
 
-    def equation_lines(self) -> list[tuple[Item, Text, str, int | None, str]]:
+    def equation_lines(self) -> list[tuple[ListItem, Text, str, int | None, str]]:
         """(item, formula, meaning, number of the last loop opened before it, part)."""
-        out: list[tuple[Item, Text, str, int | None, str]] = []
+        out: list[tuple[ListItem, Text, str, int | None, str]] = []
         loop: int | None = None
         part = ""
         for block in self.sections["forward"]:
             if isinstance(block, Heading):
                 part = block.text.text
-            elif isinstance(block, Paragraph | Item) and self.for_line(block):
+            elif isinstance(block, Paragraph | ListItem) and self.for_line(block):
                 loop = 0 if loop is None else loop + 1
-            elif isinstance(block, Item):
+            elif isinstance(block, ListItem):
                 math, meaning = self.split(block.text)
                 out.append((block, math, meaning, loop, part))
         return out
@@ -437,7 +430,7 @@ class Reader(Declarations):
         return parse(blank, scope)
 
     def equations(
-        self, lines: list[tuple[Item, Text, str, int | None, str]], lefts: list[Ref],
+        self, lines: list[tuple[ListItem, Text, str, int | None, str]], lefts: list[Ref],
         loops: list[Loop], scope: Scope,
     ) -> list[Equation]:  # fmt: skip
         out = []

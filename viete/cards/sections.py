@@ -13,18 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from viete.cards.document import (
-    Block,
-    Code,
-    Heading,
-    Item,
-    Paragraph,
-    Table,
-    check_shown,
-    read_markdown,
-)
+from viete.document.markdown import check_shown, read_markdown
+from viete.document.tree import Block, CodeBlock, Heading, ListItem, Paragraph, TextTable
 from viete.errors import Text, VieteError
 
+FORMULA = re.compile("[$`]")
 SECTIONS = {
     "about": ("model architecture", "architecture", "model", "configuration", "hyperparameters"),
     "notation": ("notation", "symbols"),
@@ -96,19 +89,19 @@ class Sections:
             elif section == "preamble" or section == "prose":
                 if isinstance(block, Paragraph):
                     self.about.append(block.text.text)
-                elif isinstance(block, Item) and (m := FACT.match(block.text.text)):
+                elif isinstance(block, ListItem) and (m := FACT.match(block.text.text)):
                     self.facts.append((m[1], m[2]))
                     self.fact_lines.append((m[1], m[2], block.text))
-                elif isinstance(block, Item):
+                elif isinstance(block, ListItem):
                     self.about.append(block.text.text)
-                elif isinstance(block, Table) and section == "preamble":
+                elif isinstance(block, TextTable) and section == "preamble":
                     raise (block.header or [Text("", self.file)])[0].error(
                         "this table stands under no heading; cards have the sections Dimensions, "
                         "Inputs, Parameters, Functions, Forward pass, Derived and Claims"
                     )
             else:
                 self.sections[section].append(block)
-            if section in ("preamble", "prose") and isinstance(block, Item | Paragraph):
+            if section in ("preamble", "prose") and isinstance(block, ListItem | Paragraph):
                 self.loose += [
                     (text, unknown) for text in (block.text, *getattr(block, "notes", ()))
                 ]
@@ -122,9 +115,9 @@ class Sections:
     def included(self, section: str, blocks: list[Block]) -> Iterator[Block]:
         """A section's blocks, with those of a shared page in the place of the link to it."""
         for block in blocks:
-            if isinstance(block, Item) and (link := LINK.fullmatch(block.text.text)):
+            if isinstance(block, ListItem) and (link := LINK.fullmatch(block.text.text)):
                 yield from self.page(section, block.text, link[1])
-            elif isinstance(block, Table):
+            elif isinstance(block, TextTable):
                 rows: list[list[Text]] = []
                 for row in block.rows:
                     if not (row and (link := LINK.fullmatch(row[0].text))):
@@ -132,10 +125,10 @@ class Sections:
                         continue
                     if more := next((cell for cell in row[1:] if cell.text), None):
                         raise more.error("a row that is a link to a shared page has no other cells")
-                    yield Table(block.header, rows)
+                    yield TextTable(block.header, rows)
                     yield from self.page(section, row[0], link[1])
                     rows = []
-                yield Table(block.header, rows)
+                yield TextTable(block.header, rows)
             else:
                 yield block
 
@@ -163,7 +156,7 @@ class Sections:
         Raises VieteError at a block that a page shows and that would be passed over.
         """
         for before, block in zip([None, *blocks], blocks, strict=False):
-            at = block.at if isinstance(block, Code) else None
+            at = block.at if isinstance(block, CodeBlock) else None
             if isinstance(block, Paragraph) and block.text.text.startswith(">"):
                 at = block.text
             if at is not None and section in (*LISTS, *TABLES):
@@ -172,16 +165,16 @@ class Sections:
                     f"{what} is no part of a card's {section.title()}; remove it, or move it under "
                     f"a heading of its own"
                 )
-            if isinstance(block, Table) and section not in TABLES:
+            if isinstance(block, TextTable) and section not in TABLES:
                 cell = next(iter([*block.header, *(c for r in block.rows for c in r)]), Text(""))
                 raise cell.error(f"the section {section.title()} has a list, and no table")
-            if isinstance(block, Item) and section in TABLES and block.text.text[:1] in ("$", "`"):
+            if isinstance(block, ListItem) and section in TABLES and FORMULA.match(block.text.text):
                 raise block.text.error(
                     f"the section {section.title()} has a table, and this item would not be read; "
                     f"make it a row: {TABLES[section]}"
                 )
             if isinstance(block, Paragraph) and block.text.text.startswith("|"):
-                if isinstance(before, Table):
+                if isinstance(before, TextTable):
                     raise block.text.error("a blank line ends a table; remove it above this row")
                 raise block.text.error(
                     "a table has a row of dashes below its header, one for each column: | --- |"
@@ -199,7 +192,7 @@ class Sections:
                     or (isinstance(block, Paragraph) and not loops(block))
                 ):
                     self.check_words(block.text)
-                if not isinstance(block, Item | Paragraph):
+                if not isinstance(block, ListItem | Paragraph):
                     continue
                 if section not in LISTS and EQUATION.match(block.text.text):
                     raise block.text.error(
@@ -242,8 +235,8 @@ class Sections:
             raise heading.text.error(f"no section has this name; did you mean {near[0].title()}?")
         return "prose"
 
-    def items(self, section: str) -> list[Item]:
-        return [b for b in self.sections[section] if isinstance(b, Item)]
+    def items(self, section: str) -> list[ListItem]:
+        return [b for b in self.sections[section] if isinstance(b, ListItem)]
 
     def split(self, text: Text) -> tuple[Text, str]:
         """``$math$: meaning`` or bare ``math``."""
@@ -286,7 +279,7 @@ class Sections:
     def rows(self, section: str, needed: str) -> list[dict[str, Text]]:
         out = []
         for block in self.sections[section]:
-            if not isinstance(block, Table):
+            if not isinstance(block, TextTable):
                 continue
             columns = self.columns(block, needed)
             for row in block.rows:
@@ -307,7 +300,7 @@ class Sections:
                     raise row[0].error("a row needs a symbol in its symbol column")
         return out
 
-    def columns(self, table: Table, needed: str) -> dict[str, int]:
+    def columns(self, table: TextTable, needed: str) -> dict[str, int]:
         found: dict[str, int] = {}
         for k, cell in enumerate(table.header):
             name = re.sub(r"[*`]", "", cell.text).strip().lower()

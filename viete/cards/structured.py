@@ -6,7 +6,8 @@ import json
 import re
 from typing import Any
 
-from viete.cards.document import Block, Heading, Item, Paragraph, Table, read_markdown
+from viete.document.markdown import read_markdown
+from viete.document.tree import Block, Heading, ListItem, Paragraph, TextTable
 from viete.errors import Text, VieteError, Where
 from viete.graph.card import CardData
 from viete.printable import STEERING
@@ -147,7 +148,7 @@ class Reader:
             out.append(Paragraph(self.text(text, '"about"')))
         for fact in self.many(card, "facts", dict):
             key, value = (self.text(fact.get(k, ""), f'"{k}"').text for k in ("key", "value"))
-            out.append(Item(Text(f"**{key}**: {value}", self.file)))
+            out.append(ListItem(Text(f"**{key}**: {value}", self.file)))
         if words := [self.check(w, '"vocabulary"') for w in self.many(card, "vocabulary", str)]:
             out += [Heading(2, Text("Vocabulary")),
                     Paragraph(Text(" ".join(f"`{w}`" for w in words), self.file))]  # fmt: skip
@@ -155,7 +156,7 @@ class Reader:
             out.append(Heading(2, Text("Notation")))
             for row in listed:
                 names, said = (self.text(row.get(k, ""), f'"{k}"') for k in ("names", "meaning"))
-                out.append(Item(Text(f"`{names.text}`: {said.text}", self.file)))
+                out.append(ListItem(Text(f"`{names.text}`: {said.text}", self.file)))
         for name, columns in TABLES.items():
             rows = self.many(card, name, dict)
             if not rows:
@@ -165,7 +166,7 @@ class Reader:
                 if extra := row.keys() - set(columns):
                     raise self.wrong(f'"{name}" has no column "{min(extra)}"')
             cells = [[self.text(row.get(c, ""), f'"{c}"') for c in columns] for row in rows]
-            out.append(Table([Text(c) for c in columns], cells))
+            out.append(TextTable([Text(c) for c in columns], cells))
         out += self.forward(card)
         for name, key in LISTS.items():
             if entries := self.many(card, name, dict):
@@ -173,14 +174,14 @@ class Reader:
                 out += [self.item(e, key) for e in entries]
         return out
 
-    def item(self, e: dict[str, Any], key: str, numbered: bool = False) -> Item:
+    def item(self, e: dict[str, Any], key: str, numbered: bool = False) -> ListItem:
         formula = self.text(e.get(key), f'"{key}"')
         if "$" in formula.text or "\n" in formula.text:
             raise formula.error("a formula in JSON is one line without dollar signs")
         meaning = self.text(e.get("meaning", ""), '"meaning"').text
         text = f"${formula.text}$" + (f": {meaning}" if meaning else "")
         place = Text(text, formula.file, formula.line, formula.column - 1, formula.whole)
-        return Item(place, numbered)
+        return ListItem(place, numbered)
 
     def forward(self, card: dict[str, Any]) -> list[Block]:
         out: list[Block] = [Heading(2, Text("Forward pass"))]

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from viete.cli.options import Output, SourceOptions, WeightOptions, emit
+from viete.document.rendering import SUFFIXES
 from viete.errors import VieteError
 
 
@@ -49,23 +50,26 @@ def export(
         return folder(source, weights, dtype, output)
     if weights.given or dtype is not None:
         raise VieteError("--weights, --seed and --dtype go with --to hf; code has no weights in it")
-    from viete.code import SUFFIXES
-    from viete.code import export as written
-
-    suffix = SUFFIXES[to.value]
+    suffix = SUFFIXES.get(to.value, ".py")
     if output is not None and output.suffix not in ("", suffix):
         raise VieteError(
             f"{output} looks like another kind of file: {to.value} is written to {suffix}"
         )
-    model = source.card()
+    card = source.card()
     corpus = None
     if data is not None:
         if to is not Target.numpy:
             raise VieteError(f"--data goes with --to numpy: {to.value} has no program that learns")
         from viete.train.fitting import with_corpus
 
-        model, corpus = with_corpus(model, data)
-    emit(written(model, to.value, of, corpus), output, source.name)
+        card, corpus = with_corpus(card, data)
+    if to in (Target.latex, Target.typst):
+        from viete.report.article import write_article
+
+        return emit(write_article(card, to.value, of), output, source.name)
+    from viete.code import export as program
+
+    emit(program(card, to.value, of, corpus), output, source.name)
 
 
 def folder(

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.options import Output, SourceOptions, emit, split_names
+from viete.cli.options import Output, SourceOptions, emit, format_of, format_option, split_names
+from viete.document.rendering import PAGES, render
 from viete.errors import VieteError
 
 
@@ -17,14 +18,6 @@ class Precision(StrEnum):
     float64 = "float64"
     float32 = "float32"
     bfloat16 = "bfloat16"
-
-
-class Format(StrEnum):
-    """What ``--format`` takes."""
-
-    text = "text"
-    md = "md"
-    latex = "latex"
 
 
 def grad(
@@ -37,9 +30,7 @@ def grad(
         str | None,
         typer.Option(help="Parameters or real inputs: W_Q^h,b_O. By default all parameters."),
     ] = None,
-    form: Annotated[
-        Format | None, typer.Option("--format", "-f", help="By the output's suffix, else text.")
-    ] = None,
+    form: Annotated[str | None, format_option(PAGES)] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="How a training step is run: steps, buffers, FLOPs.")
     ] = False,
@@ -56,17 +47,14 @@ def grad(
     """
     from viete.report.backward import write_backward
 
-    model = source.card()
-    if form is None:
-        suffix = output.suffix if output is not None else ""
-        form = {".md": Format.md, ".tex": Format.latex}.get(suffix, Format.text)
+    form = format_of(form, output, PAGES)
+    card = source.card()
     if plan:
-        from viete.report.backward import written
         from viete.report.plan import plan_document
 
         if by is not None:
             raise VieteError("a plan is of all gradients; leave out --by, or --plan")
-        page = plan_document(model, of, batch, length, dtype.value)
-        return emit(written(page, form.value), output, source.name)
+        page = plan_document(card, of, batch, length, dtype.value)
+        return emit(render(page, form), output, source.name)
     wanted = None if by is None else split_names(by, "--by")
-    emit(write_backward(model, form.value, of, wanted), output, source.name)
+    emit(write_backward(card, form, of, wanted), output, source.name)

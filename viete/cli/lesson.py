@@ -8,11 +8,18 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.options import InputOptions, SourceOptions, WeightOptions, emit
+from viete.cli.options import (
+    InputOptions,
+    Output,
+    SourceOptions,
+    WeightOptions,
+    emit,
+    format_of,
+    format_option,
+)
 from viete.cli.run import estimate
+from viete.document.rendering import PAGES, STYLES
 from viete.errors import VieteError
-
-SUFFIXES = {".md": "md", ".tex": "latex", ".html": "html", ".htm": "html", ".txt": "text"}
 
 
 def lesson(
@@ -23,9 +30,8 @@ def lesson(
         list[int] | None, typer.Option(help="Follow this position, counted from 0 (repeatable).")
     ] = None,
     digits: Annotated[int, typer.Option(help="Certified digits of what is no fraction.")] = 6,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write a .md, .tex, .html or .txt file.")
-    ] = None,
+    form: Annotated[str | None, format_option(PAGES)] = None,
+    output: Output = None,
 ) -> None:
     """Write a lesson: every equation of a run, with its numbers put in and nothing rounded.
 
@@ -33,13 +39,12 @@ def lesson(
     the first one that never leaves them. A division by exactly zero, or a comparison that cannot be
     decided, ends the lesson at its step, which says so; the exit code is 0 all the same.
     """
+    from viete.report.lesson.document import write_lesson
     from viete.report.lesson.making import lesson as make
-    from viete.report.lesson.writing import FORMS, write_lesson
 
-    form = "text" if output is None else SUFFIXES.get(output.suffix.lower())
-    if form is None:
-        suffix = f"not {output.suffix}" if output and output.suffix else "and this has no suffix"
-        raise VieteError(f"a lesson is written to .md, .tex, .html or .txt, {suffix}")
+    if form is None and output is not None and not output.suffix:
+        raise VieteError(f"-o {output} has no suffix that says the format; or say --format")
+    form = format_of(form, output, PAGES)
     card, model = source.opened(weights)
     others = inputs.others(card)
     if inputs.tokens is not None and not inputs.tokens.strip():
@@ -51,7 +56,7 @@ def lesson(
     estimate(card, ids)
     made = make(
         card, ids, weights.exact(card) if model is None else model.weights,
-        positions=position, digits=digits, style=FORMS[form], inputs=others,
+        positions=position, digits=digits, style=STYLES[form], inputs=others,
         origin=origin(weights.weights if model is None else Path(source.name), weights.seed,
                       all(p.value for p in card.parameters)),
     )  # fmt: skip

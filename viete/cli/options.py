@@ -15,15 +15,14 @@ from functools import wraps
 from inspect import Parameter, Signature
 from os.path import realpath
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from viete.atomic import behind, replacing
+from viete.document.rendering import SUFFIXES
 from viete.errors import VieteError
 from viete.graph.card import CardData
-
-Form = TypeVar("Form")
 
 if TYPE_CHECKING:
     from viete.model.model import Model
@@ -118,14 +117,15 @@ class SourceOptions:
         ``revision`` it can only be a model.
         """
         from viete.cards.catalogue import shipped
-        from viete.formats.hub import SUFFIXES, is_id
+        from viete.formats.hub import SUFFIXES as TENSORS
+        from viete.formats.hub import is_id
 
         path = Path(self.name)
         if self.revision is not None:
             return True
         if self.name.lower().removesuffix(".md") in shipped():
             return False
-        if path.suffix in SUFFIXES:
+        if path.suffix in TENSORS:
             return True
         try:
             if path.exists():
@@ -361,19 +361,33 @@ def split_names(text: str, option: str) -> list[str]:
 # -- outputs -------------------------------------------------------------------------------------
 
 
-def by_suffix(output: Path | None, forms: Mapping[str, Form], otherwise: Form) -> Form:
-    """The format that the output's suffix asks for; without an output the last.
+def format_option(forms: Sequence[str]) -> Any:
+    """``--format`` of a command that writes these."""
 
-    Raises VieteError for a suffix of no format.
+    def known(text: str) -> str:
+        if text not in forms:
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, forms))}.")
+        return text
+
+    return typer.Option("--format", "-f", parser=known, metavar=f"[{'|'.join(forms)}]",
+                        help="By the output's suffix, else text.")  # fmt: skip
+
+
+def format_of(form: str | None, output: Path | None, forms: Sequence[str]) -> str:
+    """The format that was asked for, else that of the output's suffix; text where it has none.
+
+    Raises VieteError for a suffix of none of the ``forms``.
     """
-    if output is None or output.suffix == "":
-        return otherwise
-    if (form := forms.get(output.suffix.lower())) is None:
+    suffix = "" if output is None else output.suffix.lower()
+    if form is not None or not suffix:
+        return form or "text"
+    known = {SUFFIXES[form]: form for form in forms}
+    if suffix not in known:
         raise VieteError(
-            f"-o {output}: by its suffix nothing is written to {output.suffix}; there are "
-            f"{', '.join(forms)}, or say --format"
+            f"-o {output}: by its suffix nothing is written to {suffix}; there are "
+            f"{', '.join(known)}, not {suffix}, or say --format"
         )
-    return form
+    return known[suffix]
 
 
 def emit(text: str, output: Path | None, source: str = "") -> None:

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from viete.cli.options import Output, SourceOptions, by_suffix, emit
+from viete.cli.options import Output, SourceOptions, emit, format_of, format_option
+from viete.document.rendering import PAGES, STYLES, check_format, render
 
-
-class Format(StrEnum):
-    """What ``--format`` takes."""
-
-    text = "text"
-    md = "md"
-    latex = "latex"
-    json = "json"
-    svg = "svg"
-    mermaid = "mermaid"
-    html = "html"
-
-
-FORMS = {".md": Format.md, ".tex": Format.latex, ".html": Format.html, ".json": Format.json,
-         ".svg": Format.svg, ".mmd": Format.mermaid, ".txt": Format.text}  # fmt: skip
+FORMATS = (*PAGES, "json", "svg", "mermaid")
 
 
 def show(
     source: SourceOptions,
-    form: Annotated[
-        Format | None, typer.Option("--format", "-f", help="By the output's suffix, else text.")
-    ] = None,
+    form: Annotated[str | None, format_option(FORMATS)] = None,
     costs: Annotated[
         bool, typer.Option("--costs", help="Parameters, operations and bytes.")
     ] = False,
@@ -49,41 +33,31 @@ def show(
     output: Output = None,
 ) -> None:
     """Print a card in canonical form: notation, parameters, equations with their shapes."""
-    from viete.cards.document import write_markdown, write_text
-    from viete.cards.writer import write
-
-    form = form or by_suffix(output, FORMS, Format.text)
-    model = source.card()
+    form = format_of(form, output, FORMATS)
+    card = source.card()
     if folded:
         from viete.rewrite.folding import folded as fold
 
-        steps = fold(model)
-        model = steps[-1].model if steps else model
+        steps = fold(card)
+        card = steps[-1].model if steps else card
     if costs or names:
-        from viete.cards.latex import write_latex
-        from viete.errors import VieteError
         from viete.model.names import Names
         from viete.report.costs import cost_blocks
 
-        writers = {Format.text: write_text, Format.md: write_markdown, Format.latex: write_latex}
-        if form not in writers:
-            raise VieteError(f"--{'costs' if costs else 'names'} is written as text, md or latex")
-        style = "unicode" if form is Format.text else "latex"
-        page = cost_blocks(model, style, length, batch) if costs else Names(model).page(style)
-        emit(writers[form](page), output)
-    elif form in (Format.svg, Format.mermaid):
+        check_format(f"--{'costs' if costs else 'names'}", form)
+        style = STYLES[form]
+        page = cost_blocks(card, style, length, batch) if costs else Names(card).page(style)
+        emit(render(page, form), output)
+    elif form in ("svg", "mermaid"):
         from viete.report.drawing import to_mermaid, to_svg
         from viete.report.drawing.flow import flow
 
-        diagram = flow(model, "equations" if detail else "parts")
-        emit(to_svg(diagram) if form is Format.svg else to_mermaid(diagram), output)
-    elif form is Format.html:
-        from viete.cards.writer import blocks
-        from viete.report.lesson.page import write_blocks
-
-        emit(write_blocks(blocks(model, "latex")), output, source.name)
+        diagram = flow(card, "equations" if detail else "parts")
+        emit(to_svg(diagram) if form == "svg" else to_mermaid(diagram), output)
     else:
-        emit(write(model, form.value), output, source.name)
+        from viete.cards.writer import write
+
+        emit(write(card, form), output, source.name)
 
 
 def cards() -> None:

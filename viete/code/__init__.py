@@ -1,5 +1,4 @@
-"""Source code as a meaning of the equations: a PyTorch module, a NumPy script, JAX functions, and
-documents in LaTeX and Typst.
+"""Source code as a meaning of the equations: a PyTorch module, a NumPy script, JAX functions.
 
 `lowering` writes one formula for an array library with its axes resolved, `functions` the named
 functions that a file needs, `body` the equations as statements; one file for each target puts a
@@ -16,11 +15,11 @@ from viete.graph.card import CardData
 if TYPE_CHECKING:
     from viete.code.numpy_text import Corpus
 
-SUFFIXES = {"torch": ".py", "numpy": ".py", "jax": ".py", "latex": ".tex", "typst": ".typ"}
+TARGETS = ("torch", "numpy", "jax")
 
 
 def export(card: CardData, to: str, of: str | None = None, corpus: Corpus | None = None) -> str:
-    """A model as stand-alone source, ``to`` 'torch', 'numpy', 'jax', 'latex' or 'typst'.
+    """A model as stand-alone source, ``to`` 'torch', 'numpy' or 'jax'.
 
     ``of`` is the loss, as in `viete.rewrite.adjoint.grad`: by default the card's own, else the
     cross-entropy of its logits and the tokens one further. With a ``corpus`` a NumPy script learns
@@ -31,8 +30,10 @@ def export(card: CardData, to: str, of: str | None = None, corpus: Corpus | None
     """
     from viete.code.prepared import prepared
 
-    if to not in SUFFIXES:
-        raise VieteError(f"a card is exported to {', '.join(SUFFIXES)}, not {to!r:.60}")
+    if to not in TARGETS:
+        raise VieteError(
+            f"a card is exported to {', '.join(TARGETS)}, latex, typst, not {to!r:.60}"
+        )
     if to == "numpy":
         from viete.code.numpy_script import write as write_numpy
 
@@ -41,10 +42,6 @@ def export(card: CardData, to: str, of: str | None = None, corpus: Corpus | None
         from viete.code.torch_module import write
 
         return write(prepared(card, of, backward=False, autograd=True))
-    if to == "jax":
-        from viete.code.jax_functions import write
+    from viete.code.jax_functions import write as write_jax
 
-        return write(prepared(card, of, backward=False, autograd=True))
-    from viete.report.article import write_document
-
-    return write_document(card, to, of)
+    return write_jax(prepared(card, of, backward=False, autograd=True))

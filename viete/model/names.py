@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from viete.analysis.def_use import bodies
-from viete.cards.document import Block, Heading, Item, Table
-from viete.errors import Text, VieteError
+from viete.document.tree import Block, heading, item, table
+from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Loop
 from viete.graph.matching import match
 from viete.library.functions import resolved
@@ -375,25 +375,24 @@ class Names:
 
     def page(self, style: str = "unicode") -> list[Block]:
         """Every name that holds, with i for the block, and why others do not: as a document."""
-        rows: list[list[Text]] = []
+        rows: list[list[str]] = []
         lacking: list[Block] = []
         letter = self.loop.index if self.loop else BLOCK
         for name, entry in self.entries.items():
             found = self.found(name)
             if found is None:
-                lacking.append(Item(Text(self.lacking(entry))))
+                lacking.append(item(self.lacking(entry)))
                 continue
             axes = ", ".join(("batch", *found.row.axes))
-            cells = [f"`{name.replace('{l}', f'{{{letter}-1}}')}`", axes,
-                     f"${show(found.formula, style)}$",
-                     f"${show_equation(*self.sides(found, found.formula), style)}$"]  # fmt: skip
-            rows.append([Text(c) for c in cells])
-        header = [Text(t) for t in ("name", "axes", "value", "where it is or in what")]
-        title = Heading(1, Text(f"{self.model.title}: names of TransformerLens"))
-        table: list[Block] = [Table(header, rows)] if rows else []
+            shown = show_equation(*self.sides(found, found.formula), style)
+            layered = name.replace("{l}", f"{{{letter}-1}}")
+            rows.append([f"`{layered}`", axes, f"${show(found.formula, style)}$", f"${shown}$"])
+        header = ["name", "axes", "value", "where it is or in what"]
+        title = heading(1, f"{self.model.title}: names of TransformerLens")
+        found_names: list[Block] = [table(header, rows)] if rows else []
         if lacking:
-            lacking.insert(0, Heading(2, Text("Not in this card")))
-        return [title, *table, *lacking]
+            lacking.insert(0, heading(2, "Not in this card"))
+        return [title, *found_names, *lacking]
 
 
 def with_numbers(e: Expr) -> Expr:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from viete.cards.document import Heading, Table, read_markdown
+from viete.document.markdown import read_markdown
+from viete.document.tree import Heading, TextTable
 from viete.errors import Text
 from viete.library.functions import library
 from viete.notation.cursor import parse_name
@@ -59,12 +60,12 @@ class Conventions:
 def conventions() -> Conventions:
     """names.md, read once."""
     source = resources.files("viete.model").joinpath("names.md").read_text("utf-8")
-    tables: dict[str, Table] = {}
+    tables: dict[str, TextTable] = {}
     title = ""
     for block in read_markdown(source, "names.md"):
         if isinstance(block, Heading):
             title = block.text.text
-        elif isinstance(block, Table):
+        elif isinstance(block, TextTable):
             tables[title] = block
     scope = Scope(indices={BLOCK})
     scope.functions |= {f.name: f.signature for f in library().values()}
@@ -78,7 +79,7 @@ def conventions() -> Conventions:
     return Conventions(values, weights, scope)
 
 
-def entries(table: Table, scope: Scope) -> dict[str, Entry]:
+def entries(table: TextTable, scope: Scope) -> dict[str, Entry]:
     """The rows of a table, those of one name together."""
     out: dict[str, Entry] = {}
     for cells in table.rows:

@@ -15,11 +15,6 @@ _MARKS = {"tilde": "tilde", "hat": "hat", "bar": "macron", "vec": "arrow", "over
 OPERATORS = frozenset(("exp", "log", "sin", "cos", "tanh", "max", "min"))
 
 
-def show_typst(e: Expr) -> str:
-    """An expression as the inside of a Typst formula."""
-    return Typst().show(e)
-
-
 def word(text: str) -> str:
     """A name: a letter as it is, Greek by its character, a word in quotes."""
     for accent in ACCENTS:

@@ -12,27 +12,18 @@ from math import prod
 
 from viete.analysis.cost import ParameterCost
 from viete.analysis.def_use import called
-from viete.cards.document import (
-    Block,
-    Code,
-    Item,
-    Paragraph,
-    Table,
-    write_markdown,
-    write_text,
-)
-from viete.cards.writer import heading, table
-from viete.errors import Text, VieteError
+from viete.analysis.traits import Generation
+from viete.document.rendering import STYLES, check_format, render
+from viete.document.tree import Block, CodeBlock, TextTable, fact, heading, item, paragraph, table
 from viete.graph.card import CardData
 from viete.graph.sizes import Size, spell
 from viete.notation.printer import letters, show, show_equation, show_symbol
 from viete.notation.tree import Apply, Bind, Expr, Ref, num, walk
 from viete.report.counted import count
-from viete.report.drawing import to_text
+from viete.report.drawing import to_svg, to_text
 from viete.report.drawing.flow import flow, turns
-from viete.report.names import Names, fact, listed, paragraph
+from viete.report.names import Names, listed
 from viete.report.notes import notes
-from viete.report.traits import Generation
 
 WIDTH = 150  # columns of the drawing
 
@@ -44,36 +35,37 @@ def write_architecture(
     length: int | Mapping[str, int] | None = None,
     picture: str | None = None,
 ) -> str:
-    """The document of `architecture` as 'md', 'text' or 'latex'."""
-    if form == "latex":
-        from viete.cards.latex import write_latex
+    """The document of `architecture` in one of `PAGES`.
 
-        return write_latex(architecture(card, batch, length, drawn="plain"))
-    if form == "text":
-        return write_text(architecture(card, batch, length, style="unicode"))
-    if form == "md":
-        return write_markdown(architecture(card, batch, length, picture=picture))
-    raise VieteError(f"an architecture document is md, text or latex, not {form}")
+    ``picture`` is the name of an image of the data flow, which Markdown shows above its drawing; a
+    page of HTML has the drawing itself as SVG.
+    """
+    check_format("an architecture document", form)
+    drawn = "plain" if form == "latex" else "unicode"
+    blocks = architecture(card, batch, length, STYLES[form], drawn)
+    for block in blocks:
+        if isinstance(block, CodeBlock):
+            block.file = picture or ""
+            block.picture = to_svg(flow(card)) if form == "html" else ""
+    return render(blocks, form)
 
 
 def architecture(
     card: CardData,
     batch: int = 64,
     length: int | Mapping[str, int] | None = None,
-    picture: str | None = None,
     style: str = "latex",
     drawn: str = "unicode",
 ) -> list[Block]:
     """The architecture document for ``batch`` texts of ``length`` (the greatest, if none is given).
 
-    ``length`` is a number for every length of the card, or a number for each by name. ``picture``
-    is the name of an image of the data flow to show above its drawing. Formulas are in ``style``
-    between dollar signs, those of the drawing in ``drawn``. Raises VieteError for a dimension that
-    has no value and a batch or length that does not fit.
+    ``length`` is a number for every length of the card, or a number for each by name. Formulas are
+    in ``style`` between dollar signs, those of the drawing in ``drawn``. Raises VieteError for a
+    dimension that has no value and a batch or length that does not fit.
     """
     if length is not None and not isinstance(length, Mapping):
         length = dict.fromkeys(card.lengths, length)
-    return _Document(card, batch, dict(length or {}), style, drawn).blocks(picture)
+    return _Document(card, batch, dict(length or {}), style, drawn).blocks()
 
 
 class _Document(Names):
@@ -83,17 +75,16 @@ class _Document(Names):
         super().__init__(card, batch, lengths, style)
         self.drawn = drawn
 
-    def blocks(self, picture: str | None) -> list[Block]:
+    def blocks(self) -> list[Block]:
         model = self.model
         out: list[Block] = [heading(1, f"{model.title}: architecture")]
-        out += [Paragraph(Text(p)) for p in model.about]
+        out += map(paragraph, model.about)
         lengths = [f"${spell(n, self.style)}$ = {self.sizes.values[n]}" for n in model.lengths]
         numbers = listed([f"${self.batch_letter}$ = {self.batch} (batch)", *lengths])
         out += [paragraph(f"Numbers are for {numbers}; every line is derived from the equations.")]
         out += [heading(2, "Data flow")]
-        out += [paragraph(f"![data flow]({picture})")] * bool(picture)
         drawing = flow(model, "parts", self.lengths, self.batch, self.drawn)
-        out += [Code(to_text(drawing, WIDTH))]
+        out += [CodeBlock(to_text(drawing, WIDTH))]
         out += [heading(2, "Key components"), *self.components()]
         out += [heading(2, "Example with real numbers"), self.dimensions()]
         out += [heading(3, "Forward pass trace"), self.trace(), *self.losses()]
@@ -125,8 +116,8 @@ class _Document(Names):
             equation = self.model.equations[k]
             shown = show_equation(equation.left, equation.right, self.style)
             # An item is a formula and its meaning where "$: " stands between them.
-            out.append(Item(Text(f"${shown}$ of shape {self.shape(k)}{self.each(k)}")))
-            out += [Item(Text(line)) for line in (*self.maps(k), *self.joins(k))]
+            out.append(item(f"${shown}$ of shape {self.shape(k)}{self.each(k)}"))
+            out += [item(line) for line in (*self.maps(k), *self.joins(k))]
             if equation.meaning and equation.part:
                 out.append(fact("Note", equation.meaning))
         leaving = [k for k in part if self.uses.is_output(k) or self.uses.readers[k] - set(part)]
@@ -222,7 +213,7 @@ class _Document(Names):
 
     # -- numbers -----------------------------------------------------------------------------------
 
-    def dimensions(self) -> Table:
+    def dimensions(self) -> TextTable:
         rows = [[f"${self.batch_letter}$", str(self.batch), "", "batch: texts at once"]]
         for d in self.model.dims:
             value = self.sizes.values.get(d.name)
@@ -239,7 +230,7 @@ class _Document(Names):
             rows.append([name, f"{self.copies(i.name)} values", f"${dots}$", i.meaning])
         return table(["symbol", "value", "defined as", "meaning"], rows)
 
-    def trace(self) -> Table:
+    def trace(self) -> TextTable:
         rows = []
         for i in self.model.inputs:
             shape = self.uses.shapes.types[i.name].shape
@@ -267,7 +258,7 @@ class _Document(Names):
                 continue
             out += [heading(3, self.called(k))]
             shown = f"${show_equation(e.left, e.right, self.style)}$"
-            out += [Item(Text(f"{shown}, one number for each text"))]
+            out += [item(f"{shown}, one number for each text")]
             for use in (u for u in self.uses.all if u.reader == k):
                 axes = (
                     self.uses.shapes.types[use.ref.key].shape
@@ -283,7 +274,7 @@ class _Document(Names):
                         text += f", in all {by} = {rows:,} rows, `({rows}, {counts[-1]})`"
                     else:
                         text += f", in all {by} = {rows:,} entries, `({rows})`"
-                out.append(Item(Text(text)))
+                out.append(item(text))
         return out
 
     # -- generation --------------------------------------------------------------------------------
@@ -330,7 +321,7 @@ class _Document(Names):
             f"{scores} has an entry for each of the {v} values of {tokens} at every position, "
             f"and no position depends on a later one: text is written one token at a time."
         )
-        return [paragraph(said), *(Item(Text(s), numbered=True) for s in steps)]
+        return [paragraph(said), *(item(s, numbered=True) for s in steps)]
 
     # -- functions ---------------------------------------------------------------------------------
 
@@ -338,7 +329,7 @@ class _Document(Names):
         """The definitions of the named functions that the equations apply."""
         found = {f.name: f for e in self.model.equations for f in called(self.model, e.right)}
         return [
-            Item(Text(f"${self.write.function(f)}$: {f.meaning}".removesuffix(": ")))
+            item(f"${self.write.function(f)}$: {f.meaning}".removesuffix(": "))
             for f in found.values()
         ]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from viete.analysis.def_use import called
-from viete.cards.document import Block, Item, write_markdown, write_text
-from viete.cards.writer import Writer, heading
-from viete.errors import Text, VieteError
+from viete.cards.writer import Writer
+from viete.document.rendering import STYLES, check_format, render
+from viete.document.tree import Block, heading, item, paragraph
 from viete.graph.card import CardData, Equation
 from viete.notation.printer import Printer, show, show_symbol
 from viete.notation.tree import Apply, Ref, Symbol, walk
-from viete.report.names import listed, paragraph
+from viete.report.names import listed
 from viete.rewrite.adjoint import grad
 from viete.rewrite.adjoint.grad import with_loss
 
@@ -19,19 +19,9 @@ from viete.rewrite.adjoint.grad import with_loss
 def write_backward(
     card: CardData, form: str, of: str | None = None, by: Sequence[str] | None = None
 ) -> str:
-    """The document of `backward` as 'md', 'text' or 'latex'."""
-    return written(backward(card, of, by, "unicode" if form == "text" else "latex"), form)
-
-
-def written(blocks: list[Block], form: str) -> str:
-    """A document as 'md', 'text' or 'latex'."""
-    if form == "latex":
-        from viete.cards.latex import write_latex
-
-        return write_latex(blocks)
-    if form not in ("md", "text"):
-        raise VieteError(f"a backward pass is written as md, text or latex, not {form!r:.60}")
-    return write_text(blocks) if form == "text" else write_markdown(blocks)
+    """The document of `backward` in one of `PAGES`."""
+    check_format("a backward pass", form)
+    return render(backward(card, of, by, STYLES[form]), form)
 
 
 def backward(
@@ -51,8 +41,8 @@ def backward(
     out += [heading(2, "Equations"), *write.forward()]
     if functions := new_functions(whole, first):
         out += [heading(2, "Functions of the backward pass")]
-        out += [Item(Text(f"${write.function(whole.function[f])}$: {whole.function[f].meaning}"))
-                for f in functions]  # fmt: skip
+        found = [whole.function[f] for f in functions]
+        out += [item(write.math(write.function(f)), f.meaning) for f in found]
     return out
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from viete.analysis.cost import BYTES, Costs, Quantity, Work, costs
-from viete.cards.document import Block, Heading, Paragraph, Table
-from viete.errors import Text, VieteError
+from viete.document.tree import Block, TextTable, heading, paragraph, table
+from viete.errors import VieteError
 from viete.graph.card import CardData
 from viete.notation.printer import show, show_symbol
 
@@ -39,17 +39,17 @@ class Writer:
     def blocks(self) -> list[Block]:
         c = self.costs
         given = ", ".join(f"{name} = {n:,}" for name, n in c.lengths.items())
-        out: list[Block] = [Heading(1, Text(f"{c.model.title}: costs"))]
-        out.append(Paragraph(Text(
+        out: list[Block] = [heading(1, f"{c.model.title}: costs")]
+        out.append(paragraph(
             f"For {c.batch} sequence{'s' * (c.batch > 1)}" + (f" with {given}" if given else "") +
             ". A matrix product of m × k and k × n counts 2 m n k operations; every other "
             "operation counts 1 an entry; causal attention counts the full square."
-        )))  # fmt: skip
-        out += [Heading(2, Text("Parameters")), self.parameters()]
-        out += [Heading(2, Text("Operations")), self.operations(), self.rates()]
-        return [*out, Heading(2, Text("Bytes")), self.bytes(), *self.cache()]
+        ))  # fmt: skip
+        out += [heading(2, "Parameters"), self.parameters()]
+        out += [heading(2, "Operations"), self.operations(), self.rates()]
+        return [*out, heading(2, "Bytes"), self.bytes(), *self.cache()]
 
-    def parameters(self) -> Table:
+    def parameters(self) -> TextTable:
         p = self.costs.parameters
         rows = [
             [f"${show_symbol(r.parameter.symbol, self.style)}$", self.symbolic(r.all),
@@ -61,7 +61,7 @@ class Writer:
                      number(p.without_embeddings), "", ""])  # fmt: skip
         return table(["symbol", "count", "number", "embedding", "meaning"], rows)
 
-    def operations(self) -> Table:
+    def operations(self) -> TextTable:
         rows = []
         for e in self.costs.equations:
             name = f"{e.number}. ${show(e.equation.left, self.style)}$"
@@ -76,7 +76,7 @@ class Writer:
     def work(self, w: Work) -> list[str]:
         return [number(w.products), number(w.operations)]
 
-    def rates(self) -> Table:
+    def rates(self) -> TextTable:
         c = self.costs
         rows = [
             [name, *self.work(w), number(w.total)]
@@ -88,7 +88,7 @@ class Writer:
         ]  # fmt: skip
         return table(["", "products", "other", "all"], rows)
 
-    def bytes(self) -> Table:
+    def bytes(self) -> TextTable:
         c = self.costs
         amounts = [("weights", c.weights), ("activations, all kept", c.activations)]
         if c.cache.rows:
@@ -102,9 +102,9 @@ class Writer:
     def cache(self) -> list[Block]:
         c = self.costs.cache
         if not c.rows:
-            return [Paragraph(Text(f"There is no KV cache: {c.why}."))]
+            return [paragraph(f"There is no KV cache: {c.why}.")]
         names = ", ".join(f"${show(r.left, self.style)}$" for r in c.rows)
-        return [Paragraph(Text(f"What later positions read, and a cache keeps: {names}."))]
+        return [paragraph(f"What later positions read, and a cache keeps: {names}.")]
 
 
 def number(q: Quantity) -> str:
@@ -120,8 +120,3 @@ def size(n: int | None) -> str:
     while value >= 1024 and unit < 5:
         value, unit = value / 1024, unit + 1
     return f"{n} B" if not unit else f"{value:,.1f} {('KiB', 'MiB', 'GiB', 'TiB', 'PiB')[unit - 1]}"
-
-
-def table(header: list[str], rows: list[list[str]]) -> Table:
-    """Cells that stand in no source."""
-    return Table([Text(h) for h in header], [[Text(c) for c in row] for row in rows])

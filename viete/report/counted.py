@@ -5,10 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 
 from viete.analysis.cost import ParameterCost
-from viete.cards.document import Block
-from viete.cards.writer import table
+from viete.document.tree import Block, paragraph, table
 from viete.notation.printer import letters
-from viete.report.names import Names, paragraph
+from viete.report.names import Names
 
 
 def count(n: Names) -> list[Block]:

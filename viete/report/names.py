@@ -8,15 +8,13 @@ from itertools import groupby
 
 from viete.analysis.cost import Costs, costs
 from viete.analysis.def_use import def_use
-from viete.cards.document import Item, Paragraph
+from viete.analysis.traits import Traits
 from viete.cards.writer import Writer
-from viete.errors import Text
 from viete.graph.card import CardData
 from viete.graph.sizes import Size, spell
 from viete.notation.printer import letters, show_symbol
 from viete.notation.tree import Expr
 from viete.report.drawing.flow import Axes, Sizes, capital
-from viete.report.traits import Traits
 
 
 class Names:
@@ -117,13 +115,3 @@ def bare(formula: str) -> str:
 def listed(items: list[str]) -> str:
     """``a, b and c``."""
     return f"{', '.join(items[:-1])} and {items[-1]}" if len(items) > 1 else "".join(items)
-
-
-def fact(title: str, text: str) -> Item:
-    """A bullet with a title."""
-    return Item(Text(f"**{title}:** {text}"))
-
-
-def paragraph(text: str) -> Paragraph:
-    """Plain prose."""
-    return Paragraph(Text(text))

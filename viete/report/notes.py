@@ -5,12 +5,12 @@ Each note is a fact of the equations, or says that they have no such thing.
 
 from __future__ import annotations
 
-from viete.cards.document import Block
+from viete.document.tree import Block, fact
 from viete.graph.sizes import spell
 from viete.notation.printer import letters
 from viete.notation.tree import Idx, walk
 from viete.report.drawing.flow import turns
-from viete.report.names import Names, fact, listed
+from viete.report.names import Names, listed
 
 
 def notes(n: Names) -> list[Block]:

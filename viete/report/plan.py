@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from viete.cards.document import Block, Heading, Table
-from viete.errors import Text, VieteError
+from viete.document.tree import Block, heading, paragraph, table
+from viete.errors import VieteError
 from viete.evaluate.gradient import Gradients
 from viete.evaluate.inputs import Feeding
 from viete.evaluate.memory import check_countable
@@ -18,7 +18,6 @@ from viete.evaluate.plan.engine import LOSS, PIECE, recorded, uncollected
 from viete.evaluate.plan.node import Node
 from viete.graph.card import CardData
 from viete.notation.printer import show_symbol
-from viete.report.names import paragraph
 
 PASSES = {
     "softmax": 5,
@@ -125,9 +124,9 @@ class Page:
         )
         head = ["step", "equation", "operation", "shape", "at a time", "into", "bytes", "FLOP"]
         return [
-            Heading(1, Text(f"{self.card.title}: execution plan")),
+            heading(1, f"{self.card.title}: execution plan"),
             paragraph(said),
-            Table([Text(h) for h in head], [[Text(c) for c in row] for row in rows]),
+            table(head, rows),
         ]
 
     def equation(self, s: Step) -> str:

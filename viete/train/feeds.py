@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from viete.analysis.def_use import losses, targets
+from viete.analysis.traits import Traits
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Input
 from viete.graph.dependence import backward_slice, forward_slice, names_read
 from viete.graph.sizes import Size
 from viete.notation.tree import Apply, Ref, num, transform
-from viete.report.traits import Traits
 from viete.rewrite.adjoint.grad import loss_of
 
 

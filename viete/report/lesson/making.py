@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from viete.analysis.def_use import def_use
+from viete.document.tree import Chain
 from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW, Value, permute
 from viete.evaluate.schedule import Step as Turn
@@ -22,7 +23,7 @@ from viete.meanings.exact.run import NAMED, RATIONAL, ExactRun, level_of, run_ex
 from viete.notation.printer import show, show_equation
 from viete.notation.tree import Expr, Idx, Num, Pick, Ref, walk
 from viete.report.lesson.closing import closing
-from viete.report.lesson.data import Grid, Lesson, Line, Section, Step, Substep
+from viete.report.lesson.document import Grid, Lesson, LessonStep, Section, Substep
 from viete.report.lesson.explaining import Explainer
 from viete.report.lesson.formulas import Formulas, entries_of, same
 from viete.report.lesson.pipeline import Pipeline
@@ -209,7 +210,7 @@ class Maker:
             steps.append(self.last_step(len(steps) + 1, self.failed, j))
         return Section(f"Position {j}{word}", [], steps)
 
-    def tokens_step(self, j: int) -> Step:
+    def tokens_step(self, j: int) -> LessonStep:
         words = self.model.vocabulary
         why = [
             "The tokens become numbers: each is its place in the vocabulary, counted from 0."
@@ -221,10 +222,10 @@ class Maker:
         lines = []
         for item, ids in self.ids():
             name = show(Ref(item.symbol), self.style)
-            lines.append(Line(name, "", self.formulas.row([str(k) for k in ids], False)))
+            lines.append(Chain(name, "", self.formulas.row([str(k) for k in ids], False)))
             if j < len(ids) and self.counted_by(item) == self.length:
-                lines.append(Line(f"{name}[{j}]", "", str(ids[j])))
-        return Step(1, "Tokens", why, "", [], lines, [], self.pipeline.chips(None))
+                lines.append(Chain(f"{name}[{j}]", "", str(ids[j])))
+        return LessonStep(1, "Tokens", why, "", [], lines, [], self.pipeline.chips(None))
 
     def ids(self) -> list[tuple[Input, list[int]]]:
         """The inputs that are whole numbers, and what they are."""
@@ -248,10 +249,12 @@ class Maker:
                 self.kept[turn.makes] = Value(np.zeros(0, dtype=object), (COL,)), parts
         return self.kept[turn.makes]
 
-    def step(self, number: int, turn: Turn, j: int) -> Step:
+    def step(self, number: int, turn: Turn, j: int) -> LessonStep:
         equation = turn.equation
         left, right = (self.at(e, turn.loops) for e in (equation.left, equation.right))
-        out = Step(number, self.title(turn), self.why(turn), show_equation(left, right, self.style))
+        out = LessonStep(
+            number, self.title(turn), self.why(turn), show_equation(left, right, self.style)
+        )
         value, parts = self.values(turn)
         stored = self.run.store[turn.makes]
         lettered = full(value, stored)
@@ -295,7 +298,7 @@ class Maker:
 
     def lines(
         self, label: Expr, value: Value, stored: Value | None, turn: Turn, j: int, drawn: set[int],
-    ) -> Iterator[Line]:  # fmt: skip
+    ) -> Iterator[Chain]:  # fmt: skip
         """A line for every member of the family that the value is; the row of position j."""
         letters = [a for a in value.axes if a not in (ROW, COL)]
         ranges = [self.run.program.range_of(a) for a in letters]
@@ -315,7 +318,7 @@ class Maker:
             yield replace(line, note="; ".join(x for x in (which, line.note) if x))
         if len(members) > MOST_HEADS:
             dots = r"\ldots" if self.style == "latex" else "…"
-            yield Line(dots, note=f"and so for the other {len(members) - MOST_HEADS}")
+            yield Chain(dots, note=f"and so for the other {len(members) - MOST_HEADS}")
 
     def one(
         self, v: Value, letters: list[str], places: Sequence[int], ranges: list[range], j: int,
@@ -341,7 +344,7 @@ class Maker:
 
     def line(
         self, name: Expr, entries: list[Any], held: list[Any] | None, scalar: bool, drawn: set[int]
-    ) -> Line:
+    ) -> Chain:
         shown = [x for x in entries if isinstance(x, Unevaluated)]
         known = bool(shown) and all(id(x) in drawn for x in shown)
         drawn |= {id(x) for x in shown}
@@ -351,8 +354,8 @@ class Maker:
         if shown and len(shown) == len(entries) and not known and not same(entries):
             put_in, note = self.formulas.put_in(entries, scalar)
         if note:
-            return Line(self.formulas.e(name), "", value, digits, f"{note}: ${put_in}$")
-        return Line(self.formulas.e(name), put_in, value, digits, "")
+            return Chain(self.formulas.e(name), "", value, digits, f"{note}: ${put_in}$")
+        return Chain(self.formulas.e(name), put_in, value, digits, "")
 
     # -- what a step says at its end ---------------------------------------------------------------
 
@@ -395,11 +398,11 @@ class Maker:
         """Whether a value is made of places in the vocabulary."""
         return self.run.store[turn.makes].array.dtype != object
 
-    def token(self, turn: Turn, j: int) -> list[Line]:
+    def token(self, turn: Turn, j: int) -> list[Chain]:
         found = [int(x) for x in self.rows(self.run.store[turn.makes], turn, j)]
         if len(found) == 1 and found[0] < len(self.model.vocabulary):
             word = self.model.vocabulary[found[0]]
-            return [Line("", note=f"the token is `{word}`")]
+            return [Chain("", note=f"the token is `{word}`")]
         return []
 
     # -- where the run was refused -----------------------------------------------------------------
@@ -418,9 +421,11 @@ class Maker:
                 return error.message
         return ""
 
-    def last_step(self, number: int, turn: Turn, j: int) -> Step:
+    def last_step(self, number: int, turn: Turn, j: int) -> LessonStep:
         left, right = (self.at(e, turn.loops) for e in (turn.equation.left, turn.equation.right))
-        out = Step(number, self.title(turn), self.why(turn), show_equation(left, right, self.style))
+        out = LessonStep(
+            number, self.title(turn), self.why(turn), show_equation(left, right, self.style)
+        )
         out.pipeline = self.pipeline.chips(turn)
         drawn: set[int] = set()
         value, parts = self.values(turn)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import groupby
 
+from viete.document.tree import Chip
 from viete.evaluate.schedule import Step as Turn
 from viete.meanings.exact.derivation import at_block
 from viete.notation.printer import show
-from viete.report.lesson.data import Chip
 
 NEAR = 1  # blocks beside the current one whose parts are shown apart
 

@@ -66,7 +66,7 @@ def first(text: str) -> str:
 def formula(tex: str) -> str | None:
     """The inside of a formula as it may stand between dollar signs; None where it may not."""
     out = "".join(SYMBOLS.get(c) or (ESCAPES[c] if c == "…" else c) for c in tex)
-    return out if is_formula(out) else None
+    return out if out.strip() and is_formula(out) else None
 
 
 def declared(text: str) -> str:

@@ -1,64 +1,26 @@
-"""Headings, paragraphs, lists and tables: what a card is before anything in it has a meaning.
-
-Every piece of text remembers its line and column, so that an error in a table cell can point
-there. Three formats share this form: Markdown here, LaTeX in latex.py, JSON in structured.py.
-"""
+"""Documents in Markdown: what is read of a source, with lines and columns, and what is written."""
 
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
-from viete.cards.visible import Line, visible_lines
+from viete.document.commonmark import SourceLine, visible_lines
+from viete.document.tree import (
+    Block,
+    CodeBlock,
+    Equations,
+    Heading,
+    ItemList,
+    ListItem,
+    Paragraph,
+    TextTable,
+    Written,
+    simple,
+    with_lists,
+)
 from viete.errors import Text
-from viete.notation.readable import readable
-from viete.printable import display_width
-
-
-@dataclass
-class Heading:
-    """A title; ``level`` is 1 for the card's own and greater for what stands below it."""
-
-    level: int
-    text: Text
-
-
-@dataclass
-class Paragraph:
-    """Running text, or a formula on a line of its own."""
-
-    text: Text
-
-
-@dataclass
-class Item:
-    """A bullet or a numbered item; ``notes`` are the bullets below it."""
-
-    text: Text
-    numbered: bool = False
-    notes: list[Text] = field(default_factory=list)
-
-
-@dataclass
-class Table:
-    """Rows of cells; a row as written may be shorter or longer than the header."""
-
-    header: list[Text]
-    rows: list[list[Text]]
-
-
-@dataclass
-class Code:
-    """Lines to be shown as they are, such as a drawing; ``at`` is where they begin in a source."""
-
-    text: str
-    at: Text = field(default_factory=lambda: Text(""))
-
-
-Block = Heading | Paragraph | Item | Table | Code
 
 _HEADING = re.compile(r"^ {0,3}(#{1,6})(?=[ \t]|$)")
 _CLOSING = re.compile(r"(?:[ \t]+#+)?[ \t]*$")  # of a heading: as many # as one likes
@@ -88,16 +50,16 @@ def read_markdown(content: str, file: str) -> list[Block]:
             continue
         before = lines[k - 1].text.text if k and lines[k - 1].kind == "text" else ""
         last = blocks[-1] if blocks else None
-        goes_on = bool(before.strip()) and isinstance(last, Item | Paragraph)
+        goes_on = bool(before.strip()) and isinstance(last, ListItem | Paragraph)
         if line.lstrip().startswith(">") and not before.lstrip().startswith(">"):
             goes_on = False  # a quotation begins
         if not goes_on and column(line) < offset:
             offset = 0
         if lines[k].kind != "text" or (not goes_on and column(line) >= offset + 4):
-            if isinstance(last, Code) and k and lines[k - 1].kind == lines[k].kind:
+            if isinstance(last, CodeBlock) and k and lines[k - 1].kind == lines[k].kind:
                 last.text += f"\n{line}"
             else:
-                blocks.append(Code(line, text.cut(0)))
+                blocks.append(CodeBlock(line, text.cut(0)))
                 indent = None
         elif goes_on and isinstance(last, Paragraph) and _UNDERLINE.match(line):
             blocks[-1] = Heading(1 if "=" in line else 2, last.text)
@@ -108,9 +70,9 @@ def read_markdown(content: str, file: str) -> list[Block]:
             blocks.append(Heading(len(m[1]), replace(title, text=_CLOSING.sub("", title.text))))
             indent, offset = None, 0
         elif k + 1 < len(lines) and "|" in line and rule(lines[k + 1], len(cells(text)), offset):
-            if goes_on and isinstance(last, Item):
+            if goes_on and isinstance(last, ListItem):
                 raise text.error("a table needs a blank line above it, to end the list")
-            table = Table(cells(text), [])
+            table = TextTable(cells(text), [])
             k += 2
             while k < len(lines) and is_row(lines[k], offset):
                 table.rows.append(cells(lines[k].text))
@@ -121,16 +83,16 @@ def read_markdown(content: str, file: str) -> list[Block]:
         elif m := _ITEM.match(line):
             body = text.cut(m.start(3), m.end(3))
             offset = len(line[: m.start(3)].expandtabs(4))
-            if indent is not None and column(line) > indent and isinstance(last, Item):
+            if indent is not None and column(line) > indent and isinstance(last, ListItem):
                 last.notes.append(body)
             else:
                 indent = column(line)
-                blocks.append(Item(body, m[2] is not None))
+                blocks.append(ListItem(body, m[2] is not None))
         elif goes_on and not _FOR.match(line):
             # A line that goes on from the one before: prose may wrap, a formula may not.
-            if isinstance(last, Item) and last.notes:
+            if isinstance(last, ListItem) and last.notes:
                 last.notes[-1] = joined(last.notes[-1], text)
-            elif isinstance(last, Item | Paragraph):
+            elif isinstance(last, ListItem | Paragraph):
                 last.text = joined(last.text, text)
         else:
             blocks.append(Paragraph(text.cut(0)))
@@ -138,9 +100,9 @@ def read_markdown(content: str, file: str) -> list[Block]:
         k += 1
     for block in blocks:
         match block:
-            case Table():
+            case TextTable():
                 block.rows = [[unmarked(cell) for cell in row] for row in block.rows]
-            case Item():
+            case ListItem():
                 block.text, block.notes = unmarked(block.text), list(map(unmarked, block.notes))
             case Heading() | Paragraph():
                 block.text = unmarked(block.text)
@@ -153,7 +115,7 @@ def column(line: str) -> int:
     return len(wide) - len(wide.lstrip())
 
 
-def rule(line: Line, columns: int, offset: int) -> bool:
+def rule(line: SourceLine, columns: int, offset: int) -> bool:
     """Whether this is the row of dashes below the header of a table with so many columns."""
     text = line.text.text.strip()
     return (
@@ -162,7 +124,7 @@ def rule(line: Line, columns: int, offset: int) -> bool:
     )  # fmt: skip
 
 
-def is_row(line: Line, offset: int) -> bool:
+def is_row(line: SourceLine, offset: int) -> bool:
     """Whether a line below a table belongs to it: all do up to a blank one or another block."""
     text = line.text.text
     other = _HEADING.match(text) or _ITEM.match(text) or _BREAK.match(text)
@@ -249,9 +211,9 @@ def texts(blocks: list[Block]) -> Iterator[Text]:
     """Every text of a document but its drawings."""
     for block in blocks:
         match block:
-            case Table():
+            case TextTable():
                 yield from (cell for row in [block.header, *block.rows] for cell in row)
-            case Item():
+            case ListItem():
                 yield from (block.text, *block.notes)
             case Heading() | Paragraph():
                 yield block.text
@@ -267,94 +229,36 @@ def prose(text: str, change: Callable[[str], str]) -> str:
     return "".join(p if k % 2 else change(p) for k, p in enumerate(pieces))
 
 
-def write_markdown(blocks: list[Block]) -> str:
+def write_markdown(blocks: Iterable[Block]) -> str:
     """The inverse of `read_markdown`, in one canonical layout."""
+    return "\n\n".join(map(written, with_lists(simple(blocks)))) + "\n"
+
+
+def written(block: Written) -> str:
+    """One block, without the blank lines around it."""
     out: list[str] = []
-    number, before = 0, None
-    for block in blocks:
-        if before is not None and not (isinstance(block, Item) and isinstance(before, Item)):
-            out.append("")
-        match block:
-            case Heading():
-                out.append("#" * block.level + " " + markdown(block.text.text))
-                number = 0 if block.level <= 2 else number
-            case Paragraph():
-                out.append(markdown(block.text.text))
-            case Item():
-                number += block.numbered
-                mark = f"{number}." if block.numbered else "-"
-                out.append(f"{mark} {markdown(block.text.text)}")
-                out += [" " * (len(mark) + 1) + f"- {markdown(n.text)}" for n in block.notes]
-            case Table():
-                rows = [[barred(markdown(t.text)) for t in row] for row in block.rows]
-                rows = [[t.text for t in block.header], ["---"] * len(block.header), *rows]
-                out += ["| " + " | ".join(row) + " |" for row in rows]
-            case Code():
-                fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", block.text)), 0)
-                out += [fence, block.text.rstrip("\n"), fence]
-        before = block
-    return "\n".join(out) + "\n"
-
-
-def write_text(blocks: list[Block]) -> str:
-    """For the terminal: no markup; formulas, shapes and meanings in columns."""
-    out: list[str] = []
-    number = 0
-    for kind, run in groupby(blocks, key=lambda b: isinstance(b, Item) or id(b)):
-        group = list(run)
-        if kind is True:
-            items = [b for b in group if isinstance(b, Item)]
-            rows = []
-            for item in items:
-                number += item.numbered
-                mark = f"{number:>3}." if item.numbered else "  ·"
-                formula, colon, meaning = item.text.text.partition("$: ")
-                notes = "; ".join(plain(n.text).removeprefix("Shape: ") for n in item.notes)
-                rows.append([mark, plain(formula + "$" * bool(colon)), notes, plain(meaning)])
-            out += ["", *aligned(rows, " ", cap=72)]
-            continue
-        block = group[0]
-        match block:
-            case Heading():
-                title = plain(block.text.text)
-                rule = {1: "═", 2: "─"}.get(block.level)
-                out += ["", title] + ([rule * display_width(title)] if rule else [])
-                number = 0 if block.level <= 2 else number
-            case Paragraph():
-                out += ["", *textwrap.wrap(plain(block.text.text), 100)]
-            case Code():
-                out += ["", block.text.rstrip("\n")]
-            case Table():
-                cells = [[plain(t.text) for t in row] for row in [block.header, *block.rows]]
-                columns = max(map(len, cells), default=0)
-                cells = [row + [""] * (columns - len(row)) for row in cells]
-                widths = [max(display_width(row[c]) for row in cells) for c in range(columns)]
-                cells.insert(1, ["─" * w for w in widths])
-                out += ["", *aligned(cells, "  ", header=2)]
-    return "\n".join(out).lstrip("\n") + "\n"
-
-
-def aligned(rows: list[list[str]], indent: str, header: int = 0, cap: int = 200) -> list[str]:
-    """Rows with their columns lined up; below ``header`` rows, columns of numbers to the right.
-
-    A cell wider than ``cap`` pushes what follows.
-    """
-    columns = range(len(rows[0]))
-    sizes = [[display_width(c) for c in r] for r in rows]
-    widths = [max((size[c] for size in sizes if size[c] <= cap), default=0) for c in columns]
-    body = [[r[c] for r in rows[header:] if r[c]] if header else [] for c in columns]
-    right = [bool(b) and all(map(_AMOUNT.fullmatch, b)) for b in body]
-    out = []
-    for row, size in zip(rows, sizes, strict=True):
-        cells = zip(row, size, widths, right, strict=True)
-        padded = [" " * (w - n) + s if r else s + " " * (w - n) for s, n, w, r in cells]
-        out.append((indent + "  ".join(padded)).rstrip())
-    return out
-
-
-_AMOUNT = re.compile(r"[\d,]+(\.\d+)?( [KMGTP]?i?B)?")
-
-
-def plain(text: str) -> str:
-    """Inline markup taken off: ``$…$``, backticks, bold."""
-    return readable(text).replace("`", "").replace("**", "")
+    match block:
+        case Heading():
+            out.append("#" * block.level + " " + markdown(block.text.text))
+        case Paragraph():
+            out.append(markdown(block.text.text))
+        case ItemList():
+            for number, item in enumerate(block.items, block.first):
+                assert isinstance(item, ListItem)
+                mark = f"{number}." if block.first else "-"
+                out.append(f"{mark} {markdown(item.text.text)}")
+                out += [" " * (len(mark) + 1) + f"- {markdown(n.text)}" for n in item.notes]
+        case TextTable():
+            out += [markdown(block.caption), ""] * bool(block.caption)
+            rows = [[barred(markdown(t.text)) for t in row] for row in block.rows]
+            header = [t.text for t in block.header] or [""] * max(map(len, rows), default=1)
+            rows = [header, ["---"] * len(header), *rows]
+            out += ["| " + " | ".join(row) + " |" for row in rows]
+        case CodeBlock():
+            out += [f"![data flow]({block.file})", ""] * bool(block.file)
+            fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", block.text)), 0)
+            out += [fence, block.text.rstrip("\n"), fence]
+        case Equations():
+            out += [f"- ${left} = {right}$" + f": {markdown(said)}" * bool(said)
+                    for left, right, said in block.rows]  # fmt: skip
+    return "\n".join(out)

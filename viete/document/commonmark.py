@@ -33,7 +33,7 @@ _BLOCKS = frozenset(
 )
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """A line of a source as a page shows it; ``kind`` is 'text', 'code' or 'html'."""
 
     kind: str
@@ -46,7 +46,7 @@ def lines_of(content: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def visible_lines(content: str, file: str) -> Iterator[Line]:
+def visible_lines(content: str, file: str) -> Iterator[SourceLine]:
     """The lines of a Markdown source; what a comment hides is blank, so that columns stay right.
 
     Raises VieteError for a fence or a comment that is never closed, and for one of which pages
@@ -79,7 +79,7 @@ def visible_lines(content: str, file: str) -> Iterator[Line]:
             hide_comment(lines, k, start)
             continue
         for x in lines[k:end]:
-            yield Line(kind, x)
+            yield SourceLine(kind, x)
         before = lines[end - 1].text if kind == "text" else ""
         k = end
 

@@ -1,0 +1,213 @@
+"""Documents as LaTeX: written to be compiled as it is, and read back.
+
+The reader knows sections, lists and tables (tabular, longtable) with one row a line, which is what
+the writer makes and what most people write; it is no TeX.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from viete.document.commonmark import lines_of
+from viete.document.markdown import joined
+from viete.document.tex import ESCAPES, SYMBOLS, declared, escape, first, formula
+from viete.document.tree import (
+    Block,
+    CodeBlock,
+    Equations,
+    Heading,
+    ItemList,
+    ListItem,
+    Paragraph,
+    TextTable,
+    Written,
+    inline,
+    simple,
+    with_lists,
+)
+from viete.errors import Text
+
+HEAD = r"""\documentclass{article}
+\usepackage[T1]{fontenc}
+\usepackage{amsmath,amssymb,booktabs,enumitem,longtable}
+\usepackage[margin=2.5cm]{geometry}
+\allowdisplaybreaks
+"""
+# Lines and arrows of a drawing, in the letters that every font has.
+DRAWN = str.maketrans("│┊─┄┌┐└┘├┤┬┴┼╭╮╰╯▼►◄⊙×", "|:-.+++++++++++++v><*x")
+WIDE = 40  # characters of a cell in the last column that make it a column of prose
+HEADINGS = {1: "title", 2: "section*", 3: "subsection*"}
+_SECTION = re.compile(r"^\s*\\(title|(?:sub)*section)\*?\{(.*)\}\s*$")
+_TABLE = re.compile(r"^\s*\\begin\{(?:tabular|longtable|tabularx)\*?\}")
+_SKIP = re.compile(
+    r"^\s*\\(documentclass|usepackage|allowdisplaybreaks|date|begin\{document|end\{document|"
+    r"maketitle|toprule|midrule|bottomrule|hline|centering|begin\{table|end\{table|end\{tabular|"
+    r"end\{longtable|endhead|medskip|noindent|ifdefined|DeclareUnicodeCharacter|fi)\b"
+)
+
+
+def prose(text: str) -> str:
+    """Prose to LaTeX; what stands between dollar signs and is no formula becomes text."""
+    return first("".join(piece_of_prose(kind, piece) for kind, piece in inline(text)))
+
+
+def piece_of_prose(kind: str, piece: str) -> str:
+    """One piece of a text, escaped."""
+    match kind:
+        case "math":
+            inside = formula(piece)
+            return escape(f"${piece}$") if inside is None else f"${inside}$"
+        case "code":
+            return f"\\texttt{{{escape(piece)}}}"
+        case "strong" | "stress":
+            inner = "".join(piece_of_prose(k, p) for k, p in inline(piece))
+            return f"\\{'textbf' if kind == 'strong' else 'emph'}{{{inner}}}"
+    return escape(piece)
+
+
+_UNESCAPED = {v: c for c, v in (ESCAPES | SYMBOLS).items()}
+_ESCAPED = re.compile("|".join(re.escape(v) for v in sorted(_UNESCAPED, key=len, reverse=True)))
+_SIGN = re.compile("|".join(map(re.escape, [*SYMBOLS.values(), ESCAPES["…"]])))
+_INNER = (r"((?:[^{}\\$]|\\[^a-z]|\$[^$]*\$|\\(?:text[a-z]+|dots)\{\}|"
+          r"\\ensuremath\{[^{}]*(?:\{.\})?\})*)")  # fmt: skip
+
+
+def unescape(text: str) -> str:
+    """The inverse of `prose`."""
+    out = []
+    text = re.sub(r"^\{([\[*])\}", r"\1", text)
+    for command, mark in (("texttt", "`"), ("emph", "*"), ("textbf", "**")):
+        text = re.sub(rf"\\{command}\{{{_INNER}\}}", rf"{mark}\1{mark}", text)
+    for k, piece in enumerate(re.split(r"((?<!\\)\$[^$]*\$)", text)):
+        table = _SIGN if k % 2 else _ESCAPED
+        out.append(table.sub(lambda m: _UNESCAPED[m[0]], piece))
+    return "".join(out)
+
+
+def write_latex(blocks: Iterable[Block]) -> str:
+    """A complete LaTeX document."""
+    body = "\n\n".join([*map(written, with_lists(simple(blocks))), "\\end{document}\n"])
+    return f"{HEAD}{declared(body)}\\begin{{document}}\n\n{body}"
+
+
+def written(block: Written) -> str:
+    """One block, without the blank lines around it."""
+    match block:
+        case Heading():
+            title = f"\\{HEADINGS[min(block.level, 3)]}{{{prose(block.text.text)}}}"
+            return f"{title}\n\\date{{}}\n\\maketitle" if block.level == 1 else title
+        case Paragraph():
+            return prose(block.text.text)
+        case ItemList():
+            environment = "enumerate" if block.first else "itemize"
+            out = [f"\\begin{{{environment}}}" + "[resume]" * (block.first > 1)]
+            for item in block.items:
+                assert isinstance(item, ListItem)
+                out.append(f"\\item {prose(item.text.text)}")
+                if item.notes:
+                    notes = [f"  \\item {prose(n.text)}" for n in item.notes]
+                    out += ["  \\begin{itemize}", *notes, "  \\end{itemize}"]
+            return "\n".join([*out, f"\\end{{{environment}}}"])
+        case TextTable():
+            return tabulated(block)
+        case Equations():
+            lines = []
+            for left, right, said in block.rows:
+                note = rf" && \parbox{{0.28\linewidth}}{{\raggedright\footnotesize {prose(said)}}}"
+                lines.append(f"{left} &= {right}{note if said else ''}")
+            return "\n".join([r"\begin{align}", " \\\\\n".join(lines), r"\end{align}"])
+        case CodeBlock():
+            drawn = block.text.rstrip("\n").translate(DRAWN).replace("\\end{v", "\\end {v")
+            return f"{{\\scriptsize\n\\begin{{verbatim}}\n{drawn}\n\\end{{verbatim}}}}"
+    raise TypeError(block)
+
+
+def tabulated(table: TextTable) -> str:
+    """A table that may go on over pages; a last column of prose is set in lines."""
+    rows = [" & ".join(prose(t.text) for t in row) + r" \\" for row in table.rows]
+    columns = len(table.header) or max(map(len, table.rows), default=1)
+    long = any(len(row) == columns and len(row[-1].text) > WIDE for row in table.rows)
+    width = "l" * (columns - 1) + (r"p{0.5\linewidth}" if long else "l")
+    header = " & ".join(prose(t.text) for t in table.header) + r" \\"
+    top = [header, r"\midrule", r"\endhead"] if table.header else []
+    return "\n".join([*filter(None, [prose(table.caption)]), f"\\begin{{longtable}}{{{width}}}",
+                      r"\toprule", *top, *rows, r"\bottomrule", r"\end{longtable}"])  # fmt: skip
+
+
+_HIDDEN = {r"\begin{comment}": r"\end{comment}", r"\iffalse": r"\fi"}
+
+
+def read_latex(content: str, file: str) -> list[Block]:
+    """Split LaTeX into blocks; what is no section, list or table is a paragraph."""
+    blocks: list[Block] = []
+    environments: list[str] = []
+    table: TextTable | None = None
+    fresh = True  # whether the next prose line begins a paragraph
+    hidden = ""  # what ends a comment of several lines
+    for number, line in enumerate(lines_of(content), 1):
+        bare = re.sub(r"(?<!\\)%.*$", "", line)
+        if hidden:
+            hidden = "" if bare.strip() == hidden else hidden
+            continue
+        if hidden := _HIDDEN.get(bare.strip(), ""):
+            continue
+        text = Text(bare, file, number, 1, line)
+        if not bare.strip():
+            fresh = True
+        elif m := _SECTION.match(bare):
+            level = {"title": 1, "section": 2}.get(m[1], 3)
+            blocks.append(Heading(level, unescaped(text, m.start(2), m.end(2))))
+            fresh = True
+        elif _TABLE.match(bare):
+            table = TextTable([], [])
+        elif table is not None and re.match(r"^\s*\\end\{(tabular|longtable)", bare):
+            if table.header:
+                blocks.append(table)
+            table = None
+        elif _SKIP.match(bare):
+            continue
+        elif m := re.match(r"^\s*\\(begin|end)\{(enumerate|itemize)\}", bare):
+            environments = environments + [m[2]] if m[1] == "begin" else environments[:-1]
+            fresh = True
+        elif table is not None:
+            row = cells(text)
+            if not table.header:
+                table.header = row
+            else:
+                table.rows.append(row)
+        elif m := re.match(r"^\s*\\item\s*", bare):
+            body = unescaped(text, m.end(), len(bare))
+            last = blocks[-1] if blocks else None
+            if len(environments) > 1 and isinstance(last, ListItem):
+                last.notes.append(body)
+            else:
+                blocks.append(ListItem(body, environments[-1:] == ["enumerate"]))
+            fresh = False
+        elif not fresh and isinstance(last := blocks[-1], Paragraph | ListItem):
+            last.text = joined(last.text, unescaped(text, 0, len(bare)))
+        else:
+            blocks.append(Paragraph(unescaped(text, 0, len(bare))))
+            fresh = False
+    return blocks
+
+
+def unescaped(text: Text, start: int, end: int) -> Text:
+    """A stretch of the source with its escapes undone, placed where it stands."""
+    piece = text.cut(start, end)
+    return Text(unescape(piece.text), piece.file, piece.line, piece.column, piece.whole)
+
+
+def cells(text: Text) -> list[Text]:
+    """A row's cells; an ampersand inside a formula or after a backslash is no border."""
+    line = re.sub(r"\\\\(\[.*?\])?\s*$", "", text.text.rstrip())
+    cuts, inside, k = [-1], False, 0
+    while k < len(line):
+        if line[k] == "\\":
+            k += 1
+        elif line[k] == "$":
+            inside = not inside
+        elif line[k] == "&" and not inside:
+            cuts.append(k)
+        k += 1
+    return [unescaped(text, a + 1, b) for a, b in zip(cuts, [*cuts[1:], len(line)], strict=True)]

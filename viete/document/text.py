@@ -1,0 +1,133 @@
+"""Documents as text for the terminal: no markup; formulas, shapes and meanings in columns."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable
+
+from viete.document.readable import spelled
+from viete.document.tree import (
+    Block,
+    Chain,
+    CodeBlock,
+    Equations,
+    Heading,
+    ItemList,
+    ListItem,
+    Panel,
+    Paragraph,
+    Pipeline,
+    TextTable,
+    inline,
+    with_lists,
+)
+from viete.printable import display_width
+
+WIDTH = 100
+_AMOUNT = re.compile(r"[−-]?[\d,]+(\.\d+|/\d+)?( [KMGTP]?i?B)?")
+
+
+def write_text(blocks: Iterable[Block]) -> str:
+    """The document, made in Unicode style; prose and lists are wrapped at 100 columns."""
+    return "\n".join(lines(blocks, WIDTH)) + "\n"
+
+
+def lines(blocks: Iterable[Block], width: int) -> list[str]:
+    """The lines of a document, a blank one between its blocks."""
+    out: list[str] = []
+    for block in with_lists(blocks):
+        match block:
+            case Heading():
+                title = plain(block.text.text)
+                rule = {1: "═", 2: "─"}.get(block.level)
+                out += ["", title] + ([rule * display_width(title)] if rule else [])
+            case Paragraph():
+                out += ["", *textwrap.wrap(plain(block.text.text), width)]
+            case Pipeline():
+                stages = (f"[{c.text}]" if c.now else c.text for c in block.chips)
+                out += ["", *textwrap.wrap(plain(" → ".join(stages)), width)]
+            case CodeBlock():
+                out += ["", block.text.rstrip("\n")]
+            case TextTable():
+                out += ["", *textwrap.wrap(plain(block.caption), width)] * bool(block.caption)
+                out += ["", *tabulated(block)]
+            case Equations():
+                out += ["", *(f"  {left} = {right}" for left, right, _ in block.rows)]
+            case ItemList():
+                out += ["", *listed(block, width)]
+            case Panel():
+                inner = lines(block.blocks, width - 3)
+                out += ["", f"{block.number}. {plain(block.title)}"]
+                out += [f"   {line}" if line else "" for line in inner]
+    return out[1:]
+
+
+def listed(block: ItemList, width: int) -> list[str]:
+    """Formulas with their shapes and meanings in columns; other items as prose."""
+    marks = [f" {n:>3}." if block.first else "   ·" for n, _ in enumerate(block.items, block.first)]
+    items = [i for i in block.items if isinstance(i, ListItem)]
+    if items and all(i.notes or i.text.text[:1] == "$" for i in items):
+        return aligned([[mark, *columns(i)] for mark, i in zip(marks, items, strict=True)], cap=72)
+    out = []
+    texts = [chained(i) if isinstance(i, Chain) else plain(i.text.text) for i in block.items]
+    for mark, text in zip(marks, texts, strict=True):
+        out += textwrap.wrap(
+            text, width, initial_indent=f"{mark}  ", subsequent_indent=" " * (len(mark) + 2),
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    return out
+
+
+def columns(item: ListItem) -> list[str]:
+    """A formula, its shapes, and its meaning."""
+    formula, colon, meaning = item.text.text.partition("$: ")
+    notes = "; ".join(plain(n.text).removeprefix("Shape: ") for n in item.notes)
+    return [plain(formula + "$" * bool(colon)), notes, plain(meaning)]
+
+
+def chained(chain: Chain) -> str:
+    """One line of numbers, with what it is of before it and what is left out after it."""
+    text = chain.formula("≈")
+    text = f"{chain.label}:  {text}" if chain.label else text
+    return f"{text}   ({plain(chain.note)})" if text and chain.note else text or plain(chain.note)
+
+
+def tabulated(table: TextTable) -> list[str]:
+    """A table with a rule below its header; without one, as numbers under their caption."""
+    rows = [[plain(t.text) for t in row] for row in (table.header, *table.rows) if row]
+    count = max(map(len, rows), default=0)
+    rows = [row + [""] * (count - len(row)) for row in rows]
+    if not table.header:
+        return aligned(rows, "    ", numbers=True)
+    rows.insert(1, ["─" * max(display_width(row[c]) for row in rows) for c in range(count)])
+    return aligned(rows, "  ", header=2, numbers=True)
+
+
+def aligned(
+    rows: list[list[str]], indent: str = "", header: int = 0, cap: int = 200, numbers: bool = False
+) -> list[str]:
+    """Rows with their columns lined up; columns of ``numbers`` below the header to the right.
+
+    A cell wider than ``cap`` pushes what follows.
+    """
+    out = []
+    sizes = [[display_width(c) for c in r] for r in rows]
+    widths = [
+        max((n for n in column if n <= cap), default=0) for column in zip(*sizes, strict=True)
+    ]
+    right = [False] * len(widths)
+    if numbers:
+        body = ([c for c in column if c] for column in zip(*rows[header:], strict=True))
+        right = [bool(b) and all(map(_AMOUNT.fullmatch, b)) for b in body] or right
+    for row, size in zip(rows, sizes, strict=True):
+        cells = zip(row, size, widths, right, strict=True)
+        padded = [" " * (w - n) + s if r else s + " " * (w - n) for s, n, w, r in cells]
+        out.append((indent + "  ".join(padded)).rstrip())
+    return out
+
+
+def plain(text: str) -> str:
+    """A text without its inline markup, its formulas spelled in Unicode."""
+    change = {"math": spelled, "strong": plain, "stress": plain}
+    return "".join(change.get(kind, str)(piece) for kind, piece in inline(text))

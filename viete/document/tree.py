@@ -1,0 +1,240 @@
+"""The document tree: headings, paragraphs, lists, tables, equations, drawings, steps of a lesson.
+
+Texts hold Markdown's inline markup: formulas between dollar signs, code between backticks,
+``**strong**`` and ``*stressed*`` words. A text that was read remembers its line and column, so that
+an error in a table cell can point there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from viete.errors import Text
+
+
+@dataclass
+class Heading:
+    """A title; ``level`` is 1 for the document's own and greater for what stands below it."""
+
+    level: int
+    text: Text
+
+
+@dataclass
+class Paragraph:
+    """Running text, or a formula on a line of its own."""
+
+    text: Text
+
+
+@dataclass
+class ListItem:
+    """A bullet or a numbered item; ``notes`` are the bullets below it."""
+
+    text: Text
+    numbered: bool = False
+    notes: list[Text] = field(default_factory=list)
+
+
+@dataclass
+class TextTable:
+    """Rows of cells; a row as written may be shorter or longer than the header.
+
+    A table of numbers has a ``caption`` and no header.
+    """
+
+    header: list[Text]
+    rows: list[list[Text]]
+    caption: str = ""
+
+
+@dataclass
+class CodeBlock:
+    """Lines to be shown as they are, such as a drawing; ``at`` is where they begin in a source.
+
+    A drawing may have an SVG ``picture``, or be an image in a ``file``, for formats that show one.
+    """
+
+    text: str
+    at: Text = field(default_factory=lambda: Text(""))
+    picture: str = ""
+    file: str = ""
+
+
+@dataclass
+class Equations:
+    """Numbered equations in line: left side, right side, what is said about it."""
+
+    rows: list[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One stage of a pipeline; ``now`` is what the step at hand computes."""
+
+    text: str
+    now: bool = False
+    done: bool = False
+
+
+@dataclass
+class Pipeline:
+    """Stages in their order, one of them marked."""
+
+    chips: list[Chip]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A line of numbers: ``name = put_in = value ≈ digits``, each a formula or empty.
+
+    ``note`` says what is left out, ``label`` is a formula that stands before all; a ``part`` is on
+    the way to a step's value.
+    """
+
+    name: str
+    put_in: str = ""
+    value: str = ""
+    digits: str = ""
+    note: str = ""
+    label: str = ""
+    part: bool = False
+
+    def formula(self, about: str) -> str:
+        """All of it as one formula; ``about`` is the sign before the digits."""
+        out = self.name
+        for text in dict.fromkeys(t for t in (self.put_in, self.value) if t):
+            out += f" = {text}"
+        return out + (f" {about} {self.digits}" if self.digits else "")
+
+
+@dataclass
+class Panel:
+    """A numbered step with a title of its own."""
+
+    number: int
+    title: str
+    blocks: list[Block]
+
+
+@dataclass
+class ItemList:
+    """Items of one kind that follow each other; ``first`` is the number of the first."""
+
+    items: list[ListItem] | list[Chain]
+    first: int = 0
+
+
+Block = (
+    Heading | Paragraph | ListItem | TextTable | CodeBlock | Equations | Pipeline | Chain | Panel
+)
+Written = (
+    Heading | Paragraph | ItemList | TextTable | CodeBlock | Equations | Pipeline | Panel
+)  # what a writer meets
+
+
+# -- nodes that stand in no source -----------------------------------------------------------------
+
+
+def heading(level: int, text: str) -> Heading:
+    """A heading."""
+    return Heading(level, Text(text))
+
+
+def paragraph(text: str) -> Paragraph:
+    """Plain prose."""
+    return Paragraph(Text(text))
+
+
+def item(text: str, meaning: str = "", numbered: bool = False) -> ListItem:
+    """``text: meaning``, or the text alone where nothing is said about it."""
+    return ListItem(Text(f"{text}: {meaning}" if meaning else text), numbered)
+
+
+def fact(title: str, text: str) -> ListItem:
+    """A bullet with a title."""
+    return item(f"**{title}:** {text}")
+
+
+def table(header: list[str], rows: list[list[str]]) -> TextTable:
+    """A table without the columns that are empty in every row."""
+    used = [c for c in range(len(header)) if any(row[c] for row in rows)]
+    return TextTable([Text(header[c]) for c in used], [[Text(row[c]) for c in used]
+                                                       for row in rows])  # fmt: skip
+
+
+# -- what every writer does ------------------------------------------------------------------------
+
+
+def with_lists(blocks: Iterable[Block]) -> Iterator[Written]:
+    """The blocks with items of one kind together; numbers begin anew below a section's title."""
+
+    def kind(block: Block) -> tuple[type, bool] | None:
+        match block:
+            case ListItem():
+                return ListItem, block.numbered
+            case Chain():
+                return Chain, block.part
+        return None
+
+    number = 0
+    for _, group in groupby(blocks, kind):
+        run = list(group)
+        items = [b for b in run if isinstance(b, ListItem)]
+        chains = [b for b in run if isinstance(b, Chain)]
+        if items and items[0].numbered:
+            yield ItemList(items, number + 1)
+            number += len(items)
+        elif items or chains:
+            yield ItemList(items or chains)
+        else:
+            for block in run:
+                assert not isinstance(block, ListItem | Chain)
+                if isinstance(block, Heading) and block.level <= 2:
+                    number = 0
+                yield block
+
+
+def simple(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Steps, pipelines and chains as headings, paragraphs and items, for formats without them."""
+    for block in blocks:
+        match block:
+            case Panel():
+                yield heading(3, f"{block.number}. {block.title}")
+                yield from simple(block.blocks)
+            case Pipeline():
+                yield paragraph(" → ".join(map(marked, block.chips)))
+            case Chain():
+                text = f"${block.formula(chr(92) + 'approx')}$" if block.name else ""
+                text = f"${block.label}$: {text}" if block.label else text
+                yield item(f"{text} ({block.note})" if text and block.note else text or block.note)
+            case _:
+                yield block
+
+
+def marked(chip: Chip) -> str:
+    """A stage of the pipeline, in a box or in bold where it is this step's."""
+    if not chip.now:
+        return chip.text
+    is_formula = chip.text.startswith("$")
+    return rf"$\boxed{{{chip.text[1:-1]}}}$" if is_formula else f"**{chip.text}**"
+
+
+_INLINE = re.compile(r"(\$[^$]+\$|`[^`]+`|\*\*(?=\S).+?\*\*|\*(?=[^\s*])[^*]*(?<=\S)\*)")
+
+
+def inline(text: str) -> Iterator[tuple[str, str]]:
+    """The pieces of a text with their kind: 'text', 'math', 'code', 'strong' or 'stress'."""
+    for k, piece in enumerate(_INLINE.split(text)):
+        if k % 2 == 0:
+            if piece:
+                yield "text", piece
+        elif piece[0] in "$`":
+            yield "math" if piece[0] == "$" else "code", piece[1:-1]
+        elif piece.startswith("**"):
+            yield "strong", piece[2:-2]
+        else:
+            yield "stress", piece[1:-1]

@@ -1,0 +1,95 @@
+"""Documents as Typst."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from viete.document.tree import (
+    Block,
+    CodeBlock,
+    Equations,
+    Heading,
+    ItemList,
+    ListItem,
+    Paragraph,
+    TextTable,
+    Written,
+    inline,
+    simple,
+    with_lists,
+)
+
+HEAD = """#set page(margin: 2.5cm)
+#set math.equation(numbering: "(1)")
+#show math.equation.where(block: false): set math.equation(numbering: none)
+#show math.equation: set block(breakable: true)
+
+"""
+_SPECIAL = re.compile(r"([\\#$_@<>\[\]~`=/+*-])")
+
+
+def prose(text: str) -> str:
+    """Prose to Typst; formulas are Typst's already."""
+    out = []
+    for kind, piece in inline(text):
+        match kind:
+            case "math":
+                out.append(f"${piece}$")
+            case "code":
+                out.append(raw(piece))
+            case "strong":
+                out.append(f"#strong[{prose(piece)}]")
+            case "stress":
+                out.append(f"#emph[{prose(piece)}]")
+            case _:
+                out.append(_SPECIAL.sub(r"\\\1", piece))
+    return "".join(out)
+
+
+def raw(text: str, block: str = "") -> str:
+    """Characters as they are."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'#raw({block}"{escaped}")'
+
+
+def write_typst(blocks: Iterable[Block]) -> str:
+    """A complete document, made in Typst style."""
+    return HEAD + "\n\n".join(map(written, with_lists(simple(blocks)))) + "\n"
+
+
+def written(block: Written) -> str:
+    """One block, without the blank lines around it."""
+    match block:
+        case Heading(level=1):
+            return f"#align(center, text(size: 17pt)[{prose(block.text.text)}])"
+        case Heading():
+            return f"{'=' * (block.level - 1)} {prose(block.text.text)}"
+        case Paragraph():
+            return prose(block.text.text)
+        case ItemList():
+            mark = "+" if block.first else "-"
+            items = [i for i in block.items if isinstance(i, ListItem)]
+            return "\n".join(
+                f"{mark} {prose(i.text.text)}" + "".join(f"\n  - {prose(n.text)}" for n in i.notes)
+                for i in items
+            )
+        case TextTable():
+            columns = len(block.header) or max(map(len, block.rows), default=1)
+            width = ", ".join(["auto"] * (columns - 1) + ["1fr"])
+            head = ", ".join(f"[{prose(t.text)}]" for t in block.header)
+            return "\n".join([
+                f"#table(\n  columns: ({width}), stroke: none,",
+                *([f"  table.header({head}),"] if head else []),
+                *("  " + ", ".join(f"[{prose(t.text)}]" for t in row) + "," for row in block.rows),
+                ")",
+            ])  # fmt: skip
+        case Equations():
+            lines = []
+            for left, right, said in block.rows:
+                note = f" quad #text(size: 0.8em)[{prose(said)}]" if said else ""
+                lines.append(f"$ {left} = {right}{note} $")
+            return "\n".join(lines)
+        case CodeBlock():
+            return raw(block.text, "block: true, ")
+    raise TypeError(block)
