@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import viete as vt
 from tests.laws.strategies import Card, cards, random_inputs, random_weights, shipped, tiny
 from tests.laws.test_incremental import check as check_incremental
+from viete.analysis.next_token import text_of
 from viete.cards.reader import reads
 from viete.errors import Text
 from viete.evaluate.reweighted import reweighted
@@ -28,7 +29,7 @@ from viete.library.functions import behind, library, parse_function
 from viete.model.names import Names
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Symbol, Table, transform
 from viete.rewrite.folding import folded
-from viete.rewrite.incremental import incremental, text_of
+from viete.rewrite.incremental import incremental
 
 CARD = """# Law
 

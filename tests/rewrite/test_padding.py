@@ -11,8 +11,8 @@ from hypothesis import given, settings
 
 import viete as vt
 from tests.laws.strategies import Card, cards, random_inputs, shipped, tiny
+from viete.analysis.next_token import text_of
 from viete.errors import VieteError
-from viete.rewrite.incremental import text_of
 
 LLAMA = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 6,
          "num_key_value_heads": 2, "intermediate_size": 20}  # fmt: skip

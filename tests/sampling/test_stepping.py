@@ -14,10 +14,11 @@ import viete as vt
 from tests.laws.strategies import Card, cards, shipped, tiny
 from tests.laws.test_incremental import CAUSAL, FINE, HEAD
 from tests.sampling.test_generating import others, weights_of
+from viete.analysis.next_token import text_of
 from viete.cards.reader import reads
 from viete.errors import VieteError
 from viete.graph.card import CardData
-from viete.rewrite.incremental import derived, text_of
+from viete.rewrite.incremental import derived
 from viete.sampling.cached import Cached
 from viete.sampling.generating import context_of
 from viete.sampling.planned import Incremental, Planned

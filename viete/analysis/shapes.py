@@ -7,7 +7,7 @@ error that points at the sub-expression and names both shapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -772,43 +772,39 @@ class Shapes:
 
     def call(self, e: Apply, args: list[Type]) -> Type:
         """A named function: its body, with the arguments' types in place of its letters."""
-        function = self.model.function[e.op]
         key = (e.op, *args)
-        if key in self.calls:
-            return self.calls[key]
+        if key not in self.calls:
+            env = self.applied(e, args)
+            try:
+                found = self.of(self.model.function[e.op].body, env)
+            except Mismatch as error:
+                raise Mismatch(f"in {e.op}({', '.join(text(t.shape) for t in args)}): "
+                               f"{error.message}", e) from None  # fmt: skip
+            self.calls[key] = replace(found, family=frozenset(f[:-1] for f in found.family))
+        return self.calls[key]
+
+    def applied(self, e: Apply, args: Sequence[Type]) -> Env:
+        """What the letters of a function's definition stand for where it is applied."""
+        function = self.model.function[e.op]
         # A definition's own index letters must not meet its caller's: primes keep them apart.
-        args = [replace(t, family=frozenset(f + "'" for f in t.family)) for t in args]
-        arguments: dict[str, Type] = {}
+        types = [replace(t, family=frozenset(f + "'" for f in t.family)) for t in args]
+        types += [self.of(a.default, Env()) for a in function.arguments[len(args) :] if a.default]
         sizes: dict[str, Size] = {}
-        for k, argument in enumerate(function.arguments):
-            if k < len(args):
-                t = args[k]
-            else:
-                assert argument.default is not None
-                t = self.of(argument.default, Env())
-            if argument.pattern:
-                if len(t.shape) != len(argument.pattern):
-                    wanted = " × ".join(s.key for s in argument.pattern)
+        for k, (argument, t) in enumerate(zip(function.arguments, types, strict=True)):
+            if argument.pattern and len(t.shape) != len(argument.pattern):
+                wanted = " × ".join(s.key for s in argument.pattern)
+                raise Mismatch(
+                    f"{e.op} takes {argument.symbol.key}: {wanted}, not {text(t.shape)}",
+                    e.args[k],
+                )
+            for symbol, size in zip(argument.pattern, t.shape, strict=False):
+                if not self.same(sizes.setdefault(symbol.key, size), size):
                     raise Mismatch(
-                        f"{e.op} takes {argument.symbol.key}: {wanted}, not {text(t.shape)}",
-                        e.args[k],
-                    )
-                for symbol, size in zip(argument.pattern, t.shape, strict=True):
-                    if symbol.key in sizes and not self.same(sizes[symbol.key], size):
-                        raise Mismatch(
-                            f"{e.op} needs the same {symbol.key} everywhere, and gets "
-                            f"{sizes[symbol.key]} and {size}", e.args[k],
-                        )  # fmt: skip
-                    sizes.setdefault(symbol.key, size)
-            arguments[argument.symbol.key] = t
-        try:
-            found = self.of(function.body, Env(arguments, sizes))
-        except Mismatch as error:
-            raise Mismatch(f"in {e.op}({', '.join(text(t.shape) for t in args)}): "
-                           f"{error.message}", e) from None  # fmt: skip
-        found = replace(found, family=frozenset(f[:-1] for f in found.family))
-        self.calls[key] = found
-        return found
+                        f"{e.op} needs the same {symbol.key} everywhere, and gets "
+                        f"{sizes[symbol.key]} and {size}", e.args[k],
+                    )  # fmt: skip
+        keys = (a.symbol.key for a in function.arguments)
+        return Env(dict(zip(keys, types, strict=True)), sizes)
 
 
 def natural(t: Type) -> bool:

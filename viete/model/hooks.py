@@ -13,6 +13,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
+from viete.analysis.next_token import scores, text_of
 from viete.errors import VieteError
 from viete.evaluate.inputs import check_weights
 from viete.evaluate.interventions import Change, in_turn, member_of
@@ -27,7 +28,6 @@ from viete.model.names import Key
 from viete.model.weights import Weighted
 from viete.notation.printer import show
 from viete.notation.tree import Idx, Ref
-from viete.rewrite.incremental import scores, text_of
 
 Hook = Callable[[Array, "HookPoint"], Array | None]
 Filter = Key | Callable[[str], bool] | Sequence[Key | Callable[[str], bool]]

@@ -9,6 +9,7 @@ from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
+from viete.analysis.next_token import text_of
 from viete.errors import VieteError
 from viete.evaluate.labelled import COL, Array, Value
 from viete.evaluate.run import Run, execute
@@ -19,7 +20,6 @@ from viete.model.layout import LAYER, layout
 from viete.model.names import Found, Names
 from viete.model.table import Entry, conventions
 from viete.notation.tree import Apply, Expr, Num, Ref, Symbol, num, transform, walk
-from viete.rewrite.incremental import text_of
 from viete.rewrite.simplify import simplified
 
 TERM, SCALE = Symbol("argument", "normed_term"), Symbol("argument", "normed_scale")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from viete.analysis.def_use import is_number, lone
+from viete.analysis.next_token import scores
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation
 from viete.graph.dependence import greatest
@@ -28,7 +29,6 @@ from viete.notation.tree import (
     transform,
     walk,
 )
-from viete.rewrite.incremental import scores
 from viete.rewrite.lifting import again, with_part
 from viete.rewrite.reweighing import Folding, Work, is_parameter
 

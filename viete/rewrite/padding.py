@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from viete.analysis.next_token import text_of
 from viete.analysis.shapes import Shapes, shapes_of
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, Input, with_right
@@ -27,7 +28,6 @@ from viete.notation.tree import (
     num,
     transform,
 )
-from viete.rewrite.incremental import text_of
 
 NAMES = "a seen padding".split()
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 from array_api_compat import is_jax_array
 
+from viete.analysis.next_token import text_of
 from viete.errors import VieteError
 from viete.evaluate.array import Arrays
 from viete.evaluate.inputs import Feeding, as_input
@@ -16,7 +17,7 @@ from viete.evaluate.labelled import COL, ROW, Array, Value, expand
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Step, program
 from viete.graph.card import CardData, Input
-from viete.rewrite.incremental import Derived, text_of
+from viete.rewrite.incremental import Derived
 from viete.sampling.stepping import BATCH, last_row, without_gradients
 
 

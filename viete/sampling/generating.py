@@ -8,6 +8,7 @@ from numbers import Integral
 
 import numpy as np
 
+from viete.analysis.next_token import scores, text_of
 from viete.errors import VieteError
 from viete.evaluate.inputs import check_weights, host
 from viete.evaluate.interventions import Changes
@@ -17,7 +18,7 @@ from viete.evaluate.schedule import program
 from viete.evaluate.spelling import by_own_names
 from viete.graph.card import CardData, Input
 from viete.notation.tree import Ref
-from viete.rewrite.incremental import derived, scores, text_of
+from viete.rewrite.incremental import derived
 from viete.sampling.choosing import Choice
 from viete.sampling.planned import Incremental
 from viete.sampling.stepping import Steps, Whole

@@ -8,13 +8,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from viete.analysis.next_token import scores, text_of
 from viete.evaluate.inputs import host
 from viete.evaluate.interventions import Changes, changes_by_name
 from viete.evaluate.labelled import COL, ROW, Array, permute
 from viete.evaluate.run import Run, execute
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
-from viete.rewrite.incremental import scores, text_of
 
 BATCH = "batch"
 

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from viete.analysis.next_token import scores
 from viete.atomic import replacing
 from viete.cards.reader import read
 from viete.cards.writer import write
@@ -39,7 +40,6 @@ from viete.model.folder import tensors_of
 from viete.model.mapping import load_weights
 from viete.model.trained import CARD, card_digest
 from viete.regular import regular
-from viete.rewrite.incremental import scores
 from viete.text.data import read_data
 from viete.text.vocabulary import (
     Vocabulary,

@@ -1,0 +1,72 @@
+"""Language models: which input is the text that goes on, and which value scores its next tokens."""
+
+from __future__ import annotations
+
+from viete.analysis.shapes import shapes_of
+from viete.errors import VieteError
+from viete.graph.card import CardData, Input, memoised
+from viete.graph.dependence import forward_slice
+from viete.graph.sizes import Size
+from viete.notation.tree import Pick, Ref, walk
+
+
+@memoised
+def text_of(card: CardData) -> Input:
+    """The input that is continued: the last one of token ids without a default, as long as a text.
+
+    It is one that has scores for its next tokens, if there is one: not an encoder's source, nor
+    the targets of a loss (``y``), wherever they stand.
+    """
+    lengths = [
+        i for i in card.inputs
+        if i.high is not None and i.default is None and len(i.shape) == 1
+        and isinstance(i.shape[0], Ref) and i.shape[0].key in card.lengths
+    ]  # fmt: skip
+    looked_up = {
+        key for e in card.equations for p in walk(e.right) if isinstance(p, Pick)
+        for item in p.items for key in item.keys
+    }  # fmt: skip
+    found = [i for i in lengths if i.name in looked_up]
+    if not found:
+        raise VieteError(
+            f"{card.title} has no input of token ids as long as the text, which could be continued"
+        )
+    return next((i for i in reversed(found) if scored(card, i)), found[-1])
+
+
+def scores(card: CardData) -> str:
+    """The value with a score for each token of the vocabulary at every position: ``logits``.
+
+    Else the last such value that is not a softmax. Raises VieteError where there is none.
+    """
+    tokens = text_of(card)
+    for name in scored(card, tokens):
+        return name
+    said = " × ".join("?" if s is None else str(s) for s in score_shape(card, tokens))
+    raise VieteError(
+        f"{card.title} has no value of shape {said}, a score for each next token; it cannot be "
+        f"sampled"
+    )
+
+
+def score_shape(card: CardData, tokens: Input) -> tuple[Size | None, Size]:
+    """A score for each token of the vocabulary at every position of a text."""
+    assert tokens.high is not None and tokens.low is not None
+    high, low = card.size(tokens.high), card.size(tokens.low)
+    assert high is not None and low is not None
+    return card.size(tokens.shape[0]), high - low + Size.of(1)
+
+
+def scored(card: CardData, tokens: Input) -> list[str]:
+    """The values with a score for each next token of a text that they are made of, best first."""
+    shapes, shape = shapes_of(card), score_shape(card, tokens)
+    after = forward_slice(card, [tokens.name])
+    fits = [
+        e for e in card.equations
+        if not e.left.symbol.slots and shapes.types[e.name].kind == "real" and e.name in after
+        and len(shapes.types[e.name].shape) == 2
+        and all(b is not None and shapes.same_number(a, b)
+                for a, b in zip(shapes.types[e.name].shape, shape, strict=True))
+    ]  # fmt: skip
+    plain = [e for e in fits if card.library_name(e.right) != "softmax"]
+    return [e.name for e in [*(e for e in fits if e.name == "logits"), *reversed(plain)]]

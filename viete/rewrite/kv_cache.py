@@ -1,0 +1,101 @@
+"""KV cache: the two ways in which earlier rows of a value stand beside the new ones.
+
+A `DynamicCache` grows: m earlier rows come in, and the n new ones are stacked under them. A
+`StaticCache` has room for c rows from the start, the new ones are written into it at the positions
+q, and the shapes of one step are those of the next. Both say here what depends on that choice: how
+a new position, how many positions, and rows of a table of positions are written.
+
+Formulas are rewritten with the placeholders of this module, which get their names last: at the top
+those of the card, inside of a function those of its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from viete.notation.printer import show
+from viete.notation.tree import Apply, Expr, Pick, Ref, Slice, Slot, Symbol, transform
+
+NEW, ALL = "new", "all"
+NEW_COUNT, ALL_COUNT = Ref(Symbol("dim", "@new")), Ref(Symbol("dim", "@all"))
+BEFORE, ROOM = Ref(Symbol("dim", "@before")), Ref(Symbol("dim", "@room"))
+PLACES = Ref(Symbol("input", "@places"))
+
+
+class Stuck(Exception):
+    """There is no form for new positions alone; the message says why, as a clause."""
+
+
+class DynamicCache:
+    """The rows of m positions before, ``BEFORE``; the new ones come after them."""
+
+    label, suffix = Slot("past"), "after"
+    own: tuple[Ref, ...] = (BEFORE,)
+
+    def position(self, letter: Expr) -> Expr:
+        """The position of the new row with this number."""
+        return Apply("add", (letter, BEFORE))
+
+    def counts(self, new: Expr | None, every: Expr | None) -> dict[str, Expr]:
+        """How many positions are new, and how many there are, said by what counts either."""
+        if new is None and every is None:
+            return {}
+        return {
+            NEW_COUNT.key: new or Apply("sub", (every, BEFORE)),  # type: ignore[arg-type]
+            ALL_COUNT.key: every or Apply("add", (BEFORE, new)),  # type: ignore[arg-type]
+        }
+
+    def rows(self, kind: str, start: Expr | None, stop: Expr | None) -> Expr:
+        """The rows of the new positions, or of all, in a table that has them from ``start`` on."""
+        if kind == ALL:
+            return Slice(start, stop)
+        return Slice(BEFORE if start is None else Apply("add", (start, BEFORE)), stop)
+
+    def joined(self, before: Ref, new: Ref, as_rows: bool, stack: Expr, written: Expr) -> Expr:
+        """Earlier rows and new ones; ``stack`` and ``written`` are the library's calls for rows."""
+        return stack if as_rows else Apply("concat", (before, new))
+
+    def new_columns(self, e: Ref) -> Expr:
+        """Of a value with a column for each position those of the new ones."""
+        return Pick(e, (Slice(None, None), Slice(BEFORE, None)))
+
+
+class StaticCache(DynamicCache):
+    """Room for ``ROOM`` rows; the new positions are ``PLACES``.
+
+    Rows beyond the last position are never read: a sum over positions is allowed only under a mask
+    that hides all later than a position's own.
+    """
+
+    label, suffix = Slot("room"), "at"
+    own = PLACES, ROOM
+
+    def position(self, letter: Expr) -> Expr:
+        """The position of the new row with this number."""
+        return Pick(PLACES, (letter,))
+
+    def counts(self, new: Expr | None, every: Expr | None) -> dict[str, Expr]:
+        """As many as there is room for stand for all."""
+        new = Apply("cols", (PLACES,)) if new is None else new
+        return {NEW_COUNT.key: new, ALL_COUNT.key: ROOM if every is None else every}
+
+    def rows(self, kind: str, start: Expr | None, stop: Expr | None) -> Expr:
+        """The new positions themselves are indices."""
+        if kind == NEW:
+            return PLACES if start is None else Apply("add", (start, PLACES))
+        return Slice(start, ROOM if start is None else Apply("add", (start, ROOM)))
+
+    def joined(self, before: Ref, new: Ref, as_rows: bool, stack: Expr, written: Expr) -> Expr:
+        """The room with the new rows in it."""
+        if not as_rows:
+            raise Stuck(f"{show(new)} has its positions as columns")
+        return written
+
+    def new_columns(self, e: Ref) -> Expr:
+        """Columns are no rows of a room."""
+        raise Stuck(f"{show(e)} is asked for at its new columns alone")
+
+
+def named(e: Expr, names: Mapping[str, Expr]) -> Expr:
+    """A formula with names in place of placeholders."""
+    return transform(e, lambda x: names.get(x.key) if isinstance(x, Ref) else None)
