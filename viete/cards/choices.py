@@ -20,16 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from typing import Any
 
 from viete.analysis.row_counts import with_named_sizes
-from viete.cards.config import HOLE, Config, listed, said
+from viete.cards.config import HOLE, Config, allows, listed, scope_of
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, Function, Loop
 from viete.notation.parser import parse
 from viete.notation.substitution import substitute
-from viete.notation.symbols import Scope
 from viete.notation.tree import Apply, Expr, Idx, Symbol, num, walk
 from viete.rewrite.inlining import names_in, with_definitions
 
@@ -45,15 +42,6 @@ class Row:
     there: list[Symbol] = field(default_factory=list)
     values: list[Equation] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
-
-    def holds(self, found: Any, null: bool, card: CardData) -> bool:
-        """Whether the row lists this value; None is a key that is missing, or ``null``."""
-        words, optional = listed(self.allowed)
-        if found is None:
-            return "null" in words if null else optional
-        return "any" in words or said(found) in words or any(
-            number_of(w, card) == found for w in words if f"${w}$" in self.allowed
-        )  # fmt: skip
 
 
 @dataclass
@@ -91,7 +79,7 @@ class Choice:
         if config.alone and not name:
             return self.rows[0]
         for row in self.rows:
-            if row.holds(found, bool(name), card):
+            if allows(row.allowed, found, card, bool(name)):
                 return row
         known: set[str] = set()
         wanted = []
@@ -202,14 +190,6 @@ def of_blocks(key: Text, card: CardData) -> tuple[str, dict[int, str]]:
     return letter, {i: HOLE.sub(str(k), key.text) for i, k in places.items()}
 
 
-def scope_of(card: CardData) -> Scope:
-    """Names of dimensions and loop letters."""
-    scope = Scope(indices=set(card.loop_letters))
-    for d in card.dims:
-        scope.declare(d.symbol)
-    return scope
-
-
 def ends(loop: Loop, card: CardData) -> tuple[int, int]:
     """The first block and one past the last."""
     low, high = (number_at(e, card, Text("")) for e in (loop.lower, loop.upper))
@@ -223,12 +203,6 @@ def number_at(e: Expr, card: CardData, text: Text) -> int:
     if value is None or value.denominator != 1:
         raise text.error("this must be a whole number for every block")
     return int(value)
-
-
-def number_of(word: str, card: CardData) -> Fraction | None:
-    """The number that a formula of dimensions is."""
-    size = card.size(parse(word, scope_of(card)))
-    return None if size is None else size.evaluate(card.sizes)
 
 
 def test(places: list[int], blocks: list[int], letter: str) -> Expr:

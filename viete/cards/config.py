@@ -33,9 +33,11 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from viete.errors import VieteError
+from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Dimension, Parameter
-from viete.regular import SETTINGS, regular
+from viete.notation.parser import parse
+from viete.notation.symbols import Scope
+from viete.regular import read_object
 
 HOLE = re.compile(r"\{([^{}]*)\}")  # around the index letter in a key
 DEEPEST = 50
@@ -69,6 +71,7 @@ class Config:
     def __init__(
         self, source: Mapping[str, Any] | str | Path,
         tensors: Mapping[str, Sequence[int]] | None = None, name: str = "the config",
+        alone: bool = False,
     ) -> None:  # fmt: skip
         """Raises VieteError for a file that is no JSON object."""
         self.name, self.values = (
@@ -76,7 +79,7 @@ class Config:
         )
         self.tensors = tensors
         self.known: set[str] = set()
-        self.alone = False
+        self.alone = alone
 
     @property
     def content(self) -> tuple[str, tuple[tuple[str, tuple[int, ...]], ...] | None, bool]:
@@ -98,11 +101,11 @@ class Config:
         With ``null`` a key counts that is there without one.
         """
         self.known.update(keys)
-        self.check_said_once(keys)
+        self.check_consistent(keys)
         for key in keys:
             if " " in key:
-                if (said := self.of_tensors(key)) is not None:
-                    return key, said
+                if (answer := self.of_tensors(key)) is not None:
+                    return key, answer
                 continue
             if null and key in self.values and self.values[key] is None:
                 return key, None
@@ -117,7 +120,7 @@ class Config:
                 return key, found
         return "", None
 
-    def check_said_once(self, keys: Sequence[str]) -> None:
+    def check_consistent(self, keys: Sequence[str]) -> None:
         """That of two objects for the same settings (``rope_scaling``, ``rope_parameters``) one
         is there, or the one repeats the other: which of them counts depends on who reads them.
         """
@@ -152,10 +155,10 @@ class Config:
         if found is None:
             return None
         if " " in key:  # tensors say it
-            said_key, other = self.look_up([k for k in keys if " " not in k])
+            stated, other = self.look_up([k for k in keys if " " not in k])
             if is_number(other) and 0 < other != found:
                 raise VieteError(
-                    f"{self.name}: {said_key} is {other}, and the tensors say {found} ({key}); "
+                    f"{self.name}: {stated} is {other}, and the tensors say {found} ({key}); "
                     f"leave out the one that is wrong"
                 )
         try:
@@ -175,7 +178,7 @@ class Config:
         if not (isinstance(found, list) and found and all(map(is_number, found))):
             raise VieteError(
                 f"{self.name}: {key} gives {p.name}, so it must be a list of numbers, not "
-                f"{said(found):.60}"
+                f"{word(found):.60}"
             )
         return replace(p, value=f"[{' '.join(map(repr, found))}]")
 
@@ -202,12 +205,11 @@ class Config:
         """That the card's ``config …`` facts hold."""
         for fact, wanted in card.facts:
             if fact.startswith("config "):
-                allowed, optional = listed(wanted)
                 for keys in self.each(listed(fact.removeprefix("config "))[0]):
                     key, found = self.look_up(keys)
                     if self.alone and not key:
                         continue
-                    if not (optional if found is None else {said(found), "any"} & {*allowed}):
+                    if not allows(wanted, found, card):
                         raise VieteError(
                             f"{self.name}: {self.what(keys, key, found)}, and the card "
                             f"{card.title} is for {wanted}"
@@ -226,8 +228,8 @@ class Config:
         """``key is value``, or that it is missing."""
         open_ = [k for k in keys if " " not in k and self.look_up([k])[1] is None]
         if " " in key and open_:
-            return f"{' or '.join(open_)} is missing, and {key} is {said(found)}"
-        return f"{key} is {said(found)}" if key else f"{' or '.join(keys)} is missing"
+            return f"{' or '.join(open_)} is missing, and {key} is {word(found)}"
+        return f"{key} is {word(found)}" if key else f"{' or '.join(keys)} is missing"
 
     def check_accounted(self, card: CardData, accept: Sequence[str]) -> None:
         """That every key that might change the function is one that the card knows."""
@@ -241,7 +243,7 @@ class Config:
             if not IS_HARMLESS.match(top):
                 unknown[key] = value
         if unknown:
-            what = ", ".join(f"{key} is {said(value):.60}" for key, value in unknown.items())
+            what = ", ".join(f"{key} is {word(value):.60}" for key, value in unknown.items())
             raise VieteError(
                 f"{self.name}: {what}, of which the card {card.title} says nothing, so its "
                 f"equations may not be this model's; if you know that they are, accept "
@@ -259,21 +261,19 @@ def read_json(path: str | Path) -> tuple[str, Mapping[str, Any]]:
     """The name of a ``config.json``, given it or its folder, and the object in it."""
     if not isinstance(path, str | Path):
         raise VieteError(f"a config is a mapping or a path, not {type(path).__name__}")
-    path = Path(path)
-    try:
-        path = path / "config.json" if path.is_dir() else path
-        if (size := path.stat().st_size) > SETTINGS:
-            raise VieteError(f"{path} has {size:,} bytes; a config.json has at most {SETTINGS:,}")
-        found = json.loads(regular(path).read_text("utf-8-sig"))
-    except OSError as error:
-        raise VieteError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise VieteError(f"{path} is no JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise VieteError(f"{path} holds no JSON object, so it is no config.json")
+    path = Path(path) / "config.json" if Path(path).is_dir() else Path(path)
+    found = read_object(path, "config.json")
     if deeper(found, DEEPEST):
         raise VieteError(f"{path} is nested more than {DEEPEST} deep, so it is no config.json")
     return str(path), found
+
+
+def asked(card: CardData) -> list[str]:
+    """Every key that a card asks for, of a config or of tensors."""
+    cells = [d.config for d in card.dims]
+    cells += [fact.removeprefix("config ") for fact, _ in card.facts if fact.startswith("config ")]
+    keys = [key for cell in cells for key in listed(cell)[0]]
+    return keys + [key for p in card.parameters if p.given for key in given_keys(p)]
 
 
 def given_keys(p: Parameter) -> list[str]:
@@ -308,7 +308,34 @@ def listed(text: str) -> tuple[list[str], bool]:
     return [w for w in words if w != "missing"], "missing" in words
 
 
-def said(value: Any) -> str:
+def allows(allowed: str, found: Any, card: CardData, null: bool = False) -> bool:
+    """Whether a cell such as ``gelu, $d$ or missing`` lists a value of a config.
+
+    None is a key that is missing, or with ``null`` one that is there without a value.
+    """
+    words, optional = listed(allowed)
+    if found is None:
+        return "null" in words if null else optional
+    return "any" in words or word(found) in words or any(
+        number_of(w, card) == found for w in words if f"${w}$" in allowed
+    )  # fmt: skip
+
+
+def number_of(text: str, card: CardData) -> Fraction | None:
+    """The number that a formula of dimensions is."""
+    size = card.size(parse(Text(text), scope_of(card)))
+    return None if size is None else size.evaluate(card.sizes)
+
+
+def scope_of(card: CardData) -> Scope:
+    """Names of dimensions and loop letters."""
+    scope = Scope(indices=set(card.loop_letters))
+    for d in card.dims:
+        scope.declare(d.symbol)
+    return scope
+
+
+def word(value: Any) -> str:
     """A value as a card spells it: text bare, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, default=str)
 

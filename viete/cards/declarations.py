@@ -10,7 +10,7 @@ from fractions import Fraction
 from viete.cards.choices import Choice, Row
 from viete.cards.config import Config, bound
 from viete.cards.init import check_dtype, read_init
-from viete.cards.sections import FACT, Sections
+from viete.cards.sections import FACT, Sections, pieces, unmarked
 from viete.document.tree import Block, ListItem, Paragraph
 from viete.errors import Text, VieteError
 from viete.graph.card import (
@@ -252,32 +252,24 @@ class Declarations(Sections):
 
     def shape(self, text: Text, batch: bool = False) -> tuple[Expr, ...]:
         """``V × d``, ``(L, d)`` or ``5 x 5``."""
-        text = replace(text, text=re.sub(r"[$`]", " ", text.text)).cut(0)
+        text = unmarked(text).cut(0)
         if closing(text.text) == len(text.text) and text.text.startswith("("):
             text = text.cut(1, len(text.text) - 1)
         if text.text.lower() in ("", "scalar", "1 number"):
             return ()
         bare = re.sub(r"\\times|(?<=[\s\d])x(?=[\s\d])", lambda m: "×".ljust(len(m[0])), text.text)
         text = replace(text, text=bare)
-        depth, cuts = 0, [-1]
-        for k, c in enumerate(bare):
-            depth += (c in "{([") - (c in "})]")
-            if c in "×," and depth == 0:
-                cuts.append(k)
-        pieces = [text.cut(a + 1, b) for a, b in zip(cuts, [*cuts[1:], len(bare)], strict=True)]
+        sizes = pieces(text, "×,")
         # A trailing comma, as in Python's (n,), ends the shape.
-        pieces = pieces[:-1] if len(pieces) > 1 and not pieces[-1].text else pieces
-        if (
-            batch
-            and pieces[0].text.lower() in ("batch", "b")
-            and pieces[0].text not in self.shapes.symbols
-        ):
-            pieces = pieces[1:]
-        if len(pieces) > 2:
+        sizes = sizes[:-1] if len(sizes) > 1 and not sizes[-1].text else sizes
+        first = sizes[0].text
+        if batch and first.lower() in ("batch", "b") and first not in self.shapes.symbols:
+            sizes = sizes[1:]
+        if len(sizes) > 2:
             raise text.error(
                 "a value has at most two sizes, rows and columns; more axes are indices of its name"
             )
-        return tuple(parse(p, self.shapes) for p in pieces)
+        return tuple(parse(p, self.shapes) for p in sizes)
 
     def parameters(self, letters: set[str]) -> list[Parameter]:
         out: list[Parameter] = []

@@ -10,7 +10,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 from viete.document.markdown import check_shown, read_markdown
@@ -250,12 +252,10 @@ class Sections:
         if mark and (end := t.find(mark, len(mark))) > 0:
             self.check_alone(text, end + len(mark))
             return text.cut(len(mark), end), t[end + len(mark) :].lstrip(" :—-.").strip()
-        # Bold and code marks become spaces, so that columns stay right: **Q** = `h_0 W^Q`.
-        bare = re.sub(r"[`$]|\*\*", lambda m: " " * len(m[0]), t)
-        clean = Text(bare, text.file, text.line, text.column, text.whole)
-        if (cut := bare.find(": ")) > 0:
-            return clean.cut(0, cut), bare[cut + 2 :].strip()
-        return clean.cut(0), ""
+        bare = unmarked(text)
+        if (cut := bare.text.find(": ")) > 0:
+            return bare.cut(0, cut), bare.text[cut + 2 :].strip()
+        return bare.cut(0), ""
 
     def check_alone(self, text: Text, end: int) -> None:
         """That the formula that ends there is the only one of its item.
@@ -333,14 +333,22 @@ class Sections:
 
     def names(self, text: Text) -> list[Text]:
         """``$W_1, W_2$`` or ``$γ$, $β$``: the names in one cell."""
-        t = re.sub(r"[$`]|\*\*", lambda m: " " * len(m[0]), text.text)
-        clean = Text(t, text.file, text.line, text.column, text.whole)
-        cuts, depth = [-1], 0
-        for k, c in enumerate(t):
-            depth += (c in "{(") - (c in "})")
-            if c == "," and depth == 0:
-                cuts.append(k)
-        return [clean.cut(a + 1, b) for a, b in zip(cuts, [*cuts[1:], len(t)], strict=True)]
+        return pieces(unmarked(text), ",")
+
+
+def unmarked(text: Text) -> Text:
+    """Bold, code and formula marks as spaces, so that columns stay right: **Q** = `h_0 W^Q`."""
+    return replace(text, text=re.sub(r"[$`]|\*\*", lambda m: " " * len(m[0]), text.text))
+
+
+def pieces(text: Text, separators: str) -> list[Text]:
+    """A text cut at the separators that stand in no brackets."""
+    cuts, depth = [-1], 0
+    for k, c in enumerate(text.text):
+        depth += (c in "{([") - (c in "})]")
+        if c in separators and depth == 0:
+            cuts.append(k)
+    return [text.cut(a + 1, b) for a, b in pairwise([*cuts, len(text.text)])]
 
 
 @lru_cache(maxsize=16)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from viete.cards.catalogue import find, shipped
-from viete.cards.config import Config, bound, given_keys, listed, said
+from viete.cards.config import Config, asked, bound, listed, word
 from viete.cards.reader import read
 from viete.errors import VieteError
 from viete.formats import hub
@@ -101,31 +101,18 @@ def read_card(
         found = {k: v for k, v in bound(card.dims, settings).items() if k not in card.sizes}
         return card.bind(**found) if found else card
     path = find(card)
-    if insist or path in shipped().values():
+    if insist or (path in shipped().values() and not settings.alone):
         return read(path, settings, accept)
     model = read(path)
-    asked = keys_of(model)
-    if not settings.values or not any(" " not in key for key in asked):
-        settings = Config({}, settings.tensors, settings.name)
-        settings.alone = True
-    return read(path, settings, accept) if asked else model
+    keys = asked(model)
+    if not settings.values or all(" " in key for key in keys):
+        settings = Config({}, settings.tensors, settings.name, alone=True)
+    return read(path, settings, accept) if keys else model
 
 
 def card_of_file(card: str | Path, tensors: TensorFile) -> CardData:
     """A card that is held against a file: its own numbers stand, and the tensors fill them up."""
-    path = find(card)
-    model = read(path)
-    settings = Config({}, shapes_of(tensors), str(tensors.path))
-    settings.alone = True
-    return read(path, settings) if keys_of(model) else model
-
-
-def keys_of(card: CardData) -> list[str]:
-    """What a card asks of a config or of tensors."""
-    keys = [k for d in card.dims for k in listed(d.config)[0]]
-    keys += [k for p in card.parameters if p.given for k in given_keys(p)]
-    facts = [key for key, _ in card.facts if key.startswith("config ")]
-    return keys + [k for key in facts for k in listed(key.removeprefix("config "))[0]]
+    return read_card(Config({}, shapes_of(tensors), str(tensors.path), alone=True), card, ())
 
 
 def shapes_of(tensors: TensorFile) -> dict[str, tuple[int, ...]]:
@@ -178,7 +165,7 @@ def card_for(config: Config) -> Path:
     for key, path in by_tensors().items():
         if kind is None and config.look_up([key])[1] == "there":
             return path
-    what = "it has no model_type" if kind is None else f"its model_type is {said(kind):.60}"
+    what = "it has no model_type" if kind is None else f"its model_type is {word(kind):.60}"
     raise VieteError(
         f"{config.name}: {what}, and there are cards for {', '.join(sorted(cards))}; give your "
         f"own card of it"

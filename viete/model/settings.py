@@ -15,8 +15,8 @@ from fractions import Fraction
 from itertools import zip_longest
 from typing import Any
 
-from viete.cards.choices import number_of, of_blocks
-from viete.cards.config import Config, given_keys, listed, said
+from viete.cards.choices import of_blocks
+from viete.cards.config import Config, allows, given_keys, listed, number_of
 from viete.cards.reader import read
 from viete.errors import Text, VieteError
 from viete.evaluate.schedule import program
@@ -70,27 +70,25 @@ def put_fact(out: dict[str, Any], card: CardData, text: str, allowed: str) -> No
     keys = [k for k in listed(text)[0] if " " not in k]
     words, optional = listed(allowed)
     words = [w for w in words if w not in ("there", "absent")]  # what is said of tensors
-    if not keys:
-        return
     found = Config(out).look_up(keys)[1]
+    if not keys or (found is not None and allows(allowed, found, card)):
+        return
     if found is None and optional and (not words or words == ["any"] or "null" in words):
         if "." not in keys[0] and words != ["any"]:
             out.setdefault(keys[0], None)  # since a missing key means what transformers likes
-        return
-    if "any" in words or (found is not None and said(found) in words):
-        return
-    put(out, keys[0], value_of(words[0], f"${words[0]}$" in allowed, card) if words else None)
+    elif "any" not in words:
+        put(out, keys[0], value_of(words[0], f"${words[0]}$" in allowed, card) if words else None)
 
 
-def value_of(word: str, formula: bool, card: CardData) -> Any:
+def value_of(text: str, formula: bool, card: CardData) -> Any:
     """A value as JSON has it: ``true``, a number, a number made of dimensions, or text."""
     if formula:
-        size = number_of(word, card)
+        size = number_of(text, card)
         return None if size is None else plain(size)
     try:
-        return json.loads(word)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        return word
+        return text
 
 
 def plain(size: Fraction) -> int | float:
@@ -98,18 +96,13 @@ def plain(size: Fraction) -> int | float:
     return int(size) if size.denominator == 1 else float(size)
 
 
-def looked_up(values: Mapping[str, Any], key: str) -> Any:
-    """What is under a dotted key, or None."""
-    return Config(values).look_up([key])[1]
-
-
 def place(values: Mapping[str, Any], keys: list[str]) -> str:
     """The key to set: one that is there, else the first that needs no new object beside others:
     an older config has ``rope_scaling``, and ``rope_parameters`` would contradict it.
     """
-    there = [k for k in keys if looked_up(values, k) is not None]
-    fits = [k for k in keys if "." not in k or looked_up(values, k.rpartition(".")[0]) is not None]
-    return [*there, *fits, *keys][0]
+    there = {k for k in keys if Config(values).look_up([k])[1] is not None}
+    fits = [k for k in keys if "." not in k or Config(values).look_up([k.rpartition(".")[0]])[0]]
+    return [*(k for k in keys if k in there), *fits, *keys][0]
 
 
 def put(out: dict[str, Any], key: str, value: Any) -> None:
@@ -117,20 +110,21 @@ def put(out: dict[str, Any], key: str, value: Any) -> None:
     *way, last = key.split(".")
     here: Any = out
     for part, after in zip(way, [*way, last][1:], strict=True):
-        empty: Any = [] if after.isdigit() else {}
-        if isinstance(here, list):
-            here.extend([None] * (int(part) + 1 - len(here)))
-            here[int(part)] = here[int(part)] or empty
-            here = here[int(part)]
-        else:
-            if not isinstance(here.get(part), dict | list):
-                here[part] = empty
-            here = here[part]
+        there = dict(enumerate(here)) if isinstance(here, list) else here
+        inner = there.get(int(part) if isinstance(here, list) else part)
+        if not isinstance(inner, dict | list):
+            put_entry(here, part, inner := [] if after.isdigit() else {})
+        here = inner
+    put_entry(here, last, value)
+
+
+def put_entry(here: Any, part: str, value: Any) -> None:
+    """Set an entry of an object, or of a list, which grows to it."""
     if isinstance(here, list):
-        here.extend([None] * (int(last) + 1 - len(here)))
-        here[int(last)] = value
+        here.extend([None] * (int(part) + 1 - len(here)))
+        here[int(part)] = value
     else:
-        here[last] = value
+        here[part] = value
 
 
 # -- read again ------------------------------------------------------------------------------------

@@ -7,12 +7,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from viete.errors import VieteError
+from viete.regular import read_object, regular
 from viete.text.vocabulary import (
     LARGEST,
     BytePairs,
@@ -89,10 +89,10 @@ def open_tokenizer(folder: Path, config: Mapping[str, Any] | None = None) -> Tok
 
     Raises VieteError for one that is damaged, or of a kind that `tokenizers` does not read.
     """
-    said = [read_settings(folder / name) for name in SETTINGS]
+    said = [read_object(folder / name, "settings of a tokenizer", LARGEST)
+            for name in SETTINGS if (folder / name).is_file()]  # fmt: skip
     roles = {role: special(role, said) for role in ("bos", "eos", "pad")}
     if (folder / JSON).is_file():
-        check_size(folder / JSON)
         vocabulary = load_vocabulary(folder / JSON)
     elif (folder / VOCABULARY).is_file() and (folder / MERGES).is_file():
         vocabulary = byte_pairs(folder, said, config or {})
@@ -106,27 +106,6 @@ def open_tokenizer(folder: Path, config: Mapping[str, Any] | None = None) -> Tok
         return None
     ids = {role: role_id(role, roles[role], vocabulary, config or {}) for role in roles}
     return Tokenizer(vocabulary, ids["bos"], ids["eos"], ids["pad"], folder)
-
-
-def read_settings(path: Path) -> dict[str, Any]:
-    """A small JSON object, empty where the file is not there."""
-    if not path.is_file():
-        return {}
-    check_size(path)
-    try:
-        found = json.loads(path.read_text("utf-8-sig"))
-    except OSError as error:
-        raise VieteError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
-        raise VieteError(f"{path} is no JSON: {str(error)[:200]}") from None
-    if not isinstance(found, dict):
-        raise VieteError(f"{path} holds no JSON object")
-    return found
-
-
-def check_size(path: Path) -> None:
-    if (size := path.stat().st_size) > LARGEST:
-        raise VieteError(f"{path} has {size:,} bytes; a tokenizer has at most {LARGEST:,}")
 
 
 MISSING = object()
@@ -162,14 +141,16 @@ def byte_pairs(
     """GPT-2's two files as a tokenizer (Radford et al. 2019, sec. 2.2: pairs of bytes)."""
     library, said = tokenizers(), list(said)
     files = [folder / VOCABULARY, folder / MERGES]
-    for path in files:
-        check_size(path)
     try:
+        for path in files:
+            regular(path, LARGEST)
         model = library.models.BPE.from_file(*map(str, files))
         made = library.Tokenizer(model)
         space = any(s.get("add_prefix_space") is True for s in said)
         made.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=space)
         made.decoder = library.decoders.ByteLevel()
+    except OSError as error:
+        raise VieteError(f"{error.filename}: cannot be read ({error.strerror})") from None
     except Exception as error:  # the library raises nothing narrower
         why = str(error).split("\n")[0][:200]
         raise VieteError(f"{folder}: {VOCABULARY} and {MERGES} are no tokenizer ({why})") from None
