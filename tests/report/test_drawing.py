@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from viete.printable import display_width
-from viete.report.drawing import Arrow, Box, Diagram, Group, to_mermaid, to_svg, to_text
+from viete.report.drawing import Arrow, Box, BoxGroup, Diagram, to_mermaid, to_svg, to_text
 from viete.report.drawing.diagram import cleaned, wrap
 from viete.report.drawing.rows import rows
 from viete.report.drawing.svg import _PIXELS, _typeset
 from viete.report.drawing.text import _CELLS, _cell_size
-from viete.report.drawing.wires import Layout, Rect, layout
+from viete.report.drawing.wires import DiagramLayout, Rect, layout
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -49,7 +49,7 @@ BLOCK = Diagram(
         Arrow("h0", "h", residual=True),
         Arrow("h", "ln", back=True),
     ),
-    (Group("loop", "for i = 1 … N"),),
+    (BoxGroup("loop", "for i = 1 … N"),),
 )
 
 SIMPLE = st.sampled_from("abcdefgh")
@@ -79,11 +79,11 @@ def diagrams(draw: st.DrawFn, texts: st.SearchStrategy[str] = SIMPLE) -> Diagram
         s, t = (a, b) if back else sorted((a, b))
         label = draw(texts) if draw(st.booleans()) else ""
         arrows.append(Arrow(f"b{order[s]}", f"b{order[t]}", label, draw(st.booleans()), back))
-    frames = tuple(Group(f"g{g}", draw(texts)) for g in range(groups))
+    frames = tuple(BoxGroup(f"g{g}", draw(texts)) for g in range(groups))
     return Diagram(draw(texts), tuple(boxes), tuple(arrows), frames)
 
 
-def layouts(d: Diagram) -> list[Layout]:
+def layouts(d: Diagram) -> list[DiagramLayout]:
     """In pixels and in cells, broad and narrow."""
     pixels = {b.id: (40 + 8 * len(b.lines), 40 + 20 * len(b.lines)) for b in d.boxes}
     cell = {b.id: _cell_size(b) for b in d.boxes}
@@ -242,7 +242,7 @@ def test_a_diagram_refers_only_to_what_it_has(write: object) -> None:
 def test_nothing_and_boxes_without_arrows_can_be_drawn(write: object) -> None:
     assert callable(write)
     assert write(Diagram("", ()))
-    assert "alone" in write(Diagram("", (Box("a", "alone"),), (), (Group("g", "empty"),)))
+    assert "alone" in write(Diagram("", (Box("a", "alone"),), (), (BoxGroup("g", "empty"),)))
     many = write(Diagram("", tuple(Box(f"b{i}", f"alone {i}") for i in range(50))))
     assert all(f"alone {i}" in many for i in range(50))
 
@@ -320,7 +320,7 @@ def test_a_broad_drawing_becomes_tall_before_its_lines_are_wrapped() -> None:
     long = "a rather long line that says what is computed here"
     boxes = tuple(Box(f"{g}{i}", f"{g}{i}", (long,), group=g) for g in "ed" for i in range(3))
     arrows = (*chain("e0", "e1", "e2"), *chain("d0", "d1", "d2"), Arrow("e0", "d2"))
-    d = Diagram("", boxes, arrows, (Group("e", "encoder"), Group("d", "decoder")))
+    d = Diagram("", boxes, arrows, (BoxGroup("e", "encoder"), BoxGroup("d", "decoder")))
     assert max(map(len, to_text(d, 200).splitlines())) > 100
     tall, narrow = to_text(d, 90), to_text(d, 50)
     assert max(map(len, tall.splitlines())) <= 90 and tall.count(long) == 6
@@ -362,7 +362,7 @@ def test_formulas_are_set_as_in_a_textbook(text: str, meant: str) -> None:
 def test_two_hundred_boxes_take_no_time() -> None:
     boxes, arrows, groups = [], [], []
     for n in range(25):
-        groups.append(Group(f"g{n}", f"layer {n}"))
+        groups.append(BoxGroup(f"g{n}", f"layer {n}"))
         ids = [f"{i}{n}" for i in ("ln", "q", "k", "v", "att", "sum", "mlp", "h")]
         boxes += [Box(i, i, (f"{i} = f(x)", "(n, d)"), group=f"g{n}") for i in ids]
         ln, q, k, v, att, add, mlp, h = ids

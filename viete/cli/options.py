@@ -361,7 +361,7 @@ def split_names(text: str, option: str) -> list[str]:
 # -- outputs -------------------------------------------------------------------------------------
 
 
-def format_option(forms: Sequence[str]) -> Any:
+def format_option(forms: Sequence[str], help: str = "By the output's suffix, else text.") -> Any:
     """``--format`` of a command that writes these."""
 
     def known(text: str) -> str:
@@ -369,8 +369,7 @@ def format_option(forms: Sequence[str]) -> Any:
             raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, forms))}.")
         return text
 
-    return typer.Option("--format", "-f", parser=known, metavar=f"[{'|'.join(forms)}]",
-                        help="By the output's suffix, else text.")  # fmt: skip
+    return typer.Option("--format", "-f", parser=known, metavar=f"[{'|'.join(forms)}]", help=help)
 
 
 def format_of(form: str | None, output: Path | None, forms: Sequence[str]) -> str:

@@ -9,7 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from viete.cli.options import InputOptions, SourceOptions, WeightOptions, split_names
+from viete.cli.options import (
+    InputOptions,
+    SourceOptions,
+    WeightOptions,
+    format_option,
+    split_names,
+)
+from viete.document.rendering import PAGES
 from viete.errors import VieteError
 from viete.graph.card import CardData
 
@@ -48,9 +55,7 @@ def run(
     unfold: Annotated[
         int | None, typer.Option(min=0, help="Of exact numbers: write names out K levels deep.")
     ] = None,
-    form: Annotated[
-        str | None, typer.Option("--format", "-f", help="Of exact numbers: text, md or latex.")
-    ] = None,
+    form: Annotated[str | None, format_option(PAGES, "Of exact numbers.")] = None,
 ) -> None:
     """Run a card's equations, or a released model's, and print named values."""
     card, model = source.opened(weights, dtype, device)
@@ -98,7 +103,7 @@ def print_exact(
     result: Any, names: list[str] | None, digits: int | None, unfold: int, form: str
 ) -> None:
     """Exact values, and on standard error what could not be computed."""
-    from viete.meanings.exact.report import report
+    from viete.report.exact_values import report
 
     print(report(result, names or list(result)[-1:], digits, unfold, form), end="")
     if names is None:

@@ -22,7 +22,7 @@ from viete.notation.tree import Apply, Bind, Expr, Ref, num, walk
 from viete.report.counted import count
 from viete.report.drawing import to_svg, to_text
 from viete.report.drawing.flow import flow, turns
-from viete.report.names import Names, listed
+from viete.report.names import SizedCard, listed
 from viete.report.notes import notes
 
 WIDTH = 150  # columns of the drawing
@@ -68,7 +68,7 @@ def architecture(
     return _Document(card, batch, dict(length or {}), style, drawn).blocks()
 
 
-class _Document(Names):
+class _Document(SizedCard):
     def __init__(
         self, card: CardData, batch: int, lengths: dict[str, int], style: str, drawn: str
     ) -> None:

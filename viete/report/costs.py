@@ -24,10 +24,10 @@ def cost_blocks(
         if not free:
             raise VieteError(f"{card.title} has no length that could be {length}")
         lengths = {free[0]: length}
-    return Writer(costs(card, lengths, batch), style).blocks()
+    return CostPage(costs(card, lengths, batch), style).blocks()
 
 
-class Writer:
+class CostPage:
     """One model's costs in one style."""
 
     def __init__(self, found: Costs, style: str) -> None:

@@ -7,10 +7,10 @@ from itertools import groupby
 from viete.analysis.cost import ParameterCost
 from viete.document.tree import Block, paragraph, table
 from viete.notation.printer import letters
-from viete.report.names import Names
+from viete.report.names import SizedCard
 
 
-def count(n: Names) -> list[Block]:
+def count(n: SizedCard) -> list[Block]:
     """The parameters, grouped by the equation that uses them first, with the arithmetic."""
     rows: list[list[str]] = []
     for part, group in groupby(arranged(n), key=lambda row: row[0]):
@@ -56,7 +56,7 @@ def count(n: Names) -> list[Block]:
     return [table(header, rows), paragraph(f"{said}.")]
 
 
-def titled(n: Names, part: int | None) -> str:
+def titled(n: SizedCard, part: int | None) -> str:
     """A part by its title, or by its equation."""
     if part is None:
         return "no equation"
@@ -64,7 +64,7 @@ def titled(n: Names, part: int | None) -> str:
     return first.part or f"equation {n.uses.parts[part][0] + 1}"
 
 
-def arranged(n: Names) -> list[tuple[int | None, list[list[ParameterCost]]]]:
+def arranged(n: SizedCard) -> list[tuple[int | None, list[list[ParameterCost]]]]:
     """Part and bundles: what one equation uses first, and bundles alike, in one row."""
     home = {k: at for at, part in enumerate(n.uses.parts) for k in part}
 

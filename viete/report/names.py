@@ -17,7 +17,7 @@ from viete.notation.tree import Expr
 from viete.report.drawing.flow import Axes, Sizes, capital
 
 
-class Names:
+class SizedCard:
     """A card for given lengths and batch, with formulas in one style between dollar signs."""
 
     def __init__(self, card: CardData, batch: int, lengths: dict[str, int], style: str) -> None:

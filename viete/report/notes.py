@@ -10,16 +10,16 @@ from viete.graph.sizes import spell
 from viete.notation.printer import letters
 from viete.notation.tree import Idx, walk
 from viete.report.drawing.flow import turns
-from viete.report.names import Names, listed
+from viete.report.names import SizedCard, listed
 
 
-def notes(n: Names) -> list[Block]:
+def notes(n: SizedCard) -> list[Block]:
     """All notes of a document, in order."""
     out = [*sight(n), *context(n), *adding(n), *norms(n), *depth(n)]
     return [*out, *sharing(n), *positions(n)]
 
 
-def sight(n: Names) -> list[Block]:
+def sight(n: SizedCard) -> list[Block]:
     """Which positions an equation takes in."""
     past, every = n.traits.masked(True), n.traits.masked(False)
 
@@ -38,7 +38,7 @@ def sight(n: Names) -> list[Block]:
     return [*out]
 
 
-def context(n: Names) -> list[Block]:
+def context(n: SizedCard) -> list[Block]:
     """The greatest lengths."""
     out: list[Block] = []
     g = n.traits.generation()
@@ -51,7 +51,7 @@ def context(n: Names) -> list[Block]:
     return out
 
 
-def adding(n: Names) -> list[Block]:
+def adding(n: SizedCard) -> list[Block]:
     """Residual connections, or that there are none."""
     found = n.traits.residuals()
     if not found:
@@ -67,7 +67,7 @@ def adding(n: Names) -> list[Block]:
     return [fact("Residual connections", f"added to what was computed from it: {listed(said)}")]
 
 
-def norms(n: Names) -> list[Block]:
+def norms(n: SizedCard) -> list[Block]:
     """Normalization, or that there is none."""
     where: dict[str, list[int]] = {}
     for k in range(len(n.model.equations)):
@@ -79,7 +79,7 @@ def norms(n: Names) -> list[Block]:
     return [fact("Normalization", listed(said))]
 
 
-def depth(n: Names) -> list[Block]:
+def depth(n: SizedCard) -> list[Block]:
     """Loops, and what index letters put side by side."""
     out: list[Block] = []
     for loop in n.model.loops:
@@ -104,7 +104,7 @@ def depth(n: Names) -> list[Block]:
     return out
 
 
-def sharing(n: Names) -> list[Block]:
+def sharing(n: SizedCard) -> list[Block]:
     """Parameters in more than one place, or in none."""
     out: list[Block] = []
     for p in n.model.parameters:
@@ -129,7 +129,7 @@ def sharing(n: Names) -> list[Block]:
     return out or [fact("No shared weights", "every parameter is used in one equation only")]
 
 
-def positions(n: Names) -> list[Block]:
+def positions(n: SizedCard) -> list[Block]:
     """How the card knows where a token stands."""
     out: list[Block] = []
     for name, kinds in n.traits.embeddings.items():

@@ -79,10 +79,11 @@ def planned_page(
     groups = grouped(steps_of(results, onto=True), space)
     each = 4 if half else FLOAT_BYTES[dtype]
     memory = laid(groups, together, each)
-    return Page(card, program.model, groups, memory, together, each).blocks(batch, positions, dtype)
+    page = PlanPage(card, program.model, groups, memory, together, each)
+    return page.blocks(batch, positions, dtype)
 
 
-class Page:
+class PlanPage:
     """Writes the steps of one plan."""
 
     def __init__(

@@ -27,7 +27,7 @@ Place = Callable[[float, float], Point]
 
 
 @dataclass(frozen=True)
-class Line:
+class Curve:
     """Steps and losses of one run: those of its batches, or those of validation."""
 
     name: str
@@ -38,7 +38,7 @@ class Line:
 
 def plot_runs(runs: Sequence[Path]) -> str:
     """The picture of one run or several. Raises VieteError for a folder without measurements."""
-    lines: list[Line] = []
+    lines: list[Curve] = []
     for k, run in enumerate(runs):
         if not run.is_dir():
             raise VieteError(f"{run}: there is no such folder")
@@ -50,7 +50,7 @@ def plot_runs(runs: Sequence[Path]) -> str:
             if shown:
                 colour = COLOURS[(k if several else len(lines)) % len(COLOURS)]
                 said = f"{run.resolve().name}, {name}" if several else name
-                lines.append(Line(said, shown, key == "validation", colour))
+                lines.append(Curve(said, shown, key == "validation", colour))
         if len(lines) == before:
             raise VieteError(f"{run}: there is no loss in its {METRICS} to draw")
     title = "Loss" if len(runs) > 1 else f"Loss of {named(runs[0])}"
@@ -66,7 +66,7 @@ def named(run: Path) -> str:
     return run.resolve().name
 
 
-def svg(lines: Sequence[Line], title: str) -> str:
+def svg(lines: Sequence[Curve], title: str) -> str:
     """Axes with round numbers, a thin line of every batch's loss under its running mean."""
     losses = [loss for line in lines for _, loss in line.points]
     last = max(step for line in lines for step, _ in line.points)
@@ -111,7 +111,7 @@ def svg(lines: Sequence[Line], title: str) -> str:
     return "\n".join([*out, *legend(lines), "</svg>"]) + "\n"
 
 
-def drawn(line: Line, place: Place) -> list[str]:
+def drawn(line: Curve, place: Place) -> list[str]:
     """Validation as dots on a line; training as a pale line of every loss and a running mean."""
     spots = [place(*p) for p in line.points]
     if line.validation:
@@ -137,7 +137,7 @@ def running_mean(points: Sequence[Point]) -> list[Point]:
     return out
 
 
-def legend(lines: Sequence[Line]) -> list[str]:
+def legend(lines: Sequence[Curve]) -> list[str]:
     """Names with a stroke of their line, in the upper right corner."""
     out = []
     for row, line in enumerate(lines):

@@ -5,9 +5,9 @@ then ``columns`` (with ``places``), then ``wires``. Nothing here knows what a ca
 a graph of boxes may draw it.
 """
 
-from viete.report.drawing.diagram import Arrow, Box, Diagram, Group
+from viete.report.drawing.diagram import Arrow, Box, BoxGroup, Diagram
 from viete.report.drawing.mermaid import to_mermaid
 from viete.report.drawing.svg import to_svg
 from viete.report.drawing.text import to_text
 
-__all__ = ["Arrow", "Box", "Diagram", "Group", "to_mermaid", "to_svg", "to_text"]
+__all__ = ["Arrow", "Box", "BoxGroup", "Diagram", "to_mermaid", "to_svg", "to_text"]

@@ -1,7 +1,7 @@
 """Where boxes, lanes and frames stand from left to right: their order, then their places.
 
 Every item is pulled to the middle of what it hangs on, and keeps its distance from its neighbours.
-Nothing here knows about pixels or characters: ``Metrics`` says how large everything is.
+Nothing here knows about pixels or characters: ``Spacing`` says how large everything is.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from itertools import combinations, pairwise
 from math import floor, inf
 from statistics import fmean, median
 
-from viete.report.drawing.diagram import Group
+from viete.report.drawing.diagram import BoxGroup
 
 
 @dataclass(frozen=True)
-class Metrics:
+class Spacing:
     """Distances in the unit of the medium: a pixel, or a character cell."""
 
     gap: int  # between two boxes of a row
@@ -37,7 +37,7 @@ class Metrics:
 
 
 @dataclass(eq=False, repr=False)
-class Item:
+class Place:
     """Something that has a place among the columns: a box, a lane or a frame."""
 
     first: int  # half rows
@@ -50,40 +50,40 @@ class Item:
     side: int = 0  # a lane of a residual keeps to the right (+1) or the left (-1) of everything
     x: float = 0  # the middle
     key: float = 0  # the order from left to right
-    home: Frame | None = None
-    up: list[Item] = field(default_factory=list)
-    down: list[Item] = field(default_factory=list)
+    home: GroupFrame | None = None
+    up: list[Place] = field(default_factory=list)
+    down: list[Place] = field(default_factory=list)
 
 
 @dataclass(eq=False, repr=False)
-class Frame(Item):
+class GroupFrame(Place):
     """A group; or, for what is in no group, the whole sheet."""
 
-    group: Group | None = None
-    items: list[Item] = field(default_factory=list)
-    rows: dict[int, list[Item]] = field(default_factory=dict)
-    pairs: list[tuple[Item, Item]] = field(default_factory=list)  # neighbours, left and right, ...
-    back: list[tuple[Item, Item]] = field(default_factory=list)  # ... and from right to left
-    lefts: dict[Item, list[Item]] = field(default_factory=dict)
-    rights: dict[Item, list[Item]] = field(default_factory=dict)
+    group: BoxGroup | None = None
+    items: list[Place] = field(default_factory=list)
+    rows: dict[int, list[Place]] = field(default_factory=dict)
+    pairs: list[tuple[Place, Place]] = field(default_factory=list)  # neighbours, left and right
+    back: list[tuple[Place, Place]] = field(default_factory=list)  # and from right to left
+    lefts: dict[Place, list[Place]] = field(default_factory=dict)
+    rights: dict[Place, list[Place]] = field(default_factory=dict)
     title: int = 0  # width of the title
     label: str = ""  # of the arrow that leads back to the beginning
     loop: int = 0  # width of that arrow, label included
 
 
-def arrange(frames: list[Frame], m: Metrics) -> None:
+def arrange(frames: list[GroupFrame], m: Spacing) -> None:
     """Of the orders from left to right that pulling comes to, the one with fewest crossings."""
     for f in frames:
         at: dict[int, int] = defaultdict(int)  # first guess: as they come, row by row
         for i in f.items:
-            if not isinstance(i, Frame):
+            if not isinstance(i, GroupFrame):
                 i.left, i.right = max(i.left, i.half), max(i.right, i.half)
             i.key = i.x = at[i.first]
             i.home = f
             at[i.first] += 1
         keep_order(f)
     best = inf
-    keys: dict[Item, tuple[float, float]] = {}
+    keys: dict[Place, tuple[float, float]] = {}
     for n in range(10):
         pull(frames, m, up=n % 2 == 0, sort=True)
         cost = _cost(frames)
@@ -105,14 +105,14 @@ def arrange(frames: list[Frame], m: Metrics) -> None:
                 _mirror(f)
 
 
-def _mirror(f: Frame) -> None:
+def _mirror(f: GroupFrame) -> None:
     for i in f.items:
         i.key = -i.key
         _move(i, -i.x)
     keep_order(f)
 
 
-def _cost(frames: list[Frame]) -> float:
+def _cost(frames: list[GroupFrame]) -> float:
     """Crossings, and neighbours against the order of the reader's list; then length."""
     links = [(i.last, i.x, j.x) for f in frames for i in f.items for j in i.down]
     crossings, here, ends = 0, -1, list[float]()
@@ -125,14 +125,14 @@ def _cost(frames: list[Frame]) -> float:
     for row in (row for f in frames for row in f.rows.values()):
         for i, j in combinations([i for i in row if not i.lane][:9], 2):
             if i.number > j.number:
-                turned += 1 if isinstance(i, Frame) and isinstance(j, Frame) else 0.4
+                turned += 1 if isinstance(i, GroupFrame) and isinstance(j, GroupFrame) else 0.4
     return crossings + turned + 1e-7 * sum(abs(a - b) for _, a, b in links)
 
 
-def keep_order(f: Frame) -> None:
+def keep_order(f: GroupFrame) -> None:
     """Note which items stand in each row, and which are neighbours in some half row."""
     f.items.sort(key=lambda i: i.key)
-    halves: dict[int, list[Item]] = defaultdict(list)
+    halves: dict[int, list[Place]] = defaultdict(list)
     for i in f.items:
         for h in range(i.first, i.last + 1):
             halves[h].append(i)
@@ -148,8 +148,8 @@ def keep_order(f: Frame) -> None:
 
 
 def pull(
-    frames: list[Frame],
-    m: Metrics,
+    frames: list[GroupFrame],
+    m: Spacing,
     up: bool,
     sort: bool = False,
     both: bool = False,
@@ -169,7 +169,7 @@ def pull(
             row = [i for i in f.rows[r] if not i.side]
             mine = [i for i in row if (i.first if up else i.last) // 2 == r]
             for i in mine:
-                ties = [] if final and isinstance(i, Frame) else _ties(i, up)
+                ties = [] if final and isinstance(i, GroupFrame) else _ties(i, up)
                 if both:
                     ties += _ties(i, not up)
                 if ties and sort:
@@ -181,7 +181,7 @@ def pull(
                 if ties:
                     middle = fmean if sort else median
                     wish[i] = middle([_place(near, wish) - own.x + i.x for own, near in ties])
-                elif not (i.up or i.down or isinstance(i, Frame)):
+                elif not (i.up or i.down or isinstance(i, GroupFrame)):
                     wish[i] = middle_of_all
             if sort:
                 row.sort(key=lambda i: round(goal[i], 3))
@@ -199,9 +199,9 @@ def pull(
             _bound(f, m)
 
 
-def _ties(i: Item, up: bool) -> list[tuple[Item, Item]]:
+def _ties(i: Place, up: bool) -> list[tuple[Place, Place]]:
     """What pulls an item: it, or the items in a frame, and what they hang on above (or below)."""
-    if not isinstance(i, Frame):
+    if not isinstance(i, GroupFrame):
         return [(i, near) for near in (i.up if up else i.down)]
     ties = [(own, near) for own in i.items for near in (own.up if up else own.down)]
     # What stands beside a frame gives way to it: followed, it would run away.
@@ -209,25 +209,25 @@ def _ties(i: Item, up: bool) -> list[tuple[Item, Item]]:
     return [(own, near) for own, near, o in outer if o and (o.last < i.first or o.first > i.last)]
 
 
-def _place(i: Item, wish: dict[Item, float]) -> float:
+def _place(i: Place, wish: dict[Place, float]) -> float:
     if i in wish:
         return wish[i]
     return i.x + wish[i.home] - i.home.x if i.home in wish else i.x
 
 
-def _apart(i: Item, j: Item, m: Metrics) -> float:
+def _apart(i: Place, j: Place, m: Spacing) -> float:
     return i.right + j.left + (m.lane if i.lane or j.lane else m.gap)
 
 
-def _fit_row(row: list[Item], wish: dict[Item, float], m: Metrics) -> dict[Item, float]:
+def _fit_row(row: list[Place], wish: dict[Place, float], m: Spacing) -> dict[Place, float]:
     """The places of one row that are nearest to the wishes, in the sense of least squares."""
     # Pool adjacent violators: items that would overlap move as one block, to their mean wish.
-    blocks: list[tuple[float, float, list[Item]]] = []  # place less offset, weight, items
+    blocks: list[tuple[float, float, list[Place]]] = []  # place less offset, weight, items
     offset, offsets = 0.0, {}
     for n, i in enumerate(row):
         offset += _apart(row[n - 1], i, m) if n else 0
         offsets[i] = offset
-        weight = 1e3 if isinstance(i, Frame) else 0.05 if i.lane else 1.0
+        weight = 1e3 if isinstance(i, GroupFrame) else 0.05 if i.lane else 1.0
         place, items = wish[i] - offset, [i]
         while blocks and blocks[-1][0] > place:
             before, heavy, mates = blocks.pop()
@@ -237,7 +237,7 @@ def _fit_row(row: list[Item], wish: dict[Item, float], m: Metrics) -> dict[Item,
     return {i: place + offsets[i] for place, _, items in blocks for i in items}
 
 
-def _fit(f: Frame, wish: dict[Item, float], m: Metrics) -> dict[Item, float]:
+def _fit(f: GroupFrame, wish: dict[Place, float], m: Spacing) -> dict[Place, float]:
     """Give every item of a frame its wish as far as its neighbours in all its rows let it.
 
     Pushing everything to the right until it fits is one solution, pushing it to the left another;
@@ -245,12 +245,12 @@ def _fit(f: Frame, wish: dict[Item, float], m: Metrics) -> dict[Item, float]:
     of everything take what is left over.
     """
     low = {i: wish[i] for i in f.items if not i.side}
-    pushed: set[Item] = {i for i in low if isinstance(i, Frame)}  # boxes give way to frames
+    pushed: set[Place] = {i for i in low if isinstance(i, GroupFrame)}  # boxes give way to frames
     for i, j in f.pairs:
         if i in pushed and j in low and low[j] < low[i] + _apart(i, j, m):
             low[j] = low[i] + _apart(i, j, m)
             pushed.add(j)
-    pushed = {i for i in low if isinstance(i, Frame)}
+    pushed = {i for i in low if isinstance(i, GroupFrame)}
     for i, j in f.back:
         if j in pushed and i in low and low[i] > low[j] - _apart(i, j, m):
             low[i] = low[j] - _apart(i, j, m)
@@ -279,7 +279,7 @@ def _fit(f: Frame, wish: dict[Item, float], m: Metrics) -> dict[Item, float]:
     return x
 
 
-def close_gaps(f: Frame, m: Metrics) -> None:
+def close_gaps(f: GroupFrame, m: Spacing) -> None:
     """Take out what is empty from top to bottom."""
     shift, reach = 0.0, inf
     for i in sorted(f.items, key=lambda i: i.x - i.left):
@@ -290,14 +290,14 @@ def close_gaps(f: Frame, m: Metrics) -> None:
         _bound(f, m)
 
 
-def _move(item: Item, x: float) -> None:
-    if isinstance(item, Frame):
+def _move(item: Place, x: float) -> None:
+    if isinstance(item, GroupFrame):
         for i in item.items:
             i.x += x - item.x
     item.x = x
 
 
-def _bound(f: Frame, m: Metrics) -> None:
+def _bound(f: GroupFrame, m: Spacing) -> None:
     """Fit a frame around its items; lines that enter it from above must not meet its title."""
     left = min(i.x - i.left for i in f.items) - m.side
     right = max(i.x + i.right for i in f.items) + m.side
@@ -311,11 +311,11 @@ def _bound(f: Frame, m: Metrics) -> None:
     f.left = f.right + f.loop
 
 
-def settle(frames: list[Frame], m: Metrics) -> None:
+def settle(frames: list[GroupFrame], m: Spacing) -> None:
     """Whole numbers; lanes straight below their beginnings or above their ends; no small steps."""
     for f in frames:
         for i in f.items:
-            _move(i, i.x if isinstance(i, Frame) else floor(i.x + 0.5))
+            _move(i, i.x if isinstance(i, GroupFrame) else floor(i.x + 0.5))
         if f.group:
             _bound(f, m)
         x = {i: i.x for i in f.items}
@@ -327,7 +327,7 @@ def settle(frames: list[Frame], m: Metrics) -> None:
             _bound(f, m)
     for f in frames:
         for i in f.items:
-            if i.side or isinstance(i, Frame):
+            if i.side or isinstance(i, GroupFrame):
                 continue
             low = max((n.x + _apart(n, i, m) for n in f.lefts[i]), default=-inf)
             high = min((n.x - _apart(i, n, m) for n in f.rights[i]), default=inf)

@@ -21,7 +21,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Group:
+class BoxGroup:
     """A loop such as 'for i = 1 … N', drawn as a frame around its boxes."""
 
     id: str
@@ -46,7 +46,7 @@ class Diagram:
     title: str
     boxes: tuple[Box, ...]
     arrows: tuple[Arrow, ...] = ()
-    groups: tuple[Group, ...] = ()
+    groups: tuple[BoxGroup, ...] = ()
 
 
 def check(d: Diagram) -> None:

@@ -11,7 +11,7 @@ from viete.graph.card import CardData, Input, Loop
 from viete.graph.sizes import Size, spell
 from viete.notation.printer import letters, show, show_equation, show_symbol
 from viete.notation.tree import Idx, Ref
-from viete.report.drawing import Arrow, Box, Diagram, Group
+from viete.report.drawing import Arrow, Box, BoxGroup, Diagram
 
 
 def flow(
@@ -124,7 +124,7 @@ class _Flow:
         used = {u.ref.key for u in self.uses.all if u.maker is None}
         inputs = [self.input(i) for i in model.inputs if i.name in used]
         boxes = [self.box(n) for n in range(len(self.boxes))]
-        groups = tuple(Group(self.group(loop), self.turns(loop)) for loop in model.loops)
+        groups = tuple(BoxGroup(self.group(loop), self.turns(loop)) for loop in model.loops)
         return Diagram(model.title, (*inputs, *boxes), tuple(self.arrows()), groups)
 
     # -- boxes -------------------------------------------------------------------------------------

@@ -13,11 +13,11 @@ from math import ceil
 from xml.sax.saxutils import escape
 
 from viete.printable import display_width
-from viete.report.drawing.boxes import Metrics
-from viete.report.drawing.diagram import Box, Diagram, Group, cleaned, wrap
+from viete.report.drawing.boxes import Spacing
+from viete.report.drawing.diagram import Box, BoxGroup, Diagram, cleaned, wrap
 from viete.report.drawing.wires import Label, Point, Rect, layout
 
-_PIXELS = Metrics(
+_PIXELS = Spacing(
     gap=30, lane=16, port=22, track=12, lead=16, tip=26, clear=1, label=17, notch=18,
     side=22, head=22, foot=18, above=8, loop=22,
 )  # fmt: skip
@@ -221,7 +221,7 @@ def _is_formula(title: str) -> bool:
     return "=" in title or all(len(word) == 1 for word in words)
 
 
-def _frame(g: Group, r: Rect) -> str:
+def _frame(g: BoxGroup, r: Rect) -> str:
     shape = {
         "x": f"{r.left}", "y": f"{r.top}", "width": f"{r.right - r.left}",
         "height": f"{r.bottom - r.top}", "rx": "12", "fill": _SHEET, "stroke": _RULE,

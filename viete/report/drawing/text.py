@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 from viete.printable import display_width
-from viete.report.drawing.boxes import Metrics
+from viete.report.drawing.boxes import Spacing
 from viete.report.drawing.diagram import Box, Diagram, cleaned, wrap
 from viete.report.drawing.rows import rows
-from viete.report.drawing.wires import Layout, Point, Rect, layout
+from viete.report.drawing.wires import DiagramLayout, Point, Rect, layout
 
-_CELLS = Metrics(
+_CELLS = Spacing(
     gap=3, lane=2, port=4, track=1, lead=1, tip=2, clear=1, label=1, notch=1,
     side=2, head=0, foot=1, above=1, loop=3,
 )  # fmt: skip
@@ -45,7 +45,7 @@ def to_text(d: Diagram, width: int = 100) -> str:
     return _Canvas(d.title, best, width).text()
 
 
-def _lay_out(d: Diagram, limit: int | None, stacked: bool) -> Layout:
+def _lay_out(d: Diagram, limit: int | None, stacked: bool) -> DiagramLayout:
     """With texts wrapped at ``limit``; the title's lines stay together as the box's title."""
     if limit:
         boxes = []
@@ -64,7 +64,7 @@ def _cell_size(b: Box) -> tuple[int, int]:
 class _Canvas:
     """Character cells. Later strokes win, but lines that cross or join share a cell."""
 
-    def __init__(self, title: str, lay: Layout, width: int) -> None:
+    def __init__(self, title: str, lay: DiagramLayout, width: int) -> None:
         self.cells: dict[Point, str] = {}
         self.arms: dict[Point, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self.title = "\n".join(wrap(title, max(width, 20)))

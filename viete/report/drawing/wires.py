@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from viete.report.drawing.boxes import Item, Metrics
-from viete.report.drawing.columns import Plan, Route, plan, port_space
-from viete.report.drawing.diagram import Arrow, Box, Diagram, Group
+from viete.report.drawing.boxes import Place, Spacing
+from viete.report.drawing.columns import Columns, Route, plan, port_space
+from viete.report.drawing.diagram import Arrow, Box, BoxGroup, Diagram
 
 Point = tuple[int, int]
 
@@ -48,13 +48,13 @@ class Label:
 
 
 @dataclass(frozen=True)
-class Layout:
+class DiagramLayout:
     """Where everything is, in the unit of the metrics."""
 
     width: int
     height: int
     boxes: tuple[tuple[Box, Rect], ...]
-    frames: tuple[tuple[Group, Rect], ...]
+    frames: tuple[tuple[BoxGroup, Rect], ...]
     wires: tuple[Wire, ...]
     loops: tuple[tuple[Point, ...], ...]  # from the end of a frame to its beginning
     labels: tuple[Label, ...]
@@ -80,13 +80,13 @@ class Comb:
 def layout(
     d: Diagram,
     sizes: dict[str, tuple[int, int]],
-    m: Metrics,
+    m: Spacing,
     wide: Callable[[str], int],
     stacked: bool = False,
-) -> Layout:
+) -> DiagramLayout:
     """Lay out boxes of the given half widths and heights; ``wide`` measures a label."""
     if not d.boxes:
-        return Layout(0, 0, (), (), (), (), ())
+        return DiagramLayout(0, 0, (), (), (), (), ())
     p = plan(d, {i: half for i, (half, _) in sizes.items()}, m, wide, stacked)
     above, below = _ports(p, m, wide)
     combs = _combs(p, above, below)
@@ -145,22 +145,22 @@ def layout(
                 labels.append(Label(x, (out + back) // 2, f.label, "left"))
     boxes = tuple((b, rect[b.id]) for b in d.boxes)
     marks = tuple(dict.fromkeys(labels))
-    lay = Layout(0, y, boxes, tuple(frames), tuple(wires), tuple(loops), marks)
+    lay = DiagramLayout(0, y, boxes, tuple(frames), tuple(wires), tuple(loops), marks)
     return _to_origin(lay, m, wide)
 
 
 def _ports(
-    p: Plan, m: Metrics, wide: Callable[[str], int]
-) -> tuple[dict[Route, int], dict[Item, int]]:
+    p: Columns, m: Spacing, wide: Callable[[str], int]
+) -> tuple[dict[Route, int], dict[Place, int]]:
     """Where arrows come in at the top of their boxes, and where they leave from below."""
-    outs: dict[Item, list[Route]] = defaultdict(list)
-    ins: dict[Item, list[Route]] = defaultdict(list)
+    outs: dict[Place, list[Route]] = defaultdict(list)
+    ins: dict[Place, list[Route]] = defaultdict(list)
     for r in p.routes:
         if not r.out:
             outs[r.stops[0]].append(r)
         if not r.into:
             ins[r.stops[-1]].append(r)
-    below: dict[Item, int] = {}
+    below: dict[Place, int] = {}
     for box, routes in outs.items():
         below[box] = int(box.x)
         end, *others = {r.stops[1] for r in routes}
@@ -204,7 +204,7 @@ def _fit(low: int, high: int, came: list[int], spaces: list[int]) -> list[int]:
     return fit
 
 
-def _stations(r: Route, above: dict[Route, int], below: dict[Item, int]) -> list[int]:
+def _stations(r: Route, above: dict[Route, int], below: dict[Place, int]) -> list[int]:
     """Where an arrow is in each row, from its source's to its target's."""
     start, *lanes, end = r.stops
     between = [int(i.x) for i in lanes[: (end.first - start.first) // 2 - 1]]
@@ -214,10 +214,10 @@ def _stations(r: Route, above: dict[Route, int], below: dict[Item, int]) -> list
 
 
 def _combs(
-    p: Plan, above: dict[Route, int], below: dict[Item, int]
-) -> dict[int, dict[tuple[Item, int], Comb]]:
+    p: Columns, above: dict[Route, int], below: dict[Place, int]
+) -> dict[int, dict[tuple[Place, int], Comb]]:
     """The combs of each channel; channel c is above row c."""
-    combs: dict[int, dict[tuple[Item, int], Comb]] = defaultdict(lambda: defaultdict(Comb))
+    combs: dict[int, dict[tuple[Place, int], Comb]] = defaultdict(lambda: defaultdict(Comb))
     for r in p.routes:
         start, lane, end = r.stops[0], r.stops[1], r.stops[-1]
         if end.first > start.first:
@@ -259,17 +259,17 @@ def _conflicts(a: Comb, b: Comb) -> int:
 def _points(
     r: Route,
     above: dict[Route, int],
-    below: dict[Item, int],
-    combs: dict[int, dict[tuple[Item, int], Comb]],
+    below: dict[Place, int],
+    combs: dict[int, dict[tuple[Place, int], Comb]],
     rect: dict[str, Rect],
     level: list[int],
     both: set[tuple[str, int]],
-    m: Metrics,
+    m: Spacing,
 ) -> tuple[Point, ...]:
     start, lane, end = r.stops[0], r.stops[1], r.stops[-1]
     source, target = rect[r.arrow.source], rect[r.arrow.target]
 
-    def height(c: int, item: Item, x: int) -> int:
+    def height(c: int, item: Place, x: int) -> int:
         return level[c] + (combs[c][item, x].level - 1) * m.track
 
     points = []
@@ -302,7 +302,7 @@ def _points(
     return tuple(points)
 
 
-def _label(r: Route, points: tuple[Point, ...], below: dict[Item, int], rect: Rect) -> Label:
+def _label(r: Route, points: tuple[Point, ...], below: dict[Place, int], rect: Rect) -> Label:
     if r.label == "source":
         return Label(below.get(r.stops[0], 0), rect.bottom, r.arrow.label, "below")
     if not r.into:
@@ -312,7 +312,7 @@ def _label(r: Route, points: tuple[Point, ...], below: dict[Item, int], rect: Re
     return Label(x, (y + end) // 2, r.arrow.label, "right" if r.into > 0 else "left")
 
 
-def _to_origin(lay: Layout, m: Metrics, wide: Callable[[str], int]) -> Layout:
+def _to_origin(lay: DiagramLayout, m: Spacing, wide: Callable[[str], int]) -> DiagramLayout:
     """Move everything so that the leftmost thing is at 0, and measure."""
     spans = [(r.left, r.right) for _, r in (*lay.boxes, *lay.frames)]
     spans += [(x, x) for line in (*(w.points for w in lay.wires), *lay.loops) for x, _ in line]
@@ -327,7 +327,7 @@ def _to_origin(lay: Layout, m: Metrics, wide: Callable[[str], int]) -> Layout:
     def along(points: tuple[Point, ...]) -> tuple[Point, ...]:
         return tuple((x + dx, y) for x, y in points)
 
-    return Layout(
+    return DiagramLayout(
         max(right for _, right in spans) + dx,
         lay.height,
         tuple((b, moved(r)) for b, r in lay.boxes),

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from viete.document.rendering import STYLES, check_format, render
+from viete.document.tree import Block, Chain, paragraph
 from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW, permute
 from viete.evaluate.schedule import Member, member_name
@@ -19,7 +21,6 @@ from viete.notation.printer import Printer, show
 from viete.notation.substitution import substitute
 from viete.notation.tree import Expr, Idx, Num, Pick, Ref, walk
 
-FORMS = {"text": "plain", "md": "latex", "latex": "latex"}
 ROOM = 300  # terms of one number on paper, names written out
 WIDTH = 96  # of a row that is set on one line
 MOST_TIES = 3
@@ -32,36 +33,35 @@ def report(
     run: ExactRun, wanted: Sequence[str], digits: int | None = None, unfold: int = 0,
     form: str = "text",
 ) -> str:  # fmt: skip
-    """The values asked for as text, Markdown or LaTeX.
+    """The values asked for, in one of `PAGES`; as text in the plain spelling, to be read again.
 
     ``digits`` adds certified decimals, so many significant digits; ``unfold`` writes names out so
     many levels deep. Raises VieteError for another form, or a name the card does not have.
     """
-    if form not in FORMS:
-        raise VieteError(f"the form is {', '.join(FORMS)}, not {form}")
+    check_format("exact values", form)
     if unfold < 0:
         raise VieteError(f"names are unfolded 0 or more levels deep, not {unfold}")
-    page = Page(run, digits, unfold, form)
-    parts = [*map(page.value, wanted), *page.definitions()]
+    page = ExactPage(run, digits, unfold, "plain" if form == "text" else STYLES[form])
+    blocks = [block for name in wanted for block in page.value(name)]
+    blocks += page.definitions()
     if page.cut:
         note = "… marks what is left out of numbers too long to read; --digits gives decimals."
-        parts.append(f"% {note}" if form == "latex" else note)
-    return "\n\n".join(parts) + "\n"
+        blocks.append(paragraph(note))
+    return render(blocks, form)
 
 
-class Page:
+class ExactPage:
     """What `report` puts together; ``names`` are those that were written down."""
 
-    def __init__(self, run: ExactRun, digits: int | None, unfold: int, form: str) -> None:
-        self.run, self.digits, self.unfold, self.form = run, digits, unfold, form
-        self.style = FORMS[form]
+    def __init__(self, run: ExactRun, digits: int | None, unfold: int, style: str) -> None:
+        self.run, self.digits, self.unfold, self.style = run, digits, unfold, style
         self.names: set[Atom] = set()
         self.cut = False
         self.places = run.places()
 
     # -- values ------------------------------------------------------------------------------------
 
-    def value(self, name: str) -> str:
+    def value(self, name: str) -> list[Block]:
         """One value: its name, shape and status, then its rows."""
         array = self.run[name]
         entries = list(array.flat) if hasattr(array, "flat") else [array]
@@ -71,33 +71,20 @@ class Page:
         if status is None:
             status = Status(max(map(level_of, entries), default=RATIONAL), (None, None))
         lines = [line for e, row in rows(self.run, name) for line in self.row(e, row)]
-        said = describe(self.run, status, entries)
-        if self.form == "text":
-            return "\n".join([f"{name}  ({shape})  {said}", *(f"  {line}" for line in lines)])
-        if self.form == "md":
-            head = f"**{self.math(self.run.parse(name))}** ({shape}): {said}"
-            items = "\n".join(lines).replace("\n\\quad", " \\quad").split("\n")
-            return "\n".join([head, "", *(f"- ${line}$" for line in items)])
-        body = " \\\\\n".join(lines)
-        return f"% {name} ({shape}): {said}\n\\begin{{gather*}}\n{body}\n\\end{{gather*}}"
+        shown = name if self.style == "plain" else f"${show(self.run.parse(name), self.style)}$"
+        return [paragraph(f"{shown} ({shape}): {describe(self.run, status, entries)}"), *lines]
 
-    def math(self, e: Expr) -> str:
-        return f"${show(e, 'latex')}$"
-
-    def row(self, e: Expr, row: Sequence[Any]) -> Iterator[str]:
-        """``x_0 = (1, 0)``, and below it the decimals; entry by entry where that is too long."""
+    def row(self, e: Expr, row: Sequence[Any]) -> Iterator[Chain]:
+        """``x_0 = (1, 0)`` with its decimals; entry by entry where that is too long."""
         one = isinstance(e, Pick) or len(row) > 1 or self.is_vector(e)
         texts = [self.entry(x, pick(e, k) if one else e) for k, x in enumerate(row)]
-        line = f"{self.left(e)} = " + (f"({', '.join(texts)})" if one else texts[0])
-        if len(line) <= WIDTH or not one:
-            yield line
-            if self.digits and (told := self.decimals(row)):
-                yield self.approximately(f"({', '.join(told)})" if one else told[0])
+        left, right = self.left(e), f"({', '.join(texts)})" if one else texts[0]
+        if len(f"{left} = {right}") <= WIDTH or not one:
+            digits = ", ".join(self.decimals(row))
+            yield Chain(left, "", right, f"({digits})" if digits and one else digits)
             return
         for k, (x, text) in enumerate(zip(row, texts, strict=True)):
-            yield f"{self.left(pick(e, k))} = {text}"
-            if self.digits and (told := self.decimals([x])):
-                yield self.approximately(told[0])
+            yield Chain(self.left(pick(e, k)), "", text, "".join(self.decimals([x])))
 
     def is_vector(self, e: Expr) -> bool:
         return len(self.run.program.shapes.of(e).shape) > 0
@@ -128,41 +115,34 @@ class Page:
 
     def decimals(self, row: Sequence[Any]) -> list[str]:
         """Certified decimals, where an entry is not a whole number anyway."""
-        if all(not isinstance(x, Number) or (x.rational or Fraction(1, 2)).denominator == 1
-               for x in row if not (isinstance(x, Number) and not x.num)):  # fmt: skip
+        if self.digits is None or all(map(is_whole, row)):
             return []
-        assert self.digits is not None
         return [x.decimal(self.digits) if isinstance(x, Number) else self.entry(x, Num(Fraction()))
                 for x in row]  # fmt: skip
 
-    def approximately(self, text: str) -> str:
-        return f"\\quad {{}}\\approx {text}" if self.style == "latex" else f"    ≈ {text}"
-
     # -- names -------------------------------------------------------------------------------------
 
-    def definitions(self) -> list[str]:
+    def definitions(self) -> list[Block]:
         """What the names written down so far stand for, one level deep."""
         if not self.names:
             return []
         ordered = sorted(self.names, key=lambda a: a.age)
-        lines = [
-            f"{show(label(a), self.style)} = {self.spelled(a.of, 0)}" for a in ordered[:MOST_NAMES]
-        ]
+        lines = [Chain(show(label(a), self.style), "", self.spelled(a.of, 0))
+                 for a in ordered[:MOST_NAMES]]  # fmt: skip
         deeper = {a for a in closure(self.names) if a.kind == "name"} - self.names
         rest = []
         if len(ordered) > MOST_NAMES:
             rest.append(f"{len(ordered) - MOST_NAMES} more names in the values")
         if deeper:
             rest.append(f"{len(deeper)} more below these")
-        note = f"({', '.join(rest)}: --unfold writes names out)" if rest else ""
-        if self.form == "text":
-            return ["\n".join(["where", *(f"  {x}" for x in lines), *filter(None, [note])])]
-        if self.form == "md":
-            return [
-                "\n".join(["where", "", *(f"- ${x}$" for x in lines), *filter(None, ["", note])])
-            ]
-        body = " \\\\\n".join(lines)
-        return [f"% where {note}\n\\begin{{gather*}}\n{body}\n\\end{{gather*}}"]
+        note = paragraph(f"({', '.join(rest)}: --unfold writes names out)")
+        return [paragraph("where"), *lines, *[note] * bool(rest)]
+
+
+def is_whole(x: Any) -> bool:
+    """Whether decimals would say nothing more."""
+    known = not isinstance(x, Number) or not x.num
+    return known or (x.rational is not None and x.rational.denominator == 1)
 
 
 def label(name: Atom) -> Expr:
