@@ -16,7 +16,9 @@ import pytest
 import viete as vt
 from viete.analysis.cost import costs
 from viete.analysis.well_formed import SIGNS, check_well_formed
+from viete.evaluate.schedule import program
 from viete.graph.card import CardData
+from viete.meanings.interval import run_intervals
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES, show
 from viete.notation.symbols import BINDERS, PRIMITIVES
@@ -118,6 +120,17 @@ def exact(name: str) -> None:
     close(model_of(name).run(t, weights, exact=True)["y"], model_of(name).run(t, weights)["y"])
 
 
+def interval(name: str) -> None:
+    """The bounds hold what floats give, but for a library's last digits, and are close to it."""
+    weights, t = given()
+    model = model_of(name)
+    found = run_intervals(program(model), {"t": t}, weights)["y"]
+    wanted = reference(name)["y"]
+    slack = 4 * np.spacing(abs(wanted) * 1.0)
+    assert (found["lower"] - slack <= wanted).all() and (wanted <= found["upper"] + slack).all()
+    close(found["lower"], wanted)
+
+
 def derivative(name: str) -> None:
     """Against central differences, and through a plan."""
     weights, t = given()
@@ -180,6 +193,7 @@ def incremental(name: str) -> None:
 
 MEANINGS: dict[str, Callable[[str], None]] = {
     "torch": arrays(torch.from_numpy), "jax": arrays(jax.numpy.asarray), "exact": exact,
+    "interval": interval,
     "derivative": derivative, "code for numpy": exported("numpy"),
     "code for torch": exported("torch"), "code for jax": exported("jax"),
     "spellings": spellings, "cost": cost, "incremental": incremental,

@@ -12,6 +12,7 @@ and cast where it first meets the weights.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -592,6 +593,15 @@ def traced(array: Array) -> bool:
 
 def scalar(op: str, args: list[Any]) -> Any:
     """An operation on plain numbers: exact while it can be."""
+    found = exact_scalar(op, args)
+    if found is not None:
+        return found
+    result = fast.entrywise(np, op, [np.float64(number(a)) for a in args], None)
+    return bool(result) if isinstance(result, np.bool_) else float(result)
+
+
+def exact_scalar(op: str, args: list[Any]) -> Fraction | bool | None:
+    """An operation on fractions and truth values, where its result is one; else None."""
     exact = [Fraction(a) if isinstance(a, int) else a for a in args]
     if all(isinstance(a, Fraction) for a in exact):
         match op, exact:
@@ -623,5 +633,6 @@ def scalar(op: str, args: list[Any]) -> Any:
                 return bool(a and b) if op == "and" else bool(a or b)
             case "not", [a]:
                 return not a
-    result = fast.entrywise(np, op, [np.float64(number(a)) for a in args], None)
-    return bool(result) if isinstance(result, np.bool_) else float(result)
+            case (("lt" | "le" | "gt" | "ge" | "eq" | "ne"), [a, b]):
+                return bool(getattr(operator, op)(a, b))
+    return None

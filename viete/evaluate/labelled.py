@@ -52,6 +52,21 @@ def number(a: Array) -> Array:
         raise VieteError("a number here is larger than any float64 (10^308)") from None
 
 
+def as_fraction(value: Any) -> Fraction:
+    """A whole number, a fraction, or the dyadic fraction that a float is.
+
+    Raises VieteError for what is no finite number.
+    """
+    if isinstance(value, str):
+        raise VieteError(f"{value!r:.60} is not a number")
+    try:
+        return Fraction(value.item() if hasattr(value, "item") else value)
+    except (ValueError, OverflowError):
+        raise VieteError(f"{value} is not a finite number, so it has no exact value") from None
+    except TypeError:
+        raise VieteError(f"{value!r:.60} is not a number") from None
+
+
 def device_of(array: Array) -> Any:
     """Where an array lives; None for plain numbers."""
     return getattr(array, "device", None)

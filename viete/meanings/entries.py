@@ -9,7 +9,7 @@ come in as fractions, whole numbers or floats, each the dyadic fraction that it 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -21,7 +21,7 @@ from viete.analysis.kinds import Interval
 from viete.errors import VieteError
 from viete.evaluate.array import Arrays, Lookup
 from viete.evaluate.inputs import Feeding, check_names, host
-from viete.evaluate.labelled import Array, Value, expand, is_float
+from viete.evaluate.labelled import Array, Value, as_fraction, expand, is_float
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Program
 from viete.graph.card import CardData
@@ -35,6 +35,7 @@ class Namespace(ABC):
     __name__ = "entries"
     dtype: Any
     bool = np.bool_
+    read: Callable[[Any], Any] = staticmethod(as_fraction)  # an entry that is given
 
     @classmethod
     def of(cls, card: CardData) -> Self:
@@ -46,11 +47,6 @@ class Namespace(ABC):
             return partial(self.fold, name)
         return self.dtype if name == "float64" else getattr(np, name)
 
-    @classmethod
-    @abstractmethod
-    def read(cls, array: np.ndarray, what: str) -> np.ndarray:
-        """Weights or inputs as entries. Raises VieteError for what is no finite number."""
-
     @abstractmethod
     def lifted(self, x: Any) -> Any:
         """An array or a plain number as entries; conditions stay what they are."""
@@ -58,6 +54,10 @@ class Namespace(ABC):
     @abstractmethod
     def alone(self, x: Any) -> Any:
         """An entry without axes: a fraction where it is one, since sizes and bounds must be."""
+
+    def scalar(self, op: str, args: list[Any]) -> Any:
+        """One primitive on entries without axes."""
+        return self.alone(self.entrywise(op, [self.lifted(a) for a in args]))
 
     @abstractmethod
     def places(self, x: np.ndarray) -> np.ndarray:
@@ -122,13 +122,15 @@ class Entries(Arrays):
         return Value(self.space.pi(), (), True) if e.op == "pi" else super().apply(e, env)
 
     def entrywise(self, op: str, args: list[Value]) -> Value:
+        const = all(v.const for v in args)
+        if not any(v.axes for v in args):
+            return Value(self.space.scalar(op, [v.array for v in args]), (), const)
         axes = max((v.axes for v in args), key=len)
         axes = (*dict.fromkeys(a for v in args for a in v.axes if a not in axes), *axes)
         arrays = [
             expand(self.space, self.lift(v), v.axes, axes) if v.axes else self.lift(v) for v in args
         ]
-        found = self.space.entrywise(op, arrays)
-        return Value(found if axes else self.space.alone(found), axes, all(v.const for v in args))
+        return Value(self.space.entrywise(op, arrays), axes, const)
 
     def gathered(self, v: Value, label: str, at: Value, first: int) -> Value:
         if at.array.dtype == self.space.dtype:
@@ -161,15 +163,14 @@ def run_entries(
             f"weights are a mapping from names to arrays, not {type(weights).__name__}"
         )
     check_names(ready, weights)
-    read = kind.meaning.numbers.read
-    arrays = {
-        k: read(as_array(w, f"the weight {k}"), f"the weight {k}") for k, w in weights.items()
-    }
+    space = kind.meaning.numbers.of(ready.model)
+
+    def entries(given: Any, what: str) -> np.ndarray:
+        return space.lifted(exact_array(given, what, space.read))
+
+    arrays = {k: entries(w, f"the weight {k}") for k, w in weights.items()}
     real = {i.name: i for i in ready.model.inputs if i.high is None}
-    given = {
-        k: read(as_array(v, f"the input {k}"), f"the input {k}") if k in real else v
-        for k, v in inputs.items()
-    }
+    given = {k: entries(v, f"the input {k}") if k in real else v for k, v in inputs.items()}
     # Lengths and families are checked of floats in the place of real inputs.
     stand_in = {k: np.zeros(v.shape) if k in real else v for k, v in given.items()}
     fed = Feeding(ready, stand_in, arrays)
@@ -181,22 +182,31 @@ def run_entries(
             assert item.default is not None
             size = ready.model.size(item.default)
             fill = Fraction(0) if size is None else size.evaluate(fed.sizes)
-            given[name] = read(np.full(held.array.shape, fill, dtype=object), f"the input {name}")
+            given[name] = space.lifted(np.full(held.array.shape, fill, dtype=object))
         fed.store[name, ()] = replace(held, array=given[name])
     out = kind(ready.at(fed.sizes), fed.store, fed.like, fed.sizes, False)
     out.compute(names)
     return out
 
 
-def as_array(given: Any, what: str) -> np.ndarray:
-    """Any library's array, or nested lists, as NumPy's; objects where they are no floats."""
+def exact_array(given: Any, what: str, read: Callable[[Any], Any] = as_fraction) -> np.ndarray:
+    """Any library's array, or nested lists: finite floats, or what ``read`` makes of entries."""
     if hasattr(given, "detach"):  # PyTorch: wider floats hold bfloat16 exactly
         given = given.detach().cpu()
         given = given.double() if is_float(given) else given
     try:
-        return host(given) if hasattr(given, "dtype") else np.array(given, dtype=object)
+        array = host(given) if hasattr(given, "dtype") else np.array(given, dtype=object)
     except ValueError:
         raise VieteError(f"{what} must be a rectangular list of numbers") from None
+    if array.dtype.kind == "f" and np.isfinite(array).all():
+        return array
+    out = np.empty(array.shape, dtype=object)
+    for place in np.ndindex(array.shape):
+        try:
+            out[place] = read(array[place])
+        except VieteError as error:
+            raise VieteError(f"{what}{list(place) or ''}: {error.message}") from None
+    return out
 
 
-__all__ = ["Entries", "EntryRun", "Namespace", "run_entries"]
+__all__ = ["Entries", "EntryRun", "Namespace", "exact_array", "run_entries"]

@@ -63,6 +63,7 @@ class Numbers(Namespace):
 
     __name__ = "exact"
     dtype = object
+    read = staticmethod(Number.of)
 
     def __init__(self, letter: str) -> None:
         self.letter = letter
@@ -75,16 +76,6 @@ class Numbers(Namespace):
         return cls(next(x for x in LETTERS if x not in card.scope.symbols))
 
     # -- entries -----------------------------------------------------------------------------------
-
-    @classmethod
-    def read(cls, array: np.ndarray, what: str) -> np.ndarray:
-        out = np.empty(array.shape, dtype=object)
-        for place in np.ndindex(array.shape):
-            try:
-                out[place] = Number.of(array[place])
-            except VieteError as error:
-                raise VieteError(f"{what}{list(place) or ''}: {error.message}") from None
-        return out
 
     def operand(self, x: Any) -> Any:
         """A plain number as an entry. Raises VieteError for what has no value."""

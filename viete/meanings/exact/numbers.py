@@ -18,6 +18,7 @@ from typing import Any
 from flint import arb, ctx, fmpq, fmpz
 
 from viete.errors import VieteError
+from viete.evaluate.labelled import as_fraction
 from viete.meanings.exact.atoms import GUARD, Atom, Monomial, Terms, e_power, function, pi, prime
 from viete.meanings.exact.deciding import (
     Undecided,
@@ -82,14 +83,7 @@ class Number(Quotient):
             return value
         if isinstance(value, fmpq):
             return Number({(): value} if value else {})
-        if isinstance(value, str):
-            raise VieteError(f"{value!r:.60} is not a number")
-        try:
-            f = Fraction(value.item() if hasattr(value, "item") else value)
-        except (ValueError, OverflowError):
-            raise VieteError(f"{value} is not a finite number, so it has no exact value") from None
-        except TypeError:
-            raise VieteError(f"{value!r:.60} is not a number") from None
+        f = as_fraction(value)
         return Number({(): fmpq(f.numerator, f.denominator)} if f else {})
 
     @staticmethod
