@@ -97,10 +97,10 @@ def peer(net: GPT, tokens: Any, targets: Any, compiled: bool) -> Callable[[], fl
 
 
 def ours(
-    model: vt.Model, device: Any, tokens: Any, targets: Any, compiled: bool
+    model: vt.Card, device: Any, tokens: Any, targets: Any, compiled: bool
 ) -> Callable[[], float]:
     """The same by the card."""
-    drawn = vt.initial_weights(model, 0, "float32")
+    drawn = model.initial_weights(0, "float32")
     weights = {name: torch.from_numpy(w).to(device) for name, w in drawn.items()}
     engine = ModuleEngine(model, model, weights, bf16=True, compiled=compiled)
     ranks = {name: len(p.shape) for name, (p, _, _) in program(model).parameters.items()}

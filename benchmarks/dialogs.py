@@ -28,7 +28,6 @@ import numpy as np
 import viete as vt
 from viete.evaluate.run import execute
 from viete.evaluate.schedule import program
-from viete.graph.card import CardData
 from viete.text.data import SHIPPED
 from viete.text.dialogs import read_dialogs
 from viete.train.batches import Batches
@@ -42,7 +41,7 @@ TOUR = {"lr": 0.01, "clip": 0.0, "clip_entries": 5.0}
 
 
 @contextmanager
-def training(card: CardData, **settings: Any) -> Iterator[Training]:
+def training(card: vt.Card, **settings: Any) -> Iterator[Training]:
     """A run with nothing written but its beginning, whose steps the caller takes."""
     given = {"data": "dialogs", "batch": 3, "steps": 1000, "validation": 0.0, **settings}
     with tempfile.TemporaryDirectory() as folder:
@@ -69,8 +68,7 @@ def answers_right(job: Job) -> Callable[[], bool]:
 def sampled(training: Training, prompt: str) -> str:
     """The greedy answer to a prompt."""
     job, vocabulary = training.job, training.job.vocabulary
-    drawn = vt.sample(job.model, job.engine.weights, vocabulary.encode(prompt), most=30,
-                      greedy=True)  # fmt: skip
+    drawn = job.model.sample(vocabulary.encode(prompt), job.engine.weights, most=30, greedy=True)
     return vocabulary.decode([token for (token,) in drawn if token is not None])
 
 
@@ -241,9 +239,9 @@ def one(seeds: int) -> None:
                     parts(run)
 
 
-def as_drawn(card: CardData) -> CardData:
+def as_drawn(card: vt.Card) -> vt.Card:
     """The card with all weights uniform to ±1/√d, as the source's program draws them."""
-    return vt.reads(vt.write(card).replace("xavier", "uniform(1 / sqrt(d))"))
+    return vt.read(card.write().replace("xavier", "uniform(1 / sqrt(d))"))
 
 
 def parts(run: Training) -> None:

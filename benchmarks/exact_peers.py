@@ -416,11 +416,11 @@ def exact_run(
 ) -> Any:
     import viete as vt
 
-    model = vt.reads(CARD).bind(
+    model = vt.read(CARD).bind(
         d=len(weights["W_U"]), H=len(weights["W_Q^{1,h}"]), N=len(blocks_of(weights))
     )
     done("read", None)
-    return model.run(tokens, weights, names=names, exact=True)
+    return model.run(tokens, weights, names=names, meaning="exact")
 
 
 PEERS = {

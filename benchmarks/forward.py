@@ -56,7 +56,7 @@ def main() -> None:
     from viete.evaluate.run import execute, program
 
     model = vt.read("simple-transformer")
-    w: dict[str, Any] = vt.initial_weights(model, 0, "float32")
+    w: dict[str, Any] = model.initial_weights(0, "float32")
     t: Any = np.random.default_rng(0).integers(0, 772, (B, T))
     if options.library == "torch":
         import torch

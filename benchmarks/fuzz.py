@@ -34,10 +34,10 @@ def one(data: bytes) -> None:
     """Read one text; write and read back what is a card."""
     text = data.decode("utf-8", "replace")
     try:
-        model = vt.reads(text)
+        model = vt.read(text)
         for form in ("md", "latex", "json"):
-            vt.write(model, form)
-        vt.parameter_shapes(model)
+            model.write(form)
+        str(model.parameter_shapes)
     except vt.VieteError as error:
         str(error)
 
@@ -50,7 +50,7 @@ def main() -> None:
     for path in (TINY, *shipped().values()):
         (corpus / f"{path.stem}.md").write_bytes(path.read_bytes())
         for form in ("latex", "json"):
-            (corpus / f"{path.stem}.{form}").write_text(vt.write(vt.read(path), form), "utf-8")
+            (corpus / f"{path.stem}.{form}").write_text(vt.read(path).write(form), "utf-8")
     words = folder / "words.txt"
     escaped = ("".join(f"\\x{byte:02x}" for byte in word.encode()) for word in WORDS)
     words.write_text("".join(f'"{word}"\n' for word in escaped))

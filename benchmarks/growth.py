@@ -91,10 +91,10 @@ def stages(n: int) -> dict[str, Callable[[], Any]]:
         keep("program", Program(kept["model"].bind(**TINY)))
 
     def weights() -> None:
-        keep("weights", vt.initial_weights(kept["program"].model, 0, "float32"))
+        keep("weights", kept["program"].model.initial_weights(0, "float32"))
 
     def grad() -> None:
-        keep("derived", vt.grad(kept["model"], LOSS))
+        keep("derived", kept["model"].grad(LOSS))
 
     def program_back() -> None:
         keep("back", Program(kept["derived"].bind(**TINY)))
@@ -105,7 +105,7 @@ def stages(n: int) -> dict[str, Callable[[], Any]]:
         execute(kept["back"], {"t": [1, 2, 3, 4, 5]}, kept["weights"], members)
 
     return {
-        "read": lambda: keep("model", vt.reads(text)),
+        "read": lambda: keep("model", vt.read(text)),
         "shapes": lambda: Shapes(kept["model"]),
         "costs": lambda: costs(kept["model"]),
         "program": program,
@@ -154,15 +154,15 @@ def main() -> None:
     def read_and_check() -> None:
         from viete.analysis.shapes import Shapes
 
-        Shapes(vt.reads(text))
+        Shapes(vt.read(text))
 
     first = seconds(read_and_check)
     again = statistics.median(seconds(read_and_check) for _ in range(9))
     print(f"read and shape-check Llama of 80 blocks: {first:.3f} s cold (this process's imports "
           f"included), {again:.3f} s warm")  # fmt: skip
 
-    read = vt.reads(text)
-    cold = seconds(lambda: vt.grad(read, LOSS))
+    read = vt.read(text)
+    cold = seconds(lambda: read.grad(LOSS))
     print(f"derive its backward pass: {cold:.3f} s cold (reading the rules included)")
     table = {n: measured(n) for n in sizes}
     names = list(table[sizes[0]])

@@ -53,7 +53,7 @@ size = sum(w.size * w.itemsize if hasattr(w, "strides") else w.numel() * w.eleme
            for w in weights)
 print(json.dumps([there, whole, (most() - before) / size]))
 """
-OURS = "import torch, numpy as np, viete as vt, viete.model.model, einops"
+OURS = "import torch, numpy as np, viete as vt, viete.nouns.model, einops"
 THEIRS = "import torch, transformers\nfrom transformers import GPTNeoXForCausalLM as Net"
 LENS = "import torch\nfrom transformer_lens.model_bridge import TransformerBridge as Bridge"
 
@@ -103,9 +103,9 @@ def make(folder: Path, name: str) -> None:
     rng = np.random.default_rng(0)
     weights = {
         n: (rng.standard_normal(s, np.float32) * 0.02 + (n[0] == "γ")).astype(dtype)
-        for n, s in vt.parameter_shapes(card).items()
+        for n, s in card.parameter_shapes.items()
     }
-    vt.save(card, folder, weights)
+    card.save(folder, weights)
     # A tokenizer, which TransformerLens does not do without.
     from viete.text.vocabulary import BytePairs, save_vocabulary
 
@@ -185,7 +185,7 @@ def running(folder: Path, name: str, rounds: int) -> None:
         return card.run(ids, weights, names=["logits"])["logits"]
 
     def sample(weights: Any) -> list[int | None]:
-        return [k for (k,) in vt.sample(card, weights, prompt[0], most=more, greedy=True)]
+        return [k for (k,) in card.sample(prompt[0], weights, most=more, greedy=True)]
 
     with torch.no_grad(), threadpool_limits(1):
         wanted, tokens = forward().numpy(), generate()
@@ -196,7 +196,7 @@ def running(folder: Path, name: str, rounds: int) -> None:
         jobs: dict[str, Callable[[], Any]] = {"forward, transformers": forward}
         jobs |= {f"forward, {k}": lambda w=w: run(w) for k, w in ours.items()}
         if name == "160M":
-            module = vt.to_torch(card, ours["PyTorch"]).eval()
+            module = card.to_torch(ours["PyTorch"]).eval()
             jobs["forward, vt.to_torch"] = lambda: module(torch.as_tensor(ids))
         jobs["sample, transformers"] = generate
         jobs |= {f"sample, {k}": lambda w=w: sample(w) for k, w in ours.items()}

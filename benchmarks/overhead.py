@@ -18,7 +18,8 @@ import numpy as np
 from forward import ratios, rounds_of
 
 import viete as vt
-from viete.evaluate.run import execute, program
+from viete.evaluate.run import execute
+from viete.evaluate.schedule import program
 
 
 def norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
@@ -50,7 +51,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=300)
     rounds = parser.parse_args().rounds
     model = vt.read("gpt2").bind(N=6, d=32, H=4, V=50, n_max=16)
-    ready, w = program(model), vt.initial_weights(model, 0, "float32")
+    ready, w = program(model), model.initial_weights(0, "float32")
     t = np.array([3, 1, 4, 1, 5])
     both = {
         "card": lambda: execute(ready, {"t": t}, w, ["logits"])["logits"],

@@ -58,7 +58,7 @@ def measure(context: int, count: int, rounds: int) -> None:
     start = torch.ones((count, 1), dtype=torch.long)
 
     def ours(w: dict[str, Any], cache: bool) -> list[list[int]]:
-        drawn = vt.sample(model, w, [1], most=most, greedy=True, count=count, cache=cache)
+        drawn = model.sample([1], w, most=most, greedy=True, count=count, cache=cache)
         return [list(t) for t in zip(*drawn, strict=True)]
 
     def theirs(cache: bool) -> list[list[int]]:

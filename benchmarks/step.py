@@ -137,7 +137,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     words = int(model.sizes["V"])
     t, y = (torch.from_numpy(rng.integers(0, words, (B, T))) for _ in range(2))
-    weights = {k: torch.from_numpy(v) for k, v in vt.initial_weights(model, 0, "float32").items()}
+    weights = {k: torch.from_numpy(v) for k, v in model.initial_weights(0, "float32").items()}
     peers: dict[str, Callable[..., torch.Tensor]] = {
         "fused attention": lambda w, t, y: by_hand(w, t, y, True),
         "written out": lambda w, t, y: by_hand(w, t, y, False),

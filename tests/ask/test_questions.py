@@ -14,7 +14,7 @@ from viete.errors import VieteWarning
 
 SIZES = {"V": 11, "d": 8, "N": 2, "H": 2, "d_f": 8}
 MODEL = vt.read("gpt2").bind(**SIZES)
-RUN = MODEL.run([1, 2, 3], vt.initial_weights(MODEL))
+RUN = MODEL.run([1, 2, 3], MODEL.initial_weights())
 LN = (
     "LN(x²[1]) takes γ = 1, β = 0, ε = 0, as its definition does; the card has LN(x^N; γ, β, ε): "
     "give those too if they are meant"

@@ -15,20 +15,20 @@ from tests.command_line import viete
 
 PATH = Path(__file__).with_name("tiny.md")
 TINY = PATH.read_text("utf-8")
-M = vt.reads(TINY)
-W = vt.initial_weights(M, 0)
+M = vt.read(TINY)
+W = M.initial_weights(0)
 T = [1, 2, 3]
 E = W["E"]
 ROUNDED = np.asarray(E, "float32")
 
 
-def edited(old: str, new: str) -> vt.Model:
+def edited(old: str, new: str) -> vt.Card:
     assert TINY.count(old) == 1
-    return vt.reads(TINY.replace(old, new))
+    return vt.read(TINY.replace(old, new))
 
 
-def whole(model: vt.Model) -> Any:
-    return model.run(T, vt.initial_weights(model, 0))
+def whole(model: vt.Card) -> Any:
+    return model.run(T, model.initial_weights(0))
 
 
 def weights(**changed: Any) -> dict[str, Any]:
@@ -71,14 +71,14 @@ SIZES: list[tuple[str, Callable[[], Any], str]] = [
     ("init below nothing", lambda: whole(edited("normal(1)", "normal(-1)")), "a number from 0"),
     ("init over zero", lambda: whole(edited("normal(1)", "normal(1 / (H - 2))")), "finite number"),
     ("init without its number", lambda: whole(edited("normal(1)", "normal")), "an init is"),
-    ("seed below nothing", lambda: vt.initial_weights(M, -1), "the seed must be a whole number"),
-    ("seed of letters", lambda: vt.initial_weights(M, "a"), "the seed must be a whole number"),
-    ("whole-number weights", lambda: vt.initial_weights(M, 0, "int64"), "not int64"),
-    ("weights of no type", lambda: vt.initial_weights(M, 0, "foo"), "not foo"),
-    ("a form there is not", lambda: vt.write(M, "doc"), "text, md, latex, json or html, not 'doc'"),
+    ("seed below nothing", lambda: M.initial_weights(-1), "the seed must be a whole number"),
+    ("seed of letters", lambda: M.initial_weights("a"), "the seed must be a whole number"),
+    ("whole-number weights", lambda: M.initial_weights(0, "int64"), "not int64"),
+    ("weights of no type", lambda: M.initial_weights(0, "foo"), "not foo"),
+    ("a form there is not", lambda: M.write("doc"), "text, md, latex, json or html, not 'doc'"),
     ("a number for a card", lambda: vt.read(3), "a card is a path or the name"),
     ("nothing for a card", lambda: vt.read(None), "a card is a path or the name"),
-    ("bytes for a card", lambda: vt.reads(b"# Tiny"), "a card is text, not bytes"),
+    ("bytes for a card", lambda: vt.read(b"# Tiny"), "a card is a path or the name"),
 ]
 INPUTS: list[tuple[str, Callable[[], Any], str]] = [
     ("too large", lambda: M.run([1, 10], W), "t holds 10, which is not among 0 … 9"),
@@ -268,8 +268,8 @@ ODD_NAMES = """
 - $tokens ∈ \\{0, …, V-1\\}^n$
 - $weights ∈ ℝ^n$
 - $names ∈ ℝ^n$
-- $exact ∈ ℝ^n$
-- $changes ∈ ℝ^n$
+- $meaning ∈ ℝ^n$
+- $put ∈ ℝ^n$
 - $inputs ∈ ℝ^n$
 
 ## Parameters
@@ -280,24 +280,26 @@ ODD_NAMES = """
 
 ## Forward pass
 
-1. $s = \\langle weights, names \\rangle + \\langle exact, changes ⊙ inputs \\rangle$
+1. $s = \\langle weights, names \\rangle + \\langle meaning, put ⊙ inputs \\rangle$
 2. $L = cross_entropy(W[t], tokens) + s$
 """
 
 
 def test_inputs_named_as_options_are(tmp_path: Path) -> None:
-    model = vt.reads(ODD_NAMES)
-    w, t = vt.initial_weights(model), [1, 2, 3]
-    odd = {k: np.array([1.0, 2, 3]) for k in ("weights", "names", "exact", "changes", "inputs")}
+    model = vt.read(ODD_NAMES)
+    w, t = model.initial_weights(), [1, 2, 3]
+    odd = {k: np.array([1.0, 2, 3]) for k in ("weights", "names", "meaning", "put", "inputs")}
     run = model.run(t, w, inputs={**odd, "tokens": t})
     assert run["s"] == 50
     rest = {k: v for k, v in odd.items() if k != "weights"}
     assert model.run(t, w, weights=odd["weights"], tokens=t, inputs=rest, names=["s"])["s"] == 50
-    exact = model.run(t, {"W": [[1] * 5] * 5}, inputs={**odd, "tokens": t}, exact=True, names=["s"])
+    exact = model.run(
+        t, {"W": [[1] * 5] * 5}, inputs={**odd, "tokens": t}, meaning="exact", names=["s"]
+    )
     assert str(exact["s"]) == "50"
-    engine = vt.planned(model, w)
+    engine = model.planned(w)
     assert engine(t, tokens=t, **odd) == pytest.approx(float(run["L"]))
-    for name in ("names", "exact", "changes", "inputs"):
+    for name in ("names", "meaning", "put", "inputs"):
         sentence = (
             f"{name} is an option of run and an input of Odd names; give the input as "
             f"inputs={{'{name}': …}}"

@@ -509,7 +509,7 @@ JSON = [
     *(pytest.param("json", *rest, id=f"JSON: {i}") for i, *rest in JSON),
 ])  # fmt: skip
 def test_other_formats(form, old, new, word, tmp_path, capsys, monkeypatch) -> None:
-    text, place = marked(vt.write(vt.reads(TINY), form), old, new)
+    text, place = marked(vt.read(TINY).write(form), old, new)
     file = tmp_path / f"card.{form}"
     file.write_text(text, "utf-8")
     said = refused("show", str(file), "-o", str(tmp_path / "out.md"))
@@ -532,4 +532,4 @@ def test_as_a_program(at: int, tmp_path) -> None:
 
 
 def test_the_card_itself_is_right() -> None:
-    assert vt.reads(TINY).title == "Tiny"
+    assert vt.read(TINY).title == "Tiny"

@@ -45,8 +45,8 @@ def test_an_onnx_file_is_a_file_of_tensors(refused: Refused, tmp_path: Path) -> 
 
 def test_exact_numbers_in_a_float_run() -> None:
     model = vt.read("exact-lesson")
-    with pytest.raises(vt.VieteError, match=r"exact numbers.*run with exact=True"):
-        model.run([0, 1], vt.exact_weights(model))
+    with pytest.raises(vt.VieteError, match=r"exact numbers.*run with meaning='exact'"):
+        model.run([0, 1], model.exact_weights)
 
 
 def test_recorded_values_of_a_card_alone(refused: Refused, tmp_path: Path) -> None:
@@ -56,8 +56,8 @@ def test_recorded_values_of_a_card_alone(refused: Refused, tmp_path: Path) -> No
 
 
 def test_values_without_their_input(refused: Refused, tmp_path: Path) -> None:
-    model = vt.reads(TINY.read_text())
-    save_safetensors(tmp_path / "w.safetensors", vt.initial_weights(model, 0))
+    model = vt.read(TINY.read_text())
+    save_safetensors(tmp_path / "w.safetensors", model.initial_weights(0))
     save_npz(tmp_path / "values.npz", {"logits": np.zeros((2, 3))})
     said = refused("check", TINY, "-w", "w.safetensors", "--outputs", "values.npz")
     assert "for which input were these values recorded" in said

@@ -15,7 +15,7 @@ from viete.formats.files import save_npz, save_safetensors
 
 PATH = Path(__file__).with_name("tiny.md")
 TINY = PATH.read_text("utf-8")
-W = vt.initial_weights(vt.reads(TINY), 0)
+W = vt.read(TINY).initial_weights(0)
 
 
 # fmt: off

@@ -18,7 +18,7 @@ from viete.formats.files import open_tensors, save_safetensors
 from viete.model.mapping import to_checkpoint
 
 CARD = vt.read("llama").bind(V=10, d=8, N=2, H=2, d_f=6, n_max=8)
-TENSORS = to_checkpoint(CARD, vt.initial_weights(CARD, 0, "float32"))
+TENSORS = to_checkpoint(CARD, CARD.initial_weights(0, "float32"))
 WEIGHTS, INDEX, BIN = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
 NORM = "model.norm.weight"
@@ -245,7 +245,7 @@ CASES: list[tuple[str, Callable[[Path], None], str]] = [
 @pytest.mark.parametrize(("change", "words"), [pytest.param(*c, id=i) for i, *c in CASES])
 def test_folder(change: Any, words: str, tmp_path: Path, refused: Any) -> None:
     pytest.importorskip("torch")  # reads pickles
-    folder = saved(CARD, tmp_path / "model", vt.initial_weights(CARD, 0, "float32"))
+    folder = saved(CARD, tmp_path / "model", CARD.initial_weights(0, "float32"))
     change(folder)
     said = refused("run", "model", "-t", "1,2", "--show", "logits")
     assert words in said
@@ -254,7 +254,7 @@ def test_folder(change: Any, words: str, tmp_path: Path, refused: Any) -> None:
 
 
 def test_every_misfit_is_listed(tmp_path: Path, refused: Any) -> None:
-    folder = saved(CARD, tmp_path / "model", vt.initial_weights(CARD, 0, "float32"))
+    folder = saved(CARD, tmp_path / "model", CARD.initial_weights(0, "float32"))
     odd = {k: v for k, v in TENSORS.items() if k != NORM}
     odd |= {"a": np.ones(2, "f4"), "lm_head.weight": np.ones((3, 3), "f4")}
     save_safetensors(folder / WEIGHTS, odd)
@@ -266,7 +266,7 @@ def test_every_misfit_is_listed(tmp_path: Path, refused: Any) -> None:
 
 def test_the_cache_of_the_hub_is_made_of_links(tmp_path: Path) -> None:
     """Its snapshots link to files beside them: links that are allowed."""
-    made = saved(CARD, tmp_path / "made", vt.initial_weights(CARD, 0, "float32"))
+    made = saved(CARD, tmp_path / "made", CARD.initial_weights(0, "float32"))
     shards(SHARDS[0], weight_map=None)(made)
     names = list(TENSORS)
     index = {"weight_map": {n: SHARDS[k % 2] for k, n in enumerate(names)}}

@@ -50,14 +50,14 @@ tight = st.lists(st.sampled_from(SOUP), max_size=8).map("".join)
 def texts() -> list[str]:
     """The shipped cards and the small one, which counts as many; as Markdown, LaTeX and JSON."""
     cards = [path.read_text("utf-8") for path in shipped().values()] + [TINY] * 10
-    models = [*map(vt.read, [*shipped().values()][-6:]), *[vt.reads(TINY)] * 10]
-    return cards + [vt.write(m, form) for m in models for form in ("latex", "json")]
+    models = [*map(vt.read, [*shipped().values()][-6:]), *[vt.read(TINY)] * 10]
+    return cards + [m.write(form) for m in models for form in ("latex", "json")]
 
 
 @cache
 def run() -> Any:
-    model = vt.reads(TINY)
-    return model.run([1, 2, 3], vt.initial_weights(model, 0))
+    model = vt.read(TINY)
+    return model.run([1, 2, 3], model.initial_weights(0))
 
 
 def guarded(call: Callable[..., Any], *given: Any) -> Any:
@@ -104,14 +104,14 @@ def mutated(draw: st.DrawFn) -> str:
     return text
 
 
-def use(model: vt.Model) -> None:
+def use(model: vt.Card) -> None:
     """What people do with a card: write it, count it and, if it is small, run it."""
     for form in FORMS:
-        assert guarded(vt.write, model, form) is not None
-    shapes = guarded(vt.parameter_shapes, model)
+        assert guarded(model.write, form) is not None
+    shapes = guarded(lambda: model.parameter_shapes)
     if shapes is None or sum(map(math.prod, shapes.values())) > 20_000:
         return
-    weights = guarded(vt.initial_weights, model)
+    weights = guarded(model.initial_weights)
     values = None if weights is None else guarded(model.run, [0, 1], weights)
     for name in values or ():
         guarded(values.__getitem__, name)
@@ -122,13 +122,13 @@ def use(model: vt.Model) -> None:
                  st.sampled_from(("{", "\\documentclass", "%")).flatmap(
                      lambda s: st.text(max_size=200).map(lambda t: s + t))))  # fmt: skip
 def test_text(text: str) -> None:
-    assert guarded(vt.reads, text) is None
+    assert guarded(vt.read, text) is None
 
 
 @fuzzing(200)
 @given(mutated())
 def test_cards(text: str) -> None:
-    if (model := guarded(vt.reads, text)) is not None:
+    if (model := guarded(vt.read, text)) is not None:
         use(model)
 
 
@@ -138,7 +138,7 @@ def test_formulas(text: str) -> None:
     scope = run().program.model.scope
     guarded(parse, text, scope)
     guarded(run().__getitem__, text)
-    guarded(vt.reads, TINY.replace("x^N W_U", text))
+    guarded(vt.read, TINY.replace("x^N W_U", text))
 
 
 @pytest.mark.parametrize("bit", ["(", "{", "[", "\\frac{", "x^", "x_", "^{", "-", "not ", "sqrt ",
@@ -169,4 +169,4 @@ def test_repetition(bit: str, times: int) -> None:
 ], ids=lambda t: t[:30])  # fmt: skip
 def test_long_lines(text: str) -> None:
     """No pattern of the readers takes more than a moment over any line."""
-    guarded(vt.reads, text)
+    guarded(vt.read, text)

@@ -186,10 +186,10 @@ def test_a_long_exact_run_says_so_first() -> None:
 
 def test_samples_and_batches_that_there_is_no_room_for(small_machine: None, tmp_path: Path) -> None:
     model = vt.read("dialog-transformer").bind(V=30, d=8)
-    weights = vt.initial_weights(model, 0)
+    weights = model.initial_weights(0)
     with pytest.raises(VieteError, match=r"drawing 1,000,000,000 samples at once needs some"):
-        vt.sample(model, weights, [1, 2], count=10**9)
-    assert len(next(iter(vt.sample(model, weights, [1, 2], count=3, most=1)))) == 3
+        model.sample([1, 2], weights, count=10**9)
+    assert len(next(iter(model.sample([1, 2], weights, count=3, most=1)))) == 3
     said = viete("train", "dialog-transformer", "--data", "dialogs", "--set", "d=8", "--batch",
                  10**8, "-o", tmp_path / "run", code=2).err  # fmt: skip
     assert "a batch of 100,000,000 needs some" in said and "--batch" in said

@@ -16,7 +16,7 @@ from viete.analysis.shapes import Shapes
 from viete.evaluate.schedule import Program
 
 TINY = Path(__file__).with_name("tiny.md").read_text("utf-8")
-M = vt.reads(TINY)
+M = vt.read(TINY)
 
 
 def tiny(*edits: tuple[str, str]) -> str:
@@ -69,14 +69,14 @@ def test_impossible_sizes_are_not_shown(
 )
 def test_impossible_sizes_are_not_read(old: str, new: str, place: str, message: str) -> None:
     with pytest.raises(vt.VieteError) as error:
-        vt.reads(tiny((old, new)))
+        vt.read(tiny((old, new)))
     assert message in error.value.message
     assert error.value.where is not None and error.value.where.text.startswith(place)
 
 
 def test_constants_are_free() -> None:
     rows = "| $ρ$ | 1/4 | |\n| $σ$ | -2 | |\n| $ε$ | 1e-5 |"
-    assert vt.reads(tiny(("| $ε$ | 1e-5 |", rows))).sizes["rho"] == Fraction(1, 4)
+    assert vt.read(tiny(("| $ε$ | 1e-5 |", rows))).sizes["rho"] == Fraction(1, 4)
 
 
 @given(d=st.integers(-3, 12), heads=st.integers(-2, 5), blocks=st.integers(-2, 3))
@@ -110,14 +110,14 @@ def test_what_is_accepted_has_whole_sizes(d: int, heads: int, blocks: int) -> No
 )
 def test_blocks_that_nothing_makes(old: str, new: str, message: str) -> None:
     with pytest.raises(vt.VieteError) as error:
-        Program(vt.reads(tiny((old, new))))
+        Program(vt.read(tiny((old, new))))
     said = error.value.message.replace("gamma", "γ")
     assert message in said and error.value.where is not None
     assert new in error.value.where.text
 
 
 def test_the_blocks_are_counted_after_binding() -> None:
-    model = vt.reads(tiny(("$s = x^N W_U$", "$s = x^{2} W_U$")))
+    model = vt.read(tiny(("$s = x^N W_U$", "$s = x^{2} W_U$")))
     Program(model)
     with pytest.raises(vt.VieteError, match=r"x\^2"):
         Shapes(model.bind(N=1))
@@ -136,10 +136,10 @@ def doubling(count: int) -> str:
 
 
 def test_functions_that_double() -> None:
-    vt.reads(doubling(12))
+    vt.read(doubling(12))
     start = time.process_time()
     with pytest.raises(vt.VieteError, match="written out, f_14 has 131,067 operations") as error:
-        vt.reads(doubling(26))
+        vt.read(doubling(26))
     assert time.process_time() - start < 5
     assert error.value.where is not None and "f_{14}(x) =" in error.value.where.text
 
@@ -148,5 +148,5 @@ def test_an_equation_too_long_written_out() -> None:
     long = " + ".join(["f_13(x^N W_U)"] * 3)
     text = doubling(14).replace("$s = x^N W_U$", f"$s = {long}$")
     with pytest.raises(vt.VieteError, match="written out, s has") as error:
-        vt.reads(text)
+        vt.read(text)
     assert error.value.where is not None and "s = f_13" in error.value.where.text

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import viete as vt
+from viete.cards import reader
 from viete.cards.config import Config
-from viete.cards.reader import reads
 from viete.errors import VieteError
 from viete.evaluate.gradient import Gradients
-from viete.graph.card import CardData
 from viete.notation.printer import show_equation
 
 CARD = """# Family
@@ -75,7 +74,11 @@ GIVEN: dict[str, Any] = {"model_type": "family", "vocab_size": 7, "hidden_size":
                          "num_hidden_layers": 6}  # fmt: skip
 
 
-def member(accept: tuple[str, ...] = (), **config: Any) -> CardData:
+def reads(text: str, **options: Any) -> vt.Card:
+    return vt.Card.of(reader.reads(text, **options))
+
+
+def member(accept: tuple[str, ...] = (), **config: Any) -> vt.Card:
     return reads(CARD, config=Config({**GIVEN, **config}), accept=accept)
 
 
@@ -86,7 +89,7 @@ def refusal(**config: Any) -> str:
     return str(caught.value)
 
 
-def body(model: CardData, k: int = 1) -> str:
+def body(model: vt.Card, k: int = 1) -> str:
     e = model.equations[k]
     return show_equation(e.left, e.right)
 
@@ -101,12 +104,12 @@ def test_without_a_config_the_first_rows_hold() -> None:
 
 def test_a_member_is_a_card_like_any_other() -> None:
     model = member(bias=True, act="scaled", scale=5, tie=True)
-    again = reads(vt.write(model))
+    again = reads(model.write())
     assert again == model
     assert body(again).endswith("(s * tanh((x^{i-1} W^i + b^i) / s))")
     assert again.sizes["s"] == 5
     tokens = [1, 2, 3]
-    weights = vt.initial_weights(model)
+    weights = model.initial_weights()
     np.testing.assert_array_equal(model.run(tokens, weights)["logits"],
                                   again.run(tokens, weights)["logits"])  # fmt: skip
 
@@ -120,7 +123,7 @@ def test_what_only_other_rows_need_may_be_missing() -> None:
 @given(kinds=st.lists(st.sampled_from(["wide", "narrow"]), min_size=6, max_size=6))
 def test_each_block_its_own(kinds: list[str]) -> None:
     model = member(kinds=kinds, window=2)
-    weights = vt.initial_weights(model, seed=1)
+    weights = model.initial_weights(seed=1)
     tokens = [1, 5, 2, 6, 3]
     run = model.run(tokens, weights)
     x = run["x^0"]
@@ -204,11 +207,11 @@ def test_the_cards_own_functions_stay() -> None:
 def test_blocks_that_differ_in_every_meaning(kinds: list[str]) -> None:
     """Gradients, plans and the derived cache, of a card that writes `where(i mod 2 = 0, …)`."""
     model = member(kinds=kinds, window=2)
-    weights = vt.initial_weights(model, seed=3)
+    weights = model.initial_weights(seed=3)
     tokens = np.array([[1, 5, 2, 6, 3], [2, 2, 1, 0, 4]])
     of = "sum(logits_0 ⊙ logits_1)"
     loss, gradients = Gradients(model, of)(tokens, weights)
-    plan = vt.planned(model, weights, of)
+    plan = model.planned(weights, of)
     assert plan(tokens) == pytest.approx(loss, rel=1e-12)
     for name, g in gradients.items():
         np.testing.assert_allclose(plan.gradients[name], g, rtol=1e-10, atol=1e-12)
@@ -216,12 +219,12 @@ def test_blocks_that_differ_in_every_meaning(kinds: list[str]) -> None:
         ends = [loss_at(model, of, tokens, {**weights, name: weights[name] + s})
                 for s in (step, -step)]  # fmt: skip
         assert ends[0] - ends[1] == pytest.approx(2 * float((g * step).sum()), rel=1e-3, abs=1e-9)
-    cached, full = (list(vt.sample(model, weights, [1, 2], most=6, greedy=True, cache=c))
+    cached, full = (list(model.sample([1, 2], weights, most=6, greedy=True, cache=c))
                     for c in (True, False))  # fmt: skip
     assert cached == full
 
 
-def loss_at(model: CardData, of: str, tokens: Any, weights: Any) -> float:
+def loss_at(model: vt.Card, of: str, tokens: Any, weights: Any) -> float:
     return float(np.mean(model.run(tokens, weights)[of]))
 
 
@@ -241,7 +244,7 @@ PARTS = CARD.replace(
 ).replace("| $U$ | $d × V$ |", "| $U$ | $d × V$ |\n| $C$ | $d × d$ |")  # fmt: skip
 
 
-def parts(tensors: dict[str, tuple[int, ...]] | None = None, **config: Any) -> CardData:
+def parts(tensors: dict[str, tuple[int, ...]] | None = None, **config: Any) -> vt.Card:
     return reads(PARTS, config=Config({**GIVEN, "tie": False, **config}, tensors))
 
 
@@ -264,7 +267,7 @@ def test_a_name_alone_is_an_equation(
     there = "pooled" in last
     assert bool(model.derived) == there
     assert len(model.claims) == 1 + there
-    assert reads(vt.write(model)) == model
+    assert reads(model.write()) == model
 
 
 def test_sizes_are_asked_of_tensors() -> None:

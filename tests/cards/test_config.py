@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import viete as vt
 from viete.errors import VieteError
-from viete.graph.card import CardData
 
 CARDS = {name: vt.read(name) for name in ("gpt2", "pythia", "llama")}
 
@@ -110,7 +109,7 @@ def test_a_file_or_its_folder(tmp_path: Path) -> None:
 # -- what stands -----------------------------------------------------------------------------------
 
 
-def without(name: str, *keys: str) -> CardData:
+def without(name: str, *keys: str) -> vt.Card:
     return vt.read(name, {k: x for k, x in CONFIGS[name].items() if k not in keys})
 
 

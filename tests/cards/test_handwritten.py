@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from viete import read
 from viete.cards.catalogue import find
-from viete.cards.config import Config
-from viete.cards.reader import read, reads
 from viete.cards.writer import write
 from viete.errors import VieteError
 from viete.evaluate.initial_weights import initial_weights
@@ -72,7 +71,7 @@ def edited(*changes: tuple[str, str]) -> str:
 def refusal(*changes: tuple[str, str], at: str) -> str:
     """The message for the edited card, whose caret must stand in the line with ``at``."""
     with pytest.raises(VieteError) as caught:
-        reads(edited(*changes))
+        read(edited(*changes))
     assert caught.value.where is not None
     assert at in caught.value.where.text
     assert "^" in str(caught.value)
@@ -80,7 +79,7 @@ def refusal(*changes: tuple[str, str], at: str) -> str:
 
 
 def test_as_it_stands() -> None:
-    model = reads(CARD)
+    model = read(CARD)
     assert model.sizes["vocab_size"] == 12
     assert len(model.equations) == 5
 
@@ -102,14 +101,14 @@ def looped(i: str, blocks: int) -> list[tuple[str, str]]:
 def test_blocks() -> None:
     said = refusal(("num_blocks**: 1", "num_blocks**: 2"), at="num_blocks")
     assert "no loop" in said and "For $i = 1, …, num_blocks$:" in said
-    reads(edited(*looped("1, …, 3", 3)))
-    reads(edited(*looped("1, …, num_blocks", 3)))
+    read(edited(*looped("1, …, 3", 3)))
+    read(edited(*looped("1, …, num_blocks", 3)))
     assert "i over 3" in refusal(*looped("1, …, 3", 2), at="num_blocks")
 
 
 def test_heads() -> None:
     alone = ("(= d_model / num_heads = 6)", "(= 6)")
-    reads(edited(alone))
+    read(edited(alone))
     said = refusal(alone, ("num_heads**: 1", "num_heads**: 2"), at="num_heads")
     assert "no equation has 2 heads" in said
     # Where the dimension is used, its other statements catch it.
@@ -138,7 +137,7 @@ def test_lengths() -> None:
 
 @pytest.mark.parametrize("size", ["12 × 6", "12 x d_model", "vocab_size \\times embedding_dim"])
 def test_sizes_in_words(size: str) -> None:
-    reads(edited(("vocab_size × d_model", size)))
+    read(edited(("vocab_size × d_model", size)))
 
 
 def test_wrong_sizes_in_words() -> None:
@@ -147,7 +146,7 @@ def test_wrong_sizes_in_words() -> None:
     # Equations' own values have a shape too; words that are no sizes are prose.
     said = refusal(("(after softmax)", "(L × d_model)"), at="`A`")
     assert said == "A is described as L × d_model, but its shape is L × L"
-    reads(edited(("(after softmax)", "(rows × columns)")))
+    read(edited(("(after softmax)", "(rows × columns)")))
 
 
 # -- spellings -------------------------------------------------------------------------------------
@@ -157,7 +156,7 @@ def test_wrong_sizes_in_words() -> None:
                                       "**Output shape**: {}", "Shape is {}"])  # fmt: skip
 def test_stated_shapes(spelling: str) -> None:
     right = "Shape: (batch, L, d_k)"
-    model = reads(edited((right, spelling.format("(batch, L, d_k)"))))
+    model = read(edited((right, spelling.format("(batch, L, d_k)"))))
     assert model.equations[1].stated is not None
     said = refusal((right, spelling.format("(batch, L, L)")), at="(batch, L, L)")
     assert said.startswith("the shape stated for Q is")
@@ -166,7 +165,7 @@ def test_stated_shapes(spelling: str) -> None:
 def test_cases() -> None:
     cases = "\\begin{{cases}} h_0 & {} 1 < 2 \\\\ 0 & \\text{{otherwise}} \\end{{cases}}"
     one, other = (
-        reads(edited(("LN(GELU(A h_0) + h_0)", cases.format(said)))) for said in ("\\text{if }", "")
+        read(edited(("LN(GELU(A h_0) + h_0)", cases.format(said)))) for said in ("\\text{if }", "")
     )
     assert one == other
 
@@ -208,7 +207,7 @@ def test_a_loop_may_stand_in_backticks() -> None:
     text = "# T\n## Dimensions\n| symbol | value |\n| --- | --- |\n| `N` | 3 |\n"
     text += "## Input\n- `y ∈ ℝ`\n## Forward pass\n1. `x^0 = y`\n\n"
     text += "For `i = 1, …, N`:\n\n2. `x^i = 2 * x^{i-1}`\n"
-    assert reads(text).run(None, {}, y=1.5)["x^3"] == 12
+    assert read(text).run(None, {}, y=1.5)["x^3"] == 12
 
 
 # -- a shipped card that others' configs would fit -------------------------------------------------
@@ -217,9 +216,9 @@ def test_a_loop_may_stand_in_backticks() -> None:
 def test_roberta_is_not_bert() -> None:
     bert = read(find("bert"))
     config = {key: 8 for d in bert.dims for key in d.config.split(" or ")[0].split(", ") if key}
-    read(find("bert"), Config(config | {"model_type": "bert"}))
+    read(find("bert"), config | {"model_type": "bert"})
     with pytest.raises(VieteError, match="model_type is roberta"):
-        read(find("bert"), Config(config | {"model_type": "roberta"}))
+        read(find("bert"), config | {"model_type": "roberta"})
 
 
 # -- as the references and code write it -----------------------------------------------------------
@@ -266,7 +265,7 @@ WORDS = r"""# Words
 
 
 def test_words_of_the_vocabulary_last_rows_and_lists() -> None:
-    model = reads(WORDS)
+    model = read(WORDS)
     weights = initial_weights(model, 0)
     run = model.run([0, 2, 1], weights)
     np.testing.assert_allclose(run["last"], run["logits"][-1])
@@ -274,18 +273,18 @@ def test_words_of_the_vocabulary_last_rows_and_lists() -> None:
     np.testing.assert_allclose(run["b"], weights["E"][1] + weights["E"][2])
     np.testing.assert_allclose(run['E["a"]'], weights["E"][0])
     np.testing.assert_allclose(run["tower"], 512)
-    assert reads(write(model, "md")) == model
+    assert read(write(model, "md")) == model
     with pytest.raises(VieteError, match="'q' is no word of the vocabulary; it has a b z"):
         run['E["q"]']
 
 
 def test_a_number_that_is_what_a_dimension_is() -> None:
     """The 4 of head_size / 4 stands for the number of heads, as long as there are four."""
-    assert reads(WORDS).sizes["k"] == 2
+    assert read(WORDS).sizes["k"] == 2
     with pytest.raises(VieteError, match="inner sizes"):
-        reads(WORDS.replace("| $num_{heads}$ | 4 |", "| $num_{heads}$ | 2 |"))
+        read(WORDS.replace("| $num_{heads}$ | 4 |", "| $num_{heads}$ | 2 |"))
     # Two dimensions of one value are two sizes.
     with pytest.raises(VieteError, match="inner sizes"):
-        reads(WORDS.replace("| $num_{heads}$", "| $e$ | 4 |\n| $num_{heads}$").replace(
+        read(WORDS.replace("| $num_{heads}$", "| $e$ | 4 |\n| $num_{heads}$").replace(
             "| $P$ | $head_{size} × d$", "| $P$ | $head_{size} × e$").replace(
             "$tower = 2^3^2 + 0 * b$", "$tower = x (E^T E) + y (E^T E)$"))  # fmt: skip

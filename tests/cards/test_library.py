@@ -2,8 +2,8 @@
 
 import pytest
 
+from viete import read
 from viete.cards.catalogue import find, shipped
-from viete.cards.reader import read
 from viete.errors import VieteError
 
 

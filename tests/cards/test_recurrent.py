@@ -60,10 +60,10 @@ Then:
 
 
 def made(n: int, batch: int = 2) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    model = vt.reads(CARD)
+    model = vt.read(CARD)
     rng = np.random.default_rng(n)
     text = rng.integers(0, 30, (batch, n + 1))
-    return model, vt.initial_weights(model, 0), {"t": text[:, :-1], "y": text[:, 1:]}
+    return model, model.initial_weights(0), {"t": text[:, :-1], "y": text[:, 1:]}
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
@@ -104,11 +104,11 @@ def test_exact_and_exported() -> None:
     model, weights, given = made(2, batch=1)
     one = {k: v[0] for k, v in given.items()}
     names: dict[str, Any] = {"__name__": "exported"}
-    exec(vt.export(model, "numpy"), names)
+    exec(model.export("numpy"), names)
     wanted = model.run(None, weights, **one)["logits"]
     logits, *_ = names["forward"](**weights, **one)
     np.testing.assert_allclose(logits, wanted, atol=1e-14)
-    exact = model.run(None, weights, exact=True, names=["h^1", "h^2"], **one)
+    exact = model.run(None, weights, meaning="exact", names=["h^1", "h^2"], **one)
     found = [[float(x.decimal(20)) for x in exact[f"h^{j}"]] for j in (1, 2)]
     np.testing.assert_allclose(found, model.run(None, weights, **one)["R"], atol=1e-15)
 
@@ -116,7 +116,7 @@ def test_exact_and_exported() -> None:
 @pytest.mark.parametrize("state", ["x_{j-1}", "x_{n-j}"])
 def test_what_a_block_s_number_picks_is_not_called_causal(state: str) -> None:
     """From the end backwards every state has seen the last token; dialogs are then not padded."""
-    model = with_loss_weights(vt.reads(CARD.replace("x_{j-1}", state)))
+    model = with_loss_weights(vt.read(CARD.replace("x_{j-1}", state)))
     assert feed(model).weights and not feed(model).padded
     plain = with_loss_weights(vt.read("dialog-transformer"))
     assert feed(plain).padded
@@ -146,6 +146,6 @@ def test_a_loaded_one_is_hooked_changed_and_folded() -> None:
     np.testing.assert_allclose(folded["L"], wanted["L"], atol=1e-14)
     assert not loaded.hook_points
     loaded.add_hook("h^2", lambda value, hook: 0 * value)
-    changed = model.run(None, weights, changes={"h^2": np.zeros((2, 6))}, **given)
+    changed = model.run(None, weights, put={"h^2": np.zeros((2, 6))}, **given)
     np.testing.assert_array_equal(loaded.run(given["t"])["logits"], changed["logits"])
     assert (changed["R"][:, 1] == 0).all() and (changed["R"][:, 2] != wanted["R"][:, 2]).any()

@@ -10,10 +10,11 @@ from math import cos, erf, prod, sin, sqrt
 import numpy as np
 import pytest
 
+from viete import read
 from viete.cards.catalogue import find
-from viete.cards.reader import read
 from viete.evaluate.initial_weights import literal_weights
-from viete.evaluate.run import parameter_shapes, run
+from viete.evaluate.schedule import parameter_shapes
+from viete.meanings.run import run
 from viete.notation.printer import show
 from viete.notation.tree import Idx, num, transform
 

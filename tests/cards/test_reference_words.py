@@ -14,7 +14,6 @@ import viete as vt
 from tests.command_line import viete
 from viete.cards.catalogue import shipped
 from viete.document.readable import readable
-from viete.graph.card import CardData
 
 WORDS = """# Words
 
@@ -45,7 +44,7 @@ WORDS = """# Words
 """
 
 
-def back(text: str, folder: Path, form: str) -> CardData:
+def back(text: str, folder: Path, form: str) -> vt.Card:
     """What a card is that is read from a file of this form."""
     path = folder / f"card.{'tex' if form == 'latex' else form}"
     path.write_text(text)
@@ -54,8 +53,8 @@ def back(text: str, folder: Path, form: str) -> CardData:
 
 @pytest.mark.parametrize("form", ["md", "latex", "text", "json"])
 def test_words_stay_words(form: str, tmp_path: Path) -> None:
-    model = vt.reads(WORDS)
-    written = vt.write(model, form)
+    model = vt.read(WORDS)
+    written = model.write(form)
     assert "token_embedding_table" in written.replace(r"\_", "_")
     assert "token_{" not in written and r"\mathrm{token}" not in written
     if form != "text":
@@ -65,8 +64,8 @@ def test_words_stay_words(form: str, tmp_path: Path) -> None:
 
 
 def test_a_letter_with_a_label_stays_mathematics() -> None:
-    assert r"d_{\mathrm{model}}" in vt.write(vt.reads(WORDS.replace("n_embed", "d_model")))
-    assert '"token_embedding_table"' in vt.export(vt.reads(WORDS), "typst")
+    assert r"d_{\mathrm{model}}" in vt.read(WORDS.replace("n_embed", "d_model")).write()
+    assert '"token_embedding_table"' in vt.read(WORDS).export("typst")
 
 
 def test_the_dtype_column_is_what_a_run_computes_in(tmp_path: Path) -> None:
@@ -85,11 +84,11 @@ def test_the_dtype_column_is_what_a_run_computes_in(tmp_path: Path) -> None:
 
 def test_what_names_mean_is_kept(tmp_path: Path) -> None:
     glossary = "## Notation\n\n- `tok_emb`, `out`: hidden states\n- `LN`: no norm here\n\n## Dim"
-    model = vt.reads(WORDS.replace("## Dim", glossary, 1))
+    model = vt.read(WORDS.replace("## Dim", glossary, 1))
     assert model.notation == (("tok_emb, out", "hidden states"), ("LN", "no norm here"))
     for form in ("md", "latex", "json"):
-        assert back(vt.write(model, form), tmp_path, form) == model
-    assert "tok_emb, out    hidden states" in vt.write(model, "text")
+        assert back(model.write(form), tmp_path, form) == model
+    assert "tok_emb, out    hidden states" in model.write("text")
 
 
 def test_a_config_gives_the_documents_names(tmp_path: Path) -> None:
@@ -103,9 +102,9 @@ def test_a_config_gives_the_documents_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_no_tex_on_a_terminal_or_in_a_docstring(name: str) -> None:
     model = vt.read(name)
-    code = vt.export(model, "torch")
+    code = model.export("torch")
     said = [*re.findall(r'""".*?"""', code, re.S), *re.findall(r"# .*", code)]
-    for text in (vt.write(model, "text"), *said):
+    for text in (model.write("text"), *said):
         assert not re.search(r"\\[A-Za-z]|\$|/(sqrt|tilde|frac)", text)
 
 

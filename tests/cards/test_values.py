@@ -13,7 +13,7 @@ from viete.cards.reader import read, reads
 from viete.cards.writer import write
 from viete.errors import VieteError
 from viete.evaluate.initial_weights import initial_weights, literal_fractions, literal_weights
-from viete.evaluate.run import parameter_shapes
+from viete.evaluate.schedule import parameter_shapes
 
 CARD = """# C
 

@@ -8,7 +8,6 @@ import numpy as np
 
 import viete as vt
 from viete.cards.catalogue import shipped
-from viete.graph.card import CardData
 
 CARDS = sorted(shipped())
 SMALL = {"V": 11, "N_V": 11, "d": 8, "d_e": 8, "H": 2, "N": 2, "L": 2, "d_f": 12, "d_mlp": 12,
@@ -22,7 +21,7 @@ OWN = {"exact-lesson": {}, "llama": GROUPS, "mistral": GROUPS | {"w": 3}, "qwen2
 
 
 @cache
-def bound(card: str) -> CardData:
+def bound(card: str) -> vt.Card:
     """The card, small."""
     model = vt.read(card)
     sizes = OWN.get(card, SMALL)
@@ -35,13 +34,13 @@ def loss_of(card: str) -> str | None:
     return "<pooled, pooled> + <x^2_0, x^2_1>" if "bert" in card else None
 
 
-def made_weights(model: CardData) -> dict[str, np.ndarray]:
+def made_weights(model: vt.Card) -> dict[str, np.ndarray]:
     """Weights none of which is left at 0 or 1."""
     rng = np.random.default_rng(0)
-    return {k: v + rng.normal(0, 0.2, v.shape) for k, v in vt.initial_weights(model).items()}
+    return {k: v + rng.normal(0, 0.2, v.shape) for k, v in model.initial_weights().items()}
 
 
-def made_inputs(model: CardData) -> dict[str, np.ndarray]:
+def made_inputs(model: vt.Card) -> dict[str, np.ndarray]:
     """Inputs as long as the card allows, up to 5."""
     rng = np.random.default_rng(1)
     n = min(5, *(int(v) for k, v in model.greatest.items() if k in model.lengths))

@@ -30,7 +30,7 @@ UNLIKE = [c for c in CARDS if c not in ALIKE]
 
 @cache
 def source(card: str, to: str) -> str:
-    return vt.export(bound(card), to, loss_of(card))
+    return bound(card).export(to, loss_of(card))
 
 
 @cache
@@ -220,13 +220,13 @@ def test_a_script_that_learns_dialogs_and_answers(card: str, tmp_path: Path) -> 
 
 def test_the_dialog_transformer_is_short() -> None:
     """The document's program in Python, in a page or two of code."""
-    lines = vt.export(vt.read("dialog-transformer"), "numpy").splitlines()
+    lines = vt.read("dialog-transformer").export("numpy").splitlines()
     assert len(lines) <= 150
     assert len([x for x in lines if x.strip() and not x.strip().startswith("#")]) <= 100
 
 
 def test_rows_are_added_up_by_place_in_two_lines() -> None:
-    text = vt.export(vt.read("dialog-transformer"), "numpy")
+    text = vt.read("dialog-transformer").export("numpy")
     assert "    dE = np.zeros((V, d))\n    np.add.at(dE, t, dX)\n" in text
     assert "def gathered" not in text
 
@@ -267,10 +267,10 @@ For $i = 2, …, N$:
 
 def test_blocks_read_from_further_off() -> None:
     """Two blocks back, weights of two blocks, mirrored ones; no input; a library's name taken."""
-    model = vt.reads(BLOCKS)
+    model = vt.read(BLOCKS)
     weights = made_weights(model)
-    run = vt.grad(model).run(None, weights)
-    names = loaded(vt.export(model, "numpy"))
+    run = model.grad().run(None, weights)
+    names = loaded(model.export("numpy"))
     renamed = names["renamed"](weights)
     _, loss, kept = names["forward"](**renamed)
     close(loss, run["L"])
@@ -313,10 +313,10 @@ SOFTMAX = """# Softmax of one's own
 
 def test_a_function_that_hides_the_library_s_stays_beside_it() -> None:
     """The derivative of cross_entropy is made of the library's softmax, in a file with both."""
-    model = vt.reads(SOFTMAX)
+    model = vt.read(SOFTMAX)
     weights, tokens = made_weights(model), np.array([1, 3])
-    run = vt.grad(model).run(tokens, weights)
-    names = loaded(vt.export(model, "numpy"))
+    run = model.grad().run(tokens, weights)
+    names = loaded(model.export("numpy"))
     _, loss, kept = names["forward"](tokens, **weights)
     close(loss, run["L"])
     close(names["backward"](kept, tokens, **weights)["E"], run["∂E"])
@@ -345,7 +345,7 @@ def test_idioms_are_their_definitions(name: str) -> None:
         "## Inputs\n\n- $z ∈ ℝ^{n × k}$\n"
         f"- $t ∈ \\{{{low}, …, 2\\}}^n$\n\n## Forward pass\n\n1. $y = {text}$\n"
     )
-    run = vt.reads(card).run(z, {}, t=t, exact_definitions=True)
+    run = vt.read(card).run(z, {}, t=t, exact_definitions=True)
     np.testing.assert_allclose(getattr(written, name)(*args), run["y"], rtol=1e-12)
 
 
@@ -405,20 +405,20 @@ def test_a_function_of_the_cards_own() -> None:
 4. $S = lean(u x^⊤)$
 5. $logits = S u E^⊤$
 """
-    model = vt.reads(card)
+    model = vt.read(card)
     weights, tokens = made_weights(model), np.array([1, 5, 2, 2, 6])
     run = model.run(tokens, weights)
-    names = loaded(vt.export(model, "numpy"))
+    names = loaded(model.export("numpy"))
     close(names["forward"](tokens, **names["renamed"](weights))[0], run["logits"])
     torch = pytest.importorskip("torch")
-    names = loaded(vt.export(model, "torch"))
+    names = loaded(model.export("torch"))
     module = names["Own"]().double()
     module.load_state_dict(names["renamed"]({k: torch.tensor(v) for k, v in weights.items()}))
     batch = torch.tensor(np.array([tokens, tokens[::-1]]))
     close(module(batch)[0].detach(), run["logits"])
     jax = pytest.importorskip("jax")
     with jax.enable_x64(True):
-        names = loaded(vt.export(model, "jax"))
+        names = loaded(model.export("jax"))
         arrays = names["renamed"]({k: jax.numpy.array(v) for k, v in weights.items()})
         close(names["forward"](jax.numpy.array(tokens), **arrays), run["logits"])
 
@@ -427,11 +427,11 @@ def test_a_function_of_the_cards_own() -> None:
 def test_an_odd_card(after: str) -> None:
     """Families picked by token and by computed place, tables, sums over blocks, earlier blocks."""
     text = (Path(__file__).parent / "odd.md").read_text("utf-8")
-    model = vt.reads(text.replace("tanh(s^i)$", f"tanh(s^i){after}$"))
+    model = vt.read(text.replace("tanh(s^i)$", f"tanh(s^i){after}$"))
     weights, tokens = made_weights(model), np.array([1, 5, 2, 2, 6])
     run = model.run(tokens, weights)
     torch = pytest.importorskip("torch")
-    names = loaded(vt.export(model, "torch"))
+    names = loaded(model.export("torch"))
     module = names["Odd"]().double()
     module.load_state_dict(names["renamed"]({k: torch.tensor(v) for k, v in weights.items()}))
     close(module(torch.tensor(tokens)).detach(), run["logits"])
@@ -439,14 +439,14 @@ def test_an_odd_card(after: str) -> None:
     close(module(batch)[1].detach(), run["logits"])
     jax = pytest.importorskip("jax")
     with jax.enable_x64(True):
-        names = loaded(vt.export(model, "jax"))
+        names = loaded(model.export("jax"))
         arrays = names["renamed"]({k: jax.numpy.array(v) for k, v in weights.items()})
         close(names["forward"](jax.numpy.array(tokens), **arrays), run["logits"])
     if after:  # of a block that is read from every later one no derivative is derived
         return
     p = prepared(model, None, backward=True)
     run = p.model.run(tokens, weights, y=tokens)
-    names = loaded(vt.export(model, "numpy"))
+    names = loaded(model.export("numpy"))
     renamed = names["renamed"](weights)
     logits, _, kept = names["forward"](tokens, tokens, **renamed)
     close(logits, run["logits"])
@@ -504,11 +504,11 @@ def test_heads_side_by_side_in_groups(outer: str) -> None:
     """The backward pass takes each head's columns out of those of its group."""
     a, b = outer
     heads = f"concat_{a}(concat_{b}(A^{{g,r}} (x W_V^g)))"
-    model = vt.reads(HEADS_IN_GROUPS.replace("HEADS", heads))
+    model = vt.read(HEADS_IN_GROUPS.replace("HEADS", heads))
     p = prepared(model, None, backward=True)
     weights, inputs = made_weights(p.model), made_inputs(p.model)
     run = p.model.run(None, weights, **inputs)
-    names = loaded(vt.export(model, "numpy"))
+    names = loaded(model.export("numpy"))
     arrays = names["renamed"](weights)
     _, _, kept = names["forward"](**inputs, **arrays)
     wanted = names["renamed"]({name: run[f"∂{name}"] for name in weights})
@@ -517,7 +517,7 @@ def test_heads_side_by_side_in_groups(outer: str) -> None:
 
 
 def test_the_definitions_that_are_short_are_generated() -> None:
-    text = vt.export(vt.read("simple-transformer"), "numpy")
+    text = vt.read("simple-transformer").export("numpy")
     assert "    return np.where(k <= j + m - n, S, -math.inf)" in text
     assert "    return np.maximum(z, 0)" in text
     assert "A = softmax(causal(Q @ K.mT / math.sqrt(d_k)))" in text
@@ -563,7 +563,7 @@ def test_bad_input(
 
 def test_an_unknown_target() -> None:
     with pytest.raises(vt.VieteError, match="torch, numpy, jax, latex, typst, not 'keras'"):
-        vt.export(vt.read("pythia"), "keras")
+        vt.read("pythia").export("keras")
 
 
 def test_names_are_python(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import viete as vt
-from viete.cards.reader import reads
+from viete import read
 
 CARD = r"""# Odd
 ## Dimensions
@@ -87,14 +86,14 @@ def test_a_program_is_the_card(case: str, to: str) -> None:
     library = pytest.importorskip(to)
     functions = f"## Functions\n{FUNCTIONS[case]}\n" if case in FUNCTIONS else ""
     text = CARD.replace("FUNCTIONS", functions).replace("EQUATIONS", CASES[case])
-    model = reads(text.replace("MORE", "| $C^i$ | $d × d$ |\n" if "C^i" in CASES[case] else ""))
-    weights = {k: WEIGHTS[k] for k in vt.parameter_shapes(model)}
-    wanted = vt.grad(model, "L").run(TOKENS, weights)
+    model = read(text.replace("MORE", "| $C^i$ | $d × d$ |\n" if "C^i" in CASES[case] else ""))
+    weights = {k: WEIGHTS[k] for k in model.parameter_shapes}
+    wanted = model.grad("L").run(TOKENS, weights)
     there = {k: wanted["∂" + k] for k in ("E", "P", "W^h")}
     if to == "torch":
         tensors = {k: library.from_numpy(v) for k, v in weights.items()}
         np.testing.assert_allclose(model.run(TOKENS, tensors)["L"], wanted["L"], rtol=1e-12)
-        module = vt.to_torch(model, weights, "L")
+        module = model.to_torch(weights, "L")
         loss = module(library.from_numpy(np.stack([TOKENS, TOKENS])))[-1]
         loss.backward()
         found = {k: v.grad for k, v in module.weights().items()}
@@ -121,18 +120,18 @@ def test_a_program_is_the_card(case: str, to: str) -> None:
 
 def program(model: Any, to: str) -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": "exported"}
-    exec(compile(vt.export(model, to, "L"), f"exported_{to}.py", "exec"), names)
+    exec(compile(model.export(to, "L"), f"exported_{to}.py", "exec"), names)
     return names
 
 
 def test_a_number_has_the_kind_of_the_run() -> None:
     """A sum of index letters is computed in the run's precision."""
-    model = reads(
+    model = read(
         CARD.replace("FUNCTIONS", "")
         .replace("MORE", "")
         .replace("EQUATIONS", CASES["sum"].split("\n")[0])
     )
-    single = {k: WEIGHTS[k].astype("float32") for k in vt.parameter_shapes(model)}
+    single = {k: WEIGHTS[k].astype("float32") for k in model.parameter_shapes}
     assert np.asarray(model.run(TOKENS, single)["X"]).dtype == np.float32
 
 
@@ -146,11 +145,11 @@ def test_a_number_has_the_kind_of_the_run() -> None:
 def test_a_plan_on_pytorch_is_the_card(formula: str) -> None:
     torch = pytest.importorskip("torch")
     formulas = numbered(f"y = {formula}", f"L = {norm('y')}")
-    model = reads(CARD.replace("FUNCTIONS", "").replace("MORE", "").replace("EQUATIONS", formulas))
-    weights = {k: WEIGHTS[k] for k in vt.parameter_shapes(model)}
-    step = vt.planned(model, {k: torch.from_numpy(v) for k, v in weights.items()}, "L")
+    model = read(CARD.replace("FUNCTIONS", "").replace("MORE", "").replace("EQUATIONS", formulas))
+    weights = {k: WEIGHTS[k] for k in model.parameter_shapes}
+    step = model.planned({k: torch.from_numpy(v) for k, v in weights.items()}, "L")
     with torch.no_grad():
         loss = step(TOKENS[None])
-    wanted = vt.grad(model, "L").run(TOKENS, weights)
+    wanted = model.grad("L").run(TOKENS, weights)
     np.testing.assert_allclose(loss, wanted["L"], rtol=1e-12)
     np.testing.assert_allclose(step.gradients["E"], wanted["∂E"], rtol=1e-12)

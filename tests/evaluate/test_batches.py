@@ -9,7 +9,7 @@ import pytest
 
 import viete as vt
 from viete.evaluate import inputs as feeding
-from viete.evaluate.run import run
+from viete.meanings.run import run
 
 torch = pytest.importorskip("torch")
 
@@ -21,7 +21,7 @@ NAMES = ["logits", "A^h", "X_pos", "L"]
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 @pytest.mark.parametrize("positions", [1, 10, 34])
 def test_a_batch_in_pieces(kind: str, positions: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    weights: dict[str, Any] = vt.initial_weights(MODEL)
+    weights: dict[str, Any] = MODEL.initial_weights()
     if kind == "torch":
         weights = {k: torch.from_numpy(v) for k, v in weights.items()}
     whole = run(MODEL, TOKENS, weights, y=TOKENS)
@@ -36,8 +36,6 @@ def test_a_batch_in_pieces(kind: str, positions: int, monkeypatch: pytest.Monkey
 
 def test_gradients_do_not_mind() -> None:
     """Under autograd nothing is written in place, so that every gradient is there."""
-    weights = {
-        k: torch.from_numpy(v).requires_grad_() for k, v in vt.initial_weights(MODEL).items()
-    }
+    weights = {k: torch.from_numpy(v).requires_grad_() for k, v in MODEL.initial_weights().items()}
     run(MODEL, TOKENS, weights, names=["L"], y=TOKENS)["L"].sum().backward()
     assert all(w.grad is not None and bool(w.grad.isfinite().all()) for w in weights.values())

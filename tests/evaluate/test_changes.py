@@ -11,14 +11,14 @@ import viete as vt
 from viete.errors import VieteError
 
 MODEL = vt.read("simple-transformer").bind(d=16, V=11)
-WEIGHTS = vt.initial_weights(MODEL)
+WEIGHTS = MODEL.initial_weights()
 NAME = next(e.name for e in MODEL.equations if "h" in e.left.symbol.slots)
 
 
 def test_what_comes_after_follows() -> None:
     plain = MODEL.run([1, 2, 3], WEIGHTS)
     last = next(k for k in plain if plain[k].shape == (3, 16))
-    run = MODEL.run([1, 2, 3], WEIGHTS, changes={last: lambda x: 2 * x})
+    run = MODEL.run([1, 2, 3], WEIGHTS, put={last: lambda x: 2 * x})
     np.testing.assert_array_equal(run[last], 2 * plain[last])
     assert any(
         not np.allclose(run[k], plain[k]) for k in list(plain)[list(plain).index(last) + 1 :]
@@ -32,9 +32,9 @@ def test_in_place_and_nothing() -> None:
         assert a.shape == plain[NAME].shape
         a[:, 0] = 0
 
-    run = MODEL.run([[1, 2, 3]], WEIGHTS, changes={NAME: first_head})
+    run = MODEL.run([[1, 2, 3]], WEIGHTS, put={NAME: first_head})
     assert not run[NAME][:, 0].any() and run[NAME][:, 1:].any()
-    again = MODEL.run([[1, 2, 3]], WEIGHTS, changes={NAME: lambda a: None})
+    again = MODEL.run([[1, 2, 3]], WEIGHTS, put={NAME: lambda a: None})
     assert all(np.array_equal(again[k], plain[k]) for k in plain)
 
 
@@ -43,20 +43,20 @@ def test_a_batch_is_seen_as_a_whole() -> None:
     tokens = np.random.default_rng(0).integers(0, 11, (300, 8))
     shapes = []
     wanted = [list(MODEL.run([1], WEIGHTS))[-1]]
-    MODEL.run(tokens, WEIGHTS, names=wanted, changes={NAME: lambda a: shapes.append(a.shape)})
+    MODEL.run(tokens, WEIGHTS, names=wanted, put={NAME: lambda a: shapes.append(a.shape)})
     assert len(shapes) == 1 and shapes[0][0] == 300
 
 
 def test_an_array_in_any_spelling() -> None:
     model = vt.read("gpt2").bind(V=11, d=8, N=2, H=2, d_f=8)
-    weights = vt.initial_weights(model)
+    weights = model.initial_weights()
     plain = model.run([1, 2, 3], weights)
     array = np.arange(24.0).reshape(3, 8)
     for name in ("x^2", "x²", "resid_{post}^2"):
-        run = model.run([1, 2, 3], weights, changes={name: array})
+        run = model.run([1, 2, 3], weights, put={name: array})
         np.testing.assert_array_equal(run["x^2"], array)
         assert not np.allclose(run["logits"], plain["logits"])
-    run = model.run([1, 2, 3], weights, changes={"A^{1,h}": 0 * plain["A^{1,h}"]})
+    run = model.run([1, 2, 3], weights, put={"A^{1,h}": 0 * plain["A^{1,h}"]})
     assert not run["A^{1,h}"].any() and not np.allclose(run["logits"], plain["logits"])
 
 
@@ -69,6 +69,19 @@ def test_wrong() -> None:
         ({NAME: lambda a: a[0]}, f"what takes the place of {NAME} must have its shape"),
     ]:
         with pytest.raises(VieteError, match=re.escape(sentence)):
-            MODEL.run([1, 2], WEIGHTS, changes=changes)
-    with pytest.raises(VieteError, match="not in exact ones"):
-        MODEL.run([1, 2], WEIGHTS, changes={NAME: lambda a: a}, exact=True)
+            MODEL.run([1, 2], WEIGHTS, put=changes)
+    with pytest.raises(VieteError, match="the meaning of a run is 'float' or 'exact', not 'x'"):
+        MODEL.run([1, 2], WEIGHTS, meaning="x")
+
+
+def test_an_exact_run() -> None:
+    """What takes a value's place is as exact as what it takes the place of."""
+    card = vt.read("exact-lesson")
+    plain = card.run([0, 1], card.exact_weights, meaning="exact")
+    for by in (lambda x: 2 * x, 2 * plain["A"]):
+        run = card.run([0, 1], card.exact_weights, meaning="exact", put={"A": by})
+        assert (run["A"] == 2 * plain["A"]).all() and (run["a"] == 2 * plain["a"]).all()
+    half = card.run(
+        [0, 1], card.exact_weights, meaning="exact", put={"A": np.array([[1, 0], [0.5, 0.25]])}
+    )
+    assert half["A"][1, 1] * 4 == 1

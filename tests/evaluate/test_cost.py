@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import pytest
 
+from viete import read
 from viete.analysis.cost import costs
 from viete.cards.catalogue import find
-from viete.cards.reader import read, reads
 from viete.errors import VieteError
 
 PLAIN = """
@@ -68,7 +68,7 @@ For $i = 1, …, N$:
 
 @pytest.fixture(scope="module")
 def plain():
-    return reads(PLAIN)
+    return read(PLAIN)
 
 
 def shipped(name, **dims):
@@ -223,7 +223,7 @@ def test_data_needs_no_gradient():
 3. $Z = Y U$
 4. $k = argmax(Z)$
 """
-    found = costs(reads(card))
+    found = costs(read(card))
     assert [e.forward.products.number for e in found.equations] == [72, 72, 72, 0]
     assert [e.backward.products.number for e in found.equations] == [0, 72, 144, 0]
 
@@ -310,7 +310,7 @@ ATTENTION = """
 
 def attention(*equations):
     lines = "\n".join(f"{i}. ${e}$" for i, e in enumerate(equations, 4))
-    return costs(reads(ATTENTION.format(lines)))
+    return costs(read(ATTENTION.format(lines)))
 
 
 def test_a_window_keeps_its_width():
@@ -377,7 +377,7 @@ def test_reading_one_position_back():
 
 def test_formulas_stay_where_numbers_are_missing():
     text = PLAIN.replace("| $V$ | 50257 |", "| $V$ | |")
-    found = costs(reads(text))
+    found = costs(read(text))
     assert found.parameters.token.number is None
     assert str(found.parameters.token) == "V d"
     assert found.forward.products.number is None
@@ -412,7 +412,7 @@ def test_dimensions_that_do_not_divide(plain):
 
 def test_a_reduction_of_a_column_is_counted():
     """mean(sum(x)): each row of one entry to one number, as a run takes it."""
-    model = reads(
+    model = read(
         "# T\n## Dimensions\n| symbol | value |\n| --- | --- |\n| $n$ | 4 |\n| $k$ | 3 |\n"
         "## Parameters\n| symbol | shape |\n| --- | --- |\n| $x$ | $n × k$ |\n"
         "## Forward pass\n1. $s = mean(sum(x))$\n2. $L = \\sum_{j=0}^{n - 1} s_{j,0}$"

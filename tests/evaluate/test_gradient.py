@@ -25,7 +25,7 @@ def test_a_batch_is_the_mean_of_its_sequences(path: str) -> None:
     of = of if "logits" in names else "<pooled, pooled> + <x^1_0, x^1_1>"
     rng = np.random.default_rng(1)
     weights = {
-        k: v + 0.3 * rng.standard_normal(v.shape) for k, v in vt.initial_weights(model, 3).items()
+        k: v + 0.3 * rng.standard_normal(v.shape) for k, v in model.initial_weights(3).items()
     }
     batch = random_inputs(model, 2, batch=3)
     runs = [
@@ -77,25 +77,25 @@ DECAYED = """
 
 @pytest.mark.parametrize("piece", [4, 100])
 def test_a_term_that_no_text_changes_counts_for_every_sequence(piece: int) -> None:
-    model = vt.reads(DECAYED)
-    weights = vt.initial_weights(model, 1)
+    model = vt.read(DECAYED)
+    weights = model.initial_weights(1)
     rng = np.random.default_rng(0)
     t, y = rng.integers(0, 5, (2, 3, 4))
     wanted = 4 * weights["beta"] ** 3
     assert np.abs(wanted).max() > 0.1
     loss, found = Gradients(model, piece=piece)(t, weights, y=y)
-    engine = vt.planned(model, weights)
+    engine = model.planned(weights)
     assert engine(t, y=y) == pytest.approx(float(loss))
     np.testing.assert_allclose(found["beta"], wanted)
     np.testing.assert_allclose(engine.gradients["beta"], wanted)
-    run = vt.grad(model).run(t, weights, y=y)
+    run = model.grad().run(t, weights, y=y)
     assert run["∂β"].shape == run["partial{beta}"].shape == (3, 3)  # as every other ∂
     np.testing.assert_allclose(run["2 * ∂β"], 2 * np.broadcast_to(wanted, (3, 3)))
     for name, g in found.items():
         np.testing.assert_allclose(g, run[f"∂{name}"].mean(0), err_msg=name)
         np.testing.assert_allclose(engine.gradients[name], g, err_msg=name)
     assert run["c"].shape == (3,)
-    assert vt.grad(model).run(t[0], weights, y=y[0])["∂β"].shape == (3,)
+    assert model.grad().run(t[0], weights, y=y[0])["∂β"].shape == (3,)
 
 
 ACCURATE = r"""# Accurate
@@ -120,18 +120,18 @@ ACCURATE = r"""# Accurate
 
 def test_an_accuracy_behind_the_loss_is_no_loss() -> None:
     """Of gradients, plans, modules, programs and training alike."""
-    model = vt.reads(ACCURATE)
-    weights = vt.initial_weights(model, 0)
+    model = vt.read(ACCURATE)
+    weights = model.initial_weights(0)
     given = {"t": np.array([[1, 2]]), "y": np.array([[2, 0]])}
     wanted = model.run(None, weights, **given)["L"].mean()
-    assert vt.grad(model).equations == vt.grad(model, "L").equations
+    assert model.grad().equations == model.grad("L").equations
     for loss in (
         Gradients(model)(None, weights, **given)[0],
-        vt.planned(model, weights)(None, **given),
-        vt.to_torch(model, weights)(*map(torch.tensor, given.values()))[1].item(),
+        model.planned(weights)(None, **given),
+        model.to_torch(weights)(*map(torch.tensor, given.values()))[1].item(),
     ):
         np.testing.assert_allclose(loss, wanted)
-    assert "partial" in vt.export(model, "latex")
+    assert "partial" in model.export("latex")
     assert [e.name for e in loss_equations(model)] == ["L", "logits"]
 
 
@@ -172,16 +172,16 @@ For $i = 1, …, N$:
 ])  # fmt: skip
 def test_a_weight_of_one_block_that_all_blocks_read(first: str, loop: str, last: str) -> None:
     """Only its own block gets a derivative, and it gets what all of them hand back."""
-    model = vt.reads(
+    model = vt.read(
         SHARED.replace("FIRST", first).replace("LOOP", loop).replace("LAST", last)
     )  # fmt: skip
     weights = {k: torch.tensor(v, requires_grad=True)
-               for k, v in vt.initial_weights(model, 3).items()}  # fmt: skip
+               for k, v in model.initial_weights(3).items()}  # fmt: skip
     tokens = np.array([1, 4, 2])
     model.run(tokens, weights)["L"].backward()
     plain = {k: v.detach().numpy() for k, v in weights.items()}
     found = grad(model).run(tokens, plain)
-    step = vt.planned(model, plain)
+    step = model.planned(plain)
     step(tokens[None])
     for name, w in weights.items():
         wanted = np.zeros(w.shape) if w.grad is None else w.grad

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import viete as vt
-from viete.cards.reader import reads
+from viete import read
 from viete.errors import VieteError
 from viete.evaluate.gradient import Gradients
 from viete.evaluate.plan.engine import Engine
-from viete.evaluate.run import run
-from viete.graph.card import CardData
+from viete.meanings.run import run
 
 torch = pytest.importorskip("torch")
 
@@ -38,8 +37,8 @@ WEIGHTS = {"E": np.arange(10.0).reshape(5, 2), "b": np.array([0.0, 3.0, 1.0, 3.0
 MADE = {"numpy": np.asarray, "torch": torch.from_numpy}
 
 
-def card(*formulas: str) -> CardData:
-    return reads(CARD + "\n".join(f"{k}. ${f}$" for k, f in enumerate(formulas, 1)) + "\n")
+def card(*formulas: str) -> vt.Card:
+    return read(CARD + "\n".join(f"{k}. ${f}$" for k, f in enumerate(formulas, 1)) + "\n")
 
 
 def made(kind: str) -> dict[str, Any]:
@@ -54,7 +53,7 @@ def made(kind: str) -> dict[str, Any]:
 def test_an_index_outside_its_axis_is_an_error(kind: str, formula: str) -> None:
     weights = WEIGHTS if kind == "exact" else made(kind)
     with pytest.raises(VieteError, match=r"index (-1|5) is outside 0 to 4"):
-        run(card(formula), [0, 4], weights, exact=kind == "exact")
+        run(card(formula), [0, 4], weights, meaning="exact" if kind == "exact" else "float")
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
@@ -74,9 +73,9 @@ def test_under_jit_it_is_nan() -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
-def program(model: CardData, to: str) -> dict[str, Any]:
+def program(model: vt.Card, to: str) -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": "exported"}
-    exec(compile(vt.export(model, to, "sum(E_0)"), f"{to}.py", "exec"), names)
+    exec(compile(model.export(to, "sum(E_0)"), f"{to}.py", "exec"), names)
     return names
 
 
@@ -97,7 +96,7 @@ def test_exports_refuse_it() -> None:
 @pytest.mark.parametrize("to", ["numpy", "torch", "jax"])
 def test_what_cannot_be_outside_is_not_looked_at(to: str) -> None:
     model = card("x = E[t]", "y = E[floor(t / 2)]", "z = x + y")
-    assert "inside" not in vt.export(model, to, "sum(E_0)")
+    assert "inside" not in model.export(to, "sum(E_0)")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +113,7 @@ def test_what_need_not_be_whole_is_refused_when_the_card_is_read(formula: str, w
 
 def test_computed_indices_in_exact_numbers() -> None:
     model = card("x = E[floor(t / 2)]", "y = x_{t_0 - 1}", "z = E[argmax(b)]", "w = E_{t_1 - 3}")
-    found = run(model, [2, 4], WEIGHTS, exact=True)
+    found = run(model, [2, 4], WEIGHTS, meaning="exact")
     assert [[int(str(k)) for k in found[name]] for name in "yzw"] == [[4, 5], [2, 3], [2, 3]]
 
 
@@ -162,11 +161,11 @@ FAMILIES = (
 ])  # fmt: skip
 def test_a_module_picks_entries_of_one_text_and_of_many(formula: str) -> None:
     """Places that no text changes in values that it does, the other way about, and in functions."""
-    model = reads(FAMILIES + f"1. $x = E[t]$\n2. $q = {formula}$\n3. $L = ⟨q, q⟩$\n")
-    weights = vt.initial_weights(model, 1)
+    model = read(FAMILIES + f"1. $x = E[t]$\n2. $q = {formula}$\n3. $L = ⟨q, q⟩$\n")
+    weights = model.initial_weights(1)
     texts = np.array([[1, 2, 3], [4, 0, 2]])
-    wanted = vt.grad(model).run(texts, weights)
-    module = vt.to_torch(model, weights)
+    wanted = model.grad().run(texts, weights)
+    module = model.to_torch(weights)
     np.testing.assert_allclose(module(torch.tensor(texts[1]))[1].item(), wanted["L"][1], rtol=1e-12)
     loss = module(torch.tensor(texts))[1]
     np.testing.assert_allclose(loss.item(), wanted["L"].mean(), rtol=1e-12)

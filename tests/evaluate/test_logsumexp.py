@@ -10,7 +10,6 @@ import pytest
 
 import viete as vt
 from viete.evaluate.plan.engine import Engine
-from viete.graph.card import CardData
 
 CARD = """# A loss that keeps the scores small
 
@@ -47,8 +46,8 @@ EXPECTED = {"float64": 400.0, "float32": 45.0, "float16": 5.5}  # exp of twice t
 
 
 @cache
-def card(form: str) -> CardData:
-    return vt.reads(CARD.replace("{{", "{").replace("}}", "}").replace("{loss}", LOSSES[form]))
+def card(form: str) -> vt.Card:
+    return vt.read(CARD.replace("{{", "{").replace("}}", "}").replace("{loss}", LOSSES[form]))
 
 
 def scores(dtype: str) -> np.ndarray:
@@ -83,7 +82,7 @@ def array(z: np.ndarray, kind: str) -> Any:
 def test_a_run_and_its_gradient(form: str, dtype: str, kind: str) -> None:
     z = scores(dtype)
     loss, gradient = wanted(z)
-    run = vt.grad(card(form), "L").run(None, {"z": array(z, kind)})
+    run = card(form).grad("L").run(None, {"z": array(z, kind)})
     close(run["L"], loss, dtype)
     close(run["∂z"], gradient, dtype)
 
@@ -104,7 +103,7 @@ def test_an_export(form: str, to: str) -> None:
     z = scores("float32")
     loss, gradient = wanted(z)
     names: dict[str, Any] = {"__name__": "exported"}
-    exec(compile(vt.export(card(form), to, "L"), "exported.py", "exec"), names)
+    exec(compile(card(form).export(to, "L"), "exported.py", "exec"), names)
     if to == "numpy":
         _, found, kept = names["forward"](z=z)
         close(found, loss, "float32")
@@ -126,7 +125,7 @@ def test_an_export(form: str, to: str) -> None:
 
 
 def test_rows_without_an_end_are_what_the_definition_says() -> None:
-    model = vt.reads(
+    model = vt.read(
         "# T\n## Dimensions\n| symbol | value |\n| --- | --- |\n| $n$ | 3 |\n| $k$ | 2 |\n"
         "## Inputs\n- $z ∈ ℝ^{n × k}$\n"
         "## Forward pass\n1. $y = logsumexp(z)$\n2. $w = log(sum(exp(z)))$"

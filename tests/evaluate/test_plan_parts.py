@@ -40,7 +40,7 @@ def test_stretches_cover_all_once(
 @pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
 def test_weights_are_seen_as_the_card_has_them(path: str) -> None:
     model = tiny(path)
-    shapes = vt.parameter_shapes(model)
+    shapes = model.parameter_shapes
     order = orders(program(model))
     size = sum(int(np.prod(s)) for s in shapes.values())
     flat = np.arange(size)
@@ -61,7 +61,7 @@ def test_heads_lie_side_by_side_where_one_product_serves_them() -> None:
 def test_as_many_threads_as_one_likes(threads: int) -> None:
     """The same gradients to rounding, and the same to the last bit when asked again."""
     model = vt.read("nanogpt").bind(V=9, d=16, N=1, H=2, n_max=8)
-    weights = vt.initial_weights(model, 0, "float64")
+    weights = model.initial_weights(0, "float64")
     rng = np.random.default_rng(0)
     t, y = rng.integers(0, 9, (2, 5, 8))
     one, more = (Engine(model, weights, piece=16, threads=k) for k in (1, threads))

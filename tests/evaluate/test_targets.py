@@ -11,7 +11,6 @@ import pytest
 import viete as vt
 from viete.errors import VieteError
 from viete.evaluate.plan.engine import Engine
-from viete.graph.card import CardData
 
 CARD = """# Logits that are given
 
@@ -48,8 +47,8 @@ E = np.random.default_rng(0).standard_normal((5, 5))
 
 
 @cache
-def card(form: str) -> CardData:
-    return vt.reads(CARD.replace("@", LOSSES[form]))
+def card(form: str) -> vt.Card:
+    return vt.read(CARD.replace("@", LOSSES[form]))
 
 
 def given(form: str) -> dict[str, Any]:
@@ -79,7 +78,7 @@ def test_runs_gradients_and_plans(form: str) -> None:
         run = model.run(X, {"E": E}, **inputs, exact_definitions=exact)
         np.testing.assert_allclose(run["L"], loss, rtol=1e-12)
     for array, rounding in ((torch.from_numpy(E), 1e-12), (jax.numpy.asarray(E), 1e-5)):
-        run = vt.grad(model).run(X, {"E": array}, **inputs)
+        run = model.grad().run(X, {"E": array}, **inputs)
         np.testing.assert_allclose(np.asarray(run["L"]), loss, rtol=rounding)
         found = np.asarray(run["∂E"]).mean(0)
         np.testing.assert_allclose(found, gradient, rtol=1e-4, atol=rounding)
@@ -93,7 +92,7 @@ def test_runs_gradients_and_plans(form: str) -> None:
 def test_exports(form: str) -> None:
     torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
     loss, gradient = wanted(form)
-    module = vt.to_torch(card(form), {"E": torch.from_numpy(E)})
+    module = card(form).to_torch({"E": torch.from_numpy(E)})
     inputs = {k: torch.from_numpy(v) for k, v in given(form).items()}
     _, found = module(torch.from_numpy(X), **inputs)
     assert found.item() == pytest.approx(loss.mean(), rel=1e-12)
@@ -103,18 +102,18 @@ def test_exports(form: str) -> None:
     for k in range(2):
         rows = {name: v[k] for name, v in given(form).items()}
         names: dict[str, Any] = {"__name__": "exported"}
-        exec(compile(vt.export(card(form), "numpy"), "numpy.py", "exec"), names)
+        exec(compile(card(form).export("numpy"), "numpy.py", "exec"), names)
         _, found, kept = names["forward"](X[k], **rows, E=E)
         assert found == pytest.approx(loss[k], rel=1e-12)
         gradients += names["backward"](kept, X[k], **rows, E=E)["E"] / 2
-        exec(compile(vt.export(card(form), "jax"), "jax.py", "exec"), names)
+        exec(compile(card(form).export("jax"), "jax.py", "exec"), names)
         _, found = names["forward"](X[k], **rows, E=jax.numpy.asarray(E))
         assert float(found) == pytest.approx(loss[k], rel=1e-5)
     np.testing.assert_allclose(gradients, gradient, atol=1e-14)
 
 
 def test_exact_numbers() -> None:
-    run = card("plain").run(X[0], {"E": E}, y=Y[0], exact=True)
+    run = card("plain").run(X[0], {"E": E}, y=Y[0], meaning="exact")
     assert float(run["L"]) == pytest.approx(wanted("plain")[0][0], rel=1e-12)
 
 
@@ -128,17 +127,17 @@ def test_other_numbers_are_no_targets() -> None:
 
 def test_a_card_says_whether_targets_may_be_missing() -> None:
     """Where every position has one, -100 is refused, and the derivative is the plain one."""
-    full = vt.reads(CARD.replace("-100", "0").replace("@", LOSSES["plain"]))
+    full = vt.read(CARD.replace("-100", "0").replace("@", LOSSES["plain"]))
     with pytest.raises(VieteError, match=r"declared ∈ \{-100, ..., V - 1\}"):
         full.run(X[0], {"E": E}, y=Y[0])
-    text = vt.write(vt.grad(full), "text")
+    text = full.grad().write("text")
     assert "(softmax(logits) − onehot(y, V)) / n" in text and "has_target" not in text
 
 
 def test_a_function_of_the_card_with_a_name_from_the_loss() -> None:
     own = "## Functions\n- $has_target(a, b) = a + b$\n- $share(a, b) = a - b$\n\n## Forward pass"
     text = CARD.replace("## Forward pass", own).replace("@", LOSSES["plain"] + " + 0 * share(1, 1)")
-    engine = Engine(vt.reads(text), {"E": E}, "L")
+    engine = Engine(vt.read(text), {"E": E}, "L")
     loss, gradient = wanted("plain")
     np.testing.assert_allclose(engine(X, y=Y), np.mean(loss), rtol=1e-12)
     np.testing.assert_allclose(engine.gradients["E"], gradient, rtol=1e-9, atol=1e-15)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 import viete as vt
-from viete.graph.card import CardData
 
 CARD = r"""# Symbolic transformer of N blocks
 
@@ -66,15 +65,15 @@ TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
 
 
 @cache
-def model(**dims: int) -> CardData:
-    return vt.reads(CARD).bind(**dims)
+def model(**dims: int) -> vt.Card:
+    return vt.read(CARD).bind(**dims)
 
 
-def weights(of: CardData, seed: int = 0, plain_norm: bool = False) -> dict[str, Any]:
+def weights(of: vt.Card, seed: int = 0, plain_norm: bool = False) -> dict[str, Any]:
     """Numerators −9 … 9 over 1 … 9; with ``plain_norm`` γ = 1 and β = 0."""
     draw = random.Random(seed)
     out = {}
-    for name, shape in sorted(vt.parameter_shapes(of).items()):
+    for name, shape in sorted(of.parameter_shapes.items()):
         array = np.empty(shape, dtype=object)
         for place in np.ndindex(shape):
             array[place] = Fraction(draw.randint(-9, 9), draw.randint(1, 9))

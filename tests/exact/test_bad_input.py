@@ -44,7 +44,7 @@ E = [[1, Fraction(-1, 2)], [3, 3], [0, 2]]
 
 
 def run(part: str, table: Any = E, tokens: Any = (0, 1, 2)) -> Any:
-    return vt.reads(CARD.replace("PART", part)).run(list(tokens), {"E": table}, exact=True)
+    return vt.read(CARD.replace("PART", part)).run(list(tokens), {"E": table}, meaning="exact")
 
 
 def refused(call: Any, *words: str) -> str:
@@ -90,10 +90,10 @@ def test_weights_that_are_no_numbers(table: Any, words: list[str]) -> None:
 def test_missing_unknown_and_no_weights() -> None:
     card, w = model(), weights(model())
     some = {k: v for k, v in w.items() if k != "W_U"}
-    refused(lambda: card.run([1], some, exact=True), "W_U", "missing")
-    refused(lambda: card.run([1], w | {"W_Z": [1]}, exact=True), "W_Z", "not in the card")
-    refused(lambda: card.run([1], [1, 2], exact=True), "mapping")
-    refused(lambda: card.run([1], exact=True), "missing")
+    refused(lambda: card.run([1], some, meaning="exact"), "W_U", "missing")
+    refused(lambda: card.run([1], w | {"W_Z": [1]}, meaning="exact"), "W_Z", "not in the card")
+    refused(lambda: card.run([1], [1, 2], meaning="exact"), "mapping")
+    refused(lambda: card.run([1], meaning="exact"), "missing")
 
 
 def test_tokens_out_of_range_and_too_many() -> None:
@@ -176,9 +176,9 @@ def test_undecided_is_an_error_of_its_own_kind() -> None:
 
 def test_names_that_are_not_there() -> None:
     card, w = model(), weights(model())
-    refused(lambda: card.run([1], w, exact=True, names=["nonsense"]))
-    refused(lambda: card.run([1], w, exact=True, names="logits"), "list")
-    refused(lambda: card.run([1], w, exact=True)["nonsense"])
+    refused(lambda: card.run([1], w, meaning="exact", names=["nonsense"]))
+    refused(lambda: card.run([1], w, meaning="exact", names="logits"), "list")
+    refused(lambda: card.run([1], w, meaning="exact")["nonsense"])
 
 
 @pytest.mark.parametrize(
@@ -206,5 +206,5 @@ def test_what_where_leaves_out_needs_no_value(part: str, row: list[str]) -> None
 )
 def test_what_where_asks_for_needs_one(part: str, words: list[str]) -> None:
     refused(lambda: run(part), *words)
-    asked = vt.reads(CARD.replace("PART", "x")).run([0, 1, 2], {"E": E}, exact=True)
+    asked = vt.read(CARD.replace("PART", "x")).run([0, 1, 2], {"E": E}, meaning="exact")
     refused(lambda: asked[part], *words[:1])

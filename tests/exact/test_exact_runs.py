@@ -29,7 +29,7 @@ LESSON = {"t": [1, 1]}  # its first row has no variance under other tokens
 
 
 def run(card: Any, tokens: Any = None, w: Any = None, **inputs: Any) -> ExactRun:
-    return card.run(tokens, w, exact=True, **inputs)
+    return card.run(tokens, w, meaning="exact", **inputs)
 
 
 def numbers(array: Any) -> list[Any]:
@@ -63,7 +63,7 @@ def close(exact: Any, floats: Any, what: str) -> None:
 def test_every_shipped_card_agrees_with_floats_and_lies_between_its_bounds(path: str) -> None:
     card = tiny(path)
     given = LESSON if Path(path).stem == "exact-lesson" else random_inputs(card, n=2)
-    w = vt.initial_weights(card, 0)
+    w = card.initial_weights(0)
     exact, floats = run(card, w=w, **given), card.run(weights=w, **given)
     assert list(exact) == list(floats)
     for name in floats:
@@ -80,9 +80,9 @@ def test_every_shipped_card_agrees_with_floats_and_lies_between_its_bounds(path:
 def test_batches(path: str) -> None:
     card = tiny(path)
     given = random_inputs(card, n=2, batch=2)
-    w = vt.initial_weights(card, 0)
+    w = card.initial_weights(0)
     names = [*card.run(weights=w, **given)][-1:]
-    exact = card.run(weights=w, exact=True, names=names, **given)
+    exact = card.run(weights=w, meaning="exact", names=names, **given)
     close(exact[names[0]], card.run(weights=w, **given)[names[0]], names[0])
 
 
@@ -246,7 +246,7 @@ E_DEEP = [[Fraction(1, 3), Fraction(2, 5)], [Fraction(-1, 2), 1], [Fraction(3, 7
 )  # fmt: skip
 def test_sixty_blocks(block: str) -> None:
     """No recursion limit, no explosion: neither of terms nor of digits nor of nested functions."""
-    exact = run(vt.reads(DEEP.replace("BLOCK", block)), [0, 1, 2], {"E": E_DEEP})
+    exact = run(vt.read(DEEP.replace("BLOCK", block)), [0, 1, 2], {"E": E_DEEP})
     for x in (exact["y"][0, 0], exact["x^{30}"][2, 1]):
         assert x.size < 50
         text = x.decimal(20)
@@ -341,7 +341,7 @@ REAL = r"""# Real inputs
 
 
 def test_real_inputs_stay_exact() -> None:
-    card = vt.reads(REAL)
+    card = vt.read(REAL)
     u = [[Fraction(1, 3), Fraction(2, 7)], [0, 1]]
     exact = run(card, u, {"W": [[1, Fraction(1, 2)], [0, 3]]})
     assert [x.rational for x in numbers(exact["z"])] == [
@@ -393,7 +393,7 @@ PARTS = [
 
 @pytest.mark.parametrize("part", PARTS)
 def test_parts_agree_with_floats(part: str) -> None:
-    card = vt.reads(PART.replace("PART", part))
+    card = vt.read(PART.replace("PART", part))
     table = [[Fraction(p - 7, 3 + q) for q in range(4)] for p in (9, 4, 12, 6)]
     given = {"t": [0, 2, 1, 0], "a": [1, 1, 0, 1]}
     floats = card.run(weights={"E": np.array(table, dtype=float)}, **given)
@@ -404,14 +404,14 @@ def test_parts_agree_with_floats(part: str) -> None:
 
 
 def test_hidden_positions_weigh_exactly_nothing() -> None:
-    card = vt.reads(PART.replace("PART", "softmax(causal(x x^⊤))"))
+    card = vt.read(PART.replace("PART", "softmax(causal(x x^⊤))"))
     exact = run(card, [0, 1, 2], {"E": np.eye(4)})
     assert [x.rational for x in numbers(exact["z"][0])] == [1, 0, 0]
     assert exact["z"][1, 2].rational == 0
 
 
 def test_ties_are_proven_and_said() -> None:
-    card = vt.reads(PART.replace("PART", "argmax(x + exp(1))"))
+    card = vt.read(PART.replace("PART", "argmax(x + exp(1))"))
     exact = run(card, [0, 1], {"E": [[1, 3, 3, 0], [5, 1, 1, 1], [0] * 4, [0] * 4]})
     assert list(exact["z"]) == [1, 0]
     assert any("equal, proven" in tie for s in exact.status.values() for tie in s.ties)

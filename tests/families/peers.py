@@ -157,7 +157,7 @@ def check(
     count = sum(p.numel() for p in single.parameters()) - spare
     assert costs(model.card).parameters.total.number == count
     written = to_checkpoint(model.card, model.weights)
-    saved = model.folder.tensors
+    saved = model.tensors
     at = {id(e): name for name, e in match(model.card, saved).fits.items()}  # without a prefix
     for name, e in expected_tensors(model.card).items():
         np.testing.assert_array_equal(written[name], saved.load(at[id(e)]))

@@ -16,7 +16,7 @@ import viete as vt
 from tests.families import test_bloom, test_gpt2, test_gpt_j, test_gpt_neo, test_gpt_neox, test_opt
 from tests.families.peers import Case, network
 from viete.errors import VieteError
-from viete.evaluate.run import parameter_shapes
+from viete.evaluate.schedule import parameter_shapes
 
 safetensors = pytest.importorskip("safetensors.numpy")
 

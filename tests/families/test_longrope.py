@@ -93,17 +93,17 @@ def test_what_it_is_like(tmp_path: Path) -> None:
     said = json.loads((tmp_path / "one" / "config.json").read_text())["rope_parameters"]
     for name, key in ("lambda_s", "short_factor"), ("lambda_l", "long_factor"):
         np.testing.assert_allclose(model.weights[name], said[key], rtol=1e-7)
-    assert vt.reads(vt.write(model.card)) == model.card
-    vt.save(model.card, tmp_path / "two", model.weights)  # of the card alone
+    assert vt.read(model.card.write()) == model.card
+    model.card.save(tmp_path / "two", model.weights)  # of the card alone
     again = json.loads((tmp_path / "two" / "config.json").read_text())["rope_parameters"]
     assert {k: again[k] for k in said} == said
-    module = vt.to_torch(model.card, model.weights)
+    module = model.card.to_torch(model.weights)
     assert dict(module.named_buffers()).keys() == {"lambda_s", "lambda_l"}
     theirs = net(torch.as_tensor(tokens_of(case))).logits.detach()
     made = module(torch.as_tensor(tokens_of(case)))
     torch.testing.assert_close(made, theirs, rtol=1e-4, atol=1e-4)
     with pytest.raises(VieteError, match=r"no incremental form: .* where\(n > n_0"):
-        vt.incremental(model.card)
+        model.card.incremental()
     (tmp_path / "text.txt").write_text("to be or not to be " * 40)
     with pytest.raises(VieteError, match="lambda_s is given by a config, and is not learned"):
         begin(Settings(data=str(tmp_path / "text.txt"), length=12, batch=2), model.card,
@@ -123,4 +123,4 @@ def test_other_lists(wrong: dict[str, Any], says: str) -> None:
     config = network(Case("LlamaForCausalLM", {}, 4), test_llama.SMALL).config.to_dict()
     with pytest.raises(VieteError, match=says):
         model = vt.read("llama", config={**config, **size, "rope_parameters": {**rope, **wrong}})
-        vt.initial_weights(model, 0)
+        model.initial_weights(0)

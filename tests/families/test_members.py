@@ -27,7 +27,6 @@ from tests.families.peers import VOCABULARY, Case, transformers
 from tests.laws.differentiating import by_autograd, error
 from tests.laws.test_incremental import in_rooms, stepped
 from viete.cards.config import Config
-from viete.graph.card import CardData
 from viete.model.folder import card_for
 from viete.rewrite.incremental import derived
 
@@ -36,7 +35,7 @@ FAMILIES = [test_llama, test_mistral, test_mixtral, test_qwen2, test_qwen3, test
 MEMBERS = [(family, case) for family in FAMILIES for case in (family.CASES[2], family.CASES[-1])]
 
 
-def member(family: ModuleType, case: Case) -> CardData:
+def member(family: ModuleType, case: Case) -> vt.Card:
     """The card for what `transformers` would write as ``config.json``."""
     cls = getattr(transformers, case.kind)
     settings = {"vocab_size": VOCABULARY, **family.SMALL, **case.settings}
@@ -48,13 +47,13 @@ def member(family: ModuleType, case: Case) -> CardData:
 def test_the_laws(family: ModuleType, case: Case) -> None:
     model, rng = member(family, case), np.random.default_rng(0)
     for form in ("md", "latex", "json"):
-        assert vt.reads(vt.write(model, form)) == model
-    weights = {k: rng.normal(0, 0.4, s) for k, s in vt.parameter_shapes(model).items()}
+        assert vt.read(model.write(form)) == model
+    weights = {k: rng.normal(0, 0.4, s) for k, s in model.parameter_shapes.items()}
     inputs = {"t": rng.integers(0, VOCABULARY, 9)}
     found, whole = stepped(model, derived(model), weights, inputs, [0, 2, 3, 9])
     assert np.abs(found - whole).max() <= 1e-12 * np.abs(whole).max()
     found, whole = in_rooms(model, derived(model, fixed=True), weights, inputs, [0, 2, 3, 9])
     assert np.abs(found - whole).max() <= 1e-12 * np.abs(whole).max()
     loss = "cross_entropy(logits; t)"
-    run = vt.grad(model, loss).run(None, weights, **inputs)
+    run = model.grad(loss).run(None, weights, **inputs)
     assert error(run, by_autograd(model, loss, weights, inputs)) <= 1e-11

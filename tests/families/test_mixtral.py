@@ -43,8 +43,8 @@ def test_experts_in_two_tensors(tmp_path: Path) -> None:
     net.save_pretrained(tmp_path / "released")
     net.save_pretrained(tmp_path / "packed", save_original_format=False)
     released, packed = vt.load(tmp_path / "released"), vt.load(tmp_path / "packed")
-    assert any(n.endswith("experts.gate_up_proj") for n in packed.folder.tensors.infos)
-    assert not any("gate_up_proj" in n for n in released.folder.tensors.infos)
+    assert any(n.endswith("experts.gate_up_proj") for n in packed.tensors.infos)
+    assert not any("gate_up_proj" in n for n in released.tensors.infos)
     for name, weight in released.weights.items():
         np.testing.assert_array_equal(packed.weights[name], weight)
     assert relative(packed.run(tokens)["logits"], released.run(tokens)["logits"]) == 0
@@ -62,6 +62,6 @@ def test_gradient_agrees_with_autograd(tmp_path: Path) -> None:
             p.copy_(p.grad)
     net.save_pretrained(tmp_path / "gradients")
     model = vt.load(tmp_path / "weights")
-    run = vt.grad(model.card, "cross_entropy(logits; t)").run(tokens, model.weights)
+    run = model.card.grad("cross_entropy(logits; t)").run(tokens, model.weights)
     for name, truth in vt.load(tmp_path / "gradients").weights.items():
         assert relative(run[f"∂{name}"], truth) <= 1e-10, name

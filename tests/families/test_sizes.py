@@ -15,7 +15,7 @@ import pytest
 
 import viete as vt
 from viete.cards.config import Config
-from viete.evaluate.run import parameter_shapes
+from viete.evaluate.schedule import parameter_shapes
 from viete.formats.tensors import TensorFile, TensorInfo
 from viete.model.folder import card_for
 from viete.model.mapping import match

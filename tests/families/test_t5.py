@@ -90,7 +90,7 @@ def test_buckets(buckets: int, furthest: int) -> None:
 
     model = vt.read("t5").bind(n_b=buckets, D=furthest, N=0, N_d=0, V=2, d=2, H=1, d_k=1, d_f=1)
     n = min(3 * furthest, 600)
-    shapes = vt.parameter_shapes(model)
+    shapes = model.parameter_shapes
     weights = {k: np.ones(s) for k, s in shapes.items()}
     weights["B_e^h"] = weights["B_d^h"] = np.arange(buckets, dtype=float)[None]
     run = model.run(np.zeros(n, int), weights, t=np.zeros(n, int))

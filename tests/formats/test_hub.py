@@ -29,7 +29,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     home = tmp_path_factory.mktemp("hub")
     folders = {}
     for seed, revision in enumerate(["main", "step1"]):
-        folder = saved(LLAMA, home / revision, vt.initial_weights(LLAMA, seed, "float32"))
+        folder = saved(LLAMA, home / revision, LLAMA.initial_weights(seed, "float32"))
         (folder / "pytorch_model.bin").write_bytes(b"never wanted")
         (folder / "README.md").write_text("never wanted")
         (folder / "original").mkdir()
@@ -62,7 +62,7 @@ def test_weights_are_fetched_once_and_then_there(hub: Hub, tmp_path: Path) -> No
     first = viete(tmp_path, hub.url, *options)
     assert first.returncode == 0, first.stderr
     assert hub.given == ["config.json", "model.safetensors"]
-    ours = LLAMA.run([1, 2, 3], vt.initial_weights(LLAMA, 0, "float32"))["logits"]
+    ours = LLAMA.run([1, 2, 3], LLAMA.initial_weights(0, "float32"))["logits"]
     assert f"{ours[0, 0]:.3f}" in first.stdout
     offline = viete(tmp_path, hub.url, *options, HF_HUB_OFFLINE="1")
     assert offline.stdout == first.stdout, offline.stderr
@@ -73,7 +73,7 @@ def test_weights_are_fetched_once_and_then_there(hub: Hub, tmp_path: Path) -> No
 def test_a_revision_is_another_state(hub: Hub, tmp_path: Path) -> None:
     options = ("run", "owner/tiny", "-t", "1,2,3", "--show", "logits", "--revision", "step1")
     made = viete(tmp_path, hub.url, *options)
-    ours = LLAMA.run([1, 2, 3], vt.initial_weights(LLAMA, 1, "float32"))["logits"]
+    ours = LLAMA.run([1, 2, 3], LLAMA.initial_weights(1, "float32"))["logits"]
     assert f"{ours[0, 0]:.3f}" in made.stdout, made.stderr
     # Of a model that is in the cache, another state need not be.
     other = viete(tmp_path, hub.url, *options[:-1], "main", HF_HUB_OFFLINE="1")
@@ -105,7 +105,7 @@ def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_paths_go_before_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    weights = vt.initial_weights(LLAMA, 3, "float32")
+    weights = LLAMA.initial_weights(3, "float32")
     saved(LLAMA, Path("owner/tiny"), weights)
     found = vt.load("owner/tiny").weights["W_E"]
     assert np.array_equal(found, weights["W_E"])

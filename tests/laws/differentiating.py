@@ -10,13 +10,12 @@ import torch
 
 import viete as vt
 from viete.analysis.shapes import shapes_of
-from viete.graph.card import CardData
 from viete.rewrite.adjoint.grad import with_loss
 
 Weights = Mapping[str, np.ndarray]
 
 
-def loss_of(model: CardData) -> str | None:
+def loss_of(model: vt.Card) -> str | None:
     """A loss for a card that has none of its own."""
     if any(e.name == "L" for e in model.equations):
         return None
@@ -28,7 +27,7 @@ def loss_of(model: CardData) -> str | None:
 
 
 def by_autograd(
-    model: CardData, of: str | None, weights: Weights, inputs: Mapping[str, Any]
+    model: vt.Card, of: str | None, weights: Weights, inputs: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
     """∂ of the loss by every weight it depends on, from PyTorch and the functions' definitions."""
     model, loss = with_loss(model, of)

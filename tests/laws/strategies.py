@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from viete.cards.reader import reads
-from viete.evaluate.run import parameter_shapes
-from viete.graph.card import CardData
+import viete as vt
+from viete import read
+from viete.evaluate.schedule import parameter_shapes
 from viete.notation.printer import STYLES, show_symbol
 from viete.notation.tree import (
     Apply,
@@ -71,7 +71,7 @@ class World:
     ``loop`` and ``head`` are its index letters and ``fresh`` letters that nothing else uses.
     """
 
-    model: CardData
+    model: vt.Card
     text: str
     dim: dict[str, Ref]
     number: dict[str, int]
@@ -181,7 +181,7 @@ def worlds(draw: st.DrawFn) -> World:
     lines += [f"1. ${at(s)} = {at(q)} ({at(q)})^T$", ""]
     lines += [f"1. ${at(z)} = {at(x, i=r['N'])} {at(weights[7].symbol)}$", ""]
     text = "\n".join(lines)
-    model = reads(text)
+    model = read(text)
     return World(model, text, r, number, loop, head, fresh, (*weights, *values), tokens)
 
 
@@ -591,7 +591,7 @@ def expressions(
 
 
 def random_weights(
-    model: CardData, seed: int = 0, dtype: str = "float64", scale: float = 0.5
+    model: vt.Card, seed: int = 0, dtype: str = "float64", scale: float = 0.5
 ) -> dict[str, np.ndarray]:
     """Normal numbers for every weight of a model."""
     rng = np.random.default_rng(seed)
@@ -612,7 +612,7 @@ class Card:
     """
 
     text: str
-    model: CardData
+    model: vt.Card
     causal: bool
     inputs: tuple[str, ...]
     has: frozenset[str]
@@ -805,7 +805,7 @@ def cards(draw: st.DrawFn, causal: bool | None = None) -> Card:
         | ({"groups"} if groups else set())
         | ({"derived"} if derived else set())
     )
-    return Card(content, reads(content), mask in ("causal", "window"), tuple(names), has, V,
+    return Card(content, vt.read(content), mask in ("causal", "window"), tuple(names), has, V,
                 draw(st.integers(0, 999)))  # fmt: skip
 
 
@@ -847,11 +847,11 @@ AS_THEY_ARE = ("exact-lesson", "symbolic-transformer")
 
 
 @cache
-def tiny(path: str) -> CardData:
+def tiny(path: str) -> vt.Card:
     """A shipped card with its dimensions made small."""
     from pathlib import Path
 
-    from viete.cards.reader import read
+    from viete import read
 
     model = read(path)
     if Path(path).stem in AS_THEY_ARE:
@@ -864,7 +864,7 @@ def tiny(path: str) -> CardData:
 
 
 def random_inputs(
-    model: CardData, seed: int = 0, n: int = 5, batch: int | None = None
+    model: vt.Card, seed: int = 0, n: int = 5, batch: int | None = None
 ) -> dict[str, Any]:
     """A value for every input of a model; texts are ``n`` long where the card allows it."""
     rng = np.random.default_rng(seed)

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 import viete as vt
 from tests.laws.strategies import Card, cards, random_inputs, random_weights, shipped, tiny
-from viete.cards.reader import read, reads
+from viete import read
 from viete.cards.writer import write
-from viete.graph.card import CardData
 from viete.rewrite.adjoint.grad import with_loss
 
 torch = pytest.importorskip("torch")
@@ -32,11 +31,11 @@ def system(request: pytest.FixtureRequest) -> tuple:
     drawn = random_weights(model, 3, scale=0.3)
     weights = {k: v + 0.7 if v.ndim == 1 else v for k, v in drawn.items()}
     inputs, of = random_inputs(model, 5), loss_of(model)
-    return model, of, weights, inputs, vt.grad(model, of)
+    return model, of, weights, inputs, model.grad(of)
 
 
 def slope_error(
-    model: CardData, of: str | None, weights: dict, inputs: dict, run: dict, seed: int = 0
+    model: vt.Card, of: str | None, weights: dict, inputs: dict, run: dict, seed: int = 0
 ) -> float:
     """How far the derivative in a random direction is from central differences."""
     whole, loss = with_loss(model, of)
@@ -86,7 +85,7 @@ def test_the_same_equations_on_torch_and_jax(name: str) -> None:
     jax.config.update("jax_enable_x64", True)
     model = tiny(next(p for p in shipped() if Path(p).stem == name))
     weights, inputs = random_weights(model, 1), random_inputs(model, 2)
-    derived = vt.grad(model, loss_of(model))
+    derived = model.grad(loss_of(model))
     truth = derived.run(None, weights, **inputs)
     for make in (torch.tensor, jax.numpy.asarray):
         run = derived.run(None, {k: make(v) for k, v in weights.items()},
@@ -97,7 +96,7 @@ def test_the_same_equations_on_torch_and_jax(name: str) -> None:
 def test_a_batch_has_derivatives_of_its_own() -> None:
     model = tiny(next(p for p in shipped() if Path(p).stem == "gpt2"))
     weights, inputs = random_weights(model), random_inputs(model, n=4, batch=3)
-    derived = vt.grad(model, "cross_entropy(logits; t)")
+    derived = model.grad("cross_entropy(logits; t)")
     whole = derived.run(None, weights, **inputs)["∂W_1^1"]
     for k in range(3):
         one = derived.run(inputs["t"][k], weights)["∂W_1^1"]
@@ -135,7 +134,7 @@ def test_a_random_card_with_a_random_loss(data: st.DataObject) -> None:
     weights, inputs = card.weights(), card.given()
     truth = by_autograd(model, of, weights, inputs)
     assume(greatest(truth) > 1e-9 and all(np.isfinite(a).all() for a in truth.values()))
-    derived = vt.grad(model, of)
+    derived = model.grad(of)
     run = derived.run(None, weights, **inputs)
     assert error(run, truth) < 1e-9, of
     assert slope_error(model, of, weights, inputs, run, card.seed) < 1e-5, of
@@ -181,13 +180,13 @@ def test_what_stands_where_it_is_not_chosen_changes_no_derivative(
     else:
         lines.append(f"L = sum(where(abs(x - 5/4) < 1, {e}, x))")
     text = GUARDED + "\n".join(f"{k}. ${f}$" for k, f in enumerate(lines, 2)) + "\n"
-    model = reads(text)
-    derived = vt.grad(model, "L")
+    model = read(text)
+    derived = model.grad("L")
     true = derived.run(None, {"x": np.array([0.5, 3, 4, 2])})["∂x"]
     assert np.isfinite(true).all()
     for bad in (np.array([0.5, 0, -1, 2]), np.array([0.5, 1000, -8, 2])):
         np.testing.assert_allclose(derived.run(None, {"x": bad})["∂x"], true, rtol=1e-12)
-        module = vt.to_torch(model, {"x": bad}, "L")  # the same program for both
+        module = model.to_torch({"x": bad}, "L")  # the same program for both
         module()[1].backward()
         np.testing.assert_allclose(module.weights()["x"].grad, true, rtol=1e-12)
 
@@ -196,10 +195,10 @@ def test_what_stands_where_it_is_not_chosen_changes_no_derivative(
 @given(st.data())
 def test_a_random_backward_card_reads_back(data: st.DataObject) -> None:
     card = data.draw(cards())
-    derived = vt.grad(card.model, data.draw(losses(card)))
+    derived = card.model.grad(data.draw(losses(card)))
     for form in ("md", "latex", "json"):
         text = write(derived, form)
-        again = reads(text)
+        again = read(text)
         assert again == derived, form
         assert write(again, form) == text, form
 
@@ -207,8 +206,8 @@ def test_a_random_backward_card_reads_back(data: st.DataObject) -> None:
 @pytest.mark.parametrize("path", shipped(), ids=NAMES)
 def test_a_shipped_backward_card_reads_back_and_runs(path: str) -> None:
     model = tiny(path)
-    derived = vt.grad(model, loss_of(model))
-    again = reads(write(derived, "md"))
+    derived = model.grad(loss_of(model))
+    again = read(write(derived, "md"))
     assert again == derived
     weights, inputs = random_weights(model), random_inputs(model)
     a, b = derived.run(None, weights, **inputs), again.run(None, weights, **inputs)
@@ -218,7 +217,7 @@ def test_a_shipped_backward_card_reads_back_and_runs(path: str) -> None:
 
 def test_a_loop_of_one_turn_runs_down_in_a_backward_pass_alone() -> None:
     """``For i = 1, …, 1`` looks the same in either direction."""
-    model = reads("""# One turn
+    model = read("""# One turn
 ## Dimensions
 | symbol | value |
 | --- | --- |
@@ -240,10 +239,10 @@ For $i = 1, …, 1$:
 4. $y^i = sin(y^{i-1} M) ⊙ x^i$
 5. $L = <y^1_0, y^1_1>$
 """)
-    derived = vt.grad(model)
+    derived = model.grad()
     assert [x.down for x in model.loops] == [False, False]
     assert [x.down for x in derived.loops] == [False, False, True, True]
-    assert all(reads(write(derived, form)) == derived for form in ("md", "latex", "json"))
+    assert all(read(write(derived, form)) == derived for form in ("md", "latex", "json"))
     weights = random_weights(model)
     assert error(derived.run(None, weights), by_autograd(model, None, weights, {})) < 1e-12
 
@@ -279,9 +278,9 @@ RATIONAL = """# Linear, ReLU, linear
 def test_a_rational_card_equals_sympy() -> None:
     sympy = pytest.importorskip("sympy")
     tokens = [2, 0, 1, 0]
-    model = reads(RATIONAL)
-    values = vt.exact_weights(model)
-    run = vt.grad(model).run(tokens, values, exact=True)
+    model = read(RATIONAL)
+    values = model.exact_weights
+    run = model.grad().run(tokens, values, meaning="exact")
     symbols, numbers = {}, {}
     for name, rows in values.items():
         array = np.array(rows, dtype=object)
@@ -310,8 +309,8 @@ def test_softmax_and_cross_entropy_are_exact() -> None:
         "4. $p = softmax(y)$\n5. $L = cross_entropy(y; s) + p_{0,1}$",
     )
     text = text.replace("^n$\n## Param", "^n$\n- $s ∈ \\{0, 1\\}^n$\n## Param")
-    model = reads(text)
-    run = vt.grad(model).run([1, 2], vt.exact_weights(model), s=[1, 0], exact=True)
+    model = read(text)
+    run = model.grad().run([1, 2], model.exact_weights, s=[1, 0], meaning="exact")
     y, found = run["y"], run["∂y"]
     for j, target in enumerate([1, 0]):
         powers = [v.exp() for v in y[j]]
@@ -325,10 +324,10 @@ def test_softmax_and_cross_entropy_are_exact() -> None:
 
 def test_the_lesson_s_gradients_are_exact() -> None:
     model = read(next(p for p in shipped() if Path(p).stem == "exact-lesson"))
-    derived = vt.grad(model, "cross_entropy(logits; t)")
-    run = derived.run([0, 1], vt.exact_weights(model), exact=True)
-    rounded = derived.run([0, 1], vt.initial_weights(model))
-    for name in vt.parameter_shapes(model):
+    derived = model.grad("cross_entropy(logits; t)")
+    run = derived.run([0, 1], model.exact_weights, meaning="exact")
+    rounded = derived.run([0, 1], model.initial_weights())
+    for name in model.parameter_shapes:
         exact = np.vectorize(float)(run["∂" + name])
         np.testing.assert_allclose(exact, rounded["∂" + name], atol=1e-12)
     e = type(run["∂logits"][0, 0]).of(1).exp()
@@ -346,7 +345,7 @@ def test_deriving_does_not_depend_on_the_number_of_blocks() -> None:
     counts = set()
     for blocks in (0, 1, 8, 80):
         began = time.process_time()
-        derived = vt.grad(llama.bind(N=blocks), "cross_entropy(logits; t)")
+        derived = llama.bind(N=blocks).grad("cross_entropy(logits; t)")
         assert time.process_time() - began < 2  # benchmarks/growth.py measures it
         counts.add(len(derived.equations))
     assert len(counts) == 1

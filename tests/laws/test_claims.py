@@ -8,12 +8,13 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import viete as vt
 from tests.laws.strategies import cards
+from viete import read
 from viete.analysis.shapes import Shapes
 from viete.ask.card_claims import check_claims
-from viete.cards.reader import reads
 from viete.cards.writer import write
-from viete.graph.card import CardData, Claim, Equation
+from viete.graph.card import Claim, Equation
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, transform, walk
 
 
@@ -30,7 +31,7 @@ def put_in(e: Expr, equation: Equation) -> Expr:
     return transform(e, lambda x: equation.right if x == equation.left else None)
 
 
-def rewritten(draw: st.DrawFn, model: CardData, e: Equation) -> tuple[Expr, Expr]:
+def rewritten(draw: st.DrawFn, model: vt.Card, e: Equation) -> tuple[Expr, Expr]:
     """Two sides that are equal because an equation is."""
     left: Expr = e.left
     right = e.right
@@ -64,7 +65,7 @@ NEGATED = {
 
 
 @st.composite
-def claims(draw: st.DrawFn) -> tuple[CardData, Expr, Expr]:
+def claims(draw: st.DrawFn) -> tuple[vt.Card, Expr, Expr]:
     """A card, and two sides that one of its equations makes equal."""
     model = draw(cards()).model
     types = Shapes(model).types
@@ -75,12 +76,12 @@ def claims(draw: st.DrawFn) -> tuple[CardData, Expr, Expr]:
 @settings(max_examples=12)
 @given(claims(), st.sampled_from(list(NEGATED)), st.sampled_from(["eq", "le", "ge"]))
 def test_what_was_rewritten_holds_and_its_negation_fails(
-    found: tuple[CardData, Expr, Expr], negation: str, op: str
+    found: tuple[vt.Card, Expr, Expr], negation: str, op: str
 ) -> None:
     model, left, right = found
     assert left != right  # else the law would say nothing
     stated = (Claim(of(op, left, right)), Claim(NEGATED[negation](left, right)))
-    as_read = reads(write(replace(model, claims=stated), "md"))
+    as_read = read(write(replace(model, claims=stated), "md"))
     checked = check_claims(as_read)
     true, false = checked.verdicts
     assert true.failure is None and false.failure is not None, checked.lines()

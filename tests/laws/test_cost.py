@@ -14,13 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import viete as vt
 from tests.laws.strategies import Card, cards, random_weights
+from viete import read
 from viete.analysis.cost import Costs, Quantity, costs
 from viete.cards.catalogue import find
-from viete.cards.reader import read, reads
 from viete.evaluate.array import COL, ROW, Arrays
-from viete.evaluate.run import Run, parameter_shapes, run
-from viete.graph.card import CardData
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import parameter_shapes
+from viete.meanings.run import run
 
 LONG = 5  # the length of all texts
 COUNTS = ("forward.total", "backward.total", "activations", "cache.full")
@@ -42,7 +44,7 @@ def traced() -> Iterator[list[int]]:
         yield seen
 
 
-def check(model: CardData, inputs: dict[str, Any], batch: int) -> tuple[Costs, Run]:
+def check(model: vt.Card, inputs: dict[str, Any], batch: int) -> tuple[Costs, Run]:
     """Products, activations and parameters of a run against what was counted."""
     lengths = {
         item.shape[0].key: np.shape(inputs[item.name])[-1]
@@ -73,7 +75,7 @@ SMALL = {
 }
 
 
-def small(name: str, H: int, k: int, N: int, batch: int | None) -> tuple[CardData, dict[str, Any]]:
+def small(name: str, H: int, k: int, N: int, batch: int | None) -> tuple[vt.Card, dict[str, Any]]:
     """A shipped card of few dimensions, and inputs for it."""
     model = read(find(name)).bind(**SMALL[name](H, k, N))
     rng = np.random.default_rng(0)
@@ -137,7 +139,7 @@ For $i = 1, …, N$:
 @pytest.mark.parametrize("batch", [None, 3])
 def test_every_kind_of_product(batch: int | None):
     shape = (LONG,) if batch is None else (batch, LONG)
-    check(reads(EVERY_PRODUCT), {"t": np.zeros(shape, dtype=int)}, batch or 1)
+    check(read(EVERY_PRODUCT), {"t": np.zeros(shape, dtype=int)}, batch or 1)
 
 
 @given(cards(), st.integers(1, 40))

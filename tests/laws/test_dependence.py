@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.laws.strategies import Card, cards
-from viete.evaluate.run import run
 from viete.evaluate.schedule import program
 from viete.graph.dependence import backward_slice, forward_slice
+from viete.meanings.run import run
 
 
 @given(card=cards(), data=st.data())

@@ -21,11 +21,10 @@ from viete.cards.writer import write
 from viete.document.latex import prose, unescape
 from viete.document.tex import is_formula
 from viete.errors import VieteError
-from viete.graph.card import CardData
 from viete.notation.printer import show
 from viete.report.architecture import write_architecture
 
-CARD = vt.reads("""# T
+CARD = vt.read("""# T
 
 About it.
 
@@ -62,7 +61,7 @@ texts = st.lists(pieces, min_size=1, max_size=3).map(" ".join)
 COMMANDS = re.compile(r"\\([A-Za-z]+|.)", re.S)
 
 
-def with_text(text: str) -> CardData:
+def with_text(text: str) -> vt.Card:
     """The card with ``text`` wherever a card has text of its own."""
     said: dict[str, Any] = {"meaning": text}
     return replace(
@@ -116,7 +115,7 @@ def commands(text: str) -> set[str]:
     """What TeX is told to do by an article and a card in LaTeX."""
     return {
         command
-        for whole in (write(with_text(text), "latex"), vt.export(with_text(text), "latex"))
+        for whole in (write(with_text(text), "latex"), with_text(text).export("latex"))
         for command in COMMANDS.findall(whole.split(r"\begin{document}")[1])
     }
 
@@ -126,7 +125,7 @@ def commands(text: str) -> set[str]:
 @given(texts)
 def test_latex_runs_no_command_of_a_cards(text: str) -> None:
     assert commands(text) <= commands("words") | SIGNS | set(ESCAPED)
-    for whole in (write(with_text(text), "latex"), vt.export(with_text(text), "latex")):
+    for whole in (write(with_text(text), "latex"), with_text(text).export("latex")):
         body = whole.split(r"\begin{document}")[1]
         assert "^^" not in body and body.count(r"\end{document}") == 1
         assert all(map(is_formula, formulas(body.replace(r"\textbackslash{}", "/"))))
@@ -142,11 +141,11 @@ def test_escaped_prose_reads_back(text: str) -> None:
 @pytest.mark.parametrize("text", [t for t in HOSTILE if t.count("`") in (0, 3)])
 def test_a_hostile_card_reads_back(text: str) -> None:
     try:
-        model = vt.reads(write(with_text(text), "json"))
+        model = vt.read(write(with_text(text), "json"))
     except VieteError:  # what a page would show otherwise is refused when a card is read
         return
     for form in ("md", "latex", "json"):
-        assert vt.reads(write(model, form)) == model, form
+        assert vt.read(write(model, form)) == model, form
 
 
 # -- Markdown --------------------------------------------------------------------------------------
@@ -157,7 +156,7 @@ def test_a_hostile_card_reads_back(text: str) -> None:
 @given(texts)
 def test_markdown_shows_no_html(text: str) -> None:
     try:
-        model = vt.reads(write(with_text(text), "json"))
+        model = vt.read(write(with_text(text), "json"))
     except VieteError:  # a formula that a page takes for HTML is refused when a card is read
         return
     page = MarkdownIt("commonmark", {"html": True}).enable("table")
@@ -171,7 +170,7 @@ def test_markdown_shows_no_html(text: str) -> None:
 def test_a_formula_that_a_page_takes_for_html_is_refused(formula: str) -> None:
     for text in (f"# T\n\nIt is ${formula}$.\n", f"# T\n\n## Forward pass\n\n1. $y = {formula}$\n"):
         with pytest.raises(VieteError, match="takes this for HTML; in a formula put a space after"):
-            vt.reads(text)
+            vt.read(text)
 
 
 @pytest.mark.parametrize("path", shipped())

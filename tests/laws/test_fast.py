@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.laws.strategies import Card, cards, peppered
-from viete.cards.reader import reads
+from viete import read
 from viete.evaluate.array import COL, ROW, Arrays, Value
 from viete.evaluate.fast import FAST
-from viete.evaluate.run import run
 from viete.graph.card import CardData
+from viete.meanings.run import run
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -206,7 +206,7 @@ def test_constants_are_brought_to_the_kind_of_the_weights(kind: str) -> None:
 
 # Whole runs ---------------------------------------------------------------------------------------
 
-EVERY_ONE = reads(r"""
+EVERY_ONE = read(r"""
 # Every fast function of a weight, an input and a named value
 ## Dimensions
 | symbol | value |

@@ -25,9 +25,10 @@ from tests.laws.strategies import (
 )  # fmt: skip
 from viete.analysis.shapes import Shapes, Type
 from viete.evaluate.array import COL, ROW, Arrays, Value
-from viete.evaluate.run import Run, run
+from viete.evaluate.run import Run
 from viete.graph.card import CardData
 from viete.library.functions import library
+from viete.meanings.run import run
 from viete.notation.printer import show
 
 torch = pytest.importorskip("torch")
@@ -356,9 +357,9 @@ def test_shape_of_any_formula(data: st.DataObject) -> None:
 
 
 def test_a_column_has_two_sizes() -> None:
-    from viete.cards.reader import reads
+    from viete import read
 
-    model = reads(
+    model = read(
         "# m\n## Dimensions\n| symbol | value |\n|-|-|\n| $d$ | 3 |\n## Inputs\n"
         "- $X ∈ ℝ^{d × d}$: x\n## Forward pass\n1. $m = mean(X)$\n1. $Y = X - m$\n"
     )

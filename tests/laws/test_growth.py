@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import viete as vt
 import viete.cards.reader as reader
 from tests.laws.strategies import random_weights
 from viete.analysis.shapes import Shapes
-from viete.evaluate.run import Program, run
-from viete.graph.card import CardData
+from viete.evaluate.schedule import Program
+from viete.meanings.run import run
 
 LLAMA = Path(reader.__file__).parent / "shipped" / "llama.md"
 TEXT = LLAMA.read_text("utf-8")
@@ -42,8 +43,8 @@ def read_and_check(blocks: int) -> None:
 
 
 @cache
-def small(blocks: int) -> CardData:
-    return reader.read(LLAMA).bind(N=blocks, V=16, d=8, H=2, G=1, d_f=8, n_max=8)
+def small(blocks: int) -> vt.Card:
+    return vt.read(LLAMA).bind(N=blocks, V=16, d=8, H=2, G=1, d_f=8, n_max=8)
 
 
 def test_reading_and_checking_eighty_blocks_is_quick() -> None:

@@ -20,13 +20,12 @@ from hypothesis import strategies as st
 
 import viete as vt
 from tests.laws.strategies import SPECIAL
+from viete import read
 from viete.analysis.shapes import Shapes
-from viete.cards.reader import reads
 from viete.errors import VieteError
 from viete.evaluate.gradient import Gradients
 from viete.evaluate.plan.engine import Engine
-from viete.evaluate.run import run
-from viete.graph.card import CardData
+from viete.meanings.run import run
 
 torch = pytest.importorskip("torch")
 N = 4
@@ -136,7 +135,7 @@ class Formulas:
             "softmax(t)", "mean(a) * t", "E[argmax(b)]", "E_{t_0}", "clip(t; 2)", f"({c}) ({w})^⊤",
         ))  # fmt: skip
 
-    def card(self, count: int, made: bool = False) -> CardData:
+    def card(self, count: int, made: bool = False) -> vt.Card:
         """A card of so many values; ``made``: r and q are made of parameters."""
         makers = [
             lambda: f"table_{{j<n, k<n}}({self.whole(3)})",
@@ -148,7 +147,7 @@ class Formulas:
         lines = [f"{m}. $y_{{{m}}} = {makers[m % len(makers)]()}$" for m in range(1, count + 1)]
         lines.append(f"{count + 1}. $L = sum(b ⊙ b) + sum(E_0) + 0 * sum(t)$")
         head = HEAD.replace("INPUTS", "" if made else GIVEN) + MADE * made
-        return reads(head + "\n".join(lines) + "\n")
+        return read(head + "\n".join(lines) + "\n")
 
 
 def inputs(seed: int, special: bool) -> dict[str, np.ndarray]:
@@ -184,7 +183,7 @@ KINDS = {
 }
 
 
-def runs_agree(model: CardData, seed: int, kinds: dict[str, Any]) -> None:
+def runs_agree(model: vt.Card, seed: int, kinds: dict[str, Any]) -> None:
     given_, types = inputs(seed, True), Shapes(model).types
     wanted = run(model, None, weights(seed), exact_definitions=True, **given_)
     names = list(wanted)
@@ -224,7 +223,7 @@ def test_exact_agrees(seed: int) -> None:
     wanted = run(model, None, weights(seed), **given_)
     exact = {k: np.vectorize(Fraction, otypes=[object])(v) for k, v in weights(seed).items()}
     quarters = {k: np.vectorize(Fraction, otypes=[object])(given_[k]) for k in "rq"}
-    found = run(model, None, exact, exact=True, **{**given_, **quarters})
+    found = run(model, None, exact, meaning="exact", **{**given_, **quarters})
     for name in wanted:
         numbers = np.vectorize(float, otypes=[float])(np.asarray(found[name], dtype=object))
         alike(numbers, wanted[name], f"{name}: {[str(e.text) for e in model.equations]}")
@@ -240,7 +239,7 @@ def test_plans_agree(kind: str, seed: int) -> None:
     lines = [f"{m}. $y_{{{m}}} = table_{{j<n, k<n}}({e})$" for m, e in enumerate(entries, 1)]
     rows = " + ".join(f"mean_{{i=0}}^{{n - 1}}(sum(y_{{{m}}}[i]))" for m in range(1, 4))
     lines.append(f"4. $L = {rows} + sum(b ⊙ E[argmax(b)]_0) + mean(sin(E[floor(t / 2)])_0)$")
-    model = reads(HEAD.replace("INPUTS", GIVEN) + "\n".join(lines) + "\n")
+    model = read(HEAD.replace("INPUTS", GIVEN) + "\n".join(lines) + "\n")
     batch = {k: np.stack([v, v[::-1]]) for k, v in inputs(seed, False).items()}
     used = weights(seed)
     given_ = {i.name: batch[i.name] for i in model.inputs}
@@ -252,13 +251,13 @@ def test_plans_agree(kind: str, seed: int) -> None:
         alike(engine.gradients[name], g, f"the gradient of {name} on {kind}")
 
 
-def exported(model: CardData, to: str) -> dict[str, Any]:
+def exported(model: vt.Card, to: str) -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": "exported"}
-    exec(compile(vt.export(model, to), f"exported_{to}.py", "exec"), names)
+    exec(compile(model.export(to), f"exported_{to}.py", "exec"), names)
     return names
 
 
-def forward(model: CardData, to: str, seed: int) -> Any:
+def forward(model: vt.Card, to: str, seed: int) -> Any:
     """The output of an exported program, in float64."""
     used, values = weights(seed), inputs(seed, True)
     names = exported(model, to)

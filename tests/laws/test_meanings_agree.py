@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import viete as vt
 from tests.laws.strategies import (
     Card,
     World,
@@ -26,8 +27,8 @@ from tests.laws.strategies import (
     varied,
     worlds,
 )  # fmt: skip
-from viete.evaluate.run import Run, run
-from viete.graph.card import CardData
+from viete.evaluate.run import Run
+from viete.meanings.run import run
 from viete.notation.printer import show
 from viete.notation.tree import (
     Apply,
@@ -78,7 +79,7 @@ KINDS = {
 }
 
 
-def agree(model: CardData, given: dict[str, Any], seed: int, kinds: tuple[str, ...]) -> None:
+def agree(model: vt.Card, given: dict[str, Any], seed: int, kinds: tuple[str, ...]) -> None:
     """All libraries, in float64 to 1e-12 and in float32 to its rounding, against NumPy in float64.
 
     JAX compiles everything once more for float32, so it does that only when it is alone.
@@ -190,7 +191,7 @@ def test_every_member_of_a_family_can_be_asked_for(card: Card) -> None:
 class ByHand:
     """The equations read one index at a time, with Python's loops: slow, and hard to get wrong."""
 
-    def __init__(self, made: Run, model: CardData, n: int) -> None:
+    def __init__(self, made: Run, model: vt.Card, n: int) -> None:
         self.made, self.model = made, model
         self.sizes = {**model.sizes, **dict.fromkeys(model.lengths, Fraction(n))}
         self.memo: dict[Any, np.ndarray] = {}

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import viete as vt
 from viete.cards.catalogue import shipped
-from viete.graph.card import memoised
+from viete.graph.card import CardData, memoised
 
 
 def test_a_rewriting_is_done_once_for_a_model_and_its_arguments() -> None:
     done: list[object] = []
 
     @memoised
-    def noted(model: vt.CardData, *arguments: object, **options: object) -> int:
+    def noted(model: CardData, *arguments: object, **options: object) -> int:
         done.append((arguments, options))
         return len(done)
 
@@ -23,7 +23,7 @@ def test_a_rewriting_is_done_once_for_a_model_and_its_arguments() -> None:
     assert noted(card, 2) == 2 and noted(card, a=1) == 3 and noted(card, a=2) == 4
     assert noted(replace(card), 1) == 5 and noted(card.bind(d=8), 1) == 6
     assert done == [((1,), {}), ((2,), {}), ((), {"a": 1}), ((), {"a": 2}), ((1,), {}), ((1,), {})]
-    assert vt.grad(card) is vt.grad(card) and vt.grad(card) == vt.grad(replace(card))
+    assert card.grad() is card.grad() and card.grad() == replace(card).grad()
 
 
 def test_a_file_is_read_again_when_its_text_changes(tmp_path: Path) -> None:

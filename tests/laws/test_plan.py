@@ -18,14 +18,13 @@ from tests.laws.test_adjoint import losses
 from viete.evaluate.gradient import Gradients
 from viete.evaluate.plan import arranging
 from viete.evaluate.plan.engine import Engine
-from viete.graph.card import CardData
 
 torch = pytest.importorskip("torch")
 KINDS: dict[str, Any] = {"numpy": np.asarray, "torch": torch.from_numpy}
 
 
 def mean_by_autograd(
-    model: CardData, of: str | None, weights: dict[str, np.ndarray], batch: dict[str, Any]
+    model: vt.Card, of: str | None, weights: dict[str, np.ndarray], batch: dict[str, Any]
 ) -> dict[str, np.ndarray]:
     count = len(next(iter(batch.values())))
     each = [by_autograd(model, of, weights, {k: v[j] for k, v in batch.items()})
@@ -41,7 +40,7 @@ def worst(found: dict[str, Any], truth: dict[str, np.ndarray]) -> float:
 
 
 def check(
-    model: CardData, of: str | None, weights: dict[str, np.ndarray], batch: dict[str, Any],
+    model: vt.Card, of: str | None, weights: dict[str, np.ndarray], batch: dict[str, Any],
     truth: dict[str, np.ndarray], kind: str, piece: int,
 ) -> None:  # fmt: skip
     engine = Engine(model, {k: KINDS[kind](v) for k, v in weights.items()}, of, piece=piece)
@@ -104,11 +103,11 @@ def test_half_precision_is_as_near_as_autocast(name: str, half: str) -> None:
     of, dtype = loss_of(model), getattr(torch, half)
     ours, theirs = dict[str, float](), dict[str, float]()
     for seed in range(3):
-        drawn = vt.initial_weights(model, seed)
+        drawn = model.initial_weights(seed)
         weights = {k: torch.from_numpy(v).float() for k, v in drawn.items()}
         batch = random_inputs(model, batch=16)
         exact = Engine(model, {k: w.double() for k, w in weights.items()}, of)
-        low, net = Engine(model, weights, of, compute=dtype), vt.to_torch(model, weights, of)
+        low, net = Engine(model, weights, of, compute=dtype), model.to_torch(weights, of)
         with torch.no_grad():
             assert low(None, **batch) == pytest.approx(exact(None, **batch), rel=1e-4)
         with torch.autocast("cpu", dtype):

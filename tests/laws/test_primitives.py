@@ -17,7 +17,6 @@ import viete as vt
 from viete.analysis.cost import costs
 from viete.analysis.well_formed import SIGNS, check_well_formed
 from viete.evaluate.schedule import program
-from viete.graph.card import CardData
 from viete.meanings.interval import run_intervals
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES, show
@@ -81,16 +80,16 @@ CARD = r"""# One primitive
 
 
 @cache
-def model_of(name: str) -> CardData:
+def model_of(name: str) -> vt.Card:
     formula = FORMULAS[name]
     square = "y_j * y_j" if formula.startswith("table_{j<n}(") else "<y_j, y_j>"
-    return vt.reads(CARD.replace("FORMULA", formula).replace("LOSS", square))
+    return vt.read(CARD.replace("FORMULA", formula).replace("LOSS", square))
 
 
 @cache
 def given() -> tuple[dict[str, np.ndarray], np.ndarray]:
     rng = np.random.default_rng(3)
-    shapes = vt.parameter_shapes(model_of("exp"))
+    shapes = model_of("exp").parameter_shapes
     return {k: rng.normal(0, 1, v) for k, v in shapes.items()}, np.array([3, 1, 4, 1, 0])
 
 
@@ -117,7 +116,7 @@ def exact(name: str) -> None:
     """Of small fractions, which floats hold."""
     rng, t = np.random.default_rng(3), given()[1][:2]
     weights = {k: rng.integers(-9, 9, v.shape) / 8 for k, v in given()[0].items()}
-    close(model_of(name).run(t, weights, exact=True)["y"], model_of(name).run(t, weights)["y"])
+    close(model_of(name).run(t, weights, meaning="exact")["y"], model_of(name).run(t, weights)["y"])
 
 
 def interval(name: str) -> None:
@@ -135,7 +134,7 @@ def derivative(name: str) -> None:
     """Against central differences, and through a plan."""
     weights, t = given()
     model = model_of(name)
-    back = vt.grad(model, by=["E"])
+    back = model.grad(by=["E"])
     run = back.run(t, weights)
     for place in ((3, 0), (1, 2)):
         ends = []
@@ -146,7 +145,7 @@ def derivative(name: str) -> None:
         np.testing.assert_allclose(
             run["∂E"][place], (ends[0] - ends[1]) / 2e-6, rtol=1e-5, atol=1e-5
         )
-    step = vt.planned(model, weights)
+    step = model.planned(weights)
     close(step(t), reference(name)["L"])
     close(step.gradients["E"], run["∂E"])
 
@@ -155,7 +154,7 @@ def exported(to: str) -> Callable[[str], None]:
     def agrees(name: str) -> None:
         weights, t = given()
         names: dict[str, Any] = {"__name__": "exported"}
-        exec(compile(vt.export(model_of(name), to), "exported.py", "exec"), names)
+        exec(compile(model_of(name).export(to), "exported.py", "exec"), names)
         if to == "torch":
             kinds = [v for v in names.values() if isinstance(v, type)]
             net = next(k for k in kinds[::-1] if issubclass(k, torch.nn.Module))().double()
@@ -185,7 +184,7 @@ def cost(name: str) -> None:
 def incremental(name: str) -> None:
     """Row by row: the new rows of y are made of new tokens alone."""
     weights, t = given()
-    form = vt.incremental(model_of(name), of="y")
+    form = model_of(name).incremental(of="y")
     check_well_formed(form)
     rows = [np.asarray(form.run(t[k : k + 1], weights)["y"]) for k in range(len(t))]
     close(np.concatenate(rows), reference(name)["y"])

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import viete as vt
 from tests.laws.strategies import cards, expressions, shipped, worlds
-from viete.cards.reader import read, reads
+from viete import read
 from viete.cards.writer import write
 from viete.errors import VieteError
-from viete.graph.card import CardData
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES, show
 from viete.notation.symbols import Scope
@@ -38,10 +38,10 @@ def test_a_formula_reads_back_as_itself(data: st.DataObject) -> None:
 # Whole cards --------------------------------------------------------------------------------------
 
 
-def reads_back(model: CardData) -> None:
+def reads_back(model: vt.Card) -> None:
     for form in FORMS:
         text = write(model, form)
-        again = reads(text)
+        again = read(text)
         assert again == model, form
         assert write(again, form) == text, form
 
@@ -63,7 +63,7 @@ def test_a_shipped_card_reads_back(path: str) -> None:
 
 # The same formula in three spellings --------------------------------------------------------------
 
-SCOPE = reads(r"""
+SCOPE = read(r"""
 # Spellings
 ## Dimensions
 | symbol | value |

@@ -131,7 +131,7 @@ def header(table: dict[str, Any], data: bytes) -> bytes:
     return len(text).to_bytes(8, "little") + text + data
 
 
-WEIGHTS = {k: np.asarray(v, "float32") for k, v in vt.initial_weights(vt.reads(CARD), 0).items()}
+WEIGHTS = {k: np.asarray(v, "float32") for k, v in vt.read(CARD).initial_weights(0).items()}
 
 
 @few

@@ -25,7 +25,7 @@ def system() -> tuple[Any, dict, np.ndarray]:
     drawn = random_weights(model, 7, scale=0.3)
     weights = {k: v + 0.7 if v.ndim == 1 else v for k, v in drawn.items()}
     inputs = random_inputs(model, 8)
-    run = vt.grad(model, "cross_entropy(logits; t)").run(None, weights, **inputs)
+    run = model.grad("cross_entropy(logits; t)").run(None, weights, **inputs)
     return run, weights, np.asarray(inputs["t"])
 
 
@@ -92,7 +92,7 @@ def test_layer_norm_as_ioffe_and_szegedy(system: tuple) -> None:
 def test_the_dialog_transformer_s_program() -> None:
     """What the Ruby program's document lists under manual backpropagation and Adam is written."""
     document = DIALOGS.read_text("utf-8")
-    text = vt.export(vt.read("dialog-transformer"), "numpy")
+    text = vt.read("dialog-transformer").export("numpy")
     for listed, line in (
         ("**Cross-entropy loss** gradients", "dlogits = (softmax(logits) - np.eye(V)[y]) / n"),
         ("**Softmax** Jacobian-vector products", "dS = A * (dA - (dA * A).sum(-1, keepdims=True))"),

@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 import viete as vt
 from tests.laws.strategies import Card, cards, random_inputs, random_weights, shipped, tiny
 from tests.laws.test_incremental import check as check_incremental
+from viete import read
 from viete.analysis.next_token import text_of
-from viete.cards.reader import reads
 from viete.errors import Text
 from viete.evaluate.reweighted import reweighted
-from viete.graph.card import CardData, Function
+from viete.graph.card import Function
 from viete.library.functions import behind, library, parse_function
 from viete.model.names import Names
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Symbol, Table, transform
@@ -107,7 +107,7 @@ class Renaming:
     values: Mapping[str, str]
     seed: int
 
-    def of(self, model: CardData) -> CardData:
+    def of(self, model: vt.Card) -> vt.Card:
         """The same card with other names."""
         rng = Random(self.seed)
         bases = set(self.values.values())
@@ -206,7 +206,7 @@ def relettered(
 
 
 @st.composite
-def renamings(draw: st.DrawFn, model: CardData, free: tuple[str, ...] = ("V",)) -> Renaming:
+def renamings(draw: st.DrawFn, model: vt.Card, free: tuple[str, ...] = ("V",)) -> Renaming:
     """New names; of a dimension's those alone that no equation needs."""
     rng = Random(draw(st.integers(0, 2**20)))
     dims = {d.name for d in model.dims}
@@ -224,9 +224,9 @@ def same(a: Any, b: Any) -> None:
     np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-9, atol=1e-11)
 
 
-def again(model: CardData) -> CardData:
+def again(model: vt.Card) -> vt.Card:
     """A model read back from its print, which must be itself."""
-    back = reads(vt.write(model))
+    back = read(model.write())
     assert back == model
     return back
 
@@ -234,46 +234,46 @@ def again(model: CardData) -> CardData:
 # What is held to the law: the card, the renaming, the renamed card, weights and inputs ------------
 
 
-def runs(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: Any) -> None:
+def runs(old: vt.Card, by: Renaming, new: vt.Card, weights: Any, inputs: Any) -> None:
     a, b = (m.run(None, weights, **inputs) for m in (old, new))
     for e in old.equations:
         if not e.left.symbol.slots:
             same(a[e.name], b[by.name(e.name)])
 
 
-def grads(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: Any) -> None:
-    a = vt.grad(old).run(None, weights, **inputs)
-    b = again(vt.grad(new)).run(None, weights, **inputs)
+def grads(old: vt.Card, by: Renaming, new: vt.Card, weights: Any, inputs: Any) -> None:
+    a = old.grad().run(None, weights, **inputs)
+    b = again(new.grad()).run(None, weights, **inputs)
     for name in weights:
         same(a["∂" + name], b["∂" + name])
 
 
-def plans(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: Any) -> None:
+def plans(old: vt.Card, by: Renaming, new: vt.Card, weights: Any, inputs: Any) -> None:
     batch = {k: np.asarray(v)[None] for k, v in inputs.items()}
-    a, b = (vt.planned(m, weights) for m in (old, new))
+    a, b = (m.planned(weights) for m in (old, new))
     same(a(None, **batch), b(None, **batch))
     for name in weights:
         same(a.gradients[name], b.gradients[name])
 
 
-def pieces(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: Any) -> None:
+def pieces(old: vt.Card, by: Renaming, new: vt.Card, weights: Any, inputs: Any) -> None:
     for fixed in (False, True):
         again(incremental(new, by.values.get("logits", "logits"), fixed))
     longest = np.asarray(inputs[text_of(new).name]).shape[-1]
     check_incremental(new, weights, inputs, [0, 2, longest])
 
 
-def padding(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: Any) -> None:
+def padding(old: vt.Card, by: Renaming, new: vt.Card, weights: Any, inputs: Any) -> None:
     tokens = np.asarray(inputs["t"])
     a = np.array([1, 1, 1, 0, 0])[: len(tokens)]
-    first, second = vt.padded(old), again(vt.padded(new))
+    first, second = old.padded(), again(new.padded())
     mask = [m.inputs[-1].name for m in (first, second)]
     one = first.run(None, weights, t=tokens, **{mask[0]: a})["logits"]
     two = second.run(None, weights, t=tokens, **{mask[1]: a})[by.name("logits")]
     same(one[a == 1], two[a == 1])
 
 
-def foldings(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: Any) -> None:
+def foldings(old: vt.Card, by: Renaming, new: vt.Card, weights: Any, inputs: Any) -> None:
     a, b = folded(old), folded(new)
     assert [{p.name for p in f.model.parameters} for f in a] == [
         {p.name for p in f.model.parameters} for f in b
@@ -287,18 +287,18 @@ def foldings(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: A
     same(*(x - x.mean(-1, keepdims=True) for x in (found, true)))
 
 
-def exports(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: Any) -> None:
+def exports(old: vt.Card, by: Renaming, new: vt.Card, weights: Any, inputs: Any) -> None:
     for to in ("numpy", "torch", "jax"):
-        compile(vt.export(new, to=to), to, "exec")
+        compile(new.export(to=to), to, "exec")
 
 
-def names(old: CardData, by: Renaming, new: CardData, weights: Any, inputs: Any) -> None:
+def names(old: vt.Card, by: Renaming, new: vt.Card, weights: Any, inputs: Any) -> None:
     """Names of the field are said of the card's values, so these keep their own."""
     assert list(Names(again(replace(by, values={}).of(old)))) == list(Names(old))
 
 
 WAYS = [runs, grads, plans, pieces, padding, foldings, exports, names]
-MODEL = reads(CARD)
+MODEL = read(CARD)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda f: f.__name__)
@@ -335,8 +335,8 @@ def test_a_card_s_own_functions_are_no_rewriting_s(name: str) -> None:
     weights, inputs = random_weights(old, 1), random_inputs(old, 2)
     same(*(m.run(None, weights, **inputs)["logits"] for m in (old, new)))
     of = "cross_entropy(logits; t)"
-    a = vt.grad(old, of).run(None, weights, **inputs)
-    b = again(vt.grad(new, of))
+    a = old.grad(of).run(None, weights, **inputs)
+    b = again(new.grad(of))
     found = b.run(None, weights, **inputs)
     for key in weights:
         same(a["∂" + key], found["∂" + key])
@@ -347,7 +347,7 @@ def test_a_card_s_own_functions_are_no_rewriting_s(name: str) -> None:
 def test_a_value_that_a_rewriting_leaves_out_hides_no_function_in_what_it_wrote() -> None:
     """The cache needs no ``stack``, and calls the function of the library that it hid."""
     more = "13. $stack = r ⊙ r$\n"
-    old = reads(CARD.replace("\n## Derived", f"{more}\n## Derived"))
+    old = read(CARD.replace("\n## Derived", f"{more}\n## Derived"))
     found = incremental(old)
-    assert vt.write(reads(vt.write(found))) == vt.write(found)
+    assert read(found.write()).write() == found.write()
     check_incremental(old, random_weights(old, 1), random_inputs(old, 2), [0, 2, 5])

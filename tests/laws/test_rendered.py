@@ -16,11 +16,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+import viete as vt
 from viete.cards.reader import reads
 from viete.cards.writer import write
 from viete.document.commonmark import comment_at
 from viete.errors import VieteError
-from viete.graph.card import CardData
 
 CARD = """# Page
 
@@ -144,7 +144,7 @@ def seen(text: str) -> tuple[list[str], list[str]]:
     return equations, [row[0].strip("$ ") for row in page.rows if any(row)]
 
 
-def held(model: CardData) -> tuple[list[str], list[str]]:
+def held(model: vt.Card) -> tuple[list[str], list[str]]:
     """The same of what was read."""
     parts = [*model.equations, *model.derived, *model.claims]
     texts = ["".join(p.text.text.split()) for p in parts]

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from viete import read
 from viete.analysis.sparsity import sparse_sums
 from viete.cards.catalogue import find
-from viete.cards.reader import read, reads
 from viete.evaluate import sparse
 from viete.evaluate.initial_weights import initial_weights
-from viete.evaluate.run import run
+from viete.meanings.run import run
 
 CARD = """# Experts
 
@@ -60,7 +60,7 @@ TOTALS = (
 def test_rows_left_out_change_nothing(
     d: int, E: int, k: int, n: int, total: str, library: str, batched: bool, seed: int
 ) -> None:
-    card = reads(CARD.format(d=d, E=E, k=min(k, E), inside="x W^e", total=total))
+    card = read(CARD.format(d=d, E=E, k=min(k, E), inside="x W^e", total=total))
     assert [e.name for e in sparse_sums(card)["m"].inside] == ["g^e", "h^e"]
     weights = initial_weights(card, seed)
     x = np.random.default_rng(seed).normal(size=(3, n, d) if batched else (n, d))
@@ -82,7 +82,7 @@ def test_rows_left_out_change_nothing(
 )
 def test_what_rows_say_of_each_other_is_computed_for_all(inside: str) -> None:
     """Rows that read others, or that say which or how many they are, are not left out."""
-    card = reads(CARD.format(d=2, E=3, k=1, inside=inside, total=TOTALS[0]))
+    card = read(CARD.format(d=2, E=3, k=1, inside=inside, total=TOTALS[0]))
     found = sparse_sums(card).get("m")
     assert found is None or "g^e" not in {e.name for e in found.inside}
 

@@ -12,7 +12,6 @@ import viete as vt
 from tests.laws.strategies import Card, cards, tiny, varied
 from viete.analysis.well_formed import check_well_formed
 from viete.errors import VieteError
-from viete.graph.card import CardData
 from viete.graph.distinct import distinct
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Symbol, num
 from viete.rewrite.adjoint.double_where import double_where
@@ -20,20 +19,20 @@ from viete.rewrite.folding import folded
 from viete.rewrite.incremental import derived
 from viete.rewrite.padding import padded
 
-REWRITINGS: dict[str, Callable[[CardData], CardData]] = {
-    "grad": vt.grad,
+REWRITINGS: dict[str, Callable[[vt.Card], vt.Card]] = {
+    "grad": vt.Card.grad,
     "incremental": lambda m: derived(m).model,
     "incremental in place": lambda m: derived(m, fixed=True).model,
     "padded": padded,
     "double where": double_where,
     "distinct": distinct,
     "folded": lambda m: [m, *(x.model for x in folded(m))][-1],
-    "padded grad": lambda m: padded(vt.grad(m)),
+    "padded grad": lambda m: padded(m.grad()),
     "incremental padded": lambda m: derived(padded(m)).model,
 }
 
 
-def results(model: CardData) -> Iterator[str]:
+def results(model: vt.Card) -> Iterator[str]:
     """The rewritings that there are of a model, each checked."""
     for name, rewriting in REWRITINGS.items():
         try:
@@ -75,7 +74,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("why", FAULTS)
 def test_what_is_not(why: str) -> None:
-    model = vt.reads("# C\n\n## Dimensions\n\n| symbol | value |\n| --- | --- |\n| $d$ | 4 |\n\n"
+    model = vt.read("# C\n\n## Dimensions\n\n| symbol | value |\n| --- | --- |\n| $d$ | 4 |\n\n"
                      "## Inputs\n\n- $y ∈ ℝ^d$\n\n## Forward pass\n\n1. $x = 2 * y$\n")  # fmt: skip
     check_well_formed(model)
     wrong: Expr = Apply("add", (num(1), FAULTS[why]))

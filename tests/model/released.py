@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-import viete as vt
-
 
 @contextmanager
 def without(module: str) -> Iterator[None]:
@@ -29,7 +27,7 @@ def without(module: str) -> Iterator[None]:
 def saved(card: Any, folder: Path, weights: Mapping[str, Any]) -> Path:
     """A released model in a folder, made without `transformers`, which takes long to import."""
     with without("transformers"):
-        return vt.save(card, folder, weights)
+        return card.save(folder, weights)
 
 
 def released(name: str, folder: Path, **more: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -10,8 +9,6 @@ import numpy as np
 
 import viete as vt
 from viete.cards.catalogue import shipped
-from viete.graph.card import CardData
-from viete.model.hooks import Hooked
 
 SIZES = {"V": 13, "d": 24, "N": 3, "N_d": 3, "H": 6, "G": 2, "d_k": 4, "d_q": 4, "d_f": 20,
          "n_max": 40, "N_P": 42, "w": 3, "r": 2, "theta": 100, "E": 3, "k": 2,
@@ -31,37 +28,26 @@ def streams() -> list[str]:
 
 
 @cache
-def card(name: str) -> CardData:
+def card(name: str) -> vt.Card:
     """A shipped card with small dimensions; what it defines by others stays so."""
     model = vt.read(name)
     plain = {d.name for d in model.dims if d.value is not None}
     return model.bind(**{k: v for k, v in SIZES.items() if k in plain})
 
 
-def weights(model: CardData, seed: int = 0) -> dict[str, np.ndarray]:
+def weights(model: vt.Card, seed: int = 0) -> dict[str, np.ndarray]:
     """Every weight random: scales around 1, all else around 0."""
     rng = np.random.default_rng(seed)
     out = {}
-    for name, shape in vt.parameter_shapes(model).items():
+    for name, shape in model.parameter_shapes.items():
         out[name] = 0.4 * rng.standard_normal(shape) + (1.0 if name.startswith("gamma") else 0.0)
     return out
 
 
-class Small(Hooked):
-    """A card with weights."""
-
-    def __init__(self, model: CardData, arrays: Mapping[str, Any]) -> None:
-        self.__dict__["card"] = model
-        self.__dict__["weights"] = arrays
-
-    card = property(lambda self: self.__dict__["card"])  # type: ignore[assignment]
-    weights = property(lambda self: self.__dict__["weights"])  # type: ignore[assignment]
-
-
 @cache
-def small(name: str) -> Small:
+def small(name: str) -> vt.Model:
     """A shipped card, ready to run."""
-    return Small(card(name), weights(card(name)))
+    return card(name).with_weights(weights(card(name)))
 
 
 def tokens(batch: int = 2, length: int = 7) -> np.ndarray:

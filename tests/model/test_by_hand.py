@@ -19,9 +19,9 @@ from einops import rearrange
 import viete as vt
 from tests.families import test_gpt2, test_gpt_neox, test_llama
 from tests.families.peers import Case, network, relative, tokens_of
-from viete.evaluate.run import parameter_shapes, run
+from viete.evaluate.schedule import parameter_shapes
 from viete.formats.files import open_tensors
-from viete.graph.card import CardData
+from viete.meanings.run import run
 from viete.model.mapping import load_weights
 
 torch = pytest.importorskip("torch")
@@ -116,7 +116,7 @@ each = pytest.mark.parametrize("name", FAMILIES)
 
 
 @cache
-def opened(name: str) -> tuple[CardData, Weights, Weights]:
+def opened(name: str) -> tuple[vt.Card, Weights, Weights]:
     """A family's card, the weights as its checkpoint column finds them, and those made by hand."""
     case, small, by_hand = FAMILIES[name]
     net = network(case, small)

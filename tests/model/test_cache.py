@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import viete as vt
-from tests.model.small import Small, card, error, small, streams, tokens, weights
+from tests.model.small import card, error, small, streams, tokens, weights
 from viete.errors import VieteError
 from viete.evaluate.schedule import program
 
@@ -206,7 +206,7 @@ def test_wrong_requests(job: Any, sentence: str) -> None:
 
 
 def test_no_other_attribute_is_a_weight() -> None:
-    with pytest.raises(AttributeError, match="'Small' object has no attribute 'W_X'"):
+    with pytest.raises(AttributeError, match="'Model' object has no attribute 'W_X'"):
         _ = small("gpt2").W_X
     block = small("gpt2").blocks[1]
     assert block.attn.W_Q.shape == (6, 24, 4) and block.mlp.b_in.shape == (20,)
@@ -249,7 +249,8 @@ def test_sizes(name: str) -> None:
 
 def test_on_torch() -> None:
     torch = pytest.importorskip("torch")
-    model = Small(card("gpt2"), {k: torch.as_tensor(v) for k, v in weights(card("gpt2")).items()})
+    arrays = {k: torch.as_tensor(v) for k, v in weights(card("gpt2")).items()}
+    model = card("gpt2").with_weights(arrays)
     ours, other = model.run_with_cache(tokens())[1], small("gpt2").run_with_cache(tokens())[1]
     assert all(isinstance(ours[n], torch.Tensor) and error(ours[n], other[n]) < 1e-12 for n in ours)
     parts, same = ours.decompose_resid(), other.decompose_resid()

@@ -11,10 +11,9 @@ import viete as vt
 from tests.command_line import viete
 from tests.laws.strategies import shipped, tiny
 from tests.model.test_compare import CARD, weights_of
-from viete.cards.reader import read, reads
+from viete import read
 from viete.errors import VieteError
 from viete.formats.files import save_safetensors
-from viete.graph.card import CardData
 from viete.model.mapping import to_checkpoint
 
 HEADS = """# Heads
@@ -49,8 +48,8 @@ HEADS = """# Heads
 """
 
 
-def claiming(claim: str, card: str = HEADS) -> CardData:
-    return reads(card + ("" if card is HEADS else "\n## Claims\n\n") + f"- ${claim}$: so\n")
+def claiming(claim: str, card: str = HEADS) -> vt.Card:
+    return read(card + ("" if card is HEADS else "\n## Claims\n\n") + f"- ${claim}$: so\n")
 
 
 TRUE = [
@@ -137,7 +136,7 @@ def test_claims_of_a_file_are_evaluated_with_its_weights(tmp_path: Path) -> None
 
 def test_weights_that_the_card_gives_are_those_of_its_claims() -> None:
     card = HEADS.replace("| shape |\n| --- | --- |", "| shape | value |\n| --- | --- | --- |")
-    model = reads(card.replace("| d × r |", "| d × r | 0 |") + "- $y = 0$: so\n")
+    model = read(card.replace("| d × r |", "| d × r | 0 |") + "- $y = 0$: so\n")
     found = model.check()
     assert found.ok and "the card's own weights" in "\n".join(found.lines())
 
@@ -194,7 +193,7 @@ def test_rounded_weights_are_computed_in_float64() -> None:
 
 def test_a_loaded_model_checks_itself_folded_or_not(tmp_path: Path) -> None:
     card = vt.read("gpt2").bind(V=12, d=24, N=2, H=2, n_max=8, d_f=8)
-    (tmp_path / "card.md").write_text(vt.write(card))
+    (tmp_path / "card.md").write_text(card.write())
     save_safetensors(tmp_path / "w.safetensors", to_checkpoint(card, weights_of(card)))
     found = vt.load(tmp_path / "w.safetensors", card=tmp_path / "card.md")
     for model in (found, found.folded()):

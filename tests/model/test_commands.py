@@ -20,7 +20,7 @@ END = "<|endoftext|>"
 WORDS = "the cat sat on the mat and the dog sat on the log\n" * 4
 PAIRS = BytePairs.of([WORDS], 280, [END])
 CARD = vt.read("llama").bind(V=280, d=16, N=2, H=4, G=2, d_k=4, d_f=24, n_max=32)
-W = vt.initial_weights(CARD, 5, "float32")
+W = CARD.initial_weights(5, "float32")
 
 
 @pytest.fixture
@@ -93,13 +93,13 @@ def test_run_on_pytorch(folder: Path, viete: Any) -> None:
 def test_sample(folder: Path, viete: Any) -> None:
     first = viete("sample", folder, "--text", "the cat", "-n", 4, "--seed", 3)
     ids = [PAIRS.end, *map(int, PAIRS.encode("the cat"))]
-    drawn = [k for (k,) in vt.sample(CARD, W, ids, most=4, seed=3)]
+    drawn = [k for (k,) in CARD.sample(ids, W, most=4, seed=3)]
     assert first == PAIRS.decode(drawn) + "\n"
     begun = viete("sample", folder, "-n", 4, "--seed", 3)
-    drawn = [k for (k,) in vt.sample(CARD, W, [PAIRS.end], most=4, seed=3)]
+    drawn = [k for (k,) in CARD.sample([PAIRS.end], W, most=4, seed=3)]
     assert begun == PAIRS.decode(drawn) + "\n"
     alone = viete("sample", folder, "--text", "the cat", "-n", 4, "--seed", 3, "--no-bos")
-    drawn = [k for (k,) in vt.sample(CARD, W, ids[1:], most=4, seed=3)]
+    drawn = [k for (k,) in CARD.sample(ids[1:], W, most=4, seed=3)]
     assert alone == PAIRS.decode(drawn) + "\n"
     assert "at least one token" in viete("sample", folder, "--no-bos", code=2)
 
@@ -116,9 +116,7 @@ def test_a_sample_ends_where_the_model_ends_it(folder: Path, viete: Any) -> None
 
 def test_check(folder: Path, viete: Any) -> None:
     assert "Every tensor has its parameter" in viete("check", folder)
-    other = saved(
-        CARD.bind(V=300), folder.parent / "other", vt.initial_weights(CARD.bind(V=300), 0)
-    )
+    other = saved(CARD.bind(V=300), folder.parent / "other", CARD.bind(V=300).initial_weights(0))
     said = command_line.viete("check", folder, "--weights", other / "model.safetensors", code=1).out
     assert "280" in said and "300" in said
     large = viete("check", "llama", code=2)
@@ -133,7 +131,7 @@ def test_going_on_knowingly(folder: Path, viete: Any) -> None:
         assert "secret_sauce is 3" in said and "accept secret_sauce" in said
         viete(command[0], folder, *command[1:], "--accept", "secret_sauce")
     own = folder.parent / "own.md"
-    own.write_text(vt.write(CARD).replace("SiLU", "ReLU"))
+    own.write_text(CARD.write().replace("SiLU", "ReLU"))
     a = viete("run", folder, "-t", "1,2", "--accept", "secret_sauce")
     b = viete("run", folder, "-t", "1,2", "--card", own, "--accept", "secret_sauce")
     assert a != b
@@ -147,7 +145,7 @@ def test_a_run_of_training_is_a_model_too(folder: Path, viete: Any) -> None:
 
     run = folder.parent / "run"
     run.mkdir()
-    (run / "card.md").write_text(vt.write(CARD))
+    (run / "card.md").write_text(CARD.write())
     save_weights(CARD, W, run / "model.safetensors")
     (run / "tokenizer.json").write_text(PAIRS.dumps())
     assert viete("show", run).startswith("Llama")

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import viete as vt
 import viete.cards.reader as reader
 from tests.model.released import released
-from viete.cards.config import Config
-from viete.cards.reader import read, reads
+from viete import read
 from viete.errors import VieteError
-from viete.evaluate.run import parameter_shapes, run
+from viete.evaluate.schedule import parameter_shapes
 from viete.formats.files import open_tensors, save_safetensors
-from viete.graph.card import CardData
+from viete.meanings.run import run
 from viete.model.compare import Report, compare
 from viete.model.mapping import load_weights, save_weights, to_checkpoint
 
@@ -28,7 +28,7 @@ SHIPPED = Path(reader.__file__).parent / "shipped"
 Arrays = dict[str, np.ndarray]
 
 
-def weights_of(model: CardData, seed: int = 0) -> Arrays:
+def weights_of(model: vt.Card, seed: int = 0) -> Arrays:
     """Random weights, of which no norm is neutral and no bias zero."""
     rng = np.random.default_rng(seed)
     shapes = parameter_shapes(model)
@@ -173,7 +173,7 @@ WRONG = {
 def test_one_fault_is_found_and_named(fault: str, dtype: str, tmp_path: Path) -> None:
     right, wrong, name, said = WRONG[fault]
     assert right in CARD
-    true, card = reads(CARD), CARD.replace(right, wrong)
+    true, card = read(CARD), CARD.replace(right, wrong)
     if "P[" not in card:
         card = card.replace("| $P$ | m × d |\n", "")
     if fault == "no bias":
@@ -185,7 +185,7 @@ def test_one_fault_is_found_and_named(fault: str, dtype: str, tmp_path: Path) ->
     values = run(true, tokens, {n: w.astype(np.float64) for n, w in weights.items()})
     arrays = {n: np.asarray(values[n]).astype(dtype) for n in values}
     file = saved(tmp_path / "weights", weights)
-    report = compare(reads(card), file, saved(tmp_path / "values", arrays), tokens)
+    report = compare(read(card), file, saved(tmp_path / "values", arrays), tokens)
     assert report.recorded is not None
     first = report.recorded.differences[0]
     assert first.name == name
@@ -199,11 +199,11 @@ def test_one_fault_is_found_and_named(fault: str, dtype: str, tmp_path: Path) ->
 
 def test_the_fault_is_found_behind_the_logits_alone(tmp_path: Path) -> None:
     """Nothing else was recorded: every equation before them may be the wrong one."""
-    true = reads(CARD)
+    true = read(CARD)
     weights, tokens = weights_of(true), np.array([[1, 5, 3, 3, 10, 0], [2, 2, 7, 8, 1, 4]])
     logits = run(true, tokens, {n: w.astype(np.float64) for n, w in weights.items()})["logits"]
     values = saved(tmp_path / "values", {"logits": logits, "tokens": tokens, "unknown": logits})
-    card = reads(CARD.replace("GELU(", "GELU_tanh("))
+    card = read(CARD.replace("GELU(", "GELU_tanh("))
     report = compare(card, saved(tmp_path / "weights", weights), values)
     assert report.recorded is not None
     (difference,) = report.recorded.differences
@@ -215,7 +215,7 @@ def test_the_fault_is_found_behind_the_logits_alone(tmp_path: Path) -> None:
 
 
 def test_values_of_another_shape_and_values_whose_weights_are_missing(tmp_path: Path) -> None:
-    model = reads(CARD)
+    model = read(CARD)
     weights, tokens = weights_of(model), [1, 2, 3]
     values = {n: np.asarray(v) for n, v in run(model, tokens, weights).items()}
     values["A^1"] = values["A^1"][:, :2]
@@ -232,7 +232,7 @@ def test_values_of_another_shape_and_values_whose_weights_are_missing(tmp_path: 
 
 
 def test_recorded_values_need_their_tokens(tmp_path: Path) -> None:
-    model = reads(CARD)
+    model = read(CARD)
     weights = saved(tmp_path / "w", weights_of(model))
     outputs = saved(tmp_path / "v", {"logits": np.zeros((3, 11), np.float32)})
     with pytest.raises(VieteError, match="for which input"):
@@ -248,13 +248,13 @@ def test_recorded_values_need_their_tokens(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["pythia", "gpt2", "llama"])
 def test_a_released_file_compares_clean(name: str, tmp_path: Path) -> None:
     released(name, tmp_path)
-    model = read(SHIPPED / f"{name}.md", Config(tmp_path))
+    model = read(SHIPPED / f"{name}.md", tmp_path)
     report = compare(model, open_tensors(tmp_path / "model.safetensors"))
     assert report.ok and report.card_count == report.file_count, report.lines()
     assert "Every tensor has its parameter" in "\n".join(report.lines())
 
 
-def with_columns(model: CardData, report: Report) -> CardData:
+def with_columns(model: vt.Card, report: Report) -> vt.Card:
     """The card with the suggested lines in its checkpoint column."""
     columns = {p: s.column for s in report.suggestions for p in s.parameters}
     return replace(
@@ -266,7 +266,7 @@ def with_columns(model: CardData, report: Report) -> CardData:
 def test_foreign_names_are_guessed_well_enough_to_run(name: str, tmp_path: Path) -> None:
     """A card without a checkpoint column, filled in by the suggestions, computes the same."""
     released(name, tmp_path)
-    model = read(SHIPPED / f"{name}.md", Config(tmp_path))
+    model = read(SHIPPED / f"{name}.md", tmp_path)
     file = open_tensors(tmp_path / "model.safetensors")
     bare = replace(model, parameters=tuple(replace(p, checkpoint="") for p in model.parameters))
     report = compare(bare, file)
@@ -278,7 +278,7 @@ def test_foreign_names_are_guessed_well_enough_to_run(name: str, tmp_path: Path)
 
 
 def test_what_no_name_decides_is_asked(tmp_path: Path) -> None:
-    model = reads(CARD)
+    model = read(CARD)
     foreign = {f"p{k:02}": w for k, w in enumerate(weights_of(model).values())}
     report = compare(model, saved(tmp_path / "w", foreign))
     sure = {s.parameters: s.column for s in report.suggestions}
@@ -375,7 +375,7 @@ def test_any_file_gets_a_report(name: str, drawn: dict[str, Any]) -> None:
 
 
 def test_a_saved_card_compares_clean_with_itself(tmp_path: Path) -> None:
-    model = reads(CARD)
+    model = read(CARD)
     save_weights(model, weights_of(model), tmp_path / "w")
     report = compare(model, open_tensors(tmp_path / "w"))
     assert report.ok and report.card_tensors == report.file_tensors == len(parameter_shapes(model))

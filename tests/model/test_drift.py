@@ -9,10 +9,9 @@ import pytest
 
 import viete as vt
 from tests.model.test_compare import CARD, weights_of
+from viete import read
 from viete.cards.config import Config
-from viete.cards.reader import reads
 from viete.errors import VieteError
-from viete.graph.card import CardData
 from viete.model.compare import Report
 from viete.model.mapping import to_checkpoint
 
@@ -20,17 +19,17 @@ GPT2 = {"V": 13, "d": 24, "N": 2, "H": 6, "n_max": 40, "d_f": 20}
 Arrays = dict[str, Any]
 
 
-def gpt2(without: str = "") -> tuple[CardData, Arrays]:
+def gpt2(without: str = "") -> tuple[vt.Card, Arrays]:
     """A small GPT-2's tensors, and its card without the rows and terms of some biases."""
     card = vt.read("gpt2").bind(**GPT2)
-    text = vt.write(card)
+    text = card.write()
     for row in (line for line in text.splitlines() if without and f"${without}" in line):
         text = text.replace(row + "\n", "")
     terms = {"b_1": " + b_1^i", "b_Q": ""}.get(without, "")
-    return reads(text.replace(terms, "") if terms else text), to_checkpoint(card, weights_of(card))
+    return read(text.replace(terms, "") if terms else text), to_checkpoint(card, weights_of(card))
 
 
-def report(model: CardData, tensors: Arrays) -> Report:
+def report(model: vt.Card, tensors: Arrays) -> Report:
     found = model.check(tensors)
     assert isinstance(found, Report)
     return found
@@ -43,14 +42,14 @@ def test_a_bias_beside_its_weight_comes_with_its_row() -> None:
     assert row in text and "v^i W_1^i + b_1^i" in text
     assert "Not in the card (2): 40 of the file's" in text
     # The row and the term are what was missing.
-    whole = vt.write(card).replace("| $b_2^i$", f"{columns(card, row)}\n| $b_2^i$")
-    again = report(reads(whole.replace("v^i W_1^i)", "v^i W_1^i + b_1^i)")), tensors)
+    whole = card.write().replace("| $b_2^i$", f"{columns(card, row)}\n| $b_2^i$")
+    again = report(read(whole.replace("v^i W_1^i)", "v^i W_1^i + b_1^i)")), tensors)
     assert again.ok, again.lines()
 
 
-def columns(card: CardData, row: str) -> str:
+def columns(card: vt.Card, row: str) -> str:
     """A row of symbol, shape and checkpoint with the columns of the card's own table."""
-    head = next(x for x in vt.write(card).splitlines() if x.startswith("| symbol") and "shape" in x)
+    head = next(x for x in card.write().splitlines() if x.startswith("| symbol") and "shape" in x)
     symbol, shape, checkpoint = (c.strip() for c in row.strip("| ").split(" | "))
     cells = {"symbol": symbol, "shape": shape, "checkpoint": checkpoint.rstrip(" |")}
     return f"| {' | '.join(cells.get(h.strip(), '') for h in head.strip('| ').split('|'))} |"
@@ -58,7 +57,7 @@ def columns(card: CardData, row: str) -> str:
 
 def test_a_packed_bias_is_that_of_each_matrix() -> None:
     names = ["W_Q^i", "W_K^i", "W_V^i"]
-    card = reads(f"""# Packed
+    card = read(f"""# Packed
 
 ## Dimensions
 
@@ -93,7 +92,7 @@ For $i = 1, …, N$:
 
 
 def test_tensors_of_zeros_and_ones_are_told() -> None:
-    model = reads(CARD)
+    model = read(CARD)
     weights = weights_of(model)
     more = {"zeros": np.zeros(5, np.float32), "ones": np.ones((2, 3), np.float32)}
     text = "\n".join(report(model, weights | more).lines())
@@ -114,7 +113,7 @@ WIDE = CARD.replace("| $W_Q^i, W_K^i, W_F^i$ | d × d |", "| $W_Q^i, W_F^i$ | d 
 
 def test_squares_of_a_transposed_file_are_told() -> None:
     """Their shapes fit, and the other matrices say that they are the other way round."""
-    model = reads(WIDE)
+    model = read(WIDE)
     weights = weights_of(model)
     file = {n: w if n in "EP" else turned({n: w})[n] for n, w in weights.items()}
     text = "\n".join(report(model, file).lines())
@@ -126,7 +125,7 @@ def test_squares_of_a_transposed_file_are_told() -> None:
 
 def test_sizes_of_a_transposed_file() -> None:
     """A file of other dimensions, the other way round."""
-    small, large = reads(WIDE), reads(WIDE.replace("| $d$ | 8 |", "| $d$ | 10 |"))
+    small, large = read(WIDE), read(WIDE.replace("| $d$ | 8 |", "| $d$ | 10 |"))
     file = {n: w if n in "EP" else turned({n: w})[n] for n, w in weights_of(small).items()}
     found = report(large, file)
     assert found.sizes == {"d": 8}, found.lines()
@@ -138,7 +137,7 @@ def test_what_shapes_cannot_tell_is_said() -> None:
     line = text[text.index("Shapes cannot tell") :].splitlines()[0]
     assert "the order of heads" in line and "c_attn" in line and "recorded" in line
     assert "Shapes cannot tell whether" in "\n".join(
-        report(reads(CARD), weights_of(reads(CARD))).lines()
+        report(read(CARD), weights_of(read(CARD))).lines()
     )
 
 

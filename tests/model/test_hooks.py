@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.laws.strategies import ALIKE
-from tests.model.small import Small, card, error, small, streams, tokens, weights
+from tests.model.small import card, error, small, streams, tokens, weights
 from viete.errors import VieteError
 
 CARDS = streams()
@@ -52,7 +52,7 @@ def test_as_if_the_weights_were_others() -> None:
 
     arrays = {k: np.array(v) for k, v in model.weights.items()}
     arrays["W_O^{2,h}"][2] = 0
-    wanted = Small(model.card, arrays)(tokens())
+    wanted = model.card.with_weights(arrays)(tokens())
     for key, fn in {("z", 1): without, "blocks.1.attn.hook_z": without}.items():
         assert error(model.run_with_hooks(tokens(), fwd_hooks=[(key, fn)]), wanted) < 1e-12
 
@@ -116,7 +116,7 @@ def test_scale_before_normalized_and_scores_before_pattern() -> None:
 
 
 def test_added_hooks_stay_until_they_are_reset() -> None:
-    model = Small(card("gpt2"), weights(card("gpt2")))
+    model = card("gpt2").with_weights(weights(card("gpt2")))
     logits = model(tokens())
     model.add_hook("blocks.0.mlp.hook_post", lambda v, hook: 0 * v)
     assert error(model(tokens()), logits) > 1e-3
@@ -133,7 +133,7 @@ def test_added_hooks_stay_until_they_are_reset() -> None:
 @pytest.mark.parametrize("where", ["blocks.0.mlp.hook_post", "blocks.1.attn.hook_attn_scores"])
 def test_added_hooks_act_on_every_kind_of_run(where: str) -> None:
     """On a call, on ``run`` with and without a batch, and on what is sampled."""
-    model, t = Small(card("gpt2"), weights(card("gpt2"))), tokens()
+    model, t = card("gpt2").with_weights(weights(card("gpt2"))), tokens()
     plain, free = model(t), list(model.sample(t[0, :3], most=4, greedy=True))
     seen: list[tuple[int, ...]] = []
 
@@ -158,7 +158,7 @@ def test_added_hooks_act_on_every_kind_of_run(where: str) -> None:
 
 
 def test_hooks_by_the_cards_own_names() -> None:
-    model, t = Small(card("gpt2"), weights(card("gpt2"))), tokens()
+    model, t = card("gpt2").with_weights(weights(card("gpt2"))), tokens()
     pairs = {"x^1": "blocks.0.hook_resid_post", "resid_post^2": "blocks.1.hook_resid_post",
              "A^{2,h}": "blocks.1.attn.hook_pattern", "logits": "unembed.hook_out"}  # fmt: skip
     for own, field in pairs.items():
@@ -245,7 +245,7 @@ def test_wrong_hooks(where: Any, fn: Any, sentence: str) -> None:
 def test_on_torch_derivatives_pass_through() -> None:
     torch = pytest.importorskip("torch")
     arrays = {k: torch.as_tensor(v) for k, v in weights(card("gpt2")).items()}
-    model = Small(card("gpt2"), arrays)
+    model = card("gpt2").with_weights(arrays)
     ids = torch.as_tensor(tokens())
     added = torch.zeros(24, dtype=torch.float64, requires_grad=True)
     hooks = [("blocks.0.hook_resid_mid", lambda v, hook: v + added)]

@@ -22,10 +22,10 @@ from viete.model.placing import place, precision
 
 ROOT = Path(vt.__file__).parents[1]
 LLAMA = vt.read("llama").bind(V=40, d=16, N=3, H=4, d_f=24, n_max=32)
-W = vt.initial_weights(LLAMA, 0, "float32")
+W = LLAMA.initial_weights(0, "float32")
 
 
-def written(folder: Path, card: vt.Model = LLAMA, weights: dict | None = None) -> Path:
+def written(folder: Path, card: vt.Card = LLAMA, weights: dict | None = None) -> Path:
     return saved(card, folder, W if weights is None else weights)
 
 
@@ -48,7 +48,7 @@ def sharded(folder: Path, count: int = 3) -> Path:
 
 MEASURE = """
 import sys, resource
-import viete as vt, numpy as np, viete.model.model
+import viete as vt, numpy as np, viete.nouns.model
 {imports}
 def most():
     with open("/proc/self/status") as f:
@@ -69,7 +69,7 @@ print((most() - before) / size)
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of 240 MB, of which the two embeddings are the half."""
     card = LLAMA.bind(V=14000, d=1024, N=2, H=8, d_f=4096)
-    shapes = vt.parameter_shapes(card)
+    shapes = card.parameter_shapes
     rng = np.random.default_rng(0)
     weights = {n: rng.standard_normal(s, np.float32) for n, s in shapes.items()}
     return written(tmp_path_factory.mktemp("large") / "x", card, weights)
@@ -218,7 +218,7 @@ def test_devices(tmp_path: Path) -> None:
     model = vt.load(folder, device="cpu", dtype="float64")
     assert model.framework == "torch"
     assert {(w.dtype, str(w.device)) for w in model.weights.values()} == {(torch.float64, "cpu")}
-    file = model.folder.tensors
+    file = model.tensors
     with patch.object(torch.cuda, "is_available", lambda: False):
         assert place("auto", file, None) == "cpu"
     room = {0: (100_000, 1), 1: (200_000, 1)}

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import viete as vt
 import viete.cards.reader as reader
 from tests.model.released import released
-from viete.cards.config import Config
-from viete.cards.reader import read, reads
+from viete import read
 from viete.errors import VieteError
-from viete.evaluate.run import parameter_shapes, run
+from viete.evaluate.schedule import parameter_shapes
 from viete.formats.files import open_tensors, save_safetensors
-from viete.graph.card import CardData
+from viete.meanings.run import run
 from viete.model.expected import expected_tensors
 from viete.model.mapping import load_weights, save_weights, to_checkpoint
 
@@ -64,11 +64,11 @@ For $i = 1, …, N$:
 """
 
 
-def card(*rows: tuple[str, str, str], facts: str = "") -> CardData:
-    return reads(CARD.format(facts=facts, rows="\n".join(f"| {' | '.join(r)} |" for r in rows)))
+def card(*rows: tuple[str, str, str], facts: str = "") -> vt.Card:
+    return read(CARD.format(facts=facts, rows="\n".join(f"| {' | '.join(r)} |" for r in rows)))
 
 
-def weights_of(model: CardData, seed: int = 0) -> dict[str, np.ndarray]:
+def weights_of(model: vt.Card, seed: int = 0) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     shapes = parameter_shapes(model)
     return {n: np.asarray(rng.normal(size=s), np.float32) for n, s in shapes.items()}
@@ -276,7 +276,7 @@ def test_dtypes_and_frameworks_are_checked(tmp_path: Path) -> None:
 def test_a_released_layout_runs_as_released(name: str, framework: str, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     net = released(name, tmp_path)
-    model = read(SHIPPED / f"{name}.md", Config(tmp_path))
+    model = read(SHIPPED / f"{name}.md", tmp_path)
     file = open_tensors(tmp_path / "model.safetensors")
     weights = load_weights(model, file, framework)
     tokens = torch.arange(0, 50, 3)

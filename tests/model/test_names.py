@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import viete as vt
-from tests.model.small import Small, card, error, small, streams, tokens, weights
+from tests.model.small import card, error, small, streams, tokens, weights
 from viete.analysis.well_formed import check_well_formed
 from viete.errors import VieteError
 from viete.model.named_values import watched
@@ -249,12 +249,12 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Pythia has no hook_resid_mid" in printed
     command()(["show", "llama", "--folded", "-f", "md"], standalone_mode=False)
     printed = capsys.readouterr().out
-    assert vt.reads(printed).title == "Llama, folded"
+    assert vt.read(printed).title == "Llama, folded"
 
 
 def test_keys_counted_in_a_letter_of_their_own() -> None:
     """Query head h reads key/value head ⌈h G / H⌉: what Llama says by two letters."""
-    text = vt.write(card("gpt2"))
+    text = card("gpt2").write()
     group = r"\lceil \frac{h G}{H} \rceil"
     for old, new in [
         ("| $h$ |", "| $G$ | 2 | | groups |\n| $g$ | $1, \\dots, G$ | | group |\n| $h$ |"),
@@ -264,8 +264,8 @@ def test_keys_counted_in_a_letter_of_their_own() -> None:
     ]:  # fmt: skip
         text = text.replace(old, new)
     circuits = ("W_{\\mathrm{QK}}", "W_{\\mathrm{OV}}")
-    model = vt.reads("\n".join(x for x in text.splitlines() if not any(c in x for c in circuits)))
-    ours = Small(model, weights(model))
+    model = vt.read("\n".join(x for x in text.splitlines() if not any(c in x for c in circuits)))
+    ours = model.with_weights(weights(model))
     assert ours.names.heads == ("h",) and ours.names.shared == ("g",)
     _, cache = ours.run_with_cache(tokens())
     assert cache["q", 0].shape == (2, 7, 6, 4) and cache["k", 0].shape == (2, 7, 2, 4)

@@ -88,14 +88,14 @@ for before, after in {
 T = [3, 1, 4]
 
 
-def weights(model: vt.Model) -> dict[str, np.ndarray]:
-    return vt.initial_weights(model, 1)
+def weights(model: vt.Card) -> dict[str, np.ndarray]:
+    return model.initial_weights(1)
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
     """A folder with both cards, the weights in two kinds of file, and a folder of transformers."""
-    model = vt.reads(CLASSIFIER)
+    model = vt.read(CLASSIFIER)
     (tmp_path / "mine.md").write_text(CLASSIFIER, "utf-8")
     (tmp_path / "asking.md").write_text(ASKING, "utf-8")
     save_safetensors(tmp_path / "mine.safetensors", weights(model))
@@ -111,7 +111,7 @@ def files(tmp_path: Path) -> Path:
 
 def test_a_card_and_a_file_or_a_folder_or_arrays(files: Path) -> None:
     """With keys of a config or without, by its path or read: all are the same model."""
-    model = vt.reads(CLASSIFIER)
+    model = vt.read(CLASSIFIER)
     wanted = model.run(T, weights(model))["scores"]
     sources: list[Any] = [files / n for n in ("mine.safetensors", "greek.npz", "folder")]
     greek = {k.replace("gamma", "γ"): v for k, v in weights(model).items()}
@@ -139,7 +139,7 @@ def test_a_card_and_a_file_or_a_folder_or_arrays(files: Path) -> None:
 
 def test_what_the_tensors_say_is_what_is_there(files: Path) -> None:
     """With one tensor more the other row of Choices holds, in every way of opening it."""
-    model = vt.reads(CLASSIFIER)
+    model = vt.read(CLASSIFIER)
     biased = {**weights(model), "b": np.array([1.0, 2, 3])}
     save_safetensors(files / "biased.safetensors", biased)
     wanted = model.run(T, weights(model))["scores"] + biased["b"]
@@ -156,7 +156,7 @@ def test_what_the_tensors_say_is_what_is_there(files: Path) -> None:
 
 def test_arrays_of_torch_stay_what_they_are() -> None:
     torch = pytest.importorskip("torch")
-    model = vt.reads(CLASSIFIER)
+    model = vt.read(CLASSIFIER)
     arrays = {k: torch.tensor(v, requires_grad=True) for k, v in weights(model).items()}
     found = vt.load(arrays, card=model)
     assert found.weights["E"].data_ptr() == arrays["E"].data_ptr()
@@ -249,7 +249,7 @@ def test_real_inputs_of_one_length() -> None:
 
 1. $p = sigmoid(X w)$
 """
-    model = vt.load({"w": np.array([1.0, -1.0])}, card=vt.reads(text))
+    model = vt.load({"w": np.array([1.0, -1.0])}, card=vt.read(text))
     X = np.arange(6.0).reshape(3, 2)
     assert model(X).shape == (1, 3) and model(np.stack([X, X])).shape == (2, 3)
 
@@ -263,29 +263,29 @@ def test_names_of_the_field_say_what_is_missing(files: Path) -> None:
     with pytest.raises(VieteError, match=re.escape(sentence)):
         model.add_hook("blocks.0.hook_resid_post", lambda v, hook: v)
     derived = CLASSIFIER + "\n## Derived\n\n- $resid_post^i = x^i$\n"
-    model = vt.load(files / "mine.safetensors", card=vt.reads(derived))
+    model = vt.load(files / "mine.safetensors", card=vt.read(derived))
     zero = model.run_with_hooks(T, fwd_hooks=[("blocks.1.hook_resid_post", lambda v, hook: 0 * v)])
     assert not zero.any()
 
 
 def test_saved_and_opened_again(files: Path) -> None:
-    model = vt.reads(CLASSIFIER)
-    out = vt.save(model, files / "out", {k.replace("gamma", "γ"): v
+    model = vt.read(CLASSIFIER)
+    out = model.save(files / "out", {k.replace("gamma", "γ"): v
                                          for k, v in weights(model).items()})  # fmt: skip
     again = vt.load(out)
     assert again.card == model
     np.testing.assert_array_equal(again(T)[0], model.run(T, weights(model))["scores"])
     again.card.__dict__.clear()
-    vt.save(vt.load(files / "folder", card=files / "asking.md"), files / "out")  # over its own
+    vt.load(files / "folder", card=files / "asking.md").save(files / "out")  # over its own
     assert vt.load(files / "out").card.sizes["d"] == 4
     args = ("-t", "3,1,4", "--show", "scores")
     assert viete("run", out, *args).out == viete("run", out / "card.md", "-w",
                                                  out / "model.safetensors", *args).out  # fmt: skip
     for folder, what in (("folder", "config.json"), ("mine.md", "is a file")):
         with pytest.raises(VieteError, match=what):
-            vt.save(model, files / folder, weights(model))
+            model.save(files / folder, weights(model))
     with pytest.raises(VieteError, match="do not fit Classifier"):
-        vt.save(model, files / "new", {"E": np.zeros((5, 4))})
+        model.save(files / "new", {"E": np.zeros((5, 4))})
     assert not (files / "new").exists()
 
 
@@ -298,7 +298,7 @@ def test_a_file_that_is_not_there(files: Path) -> None:
 
 
 def test_greek_everywhere(files: Path) -> None:
-    model = vt.reads(CLASSIFIER)
+    model = vt.read(CLASSIFIER)
     greek = {k.replace("gamma", "γ"): v for k, v in weights(model).items()}
     assert model.bind(ε=0.5).sizes["epsilon"] == 0.5
     wanted = model.run(T, weights(model), alpha=[2, 2, 2], y=1)
@@ -308,9 +308,9 @@ def test_greek_everywhere(files: Path) -> None:
         np.testing.assert_array_equal(run["γ^1"], wanted["gamma^1"])
     with pytest.raises(VieteError, match=r"gamma\^1 is given twice, in two spellings"):
         model.run(T, {**greek, **weights(model)}, y=1)
-    assert vt.grad(model, by=["γ^i", "α"]).run(T, greek, y=1)["∂γ^1"].shape == (4,)
+    assert model.grad(by=["γ^i", "α"]).run(T, greek, y=1)["∂γ^1"].shape == (4,)
     loss, found = Gradients(model, "scores_0")(T, greek)
-    engine = vt.planned(model, greek, "scores_0")
+    engine = model.planned(greek, "scores_0")
     assert engine(T, α=[1, 1, 1]) == pytest.approx(float(loss))
     np.testing.assert_allclose(engine.gradients["gamma^1"], found["gamma^1"])
     said = viete("run", files / "mine.md", "-w", files / "greek.npz", "-t", "3,1,4", "--set",
@@ -320,8 +320,8 @@ def test_greek_everywhere(files: Path) -> None:
 
 def test_greek_weights_on_torch() -> None:
     torch = pytest.importorskip("torch")
-    model = vt.reads(CLASSIFIER)
+    model = vt.read(CLASSIFIER)
     greek = {k.replace("gamma", "γ"): v for k, v in weights(model).items()}
-    module = vt.to_torch(model, greek)
+    module = model.to_torch(greek)
     np.testing.assert_array_equal(module.weights()["gamma^1"].detach(), greek["γ^1"])
     assert torch.is_tensor(module.weights()["E"])

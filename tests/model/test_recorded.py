@@ -9,9 +9,8 @@ import pytest
 
 import viete as vt
 from tests.model.test_compare import CARD, weights_of
-from viete.cards.reader import reads
-from viete.evaluate.run import run
-from viete.graph.card import CardData
+from viete import read
+from viete.meanings.run import run
 from viete.model import repairs
 from viete.model.mapping import to_checkpoint
 
@@ -24,7 +23,7 @@ def no_long_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repairs, "SECONDS", 0.1)
 
 
-def recorded(model: CardData, *names: str, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def recorded(model: vt.Card, *names: str, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Weights, and values of a model run with them."""
     weights = weights_of(model)
     values = run(model, TOKENS, {n: w.astype(np.float64) for n, w in weights.items()})
@@ -37,9 +36,9 @@ def recorded(model: CardData, *names: str, **more: Any) -> tuple[dict[str, Any],
 
 def held(card: str, names: list[str], true: str = CARD, **more: Any) -> Any:
     """The report of a card on what another computed."""
-    weights, outputs = recorded(reads(true), *names, **more)
-    kept = {n: w for n, w in weights.items() if n in vt.parameter_shapes(reads(card))}
-    return reads(card).check(kept, outputs=outputs)
+    weights, outputs = recorded(read(true), *names, **more)
+    kept = {n: w for n, w in weights.items() if n in read(card).parameter_shapes}
+    return read(card).check(kept, outputs=outputs)
 
 
 def test_what_agrees_only_under_a_change_is_no_agreement() -> None:
@@ -70,7 +69,7 @@ def test_what_differs_even_under_a_change_says_so() -> None:
 
 
 def test_a_value_is_not_compared_for_want_of_a_weight_far_behind_it() -> None:
-    model = reads(CARD)
+    model = read(CARD)
     weights, outputs = recorded(model, "x^1", "logits")
     del weights["b^1"], outputs["x^1"]
     report = model.check(weights, outputs=outputs)

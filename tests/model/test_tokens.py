@@ -27,7 +27,7 @@ TEXTS = ["the cat sat", "", " and\nthe  dog", f"one{END}two", "日本 naïve �
 
 def model(folder: Path, files: dict[str, Any], **config: Any) -> Path:
     """A released model with these files beside its weights."""
-    saved(CARD, folder, vt.initial_weights(CARD, 0, "float32"))
+    saved(CARD, folder, CARD.initial_weights(0, "float32"))
     said = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**said, **config}))
     for name, content in files.items():

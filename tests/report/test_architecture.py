@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import viete as vt
+from viete import read
 from viete.cards.catalogue import shipped
-from viete.cards.reader import read
 from viete.document.markdown import write_markdown
 from viete.document.tree import Block, CodeBlock, Heading, ListItem, TextTable
 from viete.errors import Text, VieteError
-from viete.evaluate.run import parameter_shapes, run
-from viete.graph.card import CardData
+from viete.evaluate.schedule import parameter_shapes
+from viete.meanings.run import run
 from viete.report.architecture import architecture, write_architecture
 
 CARDS = {name: read(path) for name, path in shipped().items()}
@@ -49,7 +50,7 @@ def numbers(text: str) -> list[int]:
 
 @every_card
 @pytest.mark.parametrize("form", ["md", "text", "latex"])
-def test_every_card_has_a_document(model: CardData, form: str) -> None:
+def test_every_card_has_a_document(model: vt.Card, form: str) -> None:
     text = write_architecture(model, form, batch=2, length=2)
     for part in {e.part for e in model.equations}:
         assert part in text
@@ -61,7 +62,7 @@ def test_every_card_has_a_document(model: CardData, form: str) -> None:
 
 
 @every_card
-def test_parameters_add_up(model: CardData) -> None:
+def test_parameters_add_up(model: vt.Card) -> None:
     (table, said) = under(architecture(model), "Parameter count")
     found = rows(table)
     leaves = [row for row in found if not row[1].startswith("all of") and "Total" not in row[0]]
@@ -117,7 +118,7 @@ def test_shapes_in_the_trace_are_those_of_a_run(name: str) -> None:
 
 
 @every_card
-def test_generation_is_for_causal_cards(model: CardData) -> None:
+def test_generation_is_for_causal_cards(model: vt.Card) -> None:
     blocks = architecture(model)
     steps = any(isinstance(b, Heading) and b.text.text == "Generation process" for b in blocks)
     notes = " ".join(b.text.text for b in under(blocks, "Notes") if isinstance(b, ListItem))

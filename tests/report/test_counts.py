@@ -9,17 +9,16 @@ import pytest
 
 import viete as vt
 import viete.cards.reader as reader
-from viete.evaluate.run import parameter_shapes
-from viete.graph.card import CardData
+from viete.evaluate.schedule import parameter_shapes
 
 SHIPPED = Path(reader.__file__).parent / "shipped"
 
 
-def card(name: str, **dims: int) -> CardData:
-    return reader.read(SHIPPED / f"{name}.md").bind(**dims)
+def card(name: str, **dims: int) -> vt.Card:
+    return vt.read(name).bind(**dims)
 
 
-def count(model: CardData, *names: str) -> int:
+def count(model: vt.Card, *names: str) -> int:
     """How many numbers are in the weights whose names begin so (in all, if none are given)."""
     shapes = parameter_shapes(model)
     return sum(prod(shape) for name, shape in shapes.items() if name.startswith(names or ("",)))

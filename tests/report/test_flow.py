@@ -8,13 +8,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+import viete as vt
+from viete import read
 from viete.analysis.def_use import def_use
 from viete.analysis.traits import Traits
 from viete.cards.catalogue import shipped
-from viete.cards.reader import read
 from viete.errors import VieteError
-from viete.evaluate.run import parameter_shapes, run
-from viete.graph.card import CardData
+from viete.evaluate.schedule import parameter_shapes
+from viete.meanings.run import run
 from viete.notation.printer import show_equation
 from viete.report.drawing import Arrow, Diagram, to_mermaid, to_svg, to_text
 from viete.report.drawing.flow import flow
@@ -33,7 +34,7 @@ def arrow(d: Diagram, source: str, target: str, residual: bool = False) -> Arrow
 
 @every_card
 @details
-def test_every_equation_is_in_one_box(model: CardData, detail: str) -> None:
+def test_every_equation_is_in_one_box(model: vt.Card, detail: str) -> None:
     d = flow(model, detail)
     said = [line for b in d.boxes for line in (b.title, *b.lines)]
     for e in model.equations:
@@ -45,7 +46,7 @@ def test_every_equation_is_in_one_box(model: CardData, detail: str) -> None:
 @every_card
 @details
 @pytest.mark.parametrize("style", ["unicode", "plain"])
-def test_every_card_can_be_drawn(model: CardData, detail: str, style: str) -> None:
+def test_every_card_can_be_drawn(model: vt.Card, detail: str, style: str) -> None:
     d = flow(model, detail, {}, 64, style)
     ElementTree.fromstring(to_svg(d))
     assert "flowchart" in to_mermaid(d)
@@ -54,7 +55,7 @@ def test_every_card_can_be_drawn(model: CardData, detail: str, style: str) -> No
 
 
 @every_card
-def test_arrows_follow_the_uses(model: CardData) -> None:
+def test_arrows_follow_the_uses(model: vt.Card) -> None:
     d, uses = flow(model, "equations"), def_use(model)
     made = {b.id: b for b in d.boxes}
     arrows = {(a.source, a.target, a.residual) for a in d.arrows if not a.back}
@@ -69,7 +70,7 @@ def test_arrows_follow_the_uses(model: CardData) -> None:
 
 
 @every_card
-def test_groups_are_loops(model: CardData) -> None:
+def test_groups_are_loops(model: vt.Card) -> None:
     d = flow(model)
     assert len(d.groups) == len(model.loops)
     looped = [e for e in model.equations if e.loop is not None]

@@ -22,7 +22,6 @@ from viete.document.tree import Chain
 from viete.errors import VieteError
 from viete.evaluate.initial_weights import literal_fractions
 from viete.evaluate.labelled import permute
-from viete.graph.card import CardData
 from viete.meanings.exact.derivation import Derivation, Unevaluated, spelled_out
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import ExactRun
@@ -72,7 +71,7 @@ NORM = """# One norm
 
 
 @cache
-def small(name: str) -> tuple[CardData, dict[str, Any]]:
+def small(name: str) -> tuple[vt.Card, dict[str, Any]]:
     """A shipped card with small dimensions, and weights that are simple fractions."""
     model = vt.read(name)
     if name == "exact-lesson":
@@ -82,7 +81,7 @@ def small(name: str) -> tuple[CardData, dict[str, Any]]:
                           if d.name in sizes and d.value is not None})  # fmt: skip
     model = model.bind(**{d.name: 4 for d in model.dims if d.name.endswith("_max")})
     rng, weights = random.Random(name), {}
-    for key, shape in vt.parameter_shapes(model).items():
+    for key, shape in model.parameter_shapes.items():
         assert np.prod(shape, dtype=int) <= 64, f"{name} is not small: {key} {shape}"
         weights[key] = np.empty(shape, dtype=object)
         for place in np.ndindex(shape):
@@ -157,9 +156,9 @@ def test_the_reference_at_position_1() -> None:
 # -- as it came about ------------------------------------------------------------------------------
 
 
-def formula(equations: str, rows: str, width: int) -> CardData:
+def formula(equations: str, rows: str, width: int) -> vt.Card:
     text = NORM.replace("[1 2 3; 2 2 2]", rows).replace("| $d$ | 3 |", f"| $d$ | {width} |")
-    return vt.reads(text[: text.index("1. $x")] + f"1. $x = E[t]$\n2. ${equations}$\n")
+    return vt.read(text[: text.index("1. $x")] + f"1. $x = E[t]$\n2. ${equations}$\n")
 
 
 def put_in(equations: str, rows: str, width: int, name: str) -> list[Chain]:
@@ -184,7 +183,7 @@ def test_the_norm_of_1_2_3_has_a_root() -> None:
 def test_parts_come_from_the_definition() -> None:
     """Of whatever function, also one that the card defines."""
     text = NORM[: NORM.index("## Forward")] + "## Functions\n\n- $bump(z) = exp(-z^2) / sum(z)$\n\n"
-    model = vt.reads(text + "## Forward pass\n\n1. $x = E[t]$\n2. $u = bump(x)$\n")
+    model = vt.read(text + "## Forward pass\n\n1. $x = E[t]$\n2. $u = bump(x)$\n")
     found = step(lesson(model, [0], literal_fractions(model)), 0, "u")
     assert line(found, "sum(x)[0]").put_in == "1 + 2 + 3"
     names = [x.name for p in found.parts for x in p.lines]
@@ -203,7 +202,7 @@ def test_a_long_sum_is_cut_and_says_so() -> None:
 def exact_run(name: str, tokens: list[int]) -> ExactRun:
     model, weights = small(name)
     first = {model.inputs[0].name: tokens}
-    found = model.run(weights=weights, exact=True, **first, **INPUTS.get(name, {}))
+    found = model.run(weights=weights, meaning="exact", **first, **INPUTS.get(name, {}))
     assert isinstance(found, ExactRun)
     return found
 
@@ -328,7 +327,7 @@ def test_every_card_gives_a_lesson(name: str) -> None:
 
 
 def test_what_a_card_says_is_escaped() -> None:
-    model = vt.reads(NORM)
+    model = vt.read(NORM)
     page = write_lesson(lesson(model, [0], literal_fractions(model), style="latex"), "html")
     check_page(page)
     assert "&lt;script&gt;" in page and "&lt;b&gt;rows" in page
@@ -338,7 +337,7 @@ def test_what_a_card_says_is_escaped() -> None:
 
 
 def test_a_zero_variance_ends_the_lesson() -> None:
-    model = vt.reads(NORM)
+    model = vt.read(NORM)
     found = lesson(model, [0, 1], literal_fractions(model))
     (section,) = found.sections
     assert section.title == "Position 1"

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 import viete as vt
-from viete.cards.reader import reads
+from viete import read
 from viete.cards.writer import write
-from viete.graph.card import CardData
 from viete.library.derivatives import Rule, rules
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Ref, num, walk
@@ -221,16 +220,16 @@ CASES |= {
 }
 
 
-def made(equations: list[str]) -> CardData:
+def made(equations: list[str]) -> vt.Card:
     lines = "\n".join(e if e.startswith("\n") else f"1. ${e}$" for e in equations)
-    return reads(CARD.format(equations=lines))
+    return read(CARD.format(equations=lines))
 
 
 @cache
 def values(model_text: str) -> tuple[dict, dict]:
     rng = np.random.default_rng(len(model_text))
     weights = {k: rng.uniform(0.3, 1.5, s)
-               for k, s in vt.parameter_shapes(reads(model_text)).items()}  # fmt: skip
+               for k, s in read(model_text).parameter_shapes.items()}  # fmt: skip
     return weights, {
         "t": np.array([2, 0, 2]),
         "c": np.array([1, 0, 1, 1]),
@@ -239,7 +238,7 @@ def values(model_text: str) -> tuple[dict, dict]:
 
 
 @cache
-def case(name: str) -> tuple[CardData, dict, dict, dict]:
+def case(name: str) -> tuple[vt.Card, dict, dict, dict]:
     """The model of a case, its weights and inputs, and what autograd says."""
     kind, formula = CASES[name]
     model = made([f"y = {formula}", ROWS[kind]])
@@ -247,9 +246,9 @@ def case(name: str) -> tuple[CardData, dict, dict, dict]:
     return model, weights, inputs, by_autograd(model, "L", weights, inputs)
 
 
-def derived(name: str) -> CardData:
+def derived(name: str) -> vt.Card:
     """The backward card of a case, by the rules as they now are."""
-    return vt.grad(replace(case(name)[0]), "L")  # a copy, for which none is kept
+    return replace(case(name)[0]).grad("L")  # a copy, for which none is kept
 
 
 def wrong(name: str) -> float:
@@ -266,7 +265,7 @@ def test_a_formula_against_autograd(name: str) -> None:
 def test_a_backward_card_reads_back(name: str) -> None:
     page = derived(name)
     for form in ("md", "latex", "json"):
-        assert reads(write(page, form)) == page
+        assert read(write(page, form)) == page
 
 
 # Mutations ----------------------------------------------------------------------------------------
@@ -585,10 +584,10 @@ def test_blocks_against_autograd(name: str, blocks: int) -> None:
     if (blocks < 1 and name in NEED_A_BLOCK) or (blocks < 2 and name.startswith("three")):
         pytest.skip("there is no block to read")
     model = made(BLOCKS[name])
-    derived = vt.grad(model, "L").bind(N=blocks)  # derived once, for any number of blocks
+    derived = model.grad("L").bind(N=blocks)  # derived once, for any number of blocks
     model = model.bind(N=blocks)
     rng = np.random.default_rng(blocks)
-    weights = {k: rng.uniform(-1, 1, s) for k, s in vt.parameter_shapes(model).items()}
+    weights = {k: rng.uniform(-1, 1, s) for k, s in model.parameter_shapes.items()}
     inputs = {"t": np.array([2, 0, 2]), "c": np.array([1, 0, 1, 1])}
     run = derived.run(None, weights, **inputs)
     assert error(run, by_autograd(model, "L", weights, inputs)) < 1e-12
@@ -596,9 +595,9 @@ def test_blocks_against_autograd(name: str, blocks: int) -> None:
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks_read_back(name: str) -> None:
-    derived = vt.grad(made(BLOCKS[name]), "L")
+    derived = made(BLOCKS[name]).grad("L")
     for form in ("md", "latex", "json"):
-        assert reads(write(derived, form)) == derived
+        assert read(write(derived, form)) == derived
 
 
 # What is asked for --------------------------------------------------------------------------------
@@ -606,7 +605,7 @@ def test_blocks_read_back(name: str) -> None:
 
 def test_by_some_parameters_alone() -> None:
     model, weights, inputs, truth = case("LN")
-    run = vt.grad(model, by=["A", "v"]).run(None, weights, **inputs)
+    run = model.grad(by=["A", "v"]).run(None, weights, **inputs)
     assert error(run, {k: truth[k] for k in ("A", "v")}) < 1e-12
     assert "∂u" not in run
 
@@ -615,10 +614,10 @@ def test_by_a_real_input() -> None:
     text = CARD.replace("- $c ∈", "- $z ∈ ℝ^{{n × m}}$\n- $c ∈").format(
         equations="1. $y = softmax(z M)$\n1. $L = <y_0, u>$"
     )
-    model = reads(text)
+    model = read(text)
     weights, inputs = values(CARD.format(equations="1. $y = q$"))
     inputs = {**inputs, "z": np.random.default_rng(0).standard_normal((3, 4))}
-    run = vt.grad(model, by=["z"]).run(None, weights, **inputs)
+    run = model.grad(by=["z"]).run(None, weights, **inputs)
     tensors = {k: torch.tensor(v) for k, v in (weights | inputs).items()}
     tensors["z"].requires_grad_()
     given = {k: tensors[k] for k in inputs}
@@ -631,9 +630,9 @@ def test_by_a_real_input() -> None:
 @pytest.mark.parametrize("formula", ["SiLU(A)", "LN(A)", "A ⊙ std(A)", "softmax(A)", "sigmoid(A)"])
 def test_a_card_s_own_function_of_a_library_name(function: str, formula: str) -> None:
     text = CARD.replace("- $own(z", f"- ${function}$\n- $own(z")
-    model = reads(text.format(equations=f"1. $y = {formula}$\n1. $L = <y_0, y_1>$"))
+    model = read(text.format(equations=f"1. $y = {formula}$\n1. $L = <y_0, y_1>$"))
     weights, inputs = values(CARD.format(equations="1. $y = q$"))
-    run = vt.grad(model).run(None, weights, exact_definitions=True, **inputs)
+    run = model.grad().run(None, weights, exact_definitions=True, **inputs)
     assert error(run, by_autograd(model, None, weights, inputs)) < 1e-12
 
 
@@ -656,20 +655,20 @@ def test_a_card_s_own_function_of_a_name_that_a_derivation_writes(name: str) -> 
     lines = [f"y = {call} + spread(sum(B); B)" if name != "spread" else f"y = {call}",
              "z = y[t]", "r = concat_h(F^h) + 0 * q", "s = z + M[:n]", "L = cross_entropy(s; t) + "
              "<r_0, r_1> + <C[1:]_0, u>"]  # fmt: skip
-    model = reads(text.format(equations="\n".join(f"1. ${x}$" for x in lines)))
+    model = read(text.format(equations="\n".join(f"1. ${x}$" for x in lines)))
     weights, inputs = values(CARD.format(equations="1. $y = q$"))
-    derived = vt.grad(model)
+    derived = model.grad()
     truth = by_autograd(model, None, weights, inputs)
     for slow in (False, True):
         assert error(derived.run(None, weights, exact_definitions=slow, **inputs), truth) < 1e-12
     for form in ("md", "latex", "json"):
-        assert reads(write(derived, form)) == derived
+        assert read(write(derived, form)) == derived
 
 
 def test_names_are_taken_in_any_spelling() -> None:
     llama = vt.read("llama")
-    a = vt.grad(llama, "cross_entropy(logits; t)", by=["γ", r"W_Q^{i,g,r}"])
-    assert a == vt.grad(llama, r"cross_entropy(logits; t)", by=["gamma", "W_Q^{i,g,r}"])
+    a = llama.grad("cross_entropy(logits; t)", by=["γ", r"W_Q^{i,g,r}"])
+    assert a == llama.grad(r"cross_entropy(logits; t)", by=["gamma", "W_Q^{i,g,r}"])
 
 
 # Bad input ----------------------------------------------------------------------------------------
@@ -707,7 +706,7 @@ BAD = [
 @pytest.mark.parametrize(("equations", "asked", "said"), BAD, ids=[b[2] for b in BAD])
 def test_bad_input_gets_one_sentence(equations: list[str], asked: dict, said: str) -> None:
     with pytest.raises(vt.VieteError) as caught:
-        vt.grad(made(equations), **asked)
+        made(equations).grad(**asked)
     assert said in str(caught.value)
     assert ". " not in caught.value.message
 

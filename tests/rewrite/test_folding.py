@@ -12,7 +12,6 @@ import viete as vt
 from tests.model.small import card, error, streams, tokens, weights
 from viete.errors import VieteError
 from viete.evaluate.reweighted import reweighted
-from viete.graph.card import CardData
 from viete.notation.printer import show_equation
 from viete.rewrite.folding import (
     STEPS,
@@ -48,7 +47,7 @@ def test_each_step_keeps_what_is_computed(name: str, step: str) -> None:
     if step == "center_unembed":
         before, after = probabilities(before), probabilities(after)
     assert error(after, before) < 1e-10
-    assert {k: v.shape for k, v in new.items()} == vt.parameter_shapes(folding.model)
+    assert {k: v.shape for k, v in new.items()} == folding.model.parameter_shapes
 
 
 @pytest.mark.parametrize("name", CARDS)
@@ -56,12 +55,12 @@ def test_all_steps_and_what_is_printed(name: str) -> None:
     model = card(name)
     arrays = weights(model)
     before = model.run(tokens(), arrays)["logits"]
-    made: CardData = model
+    made: vt.Card = model
     for folding in folded(model):
         assert folding.old is made
         made, arrays = folding.model, reweighted(folding, arrays)
     assert error(probabilities(made.run(tokens(), arrays)["logits"]), probabilities(before)) < 1e-10
-    assert vt.reads(vt.write(made)) == made
+    assert vt.read(made.write()) == made
     assert made.title == f"{model.title}, folded"
     assert not any(p.checkpoint for p in made.parameters)
 
@@ -78,11 +77,16 @@ def test_what_is_folded_is_gone() -> None:
 
 def test_derived_names_are_of_the_new_weights() -> None:
     """All of them stay; what was the embedding, transposed, is the unembedding where it has one."""
-    text = vt.write(card("gpt2")).replace(
-        "## Derived\n\n",
-        "## Derived\n\n- $C_{OV}^{i,h} = W_E W_V^{i,h} W_O^{i,h} {W_E}^⊤$: what a head copies\n",
+    text = (
+        card("gpt2")
+        .write()
+        .replace(
+            "## Derived\n\n",
+            "## Derived\n\n"
+            "- $C_{OV}^{i,h} = W_E W_V^{i,h} W_O^{i,h} {W_E}^⊤$: what a head copies\n",
+        )
     )
-    model = vt.reads(text)
+    model = vt.read(text)
     arrays = weights(model)
     made = model
     for folding in folded(model):
@@ -96,7 +100,7 @@ def test_derived_names_are_of_the_new_weights() -> None:
     assert {e.name for e in biased.derived} == {
         e.name for e in vt.read("pre-norm-pythia").derived
     } - {"b_OV^i"}
-    assert vt.reads(vt.write(biased)) == biased  # no claim is left about it
+    assert vt.read(biased.write()) == biased  # no claim is left about it
 
 
 def said(folding: Folding) -> dict[str, str]:
@@ -121,7 +125,7 @@ def test_a_bias_that_was_not_there() -> None:
     """Queries of GPT-Neo have none; the norm's shift makes one."""
     folding = fold_norms(card("gpt-neo"))
     assert said(folding)["b_Q^{i,h}"] == "b_Q^{i,h} = beta_A^i W_Q^{i,h}"
-    shapes = vt.parameter_shapes(folding.model)
+    shapes = folding.model.parameter_shapes
     assert shapes["b_Q^{1,h}"] == (6, 4) and shapes["b_U"] == (13,)
 
 
@@ -147,7 +151,7 @@ def test_the_stream_is_centred() -> None:
         ("olmo", fold_norms, "OLMo has no norm with a scale or a shift that only matrices follow"),
     ],
 )  # fmt: skip
-def test_refused(name: str, step: Callable[[CardData], Folding], sentence: str) -> None:
+def test_refused(name: str, step: Callable[[vt.Card], Folding], sentence: str) -> None:
     with pytest.raises(VieteError, match=re.escape(sentence)):
         step(card(name))
 
@@ -168,6 +172,6 @@ def test_insisting() -> None:
 
 
 def test_scores_that_something_else_reads() -> None:
-    text = vt.write(card("gpt2")).replace("## Derived", "14. $top = max(logits)$\n\n## Derived")
+    text = card("gpt2").write().replace("## Derived", "14. $top = max(logits)$\n\n## Derived")
     with pytest.raises(VieteError, match=r"top = max\(logits\) sees a constant"):
-        center_unembedding(vt.reads(text))
+        center_unembedding(vt.read(text))

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 import viete as vt
-from viete.cards.reader import reads
+from viete import read
 from viete.errors import Text
 from viete.evaluate.gradient import Gradients
-from viete.graph.card import CardData
 from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.rewrite.adjoint.double_where import double_where
@@ -47,8 +46,8 @@ WEIGHTS = {"E": RNG.normal(size=(5, 4)), "x": np.array([0.0, 0.25, 4.0, -1.0]),
 ROWS = r"L = \sum_{j=0}^{n - 1}(sum(R_j))"
 
 
-def card(*formulas: str) -> CardData:
-    return reads(CARD + "\n".join(f"{k}. ${f}$" for k, f in enumerate(formulas, 1)) + "\n")
+def card(*formulas: str) -> vt.Card:
+    return read(CARD + "\n".join(f"{k}. ${f}$" for k, f in enumerate(formulas, 1)) + "\n")
 
 
 def entropy(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -151,7 +150,7 @@ CASES = {
 def test_what_is_not_chosen_has_no_derivative(case: str) -> None:
     formulas, truth = CASES[case]
     model = card(*formulas)
-    found = vt.grad(model, "L").run(TOKENS, WEIGHTS)
+    found = model.grad("L").run(TOKENS, WEIGHTS)
     gradients = Gradients(model)(TOKENS, WEIGHTS)[1]
     for name, true in truth(WEIGHTS).items():
         np.testing.assert_allclose(found["∂" + name], true, rtol=1e-12, atol=1e-14)
@@ -179,7 +178,7 @@ def test_the_same_in_a_plan(kind: str, case: str) -> None:
 def test_the_same_in_an_exported_program(case: str) -> None:
     formulas, truth = CASES[case]
     program: dict[str, Any] = {"__name__": "exported"}
-    text = vt.export(card(*formulas), "numpy", "L")
+    text = card(*formulas).export("numpy", "L")
     exec(compile(text, "exported.py", "exec"), program)
     given = {**WEIGHTS, "t": TOKENS} if case == "entropy" else WEIGHTS
     with np.errstate(all="ignore"):
@@ -193,7 +192,7 @@ def test_the_equations_are_those_on_paper() -> None:
     derived = {}
     for formula in ("where(x > 0, x ⊙ log(x), 0)", "where(x > 0, x ⊙ z, 0)"):
         model = card(f"y = {formula}", "L = sum(y ⊙ y)")
-        derived[formula] = [show(e.right) for e in vt.grad(model, "L", ["x"]).equations][-1]
+        derived[formula] = [show(e.right) for e in model.grad("L", ["x"]).equations][-1]
     assert list(derived.values()) == [
         "where(x > 0, partial{y} ⊙ log(x), 0) + where(x > 0, partial{y} ⊙ x / x, 0)",
         "where(x > 0, partial{y}, 0) ⊙ z",
@@ -204,7 +203,7 @@ def test_names_stay_in_the_equations() -> None:
     """A definition that was put in is called by its name again, and keeps its value."""
     model = card("y = log(x)", "p = exp(z)", "a = where(x > 0, x ⊙ y, 0)",
                  "b = where(z > 20, z, log(1 + p))", "L = sum(a ⊙ b)")  # fmt: skip
-    derived = vt.grad(model, "L")
+    derived = model.grad("L")
     assert derived.equations[: len(model.equations)] == model.equations
     assert {e.left.key: show(e.right) for e in derived.equations[len(model.equations) :]} == {
         "G_1": "spread(1; a ⊙ b)",
@@ -253,11 +252,11 @@ def test_an_inner_condition_that_is_the_outer_one_goes() -> None:
 def test_a_loss_of_no_target() -> None:
     """Targets that are read elsewhere too; where none is left, the other side is chosen."""
     torch = pytest.importorskip("torch")
-    model = reads(CARD.replace("{0, …", "{-100, …") + (
+    model = read(CARD.replace("{0, …", "{-100, …") + (
         "1. $logits = E[where(t < 0, 0, t)] E^⊤$\n"
         "2. $c = cross_entropy(logits; t)$\n"
         "3. $L = where(sum(has_target(t)) > 0, c, 0)$\n"))  # fmt: skip
-    module = vt.to_torch(model, WEIGHTS, "L")
+    module = model.to_torch(WEIGHTS, "L")
     for targets in ([0, -100, 3], [-100, -100, -100]):
         found = Gradients(model)(np.array(targets), WEIGHTS)[1]["E"]
         module.zero_grad()
@@ -276,12 +275,12 @@ def test_an_entry_of_what_depends_on_its_own_place() -> None:
 def test_a_name_of_a_block() -> None:
     """Read in its own block, and after the loop that of the last one."""
     torch = pytest.importorskip("torch")
-    model = reads(LOOP)
+    model = read(LOOP)
     weights = {"x": np.ones(4), "C^1": np.array([0.0, 1, 2, -1]), "C^2": np.array([1.0, 0, 4, -1])}
     c1, c2 = (np.where(weights[k] > 0, weights[k], 1) for k in ("C^1", "C^2"))
     true = {"x": np.ones(4), "C^1": np.where(weights["C^1"] > 0, np.log(c1) + 1, 0),
             "C^2": np.where(weights["C^2"] > 0, np.log(c2) + 1 + 1 / c2, 0)}  # fmt: skip
-    module = vt.to_torch(model, weights, "L")
+    module = model.to_torch(weights, "L")
     module()[1].backward()
     gradients = Gradients(model)(None, weights)[1]
     for name, slope in true.items():
@@ -306,7 +305,7 @@ def test_the_same_by_autograd(case: str) -> None:
     """Of a module, where autograd differentiates the equations as they are written out."""
     torch = pytest.importorskip("torch")
     formulas, truth = CASES[case]
-    module = vt.to_torch(card("o = x", *formulas), WEIGHTS, "L")
+    module = card("o = x", *formulas).to_torch(WEIGHTS, "L")
     module(*[torch.tensor(TOKENS)] * (case == "entropy"))[1].backward()
     for name, true in truth(WEIGHTS).items():
         found = module.weights()[name].grad
@@ -319,7 +318,7 @@ def test_the_same_by_jax(case: str) -> None:
     jax = pytest.importorskip("jax")
     formulas, truth = CASES[case]
     program: dict[str, Any] = {"__name__": "exported"}
-    exec(vt.export(card("o = x", *formulas), "jax", "L"), program)
+    exec(card("o = x", *formulas).export("jax", "L"), program)
     with jax.enable_x64(True):
         given = {k: jax.numpy.asarray(v) for k, v in WEIGHTS.items()}
         tokens = [jax.numpy.asarray(TOKENS)] * (case == "entropy")

@@ -9,7 +9,6 @@ import pytest
 
 import viete as vt
 from tests.laws.strategies import random_weights
-from viete.graph.card import CardData
 from viete.rewrite.incremental import incremental
 
 CARD = """# Put in
@@ -61,7 +60,7 @@ USES: dict[str, tuple[str, str, Any]] = {
 }  # fmt: skip
 
 
-def given(model: CardData) -> dict[str, Any]:
+def given(model: vt.Card) -> dict[str, Any]:
     return random_weights(model, 3)
 
 
@@ -69,10 +68,10 @@ def same(a: Any, b: Any) -> None:
     np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-9, atol=1e-12)
 
 
-def program(model: CardData) -> dict[str, Any]:
+def program(model: vt.Card) -> dict[str, Any]:
     """The NumPy program of a card."""
     names: dict[str, Any] = {"__name__": "exported"}
-    exec(compile(vt.export(model, to="numpy"), "exported.py", "exec"), names)
+    exec(compile(model.export(to="numpy"), "exported.py", "exec"), names)
     return names
 
 
@@ -80,16 +79,16 @@ def program(model: CardData) -> dict[str, Any]:
 @pytest.mark.parametrize("name", USES)
 def test_a_definition_is_what_it_says_wherever_it_is_put(name: str, section: str) -> None:
     function, use, expected = USES[name]
-    model = vt.reads(CARD.format(section=section.format(function), y=use, value="y"))
-    assert model == vt.reads(vt.write(model))
+    model = vt.read(CARD.format(section=section.format(function), y=use, value="y"))
+    assert model == vt.read(model.write())
     weights = given(model)
     run = model.run(TOKENS, weights)
     same(run["y"], expected(np.asarray(run["x"])))
-    derived = vt.grad(model)
-    assert vt.reads(vt.write(derived)) == derived
+    derived = model.grad()
+    assert vt.read(derived.write()) == derived
     true = slopes(model, weights)
     found = derived.run(TOKENS, weights)
-    step = vt.planned(model, weights)
+    step = model.planned(weights)
     step(TOKENS[None])
     exported = program(model)
     logits, _, kept = exported["forward"](TOKENS, **weights)
@@ -100,10 +99,10 @@ def test_a_definition_is_what_it_says_wherever_it_is_put(name: str, section: str
         same(step.gradients[key], found["∂" + key])
         same(backward[key], found["∂" + key])
     for to in ("torch", "jax"):
-        compile(vt.export(model, to=to), to, "exec")
+        compile(model.export(to=to), to, "exec")
 
 
-def slopes(model: CardData, weights: dict[str, Any]) -> dict[str, Any]:
+def slopes(model: vt.Card, weights: dict[str, Any]) -> dict[str, Any]:
     """Central differences of the loss by each entry of E and W."""
     out = {}
     for key in ("E", "W"):
@@ -125,15 +124,15 @@ def test_a_value_may_have_the_name_of_a_size(size: str, value: str) -> None:
     if size == "V":
         text = text.replace("$M$", "$V$").replace("M -", "V -").replace("M ×", "V ×")
         text = text.replace("× M", "× V")
-    old, new = vt.reads(other), vt.reads(text)
+    old, new = vt.read(other), vt.read(text)
     weights = given(old)
     same(new.run(TOKENS, weights)[value], old.run(TOKENS, weights)["z"])
-    derived = vt.grad(new)
+    derived = new.grad()
     assert f"{size}_size" in {d.name for d in derived.dims}
-    back = vt.reads(vt.write(derived))
+    back = vt.read(derived.write())
     assert back == derived
-    a, b = vt.grad(old).run(TOKENS, weights), back.run(TOKENS, weights)
-    step = vt.planned(new, weights)
+    a, b = old.grad().run(TOKENS, weights), back.run(TOKENS, weights)
+    step = new.planned(weights)
     step(TOKENS[None])
     exported = program(new)
     _, loss, kept = exported["forward"](TOKENS, **weights)
@@ -144,6 +143,6 @@ def test_a_value_may_have_the_name_of_a_size(size: str, value: str) -> None:
             same(found, a["∂" + key])
     for fixed in (False, True):
         form = incremental(new, None, fixed)
-        assert vt.reads(vt.write(form)) == form
+        assert vt.read(form.write()) == form
     for to in ("torch", "jax"):
-        compile(vt.export(new, to=to), to, "exec")
+        compile(new.export(to=to), to, "exec")

@@ -47,7 +47,7 @@ def test_against_transformers(kind: str, small: dict[str, Any], side: str, tmp_p
             peers.torch.as_tensor(tokens), attention_mask=peers.torch.as_tensor(a)
         ).logits.numpy()
     model = vt.load(tmp_path)
-    found = vt.padded(model.card).run(tokens, model.weights, a=a)["logits"]
+    found = model.card.padded().run(tokens, model.weights, a=a)["logits"]
     assert np.all(np.isfinite(found))
     assert peers.relative(found[a == 1], theirs[a == 1]) <= 1e-10
 
@@ -66,18 +66,18 @@ def test_what_is_padding_changes_nothing(path: str) -> None:
 def test_random_cards(card: Card) -> None:
     if card.model.inputs and card.causal:
         try:
-            vt.padded(card.model)
+            card.model.padded()
         except VieteError:
             return
         hides_padding(card.model, 4)
 
 
-def hides_padding(model: vt.Model, seed: int = 3) -> None:
+def hides_padding(model: vt.Card, seed: int = 3) -> None:
     """Values at other positions do not depend on it; without any, all is as it was."""
-    made, tokens = vt.padded(model), text_of(model).name
+    made, tokens = model.padded(), text_of(model).name
     given = random_inputs(model, seed)
     rng = np.random.default_rng(seed)
-    weights = {k: rng.normal(0, 0.5, s) for k, s in vt.parameter_shapes(model).items()}
+    weights = {k: rng.normal(0, 0.5, s) for k, s in model.parameter_shapes.items()}
     plain, none = (m.run(None, weights, **given) for m in (model, made))
     last = [e.name for e in model.equations if not e.left.symbol.slots][-1]
     np.testing.assert_allclose(none[last], plain[last], rtol=1e-12, atol=1e-12)
@@ -95,9 +95,9 @@ def hides_padding(model: vt.Model, seed: int = 3) -> None:
 
 def test_a_padded_card_is_a_card_and_has_a_cache() -> None:
     for name in "llama", "gemma2", "bloom", "opt":
-        model = vt.padded(tiny(next(p for p in shipped() if p.endswith(f"/{name}.md"))))
-        assert vt.reads(vt.write(model)) == model
-        assert "a_past" in {i.name for i in vt.incremental(model).inputs}
+        model = tiny(next(p for p in shipped() if p.endswith(f"/{name}.md"))).padded()
+        assert vt.read(model.write()) == model
+        assert "a_past" in {i.name for i in model.incremental().inputs}
 
 
 @pytest.mark.parametrize("card, why", [
@@ -106,7 +106,7 @@ def test_a_padded_card_is_a_card_and_has_a_cache() -> None:
 def test_what_cannot_be_padded(card: str, why: str | None) -> None:
     model = vt.read(card)
     if why is None:
-        model = vt.padded(model)
+        model = model.padded()
         why = "a padding mask of its own"
     with pytest.raises(VieteError, match=why):
-        vt.padded(model)
+        model.padded()

@@ -31,7 +31,7 @@ CARD = """# Scopes
 
 
 def value(functions: str, formula: str, slow: bool) -> np.ndarray:
-    model = vt.reads(CARD.format(functions=functions, formula=formula))
+    model = vt.read(CARD.format(functions=functions, formula=formula))
     z = np.random.default_rng(0).normal(size=(3, 4))
     return np.asarray(model.run(z, {}, exact_definitions=slow)["y"])
 

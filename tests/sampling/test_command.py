@@ -186,5 +186,5 @@ def test_samples_of_texts_are_those_of_tokens(folder: Path) -> None:
     texts = ["", "", ""]
     for k, piece in sample_texts(model, weights, vocabulary, "12", count=3, most=9, seed=2):
         texts[k] += piece
-    tokens = zip(*vt.sample(model, weights, [1, 2], count=3, most=9, seed=2), strict=True)
+    tokens = zip(*model.sample([1, 2], weights, count=3, most=9, seed=2), strict=True)
     assert texts == [vocabulary.decode(t) for t in tokens]

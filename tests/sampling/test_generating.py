@@ -14,7 +14,6 @@ from hypothesis import given, settings
 
 import viete as vt
 from tests.laws.strategies import Card, cards, random_inputs, shipped, tiny, varied
-from viete.graph.card import CardData
 from viete.sampling.planned import Planned
 
 SCORELESS = ("bert.md", "roberta.md")
@@ -22,23 +21,23 @@ CARDS = [p for p in varied() if not p.endswith(SCORELESS)]
 AHEAD = ("formal-encoder.md", "symbolic-transformer.md")
 
 
-def weights_of(model: CardData, seed: int = 0) -> dict[str, Any]:
+def weights_of(model: vt.Card, seed: int = 0) -> dict[str, Any]:
     """Large enough that no two scores are close."""
     rng = np.random.default_rng(seed)
-    return {k: rng.standard_normal(s) / 2 for k, s in vt.parameter_shapes(model).items()}
+    return {k: rng.standard_normal(s) / 2 for k, s in model.parameter_shapes.items()}
 
 
-def others(path: str, model: CardData) -> dict[str, Any]:
+def others(path: str, model: vt.Card) -> dict[str, Any]:
     """The source that a translation needs."""
     if not path.endswith(("transformer-2017.md", "t5.md")):
         return {}
     return {k: v for k, v in random_inputs(model, 3, 5).items() if k in "sa"}
 
 
-def drawn(model: CardData, weights: dict[str, Any], prompt: list[int], **more: Any) -> list[Any]:
+def drawn(model: vt.Card, weights: dict[str, Any], prompt: list[int], **more: Any) -> list[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return list(vt.sample(model, weights, prompt, **more))
+        return list(model.sample(prompt, weights, **more))
 
 
 @pytest.mark.parametrize("path", CARDS, ids=lambda p: p.rsplit("/", 1)[-1])
@@ -73,7 +72,7 @@ def test_random_cards_sample_alike(card: Card) -> None:
     assert with_it == drawn(card.model, weights, [1], most=11, count=2, keep=4, cache=False)
 
 
-def small() -> tuple[CardData, dict[str, Any]]:
+def small() -> tuple[vt.Card, dict[str, Any]]:
     model = tiny(next(p for p in shipped() if p.endswith("gpt2.md")))
     return model, weights_of(model)
 
@@ -81,7 +80,7 @@ def small() -> tuple[CardData, dict[str, Any]]:
 def test_greedy_is_the_argmax_of_a_whole_run() -> None:
     model, weights = small()
     text = [3, 1]
-    for (token,) in vt.sample(model, weights, text.copy(), most=7, greedy=True):
+    for (token,) in model.sample(text.copy(), weights, most=7, greedy=True):
         logits = model.run(text, weights)["logits"]
         assert token == int(np.argmax(logits[-1]))
         text.append(token)
@@ -89,7 +88,7 @@ def test_greedy_is_the_argmax_of_a_whole_run() -> None:
 
 def test_the_chances_are_the_softmax_of_the_scores() -> None:
     model, weights = small()
-    (first,) = vt.sample(model, weights, [3, 1], most=1, count=3000)
+    (first,) = model.sample([3, 1], weights, most=1, count=3000)
     z = model.run([3, 1], weights)["logits"][-1]
     wanted = np.exp(z - z.max()) / np.exp(z - z.max()).sum()
     np.testing.assert_allclose(np.bincount(first, minlength=len(z)) / 3000, wanted, atol=0.03)
@@ -119,7 +118,7 @@ def test_a_sample_ends_with_its_stop_token_and_the_others_go_on() -> None:
 
 def test_tokens_come_one_by_one() -> None:
     model, weights = small()
-    found = vt.sample(model, weights, [3, 1], most=10**9)
+    found = model.sample([3, 1], weights, most=10**9)
     assert [next(found) for _ in range(5)] == drawn(model, weights, [3, 1], most=5)
     assert drawn(model, weights, [3, 1], most=0) == []
 
@@ -158,7 +157,7 @@ def test_a_card_that_sees_both_ways_says_why_and_still_samples() -> None:
         if path.endswith(AHEAD):
             model = tiny(path)
             with pytest.warns(UserWarning, match="in equation 6, .*reads later ones"):
-                assert len(list(vt.sample(model, weights_of(model), [1, 2], most=4))) == 4
+                assert len(list(model.sample([1, 2], weights_of(model), most=4))) == 4
 
 
 TRANSLATOR = r"""# Translator
@@ -188,9 +187,9 @@ TRANSLATOR = r"""# Translator
 
 def test_what_is_continued_is_the_text_that_has_scores() -> None:
     """Not a source or targets, though these are looked up as well and stand behind it."""
-    model = vt.reads(TRANSLATOR)
-    weights, text = vt.initial_weights(model, 0), [2]
-    drawn = [t for (t,) in vt.sample(model, weights, text, most=4, greedy=True, s=[3, 1])]
+    model = vt.read(TRANSLATOR)
+    weights, text = model.initial_weights(0), [2]
+    drawn = [t for (t,) in model.sample(text, weights, most=4, greedy=True, s=[3, 1])]
     for _ in range(4):
         text.append(int(model.run(text, weights, s=[3, 1])["logits"][-1].argmax()))
     assert drawn == text[1:]
@@ -229,20 +228,20 @@ def test_bad_input_is_refused_before_anything_is_drawn(
 ) -> None:
     model, weights = small()
     with pytest.raises(vt.VieteError, match=said):
-        vt.sample(model, weights, prompt, **more)
+        model.sample(prompt, weights, **more)
 
 
 def test_cards_and_weights_that_cannot_be_sampled() -> None:
     model, weights = small()
     with pytest.raises(vt.VieteError, match="missing"):
-        vt.sample(model, {}, [1])
+        model.sample([1], {})
     with pytest.raises(vt.VieteError, match="a score for each next token"):
-        vt.sample(vt.read("bert"), {}, [1])
+        vt.read("bert").sample([1], {})
     with pytest.raises(vt.VieteError, match="has no input q"):
-        list(vt.sample(model, weights, [1], q=[1]))
+        list(model.sample([1], weights, q=[1]))
     weights |= {name: weights[name] * 1e200 for name in ("W_E", "beta")}
     with pytest.raises(vt.VieteError, match="scores"):
-        list(vt.sample(model, weights, [1]))
+        list(model.sample([1], weights))
 
 
 def test_sampling_on_numpy_needs_no_other_library() -> None:
@@ -250,7 +249,7 @@ def test_sampling_on_numpy_needs_no_other_library() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(root)!r}); import viete as vt; "
         "m = vt.read('exact-lesson'); "
-        "print(list(vt.sample(m, vt.initial_weights(m), [0], most=3, greedy=True))); "
+        "print(list(m.sample([0], m.initial_weights(), most=3, greedy=True))); "
         "assert not {'torch', 'jax', 'tokenizers', 'transformers'} & set(sys.modules)"
     )
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

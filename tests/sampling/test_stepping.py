@@ -14,10 +14,9 @@ import viete as vt
 from tests.laws.strategies import Card, cards, shipped, tiny
 from tests.laws.test_incremental import CAUSAL, FINE, HEAD
 from tests.sampling.test_generating import others, weights_of
+from viete import read
 from viete.analysis.next_token import text_of
-from viete.cards.reader import reads
 from viete.errors import VieteError
-from viete.graph.card import CardData
 from viete.rewrite.incremental import derived
 from viete.sampling.cached import Cached
 from viete.sampling.generating import context_of
@@ -28,7 +27,7 @@ EXACT = {"rtol": 1e-11, "atol": 1e-11}
 
 
 def alike(
-    model: CardData, weights: dict[str, Any], inputs: dict[str, Any], start: int, count: int,
+    model: vt.Card, weights: dict[str, Any], inputs: dict[str, Any], start: int, count: int,
     most: int = 99, close: dict[str, float] | None = None,
 ) -> Incremental:  # fmt: skip
     """The same scores from all three at every place; what was chosen for the first."""
@@ -58,7 +57,7 @@ def test_halves_on_numpy(dtype: str) -> None:
     model = tiny(next(p for p in shipped() if p.endswith("gpt2.md")))
     weights = {k: v.astype(kind) for k, v in weights_of(model).items()}
     assert type(alike(model, weights, {}, 2, 2, 3, {"atol": 0.1}).steps) is Planned
-    assert len(list(vt.sample(model, weights, [1, 2], most=3))) == 3
+    assert len(list(model.sample([1, 2], weights, most=3))) == 3
 
 
 @pytest.mark.parametrize("path", CAUSAL, ids=lambda p: p.rsplit("/", 1)[-1])
@@ -83,7 +82,7 @@ def test_random_cards_step_alike(card: Card, start: int, count: int) -> None:
 @pytest.mark.parametrize("name", FINE)
 def test_cards_with_ways_of_their_own_step_alike(name: str) -> None:
     functions, body = FINE[name]
-    model = reads(HEAD.replace("FUNCTIONS", functions).replace("BODY", body))
+    model = read(HEAD.replace("FUNCTIONS", functions).replace("BODY", body))
     quick = alike(model, weights_of(model, 3), {}, 2, 2)
     try:
         derived(model, fixed=True)
@@ -112,11 +111,11 @@ def test_in_single_precision_positions_keep_their_digits() -> None:
 def test_the_next_sample_takes_weights_as_they_are_then() -> None:
     model = tiny(next(p for p in shipped() if p.endswith("/gpt2.md")))
     weights = weights_of(model)
-    first = list(vt.sample(model, weights, [1], most=8, seed=3))
+    first = list(model.sample([1], weights, most=8, seed=3))
     for w in weights.values():
         w *= -1
-    second = list(vt.sample(model, weights, [1], most=8, seed=3))
-    assert first != second == list(vt.sample(model, weights, [1], most=8, seed=3, cache=False))
+    second = list(model.sample([1], weights, most=8, seed=3))
+    assert first != second == list(model.sample([1], weights, most=8, seed=3, cache=False))
 
 
 def test_jax_weights() -> None:
@@ -126,5 +125,5 @@ def test_jax_weights() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         there = {k: jax.numpy.asarray(v) for k, v in weights.items()}
-        found = list(vt.sample(model, there, [1], most=3, greedy=True))
-    assert found == list(vt.sample(model, weights, [1], most=3, greedy=True))
+        found = list(model.sample([1], there, most=3, greedy=True))
+    assert found == list(model.sample([1], weights, most=3, greedy=True))

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import viete as vt
 from viete.errors import VieteError
-from viete.graph.card import CardData
 from viete.text.data import Documents, read_data
 from viete.text.vocabulary import Characters, Vocabulary, make_vocabulary
 from viete.train.batches import Batches, EpochOrder, drawn
@@ -28,7 +27,7 @@ WEIGHTED = with_loss_weights(PLAIN)
 SHAKESPEARE = Path("../shared/data/tinyshakespeare.txt")
 
 
-def flat(count: int, size: int = 10) -> tuple[Tokens, Vocabulary, CardData]:
+def flat(count: int, size: int = 10) -> tuple[Tokens, Vocabulary, vt.Card]:
     """0, 1, 2, … counted round, so that a window says where it came from."""
     ids = np.arange(count) % size
     v = Characters([chr(97 + k) for k in range(size)])
@@ -95,8 +94,8 @@ def test_weights_of_plain_text() -> None:
     data, v, model = flat(100)
     model = with_loss_weights(model)
     assert set(Batches(model, data, v, 2, 5).batch(0)) == {"t", "y"}
-    card = vt.write(model).replace("^n = 1$", "^n$")
-    made = Batches(vt.reads(card), data, v, 2, 5).batch(0)
+    card = model.write().replace("^n = 1$", "^n$")
+    made = Batches(vt.read(card), data, v, 2, 5).batch(0)
     assert made["w"].tolist() == [[1] * 5] * 2
 
 
@@ -137,7 +136,7 @@ def test_dialogs_begin_at_position_0() -> None:
 
 def test_padding_changes_no_loss() -> None:
     """A padded batch's losses are those of each dialog alone, on all tokens or on the answers."""
-    weights = vt.initial_weights(WEIGHTED, 0)
+    weights = WEIGHTED.initial_weights(0)
     for loss_on in ("all", "assistant"):
         b = Batches(WEIGHTED, DIALOGS, V30, 3, loss_on=loss_on)
         assert b.epoch == 1
@@ -162,11 +161,11 @@ def test_padding_changes_no_loss() -> None:
 )
 def test_no_term_of_a_loss_counts_padding(term: str) -> None:
     """A loss that has more of the text in it than its cross-entropy takes dialogs of one length."""
-    text = vt.write(PLAIN).replace("$L = ", f"$L = 1e-4 * {term} + ")
-    model = with_loss_weights(vt.reads(text))
+    text = PLAIN.write().replace("$L = ", f"$L = 1e-4 * {term} + ")
+    model = with_loss_weights(vt.read(text))
     b = Batches(model, DIALOGS, V30, 3)
     assert [len(b.batch(k)["t"]) for k in range(b.epoch)] == [1, 1, 1]
-    kept = vt.reads(vt.write(WEIGHTED).replace("$L = ", "$L = 1e-4 * sum(b_{out}^2) + "))
+    kept = vt.read(WEIGHTED.write().replace("$L = ", "$L = 1e-4 * sum(b_{out}^2) + "))
     assert kept != WEIGHTED and Batches(kept, DIALOGS, V30, 3).epoch == 1
 
 
@@ -237,9 +236,7 @@ def test_state_is_checked(tmp_path: Path) -> None:
 # Bad input ----------------------------------------------------------------------------------------
 
 
-def refused(
-    message: str, model: CardData, data: Documents | Tokens, v: Vocabulary, *a, **k
-) -> None:  # type: ignore[no-untyped-def]
+def refused(message: str, model: vt.Card, data: Documents | Tokens, v: Vocabulary, *a, **k) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(VieteError, match=message):
         Batches(model, data, v, *a, **k)
 

@@ -65,15 +65,15 @@ def test_a_card_with_dropout_is_the_card_without() -> None:
         .replace(")); p)$", "))$")
     )
     assert "dropout" not in plain
-    model = vt.reads(CARD)
-    weights, t = vt.initial_weights(model, 0), [1, 5, 2]
-    one, other = (vt.reads(c).run(t, weights, y=t)["logits"] for c in (CARD, plain))
+    model = vt.read(CARD)
+    weights, t = model.initial_weights(0), [1, 5, 2]
+    one, other = (vt.read(c).run(t, weights, y=t)["logits"] for c in (CARD, plain))
     np.testing.assert_allclose(one, other, rtol=1e-12)
-    assert vt.reads(vt.write(model)) == model
+    assert vt.read(model.write()) == model
 
 
 def test_masks_are_inputs_for_every_block_and_head() -> None:
-    model = vt.reads(CARD)
+    model = vt.read(CARD)
     masks = with_masks(model)
     drawn = masks.draw(0, 7, length=5, batch=3, dtype="float32")
     assert {name: m.shape for name, m in drawn.items()} == {
@@ -86,7 +86,7 @@ def test_masks_are_inputs_for_every_block_and_head() -> None:
     assert all(np.array_equal(again[name], m) for name, m in drawn.items())
     assert not np.array_equal(masks.draw(0, 8, 5, 3, "float32")["D_1"], drawn["D_1"])
     # With masks of 1 it is the card; with those drawn, each row of A has entries of 0.
-    weights, t = vt.initial_weights(model, 0, "float32"), np.array([[1, 5, 2, 2, 0]] * 3)
+    weights, t = model.initial_weights(0, "float32"), np.array([[1, 5, 2, 2, 0]] * 3)
     ones = {name: np.ones_like(m) for name, m in drawn.items()}
     run = masks.model.run(t, weights, y=t, **ones)
     np.testing.assert_allclose(run["logits"], model.run(t, weights, y=t)["logits"], rtol=1e-6)
@@ -96,7 +96,7 @@ def test_masks_are_inputs_for_every_block_and_head() -> None:
 
 
 def test_what_is_kept_is_scaled_so_that_the_mean_stays() -> None:
-    drawn = with_masks(vt.reads(CARD)).draw(3, 0, length=16, batch=400, dtype="float64")
+    drawn = with_masks(vt.read(CARD)).draw(3, 0, length=16, batch=400, dtype="float64")
     for name, p in ("D_1", 0.25), ("D_2^{1,h}", 0.25), ("D_3^{2,h}", 0.5):
         assert set(np.unique(drawn[name])) == {0, 1 / (1 - p)}
         assert drawn[name].mean() == pytest.approx(1, abs=0.02)
@@ -108,7 +108,7 @@ def test_training_drops_and_validation_does_not(tmp_path: Path) -> None:
     def trained(name: str, card: str, **given: object) -> list[dict[str, float]]:
         chosen = Settings(data=str(tmp_path / "text"), steps=3, batch=4, length=8, log_every=1,
                           **given)  # fmt: skip
-        train(begin(chosen, vt.reads(card), tmp_path / name))
+        train(begin(chosen, vt.read(card), tmp_path / name))
         return read_metrics(tmp_path / name)
 
     keys = ("step", "loss", "validation")
@@ -124,9 +124,9 @@ def test_training_drops_and_validation_does_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize("p", ["1", "-0.1", "n", "E"])
 def test_a_probability_is_one(p: str) -> None:
     with pytest.raises(VieteError):
-        with_masks(vt.reads(CARD.replace("E[t]; p)", f"E[t]; {p})")))
+        with_masks(vt.read(CARD.replace("E[t]; p)", f"E[t]; {p})")))
 
 
 def test_a_cards_own_dropout_is_its_own() -> None:
     card = CARD.replace("## Forward", "## Functions\n\n- $dropout(z; p) = p z$: half\n\n## Forward")
-    assert not with_masks(vt.reads(card)).chances
+    assert not with_masks(vt.read(card)).chances

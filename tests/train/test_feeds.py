@@ -11,7 +11,6 @@ import viete as vt
 from tests.laws.strategies import shipped
 from viete.cards.catalogue import find
 from viete.errors import VieteError
-from viete.graph.card import CardData
 from viete.train.feeds import feed
 from viete.train.fitting import with_loss, with_loss_weights, with_vocabulary
 
@@ -20,12 +19,12 @@ LOSS = "cross_entropy(logits; y)"
 TARGETS = "- $y ∈ \\{0, …, V-1\\}^n$: targets, the characters one further\n"
 
 
-def card(loss: str = LOSS, inputs: str = TARGETS, functions: str = "") -> CardData:
+def card(loss: str = LOSS, inputs: str = TARGETS, functions: str = "") -> vt.Card:
     assert TARGETS in DIALOG and LOSS in DIALOG
     text = DIALOG.replace(LOSS, loss).replace(TARGETS, inputs)
     if functions:
         text = text.replace("## Forward pass", f"## Functions\n\n{functions}\n\n## Forward pass")
-    return vt.reads(text)
+    return vt.read(text)
 
 
 def test_the_dialog_transformer() -> None:
@@ -51,7 +50,7 @@ def test_shipped_cards(name: str) -> None:
     found = feed(made)
     assert found.targets is not None and found.weights is not None and found.optional
     assert found.vocabulary == 100 and found.padded == (name not in SEE_ALL)
-    assert vt.reads(vt.write(made)) == made
+    assert vt.read(made.write()) == made
 
 
 SEE_ALL = {"formal-encoder", "symbolic-transformer"}
@@ -75,7 +74,7 @@ def test_weights_however_they_are_written(loss: str, kind: str) -> None:
     rng = np.random.default_rng(0)
     t, y = rng.integers(0, 37, (2, 4, 9))
     m = rng.integers(0, 2, (4, 9)) | (np.arange(9) == 3)
-    weights = vt.initial_weights(model, 0)
+    weights = model.initial_weights(0)
     plain = card()
     wanted = with_loss_weights(plain).run(t, weights, y=y, w=m)["L"]
     np.testing.assert_allclose(model.run(t, weights, y=y, m=m)["L"], wanted, rtol=1e-12)
@@ -86,11 +85,11 @@ def test_weights_of_one_are_the_plain_loss() -> None:
     model = with_loss_weights(plain)
     rng = np.random.default_rng(0)
     t, y = rng.integers(0, 37, (2, 4, 9))
-    weights = vt.initial_weights(model, 0)
+    weights = model.initial_weights(0)
     wanted = plain.run(t, weights, y=y)["L"]
     np.testing.assert_allclose(model.run(t, weights, y=y)["L"], wanted, rtol=1e-12)
     np.testing.assert_allclose(
-        vt.grad(model).run(t, weights, y=y)["∂W_Q"], vt.grad(plain).run(t, weights, y=y)["∂W_Q"],
+        model.grad().run(t, weights, y=y)["∂W_Q"], plain.grad().run(t, weights, y=y)["∂W_Q"],
         rtol=1e-9, atol=1e-15,
     )  # fmt: skip
 
@@ -98,7 +97,7 @@ def test_weights_of_one_are_the_plain_loss() -> None:
 def test_a_padding_mask_is_no_weight() -> None:
     """What a position may see is used before the targets are, so it is not the loss's."""
     text = DIALOG.replace(TARGETS, TARGETS + "- $a ∈ \\{0, 1\\}^n = 1$: who is seen\n")
-    model = vt.reads(text.replace("causal(S)", "visible(S; a)"))
+    model = vt.read(text.replace("causal(S)", "visible(S; a)"))
     assert feed(model).weights is None
 
 
@@ -116,7 +115,7 @@ def test_a_loss_that_shifts_by_itself() -> None:
         (card("<q, q>", "- $q ∈ ℝ^n$: a vector\n"), "needs its input q"),
     ],
 )
-def test_what_text_cannot_train(model: CardData, message: str | None) -> None:
+def test_what_text_cannot_train(model: vt.Card, message: str | None) -> None:
     if message is None:
         feed(with_loss(model))
         return
@@ -132,7 +131,7 @@ def test_vocabularies() -> None:
     meant = {m.sizes["V"]: d.meaning for m in (model, other) for d in m.dims if d.name == "V"}
     assert meant[30] == "vocabulary of the training data" != meant[model.sizes["V"]]
     assert with_vocabulary(model, int(model.sizes["V"])) == model
-    fixed = vt.reads(DIALOG.replace("V-1", "36"))
+    fixed = vt.read(DIALOG.replace("V-1", "36"))
     assert with_vocabulary(fixed, 37) == fixed
     with pytest.raises(VieteError, match="has a vocabulary of 37, and the data one of 30"):
         with_vocabulary(fixed, 30)

@@ -39,7 +39,7 @@ def made(card: str) -> Any:
     p = prepared(bound(card), loss_of(card), backward=False)
     weights, one = made_weights(p.model), made_inputs(p.model)
     batch = {k: np.stack([v, v[::-1], np.roll(v, 1)]) for k, v in one.items()}
-    return p, vt.to_torch(bound(card), weights, loss_of(card)), weights, batch
+    return p, bound(card).to_torch(weights, loss_of(card)), weights, batch
 
 
 def called(module: Any, inputs: dict[str, Any]) -> Any:
@@ -70,16 +70,16 @@ def test_logits_loss_and_gradients_are_the_card_s(card: str) -> None:
 def test_a_loss_of_its_own_is_the_mean_over_the_batch() -> None:
     """Also one in which a cross-entropy is a part, and with weights of the positions."""
     old, y = r"\operatorname{cross\_entropy}(\mathrm{logits}; y)", "- $y "
-    text = vt.write(bound("dialog-transformer"))
+    text = bound("dialog-transformer").write()
     assert old in text and y in text
     weighted = text.replace(old, "weighted_loss(logits; y, w)")
     weighted = weighted.replace(y, f"- $w ∈ ℝ^n$: what a position counts\n{y}")
     for new in weighted, text.replace(old, f"{old}^2 + sum(b_{{out}}^2) {old}"):
-        model = vt.reads(new)
+        model = vt.read(new)
         weights, batch = made_weights(model), dict(made("dialog-transformer")[3])
         if new == weighted:
             batch["w"] = np.random.default_rng(0).random((3, 5))
-        module = vt.to_torch(model, weights)
+        module = model.to_torch(weights)
         wanted, _ = Gradients(model)(None, weights, **batch)
         assert near(called(module, batch)[1].detach(), wanted)
 
@@ -126,25 +126,25 @@ def test_attention_is_one_call_of_the_kernel(card: str, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", counted)
     p, module, _, batch = made(card)
-    assert vt.export(p.model, "torch").count("scaled_dot_product_attention(") == 1
+    assert p.model.export("torch").count("scaled_dot_product_attention(") == 1
     called(module, batch)
     assert len(calls) == p.model.sizes.get("N", 1)
     assert all(c.get("enable_gqa", False) == (card == "llama") for c in calls)
 
 
 def test_a_table_that_is_read_elsewhere_is_not_fused_away() -> None:
-    text = vt.write(bound("gpt2"))
+    text = bound("gpt2").write()
     for old, new in (
         (r"$a^i = \sum_{h}", r"$a^i = \sum_{h} A^{i,h} A^{i,h}"),
         (r"= \operatorname{softmax}(", r"= 2 \operatorname{softmax}("),
         (r"{\sqrt{d_k}}))", r"{\sqrt{d_k}}) + W_P[:n] {W_P[:n]}^\top)"),
     ):
         assert old in text
-        model = vt.reads(text.replace(old, new))
-        assert "scaled_dot" not in vt.export(model, "torch")
+        model = vt.read(text.replace(old, new))
+        assert "scaled_dot" not in model.export("torch")
         weights, batch = made("gpt2")[2], made("gpt2")[3]
         wanted = model.run(batch["t"], weights)["logits"]
-        found = vt.to_torch(model, weights)(torch.as_tensor(batch["t"].copy())).detach()
+        found = model.to_torch(weights)(torch.as_tensor(batch["t"].copy())).detach()
         assert near(found, wanted, np.abs(wanted).max())
 
 
@@ -175,16 +175,16 @@ For $i = 1, …, N$:
 5. $y^i = A^i v^i$
 6. $logits = x^N E^⊤ + y^N E^⊤$
 """
-    model = vt.reads(card)
+    model = vt.read(card)
     weights = made_weights(model)
     tokens = np.array([[1, 5, 2, 6]])
-    module = vt.to_torch(model, weights)
+    module = model.to_torch(weights)
     assert near(module(torch.as_tensor(tokens)).detach(), model.run(tokens, weights)["logits"], 100)
 
 
 def test_state_dict_deepcopy_and_pickle() -> None:
     _, module, weights, batch = made("gpt2")
-    other = vt.to_torch(bound("gpt2")).double()
+    other = bound("gpt2").to_torch().double()
     assert all(name.isidentifier() for key in other.state_dict() for name in key.split(".")
                if not name.isdigit())  # fmt: skip
     other.load_state_dict(module.state_dict())
@@ -245,11 +245,11 @@ def test_a_turn_of_a_loop_is_the_call_of_a_block(card: str) -> None:
 
 def test_blocks_that_keep_their_values_stay_in_the_nets_forward() -> None:
     """A later equation reads x of every block: they are a dictionary, and no block is called."""
-    text = vt.write(vt.read("attention-only-2").bind(V=7, d=8, H=2, N=3))
+    text = vt.read("attention-only-2").bind(V=7, d=8, H=2, N=3).write()
     last = next(line for line in text.splitlines() if "logits" in line and line[0].isdigit())
-    kept = vt.reads(text.replace(last, last.replace("x^N", "(x^1 + x^N)")))
+    kept = vt.read(text.replace(last, last.replace("x^N", "(x^1 + x^N)")))
     weights = made_weights(kept)
-    module = vt.to_torch(kept, weights)
+    module = kept.to_torch(weights)
     assert "x[i]" in source(module) and not blocks_of(module)
     tokens = np.array([3, 1, 4])
     assert near(module(torch.as_tensor(tokens)).detach(), kept.run(tokens, weights)["logits"])
@@ -273,7 +273,7 @@ def test_accelerate() -> None:
     texts = torch.randint(0, 50, (12, 17), generator=torch.Generator().manual_seed(0))
     ends = []
     for ready in False, True:
-        module = vt.to_torch(model, vt.initial_weights(model, 0))
+        module = model.to_torch(model.initial_weights(0))
         adam = torch.optim.AdamW(module.parameters())
         loader: Any = torch.utils.data.DataLoader(texts, batch_size=4)
         backward = torch.Tensor.backward
@@ -293,7 +293,7 @@ def test_accelerate() -> None:
 def test_weights_are_drawn_as_the_card_says() -> None:
     torch.manual_seed(0)
     model = vt.read("gpt2").bind(V=500, d=32, H=2, N=2, n_max=16)
-    drawn, own = vt.to_torch(model).weights(), vt.initial_weights(model)
+    drawn, own = model.to_torch().weights(), model.initial_weights()
     assert drawn.keys() == own.keys()
     for name, w in drawn.items():
         assert tuple(w.shape) == own[name].shape
@@ -310,10 +310,10 @@ def test_bad_weights_get_a_sentence() -> None:
         ({"W_E": "these"}, "W_E is no array of real numbers"),
     ):
         with pytest.raises(VieteError, match=said):
-            vt.to_torch(model, {**weights, **change})
+            model.to_torch({**weights, **change})
     del weights["gamma"]
     with pytest.raises(VieteError, match="a weight gamma, which is not given"):
-        vt.to_torch(model, weights)
+        model.to_torch(weights)
 
 
 def test_a_traceback_shows_the_line() -> None:
@@ -354,11 +354,11 @@ def test_ddp_of_one_process() -> None:
 
 
 def dropping() -> Any:
-    text = vt.write(bound("gpt2"))
+    text = bound("gpt2").write()
     new = text.replace("LN}(y^i;", "LN}(dropout(y^i; 0.2);").replace(
         "A^{i,h} V^{i,h}", "dropout(A^{i,h} V^{i,h}; 0.1)")  # fmt: skip
     assert new.count("dropout") == 2
-    return with_loss(vt.reads(new))
+    return with_loss(vt.read(new))
 
 
 def test_the_engine_is_the_planned_one_to_rounding() -> None:
@@ -400,19 +400,19 @@ def test_a_run_with_it(tmp_path: Path) -> None:
 
 def test_weights_that_cannot_be_written_are_copied_without_a_warning() -> None:
     model = vt.read("dialog-transformer")
-    weights = vt.initial_weights(model, 0)
+    weights = model.initial_weights(0)
     for w in weights.values():
         w.flags.writeable = False
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        module = vt.to_torch(model, weights)
+        module = model.to_torch(weights)
     np.testing.assert_array_equal(module.weights()["W_Q"].detach(), weights["W_Q"])
 
 
 @pytest.mark.parametrize("kind", ["torch", "module"])
 def test_an_engine_takes_arrays_that_cannot_be_written_without_a_warning(kind: str) -> None:
     model = vt.read("dialog-transformer")
-    weights, tokens = vt.initial_weights(model, 0), np.array([[1, 2, 3]])
+    weights, tokens = model.initial_weights(0), np.array([[1, 2, 3]])
     for array in (*weights.values(), tokens):
         array.flags.writeable = False
     torch.set_warn_always(True)  # not once a process

@@ -101,7 +101,7 @@ def test_clipping_is_that_of_torch(library: str, size: int, most: float, seed: i
 def test_moments_lie_as_their_weights_do(library: str) -> None:
     """Whatever the order of axes in memory: checkpoints have them under the weights' names."""
     model = vt.read("nanogpt").bind(V=5, d=6, N=1, H=3, n_max=4)
-    weights: dict[str, Any] = vt.initial_weights(model, 0, "float64")
+    weights: dict[str, Any] = model.initial_weights(0, "float64")
     if library == "torch":
         weights = {name: torch.from_numpy(w) for name, w in weights.items()}
     engine = Engine(model, weights)

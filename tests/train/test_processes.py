@@ -50,7 +50,7 @@ SETTINGS = [
 @pytest.fixture(scope="module")
 def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Trains a card with dropout, on two dialogs for two processes or three."""
-    text = vt.write(vt.read("dialog-transformer").bind(d=16))
+    text = vt.read("dialog-transformer").bind(d=16).write()
     card = tmp_path_factory.mktemp("card") / "card.md"
     card.write_text(text.replace("O = A U", "O = dropout(A; 0.1) U"))
     assert "dropout" in card.read_text()
@@ -215,7 +215,7 @@ def test_a_loss_that_is_no_number_is_said_once(
 def test_a_divided_model_is_never_whole(tmp_path: Path) -> None:
     """One weight at a time comes and goes; the parts and their gradients are there once."""
     model = with_loss(vt.read("llama").bind(V=7, d=8, N=2, H=2, G=1, d_f=6, n_max=5))
-    drawn = vt.initial_weights(model, 0)
+    drawn = model.initial_weights(0)
     alive: list[weakref.ref[Any]] = []
 
     def make(name: str) -> Any:

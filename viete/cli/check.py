@@ -37,7 +37,7 @@ def check(
     from viete.model.checking import check as checked
 
     card, model = source.opened(WeightOptions(weights))
-    file = weights if model is None else model.folder.tensors
+    file = weights if model is None else model.tensors
     ids = inputs.ids(card, model) if inputs.tokens is not None or inputs.text is not None else None
     report = checked(card, file, ids, outputs=outputs, seed=seed, **inputs.others(card))
     print("\n".join(report.lines()))

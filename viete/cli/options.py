@@ -25,7 +25,7 @@ from viete.errors import VieteError
 from viete.graph.card import CardData
 
 if TYPE_CHECKING:
-    from viete.model.model import Model
+    from viete.nouns.model import Model
 
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="Write here, not to the screen.")
@@ -168,16 +168,12 @@ class SourceOptions:
 
     def model(self, dtype: str | None = None, device: str | None = None) -> Model:
         """The model with its weights. Raises VieteError where there is none of that name."""
-        from dataclasses import replace
-
-        from viete.model.model import load
+        from viete.nouns.card import load
 
         framework = "numpy" if device is None else "torch"
         found = load(self.name, self.instead, self.accept or (), framework, dtype, device,
                      self.revision, self.config)  # fmt: skip
-        if values := self.values:
-            found.folder = replace(found.folder, model=found.card.bind(**values))
-        return found
+        return found.bind(**values) if (values := self.values) else found
 
     def opened(
         self, weights: WeightOptions, dtype: str | None = None, device: str | None = None

@@ -58,6 +58,8 @@ def run(
     form: Annotated[str | None, format_option(PAGES, "Of exact numbers.")] = None,
 ) -> None:
     """Run a card's equations, or a released model's, and print named values."""
+    from viete.meanings.run import run as evaluate
+
     card, model = source.opened(weights, dtype, device)
     ids, others = inputs.ids(card, model), inputs.others(card)
     names = None if save is not None or show is None else split_names(show, "--show")
@@ -66,7 +68,7 @@ def run(
             raise VieteError("--meaning exact goes without --save, --device and --dtype")
         estimate(card, ids)
         fractions = weights.exact(card) if model is None else model.weights
-        exact = card.run(ids, fractions, names=names, exact=True, inputs=others)
+        exact = evaluate(card, ids, fractions, names=names, meaning="exact", inputs=others)
         print_exact(exact, names, digits, unfold or 0, form or "text")
         return
     if (digits, unfold, form) != (None, None, None):
@@ -77,7 +79,7 @@ def run(
         arrays = weights.floats(card, dtype or stated_dtype(card), device)
     else:
         arrays = model.weights
-    result = card.run(ids, arrays, names=names, inputs=others)
+    result = evaluate(card, ids, arrays, names=names, inputs=others)
     last = [] if save is not None else list(result)[-1:]  # most likely what a person wants to see
     shown = last if show is None else split_names(show, "--show")
     lines = [pretty(wanted, result[wanted]) for wanted in shown]

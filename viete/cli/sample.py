@@ -44,7 +44,6 @@ def sample(
 ) -> None:
     """Go on with a text, token by token."""
     from viete.model.trained import is_run
-    from viete.sampling.generating import sample as draw
     from viete.sampling.generating import uncached
     from viete.sampling.texts import sample_texts, spoken, without_words
 
@@ -74,7 +73,7 @@ def sample(
             raise VieteError("--tokens takes one sequence; --count samples it several times")
         ends = [k for text in stop_token or () for k in numbers(text, card, "--stop-token")]
         options["stop"] = ends or None
-        pieces = without_words(draw(card, model.weights, ids, **options))
+        pieces = without_words(model.sample(ids, **options))
         before = inputs.tokens + " "
     else:
         eos = vocabulary.eos_token_id

@@ -125,10 +125,10 @@ def drifted(path: Path) -> None:
     """A file such as a card drifts from: renamed, missing and extra tensors."""
     import numpy as np
 
-    from viete import initial_weights, read
+    from viete import read
     from viete.formats.files import save_safetensors
 
-    weights = initial_weights(read("symbolic-transformer"), 0, "float32")
+    weights = read("symbolic-transformer").initial_weights(0, "float32")
     weights["W^O"] = np.zeros((5, 6), np.float32)
     weights["gamma_2"] = np.ones(5, np.float32)
     weights["lm_head"] = weights.pop("W^out").T.copy()

@@ -233,7 +233,7 @@ def check_each(ready: Program, weights: Mapping[str, Array]) -> None:
     for name, w in weights.items():
         if not is_array_api_obj(w):
             exact = isinstance(w, list | Fraction)
-            hint = "; exact numbers, as vt.exact_weights gives them, run with exact=True"
+            hint = "; exact numbers, as card.exact_weights gives them, run with meaning='exact'"
             raise VieteError(
                 f"the weight {name} must be an array, not {type(w).__name__}{hint * exact}"
             )

@@ -13,34 +13,34 @@ from viete.evaluate.schedule import Member, Program
 from viete.notation.parser import parse
 from viete.notation.tree import Idx, Ref
 
-# What stands in for a value, given it and how many sequences the run has (None: no batch).
-Change = Callable[[Value, int | None], Value]
+# What takes a value's place, given it and how many sequences the run has (None: no batch).
+Intervention = Callable[[Value, int | None], Value]
 # An array or a function of one, by name; what works on labelled values, as hooks do, by member.
-Changes = Mapping[str | Member, Any]
+Put = Mapping[str | Member, Any]
 
 
-def changes_by_name(ready: Program, given: Changes) -> dict[Member, Change]:
+def interventions(ready: Program, put: Put) -> dict[Member, Intervention]:
     """Arrays, and functions of arrays as ``run[name]`` has them, as functions of labelled values.
 
     An array takes a value's place; what a function returns does, or where it returns None the
     array as the function leaves it. Either must have the value's shape. Raises VieteError for a
     name that no equation defines as a whole.
     """
-    out: dict[Member, list[Change]] = {}
-    for name, by in given.items():
+    out: dict[Member, list[Intervention]] = {}
+    for name, by in put.items():
         if isinstance(name, tuple):
             out.setdefault(name, []).append(by)
             continue
         member = member_of(ready, name)
-        out.setdefault(member, []).append(change(ready, name, member, by))
-    return {member: in_turn(changes) for member, changes in out.items()}
+        out.setdefault(member, []).append(intervention(ready, name, member, by))
+    return {member: composed(each) for member, each in out.items()}
 
 
-def in_turn(changes: list[Change]) -> Change:
-    """One change after the other."""
+def composed(several: list[Intervention]) -> Intervention:
+    """One intervention after the other."""
 
     def apply(value: Value, batch: int | None) -> Value:
-        for each in changes:
+        for each in several:
             value = each(value, batch)
         return value
 
@@ -85,7 +85,7 @@ def letters_of(ready: Program, member: Member) -> tuple[str, ...]:
     return tuple(s for s in slots if s not in ready.model.loop_letters)
 
 
-def change(ready: Program, name: str, member: Member, by: Any) -> Change:
+def intervention(ready: Program, name: str, member: Member, by: Any) -> Intervention:
     """One array, or one function of an array; the array that a function gets is its own."""
     if not callable(by) and not is_array_api_obj(by):
         raise VieteError(
@@ -103,7 +103,7 @@ def change(ready: Program, name: str, member: Member, by: Any) -> Change:
             made = by(mine)
             made = mine if made is None else made
         else:
-            made = xp.asarray(by, dtype=mine.dtype, device=mine.device)
+            made = by
         if tuple(getattr(made, "shape", ())) != tuple(mine.shape):
             raise VieteError(
                 f"what takes the place of {name} must have its shape {tuple(mine.shape)}, not "
@@ -114,4 +114,4 @@ def change(ready: Program, name: str, member: Member, by: Any) -> Change:
     return apply
 
 
-__all__ = ["Change", "Changes", "changes_by_name", "in_turn", "letters_of", "member_of"]
+__all__ = ["Intervention", "Put", "composed", "interventions", "letters_of", "member_of"]

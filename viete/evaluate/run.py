@@ -9,17 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from viete.analysis.questions import warn_of_readings
 from viete.analysis.sparsity import sparse_sums
-from viete.ask.questions import warn_of_readings
 from viete.errors import Text, VieteError
 from viete.evaluate.array import Arrays
-from viete.evaluate.inputs import Feeding, check_weights
-from viete.evaluate.interventions import Change, Changes, changes_by_name
+from viete.evaluate.inputs import Feeding
+from viete.evaluate.interventions import Intervention
 from viete.evaluate.labelled import COL, ROW, Array, Value, permute
-from viete.evaluate.schedule import Member, Program, Step, parameter_shapes, program
+from viete.evaluate.schedule import Member, Program, Step
 from viete.evaluate.sparse import sparse_value
-from viete.evaluate.spelling import by_own_names
-from viete.graph.card import CardData, Equation
+from viete.graph.card import Equation
 from viete.graph.dependence import reachable
 from viete.notation.parser import parse
 from viete.notation.tree import Expr, Idx, Ref, Symbol, walk
@@ -43,7 +42,7 @@ class Run(Mapping[str, Array]):
     ) -> None:  # fmt: skip
         self.program, self.store, self.sizes = program, store, dict(sizes)
         self.wanted: set[Member] | None = None
-        self.changes: Mapping[Member, Change] = {}
+        self.interventions: Mapping[Member, Intervention] = {}
         self.missing: dict[Member, str] = {}  # what could not be computed, and for want of what
         self.arrays = self.meaning(program.model, sizes, like, self.lookup, quick, program.memo)
         self.derived = {e.name: e for e in program.model.derived}
@@ -80,10 +79,7 @@ class Run(Mapping[str, Array]):
             self.wanted = keep
         with np.errstate(all="ignore"):  # 0/0 is nan, as arrays have it, and says nothing
             for k, step in enumerate(steps):
-                value = self.value(step)
-                if step.makes in self.changes:
-                    value = self.changes[step.makes](value, self.batch)
-                self.store[step.makes] = value.kept()
+                self.store[step.makes] = self.value(step).kept()
                 if keep is not None:
                     for m in (*step.needs, step.makes):
                         if last[m] == k and m not in keep and m[0] in self.program.computed:
@@ -103,6 +99,16 @@ class Run(Mapping[str, Array]):
         return out
 
     def value(self, step: Step) -> Value:
+        """One equation, for one turn of its loop, or what takes its place; see `evaluated`."""
+        value = self.evaluated(step)
+        instead = self.interventions.get(step.makes)
+        if instead is None:
+            return value
+        made = instead(value, self.batch)
+        what = f"what takes the place of {step.equation.name}"
+        return replace(made, array=self.taken(made.array, value.array, what))
+
+    def evaluated(self, step: Step) -> Value:
         """One equation, for one turn of its loop; an error gets its place in the card."""
         env = self.arrays.env
         if step.loops:
@@ -120,7 +126,13 @@ class Run(Mapping[str, Array]):
         except MemoryError:
             raise step.equation.text.error("this needs more memory than there is") from None
 
-    def put(self, member: Member, v: Value, place: range, batch: int) -> None:
+    def taken(self, array: Any, like: Array, what: str) -> Array:
+        """An array that takes the place of another, in the numbers of this run."""
+        if type(array) is type(like):  # PyTorch's asarray would warn of a derivative that it keeps
+            return self.arrays.xp.astype(array, like.dtype, copy=False)
+        return self.arrays.xp.asarray(array, dtype=like.dtype, device=like.device)
+
+    def store_piece(self, member: Member, v: Value, place: range, batch: int) -> None:
         """Store a value that was computed for some sequences of a batch."""
         if "batch" not in v.axes:
             self.store[member] = v
@@ -294,19 +306,20 @@ class Run(Mapping[str, Array]):
 def execute(
     ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Array],
     names: Sequence[str] | None = None, quick: bool = True,
-    changes: Mapping[Member, Change] | None = None,
+    put: Mapping[Member, Intervention] | None = None,
 ) -> Run:  # fmt: skip
-    """Run a program on inputs by name, weights taken as they are; see `run`.
+    """Run a program on inputs by name, weights taken as they are; see `viete.meanings.run.run`.
 
-    A value in ``changes`` is replaced, as soon as it is there, by what its function makes of it.
+    What an intervention in ``put`` makes of its value takes the value's place, as soon as that is
+    there.
     """
     if len(ready.memo) > 4096:
         ready.memo.clear()
     fed = Feeding(ready, inputs, weights)
     ready = ready.at(fed.sizes)
     out = Run(ready, fed.store, fed.like, fed.sizes, quick)
-    out.changes = changes or {}
-    pieces = fed.pieces() if names is not None and out.arrays.writes and not changes else []
+    out.interventions = put or {}
+    pieces = fed.pieces() if names is not None and out.arrays.writes and not put else []
     if not pieces:
         out.compute(names)
     # The sequences of a batch have nothing to do with each other: a few at a time, what is between
@@ -317,93 +330,8 @@ def execute(
         part.compute(names)
         out.wanted, out.missing = part.wanted, part.missing
         for member in part.store.keys() - given:
-            out.put(member, part.store[member], place, batch)
+            out.store_piece(member, part.store[member], place, batch)
     return out
 
 
-def run(
-    card: CardData, tokens: Array | Sequence[int] | None = None,
-    weights: Mapping[str, Array] | None = None, /, *,
-    names: Sequence[str] | None = None, exact_definitions: bool = False, exact: bool = False,
-    changes: Changes | None = None, inputs: Mapping[str, Array] | None = None, **more: Array,
-) -> Run:  # fmt: skip
-    """Run a model's equations on arrays: NumPy, PyTorch or JAX, whichever the weights are.
-
-    ``tokens``, of shape (n) or (batch, n), goes to the card's first input, others are given by
-    name: ``y=[1, 4, 1]``, or ``inputs={"names": [1, 4, 1]}`` where an option has that name too.
-    ``weights`` maps the names in `parameter_shapes` to arrays. With ``names`` only those
-    values are computed and kept; otherwise all are. ``changes`` maps names of values to arrays
-    that take their places, or to functions: what one makes of the array that ``run[name]`` would
-    be takes its place. ``exact_definitions`` follows the definitions of named functions to the
-    letter instead of their fast versions. With ``exact`` nothing is rounded: values are arrays of
-    `viete.meanings.exact.numbers.Number`, see `viete.meanings.exact.run.run_exact`.
-
-    Raises VieteError for a missing, mis-shaped or non-finite weight, a token out of range and a
-    text longer than the card's context.
-    """
-    ready = program(card)
-    tokens, weights = by_keyword(card, tokens, weights, more)
-    check_options(card, {"names": names}, list | tuple)
-    check_options(card, {"changes": changes, "inputs": inputs}, Mapping)
-    check_options(card, {"exact": exact, "exact_definitions": exact_definitions}, bool)
-    given = inputs_of(card, tokens, inputs, more)
-    if not exact:
-        check_weights(ready, weights)
-    if exact and changes:
-        raise VieteError("values can be replaced in float runs, not in exact ones")
-    if exact:
-        from viete.meanings.exact.run import run_exact
-
-        return run_exact(ready, given, weights, names)
-    replacing = changes_by_name(ready, changes) if changes else None
-    return execute(ready, given, weights, names, not exact_definitions, replacing)
-
-
-def check_options(card: CardData, options: Mapping[str, Any], kind: Any) -> None:
-    """Refuse an option that is no such option, where the card has an input of its name."""
-    own = {i.name for i in card.inputs}
-    for name, value in options.items():
-        if name in own and value is not None and not isinstance(value, kind):
-            raise VieteError(
-                f"{name} is an option of run and an input of {card.title}; give the input as "
-                f"inputs={{'{name}': …}}"
-            )
-
-
-def by_keyword(
-    card: CardData, tokens: Any, weights: Any, more: dict[str, Any]
-) -> tuple[Any, Mapping[str, Array]]:  # fmt: skip
-    """Tokens and weights given by these words, which are taken out of ``more``.
-
-    Where the card has an input of that name, the word is the input's.
-    """
-    own = {i.name for i in card.inputs}
-    found = {"tokens": tokens, "weights": weights}
-    for word in found.keys() & more.keys() - own:
-        if found[word] is not None:
-            raise VieteError(f"{word} are given twice")
-        found[word] = more.pop(word)
-    weights = {} if found["weights"] is None else found["weights"]
-    return found["tokens"], by_own_names(card, weights, parameter_shapes(card))
-
-
-def inputs_of(
-    card: CardData, tokens: Any, inputs: Mapping[str, Array] | None, more: Mapping[str, Array]
-) -> dict[str, Array]:  # fmt: skip
-    """All inputs by name; ``tokens`` are the first. Raises VieteError for one given twice."""
-    known = program(card).inputs
-    given = dict(by_own_names(card, inputs or {}, known))
-    more = by_own_names(card, more, known)
-    first = {} if tokens is None else {card.inputs[0].name: tokens} if card.inputs else None
-    if first is None:
-        raise VieteError(f"{card.title} takes no input")
-    for some in (more, first):
-        if twice := given.keys() & some.keys():
-            raise VieteError(f"the input {min(twice)} is given twice")
-        given = {**some, **given}
-    if card.inputs and not given:
-        raise VieteError(f"{card.title} needs its input {card.inputs[0].name}")
-    return given
-
-
-__all__ = ["Member", "Program", "Run", "Step", "execute", "parameter_shapes", "program", "run"]
+__all__ = ["Run", "execute"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from viete.errors import Text, VieteError
 from viete.graph.sizes import Size, size_of
@@ -21,11 +21,6 @@ from viete.notation.printer import show_equation
 from viete.notation.substitution import apart, fresh, substitute
 from viete.notation.symbols import Scope, Signature
 from viete.notation.tree import Apply, Expr, Ref, Symbol, transform
-
-if TYPE_CHECKING:
-    from viete.ask.card_claims import Claims
-    from viete.evaluate.run import Run
-    from viete.model.compare import Report
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -189,7 +184,10 @@ class Claim:
 
 @dataclass(frozen=True, repr=False)
 class CardData:
-    """A card's content. See `viete.cards.reader.read` for how to get one."""
+    """A card's content: what the rooms below `viete.nouns` know a card as.
+
+    Equal are those that say the same, whatever one can do with them besides.
+    """
 
     title: str
     about: tuple[str, ...] = ()
@@ -204,6 +202,24 @@ class CardData:
     equations: tuple[Equation, ...] = ()
     derived: tuple[Equation, ...] = ()
     claims: tuple[Claim, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, CardData):
+            return self is other
+        return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(CardData))
+
+    @classmethod
+    def of(cls, card: CardData) -> Self:
+        """A card as one of this class, with what was found out about it; always the same object."""
+        if isinstance(card, cls):
+            return card
+        found = card.rewritten
+        if (cls,) not in found:
+            made = cls.__new__(cls)
+            made.__dict__.update(card.__dict__)
+            found[(cls,)] = made
+        made = found[(cls,)]
+        return made
 
     def __repr__(self) -> str:
         counts = f"{len(self.parameters)} parameters, {len(self.equations)} equations"
@@ -331,7 +347,7 @@ class CardData:
         return apart(e, self.function, self.names, self.ranges)
 
     @cached_property
-    def unstated(self) -> CardData:
+    def unstated(self) -> Self:
         """The model without the shapes and claims that its card states, for other sizes."""
         plain = tuple(replace(e, stated=None) for e in self.equations)
         return replace(self, equations=plain, claims=())
@@ -340,25 +356,6 @@ class CardData:
     def rewritten(self) -> dict[tuple[Any, ...], Any]:
         """What `memoised` rewritings have made of this model."""
         return {}
-
-    # The arrows that point up: a model runs and checks itself, as people expect of an object.
-    def run(self, tokens: Any = None, weights: Any = None, /, **options: Any) -> Run:
-        """Run the equations on NumPy, PyTorch or JAX arrays; see `viete.evaluate.run.run`."""
-        from viete.evaluate.run import run
-
-        return run(self, tokens, weights, **options)
-
-    def check(
-        self, weights: Any = None, tokens: Any = None, *, outputs: Any = None, seed: int = 0,
-        **inputs: Any,
-    ) -> Report | Claims:  # fmt: skip
-        """Hold the card to its claims, to weights, to recorded values.
-
-        See `viete.model.checking.check`.
-        """
-        from viete.model.checking import check
-
-        return check(self, weights, tokens, outputs=outputs, seed=seed, **inputs)
 
     # -- sizes -------------------------------------------------------------------------------------
 
@@ -438,7 +435,7 @@ class CardData:
         """An expression over this card's dimensions as a symbolic size."""
         return size_of(e, lambda r: Size.of(r.key) if r.symbol.kind == "dim" else None)
 
-    def bind(self, **values: int | float | str | Fraction) -> CardData:
+    def bind(self, **values: int | float | str | Fraction) -> Self:
         """The same model with other dimensions: ``model.bind(d=768, N=12)``.
 
         Raises VieteError for a name that is no dimension of the card or a value that is no number.

@@ -21,9 +21,10 @@ from viete.analysis.kinds import Interval
 from viete.errors import VieteError
 from viete.evaluate.array import Arrays, Lookup
 from viete.evaluate.inputs import Feeding, check_names, host
+from viete.evaluate.interventions import Intervention
 from viete.evaluate.labelled import Array, Value, as_fraction, expand, is_float
 from viete.evaluate.run import Run
-from viete.evaluate.schedule import Program
+from viete.evaluate.schedule import Member, Program
 from viete.graph.card import CardData
 from viete.graph.evaluator import REDUCTIONS, Env
 from viete.notation.tree import Apply
@@ -144,19 +145,22 @@ class EntryRun(Run):
     meaning: type[Entries]
     arrays: Entries
 
+    def taken(self, array: Any, like: Array, what: str) -> Array:
+        return entries(self.arrays.space, array, what)
+
 
 R = TypeVar("R", bound=EntryRun)
 
 
 def run_entries(
     kind: type[R], ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Any],
-    names: Sequence[str] | None = None,
+    names: Sequence[str] | None = None, put: Mapping[Member, Intervention] | None = None,
 ) -> R:  # fmt: skip
     """Run a program on entries of one kind.
 
     ``weights`` are arrays or nested lists, in the shapes of `parameter_shapes`, of whole numbers,
-    fractions or floats; a float is the dyadic fraction that it is. Raises VieteError for weights
-    that do not fit or are not finite.
+    fractions or floats; a float is the dyadic fraction that it is, and so is what an intervention
+    in ``put`` gives. Raises VieteError for weights that do not fit or are not finite.
     """
     if not isinstance(weights, Mapping):
         raise VieteError(
@@ -164,13 +168,9 @@ def run_entries(
         )
     check_names(ready, weights)
     space = kind.meaning.numbers.of(ready.model)
-
-    def entries(given: Any, what: str) -> np.ndarray:
-        return space.lifted(exact_array(given, what, space.read))
-
-    arrays = {k: entries(w, f"the weight {k}") for k, w in weights.items()}
+    arrays = {k: entries(space, w, f"the weight {k}") for k, w in weights.items()}
     real = {i.name: i for i in ready.model.inputs if i.high is None}
-    given = {k: entries(v, f"the input {k}") if k in real else v for k, v in inputs.items()}
+    given = {k: entries(space, v, f"the input {k}") if k in real else v for k, v in inputs.items()}
     # Lengths and families are checked of floats in the place of real inputs.
     stand_in = {k: np.zeros(v.shape) if k in real else v for k, v in given.items()}
     fed = Feeding(ready, stand_in, arrays)
@@ -185,8 +185,14 @@ def run_entries(
             given[name] = space.lifted(np.full(held.array.shape, fill, dtype=object))
         fed.store[name, ()] = replace(held, array=given[name])
     out = kind(ready.at(fed.sizes), fed.store, fed.like, fed.sizes, False)
+    out.interventions = put or {}
     out.compute(names)
     return out
+
+
+def entries(space: Namespace, given: Any, what: str) -> np.ndarray:
+    """Any library's array, or nested lists, as the entries of a namespace."""
+    return space.lifted(exact_array(given, what, space.read))
 
 
 def exact_array(given: Any, what: str, read: Callable[[Any], Any] = as_fraction) -> np.ndarray:

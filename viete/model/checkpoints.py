@@ -1,7 +1,7 @@
 """Checkpoints: whole or not there, however a run ends.
 
     RUN/checkpoints/step-000200/
-        model.safetensors       the weights, by the names of `viete.parameter_shapes`
+        model.safetensors       the weights, by the names of `parameter_shapes`
         optimiser.safetensors   m/NAME and v/NAME
         state.json              the step, the position in the data, and digests of all three
 

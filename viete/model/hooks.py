@@ -16,12 +16,13 @@ from array_api_compat import array_namespace
 from viete.analysis.next_token import scores, text_of
 from viete.errors import VieteError
 from viete.evaluate.inputs import check_weights
-from viete.evaluate.interventions import Change, in_turn, member_of
+from viete.evaluate.interventions import Intervention, composed, member_of
 from viete.evaluate.labelled import Array, Value
-from viete.evaluate.run import Run, execute, run
+from viete.evaluate.run import Run, execute
 from viete.evaluate.schedule import Member, program
 from viete.graph.card import CardData, Input
 from viete.graph.dependence import forward_slice
+from viete.meanings.run import run
 from viete.model.cache import Cache
 from viete.model.named_values import Watched, watched
 from viete.model.names import Key
@@ -81,32 +82,22 @@ class Hooked(Weighted):
     def run(self, tokens: Any = None, /, **options: Any) -> Run:
         """Run the equations on token ids, (n) or (batch, n), or on text: every value by its name.
 
-        Hooks act on it. Options and other inputs are those of `viete.evaluate.run.run`.
+        Hooks act on it. Options and other inputs are those of `viete.meanings.run.run`.
         """
         ids = None if tokens is None else self.ids(tokens)
+        card, options = self.with_hooks(options)
+        return run(card, ids, self.weights, **options)
+
+    def with_hooks(self, options: dict[str, Any]) -> tuple[CardData, dict[str, Any]]:
+        """The card with the values that functions hook into, and them among what is put there."""
         if not self.hooked:
-            return run(self.card, ids, self.weights, **options)
+            return self.card, options
         watch = self.watch_hooks()
         if options.get("names") is not None:
             needed = [watch.value(name) for name, _ in self.hooked]
             options["names"] = [*options["names"], *needed]
-        options["changes"] = {**(options.get("changes") or {}), **self.changes(watch, self.hooked)}
-        return run(watch.model, ids, self.weights, **options)
-
-    def sample(self, prompt: Any, /, **options: Any) -> Iterator[tuple[int | None, ...]]:
-        """Go on with a text, or with token ids, token by token, as `viete.sample` does.
-
-        With hooks every token runs the whole text, and a hook is called for each with all of it.
-        """
-        from viete.sampling.generating import sample
-
-        ids = self.ids(prompt)
-        ids = ids[0] if getattr(ids, "ndim", 1) == 2 and len(ids) == 1 else ids
-        if not self.hooked:
-            return sample(self.card, self.weights, ids, **options)
-        watch = self.watch_hooks()
-        changes = {**(options.pop("changes", None) or {}), **self.changes(watch, self.hooked)}
-        return sample(watch.model, self.weights, ids, changes=changes, **options)
+        options["put"] = {**(options.get("put") or {}), **self.interventions(watch, self.hooked)}
+        return watch.model, options
 
     def watch_hooks(self) -> Watched:
         """The card with the values that functions hook into as values of equations."""
@@ -244,9 +235,9 @@ class Hooked(Weighted):
             needed.append(self.output)
         given = self.given(tokens, inputs)
         check_weights(program(self.card), self.weights)
-        changes = self.changes(watch, hooks)
+        put = self.interventions(watch, hooks)
         run = execute(program(watch.model), given, self.weights,
-                      None if everything else needed, changes=changes)  # fmt: skip
+                      None if everything else needed, put=put)  # fmt: skip
         if end is not None:
             out = watch.read(run, end, self.batch(run))
         else:
@@ -313,15 +304,17 @@ class Hooked(Weighted):
         """How many sequences a run has."""
         return run.batch or 1
 
-    def changes(self, watch: Watched, hooks: Sequence[tuple[str, Hook]]) -> dict[Member, Change]:
+    def interventions(
+        self, watch: Watched, hooks: Sequence[tuple[str, Hook]]
+    ) -> dict[Member, Intervention]:
         """What hooks do to the values of a run."""
         by_member: dict[Member, list[tuple[str, Hook]]] = {}
         for name, fn in hooks:
             by_member.setdefault(watch.member(name), []).append((name, fn))
-        return {m: in_turn([self.change(watch, *hook) for hook in own])
+        return {m: composed([self.intervention(watch, *hook) for hook in own])
                 for m, own in by_member.items()}  # fmt: skip
 
-    def change(self, watch: Watched, name: str, fn: Hook) -> Change:
+    def intervention(self, watch: Watched, name: str, fn: Hook) -> Intervention:
         """What a hook makes of a value: it gets an array of its own, which it may write into."""
         order = watch.layout(name)
 

@@ -27,10 +27,7 @@ class Texts:
     ``prepend_bos=False`` for the text alone.
     """
 
-    @property
-    def card(self) -> CardData:
-        """For the class that is made of this: the model as equations."""
-        raise NotImplementedError
+    card: CardData  # for the class that is made of this: the model as equations
 
     def read_tokenizer(self) -> Tokenizer | None:
         """For the class that is made of this: the tokenizer, if there is one."""

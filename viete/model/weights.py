@@ -28,10 +28,7 @@ TERM, SCALE = Symbol("argument", "normed_term"), Symbol("argument", "normed_scal
 class Weighted:
     """What a card with weights has by the names of TransformerLens: ``W_Q``, ``W_U``, ``cfg``."""
 
-    @property
-    def card(self) -> CardData:
-        """For the class that is made of this: the model as equations."""
-        raise NotImplementedError
+    card: CardData  # for the class that is made of this: the model as equations
 
     @property
     def weights(self) -> Mapping[str, Array]:

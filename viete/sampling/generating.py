@@ -11,7 +11,7 @@ import numpy as np
 from viete.analysis.next_token import scores, text_of
 from viete.errors import VieteError
 from viete.evaluate.inputs import check_weights, host
-from viete.evaluate.interventions import Changes
+from viete.evaluate.interventions import Put
 from viete.evaluate.labelled import Array
 from viete.evaluate.memory import check_room, counted
 from viete.evaluate.schedule import program
@@ -33,7 +33,7 @@ def sample(
     card: CardData, weights: Mapping[str, Array], prompt: Sequence[int] | Array, *,
     most: int = 100, temperature: float = 1.0, top_k: int | None = None,
     top_p: float | None = None, greedy: bool = False, stop: Stop | None = None, count: int = 1,
-    seed: int = 0, cache: bool = True, keep: int | None = None, changes: Changes | None = None,
+    seed: int = 0, cache: bool = True, keep: int | None = None, put: Put | None = None,
     **inputs: Array,
 ) -> Iterator[Drawn]:  # fmt: skip
     """Go on with a text, token by token: yields a token for each of ``count`` samples as it comes.
@@ -50,8 +50,8 @@ def sample(
     but for rounding. A text longer than the context is cropped to its last ``keep`` tokens (by
     default as many as the context has). Every kept token then has another position, so that no
     cache of it is any use: with the default every token runs the whole context from there on; with
-    half the context a cache is made anew every half context, which is faster. ``changes`` are those
-    of `viete.evaluate.run.run`; with them every token runs the whole text. ``inputs`` are the
+    half the context a cache is made anew every half context, which is faster. ``put`` is that
+    of `viete.meanings.run.run`; with it every token runs the whole text. ``inputs`` are the
     card's others, such as the source of a translation.
 
     Raises VieteError for bad settings, tokens and weights, and a card without scores.
@@ -77,11 +77,11 @@ def sample(
     weights = by_own_names(card, weights, program(card).parameters)
     check_weights(program(card), weights)
     check_count(card, min(len(text) + int(most), context), size, int(count))
-    if changes:
-        steps: Steps = Whole(card, weights, inputs, changes)
+    if put:
+        steps: Steps = Whole(card, weights, inputs, put)
     else:
         steps = stepper(card, weights, inputs, context, cache)
-    full = Whole(card, weights, inputs, changes) if keep == context else steps
+    full = Whole(card, weights, inputs, put) if keep == context else steps
     ended = stopping(stop, size)
     return drawn(
         steps, full, choice, text, int(most), ended, int(count), int(seed), context, int(keep)

@@ -10,7 +10,7 @@ import numpy as np
 
 from viete.analysis.next_token import scores, text_of
 from viete.evaluate.inputs import host
-from viete.evaluate.interventions import Changes, changes_by_name
+from viete.evaluate.interventions import Put, interventions
 from viete.evaluate.labelled import COL, ROW, Array, permute
 from viete.evaluate.run import Run, execute
 from viete.evaluate.schedule import program
@@ -34,11 +34,11 @@ class Whole:
 
     def __init__(
         self, card: CardData, weights: Mapping[str, Array], inputs: Mapping[str, Array],
-        changes: Changes | None = None,
+        put: Put | None = None,
     ) -> None:  # fmt: skip
         self.tokens, self.target = text_of(card).name, scores(card)
         self.program, self.weights, self.inputs = program(card), weights, inputs
-        self.changes = changes_by_name(self.program, changes or {})
+        self.put = interventions(self.program, put or {})
         self.text = np.zeros((0, 0), np.int64)
 
     def begin(self, text: np.ndarray, count: int) -> np.ndarray:
@@ -55,7 +55,7 @@ class Whole:
     def run(self, text: np.ndarray) -> np.ndarray:
         given = {**self.inputs, self.tokens: text}
         with without_gradients(self.weights):
-            found = execute(self.program, given, self.weights, [self.target], changes=self.changes)
+            found = execute(self.program, given, self.weights, [self.target], put=self.put)
             return last_row(found, self.target, len(text))
 
 

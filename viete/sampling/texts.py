@@ -22,7 +22,7 @@ def sample_texts(
     """Go on with a text: yields (sample, piece of text) as the pieces come, all samples at once.
 
     A sample ends with the first of the texts ``stop``, or of the tokens ``stop_tokens``; both are
-    part of it. Other options are `viete.sample`'s. An empty prompt begins after the vocabulary's
+    part of it. Other options are those of `sample`. An empty prompt begins after the vocabulary's
     end of a text, where it has one. A prompt with tokens that are no text of it is given as ids.
 
     Raises VieteError for a prompt or an end that the vocabulary cannot spell, and as `sample` does.

@@ -22,7 +22,7 @@ from viete.train.module import to_torch
 
 
 class ModuleEngine(LossEngine):
-    """A loss and its gradients by `viete.to_torch`.
+    """A loss and its gradients by `viete.train.module.to_torch`.
 
     ``bf16``: matrix products in bfloat16 (autocast), with weights and gradients as they are;
     ``compiled``: by ``torch.compile``. ``model`` may have masks of dropout, which ``card`` has not.

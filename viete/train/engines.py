@@ -24,7 +24,7 @@ class LossEngine:
     ``model`` is the card as it is trained, with masks where it says dropout. All weights lie in one
     array, ``flat``, and all gradients in another, so that the optimiser and the clipping see two
     arrays however many names the card has; ``weights`` and ``gradients`` are views into them, by
-    the names of `viete.parameter_shapes`.
+    the names of `parameter_shapes`.
     """
 
     model: CardData

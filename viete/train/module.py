@@ -1,4 +1,4 @@
-"""A card as a genuine PyTorch module: the source that `viete.export` writes, loaded.
+"""A card as a genuine PyTorch module: the source that `viete.code.export` writes, loaded.
 
 What runs is what one reads: `source(module)` is that text, and a traceback shows its lines.
 """
@@ -35,7 +35,7 @@ class Weighted:
     arguments: Mapping[str, str]  # the names of forward's arguments, by those of the card's inputs
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """The parameters themselves by the card's names, those of `viete.parameter_shapes`.
+        """The parameters themselves by the card's names, those of `parameter_shapes`.
 
         What a config gave, and is not learned, is a buffer.
         """
@@ -53,7 +53,7 @@ class Weighted:
 def to_torch(
     card: CardData, weights: Mapping[str, Any] | None = None, of: str | None = None
 ) -> nn.Module:
-    """The module of a card; see `viete.to_torch`."""
+    """The module of a card; see `viete.Card.to_torch`."""
     if weights is None:
         return kind_of(card, of)()
     shapes = parameter_shapes(card)

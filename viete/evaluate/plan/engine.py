@@ -32,13 +32,13 @@ WORTH_IT = 10**7  # weights × positions, which is about a millisecond: less is 
 class Engine:
     """The loss and gradients of one model, planned for each size of input once.
 
-    ``weights`` maps the names of `viete.parameter_shapes` to arrays, NumPy or PyTorch, which are
+    ``weights`` maps the names of `parameter_shapes` to arrays, NumPy or PyTorch, which are
     copied into ``flat``; ``compute`` is the precision of matrix products where it is not theirs
     (such as ``torch.bfloat16``): all else keeps the weights' own, as under PyTorch's autocast.
-    ``of`` is the loss, as in `viete.grad`; ``piece`` is how many positions go through the equations
-    at a time, by default as many as keep their values near the processor; ``threads`` how many such
-    pieces at once, by default as many as the array library has threads. Sums are in the same order
-    every time.
+    ``of`` is the loss, as in `viete.rewrite.adjoint.grad`; ``piece`` is how many positions go
+    through the equations at a time, by default as many as keep their values near the processor;
+    ``threads`` how many such pieces at once, by default as many as the array library has threads.
+    Sums are in the same order every time.
     """
 
     def __init__(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from viete.evaluate.interventions import Intervention
 from viete.evaluate.labelled import COL, ROW, Array, Value, permute
 from viete.evaluate.schedule import Member, Program, Step
 from viete.graph.card import Equation
@@ -156,10 +157,10 @@ def level_of(x: Any) -> int:
 
 def run_exact(
     ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Any],
-    names: Sequence[str] | None = None,
+    names: Sequence[str] | None = None, put: Mapping[Member, Intervention] | None = None,
 ) -> ExactRun:  # fmt: skip
     """Run a program on exact numbers; see `run_entries`.
 
     Raises VieteError also for a division by exactly zero, and where a comparison cannot be decided.
     """
-    return run_entries(ExactRun, ready, inputs, weights, names)
+    return run_entries(ExactRun, ready, inputs, weights, names, put)

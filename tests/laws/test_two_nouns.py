@@ -1,0 +1,137 @@
+"""Every verb of a card is a verb of a model, which brings its weights along."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viete as vt
+
+TOKENS = [3, 1, 4, 1, 5]
+LOSS = "<logits_0, logits_0>"
+SHIPPED = vt.read("gpt2").bind(V=11, d=8, N=2, H=2, d_f=8, n_max=16)
+# What a model is asked, and how the same is asked of a card with weights w.
+VERBS: dict[str, Any] = {
+    "run": lambda m, *w: m.run(TOKENS, *w)["logits"],
+    "grad": lambda m, *w: m.grad(LOSS).run(TOKENS, *w)["∂b_O^1"],
+    "incremental": lambda m, *w: m.incremental().write(),
+    "padded": lambda m, *w: m.padded().run([TOKENS], *w, a=[[1, 1, 1, 0, 0]])["logits"][0, :3],
+    "bind": lambda m, *w: m.bind(epsilon=1e-3).run(TOKENS, *w)["logits"],
+    "write": lambda m, *w: m.write("json"),
+    "export": lambda m, *w: m.export("numpy"),
+    "cost": lambda m, *w: m.cost.parameters.total,
+    "shapes": lambda m, *w: m.shapes.types,
+    "parameter_shapes": lambda m, *w: m.parameter_shapes,
+    "exact_weights": lambda m, *w: m.exact_weights,
+    "initial_weights": lambda m, *w: m.initial_weights(5)["W_E"],
+    "with_weights": lambda m, *w: m.with_weights(seed=1).run(TOKENS)["logits"],
+    "sample": lambda m, *w: list(m.sample(TOKENS, *w, most=4, greedy=True)),
+    "planned": lambda m, *w: m.planned(*w, of=LOSS)(TOKENS),
+    "to_torch": lambda m, *w: pytest.importorskip("torch") and sorted(m.to_torch(*w).state_dict()),
+    "check": lambda m, *w: m.check(*w).ok,
+    "folded": lambda m, *w: m.folded().write(),
+}
+
+
+def loaded(folder: Path) -> vt.Model:
+    """A checkpoint with random numbers, opened."""
+    SHIPPED.save(folder, SHIPPED.initial_weights(seed=1, dtype="float64"))
+    return vt.load(folder)
+
+
+@pytest.fixture(scope="module", params=["drawn", "given", "a file", "loaded"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> vt.Model:
+    if request.param == "drawn":
+        return SHIPPED.with_weights(seed=1)
+    if request.param == "given":
+        return SHIPPED.with_weights(SHIPPED.initial_weights(seed=1))
+    made = loaded(tmp_path_factory.mktemp("model") / "folder")
+    return made if request.param == "loaded" else SHIPPED.with_weights(made.path)
+
+
+def same(a: Any, b: Any) -> bool:
+    if hasattr(a, "shape"):
+        return bool(np.allclose(np.asarray(a), np.asarray(b), rtol=1e-9, atol=1e-12))
+    return bool(a == b)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_model_does_what_its_card_does(verb: str, model: vt.Model) -> None:
+    assert same(VERBS[verb](model), VERBS[verb](model.card, model.weights))
+
+
+def test_a_saved_one(model: vt.Model, tmp_path: Path) -> None:
+    model.save(tmp_path / "one")
+    model.card.save(tmp_path / "two", model.weights)
+    one, two = vt.load(tmp_path / "one"), vt.load(tmp_path / "two")
+    assert one.card == two.card == model.card
+    assert all(np.array_equal(one.weights[n], two.weights[n]) for n in two.weights)
+
+
+def public(kind: type) -> dict[str, Any]:
+    return {n: inspect.getattr_static(kind, n) for n in dir(kind) if not n.startswith("_")}
+
+
+def test_the_table_is_complete_and_signatures_differ_by_weights_alone() -> None:
+    """The verbs of a card are the methods of `Card` and `Verbs`, and what data has of them."""
+    from viete.nouns.card import Card
+    from viete.nouns.model import Model
+    from viete.nouns.verbs import Verbs
+
+    inner = {"content", "over"}
+    verbs = {n for kind in (Card, Verbs) for n in vars(kind) if not n.startswith("_")} - inner
+    assert verbs | {"bind"} == VERBS.keys() | {"save"}
+    for name in sorted(verbs - {"run"}):  # a model's run also takes texts
+        ours, theirs = public(Card)[name], public(Model)[name]
+        if isinstance(ours, property):
+            assert isinstance(theirs, property)
+            continue
+        mine, its = (list(inspect.signature(f).parameters) for f in (ours, theirs))
+        if name != "with_weights":
+            assert [p for p in mine if p not in ("weights",)] == its, name
+
+
+def test_what_makes_something_and_the_nouns_are_all() -> None:
+    assert set(vt.__all__) == {
+        "Card", "Model", "VieteError", "__version__", "from_transformers", "load", "read",
+    }  # fmt: skip
+    assert all(getattr(vt, name).__doc__ for name in vt.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'grad'"):
+        vt.grad  # noqa: B018
+
+
+def test_chains_keep_weights_and_kind(model: vt.Model) -> None:
+    chain = model.folded(center_unembed=False).padded().grad(LOSS)
+    assert type(chain) is vt.Model and type(chain.card) is vt.Card
+    run = chain.run([TOKENS])
+    assert run["∂W_E"].shape == (1, 11, 8)
+    assert np.allclose(run["logits"], model.run([TOKENS])["logits"], atol=1e-9)
+
+
+def test_cards_are_equal_by_what_they_say_and_rewritten_once() -> None:
+    again = vt.read(SHIPPED.write())
+    assert again == SHIPPED and hash(again) == hash(SHIPPED) and type(again) is vt.Card
+    assert SHIPPED.bind(n_max=8) != SHIPPED
+    assert vt.read("gpt2") is vt.read("gpt2")
+    assert SHIPPED.grad(LOSS) is SHIPPED.grad(LOSS)
+    assert SHIPPED.incremental() is SHIPPED.incremental()
+
+
+def test_exact_weights_make_a_model() -> None:
+    card = vt.read("exact-lesson")
+    model = card.with_weights(card.exact_weights)
+    assert model.run([0, 1], meaning="exact")["sum(A)"][1, 0] == 1
+    with pytest.raises(vt.VieteError, match="run with meaning='exact'"):
+        model.run([0, 1])
+
+
+def test_a_hook_holds_in_an_exact_run() -> None:
+    card = vt.read("exact-lesson")
+    model = card.with_weights(card.exact_weights)
+    model.add_hook("A", lambda value, hook: 2 * value)
+    plain = card.run([0, 1], card.exact_weights, meaning="exact")
+    assert (model.run([0, 1], meaning="exact")["a"] == 2 * plain["a"]).all()

@@ -1,0 +1,127 @@
+"""`run`: a card's equations on inputs and weights, in one of the meanings of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from viete.errors import VieteError
+from viete.evaluate.inputs import check_weights
+from viete.evaluate.interventions import Intervention, Put, interventions
+from viete.evaluate.labelled import Array
+from viete.evaluate.run import Run, execute
+from viete.evaluate.schedule import Member, Program, parameter_shapes, program
+from viete.evaluate.spelling import by_own_names
+from viete.graph.card import CardData
+
+Meaning = Callable[
+    [Program, Mapping[str, Array], Mapping[str, Any], Sequence[str] | None, bool,
+     Mapping[Member, Intervention]], Run,
+]  # fmt: skip
+
+
+def run_float(
+    ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Array],
+    names: Sequence[str] | None, quick: bool, put: Mapping[Member, Intervention],
+) -> Run:  # fmt: skip
+    """Arrays of floating-point numbers, checked, and the equations evaluated on them."""
+    check_weights(ready, weights)
+    return execute(ready, inputs, weights, names, quick, put)
+
+
+def run_exact(
+    ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Any],
+    names: Sequence[str] | None, quick: bool, put: Mapping[Member, Intervention],
+) -> Run:  # fmt: skip
+    """Exact numbers; the definitions of functions are all there is to evaluate."""
+    from viete.meanings.exact.run import run_exact  # its number system takes a while to import
+
+    return run_exact(ready, inputs, weights, names, put)
+
+
+MEANINGS: Mapping[str, Meaning] = {"float": run_float, "exact": run_exact}
+
+
+def run(
+    card: CardData, tokens: Array | Sequence[int] | None = None,
+    weights: Mapping[str, Array] | None = None, /, *,
+    names: Sequence[str] | None = None, meaning: str = "float", exact_definitions: bool = False,
+    put: Put | None = None, inputs: Mapping[str, Array] | None = None, **more: Array,
+) -> Run:  # fmt: skip
+    """Run a model's equations on arrays: NumPy, PyTorch or JAX, whichever the weights are.
+
+    ``tokens``, of shape (n) or (batch, n), goes to the card's first input, others are given by
+    name: ``y=[1, 4, 1]``, or ``inputs={"names": [1, 4, 1]}`` where an option has that name too.
+    ``weights`` maps the names in `parameter_shapes` to arrays. With ``names`` only those
+    values are computed and kept; otherwise all are. ``put`` maps names of values to arrays
+    that take their places, or to functions: what one makes of the array that ``run[name]`` would
+    be takes its place. ``exact_definitions`` follows the definitions of named functions to the
+    letter instead of their fast versions. ``meaning`` says which numbers are computed with,
+    'float' or 'exact': then nothing is rounded, and values are arrays of
+    `viete.meanings.exact.numbers.Number`, see `viete.meanings.exact.run.run_exact`.
+
+    Raises VieteError for a missing, mis-shaped or non-finite weight, a token out of range and a
+    text longer than the card's context.
+    """
+    ready = program(card)
+    tokens, weights = by_keyword(card, tokens, weights, more)
+    check_options(card, {"names": names}, list | tuple)
+    check_options(card, {"put": put, "inputs": inputs}, Mapping)
+    check_options(card, {"meaning": meaning}, str)
+    check_options(card, {"exact_definitions": exact_definitions}, bool)
+    if meaning not in MEANINGS:
+        known = " or ".join(map(repr, MEANINGS))
+        raise VieteError(f"the meaning of a run is {known}, not {meaning!r:.40}")
+    given = inputs_of(card, tokens, inputs, more)
+    replaced = interventions(ready, put or {})
+    return MEANINGS[meaning](ready, given, weights, names, not exact_definitions, replaced)
+
+
+def check_options(card: CardData, options: Mapping[str, Any], kind: Any) -> None:
+    """Refuse an option that is no such option, where the card has an input of its name."""
+    own = {i.name for i in card.inputs}
+    for name, value in options.items():
+        if name in own and value is not None and not isinstance(value, kind):
+            raise VieteError(
+                f"{name} is an option of run and an input of {card.title}; give the input as "
+                f"inputs={{'{name}': …}}"
+            )
+
+
+def by_keyword(
+    card: CardData, tokens: Any, weights: Any, more: dict[str, Any]
+) -> tuple[Any, Mapping[str, Array]]:  # fmt: skip
+    """Tokens and weights given by these words, which are taken out of ``more``.
+
+    Where the card has an input of that name, the word is the input's.
+    """
+    own = {i.name for i in card.inputs}
+    found = {"tokens": tokens, "weights": weights}
+    for word in found.keys() & more.keys() - own:
+        if found[word] is not None:
+            raise VieteError(f"{word} are given twice")
+        found[word] = more.pop(word)
+    weights = {} if found["weights"] is None else found["weights"]
+    return found["tokens"], by_own_names(card, weights, parameter_shapes(card))
+
+
+def inputs_of(
+    card: CardData, tokens: Any, inputs: Mapping[str, Array] | None, more: Mapping[str, Array]
+) -> dict[str, Array]:  # fmt: skip
+    """All inputs by name; ``tokens`` are the first. Raises VieteError for one given twice."""
+    known = program(card).inputs
+    given = dict(by_own_names(card, inputs or {}, known))
+    more = by_own_names(card, more, known)
+    first = {} if tokens is None else {card.inputs[0].name: tokens} if card.inputs else None
+    if first is None:
+        raise VieteError(f"{card.title} takes no input")
+    for some in (more, first):
+        if twice := given.keys() & some.keys():
+            raise VieteError(f"the input {min(twice)} is given twice")
+        given = {**some, **given}
+    if card.inputs and not given:
+        raise VieteError(f"{card.title} needs its input {card.inputs[0].name}")
+    return given
+
+
+__all__ = ["MEANINGS", "run"]

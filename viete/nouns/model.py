@@ -1,0 +1,263 @@
+"""`Model`: a card with weights and perhaps a tokenizer, from files, from memory, or drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+import numpy as np
+
+from viete.ask.card_claims import Claims
+from viete.errors import VieteError
+from viete.evaluate.initial_weights import initial_weights
+from viete.evaluate.inputs import Weights
+from viete.evaluate.plan.engine import Engine
+from viete.evaluate.reweighted import reweighted
+from viete.evaluate.schedule import program
+from viete.evaluate.spelling import by_own_names
+from viete.formats.tensors import TensorFile, in_memory, require
+from viete.graph.card import CardData
+from viete.model.checking import check
+from viete.model.compare import Report
+from viete.model.folder import Folder, open_arrays, open_folder
+from viete.model.hooks import Hooked
+from viete.model.live import folder_of, to_live, tokenizer_of
+from viete.model.mapping import load_weights
+from viete.model.placing import place, precision
+from viete.model.saving import save, save_folder
+from viete.model.tokens import Texts
+from viete.model.trained import is_run, open_run
+from viete.nouns.verbs import Verbs
+from viete.rewrite.folding import folded
+from viete.sampling.generating import sample
+from viete.text.tokenizer import Tokenizer, open_tokenizer
+
+if TYPE_CHECKING:
+    import torch
+
+Array = Any
+C = TypeVar("C", bound=CardData)
+Source = Callable[[CardData], Mapping[str, Array]]  # what has the weights of a card
+ITS_OWN = ("card", "path", "config", "tensors", "framework", "dtype", "device", "tokenizer")
+
+
+class Model(Verbs, Texts, Hooked, Generic[C]):
+    """A card with weights, and perhaps a tokenizer: what a card can do, with its own weights.
+
+    ``card`` is the model as equations, ``config`` what its ``config.json`` says, ``tensors`` the
+    file, or the arrays, that it was opened with. Weights are read when they are first needed;
+    ``dtype`` and ``device`` are what they are, or will be.
+    """
+
+    card: C
+
+    def __init__(
+        self, card: C, tensors: TensorFile, source: Source | None = None, *,
+        path: Path | None = None, config: Mapping[str, Any] | None = None,
+        framework: str = "numpy", dtype: str | None = None, device: str | None = None,
+    ) -> None:  # fmt: skip
+        self.card, self.tensors, self.config = card, tensors, config or {}
+        self.path = tensors.path if path is None else path
+        self.framework = framework if device is None else "torch"
+        self.dtype = precision(tensors, self.framework, dtype)
+        self.device = place(device, tensors, self.dtype)
+        self.source: Source = source or partial(
+            load_weights, source=tensors, framework=self.framework, dtype=self.dtype,
+            device=self.device,
+        )  # fmt: skip
+
+    @property
+    def content(self) -> CardData:
+        """As `Verbs` asks."""
+        return self.card
+
+    def over(self, card: CardData, source: Source | None = None) -> Self:
+        """The model of other equations with its weights, or with others; hooks are left behind."""
+        out = copy(self)
+        for name in out.__dict__.keys() - set(ITS_OWN):
+            del out.__dict__[name]  # what was made of the card as it was
+        out.card = type(self.card).of(card)
+        out.source = source or (lambda card: self.weights)
+        return out
+
+    @cached_property
+    def weights(self) -> Weights:
+        """The weights by the card's names. Raises VieteError for a file that does not fit it."""
+        return Weights(self.source(self.card))
+
+    # -- as a card can, with its weights -----------------------------------------------------------
+
+    def bind(self, **values: Any) -> Self:
+        """The same model with other dimensions, such as a longer context: ``bind(n_max=4096)``.
+
+        Raises VieteError for a name that is no dimension of the card, and for a value that is no
+        number; and where they are asked for, for weights that then do not fit.
+        """
+        return self.over(self.card.bind(**values), self.source)
+
+    def with_weights(
+        self, weights: Mapping[str, Array] | str | Path | None = None, *, seed: int = 0,
+        framework: str | None = None, dtype: str | None = None, device: str | None = None,
+    ) -> Self:  # fmt: skip
+        """The same equations and tokenizer with other weights; see `Card.with_weights`."""
+        made = with_weights(self.card, weights, seed, framework, dtype, device)
+        out = self.over(made.card, made.source)
+        out.tensors, out.framework = made.tensors, made.framework
+        out.dtype, out.device = made.dtype, made.device
+        return out
+
+    def sample(self, prompt: Any, /, **options: Any) -> Iterator[tuple[int | None, ...]]:
+        """Go on with a text, or with token ids, token by token, as `Card.sample` does.
+
+        With hooks every token runs the whole text, and a hook is called for each with all of it.
+        """
+        ids = self.ids(prompt)
+        ids = ids[0] if getattr(ids, "ndim", 1) == 2 and len(ids) == 1 else ids
+        card, options = self.with_hooks(options)
+        return sample(card, self.weights, ids, **options)
+
+    def planned(self, of: str | None = None, compute: Any = None) -> Engine:
+        """The loss and its gradients, planned, of a copy of the weights; see `Card.planned`."""
+        return Engine(self.card, self.weights, of, compute)
+
+    def to_torch(self, of: str | None = None) -> torch.nn.Module:
+        """A genuine ``torch.nn.Module`` with a copy of the weights; see `Card.to_torch`."""
+        from viete.train.module import to_torch
+
+        return to_torch(self.card, self.weights, of)
+
+    def check(
+        self, tokens: Any = None, *, outputs: Any = None, seed: int = 0, **inputs: Any
+    ) -> Report | Claims:
+        """Hold the card to its claims and to the tensors it was opened with, as `viete check` does.
+
+        ``outputs`` are values recorded of the model for these ``tokens`` or this text. See
+        `viete.model.checking.check`.
+        """
+        ids = None if tokens is None else self.ids(tokens)
+        return check(self.card, self.tensors, ids, outputs=outputs, seed=seed, **inputs)
+
+    def folded(
+        self, fold_ln: bool | None = None, center_writing_weights: bool | None = None,
+        center_unembed: bool | None = None, fold_value_biases: bool | None = None,
+    ) -> Self:  # fmt: skip
+        """The model with some of its weights put into others; what it computes stays.
+
+        Each step is a rewriting of the card: see `Card.folded`.
+        """
+        steps = folded(self.card, {
+            "fold_ln": fold_ln, "center_writing_weights": center_writing_weights,
+            "center_unembed": center_unembed, "fold_value_biases": fold_value_biases,
+        })  # fmt: skip
+        card, weights = self.content, dict(self.weights)
+        for step in steps:
+            card, weights = step.model, reweighted(step, weights)
+        out = self.over(card, lambda card: weights)
+        # The tensors are then those of the card's own names, and no file's.
+        out.tensors = in_memory(f"{self.tensors.path}, folded", weights)
+        return out
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a folder that `viete.load` opens, with the tokenizer; see `Card.save`."""
+        return save(self.card, self.weights, folder, self.config, self.own_tokenizer())
+
+    def save_folder(self, folder: str | Path) -> Path:
+        """Write a folder that `transformers` opens, or raise VieteError."""
+        return save_folder(self.card, self.weights, folder, self.config, self.own_tokenizer())
+
+    # -- texts, and other libraries ----------------------------------------------------------------
+
+    def own_tokenizer(self) -> Tokenizer | None:
+        """The tokenizer, if there is one."""
+        return self.__dict__.get("tokenizer") or self.read_tokenizer()
+
+    def to_transformers(self) -> Any:
+        """The same as a module of `transformers`, with copies of the weights."""
+        return to_live(self.card, self.weights, self.config)
+
+    def read_tokenizer(self) -> Tokenizer | None:
+        """As `Texts` asks."""
+        if not self.path.exists():  # it was in memory
+            return None
+        folder = self.path if self.path.is_dir() else self.path.parent
+        return open_tokenizer(folder, self.config)
+
+    def in_its_arrays(self, ids: np.ndarray) -> Array:
+        """As `Texts` asks."""
+        if self.framework == "numpy":
+            return ids
+        return require("torch", "for its tensors").as_tensor(ids, device=self.device)
+
+    def __repr__(self) -> str:
+        return f"<{self.card.title} of {self.path}>"
+
+
+def of_folder(
+    kind: type[C], folder: Folder, framework: str, dtype: str | None, device: str | None
+) -> Model[C]:
+    """A model of what was opened."""
+    return Model(
+        kind.of(folder.model), folder.tensors, path=folder.path, config=folder.config.values,
+        framework=framework, dtype=dtype, device=device,
+    )  # fmt: skip
+
+
+def opened(
+    kind: type[C], source: str | Path | Mapping[str, Array],
+    card: str | Path | CardData | None = None, accept: Sequence[str] = (),
+    framework: str | None = None, dtype: str | None = None, device: str | None = None,
+    revision: str | None = None, config: Mapping[str, Any] | str | Path | None = None,
+) -> Model[C]:  # fmt: skip
+    """A model whose card is of a ``kind``; see `viete.load`."""
+    if isinstance(source, Mapping):
+        if revision is not None:
+            raise VieteError("arrays in memory have no revision")
+        folder = open_arrays(source, card, accept, config)
+        return of_folder(kind, folder, framework or library(source), dtype, device)
+    if card is None and is_run(source):
+        if accept or config is not None:
+            raise VieteError(f"{source}: a run has its own card, with no config and no accept")
+        folder = open_run(source, revision)
+    else:
+        folder = open_folder(source, card, accept, config, revision)
+    return of_folder(kind, folder, framework or "numpy", dtype, device)
+
+
+def library(arrays: Mapping[str, Array]) -> str:
+    """The framework that arrays are of."""
+    return "torch" if any(hasattr(array, "detach") for array in arrays.values()) else "numpy"
+
+
+def with_weights(
+    card: C, weights: Mapping[str, Array] | str | Path | None, seed: int = 0,
+    framework: str | None = None, dtype: str | None = None, device: str | None = None,
+) -> Model[C]:  # fmt: skip
+    """The model of a card; see `viete.Card.with_weights`."""
+    if weights is None:
+        weights = initial_weights(card, seed, dtype or "float64")
+    if isinstance(weights, Mapping):
+        named = by_own_names(card, weights, program(card).parameters)
+        if {framework, dtype, device} == {None} and named.keys() == program(card).parameters.keys():
+            whole = {n: w if hasattr(w, "dtype") else np.array(w, float) for n, w in named.items()}
+            tensors = in_memory("the mapping of weights", whole)
+            return Model(card, tensors, lambda card: named, framework=library(named))
+    return opened(type(card), weights, card, (), framework, dtype, device)
+
+
+def taken_over(
+    kind: type[C], net: Any, tokenizer: Any = None, card: str | Path | CardData | None = None,
+    accept: Sequence[str] = (), framework: str = "torch", dtype: str | None = None,
+) -> Model[C]:  # fmt: skip
+    """A module of `transformers`, as its equations; see `viete.from_transformers`."""
+    out = of_folder(kind, folder_of(net, card, accept), framework, dtype, None)
+    if framework == "torch":
+        out.device = str(next(iter(net.parameters())).device)
+    if tokenizer is not None:
+        out.__dict__["tokenizer"] = tokenizer_of(tokenizer)
+    return out
+
+
+__all__ = ["Model"]

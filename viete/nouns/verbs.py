@@ -1,0 +1,135 @@
+"""The verbs that a card and a model share: rewritings give the same noun again, and chain."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from viete.analysis.cost import Costs
+    from viete.analysis.shapes import Shapes
+    from viete.graph.card import CardData
+
+
+class Verbs:
+    """What one does with equations, be there weights for them or not."""
+
+    @property
+    @abstractmethod
+    def content(self) -> CardData:
+        """The equations, for the class that is made of this."""
+
+    @abstractmethod
+    def over(self, card: CardData) -> Self:
+        """The same noun with other equations, for the class that is made of this."""
+
+    # -- rewritings --------------------------------------------------------------------------------
+
+    def grad(self, of: str | None = None, by: Sequence[str] | None = None) -> Self:
+        """The same with its backward equations: ``∂X`` for every X that leads to a loss.
+
+        >>> run = read("simple-transformer").grad().run(tokens, weights, y=targets) # doctest: +SKIP
+        >>> run["∂W_Q^h"].shape                                                     # doctest: +SKIP
+        (4, 256, 64)
+
+        ``of`` is the loss, a value or a formula that is one number (by default the last such value
+        that has a derivative); ``by`` are names of parameters or real inputs (by default all
+        parameters). Raises VieteError for a card without a loss, and where no derivative can pass,
+        naming the equation.
+        """
+        from viete.rewrite.adjoint import grad
+
+        return self.over(grad(self.content, of, by))
+
+    def incremental(self, of: str | None = None, fixed: bool = False) -> Self:
+        """The same for new tokens after others whose keys and values are given: its KV cache.
+
+        Its inputs are ``n`` new tokens and, for every value whose earlier rows are read
+        (``K^{i,h}``), those of the ``m`` positions before (``K_past^{i,h}``). ``of`` is the value
+        wanted for every position, by default the scores of the next token. With ``fixed`` there is
+        room for ``c`` rows, and an input ``q`` says which positions are new: shapes stay from step
+        to step. Raises VieteError, naming the equation, where a position reads later ones.
+        """
+        from viete.rewrite.incremental import incremental
+
+        return self.over(incremental(self.content, of, fixed))
+
+    def padded(self) -> Self:
+        """The same for texts of different lengths in one batch: an input says what is padding.
+
+        >>> run = card.padded().run(tokens, weights, a=mask)                        # doctest: +SKIP
+
+        ``a ∈ {0, 1}^n`` is 0 at padding, on whichever side: no other position sees it. Positions
+        are counted as before, padding among them, and values at padding mean nothing. Raises
+        VieteError for a card without a softmax over positions, or with a mask of its own.
+        """
+        from viete.rewrite.padding import padded
+
+        return self.over(padded(self.content))
+
+    # -- what it is --------------------------------------------------------------------------------
+
+    @property
+    def shapes(self) -> Shapes:
+        """The type of every value. Raises VieteError where an equation's sides do not fit."""
+        from viete.analysis.shapes import shapes_of
+
+        return shapes_of(self.content)
+
+    @property
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The name and array shape of every weight.
+
+        Axes are index letters (heads) in the order of the name, then rows, columns: ``W_Q^{1,h}``
+        is (H, d, d_k). Blocks are separate arrays.
+        """
+        from viete.evaluate.schedule import parameter_shapes
+
+        return parameter_shapes(self.content)
+
+    @property
+    def cost(self) -> Costs:
+        """Parameters, floating-point operations and bytes, as formulas and as numbers."""
+        from viete.analysis.cost import costs
+
+        return costs(self.content)
+
+    def initial_weights(self, seed: int = 0, dtype: str = "float64") -> dict[str, Any]:
+        """Weights of NumPy as the ``value`` and ``init`` columns say, drawn with ``seed``."""
+        from viete.evaluate.initial_weights import initial_weights
+
+        return initial_weights(self.content, seed, dtype)
+
+    @property
+    def exact_weights(self) -> dict[str, Any]:
+        """The weights that the ``value`` column gives, as nested lists of exact fractions."""
+        from viete.evaluate.initial_weights import literal_fractions
+
+        return literal_fractions(self.content)
+
+    # -- as text -----------------------------------------------------------------------------------
+
+    def write(self, form: str = "md") -> str:
+        """The card in the form 'md', 'latex', 'json' or 'text'; all but the last read back."""
+        from viete.cards.writer import write
+
+        return write(self.content, form)
+
+    def export(self, to: str, of: str | None = None) -> str:
+        """Stand-alone source, without weights: ``to`` 'torch', 'numpy', 'jax', 'latex' or 'typst'.
+
+        A PyTorch module, a NumPy script with the backward pass and Adam, JAX functions, or an
+        article. ``of`` is the loss, as in `grad`; a card without one gets the cross-entropy of its
+        logits and the tokens one further. Raises VieteError for what a target cannot say.
+        """
+        if to in ("latex", "typst"):
+            from viete.report.article import write_article
+
+            return write_article(self.content, to, of)
+        from viete.code import export
+
+        return export(self.content, to, of)
+
+
+__all__ = ["Verbs"]
