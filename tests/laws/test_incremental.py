@@ -205,6 +205,21 @@ def test_an_incremental_form_is_a_card(path: str) -> None:
             assert read(write(form, style)) == form
 
 
+def test_a_derived_name_goes_with_the_blocks_that_it_is_of() -> None:
+    text = HEAD.replace("FUNCTIONS", "").replace("| $R$ |", "| $U^i$ | $d × d$ |\n| $R$ |")
+    body = r"""For $i = 1, …, 2$:
+
+2. $A^i = softmax(causal(x U^i x^⊤)) x$
+
+3. $y = tanh(x)$"""
+    derived_names = "\n## Derived\n\n- $G^i = U^i {U^i}^⊤$\n- $K = R R^⊤$\n"
+    model = read(text.replace("BODY", body) + derived_names)
+    assert [e.name for e in model.derived] == ["G^i", "K"]
+    form = derived(model).model
+    assert read(write(form, "md")) == form
+    assert not form.loops and [e.name for e in form.derived] == ["K"]
+
+
 # Cards with ways of their own ---------------------------------------------------------------------
 
 HEAD = r"""

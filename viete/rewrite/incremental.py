@@ -15,7 +15,16 @@ from viete.analysis.masks import Mask
 from viete.analysis.next_token import scores, text_of
 from viete.analysis.shapes import Mismatch, shapes_of
 from viete.errors import Text, VieteError
-from viete.graph.card import CardData, Dimension, Equation, Function, Input, Loop, memoised
+from viete.graph.card import (
+    CardData,
+    Dimension,
+    Equation,
+    Function,
+    Input,
+    Loop,
+    Parameter,
+    memoised,
+)
 from viete.graph.dependence import (
     equations_by_name,
     forward_slice,
@@ -342,7 +351,7 @@ class Incremental:
             model.title, about, (), model.vocabulary, (), tuple(dims), model.indices,
             (*inputs, *rows.values()), parameters,
             (*model.functions, *self.new_functions(equations)), tuple(equations),
-            self.unchanged(model.derived, equations),
+            self.unchanged(equations, parameters, gone),
         )  # fmt: skip
         return Derived(
             out, self.target, {item.name: key for key, item in rows.items()},
@@ -357,19 +366,20 @@ class Incremental:
         return [f for name, f in made.items() if name in used]
 
     def unchanged(
-        self, equations: tuple[Equation, ...], forward: list[Equation]
+        self, forward: list[Equation], parameters: tuple[Parameter, ...], gone: frozenset[str]
     ) -> tuple[Equation, ...]:
-        """Derived names whose definitions hold as they stand."""
-        there = {e.name for e in forward} | {p.name for p in self.model.parameters}
+        """Derived names whose definitions hold as they stand, of what is still there."""
+        there = {e.name for e in forward} | {p.name for p in parameters}
         there |= {d.name for d in self.model.dims} - {self.length.key}
         out = []
-        for e in equations:
+        for e in self.model.derived:
             self.taken = set()
             try:
                 f = self.formula(e.right, (NEW, ALL))
             except (Stuck, Mismatch):
                 continue
-            if e.reads <= there and not self.taken and f.expr == e.right:
+            of_gone = not gone.isdisjoint(e.left.symbol.slots)
+            if e.reads <= there and not (self.taken or of_gone) and f.expr == e.right:
                 out.append(e)
                 there.add(e.name)
         return tuple(out)
