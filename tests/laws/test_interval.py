@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tests.laws.strategies import Card, cards, random_inputs, random_weights
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
+from viete.meanings.entries import run_entries
 from viete.meanings.exact.numbers import FUNCTIONS, Number
-from viete.meanings.interval import RULES, IntervalRun, Intervals, bounds, run_intervals
+from viete.meanings.interval import RULES, IntervalRun, Intervals, bounds
 
 floats = st.floats(allow_nan=False, allow_infinity=False)
 SPACE = Intervals()
@@ -23,7 +24,7 @@ ONE = bounds(1.0, 1.0)
 
 
 def intervals(card: CardData, w: Any, inputs: dict[str, Any]) -> IntervalRun:
-    return run_intervals(program(card), inputs, w)
+    return run_entries(IntervalRun, program(card), inputs, w)
 
 
 def holds(low: float, high: float, x: Any) -> bool:

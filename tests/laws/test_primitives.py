@@ -17,7 +17,8 @@ import viete as vt
 from viete.analysis.cost import costs
 from viete.analysis.well_formed import SIGNS, check_well_formed
 from viete.evaluate.schedule import program
-from viete.meanings.interval import run_intervals
+from viete.meanings.entries import run_entries
+from viete.meanings.interval import IntervalRun
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES, show
 from viete.notation.symbols import BINDERS, PRIMITIVES
@@ -123,7 +124,7 @@ def interval(name: str) -> None:
     """The bounds hold what floats give, but for a library's last digits, and are close to it."""
     weights, t = given()
     model = model_of(name)
-    found = run_intervals(program(model), {"t": t}, weights)["y"]
+    found = run_entries(IntervalRun, program(model), {"t": t}, weights)["y"]
     wanted = reference(name)["y"]
     slack = 4 * np.spacing(abs(wanted) * 1.0)
     assert (found["lower"] - slack <= wanted).all() and (wanted <= found["upper"] + slack).all()

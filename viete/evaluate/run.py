@@ -39,14 +39,19 @@ class Run(Mapping[str, Array]):
     def __init__(
         self, program: Program, store: dict[Member, Value], like: Array,
         sizes: Mapping[str, Fraction], quick: bool,
+        put: Mapping[Member, Intervention] | None = None,
     ) -> None:  # fmt: skip
         self.program, self.store, self.sizes = program, store, dict(sizes)
         self.wanted: set[Member] | None = None
-        self.interventions: Mapping[Member, Intervention] = {}
+        self.interventions = put or {}
         self.missing: dict[Member, str] = {}  # what could not be computed, and for want of what
         self.arrays = self.meaning(program.model, sizes, like, self.lookup, quick, program.memo)
         self.derived = {e.name: e for e in program.model.derived}
-        self.sparse = sparse_sums(program.model) if quick and self.meaning is Arrays else {}
+        replaced = {key for key, _ in self.interventions}
+        sparse = sparse_sums(program.model) if quick and self.meaning is Arrays else {}
+        self.sparse = {
+            k: s for k, s in sparse.items() if replaced.isdisjoint(e.name for e in s.inside)
+        }
         self.derived |= {e.name: e for s in self.sparse.values() for e in s.inside}
 
     def compute(self, names: Sequence[str] | None) -> None:
@@ -229,10 +234,26 @@ class Run(Mapping[str, Array]):
         raise VieteError(f"{key}{place} was not computed: it was not asked for")
 
     def __getitem__(self, name: str) -> Array:
+        return self.ordered(*self.found(name))
+
+    def axes(self, name: str) -> tuple[str, ...]:
+        """What each axis of ``run[name]`` ranges over: a batch, an index letter, a size.
+
+        ``run.axes("A^{1,h}")`` is ``("batch", "h", "n", "n")``, of one text ``("h", "n", "n")``.
+        Raises VieteError as ``run[name]`` does.
+        """
+        value, letters = self.found(name)
+        e = self.parse(name)
+        shape = self.program.shapes.located(Text(name, "<name>"), e, e.free, loops=True).shape
+        core = [str(size) for size in shape]
+        return (*(a for a in in_order(value, letters) if a not in (ROW, COL)), *core)
+
+    def found(self, name: str) -> tuple[Value, tuple[str, ...]]:
+        """A value or formula, and the index letters in the order in which its axes come."""
         if isinstance(name, str) and self.program.names.get(name) in self.store:
             symbol = self.symbol(name)
             v = self.store[self.program.names[name]]
-            return self.ordered(self.for_each(v) if symbol.is_partial else v, symbol.slots)
+            return self.for_each(v) if symbol.is_partial else v, symbol.slots
         e = self.parse(name)
         letters = tuple(dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx)))
         self.program.shapes.located(Text(name, "<name>"), e, e.free, loops=True)
@@ -245,7 +266,7 @@ class Run(Mapping[str, Array]):
         slots = e.symbol.slots if isinstance(e, Ref) else ()
         if any(isinstance(x, Ref) and x.symbol.is_partial for x in walk(e)):
             found = self.for_each(found)
-        return self.ordered(found, (*slots, *letters))
+        return found, (*slots, *letters)
 
     @property
     def batch(self) -> int | None:
@@ -269,11 +290,7 @@ class Run(Mapping[str, Array]):
         array = self.arrays.lift(v)
         if not v.axes:
             return array
-        first = ("batch", *letters)
-        lead = [a for a in first if a in v.axes]
-        rest = [a for a in v.axes if a not in (*lead, ROW, COL)]
-        order = (*dict.fromkeys(lead), *rest, *(a for a in (ROW, COL) if a in v.axes))
-        array = permute(self.arrays.xp, array, v.axes, order)
+        array = permute(self.arrays.xp, array, v.axes, in_order(v, letters))
         return array[..., None] if ROW in v.axes and COL not in v.axes else array  # a column
 
     def __contains__(self, name: object) -> bool:
@@ -303,6 +320,13 @@ class Run(Mapping[str, Array]):
         return f"<run of {self.program.model.title}: {shown}{', …' if len(self) > 8 else ''}>"
 
 
+def in_order(v: Value, letters: Iterable[str]) -> tuple[str, ...]:
+    """A value's axes as `Run` has them: batch, index letters, rows, columns."""
+    lead = [a for a in ("batch", *letters) if a in v.axes]
+    rest = [a for a in v.axes if a not in (*lead, ROW, COL)]
+    return (*dict.fromkeys(lead), *rest, *(a for a in (ROW, COL) if a in v.axes))
+
+
 def execute(
     ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Array],
     names: Sequence[str] | None = None, quick: bool = True,
@@ -317,8 +341,7 @@ def execute(
         ready.memo.clear()
     fed = Feeding(ready, inputs, weights)
     ready = ready.at(fed.sizes)
-    out = Run(ready, fed.store, fed.like, fed.sizes, quick)
-    out.interventions = put or {}
+    out = Run(ready, fed.store, fed.like, fed.sizes, quick, put)
     pieces = fed.pieces() if names is not None and out.arrays.writes and not put else []
     if not pieces:
         out.compute(names)
@@ -334,4 +357,4 @@ def execute(
     return out
 
 
-__all__ = ["Run", "execute"]
+__all__ = ["Run", "execute", "in_order"]

@@ -184,8 +184,7 @@ def run_entries(
             fill = Fraction(0) if size is None else size.evaluate(fed.sizes)
             given[name] = space.lifted(np.full(held.array.shape, fill, dtype=object))
         fed.store[name, ()] = replace(held, array=given[name])
-    out = kind(ready.at(fed.sizes), fed.store, fed.like, fed.sizes, False)
-    out.interventions = put or {}
+    out = kind(ready.at(fed.sizes), fed.store, fed.like, fed.sizes, False, put)
     out.compute(names)
     return out
 

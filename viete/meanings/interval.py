@@ -10,7 +10,7 @@ sides count. What has no value, or none that these bounds can tell, lies between
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -19,9 +19,7 @@ from flint import arb, ctx
 
 from viete.errors import VieteError
 from viete.evaluate.array import exact_scalar
-from viete.evaluate.labelled import Array
-from viete.evaluate.schedule import Program
-from viete.meanings.entries import Entries, EntryRun, Namespace, run_entries
+from viete.meanings.entries import Entries, EntryRun, Namespace
 
 INTERVAL = np.dtype([("lower", np.float64), ("upper", np.float64)])
 BITS = 80  # of an enclosure by Arb, before it is rounded to float64
@@ -342,12 +340,4 @@ class IntervalRun(EntryRun):
     meaning = IntervalArrays
 
 
-def run_intervals(
-    ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Any],
-    names: Sequence[str] | None = None,
-) -> IntervalRun:  # fmt: skip
-    """Run a program on intervals; see `run_entries`."""
-    return run_entries(IntervalRun, ready, inputs, weights, names)
-
-
-__all__ = ["INTERVAL", "IntervalRun", "Intervals", "run_intervals"]
+__all__ = ["INTERVAL", "IntervalRun", "Intervals"]

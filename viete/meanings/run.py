@@ -13,6 +13,7 @@ from viete.evaluate.run import Run, execute
 from viete.evaluate.schedule import Member, Program, parameter_shapes, program
 from viete.evaluate.spelling import by_own_names
 from viete.graph.card import CardData
+from viete.meanings.entries import EntryRun, run_entries
 
 Meaning = Callable[
     [Program, Mapping[str, Array], Mapping[str, Any], Sequence[str] | None, bool,
@@ -29,17 +30,36 @@ def run_float(
     return execute(ready, inputs, weights, names, quick, put)
 
 
-def run_exact(
-    ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Any],
-    names: Sequence[str] | None, quick: bool, put: Mapping[Member, Intervention],
-) -> Run:  # fmt: skip
-    """Exact numbers; the definitions of functions are all there is to evaluate."""
-    from viete.meanings.exact.run import run_exact  # its number system takes a while to import
+def run_of(kind: Callable[[], type[EntryRun]]) -> Meaning:
+    """Entries of one kind; the definitions of functions are all that there is to evaluate."""
 
-    return run_exact(ready, inputs, weights, names, put)
+    def run_kind(
+        ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Any],
+        names: Sequence[str] | None, quick: bool, put: Mapping[Member, Intervention],
+    ) -> Run:  # fmt: skip
+        return run_entries(kind(), ready, inputs, weights, names, put)
+
+    return run_kind
 
 
-MEANINGS: Mapping[str, Meaning] = {"float": run_float, "exact": run_exact}
+# Number systems take a while to import.
+def exact() -> type[EntryRun]:
+    from viete.meanings.exact.run import ExactRun
+
+    return ExactRun
+
+
+def interval() -> type[EntryRun]:
+    from viete.meanings.interval import IntervalRun
+
+    return IntervalRun
+
+
+MEANINGS: Mapping[str, Meaning] = {
+    "float": run_float,
+    "exact": run_of(exact),
+    "interval": run_of(interval),
+}
 
 
 def run(
@@ -56,12 +76,14 @@ def run(
     values are computed and kept; otherwise all are. ``put`` maps names of values to arrays
     that take their places, or to functions: what one makes of the array that ``run[name]`` would
     be takes its place. ``exact_definitions`` follows the definitions of named functions to the
-    letter instead of their fast versions. ``meaning`` says which numbers are computed with,
-    'float' or 'exact': then nothing is rounded, and values are arrays of
-    `viete.meanings.exact.numbers.Number`, see `viete.meanings.exact.run.run_exact`.
+    letter instead of their fast versions. ``meaning`` says which numbers are computed with:
+    'float'; 'exact', of which nothing is rounded, and values are arrays of
+    `viete.meanings.exact.numbers.Number`; or 'interval', two floats between which the exact number
+    lies, see `viete.meanings.interval`. Of both weights may be fractions too.
 
     Raises VieteError for a missing, mis-shaped or non-finite weight, a token out of range and a
-    text longer than the card's context.
+    text longer than the card's context; in an exact run also for a division by exactly zero, and
+    where a comparison cannot be decided.
     """
     ready = program(card)
     tokens, weights = by_keyword(card, tokens, weights, more)
@@ -70,8 +92,8 @@ def run(
     check_options(card, {"meaning": meaning}, str)
     check_options(card, {"exact_definitions": exact_definitions}, bool)
     if meaning not in MEANINGS:
-        known = " or ".join(map(repr, MEANINGS))
-        raise VieteError(f"the meaning of a run is {known}, not {meaning!r:.40}")
+        known = ", ".join(map(repr, MEANINGS))
+        raise VieteError(f"the meaning of a run is one of {known}, not {meaning!r:.40}")
     given = inputs_of(card, tokens, inputs, more)
     replaced = interventions(ready, put or {})
     return MEANINGS[meaning](ready, given, weights, names, not exact_definitions, replaced)

@@ -16,7 +16,7 @@ import numpy as np
 from viete.analysis.shapes import shapes_of
 from viete.errors import Text, VieteError
 from viete.evaluate.labelled import COL, ROW, Value
-from viete.evaluate.run import Run, execute
+from viete.evaluate.run import Run, execute, in_order
 from viete.evaluate.schedule import Member, Step, program
 from viete.formats.files import TensorFile
 from viete.graph.card import CardData, Equation
@@ -228,13 +228,6 @@ def array(outputs: TensorFile, name: str) -> Array:
 # -- comparing -------------------------------------------------------------------------------------
 
 
-def order(step: Step, v: Value) -> tuple[str, ...]:
-    """A value's axes in the order of an array: batch, letters, rows, columns."""
-    lead = [a for a in ("batch", *step.equation.left.symbol.slots) if a in v.axes]
-    rest = [a for a in v.axes if a not in (*lead, ROW, COL)]
-    return (*lead, *rest, *(a for a in (ROW, COL) if a in v.axes))
-
-
 def compare(run: Run, step: Step, value: Value, recorded: Array, dtype: str) -> Difference | None:
     """None where they agree."""
     equations = enumerate(run.program.model.equations, 1)
@@ -251,7 +244,7 @@ def compare(run: Run, step: Step, value: Value, recorded: Array, dtype: str) -> 
     if not apart.size or apart.max() <= tolerance * scale:
         return None
     at = np.unravel_index(int(apart.argmax()), apart.shape)
-    letters = order(step, value)
+    letters = in_order(value, step.equation.left.symbol.slots)
     first = {s: run.program.range_of(s)[0] for s in letters if s not in ("batch", ROW, COL)}
     return replace(
         blank, absolute=float(apart[at]), relative=float(apart[at] / (scale or 1.0)),
@@ -266,7 +259,9 @@ def aligned(run: Run, step: Step, like: Value, recorded: Array) -> Value:
     there = fitted(computed.shape, recorded)
     assert there is not None
     there = np.where(np.isneginf(computed) & (there <= MASKED), -np.inf, there)
-    return Value(there.astype(computed.dtype, copy=False), order(step, like))
+    return Value(
+        there.astype(computed.dtype, copy=False), in_order(like, step.equation.left.symbol.slots)
+    )
 
 
 def like_left(run: Run, step: Step, recorded: Array) -> Value | None:

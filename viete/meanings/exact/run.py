@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from viete.evaluate.interventions import Intervention
-from viete.evaluate.labelled import COL, ROW, Array, Value, permute
-from viete.evaluate.schedule import Member, Program, Step
+from viete.evaluate.labelled import Array, Value, permute
+from viete.evaluate.run import in_order
+from viete.evaluate.schedule import Member, Step
 from viete.graph.card import Equation
-from viete.meanings.entries import Entries, EntryRun, run_entries
+from viete.meanings.entries import Entries, EntryRun
 from viete.meanings.exact.atoms import Atom
 from viete.meanings.exact.deciding import effort
 from viete.meanings.exact.namespace import Numbers, check_defined
@@ -89,9 +89,7 @@ class ExactRun(EntryRun):
         return super().ordered(v, letters)
 
     def short(self, v: Value, step: Step) -> Value:
-        slots = step.equation.left.symbol.slots
-        lead = [a for a in ("batch", *slots) if a in v.axes]
-        axes = (*lead, *(a for a in (ROW, COL) if a in v.axes))
+        axes = in_order(v, step.equation.left.symbol.slots)
         array = np.array(permute(np, v.array, v.axes, axes), dtype=object)
         for place in np.ndindex(array.shape):
             x = array[place]
@@ -153,14 +151,3 @@ def level_of(x: Any) -> int:
     if not isinstance(x, Number) or x.rational is not None:
         return RATIONAL
     return CLOSED if x.decided else NAMED
-
-
-def run_exact(
-    ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Any],
-    names: Sequence[str] | None = None, put: Mapping[Member, Intervention] | None = None,
-) -> ExactRun:  # fmt: skip
-    """Run a program on exact numbers; see `run_entries`.
-
-    Raises VieteError also for a division by exactly zero, and where a comparison cannot be decided.
-    """
-    return run_entries(ExactRun, ready, inputs, weights, names, put)

@@ -17,9 +17,10 @@ from viete.evaluate.labelled import COL, ROW, Value, permute
 from viete.evaluate.schedule import Step as Turn
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData, Input, Parameter
+from viete.meanings.entries import run_entries
 from viete.meanings.exact.derivation import Derivation, Stage, Unevaluated, at_block
 from viete.meanings.exact.numbers import Number, total
-from viete.meanings.exact.run import NAMED, RATIONAL, ExactRun, level_of, run_exact
+from viete.meanings.exact.run import NAMED, RATIONAL, ExactRun, level_of
 from viete.notation.printer import show, show_equation
 from viete.notation.tree import Expr, Idx, Num, Pick, Ref, walk
 from viete.report.lesson.closing import closing
@@ -38,7 +39,7 @@ def lesson(
     positions: Sequence[int] | None = None, digits: int = 6, style: str = "unicode",
     origin: str = "", inputs: Mapping[str, Any] | None = None,
 ) -> Lesson:  # fmt: skip
-    """A lesson on a card's run on ``tokens``, with exact ``weights`` (see `run_exact`).
+    """A lesson on a card's run on ``tokens``, with exact ``weights`` (see `run_entries`).
 
     ``positions`` are followed; else those of `positions.chosen`. ``digits`` are the certified ones
     of what is no fraction, ``style`` that of formulas, ``origin`` says where the weights come from.
@@ -52,7 +53,7 @@ def lesson(
     if digits < 1:
         raise VieteError(f"the number of digits must be at least 1, not {digits}")
     given = {card.inputs[0].name: np.asarray(tokens), **(inputs or {})}
-    run = run_exact(program(card), given, weights, [])
+    run = run_entries(ExactRun, program(card), given, weights, [])
     run.wanted, stopped = None, None
     try:
         run.compute(None)

@@ -70,7 +70,7 @@ def test_wrong() -> None:
     ]:
         with pytest.raises(VieteError, match=re.escape(sentence)):
             MODEL.run([1, 2], WEIGHTS, put=changes)
-    with pytest.raises(VieteError, match="the meaning of a run is 'float' or 'exact', not 'x'"):
+    with pytest.raises(VieteError, match="one of 'float', 'exact', 'interval', not 'x'"):
         MODEL.run([1, 2], WEIGHTS, meaning="x")
 
 
@@ -85,3 +85,46 @@ def test_an_exact_run() -> None:
         [0, 1], card.exact_weights, meaning="exact", put={"A": np.array([[1, 0], [0.5, 0.25]])}
     )
     assert half["A"][1, 1] * 4 == 1
+
+
+def test_a_run_of_intervals() -> None:
+    card = vt.read("exact-lesson")
+    weights = card.exact_weights
+    by = np.array([[1, 0], [0.5, 0.5]])
+    run = card.run([0, 1], weights, meaning="interval", put={"A": by})
+    exact = card.run([0, 1], weights, meaning="exact", put={"A": by})
+    middle = np.array([[float(x) for x in row] for row in exact["logits"]])
+    assert (run["logits"]["lower"] <= middle).all() and (middle <= run["logits"]["upper"]).all()
+
+
+def test_inside_of_what_is_computed_sparsely() -> None:
+    """A value of an expert takes another's place, though few rows of it would be computed."""
+    card = vt.read("mixtral").bind(V=11, d=8, N=1, H=2, G=1, d_f=6, E=3, k=1, n_max=8)
+    weights = card.initial_weights(1)
+    plain = card.run([1, 2, 3], weights)
+    inside = [e.name for e in card.equations if "e" in e.left.symbol.slots]
+    assert inside
+    for name in inside:
+        member = name.replace("^{i", "^{1")
+        run = card.run([1, 2, 3], weights, put={member: lambda x: 0 * x})
+        assert not run[member].any() and not np.allclose(run["logits"], plain["logits"])
+
+
+def test_axes() -> None:
+    model = vt.read("gpt2").bind(V=11, d=8, N=2, H=2, d_f=6)
+    run = model.run([[1, 2, 3]] * 4, model.initial_weights())
+    for name, axes in {
+        "A^{1,h}": ("batch", "h", "n", "n"),
+        "A^{1,2}": ("batch", "n", "n"),
+        "x^2": ("batch", "n", "d"),
+        "x^2_1": ("batch", "d"),
+        "W_E": ("V", "d"),
+        "W_E W_Q^{1,h}": ("h", "V", "d_k"),
+        "<x^1_0, x^2_0>": ("batch",),
+        "mean(x^1)": ("batch", "n", "1"),
+    }.items():
+        assert run.axes(name) == axes, name
+        assert run[name].ndim == len(axes)
+    assert model.run([1, 2], model.initial_weights()).axes("x^1") == ("n", "d")
+    with pytest.raises(VieteError, match="nothing"):
+        run.axes("nothing")
