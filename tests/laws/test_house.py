@@ -42,10 +42,6 @@ ROOMS = [
     "cli",
     "__main__",
 ]
-# The arrows that still point up.
-EXCEPTIONS = {
-    ("library/functions.py", "graph", "top"),
-}
 HEAVY = [
     "torch",
     "jax",
@@ -113,14 +109,7 @@ def test_imports_point_down(path: Path) -> None:
         other = (module.split(".") + ["viete"])[1]
         other = "viete" if other in viete.__all__ else other
         assert other in ROOMS, f"{name} imports {module}, which stands in no room"
-        if (name, other, where) not in EXCEPTIONS:
-            assert ROOMS.index(other) <= ROOMS.index(room), f"{name} imports {module}"
-
-
-def test_the_exceptions_are_still_needed() -> None:
-    found = {(name, module.split(".")[1], where) for name, _, _ in EXCEPTIONS
-             for module, where in imports(HOUSE / name) if module.startswith("viete.")}  # fmt: skip
-    assert found >= EXCEPTIONS
+        assert ROOMS.index(other) <= ROOMS.index(room), f"{name} imports {module}"
 
 
 def test_every_room_says_what_lives_there() -> None:

@@ -24,8 +24,7 @@ from viete import read
 from viete.analysis.next_token import text_of
 from viete.errors import Text
 from viete.evaluate.reweighted import reweighted
-from viete.graph.card import Function
-from viete.library.functions import behind, library, parse_function
+from viete.library.functions import Function, behind, library, parse_function
 from viete.model.names import Names
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Symbol, Table, transform
 from viete.rewrite.folding import folded

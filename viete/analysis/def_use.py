@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from viete.analysis.shapes import shapes_of
-from viete.graph.card import CardData, Function, memoised
+from viete.graph.card import CardData, memoised
 from viete.graph.dependence import functions_called, reachable, reaching_definitions
 from viete.graph.sizes import Size
+from viete.library.functions import Function
 from viete.notation.tree import Apply, Bind, Expr, Num, Ref, walk
 
 LOSSES = ("cross_entropy", "weighted_loss")

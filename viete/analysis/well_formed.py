@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterator
 
 from viete.analysis.shapes import shapes_of
 from viete.errors import Text
-from viete.graph.card import CardData, Function
+from viete.graph.card import CardData
+from viete.library.functions import Function
 from viete.notation.printer import INFIX, show
 from viete.notation.symbols import PRIMITIVES
 from viete.notation.tree import Apply, Expr, Idx, Ref, Symbol

@@ -24,7 +24,8 @@ from dataclasses import dataclass, field, replace
 from viete.analysis.row_counts import with_named_sizes
 from viete.cards.config import HOLE, Config, allows, listed, scope_of
 from viete.errors import Text, VieteError
-from viete.graph.card import CardData, Equation, Function, Loop
+from viete.graph.card import CardData, Equation, Loop
+from viete.library.functions import Function
 from viete.notation.parser import parse
 from viete.notation.substitution import substitute
 from viete.notation.tree import Apply, Expr, Idx, Symbol, num, walk

@@ -13,15 +13,15 @@ from viete.cards.init import check_dtype, read_init
 from viete.cards.sections import FACT, Sections, pieces, unmarked
 from viete.document.tree import Block, ListItem, Paragraph
 from viete.errors import Text, VieteError
-from viete.graph.card import (
-    CardData,
-    Dimension,
-    Function,
-    Index,
-    Input,
-    Parameter,
-)  # fmt: skip
-from viete.library.functions import behind, in_force, library, parse_function, second_names
+from viete.graph.card import CardData, Dimension, Index, Input, Parameter
+from viete.library.functions import (
+    Function,  # fmt: skip
+    behind,
+    in_force,
+    library,
+    parse_function,
+    second_names,
+)
 from viete.notation.cursor import parse_name
 from viete.notation.parser import parse, parse_range
 from viete.notation.symbols import PRIMITIVES, Scope

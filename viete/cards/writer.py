@@ -23,7 +23,8 @@ from viete.document.tree import (
     table,
 )
 from viete.errors import Text
-from viete.graph.card import Argument, CardData, Equation, Function, Input, Loop, Parameter
+from viete.graph.card import CardData, Equation, Input, Loop, Parameter
+from viete.library.functions import Argument, Function
 from viete.notation.cursor import parse_name
 from viete.notation.printer import Printer
 from viete.notation.tree import Expr, Idx, Ref, Symbol

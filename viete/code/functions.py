@@ -30,8 +30,9 @@ from viete.code.lowering import (
 from viete.code.names import Names, plain
 from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW
-from viete.graph.card import CardData, Function
+from viete.graph.card import CardData
 from viete.graph.sizes import Size
+from viete.library.functions import Function
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Ref, Table, num
 

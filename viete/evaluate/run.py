@@ -52,7 +52,8 @@ class Run(Mapping[str, Array]):
         self.sparse = {
             k: s for k, s in sparse.items() if replaced.isdisjoint(e.name for e in s.inside)
         }
-        self.derived |= {e.name: e for s in self.sparse.values() for e in s.inside}
+        self.inside = {e.name: e for s in self.sparse.values() for e in s.inside}
+        self.derived |= self.inside
 
     def compute(self, names: Sequence[str] | None) -> None:
         """Run the schedule, keeping all values, or just those that ``names`` need."""
@@ -92,8 +93,7 @@ class Run(Mapping[str, Array]):
 
     def without_inside(self, steps: list[Step]) -> list[Step]:
         """Steps of which those inside of sparse sums are left out, but for what these need."""
-        inside = {e.name for s in self.sparse.values() for e in s.inside}
-        made = {s.makes: s for s in steps if s.makes[0] in inside}
+        made = {s.makes: s for s in steps if s.makes[0] in self.inside}
         out = []
         for step in steps:
             if step.makes not in made:
@@ -309,8 +309,11 @@ class Run(Mapping[str, Array]):
         return [f"{', '.join(keys)} (needs {why})" for why, keys in reasons.items()]
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, member in self.program.names.items() if member in self.store
-                and (self.wanted is None or member in self.wanted))  # fmt: skip
+        """The names of what was computed, or is as soon as it is asked for."""
+        for name, member in self.program.names.items():
+            there = member in self.store or (member[0] in self.inside and name in self)
+            if there and (self.wanted is None or member in self.wanted):
+                yield name
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

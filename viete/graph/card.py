@@ -15,11 +15,12 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from viete.errors import Text, VieteError
 from viete.graph.sizes import Size, size_of
+from viete.library.functions import Function, behind, in_force, library
 from viete.notation.cursor import parse_name
 from viete.notation.parser import parse
 from viete.notation.printer import show_equation
 from viete.notation.substitution import apart, fresh, substitute
-from viete.notation.symbols import Scope, Signature
+from viete.notation.symbols import Scope
 from viete.notation.tree import Apply, Expr, Ref, Symbol, transform
 
 P = ParamSpec("P")
@@ -98,32 +99,6 @@ class Parameter:
     def given(self) -> bool:
         """Whether its numbers are a config's, and not learned: ``config KEY`` for a tensor."""
         return self.checkpoint.startswith("config ")
-
-
-@dataclass(frozen=True)
-class Argument:
-    """An argument of a function: its symbol, the names of its sizes, its default."""
-
-    symbol: Symbol
-    pattern: tuple[Symbol, ...] = ()
-    default: Expr | None = None
-
-
-@dataclass(frozen=True)
-class Function:
-    """``name(arguments) = body``; ``semi`` arguments stand before the semicolon."""
-
-    name: str
-    arguments: tuple[Argument, ...]
-    body: Expr
-    semi: int = field(default=0, compare=False)
-    meaning: str = ""
-    text: Text = field(default=Text(""), compare=False, repr=False)
-
-    @property
-    def signature(self) -> Signature:
-        least = sum(a.default is None for a in self.arguments)
-        return Signature(self.name, least, len(self.arguments))
 
 
 @dataclass(frozen=True)
@@ -228,8 +203,6 @@ class CardData:
     @cached_property
     def function(self) -> dict[str, Function]:
         """All functions in force by name; see `in_force`."""
-        from viete.library.functions import in_force
-
         return in_force(self.functions)
 
     @cached_property
@@ -238,8 +211,6 @@ class CardData:
 
         A card's own function is not among them, whatever its name.
         """
-        from viete.library.functions import behind, library
-
         own = {f.name for f in self.functions}
         plain = {name: name for name in library() if name not in own}
         return plain | {behind(name): name for name in library()}
@@ -252,15 +223,11 @@ class CardData:
 
     def library(self, name: str, *args: Expr, semi: int = 1) -> Apply:
         """A call of the library's function, by a name that means it in this card."""
-        from viete.library.functions import behind
-
         return Apply(behind(name) if name in self.hidden else name, args, semi)
 
     @cached_property
     def hidden(self) -> frozenset[str]:
         """The library's functions whose names mean something else in this card."""
-        from viete.library.functions import library
-
         own = (f.name for f in self.functions)
         return frozenset(library()) & {*own, *(s.base for s in self.symbols.values())}
 

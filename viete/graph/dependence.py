@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import TypeVar
 
-from viete.graph.card import CardData, Equation, Function, Loop, memoised
+from viete.graph.card import CardData, Equation, Loop, memoised
 from viete.graph.sizes import Size
+from viete.library.functions import Function
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Idx, Num, Ref, walk
 

@@ -16,7 +16,8 @@ from fractions import Fraction
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from viete.errors import VieteError
-from viete.graph.card import CardData, Function
+from viete.graph.card import CardData
+from viete.library.functions import Function
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 

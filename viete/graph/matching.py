@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from viete.graph.card import Function
-from viete.library.functions import is_argument, with_defaults
+from viete.library.functions import Function, is_argument, with_defaults
 from viete.notation.tree import Apply, Expr, Idx
 
 Levels = Mapping[str, int]  # of the letters that are bound around a place, by their binder

@@ -4,23 +4,48 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from itertools import pairwise
 from typing import TypeGuard
 
 from viete.errors import Text, VieteError
-from viete.graph.card import Argument, Function
 from viete.notation.cursor import parse_name, top_level
 from viete.notation.lexer import Token, tokenize
 from viete.notation.parser import Parser, bounded
 from viete.notation.substitution import substitute
 from viete.notation.symbols import Scope, Signature
-from viete.notation.tree import Apply, Expr, Ref, transform
+from viete.notation.tree import Apply, Expr, Ref, Symbol, transform
 
 MEASURES = ("rows", "cols")  # of a matrix; of a vector the last
 _BULLET = re.compile(r"^- \$(.+?)\$:?\s*(.*)$")
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a function: its symbol, the names of its sizes, its default."""
+
+    symbol: Symbol
+    pattern: tuple[Symbol, ...] = ()
+    default: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Function:
+    """``name(arguments) = body``; ``semi`` arguments stand before the semicolon."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    body: Expr
+    semi: int = field(default=0, compare=False)
+    meaning: str = ""
+    text: Text = field(default=Text(""), compare=False, repr=False)
+
+    @property
+    def signature(self) -> Signature:
+        least = sum(a.default is None for a in self.arguments)
+        return Signature(self.name, least, len(self.arguments))
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from array_api_compat import array_namespace
 
@@ -12,9 +12,7 @@ from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run
 from viete.model.named_values import Watched
 from viete.model.names import Key
-
-if TYPE_CHECKING:
-    from viete.model.hooks import Hooked
+from viete.model.weights import Weighted
 
 Cut = int | tuple[int | None, ...] | slice | Sequence[int] | None  # (1, 5) is the slice 1:5
 Labelled = Array | tuple[Array, list[str]]
@@ -29,7 +27,7 @@ class Cache(Mapping[Any, Array]):
     """
 
     def __init__(
-        self, model: Hooked, watch: Watched, run: Run, kept: Sequence[str], batch: int
+        self, model: Weighted, watch: Watched, run: Run, kept: Sequence[str], batch: int
     ) -> None:
         self.model, self.watch, self.run, self.batch = model, watch, run, batch
         self.kept = dict.fromkeys(kept)

@@ -13,9 +13,9 @@ from itertools import permutations
 
 from viete.analysis.shapes import Mismatch, Type, shapes_of
 from viete.errors import VieteError
-from viete.graph.card import CardData, Equation, Function
+from viete.graph.card import CardData, Equation
 from viete.graph.sizes import Size
-from viete.library.functions import behind, library, second_names
+from viete.library.functions import Function, behind, library, second_names
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Num, Pick, Ref, Slice, num, transform, walk
 

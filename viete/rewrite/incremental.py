@@ -15,16 +15,7 @@ from viete.analysis.masks import Mask
 from viete.analysis.next_token import scores, text_of
 from viete.analysis.shapes import Mismatch, shapes_of
 from viete.errors import Text, VieteError
-from viete.graph.card import (
-    CardData,
-    Dimension,
-    Equation,
-    Function,
-    Input,
-    Loop,
-    Parameter,
-    memoised,
-)
+from viete.graph.card import CardData, Dimension, Equation, Input, Loop, Parameter, memoised
 from viete.graph.dependence import (
     equations_by_name,
     forward_slice,
@@ -34,6 +25,7 @@ from viete.graph.dependence import (
     reachable,
 )
 from viete.graph.distinct import distinct
+from viete.library.functions import Function
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, num, transform, walk
 from viete.rewrite.forms import COL, ROW, WHOLE, Form, Sees, Want

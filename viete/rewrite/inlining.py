@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from viete.errors import Text
-from viete.graph.card import CardData, Equation, Function, with_right
+from viete.graph.card import CardData, Equation, with_right
 from viete.graph.dependence import backward_slice
-from viete.library.functions import inlined
+from viete.library.functions import Function, inlined
 from viete.notation.tree import Apply, Expr, Idx, Ref, transform, walk
 from viete.rewrite.simplify import simplified
 

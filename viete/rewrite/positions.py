@@ -16,9 +16,9 @@ from itertools import count
 from viete.analysis.masks import SIGN, blank, both, combined, hidden
 from viete.analysis.shapes import ONE, REDUCE, Shapes
 from viete.errors import Text
-from viete.graph.card import Argument, CardData, Function
+from viete.graph.card import CardData
 from viete.graph.sizes import Size, size_of
-from viete.library.functions import with_defaults
+from viete.library.functions import Argument, Function, with_defaults
 from viete.notation.printer import show
 from viete.notation.substitution import apart, fresh
 from viete.notation.tree import (

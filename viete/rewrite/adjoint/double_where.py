@@ -20,9 +20,9 @@ from functools import cached_property
 from viete.analysis.kinds import COMPARISONS, LOGICAL
 from viete.analysis.row_counts import Measuring, measures
 from viete.analysis.shapes import ENTRYWISE, ONE, Env, Type, shapes_of
-from viete.graph.card import CardData, Equation, Function, memoised, with_right
+from viete.graph.card import CardData, Equation, memoised, with_right
 from viete.library.derivatives import rules
-from viete.library.functions import inlined
+from viete.library.functions import Function, inlined
 from viete.notation.substitution import free_names
 from viete.notation.tree import (
     Apply,
