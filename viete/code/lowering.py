@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from viete.analysis.kinds import COMPARISONS, LOGICAL, TRUTH, quotient
 from viete.analysis.shapes import Env as TypeEnv
@@ -37,9 +37,6 @@ from viete.notation.tree import (
     walk,
 )  # fmt: skip
 from viete.rewrite.simplify import row_sum
-
-if TYPE_CHECKING:
-    from viete.code.functions import Functions
 
 LEAD = "…"
 # Python's binding strengths, loose to tight.
@@ -114,6 +111,14 @@ class CodeEnv(Env[Code]):
     block: str = ""  # the letter of the block loop that this stands in
 
 
+class Emitted(Protocol):
+    """The functions that a file has: called with what one is called with, it gives the name."""
+
+    precision: set[str]  # those that take an array of the run's kind, `like`
+
+    def __call__(self, e: Apply, codes: Sequence[Code], env: CodeEnv) -> tuple[str, Axes]: ...
+
+
 class Lowering(Evaluator[Code, CodeEnv]):
     """Formulas of one model as code of one library: the evaluator's walk, with text for values.
 
@@ -126,7 +131,7 @@ class Lowering(Evaluator[Code, CodeEnv]):
     def __init__(
         self, card: CardData, dialect: Dialect, names: Names, shapes: Shapes,
         variable: Callable[[Ref, Sequence[Expr], CodeEnv], tuple[str, bool]],
-        function: Functions,
+        function: Emitted,
         like: str = "",
     ) -> None:  # fmt: skip
         self.card, self.dialect, self.names, self.shapes = card, dialect, names, shapes
