@@ -102,7 +102,7 @@ class ParameterCosts:
 
 
 @dataclass(frozen=True)
-class Work:
+class Operations:
     """Operations: of matrix products, and all others at one per entry."""
 
     products: Quantity
@@ -112,11 +112,11 @@ class Work:
     def total(self) -> Quantity:
         return self.products + self.operations
 
-    def __add__(self, other: Work) -> Work:
-        return Work(self.products + other.products, self.operations + other.operations)
+    def __add__(self, other: Operations) -> Operations:
+        return Operations(self.products + other.products, self.operations + other.operations)
 
-    def per(self, other: Quantity) -> Work:
-        return Work(self.products.per(other), self.operations.per(other))
+    def per(self, other: Quantity) -> Operations:
+        return Operations(self.products.per(other), self.operations.per(other))
 
 
 @dataclass(frozen=True)
@@ -128,13 +128,13 @@ class EquationCost:
 
     number: int
     equation: Equation
-    forward: Work
-    backward: Work
+    forward: Operations
+    backward: Operations
     entries: Quantity
 
 
 @dataclass(frozen=True)
-class Cached:
+class CachedValue:
     """A named value that later positions read: K and V.
 
     ``each`` entries for one position, in all blocks; ``positions`` of the length ``along`` are
@@ -149,13 +149,13 @@ class Cached:
 
 
 @dataclass(frozen=True)
-class Cache:
+class CacheCost:
     """What generating keeps for one sequence; ``why`` says why there is no cache, or is empty.
 
     ``per_token`` grows with every token; a decoder's keys of its source do not.
     """
 
-    rows: tuple[Cached, ...]
+    rows: tuple[CachedValue, ...]
     per_token: Quantity
     full: Quantity
     why: str
@@ -176,24 +176,24 @@ class Costs:
     batch: int
     parameters: ParameterCosts
     equations: tuple[EquationCost, ...]
-    forward: Work
-    backward: Work
+    forward: Operations
+    backward: Operations
     tokens: Quantity
     weights: Quantity
     activations: Quantity
-    cache: Cache
+    cache: CacheCost
 
     @property
-    def step(self) -> Work:
+    def step(self) -> Operations:
         """Forward and backward together."""
         return self.forward + self.backward
 
     @property
-    def forward_per_token(self) -> Work:
+    def forward_per_token(self) -> Operations:
         return self.forward.per(self.tokens)
 
     @property
-    def backward_per_token(self) -> Work:
+    def backward_per_token(self) -> Operations:
         return self.backward.per(self.tokens)
 
 
@@ -284,7 +284,7 @@ class Counter:
     def equation(self, number: int, e: Equation, v: Flow, blocks: Size) -> EquationCost:
         t = self.flows.tally
         forward, backward = (
-            Work(self.quantity(a * blocks), self.quantity(b * blocks))
+            Operations(self.quantity(a * blocks), self.quantity(b * blocks))
             for a, b in ((t.products, t.operations), (t.products_back, t.operations_back))
         )
         return EquationCost(number, e, forward, backward, self.quantity(v.entries * blocks))
@@ -314,7 +314,7 @@ class Counter:
 
     def cache(
         self, found: list[tuple[Equation, Flow, frozenset[Read]]], each: Mapping[str, Size]
-    ) -> Cache:
+    ) -> CacheCost:
         """Values that positions read of one another, for every length whose tokens see no later."""
         ahead: dict[Size, str] = {}  # length → why its tokens cannot come one by one
         kept: dict[tuple[str, Size], list[Size | None]] = {}
@@ -338,9 +338,9 @@ class Counter:
         why = ""
         if not rows:
             why = next(iter(ahead.values()), "no position reads a named value of another one")
-        return Cache(rows, sum(growing, NOTHING), sum((r.all for r in rows), NOTHING), why)
+        return CacheCost(rows, sum(growing, NOTHING), sum((r.all for r in rows), NOTHING), why)
 
-    def cached(self, name: str, place: Size, widths: list[Size | None], each: Size) -> Cached:
+    def cached(self, name: str, place: Size, widths: list[Size | None], each: Size) -> CachedValue:
         e = next(e for e in self.model.equations if e.name == name)
         positions = place
         # A window counts only if every sum over these positions is through it.
@@ -348,7 +348,7 @@ class Counter:
         if width is not None:
             n, w = self.evaluate(place), self.evaluate(width)
             positions = width if n is None or w is None or w < n else place
-        return Cached(
+        return CachedValue(
             e.left, place, self.quantity(each), self.quantity(positions),
             self.quantity(each * positions),
         )  # fmt: skip
@@ -359,12 +359,20 @@ def whole(value: object) -> bool:
     return isinstance(value, Integral) and int(value) > 0
 
 
-def total(parts: Iterable[Work]) -> Work:
+def total(parts: Iterable[Operations]) -> Operations:
     """The sum of many."""
-    return sum(parts, Work(NOTHING, NOTHING))
+    return sum(parts, Operations(NOTHING, NOTHING))
 
 
 __all__ = [
-    "BYTES", "Cache", "Cached", "Costs", "EquationCost", "ParameterCost", "ParameterCosts",
-    "Quantity", "Work", "costs",
+    "BYTES",
+    "CacheCost",
+    "CachedValue",
+    "Costs",
+    "EquationCost",
+    "Operations",
+    "ParameterCost",
+    "ParameterCosts",
+    "Quantity",
+    "costs",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from viete.analysis.kinds import TRUTH
 from viete.analysis.shapes import shapes_of
 from viete.code.dialects import Dialect
 from viete.code.functions import Functions, word
+from viete.code.identifiers import Identifiers
 from viete.code.layout import comment, statement
 from viete.code.lowering import (
     ATOM,
@@ -24,7 +25,6 @@ from viete.code.lowering import (
     Lowering,
     plain_letter,
 )
-from viete.code.names import Names
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Input, Loop
 from viete.graph.dependence import (
@@ -61,7 +61,7 @@ class Body:
         self.model, self.dialect, self.stages = card, dialect, stages
         self.shapes = shapes_of(card)
         self.outputs, self.parameter = set(outputs), parameter
-        self.names = Names(
+        self.names = Identifiers(
             {dialect.xp, "math", "jax", "functional", "nn", "self", *reserved}
             | {plain_letter(x) for x in card.loop_letters}
         )

@@ -17,6 +17,7 @@ from viete.analysis.kinds import REAL
 from viete.analysis.shapes import Env as TypeEnv
 from viete.analysis.shapes import Shapes, Type
 from viete.code.dialects import Dialect
+from viete.code.identifiers import Identifiers, plain
 from viete.code.layout import docstring, statement
 from viete.code.lowering import (
     ATOM,
@@ -24,10 +25,9 @@ from viete.code.lowering import (
     Axes,
     Code,
     CodeEnv,
-    Family,
+    CodeLetter,
     Lowering,
 )
-from viete.code.names import Names, plain
 from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW
 from viete.graph.card import CardData
@@ -64,7 +64,9 @@ def idioms(dialect: str) -> dict[str, str]:
 class Functions:
     """Functions written so far, in the order in which they have to stand."""
 
-    def __init__(self, card: CardData, dialect: Dialect, names: Names, shapes: Shapes) -> None:
+    def __init__(
+        self, card: CardData, dialect: Dialect, names: Identifiers, shapes: Shapes
+    ) -> None:
         self.card, self.dialect, self.names, self.shapes = card, dialect, names, shapes
         self.written: dict[str, list[str]] = {}  # by the name in the file
         self.known: dict[object, str] = {}
@@ -97,7 +99,7 @@ class Functions:
 
     def write(self, f: Function, e: Apply, codes: Sequence[Code], env: CodeEnv) -> str:
         """Write one function; a second form for other arguments gets a number."""
-        local = Names({self.dialect.xp, "math", "jax", "functional", "like"}
+        local = Identifiers({self.dialect.xp, "math", "jax", "functional", "like"}
                       | {plain(x) for x in self.card.function})  # fmt: skip
         types = [replace(self.shapes.of(a, env.types), family=frozenset()) for a in e.args]
         arguments: dict[str, Code] = {}
@@ -167,8 +169,8 @@ class Functions:
         raise VieteError(f"{f.name} is called in too many different ways to be exported")
 
     def letters(
-        self, body: Expr, lowering: Lowering, env: CodeEnv, local: Names
-    ) -> dict[str, tuple[Family, str, str]]:
+        self, body: Expr, lowering: Lowering, env: CodeEnv, local: Identifiers
+    ) -> dict[str, tuple[CodeLetter, str, str]]:
         """Index letters of the table that a function's body is: meaning, values, name."""
         if not isinstance(body, Table):
             return {}
@@ -177,7 +179,7 @@ class Functions:
         for k, (i, size) in enumerate(body.ranges):
             name = local.name(f"index {i}", plain(i))
             count = self.shapes.needed_size(size, env.types)
-            family = Family(i, labels[k], num(0), size, count)
+            family = CodeLetter(i, labels[k], num(0), size, count)
             values = lowering.arange(family, env)
             if len(labels) == 2 and k == 0:
                 values += "[:, None]"
@@ -185,7 +187,7 @@ class Functions:
             out[i] = replace(family, code=code), values, name
         return out
 
-    def lower(self, local: Names, arguments: dict[str, Code]) -> Lowering:
+    def lower(self, local: Identifiers, arguments: dict[str, Code]) -> Lowering:
         def nothing(e: Ref, blocks: Sequence[Expr], env: CodeEnv) -> tuple[str, bool]:
             raise VieteError(f"{e.key} is no argument")
 

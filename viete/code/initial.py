@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from viete.code.body import Body
 from viete.code.layout import docstring, statement
-from viete.code.lowering import MUL, Code, Family, plain_letter
+from viete.code.lowering import MUL, Code, CodeLetter, plain_letter
 from viete.errors import Text
 from viete.graph.card import CardData, Parameter
 from viete.notation.parser import parse
@@ -84,7 +84,7 @@ class Initial:
         for slot in p.symbol.slots:
             if slot not in self.model.loop_letters:
                 family = low.env.index[slot]
-                assert isinstance(family, Family)
+                assert isinstance(family, CodeLetter)
                 lead.append(low.whole(family.count, low.env))
         return lead, [low.whole(e, low.env) for e in p.shape]
 

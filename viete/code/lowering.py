@@ -17,7 +17,7 @@ from viete.analysis.kinds import COMPARISONS, LOGICAL, TRUTH, quotient
 from viete.analysis.shapes import Env as TypeEnv
 from viete.analysis.shapes import Shapes, Type
 from viete.code.dialects import Dialect
-from viete.code.names import Names
+from viete.code.identifiers import Identifiers
 from viete.errors import VieteError
 from viete.evaluate.fast import OF_REALS
 from viete.evaluate.labelled import COL, ROW
@@ -95,7 +95,7 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
-class Family(Letter):
+class CodeLetter(Letter):
     """An index letter as an axis; sizes are formulas, ``many`` is ``count`` by its normal form."""
 
     many: Size
@@ -104,7 +104,7 @@ class Family(Letter):
 
 @dataclass(frozen=True, slots=True)
 class CodeEnv(Env[Code]):
-    """Names in force; ``index`` maps a letter to its `Family`, or to a block number's code."""
+    """Names in force; ``index`` maps a letter to its `CodeLetter`, or to a block number's code."""
 
     types: TypeEnv = field(default_factory=TypeEnv)
     like: str = ""  # an array whose dtype and device a table of numbers takes
@@ -129,7 +129,7 @@ class Lowering(Evaluator[Code, CodeEnv]):
     zero = Num(Fraction(0))
 
     def __init__(
-        self, card: CardData, dialect: Dialect, names: Names, shapes: Shapes,
+        self, card: CardData, dialect: Dialect, names: Identifiers, shapes: Shapes,
         variable: Callable[[Ref, Sequence[Expr], CodeEnv], tuple[str, bool]],
         function: Emitted,
         like: str = "",
@@ -139,10 +139,10 @@ class Lowering(Evaluator[Code, CodeEnv]):
         self.xp = dialect.xp
         self.inlined: set[str] = set()  # values that are written where they are used alone
         self.numbers: frozenset[str] = frozenset()  # values that are numbers of Python's
-        index: dict[str, Family | Code] = {}
+        index: dict[str, CodeLetter | Code] = {}
         for i in card.indices:
             count = shapes.count(i.lower, i.upper, i.text)
-            index[i.name] = Family(i.name, i.name, i.lower, length(i.lower, i.upper), count)
+            index[i.name] = CodeLetter(i.name, i.name, i.lower, length(i.lower, i.upper), count)
         self.env: CodeEnv = CodeEnv(index=index, types=shapes.env, like=like)
 
     def type(self, e: Expr, env: CodeEnv) -> Type:
@@ -185,7 +185,7 @@ class Lowering(Evaluator[Code, CodeEnv]):
     ) -> list[Size]:  # fmt: skip
         return list(self.type(e, env).shape)
 
-    def arange(self, family: Family, env: CodeEnv) -> str:
+    def arange(self, family: CodeLetter, env: CodeEnv) -> str:
         """The values of an index letter."""
         first, n = self.of(family.first, env), self.whole(family.count, env)
         bounds = n
@@ -220,7 +220,7 @@ class Lowering(Evaluator[Code, CodeEnv]):
     def members(
         self, v: Code, old: str, new: Letter, among: Letter, env: CodeEnv
     ) -> Code:  # fmt: skip
-        assert isinstance(new, Family)
+        assert isinstance(new, CodeLetter)
         same = self.same(new.first, among.first)
         if same and self.shapes.same(new.many, many(among)):
             return v.relabel(old, new.label)
@@ -405,21 +405,21 @@ class Lowering(Evaluator[Code, CodeEnv]):
         text = f"{v.at(ATOM)}.reshape(*{v.at(ATOM)}.shape[:-2], -1)"
         return replace(v, text=text, level=ATOM, axes=axes)
 
-    def bound_letter(self, e: Bind, env: CodeEnv, label: str) -> Family:
+    def bound_letter(self, e: Bind, env: CodeEnv, label: str) -> CodeLetter:
         if e.lower is None or e.upper is None:
             return replace(env.index[e.index], label=label, code=None)
         low = self.shapes.needed_size(e.lower, env.types)
         count = self.shapes.needed_size(e.upper, env.types) - low + Size.of(1)
-        return Family(e.index, label, e.lower, length(e.lower, e.upper), count)
+        return CodeLetter(e.index, label, e.lower, length(e.lower, e.upper), count)
 
     def binding(self, env: CodeEnv, letters: Mapping[str, Letter]) -> CodeEnv:
         families = {}
         for i, x in letters.items():
-            if not isinstance(x, Family):  # a table's
+            if not isinstance(x, CodeLetter):  # a table's
                 given = env.index.get(i)
-                code = given.code if isinstance(given, Family) else None
+                code = given.code if isinstance(given, CodeLetter) else None
                 count = self.shapes.needed_size(x.count, env.types)
-                x = Family(i, x.label, x.first, x.count, count, code)
+                x = CodeLetter(i, x.label, x.first, x.count, count, code)
             families[i] = x
         starts = {i: self.shapes.size(x.first, env.types) for i, x in families.items()}
         first = {**env.types.first, **{i: n for i, n in starts.items() if n is not None}}
@@ -782,7 +782,7 @@ class Lowering(Evaluator[Code, CodeEnv]):
         if value.lead or len(letters) != 1:
             return None
         family = env.index[next(iter(letters))]
-        if not isinstance(family, Family) or family.label in value.axes:
+        if not isinstance(family, CodeLetter) or family.label in value.axes:
             return None
         zero = folded(Apply("sub", (Idx(next(iter(letters))), family.first)))
         if place != zero:
@@ -794,7 +794,7 @@ class Lowering(Evaluator[Code, CodeEnv]):
 
 def many(letter: Letter) -> Size:
     """How many members an axis has."""
-    return letter.many if isinstance(letter, Family) else letter.count
+    return letter.many if isinstance(letter, CodeLetter) else letter.count
 
 
 def torch_norm(args: Sequence[Code]) -> str | None:
@@ -840,7 +840,7 @@ def bare(places: Sequence[int]) -> str:
 
 def plain_letter(letter: str) -> str:
     """An index letter as a Python name."""
-    from viete.code.names import TAKEN
+    from viete.code.identifiers import TAKEN
 
     return f"{letter}_" if letter in TAKEN else letter
 

@@ -17,7 +17,7 @@ from viete.code.lowering import (
     Axes,
     Code,
     CodeEnv,
-    Family,
+    CodeLetter,
     Lowering,
     together,
 )  # fmt: skip
@@ -157,7 +157,9 @@ class Products(Lowering):
 
     def count(self, label: str, env: CodeEnv) -> str:
         """How many members an axis has."""
-        family = next(f for f in env.index.values() if isinstance(f, Family) and f.label == label)
+        family = next(
+            f for f in env.index.values() if isinstance(f, CodeLetter) and f.label == label
+        )
         return self.whole(family.count, env)
 
     # -- products of all heads ---------------------------------------------------------------------

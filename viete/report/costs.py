@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viete.analysis.cost import BYTES, Costs, Quantity, Work, costs
+from viete.analysis.cost import BYTES, Costs, Operations, Quantity, costs
 from viete.document.tree import Block, TextTable, heading, paragraph, table
 from viete.errors import VieteError
 from viete.graph.card import CardData
@@ -73,7 +73,7 @@ class CostPage:
         header = ["equation", "products", "number", "other", "backward"]
         return table(header, rows)
 
-    def work(self, w: Work) -> list[str]:
+    def work(self, w: Operations) -> list[str]:
         return [number(w.products), number(w.operations)]
 
     def rates(self) -> TextTable:

@@ -1,4 +1,4 @@
-"""Names of the notation as Python identifiers: ``W^Q`` is W_Q, ``∂γ_1`` dgamma_1, ``x̃`` x_tilde."""
+"""Identifiers: the notation's names in Python: ``W^Q`` is W_Q, ``∂γ_1`` dgamma_1, ``x̃`` x_tilde."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def plain(text: str) -> str:
     return f"_{text}" if text[0].isdigit() else text
 
 
-class Names:
+class Identifiers:
     """Identifiers handed out, no two alike; ``taken`` are not to be used at all."""
 
     def __init__(self, taken: frozenset[str] | set[str] = frozenset()) -> None:
