@@ -231,8 +231,8 @@ def test_a_context_of_its_own() -> None:
         ("A^{1,2}", keep, "A^{1,2} is not the value of an equation, so that nothing can take its"),
         ("hook_embedd", keep, "hook_embedd is no name of a value; there are hook_embed"),
         ("blocks.9.hook_resid_pre", keep, "there is no block 9"),
-        ("hook_embed", lambda v, hook: v[:1], "returns (2, 7, 24), not (1, 7, 24)"),
-        ("hook_embed", lambda v, hook: 1.0, "returns (2, 7, 24), not 1.0"),
+        ("hook_embed", lambda v, hook: v[:1], "must have its shape (2, 7, 24), not (1, 7, 24)"),
+        ("hook_embed", lambda v, hook: 1.0, "must have its shape (2, 7, 24), not 1.0"),
     ],
 )
 def test_wrong_hooks(where: Any, fn: Any, sentence: str) -> None:

@@ -11,7 +11,7 @@ import viete as vt
 from tests.model.small import card, error, small, streams, tokens, weights
 from viete.analysis.well_formed import check_well_formed
 from viete.errors import VieteError
-from viete.model.named_values import watched
+from viete.model.named_values import named_values
 from viete.model.names import Names
 from viete.model.table import VALUE, conventions
 from viete.notation.printer import show_equation
@@ -42,11 +42,11 @@ def test_what_every_decoder_has(name: str) -> None:
 def test_lifting_all_names_out_keeps_what_is_computed(name: str) -> None:
     """Law: what was found is what ``back`` says, with the value for y."""
     model = small(name)
-    watch = watched(model.names, [n for n in model.names.entries if model.names.found(n)])
+    named = named_values(model.names, [n for n in model.names.entries if model.names.found(n)])
     ours = vt.read(name)  # the card itself is not touched
     assert ours.equations == vt.read(name).equations
-    check_well_formed(watch.model)
-    run = watch.model.run(tokens(), model.weights)
+    check_well_formed(named.model)
+    run = named.model.run(tokens(), model.weights)
     plain = model.card.run(tokens(), model.weights)
     for e in model.card.equations:
         if not e.left.symbol.slots and e.name in plain:  # a loss has no targets here

@@ -8,7 +8,7 @@ from typing import Any
 from array_api_compat import array_namespace, is_array_api_obj
 
 from viete.errors import Text, VieteError
-from viete.evaluate.labelled import COL, ROW, Value, expand
+from viete.evaluate.labelled import Array, Layout, Value, in_order
 from viete.evaluate.schedule import Member, Program
 from viete.notation.parser import parse
 from viete.notation.tree import Idx, Ref
@@ -32,7 +32,7 @@ def interventions(ready: Program, put: Put) -> dict[Member, Intervention]:
             out.setdefault(name, []).append(by)
             continue
         member = member_of(ready, name)
-        out.setdefault(member, []).append(intervention(ready, name, member, by))
+        out.setdefault(member, []).append(by_name(ready, name, member, by))
     return {member: composed(each) for member, each in out.items()}
 
 
@@ -85,8 +85,8 @@ def letters_of(ready: Program, member: Member) -> tuple[str, ...]:
     return tuple(s for s in slots if s not in ready.model.loop_letters)
 
 
-def intervention(ready: Program, name: str, member: Member, by: Any) -> Intervention:
-    """One array, or one function of an array; the array that a function gets is its own."""
+def by_name(ready: Program, name: str, member: Member, by: Any) -> Intervention:
+    """One array, or one function of the array that ``run[name]`` would be, in a value's place."""
     if not callable(by) and not is_array_api_obj(by):
         raise VieteError(
             f"what takes the place of {name} is an array, or a function of the array that is "
@@ -94,24 +94,33 @@ def intervention(ready: Program, name: str, member: Member, by: Any) -> Interven
         )
     letters = letters_of(ready, member)
 
+    def layout(value: Value) -> Layout:
+        return Layout(tuple((a,) for a in in_order(value, letters)), {})
+
+    return intervention(by if callable(by) else lambda array: by, layout, name)
+
+
+def intervention(
+    by: Callable[[Array], Array | None], layout: Callable[[Value], Layout], name: str
+) -> Intervention:
+    """What a function makes of a value, laid out for it as an array of its own."""
+
     def apply(value: Value, batch: int | None) -> Value:
-        xp = array_namespace(value.array)
-        axes = tuple(a for a in ("batch", *letters, ROW, COL) if a in value.axes)
-        mine = expand(xp, value.array, value.axes, axes)
-        if callable(by):
-            mine = xp.asarray(mine, copy=True)
-            made = by(mine)
-            made = mine if made is None else made
-        else:
-            made = by
-        if tuple(getattr(made, "shape", ())) != tuple(mine.shape):
-            raise VieteError(
-                f"what takes the place of {name} must have its shape {tuple(mine.shape)}, not "
-                f"{tuple(getattr(made, 'shape', ()))}"
-            )
-        return Value(made, axes)
+        xp, order = array_namespace(value.array), layout(value)
+        array = order.outward(xp, value.array, value.axes, 1 if batch is None else batch)
+        mine = xp.asarray(array, copy=True)
+        shape = tuple(mine.shape)
+        made = by(mine)
+        out = order.inward(
+            xp, mine if made is None else made, shape, f"what takes the place of {name}"
+        )
+        # A run of one text has no axis for the batch, and a function may have been given one.
+        alone = batch is None and out.axes[:1] == ("batch",)
+        return Value(out.array[0], out.axes[1:]) if alone else out
 
     return apply
 
 
-__all__ = ["Intervention", "Put", "composed", "interventions", "letters_of", "member_of"]
+__all__ = [
+    "Intervention", "Put", "composed", "intervention", "interventions", "letters_of", "member_of",
+]  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -44,6 +46,49 @@ class Value:
         return Value(self.array, axes, self.const, self.fresh, self.interval)
 
 
+@dataclass(frozen=True)
+class Layout:
+    """The labels that make up each axis, in order; an axis without any has the size 1.
+
+    ``counts`` says how many values an index letter has.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    counts: Mapping[str, int]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All labels in order."""
+        return tuple(label for group in self.groups for label in group)
+
+    def outward(self, xp: Any, array: Array, axes: tuple[str, ...], batch: int) -> Array:
+        """A labelled array in this layout; what it does not vary over is repeated."""
+        labels = self.labels
+        array = expand(xp, array, axes, labels)
+        counts = {**self.counts, "batch": batch}
+        shape = tuple(
+            counts.get(label, n) if n == 1 and label not in axes else n
+            for label, n in zip(labels, array.shape, strict=True)
+        )
+        if shape != tuple(array.shape):
+            array = xp.broadcast_to(array, shape)
+        sizes, at = [], 0
+        for group in self.groups:
+            sizes.append(math.prod(shape[at : at + len(group)]))
+            at += len(group)
+        return array if len(sizes) == len(shape) else xp.reshape(array, tuple(sizes))
+
+    def inward(self, xp: Any, array: Array, shape: Sequence[int], what: str) -> Value:
+        """An array in this layout as a labelled one. It must have the shape that was handed out."""
+        if not hasattr(array, "shape") or tuple(array.shape) != tuple(shape):
+            found = tuple(getattr(array, "shape", ())) or f"{array!r:.40}"
+            raise VieteError(f"{what} must have its shape {tuple(shape)}, not {found}")
+        sizes: list[int] = []
+        for group, n in zip(self.groups, shape, strict=True):
+            sizes += [self.counts[x] for x in group] if len(group) > 1 else [n] * len(group)
+        return Value(xp.reshape(array, tuple(sizes)), self.labels)
+
+
 def number(a: Array) -> Array:
     """Exact numbers become floats where arrays are computed."""
     try:
@@ -83,6 +128,13 @@ def is_float(array: Array) -> bool:
 def permute(xp: Any, array: Array, have: tuple[str, ...], want: tuple[str, ...]) -> Array:
     """Axes in the order ``want``."""
     return array if have == want else xp.permute_dims(array, tuple(have.index(a) for a in want))
+
+
+def in_order(v: Value, letters: Iterable[str]) -> tuple[str, ...]:
+    """A value's axes as a run has them: batch, index letters, rows, columns."""
+    lead = [a for a in ("batch", *letters) if a in v.axes]
+    rest = [a for a in v.axes if a not in (*lead, ROW, COL)]
+    return (*dict.fromkeys(lead), *rest, *(a for a in (ROW, COL) if a in v.axes))
 
 
 def expand(xp: Any, array: Array, have: tuple[str, ...], want: tuple[str, ...]) -> Array:

@@ -15,7 +15,7 @@ from viete.errors import Text, VieteError
 from viete.evaluate.array import Arrays
 from viete.evaluate.inputs import Feeding
 from viete.evaluate.interventions import Intervention
-from viete.evaluate.labelled import COL, ROW, Array, Value, permute
+from viete.evaluate.labelled import COL, ROW, Array, Value, in_order, permute
 from viete.evaluate.schedule import Member, Program, Step
 from viete.evaluate.sparse import sparse_value
 from viete.graph.card import Equation
@@ -323,13 +323,6 @@ class Run(Mapping[str, Array]):
         return f"<run of {self.program.model.title}: {shown}{', …' if len(self) > 8 else ''}>"
 
 
-def in_order(v: Value, letters: Iterable[str]) -> tuple[str, ...]:
-    """A value's axes as `Run` has them: batch, index letters, rows, columns."""
-    lead = [a for a in ("batch", *letters) if a in v.axes]
-    rest = [a for a in v.axes if a not in (*lead, ROW, COL)]
-    return (*dict.fromkeys(lead), *rest, *(a for a in (ROW, COL) if a in v.axes))
-
-
 def execute(
     ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Array],
     names: Sequence[str] | None = None, quick: bool = True,
@@ -360,4 +353,4 @@ def execute(
     return out
 
 
-__all__ = ["Run", "execute", "in_order"]
+__all__ = ["Run", "execute"]

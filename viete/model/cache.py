@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from viete.errors import VieteError
 from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run
-from viete.model.named_values import Watched
+from viete.model.named_values import NamedValues
 from viete.model.names import Key
 from viete.model.weights import Weighted
 
@@ -27,11 +27,11 @@ class Cache(Mapping[Any, Array]):
     """
 
     def __init__(
-        self, model: Weighted, watch: Watched, run: Run, kept: Sequence[str], batch: int
+        self, model: Weighted, named: NamedValues, run: Run, kept: Sequence[str], batch: int
     ) -> None:
-        self.model, self.watch, self.run, self.batch = model, watch, run, batch
+        self.model, self.named, self.run, self.batch = model, named, run, batch
         self.kept = dict.fromkeys(kept)
-        self.names = watch.names
+        self.names = named.names
         self.has_batch_dim = True
 
     def __getitem__(self, key: Key) -> Array:
@@ -42,7 +42,7 @@ class Cache(Mapping[Any, Array]):
         self.names.get(self.names.split(name)[0])
         if name not in self.kept:
             raise VieteError(f"{name} is not in this cache: it was not asked for")
-        array: Any = self.watch.read(self.run, name, self.batch)
+        array: Any = self.named.read(self.run, name, self.batch)
         return array if self.has_batch_dim else array[0]
 
     def name(self, key: Key) -> str | None:

@@ -16,15 +16,15 @@ from array_api_compat import array_namespace
 from viete.analysis.next_token import scores, text_of
 from viete.errors import VieteError
 from viete.evaluate.inputs import check_weights
-from viete.evaluate.interventions import Intervention, composed, member_of
-from viete.evaluate.labelled import Array, Value
+from viete.evaluate.interventions import Intervention, composed, intervention, member_of
+from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run, execute
 from viete.evaluate.schedule import Member, program
 from viete.graph.card import CardData, Input
 from viete.graph.dependence import forward_slice
 from viete.meanings.run import run
 from viete.model.cache import Cache
-from viete.model.named_values import Watched, watched
+from viete.model.named_values import NamedValues, named_values
 from viete.model.names import Key
 from viete.model.weights import Weighted
 from viete.notation.printer import show
@@ -92,16 +92,16 @@ class Hooked(Weighted):
         """The card with the values that functions hook into, and them among what is put there."""
         if not self.hooked:
             return self.card, options
-        watch = self.watch_hooks()
+        named = self.named_for_hooks()
         if options.get("names") is not None:
-            needed = [watch.value(name) for name, _ in self.hooked]
+            needed = [named.value(name) for name, _ in self.hooked]
             options["names"] = [*options["names"], *needed]
-        options["put"] = {**(options.get("put") or {}), **self.interventions(watch, self.hooked)}
-        return watch.model, options
+        options["put"] = {**(options.get("put") or {}), **self.interventions(named, self.hooked)}
+        return named.model, options
 
-    def watch_hooks(self) -> Watched:
+    def named_for_hooks(self) -> NamedValues:
         """The card with the values that functions hook into as values of equations."""
-        return watched(self.names, {n for n in map(self.general, self.hooked) if n})
+        return named_values(self.names, {n for n in map(self.general, self.hooked) if n})
 
     def general(self, hook: tuple[str, Hook]) -> str:
         """A hook's name as it stands in names.md; empty for a name of the card's."""
@@ -118,7 +118,7 @@ class Hooked(Weighted):
         With ``loss_per_token`` the loss is (batch, n - 1). With ``stop_at_layer`` l only the blocks
         before block l are run, and what comes back is the stream that it would read.
         """
-        return self.ran(tokens, [], return_type, loss_per_token, stop_at_layer, inputs)[0]
+        return self.forward(tokens, [], return_type, loss_per_token, stop_at_layer, inputs)[0]
 
     def run_with_cache(
         self, tokens: Any, names_filter: Filter | None = None, return_type: str | None = "logits",
@@ -131,10 +131,10 @@ class Hooked(Weighted):
         are names too. What it leaves out is not kept, nor computed if nothing needs it; without it
         every value is kept, and parts of equations are computed when they are asked for.
         """
-        out, run, watch, names = self.ran(
+        out, run, named, names = self.forward(
             tokens, names_filter, return_type, loss_per_token, stop_at_layer, inputs
         )
-        cache = Cache(self, watch, run, names, self.batch(run))
+        cache = Cache(self, named, run, names, self.batch(run))
         return out, cache.remove_batch_dim() if remove_batch_dim else cache
 
     def run_with_hooks(
@@ -208,10 +208,10 @@ class Hooked(Weighted):
             out.append(name)
         return list(dict.fromkeys(out))
 
-    def ran(
+    def forward(
         self, tokens: Any, keep: Filter | None, return_type: str | None, per_token: bool,
         stop: int | None, inputs: Mapping[str, Any],
-    ) -> tuple[Any, Run, Watched, list[str]]:  # fmt: skip
+    ) -> tuple[Any, Run, NamedValues, list[str]]:  # fmt: skip
         """A run, what it returns, and the names that are kept of it."""
         if return_type not in RETURNS:
             raise VieteError(f"return_type is one of {RETURNS}, not {return_type!r:.40}")
@@ -225,24 +225,24 @@ class Hooked(Weighted):
         everything = keep is None and end is None
         apart = not everything or hooks  # otherwise parts of equations can wait
         wanted = {self.names.split(n)[0] for n in names if n in self.names} if apart else set()
-        watch = watched(self.names, wanted | {n for n in map(self.general, hooks) if n})
-        needed = [watch.value(n) for n in names]
+        named = named_values(self.names, wanted | {n for n in map(self.general, hooks) if n})
+        needed = [named.value(n) for n in names]
         # A hook is called in any case, but for one of the card's names beyond the end.
-        needed += [watch.value(n) for n, _ in hooks if end is None or n in self.names]
+        needed += [named.value(n) for n, _ in hooks if end is None or n in self.names]
         if end is not None:
-            needed.append(watch.value(end))
+            needed.append(named.value(end))
         elif return_type is not None:
             needed.append(self.output)
         given = self.given(tokens, inputs)
         check_weights(program(self.card), self.weights)
-        put = self.interventions(watch, hooks)
-        run = execute(program(watch.model), given, self.weights,
+        put = self.interventions(named, hooks)
+        run = execute(program(named.model), given, self.weights,
                       None if everything else needed, put=put)  # fmt: skip
         if end is not None:
-            out = watch.read(run, end, self.batch(run))
+            out = named.read(run, end, self.batch(run))
         else:
             out = self.outcome(run, return_type, per_token)
-        return out, run, watch, names
+        return out, run, named, names
 
     def check_next_token(self) -> None:
         """Refuse the loss of a next token that has no scores."""
@@ -305,31 +305,18 @@ class Hooked(Weighted):
         return run.batch or 1
 
     def interventions(
-        self, watch: Watched, hooks: Sequence[tuple[str, Hook]]
+        self, named: NamedValues, hooks: Sequence[tuple[str, Hook]]
     ) -> dict[Member, Intervention]:
         """What hooks do to the values of a run."""
-        by_member: dict[Member, list[tuple[str, Hook]]] = {}
+        by_member: dict[Member, list[Intervention]] = {}
         for name, fn in hooks:
-            by_member.setdefault(watch.member(name), []).append((name, fn))
-        return {m: composed([self.intervention(watch, *hook) for hook in own])
-                for m, own in by_member.items()}  # fmt: skip
+            by_member.setdefault(named.member(name), []).append(self.intervention(named, name, fn))
+        return {member: composed(each) for member, each in by_member.items()}
 
-    def intervention(self, watch: Watched, name: str, fn: Hook) -> Intervention:
-        """What a hook makes of a value: it gets an array of its own, which it may write into."""
-        order = watch.layout(name)
-
-        def apply(value: Value, batch: int | None) -> Value:
-            xp = array_namespace(value.array)
-            array = order.outward(xp, value.array, value.axes, 1 if batch is None else batch)
-            mine = xp.asarray(array, copy=True)
-            shape = tuple(mine.shape)
-            made = fn(mine, self.hook_points[name])
-            out = order.inward(xp, mine if made is None else made, shape, name)
-            if batch is None:  # the run is of one text, without an axis for it
-                out = Value(out.array[0], out.axes[1:])
-            return out
-
-        return apply
+    def intervention(self, named: NamedValues, name: str, fn: Hook) -> Intervention:
+        """What a hook makes of a value, in the layout of the field."""
+        order, point = named.layout(name), self.hook_points[name]
+        return intervention(lambda array: fn(array, point), lambda value: order, name)
 
     def outcome(self, run: Run, return_type: str | None, per_token: bool) -> Any:
         """Logits, loss or both."""

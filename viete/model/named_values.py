@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from viete.evaluate.interventions import letters_of, member_of
-from viete.evaluate.labelled import COL, ROW
+from viete.evaluate.labelled import COL, ROW, Layout
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, program
 from viete.graph.card import CardData
-from viete.model.layout import BATCH, Layout, layout
 from viete.model.names import Names
-from viete.model.table import VALUE
+from viete.model.table import BATCH, VALUE, layout
 from viete.notation.printer import show
 from viete.notation.substitution import substitute
 from viete.notation.tree import Expr, Idx, Ref, Slot, Symbol
@@ -25,8 +24,8 @@ from viete.rewrite.lifting import lifted
 
 
 @dataclass(frozen=True)
-class Watched:
-    """A model, and the formula over it of every name that is watched (as names.md spells it)."""
+class NamedValues:
+    """A model, and the formula over it of every name that is wanted (as names.md spells it)."""
 
     names: Names
     model: CardData
@@ -39,7 +38,7 @@ class Watched:
         return self.names.at(self.names.get(general).formula if e is None else e, layer)
 
     def value(self, name: str) -> str:
-        """A watched name, or a formula, as a name of the model."""
+        """A wanted name, or a formula, as a name of the model."""
         return show(self.formula(name)) if name in self.names else name
 
     def member(self, name: str) -> Member:
@@ -70,22 +69,22 @@ class Watched:
         return self.layout(name).outward(run.arrays.xp, array, value.axes, batch)
 
 
-def watched(names: Names, wanted: Iterable[str]) -> Watched:
+def named_values(names: Names, wanted: Iterable[str]) -> NamedValues:
     """The card with the values of these names, as names.md spells them, as equations.
 
     Kept on the card. Raises VieteError for a name that the card has no value for.
     """
-    kept: dict[frozenset[str], Watched] = names.model.__dict__.setdefault("_watched", {})
+    kept: dict[frozenset[str], NamedValues] = names.model.__dict__.setdefault("_named_values", {})
     key = frozenset(wanted)
     if key not in kept:
         if len(kept) > 64:
             kept.clear()
-        kept[key] = watch(names, key)
+        kept[key] = lifted_values(names, key)
     return kept[key]
 
 
-def watch(names: Names, wanted: frozenset[str]) -> Watched:
-    """As `watched`. What comes later in a run is lifted first: it may contain what comes before."""
+def lifted_values(names: Names, wanted: frozenset[str]) -> NamedValues:
+    """As `named_values`; what comes later in a run is lifted first, since it may contain others."""
     model = names.model
     origin: dict[str, Ref] = {}
     formulas: dict[str, Expr] = {}
@@ -109,7 +108,7 @@ def watch(names: Names, wanted: frozenset[str]) -> Watched:
         origin[symbol.key] = now.home(found.place.equation)
         model = lifted(model, found.place, found.formula, back, symbol)
         formulas[name] = left
-    return Watched(names, model, formulas)
+    return NamedValues(names, model, formulas)
 
 
 def fresh(card: CardData, name: str, slots: list[str]) -> Symbol:
@@ -120,4 +119,4 @@ def fresh(card: CardData, name: str, slots: list[str]) -> Symbol:
     return Symbol("value", base, tuple(map(Slot, words)), tuple(Slot(s, True) for s in slots))
 
 
-__all__ = ["Watched", "watched"]
+__all__ = ["NamedValues", "named_values"]

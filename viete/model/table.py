@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -11,6 +11,7 @@ from importlib import resources
 from viete.document.markdown import read_markdown
 from viete.document.tree import Heading, TextTable
 from viete.errors import Text
+from viete.evaluate.labelled import COL, ROW, Layout
 from viete.library.functions import library
 from viete.notation.cursor import parse_name
 from viete.notation.lexer import GREEK
@@ -20,6 +21,7 @@ from viete.notation.tree import Expr, Symbol
 
 LETTERS = "s t w x y z γ β ε".split()  # stand for anything
 BLOCK, LAST, VALUE = "i", "N", "y"  # the letter of a block, the last block, a row's own value
+BATCH, LAYER = "batch", "layer"  # axes that every value and every weight has
 _MATH = re.compile(r"\$(.+?)\$")
 
 
@@ -113,4 +115,19 @@ def pair(said: str, cell: Text, scope: Scope) -> tuple[Expr, Expr | None]:
     return found[0], found[1] if len(found) > 1 else None
 
 
-__all__ = ["BLOCK", "LAST", "VALUE", "Conventions", "Entry", "Row", "conventions"]
+def layout(
+    axes: Sequence[str], heads: Sequence[str], own: Sequence[str], counts: Mapping[str, int]
+) -> Layout:
+    """The layout that a row of names.md gives; ``own`` are the letters that the value has."""
+    special = {BATCH: (BATCH,), LAYER: (), "head": tuple(heads), "kv_head": tuple(own), "1": ()}
+    core = [a for a in axes if a not in special]
+    labels = [ROW] if len(core) == 1 and "1" in axes else [ROW, COL][2 - len(core) :]
+    names = iter(labels)
+    groups = [special[a] if a in special else (next(names),) for a in axes if a != LAYER]
+    return Layout(tuple(groups), dict(counts))
+
+
+__all__ = [
+    "BATCH", "BLOCK", "LAST", "LAYER", "VALUE", "Conventions", "Entry", "Row", "conventions",
+    "layout",
+]  # fmt: skip

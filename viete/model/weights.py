@@ -16,9 +16,8 @@ from viete.evaluate.run import Run, execute
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
 from viete.model.factored import FactoredMatrix
-from viete.model.layout import LAYER, layout
 from viete.model.names import Found, Names
-from viete.model.table import Entry, conventions
+from viete.model.table import LAYER, Entry, conventions, layout
 from viete.notation.tree import Apply, Expr, Num, Ref, Symbol, num, transform, walk
 from viete.rewrite.simplify import simplified
 

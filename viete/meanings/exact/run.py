@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from viete.evaluate.labelled import Array, Value, permute
-from viete.evaluate.run import in_order
+from viete.evaluate.labelled import Array, Value, in_order, permute
 from viete.evaluate.schedule import Member, Step
 from viete.graph.card import Equation
 from viete.meanings.entries import Entries, EntryRun
