@@ -23,7 +23,8 @@ from tests.laws.strategies import (
     tiny,
     worlds,
 )  # fmt: skip
-from viete.analysis.shapes import Shapes, Type
+from viete.analysis.shapes import Shapes
+from viete.analysis.types import Type
 from viete.evaluate.array import COL, ROW, Arrays, Value
 from viete.evaluate.run import Run
 from viete.graph.card import CardData

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from viete.analysis.shapes import Env, Shapes
+from viete.analysis.shapes import Shapes
+from viete.analysis.types import Env
 from viete.graph.card import CardData, Equation, with_right
 from viete.graph.distinct import distinct
 from viete.graph.sizes import Size

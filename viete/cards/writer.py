@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from viete.analysis.shapes import Type, shapes_of
+from viete.analysis.shapes import shapes_of
+from viete.analysis.types import Type
 from viete.document.rendering import STYLES, check_format, render
 from viete.document.tree import (
     Block,

@@ -14,8 +14,9 @@ from functools import cache
 from importlib import resources
 
 from viete.analysis.kinds import REAL
-from viete.analysis.shapes import Env as TypeEnv
-from viete.analysis.shapes import Shapes, Type
+from viete.analysis.shapes import Shapes
+from viete.analysis.types import Env as TypeEnv
+from viete.analysis.types import Type
 from viete.code.dialects import Dialect
 from viete.code.identifiers import Identifiers, plain
 from viete.code.layout import docstring, statement

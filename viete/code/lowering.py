@@ -14,8 +14,9 @@ from fractions import Fraction
 from typing import Protocol
 
 from viete.analysis.kinds import COMPARISONS, LOGICAL, TRUTH, quotient
-from viete.analysis.shapes import Env as TypeEnv
-from viete.analysis.shapes import Shapes, Type
+from viete.analysis.shapes import Shapes
+from viete.analysis.types import Env as TypeEnv
+from viete.analysis.types import Type
 from viete.code.dialects import Dialect
 from viete.code.identifiers import Identifiers
 from viete.errors import VieteError

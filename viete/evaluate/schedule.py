@@ -13,9 +13,9 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
+from viete.analysis.card_sizes import check_sizes
 from viete.analysis.def_use import targets
 from viete.analysis.shapes import Shapes, shapes_of
-from viete.analysis.whole import check_sizes
 from viete.errors import VieteError
 from viete.evaluate.array import MOST_BLOCKS
 from viete.graph.card import CardData, Equation, Input, Parameter

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations
 
-from viete.analysis.shapes import Mismatch, Type, shapes_of
+from viete.analysis.shapes import shapes_of
+from viete.analysis.types import Mismatch, Type
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation
 from viete.graph.sizes import Size

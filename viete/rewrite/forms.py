@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from viete.analysis import shapes
 from viete.analysis.masks import Mask
+from viete.analysis.types import Env as TypeEnv
 from viete.graph.sizes import Size
 from viete.notation.tree import Expr
 
@@ -77,7 +77,7 @@ class Frame:
 class Env:
     """Names in force; ``types`` is the same for `Shapes`."""
 
-    types: shapes.Env
+    types: TypeEnv
     frame: Frame | None = None
     letters: Mapping[str, Letter] = field(default_factory=dict)
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from viete.analysis.masks import Mask
 from viete.analysis.next_token import scores, text_of
-from viete.analysis.shapes import Mismatch, shapes_of
+from viete.analysis.shapes import shapes_of
+from viete.analysis.types import Mismatch
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Dimension, Equation, Input, Loop, Parameter, memoised
 from viete.graph.dependence import (

@@ -13,8 +13,10 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 
+from viete.analysis.card_sizes import ONE
 from viete.analysis.masks import SIGN, blank, both, combined, hidden
-from viete.analysis.shapes import ONE, REDUCE, Shapes
+from viete.analysis.shapes import Shapes
+from viete.analysis.typing_rules import REDUCE
 from viete.errors import Text
 from viete.graph.card import CardData
 from viete.graph.sizes import Size, size_of

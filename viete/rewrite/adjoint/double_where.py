@@ -17,9 +17,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
+from viete.analysis.card_sizes import ONE
 from viete.analysis.kinds import COMPARISONS, LOGICAL
 from viete.analysis.row_counts import Measuring, measures
-from viete.analysis.shapes import ENTRYWISE, ONE, Env, Type, shapes_of
+from viete.analysis.shapes import shapes_of
+from viete.analysis.types import Env, Type
+from viete.analysis.typing_rules import ENTRYWISE
 from viete.graph.card import CardData, Equation, memoised, with_right
 from viete.library.derivatives import rules
 from viete.library.functions import Function, inlined

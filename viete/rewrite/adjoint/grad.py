@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from viete.analysis.kinds import REAL, WHOLE
-from viete.analysis.shapes import shapes_of, text
+from viete.analysis.shapes import shapes_of
+from viete.analysis.types import text
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, memoised
 from viete.graph.dependence import backward_slice

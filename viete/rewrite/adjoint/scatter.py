@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from viete.analysis.shapes import ENTRYWISE
+from viete.analysis.typing_rules import ENTRYWISE
 from viete.graph.card import CardData
 from viete.notation.tree import (
     Apply,

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from viete.analysis.shapes import Env, Shapes, Type
+from viete.analysis.shapes import Shapes
+from viete.analysis.types import Env, Type
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, Loop
 from viete.graph.matching import match

@@ -1,0 +1,489 @@
+"""The typing rules: the type of an expression from the types of its parts, one method a node kind.
+
+A mismatch is an error that points at the sub-expression and names both shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from viete.analysis.card_sizes import MEANT, ONE, CardSizes, in_numbers, possible
+from viete.analysis.kinds import (
+    BIT,
+    COMPARISONS,
+    LOGICAL,
+    MOST,
+    REAL,
+    TRUTH,
+    WHOLE,
+    interval_of,
+    kind_of,
+    quotient,
+)  # fmt: skip
+from viete.analysis.types import Env, Mismatch, Places, Shape, Type, text
+from viete.graph.card import CardData
+from viete.graph.sizes import Size, size_of
+from viete.notation.printer import show
+from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
+
+ENTRYWISE = frozenset(
+    "neg exp log sqrt erf tanh sin cos abs floor add sub had times div pow mod".split()
+)
+REDUCE = frozenset("sum mean max min argmax".split())
+
+
+class TypingRules(CardSizes):
+    """Types of expressions over named values whose ``types`` are known."""
+
+    env: Env  # the names in force at the top level
+
+    def __init__(self, card: CardData) -> None:
+        super().__init__(card)
+        self.types: dict[str, Type] = {}  # of named values
+        self.calls: dict[tuple[object, ...], Type] = {}
+        self.kept: dict[int, tuple[Expr, Type]] = {}  # types at the top level, by id
+        self.settled = False  # whether the types of all values are known
+
+    def of(self, e: Expr, env: Env | None = None) -> Type:
+        """The type of an expression; raises Mismatch."""
+        if env is not None and env is not self.env:
+            return self.found(e, env)
+        kept = self.kept.get(id(e))
+        if kept is None:  # an expression is kept with its type, so that no other has its id
+            kept = e, self.found(e, self.env)
+            if self.settled:
+                self.kept[id(e)] = kept
+        return kept[1]
+
+    def found(self, e: Expr, env: Env) -> Type:
+        match e:
+            case Num():
+                return self.as_number(Size.of(e.value))
+            case Idx():
+                return self.letter(e, env)
+            case Ref():
+                return self.ref(e, env)
+            case Pick():
+                return self.picked(e, env)
+            case Bind():
+                return self.bind(e, env)
+            case Table():
+                return self.table(e, env)
+            case Slice():
+                raise Mismatch("a slice stands only inside brackets", e)
+            case Apply():
+                return self.apply(e, env)
+        raise TypeError(e)
+
+    def size(self, e: Expr, env: Env) -> Size | None:
+        """An expression as a symbolic size, seen from inside ``env``."""
+
+        def lookup(r: Ref) -> Size | None:
+            if env.arguments is not None:
+                found = env.sizes.get(r.key)
+                argument = env.arguments.get(r.key)
+                return found or (argument.size if argument else None)
+            return Size.of(r.key) if r.symbol.kind == "dim" else None
+
+        return size_of(e, lookup, self.measure(env))
+
+    def measure(self, env: Env) -> Callable[[Apply], Size | None] | None:
+        """What ``cols(x)`` is as a size: none, since not every meaning could take it for one."""
+        return None
+
+    def letter(self, e: Idx, env: Env) -> Type:
+        """An index letter, which is a whole number from its first value on."""
+        count, first = env.ranges.get(e.name), env.first.get(e.name)
+        start = None if first is None else self.as_number(first).interval
+        interval = (start or (-MOST, MOST))[0], (start or BIT)[1] + MOST
+        if start is not None and count is not None:
+            interval = start[0], max(start[1] + self.most(count) - 1, start[0])
+        family = frozenset((e.name,)) - self.model.loop_letters
+        return Type(family=family, kind=WHOLE, interval=interval)
+
+    def needed_size(self, e: Expr, env: Env) -> Size:
+        size = self.size(e, env)
+        if size is None:
+            raise Mismatch(f"{show(e)} is not made of dimensions, so it is no size", e)
+        return size
+
+    def ref(self, e: Ref, env: Env) -> Type:
+        if env.arguments is not None:
+            if e.key in env.sizes:
+                return self.as_number(env.sizes[e.key])
+            return env.arguments[e.key]
+        if e.symbol.kind == "dim":
+            return self.as_number(Size.of(e.key))
+        found = self.types.get(e.key)
+        if found is None:
+            raise Mismatch(f"{e.key} is not defined before this", e)
+        family = set(found.family)
+        for letter, index in zip(e.symbol.slots, e.index, strict=True):
+            t = self.of(index, env)
+            if t.shape:
+                raise Mismatch(f"an index is one number, and {show(index)} is {text(t.shape)}", e)
+            self.check_index(index, t)
+            if letter in found.family:
+                family.discard(letter)
+                if isinstance(index, Idx):
+                    self.check_range(letter, index, env)
+                    self.count_places(index, *self.places_of(letter), env)
+                family |= t.family
+            elif t.family:
+                raise Mismatch(
+                    f"{show(index)} cannot stand for the block index {letter} of {e.key}", e
+                )
+        return found if family == found.family else replace(found, family=frozenset(family))
+
+    def check_index(self, index: Expr, t: Type) -> None:
+        """That an index is a whole number; one of dimensions without a value may become one."""
+        known = None if t.size is None else self.number(t.size)
+        if t.kind == TRUTH:
+            raise Mismatch(f"{show(index)} cannot be an index: it is a condition", index)
+        if t.kind == REAL and (t.size is None or known is not None):
+            said = "need not be one" if known is None else "is not a whole number"
+            raise Mismatch(
+                f"an index is a whole number, and {show(index)} {said}; floor({show(index)}) is",
+                index,
+            )
+
+    def check_range(self, letter: str, index: Idx, env: Env) -> None:
+        declared, used = self.env.ranges.get(letter), env.ranges.get(index.name)
+        if declared is not None and used is not None and not self.same(declared, used):
+            raise Mismatch(
+                f"{index.name} takes {used} values here, and {letter} has {declared}: it must take "
+                f"them all; those of some are written out, with a number for {letter}",
+                index,
+            )
+
+    def places_of(self, letter: str) -> Places:
+        """The first value of a declared letter, and how many it has."""
+        declared = next((i for i in self.model.indices if i.name == letter), None)
+        first = None if declared is None else self.model.size(declared.lower)
+        return first or Size.of(0), self.env.ranges.get(letter) or ONE
+
+    def count_places(self, index: Idx, first: Size, count: Size, env: Env) -> None:
+        """Notes what a claim's own letter counts: of each the same, wherever it stands."""
+        if env.places is None or index.name in env.ranges:
+            return
+        start, known = env.places.setdefault(index.name, (first, count))
+        if self.same(start, first) and self.is_limit(count, known):
+            return  # the text's positions, in a table of as many rows as it may have
+        if self.same(start, first) and self.is_limit(known, count):
+            env.places[index.name] = first, count
+        elif not (self.same(start, first) and self.same(known, count)):
+            raise Mismatch(
+                f"{index.name} counts {known} places from {start} elsewhere and {count} from "
+                f"{first} here", index,
+            )  # fmt: skip
+
+    def is_limit(self, most: Size, length: Size) -> bool:
+        """Whether a size is the greatest that a text's length may be."""
+        limit = next((e for n, e in self.model.lengths.items() if Size.of(n) == length), None)
+        size = None if limit is None else self.model.size(limit)
+        return size is not None and self.same(size, most)
+
+    def picked(self, e: Pick, env: Env) -> Type:
+        value = self.of(e.value, env)
+        if len(e.items) > len(value.shape):
+            what = f"{len(e.items)} indices" if len(e.items) > 1 else "an index"
+            raise Mismatch(
+                f"{what} on {show(e.value)}, which is "
+                + (f"of shape {text(value.shape)}" if value.shape else "one number"), e,
+            )  # fmt: skip
+        shape: list[Size] = []
+        family = set(value.family)
+        for size, item in zip(value.shape, e.items, strict=False):
+            if isinstance(item, Slice):
+                start = self.needed_size(item.start, env) if item.start else Size.of(0)
+                stop = self.needed_size(item.stop, env) if item.stop else size
+                self.check_slice(start, stop, size, item)
+                shape.append(stop - start)
+                continue
+            if isinstance(item, Idx):
+                self.count_places(item, Size.of(0), size, env)
+            t = self.of(item, env)
+            if len(t.shape) > 1:
+                raise Mismatch(f"{show(item)} cannot be an index", item)
+            if isinstance(item, Num) and (
+                item.value < 0 or item.value.denominator != 1
+                or ((n := size.value(self.model.greatest)) is not None and item.value >= n)
+            ):  # fmt: skip
+                raise Mismatch(
+                    f"{item.value} is no index here: there are {self.valued(size)} places, "
+                    f"counted from 0", item,
+                )  # fmt: skip
+            self.check_index(item, t)
+            family |= t.family
+            shape += t.shape
+        return replace(
+            value, shape=(*shape, *value.shape[len(e.items) :]), family=frozenset(family), size=None
+        )
+
+    def check_slice(self, start: Size, stop: Size, size: Size, item: Expr) -> None:
+        a, b, n = (x.value(self.model.greatest) for x in (start, stop, size))
+        if len(stop.names() & self.model.lengths.keys()) > 1:
+            b = None  # m + n: both are not at their greatest at once
+        for end, x in ((start, a), (stop, b)):
+            if x is not None and x.denominator != 1:
+                raise Mismatch(
+                    f"{show(item)} ends between two places: {self.valued(end)} is no whole number",
+                    item,
+                )
+        if (a is not None and a < 0) or (b is not None and n is not None and b > n):
+            raise Mismatch(
+                f"{show(item)} {self.ends(stop + size)}goes beyond what there is: "
+                f"{self.valued(size)} places",
+                item,
+            )
+        if a is not None and b is not None and a > b:
+            raise Mismatch(f"{show(item)} ends before it starts", item)
+
+    def ends(self, stop: Size) -> str:
+        """``with n ≤ 2000 `` for a slice that is as long as the input."""
+        known = sorted(stop.names() & self.model.lengths.keys() & self.model.greatest.keys())
+        said = ", ".join(f"{n} ≤ {self.model.greatest[n]}" for n in known)
+        return f"with {said} " if said else ""
+
+    def whole(self, size: Size, what: str, node: Expr) -> None:
+        if not possible(size.value(self.model.greatest), 0):
+            raise Mismatch(f"{what} is {in_numbers(self.model, size)}, but it {MEANT} 0", node)
+
+    def inside(self, e: Bind | Table, env: Env) -> Env:
+        """The names in force in the body of a binder."""
+        if isinstance(e, Table):
+            sizes = {i: self.needed_size(s, env) for i, s in e.ranges}
+            first = {**env.first, **dict.fromkeys(sizes, Size.of(0))}
+            return replace(env, ranges={**env.ranges, **sizes}, first=first)
+        first, count = dict(env.first), env.ranges.get(e.index)
+        if e.lower is not None and e.upper is not None:
+            if e.index in self.model.loop_letters and env.arguments is None:
+                count = None
+            else:
+                lower, upper = self.needed_size(e.lower, env), self.needed_size(e.upper, env)
+                count = upper - lower + ONE
+        if e.lower is not None and (start := self.size(e.lower, env)) is not None:
+            first[e.index] = start
+        return replace(env, ranges={**env.ranges, e.index: count}, first=first)
+
+    def bind(self, e: Bind, env: Env) -> Type:
+        bounded = e.lower is not None and e.upper is not None
+        if not bounded and e.index not in env.ranges:
+            raise Mismatch(
+                f"the index {e.index} has no range; write {e.op}_{{{e.index}=1}}^{{…}} or declare "
+                f"it under Dimensions", e,
+            )  # fmt: skip
+        inner = self.inside(e, env)
+        count = inner.ranges[e.index]
+        if bounded and count is not None:
+            self.whole(count, f"the number of values of {e.index}", e)
+        body = self.of(e.body, inner)
+        varies = e.body.free if e.index in self.model.loop_letters else body.family
+        if e.index not in varies:
+            raise Mismatch(f"nothing under this {e.op} depends on {e.index}", e)
+        family = body.family - {e.index}
+        if e.op == "concat":
+            if count is None:
+                raise Mismatch("blocks cannot be concatenated, only heads and the like", e)
+            if not body.shape:
+                return replace(body, shape=(count,), family=family, size=None)
+            *rows, columns = body.shape
+            return replace(body, shape=(*rows, count * columns), family=family, size=None)
+        kind = kind_of(e.op if e.op == "mean" else "sum", [body.kind])
+        interval = body.whole if kind == WHOLE else None
+        if e.op == "sum":
+            many = MOST if count is None else self.most(count)
+            interval = interval_of("sum", [interval], count=many)
+        return replace(body, family=family, size=None, kind=kind, interval=interval)
+
+    def table(self, e: Table, env: Env) -> Type:
+        sizes = {i: self.needed_size(s, env) for i, s in e.ranges}
+        if taken := sizes.keys() & env.ranges.keys():
+            raise Mismatch(f"the index {min(taken)} is in use already; take another letter", e)
+        for letter, size in sizes.items():
+            self.whole(size, f"the number of values of {letter}", e)
+        body = self.of(e.body, self.inside(e, env))
+        if body.shape:
+            raise Mismatch(
+                f"a table's entry must be one number, and this one has shape {text(body.shape)}",
+                e.body,
+            )
+        shape, family = tuple(sizes.values()), body.family.difference(sizes)
+        return Type(shape, family, body.kind, interval=body.interval)
+
+    def apply(self, e: Apply, env: Env) -> Type:
+        op = e.op
+        if op in ("inf", "pi"):
+            return Type()
+        args = [self.of(a, env) for a in e.args]
+        family = frozenset[str]().union(*(t.family for t in args))
+        if op in self.model.function:
+            return self.call(e, args)
+        for t, a in zip(args, e.args, strict=True):
+            logical = op in LOGICAL or (op == "where" and a is e.args[0])
+            if logical and t.kind != TRUTH:
+                raise Mismatch(f"{show(a)} is not a condition, which is needed here", a)
+        found = self.operation(e, args, family, env)
+        return found if found.size is not None else self.with_kind(e, args, found, env)
+
+    def with_kind(self, e: Apply, args: list[Type], found: Type, env: Env) -> Type:
+        """The type of an operation with its kind and, of a whole number, its interval."""
+        if e.op in ("T", "concat"):
+            kind = kind_of("where", [t.kind for t in args])
+            hull = interval_of("concat", [t.whole for t in args])
+            return replace(found, kind=kind, interval=hull if kind == WHOLE else None)
+        if e.op == "argmax":
+            return replace(found, kind=WHOLE, interval=(0, self.most(args[0].shape[-1])))
+        of = args[1:] if e.op == "where" else args
+        whole, count, op = [t.whole for t in of], 1, e.op
+        kind = kind_of(op, [t.kind for t in of])
+        if op == "pow" and args[0].kind != REAL and natural(args[1]):
+            kind = WHOLE
+        if op in ("sum", "prod", "inner") and args[0].shape:
+            both = op == "sum" or args[1].shape
+            count = self.most(args[0].shape[-1]) if both else 1
+        if (parts := quotient(e)) is not None:
+            op, whole = "quotient", [self.of(x, env).whole for x in parts]
+        interval = interval_of(op, whole, count=count) if kind == WHOLE else None
+        if (kind, interval) == (found.kind, found.interval):
+            return found
+        return replace(found, kind=kind, interval=interval)
+
+    def operation(
+        self, e: Apply, args: list[Type], family: frozenset[str], env: Env
+    ) -> Type:  # fmt: skip
+        """The shape of an operation, and its size if it is a number made of dimensions."""
+        op = e.op
+        if op == "prod":
+            return self.product(e, args, family)
+        if op == "T":
+            if len(args[0].shape) != 2:
+                raise Mismatch(
+                    f"only a matrix has a transpose, and this has shape {text(args[0].shape)}", e
+                )
+            return Type((args[0].shape[1], args[0].shape[0]), family)
+        if op in REDUCE and len(args) == 1:
+            return self.reduced(e, args[0])
+        if op in ("rows", "cols"):
+            shape = args[0].shape
+            if len(shape) < (2 if op == "rows" else 1):
+                raise Mismatch(f"{show(e.args[0])} has no {op}: its shape is {text(shape)}", e)
+            return self.as_number(shape[0] if op == "rows" else shape[-1])
+        if op == "inner":
+            u, v = (t.shape for t in args)
+            if len(u) != 1 or len(v) != 1 or not self.same(u[0], v[0]):
+                raise Mismatch(
+                    "an inner product needs two vectors of one length, "
+                    f"not {text(u)} and {text(v)}",
+                    e,
+                )
+            return Type((), family)
+        if op == "concat":
+            return self.concat(e, args, family)
+        if op == "times" and all(t.shape for t in args):
+            raise Mismatch(
+                f"* is for numbers; between {text(args[0].shape)} and {text(args[1].shape)} write "
+                f"⊙ (entry by entry) or a space (matrix product)", e,
+            )  # fmt: skip
+        names = {"had": "entry-by-entry product", "add": "sum", "sub": "difference",
+                 "div": "quotient"}  # fmt: skip
+        shape = self.align(args, e, names.get(op, op))
+        if op in COMPARISONS or op in LOGICAL or op == "where":
+            return Type(shape, family)
+        if op in ENTRYWISE or op in ("max", "min"):
+            size = None if shape else self.size(e, env)
+            return Type(shape, family) if size is None else self.as_number(size)
+        raise Mismatch(f"{op} has no meaning here", e)
+
+    def product(self, e: Apply, args: list[Type], family: frozenset[str]) -> Type:
+        a, b = (t.shape for t in args)
+        if not a or not b:
+            if not a and not b and args[0].size and args[1].size:
+                return self.as_number(args[0].size * args[1].size)
+            return Type(a or b, family)
+        if len(a) == 1 and len(b) == 1:
+            raise Mismatch(
+                f"two vectors {text(a)} and {text(b)} side by side: write <u, v> for the inner "
+                f"product or ⊙ for entry by entry", e,
+            )  # fmt: skip
+        left, right = a[-1], b[0]
+        if not self.same(left, right):
+            x, y = e.args
+            raise Mismatch(
+                f"{show(x)} has shape {text(a)} and {show(y)} has shape {text(b)}: the inner "
+                f"sizes {left} and {right} differ", e,
+            )  # fmt: skip
+        return Type(a[:-1] + b[1:], family)
+
+    def reduced(self, e: Apply, t: Type) -> Type:
+        if not t.shape:
+            raise Mismatch(f"{e.op} of one number", e)
+        if e.op == "argmax":
+            return Type(t.shape[:-1], t.family)
+        return Type((t.shape[0], ONE) if len(t.shape) == 2 else (), t.family)
+
+    def concat(self, e: Apply, args: list[Type], family: frozenset[str]) -> Type:
+        first = args[0].shape
+        if not first or any(len(t.shape) != len(first) for t in args):
+            raise Mismatch("only vectors, or matrices of equally many rows, can be concatenated", e)
+        if len(first) == 2 and not all(self.same(t.shape[0], first[0]) for t in args):
+            shapes = ", ".join(text(t.shape) for t in args)
+            raise Mismatch(f"these have different numbers of rows: {shapes}", e)
+        total = Size(())
+        for t in args:
+            total = total + t.shape[-1]
+        return Type((*first[:-1], total), family)
+
+    def call(self, e: Apply, args: list[Type]) -> Type:
+        """A named function: its body, with the arguments' types in place of its letters."""
+        key = (e.op, *args)
+        if key not in self.calls:
+            env = self.applied(e, args)
+            try:
+                found = self.of(self.model.function[e.op].body, env)
+            except Mismatch as error:
+                raise Mismatch(f"in {e.op}({', '.join(text(t.shape) for t in args)}): "
+                               f"{error.message}", e) from None  # fmt: skip
+            self.calls[key] = replace(found, family=frozenset(f[:-1] for f in found.family))
+        return self.calls[key]
+
+    def applied(self, e: Apply, args: Sequence[Type]) -> Env:
+        """What the letters of a function's definition stand for where it is applied."""
+        function = self.model.function[e.op]
+        # A definition's own index letters must not meet its caller's: primes keep them apart.
+        types = [replace(t, family=frozenset(f + "'" for f in t.family)) for t in args]
+        types += [self.of(a.default, Env()) for a in function.arguments[len(args) :] if a.default]
+        sizes: dict[str, Size] = {}
+        for k, (argument, t) in enumerate(zip(function.arguments, types, strict=True)):
+            if argument.pattern and len(t.shape) != len(argument.pattern):
+                wanted = " × ".join(s.key for s in argument.pattern)
+                raise Mismatch(
+                    f"{e.op} takes {argument.symbol.key}: {wanted}, not {text(t.shape)}",
+                    e.args[k],
+                )
+            for symbol, size in zip(argument.pattern, t.shape, strict=False):
+                if not self.same(sizes.setdefault(symbol.key, size), size):
+                    raise Mismatch(
+                        f"{e.op} needs the same {symbol.key} everywhere, and gets "
+                        f"{sizes[symbol.key]} and {size}", e.args[k],
+                    )  # fmt: skip
+        keys = (a.symbol.key for a in function.arguments)
+        return Env(dict(zip(keys, types, strict=True)), sizes)
+
+    def align(self, types: list[Type], node: Expr, what: str) -> Shape:
+        """The shape of an entry-by-entry combination: a vector goes along every row."""
+        out: Shape = ()
+        for t in types:
+            a, b = (out, t.shape) if len(out) >= len(t.shape) else (t.shape, out)
+            tail = a[len(a) - len(b) :]
+            merged = [self.broadcast(x, y) for x, y in zip(tail, b, strict=True)]
+            if any(m is None for m in merged):
+                raise Mismatch(f"{what}: {text(out)} and {text(t.shape)} do not match", node)
+            out = a[: len(a) - len(b)] + tuple(m for m in merged if m is not None)
+        return out
+
+
+def natural(t: Type) -> bool:
+    """Whether an exponent is a number like 2, so that powers of whole numbers are whole."""
+    return t.size is not None and t.interval is not None and t.interval[0] == t.interval[1] >= 0
