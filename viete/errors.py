@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from viete.printable import display_width, in_place, printable
 
@@ -76,6 +76,9 @@ class Text:
     line: int = 1
     column: int = 1
     whole: str | None = None
+    # Where the parts of a formula stand that was read from it, as offsets in ``text``; of a part
+    # that stands in it more than once the first place.
+    places: dict[object, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
 
     def where(self, start: int = 0, end: int | None = None) -> Where:
         """The place of ``text[start:end]`` in the file."""
@@ -88,6 +91,12 @@ class Text:
     def error(self, message: str, start: int = 0, end: int | None = None) -> VieteError:
         """An error that points at ``text[start:end]``."""
         return VieteError(message, self.where(start, end))
+
+    def place(self, part: object) -> tuple[int, int | None]:
+        """Where a part of the formula stands that was read from it, for `error`; if it is not
+        known, all of it.
+        """
+        return self.places.get(part, (0, None))
 
     def cut(self, start: int, end: int | None = None) -> Text:
         """``text[start:end]``, stripped, still knowing its place."""

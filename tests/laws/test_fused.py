@@ -16,7 +16,7 @@ from viete.evaluate.array import COL, ROW, Arrays, Value
 from viete.evaluate.fused import FORMS, PLACES, found, gathered
 from viete.evaluate.plan.kernels import numpy_kernels, torch_kernels
 from viete.graph.card import CardData
-from viete.library.derivatives import rule_scope
+from viete.graph.rules import scope
 from viete.notation.parser import parse
 from viete.notation.substitution import substitute
 from viete.notation.tree import Expr, Ref, Symbol
@@ -38,7 +38,7 @@ def arrays(values: dict[str, Value], like: Any, quick: bool) -> Arrays:
 
 def named(e: Expr) -> Expr:
     """A rule's letters as values that a run would look up."""
-    letters = {s.key: Ref(Symbol("value", s.base)) for group in rule_scope().symbols.values()
+    letters = {s.key: Ref(Symbol("value", s.base)) for group in scope().symbols.values()
                for s in group}  # fmt: skip
     return substitute(e, arguments=letters)
 
@@ -65,7 +65,7 @@ def test_a_form_equals_its_pattern(text: str, kind: str, data: st.DataObject) ->
     places = rng.integers(0, 5, (*(size[a] for a in batch), 4))
     values["t"] = Value(make(places), (*batch, COL))
     values["c"] = Value(Fraction(5), (), True)
-    e = named(parse(Text(text), rule_scope()))
+    e = named(parse(Text(text), scope()))
     before = {k: np.array(v.array) for k, v in values.items() if v.axes}
     like = values["y"].array
     fast = arrays(values, like, True)

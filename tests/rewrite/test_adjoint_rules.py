@@ -1,4 +1,4 @@
-"""Every rule of rules.md by itself, and every way to reach a value, against PyTorch's autograd.
+"""Every rule of derivatives.md by itself, and every way to reach a value, against autograd.
 
 Each case is a formula over a few small weights. A rule that is perturbed makes a case
 fail; one that is left out is made up for by the definition of its function, or is missed.
@@ -16,7 +16,7 @@ import pytest
 import viete as vt
 from viete import read
 from viete.cards.writer import write
-from viete.library.derivatives import Rule, rules
+from viete.graph.rules import Rule, derivatives
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Ref, num, walk
 from viete.rewrite.adjoint import vjp as passing
@@ -274,12 +274,12 @@ def test_a_backward_card_reads_back(name: str) -> None:
 @cache
 def users() -> dict[int, set[str]]:
     """The cases in which each rule is applied."""
-    used: dict[int, set[str]] = {k: set() for k in range(len(rules()))}
-    known = {id(rule): k for k, rule in enumerate(rules())}
+    used: dict[int, set[str]] = {k: set() for k in range(len(derivatives()))}
+    known = {id(rule): k for k, rule in enumerate(derivatives())}
     plain, now = passing.Passing.rule, [""]
 
-    def watched(self, e, c):  # type: ignore[no-untyped-def]
-        found = plain(self, e, c)
+    def watched(self, e, c, inside):  # type: ignore[no-untyped-def]
+        found = plain(self, e, c, inside)
         if found is not None:
             used[known[id(found[0])]].add(now[0])
         return found
@@ -293,7 +293,7 @@ def users() -> dict[int, set[str]]:
     return used
 
 
-NAMES = [show(rule.pattern) for rule in rules()]
+NAMES = [show(rule.pattern) for rule in derivatives()]
 
 
 def fails(name: str) -> bool:
@@ -309,17 +309,17 @@ def simplest(names: set[str]) -> list[str]:
 
 @pytest.mark.parametrize("k", range(len(NAMES)), ids=NAMES)
 def test_a_perturbed_rule_is_noticed(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = rules()[k]
+    rule = derivatives()[k]
     for part, formula in rule.formulas:
         if part.startswith("partial{hat") or part.startswith("hat"):
             continue
         changed = tuple((p, Apply("times", (num(2), f)) if p == part else f)
                         for p, f in rule.formulas)  # fmt: skip
-        mutant = (*rules()[:k], replace(rule, formulas=changed), *rules()[k + 1 :])
+        mutant = (*derivatives()[:k], replace(rule, formulas=changed), *derivatives()[k + 1 :])
         for name in users()[k]:
             case(name)
         with monkeypatch.context() as m:
-            m.setattr(passing, "rules", partial(tuple, mutant))
+            m.setattr(passing, "derivatives", partial(tuple, mutant))
             assert any(map(fails, simplest(users()[k]))), f"{part} = {show(formula)}"
 
 
@@ -327,16 +327,18 @@ def test_a_perturbed_rule_is_noticed(k: int, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_rule_left_out_is_noticed_or_follows_from_the_definition(
     k: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    less = (*rules()[:k], *rules()[k + 1 :])
+    less = (*derivatives()[:k], *derivatives()[k + 1 :])
     names = simplest(users()[k])
     model = case(names[0])[0]
-    monkeypatch.setattr(passing, "rules", lambda: less)
-    others = [r for r in less if r.name == rules()[k].name]
-    if rules()[k].name in model.function or others:
+    monkeypatch.setattr(passing, "derivatives", lambda: less)
+    others = [r for r in less if r.head == derivatives()[k].head]
+    if derivatives()[k].head in model.function or others:
         # By its definition, or by the rule of a simpler pattern, it is the same or missed.
-        defined = rules()[k].name in model.function
+        defined = derivatives()[k].head in model.function
         assert (
-            all(not fails(name) for name in names) if defined and not nested(rules()[k]) else True
+            all(not fails(name) for name in names)
+            if defined and not nested(derivatives()[k])
+            else True
         )
     else:
         assert all(map(fails, names))
@@ -734,7 +736,7 @@ def test_the_command_line_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_refs_of_a_rule_are_its_own() -> None:
     """A rule's formulas use the letters of its pattern, y, its parts and their derivatives."""
-    for rule in rules():
+    for rule in derivatives():
         known = {x.key for x in walk(rule.pattern) if isinstance(x, Ref)} | {"y"}
         for part, formula in rule.formulas:
             used = {x.key for x in walk(formula) if isinstance(x, Ref)}

@@ -209,18 +209,10 @@ def lone(term: Expr) -> Ref | None:
                 return term
             case Apply("neg", (x,)) | Apply("div", (x, Num())):
                 term = x
-            case Apply("times" | "prod" | "had", (a, b)) if is_number(a) or is_number(b):
-                term = b if is_number(a) else a
+            case Apply("times" | "prod" | "had", (a, b)) if a.constant or b.constant:
+                term = b if a.constant else a
             case _:
                 return None
-
-
-def is_number(e: Expr) -> bool:
-    """Whether a formula is made of numbers and dimensions alone."""
-    return all(
-        isinstance(x, Num | Apply) or (isinstance(x, Ref) and x.symbol.kind == "dim")
-        for x in walk(e)
-    )
 
 
 def losses(card: CardData, e: Expr) -> list[Apply]:

@@ -14,8 +14,7 @@ from viete.analysis.types import Env
 from viete.graph.card import CardData, Equation, with_right
 from viete.graph.distinct import distinct
 from viete.graph.sizes import Size
-from viete.library.functions import MEASURES
-from viete.notation.tree import Apply, Bind, Expr, Table, rebuilt, walk
+from viete.notation.tree import MEASURES, Apply, Bind, Expr, Table, rebuilt, walk
 
 
 def with_named_sizes(card: CardData, old: CardData) -> CardData:
@@ -37,7 +36,7 @@ def with_named_sizes(card: CardData, old: CardData) -> CardData:
 
     def equation(e: Equation) -> Equation:
         right = named(e.right)
-        return e if right == e.right else with_right(e, right)
+        return with_right(e, right)
 
     return replace(
         card,

@@ -93,7 +93,7 @@ class Shapes(TypingRules):
             raise equation.text.error(
                 f"the right side differs for every {letter}, so the left side needs the index "
                 f"{letter} too, or the right side a sum or concat over {letter}",
-                *(equation.right.at or (0, None)),
+                *equation.text.place(equation.right),
             )
         shape = tuple(map(self.simplest, found.shape))
         found = replace(found, shape=shape, family=declared, size=None)
@@ -171,8 +171,7 @@ class Shapes(TypingRules):
         except RecursionError:
             raise source.error("the functions in this are nested too deep in each other") from None
         except Mismatch as error:
-            span = (error.node.at if error.node is not None else None) or (0, None)
-            raise source.error(error.message, *span) from None
+            raise source.error(error.message, *source.place(error.node)) from None
 
     def axis_letters(self, letters: tuple[str, ...]) -> frozenset[str]:
         """Index letters that become array axes: all but those of block loops."""

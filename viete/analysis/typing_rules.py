@@ -42,19 +42,19 @@ class TypingRules(CardSizes):
         super().__init__(card)
         self.types: dict[str, Type] = {}  # of named values
         self.calls: dict[tuple[object, ...], Type] = {}
-        self.kept: dict[int, tuple[Expr, Type]] = {}  # types at the top level, by id
+        self.outside: dict[Expr, Type] = {}  # of formulas under no binder
         self.settled = False  # whether the types of all values are known
 
     def of(self, e: Expr, env: Env | None = None) -> Type:
         """The type of an expression; raises Mismatch."""
         if env is not None and env is not self.env:
             return self.found(e, env)
-        kept = self.kept.get(id(e))
-        if kept is None:  # an expression is kept with its type, so that no other has its id
-            kept = e, self.found(e, self.env)
+        found = self.outside.get(e)
+        if found is None:
+            found = self.found(e, self.env)
             if self.settled:
-                self.kept[id(e)] = kept
-        return kept[1]
+                self.outside[e] = found
+        return found
 
     def found(self, e: Expr, env: Env) -> Type:
         match e:

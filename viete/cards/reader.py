@@ -416,15 +416,14 @@ class Reader(Declarations):
             row.values = [Equation(next(at), self.right(m, scope), text=m) for m in row.math]
             for name in row.names:
                 symbol = parse_left(name, letters, self.shapes).symbol
-                if not any(symbol == s for s in scope.symbols.get(symbol.base, ())):
+                if not any(symbol.key == s.key for s in scope.symbols.get(symbol.base, ())):
                     raise name.error(f"no equation defines {symbol.key}")
                 row.there.append(symbol)
 
     def right(self, math: Text, scope: Scope) -> Expr:
         # The left side was read as a declaration; here only what follows the first = counts.
         equals = next(t for t in tokenize(math) if t.text == "=" and t.kind == "op")
-        blank = Text(" " * equals.end + math.text[equals.end :], math.file, math.line,
-                     math.column, math.whole)  # fmt: skip
+        blank = replace(math, text=" " * equals.end + math.text[equals.end :])
         if not blank.text.strip():
             raise math.error("an expression must follow the = sign", equals.start, equals.end)
         return parse(blank, scope)

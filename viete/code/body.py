@@ -36,7 +36,6 @@ from viete.graph.dependence import (
 )
 from viete.notation.printer import show_equation
 from viete.notation.tree import Apply, Expr, Idx, Num, Ref, Symbol, walk
-from viete.rewrite.adjoint.double_where import constant
 
 Parameter = Callable[[Ref, tuple[str, ...], CodeEnv], str]
 Turn = Callable[[list[str]], list[str]]  # a loop's lines to those of a loop of calls
@@ -105,7 +104,7 @@ class Body:
                     return e.symbol.kind == "dim" or e.key in numbers
                 case Apply(op, args) if op in INFIX or op == "neg":
                     return all(map(plain, args))
-            return isinstance(e, Apply) and constant(e)
+            return isinstance(e, Apply) and e.constant
 
         def reading(name: str) -> list[str]:
             return [e.name for e in self.model.equations if name in e.reads]

@@ -7,7 +7,7 @@ to its pattern. As in `fast`, None is returned where a form does not apply.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,7 @@ from viete.analysis.kinds import BIT
 from viete.errors import Text
 from viete.evaluate.labelled import COL, ROW, Array, Value, expand, is_float
 from viete.graph.matching import match
-from viete.library.derivatives import rule_scope
+from viete.graph.rules import scope
 from viete.library.functions import library
 from viete.notation.parser import parse
 from viete.notation.tree import Apply, Expr, walk
@@ -115,16 +115,15 @@ FORMS: tuple[tuple[str, Form], ...] = (
 @cache
 def forms() -> dict[str, list[tuple[Expr, Form]]]:
     """The forms by the outermost operation of their patterns."""
-    scope, out = rule_scope(), dict[str, list[tuple[Expr, Form]]]()
+    out = dict[str, list[tuple[Expr, Form]]]()
     for text, form in FORMS:
-        e = parse(Text(text, "fused.py"), scope)
+        e = parse(Text(text, "fused.py"), scope())
         assert isinstance(e, Apply)
         out.setdefault(e.op, []).append((e, form))
     return out
 
 
 Found = tuple[dict[str, Expr], Form, tuple[str, ...]] | None
-_seen: dict[int, tuple[Apply, Found]] = {}  # by identity: to hash a formula is to walk it
 
 
 def functions(pattern: Expr) -> tuple[str, ...]:
@@ -132,18 +131,15 @@ def functions(pattern: Expr) -> tuple[str, ...]:
     return tuple({x.op for x in walk(pattern) if isinstance(x, Apply) and x.op in library()})
 
 
+@lru_cache(maxsize=1 << 16)
 def found(e: Apply) -> Found:
     """The first form that fits: what its letters stand for, the form, the functions it names."""
-    if id(e) not in _seen:
-        if len(_seen) > 100_000:
-            _seen.clear()
-        row = row_sum(e)
-        fits = ((match(p, row, library()), form, p) for p, form in forms().get(e.op, ()))
-        _seen[id(e)] = (
-            e,
-            next(((v, form, functions(p)) for v, form, p in fits if v is not None), None),
-        )
-    return _seen[id(e)][1]
+    row = row_sum(e)
+    for pattern, form in forms().get(e.op, ()):
+        if (fit := match(pattern, row, library())) is not None:
+            values = {k: v for k, v in fit.letters.items() if isinstance(v, Expr)}
+            return values, form, functions(pattern)
+    return None
 
 
 # -- places ----------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ class Program:
                                      if n in card.greatest}  # fmt: skip
         self.programs: dict[tuple[Fraction, ...], Program] = {}
         self.memo: dict[Any, Any] = {}
-        self.reads: dict[int, tuple[Expr, list[Bind], list[Ref]]] = {}
+        self.reads: dict[Expr, tuple[list[Bind], list[Ref]]] = {}
         self.ranges: dict[str, range] = {}
         self.asked: dict[str, Expr] = {}  # names and formulas, read once
         self.leaves: frozenset[str] = frozenset()  # values that are summed over a batch
@@ -328,21 +328,24 @@ class Program:
                 )
             parts = [self.needed(e.body, {**loops, e.index: k}) for k in range(first, last + 1)]
             return frozenset[Member]().union(*parts)
-        _, binders, refs = self.reads.get(id(e)) or self.reading(e)
+        binders, refs = self.reads.get(e) or self.reading(e)
         own = {(x.key, self.places(x, loops)) for x in refs}
         return frozenset(own.union(*(self.needed(x, loops) for x in binders)))
 
-    def reading(self, e: Expr) -> tuple[Expr, list[Bind], list[Ref]]:
+    def reading(self, e: Expr) -> tuple[list[Bind], list[Ref]]:
         """An expression's folds over blocks, and what it refers to outside of them.
 
         It is kept: the same equation is asked in every block.
         """
-        binders = [x for x in walk(e) if isinstance(x, Bind) and x.index in self.model.loop_letters
-                   and x.lower and x.upper]  # fmt: skip
-        inside = {id(y) for x in binders for y in walk(x)}
-        refs = [x for x in walk(e) if isinstance(x, Ref) and id(x) not in inside
+
+        def over_blocks(x: Expr) -> bool:
+            return isinstance(x, Bind) and x.index in self.model.loop_letters and bool(x.ranges)
+
+        parts = list(walk(e, over_blocks))
+        refs = [x for x in parts if isinstance(x, Ref)
                 and x.symbol.kind in ("value", "parameter", "input")]  # fmt: skip
-        found = self.reads[id(e)] = e, binders, refs
+        binders = [x for x in parts if isinstance(x, Bind) and over_blocks(x)]
+        found = self.reads[e] = binders, refs
         return found
 
     def members(self) -> dict[str, tuple[Parameter, tuple[int, ...], tuple[int, ...]]]:

@@ -21,7 +21,7 @@ from viete.notation.parser import parse
 from viete.notation.printer import show_equation
 from viete.notation.substitution import apart, fresh, substitute
 from viete.notation.symbols import Scope
-from viete.notation.tree import Apply, Expr, Ref, Symbol, transform
+from viete.notation.tree import Apply, Expr, Ref, Symbol
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -143,9 +143,14 @@ class Equation:
 
 
 def with_right(e: Equation, right: Expr) -> Equation:
-    """An equation with another right side: its text says that, and no place in a source is left."""
-    text = Text(show_equation(e.left, right), e.text.file, e.text.line)
-    return replace(e, right=transform(right, lambda x: replace(x, at=None)), text=text)
+    """An equation with another right side; itself where that is the same."""
+    return e if right == e.right else restated(e, e.left, right)
+
+
+def restated(e: Equation, left: Ref, right: Expr) -> Equation:
+    """An equation with other sides, which its text says."""
+    text = Text(show_equation(left, right), e.text.file, e.text.line)
+    return replace(e, left=left, right=right, text=text)
 
 
 @dataclass(frozen=True)
@@ -221,9 +226,9 @@ class CardData:
             return ""
         return self.library_names.get(e.op, "" if e.op in self.function else e.op)
 
-    def library(self, name: str, *args: Expr, semi: int = 1) -> Apply:
+    def library(self, name: str, *args: Expr) -> Apply:
         """A call of the library's function, by a name that means it in this card."""
-        return Apply(behind(name) if name in self.hidden else name, args, semi)
+        return library()[name].of(*args, name=behind(name) if name in self.hidden else name)
 
     @cached_property
     def hidden(self) -> frozenset[str]:

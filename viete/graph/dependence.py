@@ -203,7 +203,7 @@ class Definitions:
 
     def check_blocks(self, equation: Equation, ref: Ref) -> None:
         """That a block number is whole, and a parameter's within its range, where it is known."""
-        size, span, loop = self.card.size, ref.at or (0, None), equation.loop
+        size, span, loop = self.card.size, equation.text.place(ref), equation.loop
         ranges = {x.index: x for x in self.card.loops}
         for slot, index in zip(ref.symbol.slots, ref.index, strict=True):
             if slot not in ranges:
@@ -234,7 +234,7 @@ class Definitions:
         step = None if at is None or loop is None else offset(ref.index[at], loop.index)
         if self.there(k, ref, at, step, found):
             return
-        span, name = ref.at or (0, None), show(ref)
+        span, name = equation.text.place(ref), show(ref)
         makers = [self.card.equations[j] for j in self.by_name.get(ref.key, ())]
         if step and loop is not None and any(m.loop == loop for m in makers):
             if step > 0:

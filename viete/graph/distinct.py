@@ -34,7 +34,7 @@ def distinct(card: CardData) -> CardData:
 
     def equation(e: Equation) -> Equation:
         right = own_letters(e.right, card)
-        return e if right == e.right else with_right(e, right)
+        return with_right(e, right)
 
     equations, derived = (tuple(map(equation, x)) for x in (card.equations, card.derived))
     claims = tuple(replace(c, statement=own_letters(c.statement, card)) for c in card.claims)

@@ -1,54 +1,121 @@
-"""Pattern matching: what the letters of a formula stand for in another, binders included.
+"""Pattern matching and its inverse: what the letters of a formula stand for in another, put in.
 
 A pattern is a formula whose symbols of the kind 'argument' stand for anything. It fits up to the
 letters of binders (alpha-equivalence), and up to the names of functions with one definition.
 Without such symbols it fits what means the same: two formulas are then alpha-equal.
+
+In ``sum_k f^k`` the letter f stands for what is summed, a formula in which k may occur, and the sum
+for one over any range, which it has again where ``sum_k`` stands in what is put in its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from viete.library.functions import Function, is_argument, with_defaults
-from viete.notation.tree import Apply, Expr, Idx
+from viete.notation.substitution import Abstraction, Put, Ranges, substitute
+from viete.notation.tree import Apply, Bind, Expr, Idx, transform, walk
 
 Levels = Mapping[str, int]  # of the letters that are bound around a place, by their binder
+Admits = Mapping[str, Callable[[Put], bool]]  # what a letter of a pattern may stand for
+
+
+@dataclass(frozen=True)
+class Match:
+    """What the letters of a pattern stand for, and what the letters are that it binds.
+
+    ``bound`` has the letter in the formula, and of a sum over any range that sum.
+    """
+
+    letters: dict[str, Put] = field(default_factory=dict)
+    bound: dict[str, tuple[str, Bind | None]] = field(default_factory=dict)
 
 
 def match(
-    pattern: Expr, e: Expr, functions: Mapping[str, Function] | None = None
-) -> dict[str, Expr] | None:
+    pattern: Expr, e: Expr, functions: Mapping[str, Function] | None = None,
+    admits: Admits | None = None,
+) -> Match | None:  # fmt: skip
     """What the letters of a pattern stand for in ``e``; None where it does not fit.
 
     A letter that occurs twice stands for equal formulas, and none for one that has a bound letter
-    of ``e`` in it, which would mean nothing outside.
+    of ``e`` in it, which would mean nothing outside; but ``f^k`` below a binder of k for a formula
+    of that letter, an `Abstraction`. ``admits`` tests what some letters stand for.
     """
-    named = functions or {}
-    found: dict[str, Expr] = {}
+    named, tests, found = functions or {}, admits or {}, Match()
+
+    def stands(key: str, x: Put) -> bool:
+        return (key not in tests or tests[key](x)) and found.letters.setdefault(key, x) == x
 
     def fit(p: Expr, x: Expr, one: Levels, two: Levels) -> bool:
         if is_argument(p):
-            return two.keys().isdisjoint(x.free) and found.setdefault(p.key, x) == x
+            if not p.index:
+                return two.keys().isdisjoint(x.free) and stands(p.key, x)
+            levels = {level: letter for letter, level in two.items()}
+            own = tuple(levels[one[i.name]] for i in p.index if isinstance(i, Idx))
+            return two.keys() & x.free <= {*own} and stands(p.key, Abstraction(own, x))
         if isinstance(p, Idx) and isinstance(x, Idx) and (p.name in one or x.name in two):
             return one.get(p.name) == two.get(x.name)
         if isinstance(p, Apply) and isinstance(x, Apply):
             return one_function(p.op, x.op, named) and fit_all(
                 with_defaults(p, named), with_defaults(x, named), one, two
             )
-        if type(p) is not type(x) or p.head != x.head:
+        if type(p) is not type(x):
+            return False
+        loose = isinstance(p, Bind) and any_range(p)
+        if loose:
+            assert isinstance(p, Bind) and isinstance(x, Bind)
+            same = found.bound.get(p.index, ("", None))[1] or x
+            if p.op != x.op or x.ranges != same.ranges:
+                return False
+            if x.ranges is None and x.index != same.index:
+                return False
+        elif p.head != x.head:
             return False
         if not p.bound:
             return fit_all(p.children, x.children, one, two)
+        for s, t in zip(p.bound, x.bound, strict=True):
+            found.bound.setdefault(s, (t, x if loose and isinstance(x, Bind) else None))
         level = len(one) + len(two)
-        own, other = ({s: level + k for k, s in enumerate(y.bound)} for y in (p, x))
-        return fit_all(p.children[:-1], x.children[:-1], one, two) and fit(
-            p.children[-1], x.children[-1], {**one, **own}, {**two, **other}
-        )
+        ins, outs = ({s: level + k for k, s in enumerate(y.bound)} for y in (p, x))
+        ranges = loose or fit_all(p.children[:-1], x.children[:-1], one, two)
+        return ranges and fit(p.children[-1], x.children[-1], {**one, **ins}, {**two, **outs})
 
     def fit_all(ps: Sequence[Expr], xs: Sequence[Expr], one: Levels, two: Levels) -> bool:
         return len(ps) == len(xs) and all(fit(p, x, one, two) for p, x in zip(ps, xs, strict=True))
 
     return found if fit(pattern, e, {}, {}) else None
+
+
+def put(
+    formula: Expr, found: Match, around: Collection[str] = (), taken: Collection[str] = (),
+    ranges: Ranges | None = None,
+) -> Expr:  # fmt: skip
+    """A formula over a pattern's letters with what they stand for; see `substitute`."""
+
+    def bound(x: Expr) -> Expr | None:
+        """A binder with the letter and the range that it has in the formula that fitted."""
+        if found.bound.keys().isdisjoint(x.bound):
+            return None
+        *sizes, body = x.children
+        own = tuple(found.bound.get(s, (s, None))[0] for s in x.bound)
+        body = substitute(body, letters=dict(zip(x.bound, map(Idx, own), strict=True)))
+        of = found.bound.get(x.bound[0], ("", None))[1]
+        if isinstance(x, Bind) and x.ranges is None and of is not None:
+            return Bind(x.op, own[0], of.lower, of.upper, body)
+        return x.over([*sizes, body], own)
+
+    if found.bound:
+        formula = transform(formula, bound)
+    letters = {s: Idx(t) for s, (t, _) in found.bound.items()}
+    return substitute(formula, letters=letters, arguments=found.letters, around=around,
+                      taken=taken, ranges=ranges)  # fmt: skip
+
+
+def any_range(p: Bind) -> bool:
+    """Whether a binder of a pattern is one over any range, as in ``sum_k f^k``."""
+    own = Idx(p.index)
+    return p.ranges is None and any(is_argument(x) and own in x.index for x in walk(p.body))
 
 
 def one_function(a: str, b: str, functions: Mapping[str, Function]) -> bool:

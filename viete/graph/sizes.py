@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cache
 
 from viete.errors import VieteError
-from viete.notation.tree import Apply, Expr, Num, Ref, frozen
+from viete.notation.tree import Apply, Expr, Interned, Num, Ref, interned
 
 Monomial = tuple[tuple[str, int], ...]
 Coefficient = int | Fraction  # whole numbers are ints, which are ten times as fast
@@ -19,8 +19,8 @@ Coefficient = int | Fraction  # whole numbers are ints, which are ten times as f
 MOST_TERMS, MOST_BITS, HIGHEST_DEGREE = 500, 4000, 64
 
 
-@frozen
-class Size:
+@interned
+class Size(Interned):
     """A polynomial in dimension names; ``terms`` maps a sorted monomial to its coefficient."""
 
     terms: tuple[tuple[Monomial, Coefficient], ...]

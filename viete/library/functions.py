@@ -16,9 +16,8 @@ from viete.notation.lexer import Token, tokenize
 from viete.notation.parser import Parser, bounded
 from viete.notation.substitution import substitute
 from viete.notation.symbols import Scope, Signature
-from viete.notation.tree import Apply, Expr, Ref, Symbol, transform
+from viete.notation.tree import MEASURES, Apply, Expr, Ref, Symbol, transform
 
-MEASURES = ("rows", "cols")  # of a matrix; of a vector the last
 _BULLET = re.compile(r"^- \$(.+?)\$:?\s*(.*)$")
 
 
@@ -45,7 +44,11 @@ class Function:
     @property
     def signature(self) -> Signature:
         least = sum(a.default is None for a in self.arguments)
-        return Signature(self.name, least, len(self.arguments))
+        return Signature(self.name, least, len(self.arguments), self.semi)
+
+    def of(self, *args: Expr, name: str = "") -> Apply:
+        """It applied to arguments, if given by another name."""
+        return Apply(name or self.name, args, self.semi if len(args) > self.semi else 0)
 
 
 @cache

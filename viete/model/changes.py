@@ -1,39 +1,56 @@
 """Small changes of one equation: what a card may have otherwise than the model it describes.
 
-Another function, another ε, no norm, no bias, a forgotten residual, scale or mask, a transposed
-square matrix. `repairs` tries them.
+Those of mistakes.md; another function, another ε, a norm, a bias, a residual. `repairs` tries them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations
+from typing import Any
 
 from viete.analysis.shapes import shapes_of
 from viete.analysis.types import Mismatch, Type
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation
+from viete.graph.matching import Admits, Match, put
+from viete.graph.rules import Rule, rules, scope
 from viete.graph.sizes import Size
 from viete.library.functions import Function, behind, library, second_names
+from viete.notation.parser import parse
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Bind, Expr, Num, Pick, Ref, Slice, num, transform, walk
+from viete.notation.tree import (
+    Apply,
+    Bind,
+    Expr,
+    Num,
+    Pick,
+    Ref,
+    Slice,
+    num,
+    rebuilt,
+    transform,
+    walk,
+)
 
+MASKS = ("causal", "window", "visible")
 EPSILONS = ("1e-5", "1e-6", "1e-8", "1e-12", "0")
-Site = tuple[int, int]
+Path = tuple[int, ...]  # to a part of a formula: the children on the way
 Tensor = tuple[Ref, tuple[int, ...]]  # of the file, and its shape
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change of one equation, at the node that carries the mark ``site``.
+    """One change of one equation, of the part of its right side at ``site``.
 
     ``uses`` are tensors of the file that it takes, ``small`` says that it is worth combining.
     """
 
     equation: int
-    site: Site
+    site: Path
     says: str
     make: Callable[[Expr], Expr]
     uses: frozenset[str] = frozenset()
@@ -51,50 +68,40 @@ class Changes:
     ) -> None:
         self.model, self.sizes, self.extra = card, sizes, extra
         self.shapes = shapes_of(card)
+        self.rules = [rule.among(card.hidden) for rule in rules("model", "mistakes.md")]
+        self.admits: Admits = {
+            "s": lambda e: isinstance(e, Expr) and self.shape(e) == (),
+            "v": lambda e: isinstance(e, Ref) and e.symbol.kind == "value",
+            "W": lambda e: isinstance(e, Ref) and e.symbol.kind == "parameter" and self.square(e),
+            "A": lambda e: isinstance(e, Expr) and len(self.shape(e) or ()) == 2,
+            "z": lambda e: isinstance(e, Expr) and card.library_name(e) not in MASKS,
+        }
 
     def of(self, k: int, right: Expr, equation: Equation) -> Iterator[Change]:
-        """What may be otherwise in the k-th of some equations, whose nodes are marked."""
+        """What may be otherwise in the k-th of some equations."""
         functions = self.model.function
-        for e in walk(right):
-            site = e.at or (0, 0)
+        for site, e in parts(right):
             match e:
-                case Apply(op, args) if op in functions or op == "tanh":
+                case Apply(op) if op in functions or op == "tanh":
                     yield from self.other_functions(k, site, e)
                     if op in functions:
                         yield from self.other_epsilons(k, site, e, functions[op])
-                    if self.model.library_name(e) == "softmax" and not self.hides(args[0]):
-                        hide = lambda x: replace(  # noqa: E731
-                            x, args=(self.model.library("causal", *x.args, semi=0),)
-                        )
-                        yield Change(k, site, "the scores are causal", hide)
                 case Apply("prod", (a, b)) if isinstance(b, Ref) and b.symbol.kind == "parameter":
-                    yield from self.added(k, site, e, f"{show(plain(e))}")
+                    yield from self.added(k, site, e, f"{show(e)}")
                     if isinstance(a, Ref) and a.symbol.kind == "value":
-                        yield from self.normed(k, a.at or (0, 0), a)
-                case Apply("prod", (a, Apply("T"))):
-                    yield from self.scaled(k, site, e, a)
+                        yield from self.normed(k, (*site, 0), a)
                 case Bind("sum"):
-                    yield from self.added(k, site, e, show(plain(e)))
-                case Apply("div" | "times", (a, b)) if (t := self.shape(b)) is not None and not t:
-                    sign = "/" if e.op == "div" else "*"
-                    yield Change(k, site, f"without {sign} {show(plain(b))}", first)
-                case Apply("add", (a, Ref() as b)) if b.symbol.kind == "value":
-                    yield Change(k, site, f"without + {show(plain(b))}", first)
-                case Ref() if e.symbol.kind == "parameter":
-                    t = self.shape(e)
-                    if t is not None and len(t) == 2 and t[0] == t[1]:
-                        turn = lambda x: Apply("T", (x,))  # noqa: E731
-                        yield Change(k, site, f"{show(plain(e))} is transposed", turn)
-        if right.at is not None:
-            yield from self.normed(k, right.at, right)
-            if not (isinstance(right, Apply) and right.op == "prod"):
-                yield from self.added(k, right.at, right, "the right side")
-            yield from self.residuals(k, right.at, right, equation)
+                    yield from self.added(k, site, e, show(e))
+            yield from self.by_rule(k, site, e)
+        yield from self.normed(k, (), right)
+        if not (isinstance(right, Apply) and right.op == "prod"):
+            yield from self.added(k, (), right, "the right side")
+        yield from self.residuals(k, right, equation)
 
     def type(self, e: Expr) -> Type | None:
         """The type of a sub-expression, where it has one by itself."""
         try:
-            return self.shapes.of(plain(e))
+            return self.shapes.of(e)
         except (Mismatch, VieteError, KeyError):
             return None
 
@@ -106,14 +113,34 @@ class Changes:
         except (KeyError, ZeroDivisionError):
             return None
 
-    def scaled(self, k: int, site: Site, e: Expr, left: Expr) -> Iterator[Change]:
-        """Scores divided by the root of what their product sums over."""
-        found = self.type(left)
-        if found is None or len(found.shape) != 2:
-            return
-        root = Apply("sqrt", (self.dimension(found.shape[-1]),))
-        says = f"{show(plain(e))} is divided by {show(root)}"
-        yield Change(k, site, says, lambda x: Apply("div", (x, root)))
+    def by_rule(self, k: int, site: Path, e: Expr) -> Iterator[Change]:
+        """What mistakes.md says of one part of a formula."""
+        for rule in self.rules:
+            if (fit := rule.fits(e, self.model.function, self.admits)) is None:
+                continue
+
+            def put_in(formula: Expr, found: Match, fit: Match = fit) -> Expr:
+                return put(transform(formula, lambda x: self.width(x, fit)), found)
+
+            def make(x: Expr, rule: Rule = rule, fit: Match = fit, put_in: Any = put_in) -> Expr:
+                return put_in(rule.formulas[0][1], rule.fits(x, self.model.function, {}) or fit)
+
+            def shown(m: re.Match[str], fit: Match = fit, put_in: Any = put_in) -> str:
+                return show(put_in(parse(m[1], scope()), fit))
+
+            yield Change(k, site, re.sub(r"\$(.+?)\$", shown, rule.meaning), make)
+
+    def width(self, x: Expr, fit: Match) -> Expr | None:
+        """``cols(A)`` of a rule by the name of a dimension."""
+        if not isinstance(x, Apply) or x.op != "cols":
+            return None
+        found = self.type(put(x.args[0], fit))
+        return None if found is None else self.dimension(found.shape[-1])
+
+    def square(self, e: Expr) -> bool:
+        """Whether it is a matrix of as many rows as columns."""
+        found = self.shape(e) or ()
+        return len(found) == 2 and found[0] == found[1]
 
     def dimension(self, size: Size) -> Expr:
         """A size by the name of a dimension that equals it, else as the number that it is."""
@@ -121,18 +148,18 @@ class Changes:
         found = next(same, None)
         return num(size.evaluate(self.sizes)) if found is None else Ref(found.symbol)
 
-    def residuals(self, k: int, site: Site, right: Expr, equation: Equation) -> Iterator[Change]:
+    def residuals(self, k: int, right: Expr, equation: Equation) -> Iterator[Change]:
         """A value of the same shape that the equations around this one read is added to it."""
         t = self.shape(right)
         near = (e for e in self.model.equations if t and e.loop == equation.loop)
-        there = (x for e in near for x in walk(plain(e.right)) if isinstance(x, Ref))
-        terms = {equation.left, *walk(plain(right))}
+        there = (x for e in near for x in walk(e.right) if isinstance(x, Ref))
+        terms = {equation.left, *walk(right)}
         for ref in dict.fromkeys(r for r in there if r.symbol.kind == "value"):
             if len(t or ()) == 2 and ref not in terms and self.shape(ref) == t:
                 add = lambda x, ref=ref: Apply("add", (ref, x))  # noqa: E731
-                yield Change(k, site, f"{show(ref)} is added to the right side", add, small=False)
+                yield Change(k, (), f"{show(ref)} is added to the right side", add, small=False)
 
-    def other_functions(self, k: int, site: Site, e: Apply) -> Iterator[Change]:
+    def other_functions(self, k: int, site: Path, e: Apply) -> Iterator[Change]:
         """Every other function of the same signature, and none at all."""
         table = self.model.function
         twice = second_names().keys() - set(map(behind, self.model.hidden))  # those not hidden
@@ -148,7 +175,7 @@ class Changes:
         if len(e.args) == 1:
             yield Change(k, site, f"without {e.op}", first)
 
-    def other_epsilons(self, k: int, site: Site, e: Apply, f: Function) -> Iterator[Change]:
+    def other_epsilons(self, k: int, site: Path, e: Apply, f: Function) -> Iterator[Change]:
         """The norm with another ε."""
         place = next((j for j, a in enumerate(f.arguments) if a.symbol.key == "epsilon"), None)
         if place is None:
@@ -168,7 +195,7 @@ class Changes:
             if e.args[place:] != (value,):
                 yield Change(k, site, f"{e.op} has ε = {text}", set_it, small=False)
 
-    def added(self, k: int, site: Site, e: Expr, what: str) -> Iterator[Change]:
+    def added(self, k: int, site: Path, e: Expr, what: str) -> Iterator[Change]:
         """A vector of the file along the rows, or the first rows of a matrix (positions)."""
         t = self.shape(e)
         for ref, shape in self.extra if t else ():
@@ -181,11 +208,7 @@ class Changes:
                 says = f"{show(term)} is added to {what}"
                 yield Change(k, site, says, add, frozenset((ref.key,)))
 
-    def hides(self, e: Expr) -> bool:
-        """Whether scores are masked already."""
-        return self.model.library_name(e) in ("causal", "window", "visible")
-
-    def normed(self, k: int, site: Site, e: Expr) -> Iterator[Change]:
+    def normed(self, k: int, site: Path, e: Expr) -> Iterator[Change]:
         """A norm around a value, with one or two vectors of the file that the card lacks."""
         t = self.shape(e)
         if not t:
@@ -197,7 +220,7 @@ class Changes:
                 for text in ("1e-5", "1e-6", "0"):
                     fill = [a.default for a in f.arguments[1 + count : -1] if a.default is not None]
                     rest = (*refs, *fill, Num(Fraction(text)))
-                    what = show(plain(e)) if e.at != (1, 1) else "the right side"
+                    what = show(e) if site else "the right side"
                     says = f"{what} goes through {op}(…; {', '.join(map(show, rest))})"
                     wrap = lambda x, op=op, rest=rest: self.model.library(op, x, *rest)  # noqa: E731
                     uses = frozenset(r.key for r in refs)
@@ -210,33 +233,25 @@ def first(e: Expr) -> Expr:
     return e.args[0]
 
 
-def marked(e: Expr) -> Expr:
-    """The expression with a mark of its own on every node, in place of where it was written."""
-    count = [1]
-
-    def mark(x: Expr) -> Expr:
-        count[0] += 1
-        return replace(x, at=(count[0], count[0]))
-
-    return replace(transform(e, mark), at=(1, 1))
-
-
-def plain(e: Expr) -> Expr:
-    """The expression without marks."""
-    return transform(e, lambda x: replace(x, at=None))
+def parts(e: Expr, site: Path = ()) -> Iterator[tuple[Path, Expr]]:
+    """All parts of a formula, itself first, and the way to each."""
+    yield site, e
+    for k, x in enumerate(e.children):
+        yield from parts(x, (*site, k))
 
 
 def apply(right_sides: Sequence[Expr], chosen: Sequence[Change]) -> dict[int, Expr]:
-    """The changed ones among marked right sides, by their number."""
+    """The changed ones among right sides, by their number."""
     out = {}
     for k in dict.fromkeys(c.equation for c in chosen):
         here = {c.site: c.make for c in chosen if c.equation == k}
 
-        def rule(x: Expr, here: Mapping[Site, Callable[[Expr], Expr]] = here) -> Expr | None:
-            return here[x.at](x) if x.at is not None and x.at in here else None
+        def changed(x: Expr, site: Path, here: dict[Path, Callable[[Expr], Expr]] = here) -> Expr:
+            x = rebuilt(x, [changed(y, (*site, n), here) for n, y in enumerate(x.children)])
+            return here[site](x) if site in here else x
 
-        out[k] = transform(right_sides[k], rule)
+        out[k] = changed(right_sides[k], ())
     return out
 
 
-__all__ = ["Change", "Changes", "apply", "marked"]
+__all__ = ["Change", "Changes", "apply"]

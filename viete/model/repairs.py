@@ -14,7 +14,7 @@ from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW, Value
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Step
-from viete.model.changes import Change, Changes, Tensor, apply, marked
+from viete.model.changes import Change, Changes, Tensor, apply
 from viete.model.distance import distance, fitted
 from viete.model.suggest import Family
 from viete.notation.printer import show, show_symbol
@@ -113,7 +113,7 @@ class Trial:
             {id(s.equation): s.equation for s in steps if id(s.equation) in self.own}.values()
         )
         equations.sort(key=lambda e: e is not step.equation)
-        rights = [marked(self.right.get(id(e), e.right)) for e in equations]
+        rights = [self.right.get(id(e), e.right) for e in equations]
         changes = [c for k, e in enumerate(rights) for c in self.changes.of(k, e, equations[k])]
         base, kept, end = self.run.store, dict(self.right), time.monotonic() + SECONDS
         fits: list[Fit] = []

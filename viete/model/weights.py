@@ -18,7 +18,7 @@ from viete.graph.card import CardData
 from viete.model.factored import FactoredMatrix
 from viete.model.names import Found, Names
 from viete.model.table import LAYER, Entry, conventions, layout
-from viete.notation.tree import Apply, Expr, Num, Ref, Symbol, num, transform, walk
+from viete.notation.tree import Apply, Expr, Num, Ref, Symbol, num, replaced, walk
 from viete.rewrite.simplify import simplified
 
 TERM, SCALE = Symbol("argument", "normed_term"), Symbol("argument", "normed_scale")
@@ -179,7 +179,7 @@ class Weighted:
             back = self.names.own(back)
             assert back is not None
             shift_free = found.place.put(back, y=Ref(SCALE), beta=num(0))
-            formula = simplified(transform(shift_free, lambda x: term if x == of else None))
+            formula = simplified(replaced(shift_free, {of: term}))
             column = labelled(scale)
             given[SCALE.key] = Value(column.array[..., 0], column.axes[:-1])
         arrays = self.parameters_alone.arrays
@@ -244,6 +244,7 @@ def number(found: Found, card: CardData) -> float | None:
     """The ε of a norm."""
     assert found.place is not None
     e = found.place.letters["epsilon"]
+    assert isinstance(e, Expr)
     size = card.size(e)
     if isinstance(e, Num):
         return float(e.value)

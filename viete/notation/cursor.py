@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from viete.errors import Text, VieteError
 from viete.notation.lexer import ACCENTS, Token, tokenize
 from viete.notation.symbols import Scope
-from viete.notation.tree import Expr, Slot, Symbol, placed
+from viete.notation.tree import Expr, Slot, Symbol
 
 MAX_DEPTH = 120
 MAX_NESTING = 60  # counts brackets twice
@@ -77,6 +77,7 @@ class Cursor:
         self.pos = self.depth = 0
         self.left: set[str] = set()  # index letters whose binder has ended
         self.script = False  # whether the tokens are those of a script
+        self.spans: dict[Expr, tuple[int, int]] = {}  # where a part was read last
 
     @property
     def peek(self) -> Token:
@@ -101,9 +102,15 @@ class Cursor:
     def found(self) -> str:
         return "the end" if self.peek.kind == "end" else repr(self.peek.text)
 
-    def error(self, message: str, token: Token | Expr | Script) -> VieteError:
-        span = (token.start, token.end) if isinstance(token, Token) else token.at
-        return self.source.error(message, *(span or (0, None)))
+    def error(self, message: str, at: Token | Expr | Script | tuple[int, int]) -> VieteError:
+        match at:
+            case Token():
+                at = at.start, at.end
+            case Script():
+                at = at.at
+            case Expr():
+                return self.source.error(message, *self.spans.get(at, (0, None)))
+        return self.source.error(message, *at)
 
     def finish(self) -> None:
         if self.peek.kind != "end":
@@ -113,9 +120,14 @@ class Cursor:
             raise self.error(why, self.peek)
 
     def node(self, e: Expr, start: Token | Expr) -> Expr:
-        """Give a node the stretch of text from ``start`` to the last token read."""
-        first = start.start if isinstance(start, Token) else (start.at or (0, 0))[0]
-        return placed(e, (first, self.tokens[self.pos - 1].end if self.pos else first))
+        """Say that a node is the stretch of text from ``start`` to the last token read."""
+        first = start.start if isinstance(start, Token) else self.spans.get(start, (0, 0))[0]
+        span = first, self.tokens[self.pos - 1].end if self.pos else first
+        self.spans[e] = span
+        before = self.source.places.setdefault(e, span)
+        if span[0] <= before[0] and before[1] <= span[1]:  # the same one, in brackets
+            self.source.places[e] = span
+        return e
 
     def deeper(self) -> None:
         """One more bracket, sign or factor; Python's own stack must never decide."""

@@ -13,7 +13,6 @@ refused with both spellings.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, takewhile
 
@@ -308,18 +307,20 @@ class Parser(Cursor):
         close = top_level(self.tokens[self.pos :], ">")
         if close is None:
             raise self.error("'<' cannot stand here; an inner product is written <u, v>", opened)
-        inner = Parser(
-            self.source,
-            [*self.tokens[self.pos : self.pos + close], end_token(self.tokens[self.pos + close])],
-            self.scope,
-        )
-        inner.depth, inner.left = self.depth, self.left
+        end = self.pos + close
+        inner = self.part([*self.tokens[self.pos : end], end_token(self.tokens[end])])
         a = inner.expression()
         inner.expect(",", None)
         b = inner.expression()
         inner.finish()
         self.pos += close + 1
         return self.node(Apply("inner", (a, b)), opened)
+
+    def part(self, tokens: list[Token]) -> Parser:
+        """A parser of some tokens in the midst of this one's."""
+        inner = Parser(self.source, tokens, self.scope)
+        inner.depth, inner.left, inner.spans = self.depth, self.left, self.spans
+        return inner
 
     def word(self, t: Token) -> Expr:
         text, scope = t.text, self.scope
@@ -406,9 +407,8 @@ class Parser(Cursor):
             raise self.error(f"{name} is a function{row}{name}(…){at}", t)
         opened = self.next()
         listed = self.accept("[") if name == "concat" else None  # as in Python: concat([a, b])
-        args, semi = ([] if self.peek.text == ")" else [self.expression()]), 0
-        while sign := self.accept(",", ";"):
-            semi = len(args) if sign.text == ";" else semi
+        args = [] if self.peek.text == ")" else [self.expression()]
+        while self.accept(",", ";"):
             args.append(self.expression())
         if listed is not None:
             self.expect("]", listed)
@@ -423,7 +423,8 @@ class Parser(Cursor):
             raise self.error(
                 f"{name} takes {takes} argument{'s' if takes != '1' else ''}, not {len(args)}", t
             )
-        return self.node(Apply(name, tuple(args), semi=semi), t)
+        semi = signature.semi if len(args) > signature.semi else 0
+        return self.node(Apply(name, tuple(args), semi), t)
 
     # -- names and their scripts -------------------------------------------------------------------
 
@@ -460,7 +461,7 @@ class Parser(Cursor):
             if loose is not None and not self.scope.splits(self.peek.text):
                 end = self.peek.end  # d_model is one name, whatever begins like it
             written = self.source.text[t.start : end]
-            span = replace(Idx(base), at=(t.start, end))
+            span = t.start, end
             declared = self.scope.symbols.get(base, ())
             if lacking := next((s for s in declared if s.slots and self.begins(s, items)), None):
                 letters = " and ".join(lacking.slots)
@@ -528,8 +529,8 @@ class Parser(Cursor):
     def inside(self, item: Script) -> Expr:
         """The expression in a script."""
         closing = Token("end", "", item.at[1], item.at[1])
-        parser = Parser(self.source, [*item.tokens, closing], self.scope)
-        parser.depth, parser.left, parser.script = self.depth + 1, self.left, True
+        parser = self.part([*item.tokens, closing])
+        parser.depth, parser.script = self.depth + 1, True
         value = parser.item()
         parser.finish()
         return value
@@ -593,7 +594,7 @@ class Parser(Cursor):
     def from_end(self, item: Expr, size: Expr) -> Expr:
         """An index counted from the end, ``-1``, as one counted from 0."""
         if isinstance(item, Num) and item.value < 0:
-            return replace(Apply("sub", (size, Num(-item.value))), at=item.at)
+            return Apply("sub", (size, Num(-item.value)))
         return item
 
     def item(self) -> Expr:

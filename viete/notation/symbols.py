@@ -24,6 +24,7 @@ class Signature:
     name: str
     least: int
     most: int | None
+    semi: int = 0  # how many of them stand before a semicolon
 
 
 # Operations every card has; their meanings are rules in viete/analysis/shapes.py and the

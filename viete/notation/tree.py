@@ -1,42 +1,65 @@
 """The expression tree: eight kinds of node, the same for every spelling and every meaning.
 
-Nodes are immutable and compare by content. ``at`` is the stretch of source a node came from
-(start and end offsets in the text that was parsed); it takes no part in comparison, so that two
-spellings of one formula are equal.
+Nodes are interned (hash-consed): of one content there is one object, so that two formulas are
+equal where they are the same object, a node is a key, and a fact is found once. Where in a source
+a node stands is no part of it: the `Text` that was parsed remembers that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from operator import is_
-from typing import ClassVar, TypeVar, dataclass_transform
+from threading import Lock
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from weakref import WeakValueDictionary
 
-At = tuple[int, int]
 T = TypeVar("T")
+INTERNED: WeakValueDictionary[tuple[object, ...], Interned] = WeakValueDictionary()
+MEASURES = ("rows", "cols")  # of a matrix; of a vector the last
+LOCK = Lock()  # two threads that make one content get one object
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def frozen(kind: type[T]) -> type[T]:
-    """A frozen dataclass that computes its hash once."""
-    kind = dataclass(frozen=True)(kind)
-    of_content = kind.__hash__
+class Interned:
+    """Immutable content of which there is one object: ``==`` and ``is`` agree."""
 
-    def hashed(self: T) -> int:
-        facts = self.__dict__
-        if "_hash" not in facts:
-            facts["_hash"] = of_content(self)
-        found: int = facts["_hash"]
+    defaults: ClassVar[tuple[Any, ...]]
+    __match_args__: ClassVar[tuple[str, ...]]
+
+    def __new__(cls, *args: Any, **named: Any) -> Self:
+        if named:
+            names, rest = cls.__match_args__[len(args) :], cls.defaults[len(args) :]
+            args += tuple(named.get(name, one) for name, one in zip(names, rest, strict=True))
+        elif len(args) < len(cls.defaults):
+            args += cls.defaults[len(args) :]
+        key = (cls, args)
+        found: Any = INTERNED.get(key)
+        if found is None:
+            with LOCK:
+                found = INTERNED.get(key)
+                if found is None:
+                    found = object.__new__(cls)
+                    found.__dict__.update(zip(cls.__match_args__, args, strict=True))
+                    INTERNED[key] = found
         return found
 
-    kind.__hash__ = hashed  # type: ignore[assignment, method-assign]
-    return kind
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        return type(self), tuple(self.__dict__[name] for name in self.__match_args__)
 
 
-@frozen
-class Expr:
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
+def interned(kind: type[T]) -> type[T]:
+    """The fields of a kind of `Interned`."""
+    made = dataclass(frozen=True, eq=False, init=False)(kind)
+    fields = made.__dataclass_fields__  # type: ignore[attr-defined]
+    made.defaults = tuple(fields[name].default for name in made.__match_args__)  # type: ignore[attr-defined]
+    return made
+
+
+@interned
+class Expr(Interned):
     """Base of all nodes.
 
     Each kind says what its ``children`` are, which index letters it has ``bound`` in the last of
@@ -44,7 +67,6 @@ class Expr:
     follow, and are found once.
     """
 
-    at: At | None = field(default=None, compare=False, repr=False, kw_only=True)
     bound: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -75,6 +97,20 @@ class Expr:
         return frozenset[str]().union(*parts)
 
     @cached_property
+    def made_of(self) -> frozenset[str]:
+        """The kinds of symbols in it, ``index`` of letters and ``entries`` of what has some.
+
+        ``rows(x)`` and ``cols(x)`` are dimensions, whatever x is.
+        """
+        own = ("entries",) if isinstance(self, Bind | Table | Slice | Pick) else ()
+        return frozenset(own).union(*(x.made_of for x in self.children))
+
+    @property
+    def constant(self) -> bool:
+        """Whether it is made of numbers and dimensions alone."""
+        return self.made_of <= {"dim"}
+
+    @cached_property
     def plain(self) -> frozenset[str]:
         """The names without scripts in it, which a bound letter of that name would hide."""
         return frozenset[str]().union(*(x.plain for x in self.children))
@@ -85,7 +121,7 @@ class Expr:
         return frozenset(self.bound).union(*(x.binders for x in self.children))
 
 
-@frozen
+@interned
 class Num(Expr):
     """An exact rational number; decimals are read exactly (``1e-5`` is 1/100000)."""
 
@@ -104,14 +140,14 @@ class Slot:
     index: bool = False
 
 
-@dataclass(frozen=True)
-class Symbol:
+@interned
+class Symbol(Interned):
     """A declared name: a base with labels and index slots below and above.
 
-    ``kind`` is 'dim', 'input', 'parameter', 'value' or 'argument'; it takes no part in comparison.
+    ``kind`` is 'dim', 'input', 'parameter', 'value' or 'argument'.
     """
 
-    kind: str = field(compare=False)
+    kind: str
     base: str
     sub: tuple[Slot, ...] = ()
     sup: tuple[Slot, ...] = ()
@@ -145,7 +181,7 @@ def script(sign: str, items: list[str]) -> str:
     return sign + (inner if bare else "{" + inner + "}")
 
 
-@frozen
+@interned
 class Ref(Expr):
     """A named value: parameter, input, equation, dimension or a function's own argument.
 
@@ -168,6 +204,10 @@ class Ref(Expr):
         return frozenset((self.key,)).union(*(x.keys for x in self.index))
 
     @cached_property
+    def made_of(self) -> frozenset[str]:
+        return frozenset((self.symbol.kind,)).union(*(x.made_of for x in self.index))
+
+    @cached_property
     def plain(self) -> frozenset[str]:
         own = () if self.symbol.sub or self.symbol.sup else (self.symbol.base,)
         return frozenset(own).union(*(x.plain for x in self.index))
@@ -177,10 +217,10 @@ class Ref(Expr):
         return (self.symbol,)
 
     def over(self, parts: Sequence[Expr], bound: tuple[str, ...] | None = None) -> Ref:
-        return Ref(self.symbol, tuple(parts), at=self.at)
+        return Ref(self.symbol, tuple(parts))
 
 
-@frozen
+@interned
 class Idx(Expr):
     """A bound index letter used as a number: a block or head counts from 1, a position from 0."""
 
@@ -190,35 +230,44 @@ class Idx(Expr):
     def free(self) -> frozenset[str]:
         return frozenset((self.name,))
 
+    @cached_property
+    def made_of(self) -> frozenset[str]:
+        return frozenset(("index",))
+
     @property
     def head(self) -> tuple[object, ...]:
         return (self.name,)
 
 
-@frozen
+@interned
 class Apply(Expr):
     """An operation or a named function applied to arguments.
 
-    ``semi`` is how many arguments stood before a semicolon, for printing only.
+    ``semi`` is how many arguments stand before a semicolon: as many as where the function is
+    defined, if there are more, and else none.
     """
 
     op: str
     args: tuple[Expr, ...]
-    semi: int = field(default=0, compare=False, repr=False)
+    semi: int = field(default=0, repr=False)
 
     @property
     def children(self) -> tuple[Expr, ...]:
         return self.args
+
+    @cached_property
+    def made_of(self) -> frozenset[str]:
+        return super().made_of if self.op not in MEASURES else frozenset(("dim",))
 
     @property
     def head(self) -> tuple[object, ...]:
         return (self.op,)
 
     def over(self, parts: Sequence[Expr], bound: tuple[str, ...] | None = None) -> Apply:
-        return Apply(self.op, tuple(parts), self.semi, at=self.at)
+        return Apply(self.op, tuple(parts), self.semi)
 
 
-@frozen
+@interned
 class Bind(Expr):
     """``sum_h body``, ``concat_h(body)``, ``mean_j(body)``, ``max_j(body)``: folds an index away.
 
@@ -253,10 +302,10 @@ class Bind(Expr):
         *bounds, body = parts
         (index,) = bound or self.bound
         lower, upper = bounds or (None, None)
-        return Bind(self.op, index, lower, upper, body, at=self.at)
+        return Bind(self.op, index, lower, upper, body)
 
 
-@frozen
+@interned
 class Table(Expr):
     """``table_{j<n, k<m}(body)``: the vector or matrix whose entries are ``body``.
 
@@ -280,10 +329,10 @@ class Table(Expr):
 
     def over(self, parts: Sequence[Expr], bound: tuple[str, ...] | None = None) -> Table:
         *sizes, body = parts
-        return Table(tuple(zip(bound or self.bound, sizes, strict=True)), body, at=self.at)
+        return Table(tuple(zip(bound or self.bound, sizes, strict=True)), body)
 
 
-@frozen
+@interned
 class Slice(Expr):
     """``start:stop`` inside brackets, counted from 0, ``stop`` not included."""
 
@@ -301,10 +350,10 @@ class Slice(Expr):
     def over(self, parts: Sequence[Expr], bound: tuple[str, ...] | None = None) -> Slice:
         rest = iter(parts)
         start, stop = (None if x is None else next(rest) for x in (self.start, self.stop))
-        return Slice(start, stop, at=self.at)
+        return Slice(start, stop)
 
 
-@frozen
+@interned
 class Pick(Expr):
     """``E[x]``, ``x_j``, ``p_{j,k}``, ``W[:n]``, ``x[:, :r]``: rows and entries of a value."""
 
@@ -316,7 +365,7 @@ class Pick(Expr):
         return (self.value, *self.items)
 
     def over(self, parts: Sequence[Expr], bound: tuple[str, ...] | None = None) -> Pick:
-        return Pick(parts[0], tuple(parts[1:]), at=self.at)
+        return Pick(parts[0], tuple(parts[1:]))
 
 
 def rebuilt(e: Expr, parts: Sequence[Expr]) -> Expr:
@@ -326,19 +375,14 @@ def rebuilt(e: Expr, parts: Sequence[Expr]) -> Expr:
     return e.over(parts)
 
 
-def placed(e: Expr, at: At | None) -> Expr:
-    """The same node, from another stretch of source."""
-    node = object.__new__(type(e))
-    node.__dict__.update(e.__dict__, at=at)
-    return node
-
-
-def walk(e: Expr) -> Iterator[Expr]:
-    """The node and everything below it, without recursion."""
+def walk(e: Expr, leave: Callable[[Expr], bool] | None = None) -> Iterator[Expr]:
+    """The node and everything below it, without recursion; not what is below one to ``leave``."""
     stack = [e]
     while stack:
         node = stack.pop()
         yield node
+        if leave is not None and leave(node):
+            continue
         if below := node.children:
             stack.extend(below[::-1])
 
@@ -352,6 +396,14 @@ def transform(e: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
         return rule(x) or x
 
     return go(e)
+
+
+def replaced(e: Expr, parts: Mapping[Expr, Expr]) -> Expr:
+    """A formula with others in the place of some of its parts, wherever they stand.
+
+    What is bound around them binds what is put there too; see `substitution` for what may not be.
+    """
+    return transform(e, parts.get)
 
 
 def num(value: int | str | Fraction) -> Num:

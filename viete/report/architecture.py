@@ -166,7 +166,8 @@ class _Document(SizedCard):
             for x in walk(self.model.equations[k].right)
             if isinstance(x, Apply) and x.op == "prod"
         ]
-        for x in sorted(products, key=lambda x: (x.args[1].at or (0, 0))[1]):
+        place = self.model.equations[k].text.place
+        for x in sorted(products, key=lambda x: place(x.args[1])[1] or 0):
             match x:
                 case Apply("prod", (_, Ref() as matrix)) if matrix.symbol.kind == "parameter":
                     shape = self.uses.shapes.types[matrix.key].shape

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from viete.analysis.def_use import is_number, lone
+from viete.analysis.def_use import lone
 from viete.analysis.next_token import scores
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation
@@ -21,15 +21,14 @@ from viete.notation.tree import (
     Apply,
     Bind,
     Expr,
-    Idx,
-    Num,
     Pick,
     Ref,
     num,
+    replaced,
     transform,
     walk,
 )
-from viete.rewrite.lifting import again, with_part
+from viete.rewrite.lifting import again
 from viete.rewrite.reweighing import Folding, Work, is_parameter
 
 NORMS = ("LN", "RMSNorm")
@@ -133,7 +132,7 @@ def fold_value_biases(card: CardData) -> Folding:
                 inner = unbound(term)
                 if matches_mean(inner, value.left):
                     assert isinstance(inner, Apply)
-                    added = with_part(term, inner, Apply("prod", (bias, inner.args[1])))
+                    added = replaced(term, {inner: Apply("prod", (bias, inner.args[1]))})
                     weight = inner.args[1]
                     assert isinstance(weight, Ref)
                     work.add_bias(j, term, weight, added)
@@ -218,7 +217,7 @@ def fold_norm(work: Work, k: int, norm: Apply) -> None:
             beside = replace(product, args=(product.args[0], left))
             work.add_bias(j, beside, left, Apply("prod", (shift, weight)))
     work.equations[k] = again(
-        equation, equation.left, with_part(work.equations[k].right, norm, plain(work, norm))
+        equation, equation.left, replaced(work.equations[k].right, {norm: plain(work, norm)})
     )
 
 
@@ -310,7 +309,7 @@ def written(term: Expr) -> list[Ref]:
             return [term]
         case Pick(Ref() as ref, (_,)) if ref.symbol.kind == "parameter":
             return [ref]
-        case Apply("times" | "prod" | "had", (a, b)) if is_number(a):
+        case Apply("times" | "prod" | "had", (a, b)) if a.constant:
             return written(b)
         case Apply("prod", (_, Ref() as ref)) if ref.symbol.kind == "parameter":
             return [ref]
@@ -365,11 +364,7 @@ def unbound(e: Expr) -> Expr:
 
 def constant(e: Expr) -> bool:
     """Whether a formula is made of numbers, dimensions and parameters alone."""
-    return all(
-        isinstance(x, Num | Apply | Idx) or (isinstance(x, Ref) and x.symbol.kind in
-                                             ("dim", "parameter"))
-        for x in walk(e)
-    )  # fmt: skip
+    return e.made_of <= {"dim", "parameter", "index"}
 
 
 def parents(e: Expr) -> Iterator[tuple[Expr, Ref]]:

@@ -32,7 +32,7 @@ def with_definitions(
 
     def equation(e: Equation) -> Equation:
         right = puts.into(e.right)
-        return e if right == e.right else with_right(e, right)
+        return with_right(e, right)
 
     out = replace(
         card,

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from viete.graph.card import CardData, Equation, with_right
+from viete.graph.card import CardData, Equation, restated
 from viete.graph.matching import match
 from viete.library.functions import inlined
-from viete.notation.substitution import substitute
+from viete.notation.substitution import Put, substitute
 from viete.notation.tree import (
     Apply,
     Expr,
     Idx,
     Ref,
     Symbol,
-    transform,
+    replaced,
     walk,
 )
 from viete.rewrite.simplify import simplified
@@ -36,7 +36,7 @@ class Place:
     equation: int
     right: Expr
     whole: Expr
-    letters: Mapping[str, Expr]
+    letters: Mapping[str, Put]
 
     def put(self, formula: Expr, **more: Expr) -> Expr:
         """A formula over the pattern's letters as one of the card."""
@@ -53,9 +53,9 @@ def find(card: CardData, pattern: Expr, equations: Collection[int]) -> Place | N
         for k in sorted(equations):
             for right in forms(card, card.equations[k]):
                 for part in walk(right):
-                    letters = match(pattern, part, card.function)
-                    if letters is not None and nameable(card, part):
-                        return Place(k, right, part, letters)
+                    found = match(pattern, part, card.function)
+                    if found is not None and nameable(card, part):
+                        return Place(k, right, part, found.letters)
     return None
 
 
@@ -78,12 +78,7 @@ def opened(card: CardData, equation: Equation) -> Iterator[Expr]:
         if any(a.pattern for a in function.arguments):
             continue  # its definition speaks of sizes
         body = inlined(part, card.function, taken=card.names)
-        yield card.apart(with_part(equation.right, part, body))
-
-
-def with_part(e: Expr, old: Expr, new: Expr) -> Expr:
-    """A formula with ``new`` wherever ``old`` stood."""
-    return transform(e, lambda x: new if x == old else None)
+        yield card.apart(replaced(equation.right, {part: body}))
 
 
 def lifted(card: CardData, place: Place, value: Expr, back: Expr, symbol: Symbol) -> CardData:
@@ -94,7 +89,7 @@ def lifted(card: CardData, place: Place, value: Expr, back: Expr, symbol: Symbol
     """
     old = card.equations[place.equation]
     left = Ref(symbol, tuple(Idx(s) for s in symbol.slots))
-    right = with_part(place.right, place.whole, back)
+    right = replaced(place.right, {place.whole: back})
     pair = (again(old, left, value), again(old, old.left, simplified(right)))
     k = place.equation
     return replace(card, equations=(*card.equations[:k], *pair, *card.equations[k + 1 :]))
@@ -102,7 +97,7 @@ def lifted(card: CardData, place: Place, value: Expr, back: Expr, symbol: Symbol
 
 def again(old: Equation, left: Ref, right: Expr) -> Equation:
     """An equation in the place of another."""
-    return with_right(replace(old, left=left, stated=None), right)
+    return replace(restated(old, left, right), stated=None)
 
 
-__all__ = ["Place", "again", "find", "lifted", "with_part"]
+__all__ = ["Place", "again", "find", "lifted"]

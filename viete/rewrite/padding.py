@@ -81,7 +81,7 @@ def uncounted(card: CardData, n: Ref, mask: Symbol, e: Equation) -> Equation:
         match x:
             case Pick(items=(Slice(start=Num() as k, stop=stop),)):
                 if stop == Apply("add", (n, k)):
-                    places = card.library("counted", Ref(mask), semi=0)
+                    places = card.library("counted", Ref(mask))
                     return replace(x, items=(Apply("add", (places, num(k.value - 1))),))
         return None
 
@@ -91,7 +91,7 @@ def uncounted(card: CardData, n: Ref, mask: Symbol, e: Equation) -> Equation:
 def rewritten(e: Equation, rule: Callable[[Expr], Expr | None]) -> Equation:
     """The equation with the rule at work in it, and with its text."""
     right = transform(e.right, rule)
-    return e if right == e.right else with_right(e, right)
+    return with_right(e, right)
 
 
 __all__ = ["padded"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, Parameter
 from viete.notation.printer import show, show_equation
-from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, transform, walk
+from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, replaced, walk
 from viete.rewrite.inlining import names_in, without_unused
-from viete.rewrite.lifting import again, with_part
+from viete.rewrite.lifting import again
 from viete.rewrite.simplify import simplified
 
 FOLDED, MADE = ", folded", "made as "
@@ -69,7 +69,7 @@ class Work:
         lost |= {old.key for old in self.copied if isinstance(old, Ref)}
         weights, derived = set(self.parameters), []
         for e in self.model.derived:
-            right = transform(e.right, self.copied.get)
+            right = replaced(e.right, self.copied)
             names = names_in([right])
             weights |= {e.name} if names & weights else set()
             if names & lost:
@@ -99,7 +99,7 @@ class Work:
         if left != old:
             self.copied[old] = left
         equation = self.equations[k]
-        right = with_part(equation.right, within, with_part(within, old, left))
+        right = replaced(equation.right, {within: replaced(within, {old: left})})
         self.equations[k] = again(equation, equation.left, right)
         self.define(left, new)
         return left
@@ -161,7 +161,7 @@ class Work:
         symbol = Symbol("parameter", "b", sub, sup)
         self.declare(Parameter(symbol, self.parameters[weight.key].shape[-1:], meaning="bias"))
         left = Ref(symbol, tuple(Idx(s) for s in symbol.slots))
-        right = with_part(equation.right, beside, Apply("add", (beside, left)))
+        right = replaced(equation.right, {beside: Apply("add", (beside, left))})
         self.equations[k] = again(equation, equation.left, right)
         self.define(left, added)
 

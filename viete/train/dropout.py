@@ -77,7 +77,7 @@ def with_masks(card: CardData) -> Masks:
                 Idx(letter) for letter in item.symbol.slots))))  # fmt: skip
 
         right = transform(equation.right, rule)
-        equations.append(equation if right == equation.right else with_right(equation, right))
+        equations.append(with_right(equation, right))
     model = replace(card, inputs=(*card.inputs, *inputs), equations=tuple(equations))
     return Masks(model, chances)
 

@@ -13,7 +13,7 @@ from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Input
 from viete.graph.dependence import backward_slice, forward_slice, names_read
 from viete.graph.sizes import Size
-from viete.notation.tree import Apply, Ref, num, transform
+from viete.notation.tree import Apply, Ref, num, replaced
 from viete.rewrite.adjoint.grad import loss_of
 
 
@@ -137,9 +137,7 @@ def beside(card: CardData, loss: list[Equation]) -> bool:
     """
     inputs = {i.name for i in card.inputs} | card.lengths.keys()
     calls = {c for e in loss for c in losses(card, e.right)}
-    without = tuple(
-        replace(e, right=transform(e.right, lambda x: num(0) if x in calls else None)) for e in loss
-    )
+    without = tuple(replace(e, right=replaced(e.right, dict.fromkeys(calls, num(0)))) for e in loss)
     rest = backward_slice(replace(card, equations=without), [loss[0].name])
     return not names_read(rest).isdisjoint(inputs)
 

@@ -50,7 +50,7 @@ from viete.notation.tree import (
     Table,
     transform,
 )
-from viete.rewrite.simplify import constants, is_number
+from viete.rewrite.simplify import evaluated, neutral
 
 MOST, FIRST = 8, 3  # terms that are written, and of a longer sum those before the dots
 SHORT = 12  # numbers in a formula that is written inside another as it came about
@@ -253,7 +253,7 @@ class Derivation(Entries):
         def rule(x: Expr) -> Expr | None:
             if isinstance(x, Apply) and x.op in ("rows", "cols") and x.free <= e.free:
                 return Num(Fraction(self.size(x, env)))
-            return neutral(x) or constants(x)
+            return neutral(x) or evaluated(x)
 
         body = transform(inlined(e, self.card.function, taken=self.card.names), rule)
         self.leave_open(body)  # the call itself is the stage, if one is wanted
@@ -364,16 +364,6 @@ def simple(e: Expr) -> bool:
     return isinstance(e, Ref | Num | Idx)
 
 
-def neutral(e: Expr) -> Expr | None:
-    """What is left of a sum with 0 or a product with 1: γ, β and ε by their defaults."""
-    match e:
-        case Apply("add", (a, b)) if is_number(a, 0) or is_number(b, 0):
-            return b if is_number(a, 0) else a
-        case Apply("had" | "times" | "prod", (a, b)) if is_number(a, 1) or is_number(b, 1):
-            return b if is_number(a, 1) else a
-    return None
-
-
 def at_block(e: Expr, loops: Mapping[str, int], sizes: Mapping[str, Fraction]) -> Expr:
     """A formula with numbers for index letters: ``x^0`` for ``x^{i-1}`` at i = 1.
 
@@ -387,7 +377,7 @@ def at_block(e: Expr, loops: Mapping[str, int], sizes: Mapping[str, Fraction]) -
                          for k in x.index)  # fmt: skip
                 return replace(x, index=tuple(index))
             case Apply("add" | "sub", (Num(), Num())) if loops:
-                return constants(x)
+                return evaluated(x)
         return None
 
     return transform(substitute(e, letters={k: Num(Fraction(n)) for k, n in loops.items()}), rule)

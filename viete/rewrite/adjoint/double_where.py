@@ -24,7 +24,7 @@ from viete.analysis.shapes import shapes_of
 from viete.analysis.types import Env, Type
 from viete.analysis.typing_rules import ENTRYWISE
 from viete.graph.card import CardData, Equation, memoised, with_right
-from viete.library.derivatives import rules
+from viete.graph.rules import derivatives
 from viete.library.functions import Function, inlined
 from viete.notation.substitution import free_names
 from viete.notation.tree import (
@@ -39,7 +39,7 @@ from viete.notation.tree import (
     Table,
     num,
     rebuilt,
-    transform,
+    replaced,
     walk,
 )
 from viete.rewrite.adjoint.activity import depends, reached
@@ -70,8 +70,8 @@ class Doubled:
         """The equations of its gradient with single conditions, and with the names again."""
 
         def of(e: Equation) -> Equation:
-            new = transform(self.single.of(e.right), self.names.get)
-            return e if new == e.right else with_right(e, new)
+            new = replaced(self.single.of(e.right), self.names)
+            return with_right(e, new)
 
         return list(map(of, equations)) if self.conditions else equations
 
@@ -128,8 +128,8 @@ class Doubling:
         self.model, self.shapes = card, shapes_of(card)
         real = {i.name for i in card.inputs if i.high is None}
         self.active: Collection[str] = reached(card, real | {p.name for p in card.parameters})
-        self.rules = [rule.among(card.hidden) for rule in rules()]
-        self.ruled = {rule.name for rule in self.rules}
+        self.rules = [rule.among(card.hidden) for rule in derivatives()]
+        self.ruled = {rule.head for rule in self.rules}
         made = [e.name for e in card.equations]
         self.definitions = {
             e.name: e for e in card.equations
@@ -165,7 +165,7 @@ class Doubling:
         """An equation with the double where in its right side."""
         self.at = e
         right = self.into(e.right, self.shapes.env)
-        return e if right == e.right else with_right(e, right)
+        return with_right(e, right)
 
     def function(self, f: Function) -> Function:
         """A function of the card's with the double where in its definition."""
@@ -217,12 +217,12 @@ class Doubling:
                 return e
             case Apply("log" | "sqrt", (z,)):
                 return replace(e, args=(self.not_zero(z, side, env),))
-            case Apply("exp", (z,)) if not constant(z):
+            case Apply("exp", (z,)) if not z.constant:
                 return replace(e, args=(side.of(self.under(z, side, env), 0),))
             case Apply("div" | "mod", (a, b)):
                 return replace(e, args=(self.under(a, side, env), self.not_zero(b, side, env)))
-            case Apply("pow", (a, c)) if not natural(c) and not constant(e):
-                base = self.not_zero(a, side, env) if constant(c) else (
+            case Apply("pow", (a, c)) if not natural(c) and not e.constant:
+                base = self.not_zero(a, side, env) if c.constant else (
                     side.of(self.under(a, side, env), 1))  # fmt: skip
                 return replace(e, args=(base, self.under(c, side, env)))
             case Apply("where", (test, yes, no)):
@@ -237,7 +237,7 @@ class Doubling:
     def not_zero(self, e: Expr, side: Side, env: Env | None) -> Expr:
         """An operand that must not be 0."""
         new = self.under(e, side, env)
-        return new if constant(e) or self.positive(e) else side.of(new, 1)
+        return new if e.constant or self.positive(e) else side.of(new, 1)
 
     def under_operation(self, e: Apply, side: Side, env: Env | None) -> Expr:
         types = [self.type(a, env) for a in e.args]
@@ -257,7 +257,7 @@ class Doubling:
         """A named function, written out where something in it needs another operand."""
         last = self.type(e.args[-1], env)
         some = last is None or last.may_be_negative  # targets, of which some may be none
-        rule = next((r for r in self.rules if r.name == e.op and not (r.complete and some)), None)
+        rule = next((r for r in self.rules if r.head == e.op and not (r.complete and some)), None)
         if rule is None or any(self.steep(x) for _, f in rule.formulas for x in walk(f)):
             body = inlined(e, self.model.function, self.around(env), self.model.names)
             if measures(body):
@@ -280,9 +280,9 @@ class Doubling:
         """Whether a part of a function's rule may be infinite where its operands are finite."""
         match e:
             case Apply("log" | "sqrt", (z,)) | Apply("div", (_, z)):
-                return not constant(z)
+                return not z.constant
             case Apply("pow", (_, c)):
-                return not natural(c) and not constant(e)
+                return not natural(c) and not e.constant
             case Apply(op) if op in self.model.function and op not in self.ruled:
                 return any(map(self.steep, walk(self.model.function[op].body)))
         return False
@@ -419,16 +419,6 @@ def natural(e: Expr) -> bool:
     return isinstance(e, Num) and e.value >= 0 and e.value.denominator == 1
 
 
-def constant(e: Expr) -> bool:
-    """Whether a formula is made of numbers and dimensions alone."""
-    match e:
-        case Ref(symbol):
-            return symbol.kind == "dim"
-        case Apply(op, args):
-            return op in ("rows", "cols") or all(map(constant, args))
-    return isinstance(e, Num)
-
-
 def by_entry(
     e: Apply, functions: Mapping[str, Function], also: Collection[str] = frozenset()
 ) -> bool:
@@ -437,7 +427,7 @@ def by_entry(
     With `OF_ROWS` ``also``, whether each row is made of the same row.
     """
     if e.op == "prod":
-        return any(map(constant, e.args))
+        return any(a.constant for a in e.args)
     if e.op in functions:
         return all(
             by_entry(x, functions, also) if isinstance(x, Apply) else isinstance(x, Ref | Num)
@@ -516,4 +506,4 @@ def count(e: Expr, test: Expr) -> int:
     return sum(is_where(x, test) for x in walk(e))
 
 
-__all__ = ["Doubled", "Single", "constant", "double_where", "doubled", "is_where"]
+__all__ = ["Doubled", "Single", "double_where", "doubled", "is_where"]

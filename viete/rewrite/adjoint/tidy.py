@@ -18,6 +18,7 @@ from viete.notation.tree import (
     Slot,
     Symbol,
     Table,
+    replaced,
     transform,
     walk,
 )  # fmt: skip
@@ -76,7 +77,7 @@ def shared(equations: list[Equation], helpers: Collection[str]) -> list[Equation
     for e in equations:
         for k in known:
             if k.loop is None or k.loop == e.loop:
-                e = replace(e, right=exchanged(e.right, k.right, k.left))
+                e = replace(e, right=replaced(e.right, {k.right: k.left}))
         if e.name in helpers and isinstance(e.right, Apply):
             known.append(e)
         out.append(e)
@@ -98,7 +99,7 @@ def renamed(equations: list[Equation], helpers: Collection[str]) -> list[Equatio
             continue
         new = e.left
         out = [
-            replace(x, left=new) if x is made else replace(x, right=exchanged(x.right, old, new))
+            replace(x, left=new) if x is made else replace(x, right=replaced(x.right, {old: new}))
             for x in out
             if x.left != e.left or x.loop != e.loop
         ]
@@ -118,7 +119,7 @@ def put_back(equations: list[Equation], helpers: Collection[str]) -> list[Equati
         elif len(readers) == 1 and readers[0].loop == made.loop and made.left in open_parts(
             readers[0].right
         ):  # fmt: skip
-            right = simplified(exchanged(readers[0].right, made.left, made.right))
+            right = simplified(replaced(readers[0].right, {made.left: made.right}))
             out = [replace(x, right=right) if x is readers[0] else x for x in out if x is not made]
     return out
 
@@ -133,8 +134,3 @@ def open_parts(e: Expr) -> list[Expr]:
 def plain(ref: Ref) -> bool:
     """Whether it is read for the index letters of its name: ``G^{i,h}``."""
     return ref.index == tuple(map(Idx, ref.symbol.slots))
-
-
-def exchanged(e: Expr, old: Expr, new: Expr) -> Expr:
-    """``new`` wherever ``old`` stands."""
-    return transform(e, lambda x: new if x == old else None)

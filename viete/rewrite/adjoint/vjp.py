@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -10,12 +10,12 @@ from viete.analysis.shapes import Shapes
 from viete.analysis.types import Env, Type
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, Loop
-from viete.graph.matching import match
+from viete.graph.matching import Match, put
+from viete.graph.rules import Rule, derivatives
 from viete.graph.sizes import Size
-from viete.library.derivatives import Rule, rules
 from viete.library.functions import inlined
 from viete.notation.printer import INFIX, show
-from viete.notation.substitution import apart, fresh
+from viete.notation.substitution import Abstraction, Put, apart, fresh
 from viete.notation.tree import (
     Apply,
     Bind,
@@ -37,7 +37,7 @@ from viete.rewrite.adjoint.blocks import Readers, Reading, block_expr
 from viete.rewrite.adjoint.double_where import Side, Single, by_entry, is_where
 from viete.rewrite.adjoint.reasons import UNSAID, Reason, because
 from viete.rewrite.adjoint.scatter import picked_back, row_of
-from viete.rewrite.simplify import exp_sum, row_sum, simplified
+from viete.rewrite.simplify import row_sum, simplified
 
 BACK = 1000  # the order of a loop that runs back, beyond all that run forward
 UNNAMED = frozenset(INFIX) | {"neg", "T", "where", "inner"}  # said by the equation's number alone
@@ -81,7 +81,7 @@ class Passing:
             "back": card.fresh("G", "J", "D", "Y", "back"),
             "again": card.fresh("F", "H", "R", "Z", "again"),
         }
-        self.rules = tuple(rule.among(card.hidden) for rule in rules())
+        self.rules = tuple(rule.among(card.hidden) for rule in derivatives())
         self.one_for_all: set[str] = set()  # parameters of which a loop's blocks read one, W^1
         self.counts = {"back": 0, "again": 0}
         self.named: dict[tuple[Expr, Loop | None], Ref] = {}
@@ -106,40 +106,44 @@ class Passing:
                 self.share(e, back, c)
             case Pick():
                 self.pass_pick(e, back, c)
-            case Bind():
-                self.pass_bind(e, back, c, whole)
-            case Table():
-                self.pass_table(e, back, c)
-            case Apply():
-                self.pass_apply(e, back, c, whole)
+            case Bind("concat"):
+                self.pass_concat_over(e, back, c)
+            case Apply("concat"):
+                self.pass_concat(e, back, c)
+            case Apply() | Bind() | Table():
+                self.pass_by_rule(e, back, c, whole)
 
-    def by_rows(self, e: Apply, c: Context) -> Apply:
+    def by_rows(self, e: Expr, c: Context) -> Expr:
         """The logarithm of a sum of powers over an index as that of a row, which has a rule."""
-        match row_sum(e):
-            case Apply("log", (Apply("sum", (Apply("exp", (Table() as row,)),)),)):
-                return exp_sum(self.untabled(row, c))
-        return e
+        rows = row_sum(e)
+        if rows == e:
+            return e
+        return transform(rows, lambda x: self.untabled(x, c) if isinstance(x, Table) else None)
 
     def type(self, e: Expr, c: Context) -> Type:
         return self.shapes.of(e, c.env)
 
-    def pass_apply(self, e: Apply, back: Expr, c: Context, whole: Ref | None) -> None:
+    def pass_by_rule(self, e: Expr, back: Expr, c: Context, whole: Ref | None) -> None:
+        """By the first rule that fits, or through the definition of a function."""
         e = self.by_rows(e, c)
-        if e.op == "concat":
-            return self.pass_concat(e, back, c)
-        found = self.rule(e, c)
+        if isinstance(e, Table):
+            back = self.simple(back, c, "back")
+            e = self.apart(e, back, c)
+        inside = self.inside(e, c) if isinstance(e, Bind | Table) else c
+        found = self.rule(e, c, inside)
         if found is None:
-            function = self.model.function.get(e.op)
-            if function is None:
-                raise VieteError(f"there is no rule of differentiation for {e.op} in {show(e)}")
+            if not isinstance(e, Apply) or e.op not in self.model.function:
+                raise VieteError(f"there is no rule of differentiation for {show(e)}")
             return self.pass_on(self.opened(e, c), back, c)
-        rule, values = found
-        if e.op == "where" and any(is_where(x, e.args[0]) for a in e.args[1:] for x in walk(a)):
-            self.doubled.add(e.args[0])
+        rule, fit = found
+        values = {k: v.body if isinstance(v, Abstraction) else v for k, v in fit.letters.items()}
+        test = e.args[0] if isinstance(e, Apply) and e.op == "where" else None
+        if test is not None and any(is_where(x, test) for a in e.children[1:] for x in walk(a)):
+            self.doubled.add(test)
         outs = {k: f for k, f in rule.formulas if k.startswith("partial{")}
-        wanted = [k for k in values if f"partial{{{k}}}" in outs and self.depends(values[k])]
+        wanted = [k for k in values if partial_of(k) in outs and self.depends(values[k])]
         below = c.sides
-        if below and not by_entry(e, self.model.function):
+        if below and isinstance(e, Apply) and not by_entry(e, self.model.function):
             # Into what mixes entries only a condition that is one number reaches.
             below = tuple(s for s in below if s[0] in self.single.numbers)
             c = replace(c, sides=())
@@ -147,38 +151,39 @@ class Passing:
             named = self.simple(back, c, "back")
             if named != back:  # what led up to it is said where it is named
                 back, c = named, replace(c, reason=Reason(c.reason.equation))
-        letters = {
+        letters: dict[str, Put] = {
             k: self.simple(v, c, "again")
-            if self.uses(rule, wanted, k) > 1 and v not in self.doubled
+            if isinstance(v, Expr) and self.uses(rule, wanted, k) > 1 and v not in self.doubled
             else v
-            for k, v in values.items()
+            for k, v in fit.letters.items()
         } | {"partial{y}": back}
-        reason = c.reason if e.op in UNNAMED else c.reason.by(e.op)
+        own = isinstance(e, Apply) and e.op not in UNNAMED
+        reason = c.reason.by(e.op) if own and isinstance(e, Apply) else c.reason
         if self.uses(rule, wanted, "y"):
             letters["y"] = whole if whole is not None else self.simple(e, c, "again")
         for part, formula in rule.formulas:
-            if part.removeprefix("partial{").removesuffix("}") in values and part in outs:
+            if part in map(partial_of, values) or not self.uses(rule, wanted, part):
                 continue
-            if not self.uses(rule, wanted, part):
-                continue
-            made = self.sized(self.put(formula, letters, c), c)
+            made = self.sized(self.put(formula, Match(letters, fit.bound), c), c)
             kind = "back" if part.startswith("partial") else "again"
             inner = replace(c, reason=reason)
             letters[part] = self.simple(made, inner, kind, hatted(part, whole))
         for k in wanted:
-            made = self.sized(self.put(outs[f"partial{{{k}}}"], letters, c), c)
-            made = self.fitted(made, values[k], c)
-            inner = replace(c, reason=reason, sides=below)
-            if e.op == "where" and e.args[0] in self.doubled:
-                inner = replace(inner, sides=(*below, (e.args[0], values[k] is e.args[1])))
+            inner = replace(inside if isinstance(fit.letters[k], Abstraction) else c, reason=reason)
+            formula = outs[partial_of(k)]
+            made = self.sized(self.put(formula, Match(letters, fit.bound), inner), inner)
+            made = self.fitted(made, values[k], inner)
+            inner = replace(inner, sides=below)
+            if test in self.doubled:
+                inner = replace(inner, sides=(*below, (test, k == "a")))  # the side that it is
             self.pass_on(values[k], made, inner)
 
     def same(self, a: Sequence[Size], b: Sequence[Size]) -> bool:
         return len(a) == len(b) and all(map(self.shapes.same, a, b))
 
-    def put(self, formula: Expr, letters: Mapping[str, Expr], c: Context) -> Expr:
+    def put(self, formula: Expr, found: Match, c: Context) -> Expr:
         """A rule's formula with what its letters stand for."""
-        return self.model.substitute(formula, arguments=letters, around=self.around(c))
+        return put(formula, found, self.around(c), self.taken, self.model.ranges)
 
     def around(self, c: Context) -> frozenset[str]:
         """What no binder may be called where we are: names that what comes under it may need."""
@@ -201,12 +206,14 @@ class Passing:
                 return None
             match x:
                 case Apply("sqrt", (Apply(args=z) as v,)) if self.model.library_name(v) == "var":
-                    return self.model.library("std", *z, semi=0)
+                    return self.model.library("std", *z)
             if isinstance(x, Apply) and x.op == "concat":
                 args = tuple(a for a in x.args if str(self.type(a, c).shape[-1]) != "0")
                 return args[0] if len(args) == 1 else replace(x, args=args)
-            if isinstance(x, Pick) and not x.free - set(c.env.ranges):
+            if isinstance(x, Pick):
                 return self.open_ended(x, c)
+            if isinstance(x, Bind) and x.op == "sum" and x.body == num(1):
+                return self.count(x.index, x.lower, x.upper)
             return None
 
         return simplified(transform(simplified(e), rule))
@@ -222,39 +229,36 @@ class Passing:
             items.append(item)
         return replace(e, items=tuple(items))
 
-    def rule(self, e: Apply, c: Context) -> tuple[Rule, dict[str, Expr]] | None:
+    def rule(self, e: Expr, c: Context, inside: Context) -> tuple[Rule, Match] | None:
         """The first rule that fits an operation, and what its letters stand for."""
-        plain = e
-        if (
-            e.op in ("times", "prod") and any(not self.type(a, c).shape for a in e.args)
-        ) or e.op == "times":
-            plain = replace(e, op="had")
-        ranks = tuple(len(self.type(a, c).shape) for a in e.args) if e.op == "prod" else ()
+        plain, ranks = e, tuple[int, ...]()
+        if isinstance(e, Apply) and e.op in ("times", "prod"):
+            ranks = tuple(len(self.type(a, c).shape) for a in e.args)
+            if e.op == "times" or 0 in ranks:
+                plain = replace(e, op="had")
         for rule in self.rules:
-            if rule.ranks and rule.ranks != ranks:
+            if rule.ranks and (rule.ranks != ranks or e != plain):
                 continue
-            found = match(rule.pattern, plain, self.model.function)
-            if rule.complete and found and self.type(found["t"], c).may_be_negative:
+            found = rule.fits(plain, self.model.function)
+            if found is None:
+                continue
+            values = {k: v.body if isinstance(v, Abstraction) else v
+                      for k, v in found.letters.items()}  # fmt: skip
+            if rule.complete and self.type(values["t"], c).may_be_negative:
                 continue
             outs = {k for k, _ in rule.formulas}
-            if found is not None and all(
-                f"partial{{{k}}}" in outs for k, v in found.items() if self.depends(v)
-            ):
+            if all(partial_of(k) in outs for k, v in values.items() if self.depends(v)):
                 return rule, found
         return None
 
     def uses(self, rule: Rule, wanted: Sequence[str], letter: str) -> int:
         """How often the formulas that are wanted use a letter, through the parts they use."""
         formulas = dict(rule.formulas)
-        needed = {f"partial{{{k}}}" for k in wanted}
+        needed = set(map(partial_of, wanted))
         todo, count = list(needed), 0
         while todo:
             formula = formulas[todo.pop()]
-            sizes = {id(y) for x in walk(formula) if isinstance(x, Apply)
-                     and x.op in ("rows", "cols") for y in walk(x)}  # fmt: skip
-            for x in walk(formula):
-                if id(x) in sizes:
-                    continue
+            for x in walk(formula, lambda x: isinstance(x, Apply) and x.op in ("rows", "cols")):
                 if isinstance(x, Ref) and x.key == letter:
                     count += 1
                 if isinstance(x, Ref) and x.key in formulas and x.key not in needed:
@@ -459,7 +463,7 @@ class Passing:
         return text.error(
             f"the derivative through {show(e)} is not derived: which blocks read a block must be "
             f"plain, as with {e.key.partition('^')[0]}^{{i-2}} or ^{{N-i+1}}",
-            *(e.at or (0, None)),
+            *text.place(e),
         )
 
     def count(self, letter: str, lower: Expr | None, upper: Expr | None) -> Expr:
@@ -478,46 +482,38 @@ class Passing:
 
     # -- binders, tables, places -------------------------------------------------------------------
 
-    def inner(self, c: Context, letter: str, count: object, binder: Binder) -> Context:
-        env = replace(c.env, ranges={**c.env.ranges, letter: count})  # type: ignore[dict-item]
+    def inner(self, c: Context, letter: str, count: Size | None, binder: Binder) -> Context:
+        env = replace(c.env, ranges={**c.env.ranges, letter: count})
         return replace(c, env=env, binders=(*c.binders, binder))
 
-    def pass_bind(self, e: Bind, back: Expr, c: Context, whole: Ref | None) -> None:
-        count = None
-        if e.lower is not None and e.upper is not None:
-            e = replace(e, lower=self.sized(e.lower, c), upper=self.sized(e.upper, c))
-            assert e.lower is not None and e.upper is not None
-            low, high = self.shapes.size(e.lower, c.env), self.shapes.size(e.upper, c.env)
-            if low is not None and high is not None:
-                count = high - low + low.of(1)
-        else:
-            count = c.env.ranges.get(e.index)
-        inside = self.inner(c, e.index, count, (e.index, e.lower, e.upper))
-        if e.op == "mean":
-            back = Apply("div", (back, self.count(e.index, e.lower, e.upper)))
-        if e.op == "max":  # equal members share it
-            value = whole if whole is not None else self.simple(e, c, "again")
-            greatest = Apply("eq", (e.body, value))
-            ones = replace(e, op="sum", body=Apply("where", (greatest, num(1), num(0))))
-            back = self.simple(Apply("div", (back, ones)), c, "back")
-            back = Apply("where", (greatest, back, num(0)))
-        if e.op == "concat":
-            lower = e.lower
-            if lower is None:
-                lower = next(i for i in self.model.indices if i.name == e.index).lower
-            at = simplified(Apply("sub", (Idx(e.index), lower)))
-            shape = self.type(e.body, inside).shape
-            if not shape:
-                back = Pick(back, (at,))
-            else:
-                width = self.model.size_expr(shape[-1])
-                if len(shape) == 1:
-                    letter = self.fresh(inside, back, e.body)
-                    place = Apply("add", (Apply("times", (at, width)), Idx(letter)))
-                    back = Table(((letter, width),), Pick(back, (place,)))
-                else:
-                    back = self.model.library("part", back, at, width)
-        self.pass_on(e.body, back, inside)
+    def inside(self, e: Bind | Table, c: Context) -> Context:
+        """Where what a sum or a table binds stands."""
+        if isinstance(e, Table):
+            for letter, size in ((i, self.sized(s, c)) for i, s in e.ranges):
+                binder = (letter, num(0), simplified(Apply("sub", (size, num(1)))))
+                c = self.inner(c, letter, self.shapes.size(size, c.env), binder)
+            return c
+        if e.lower is None or e.upper is None:
+            return self.inner(c, e.index, c.env.ranges.get(e.index), (e.index, None, None))
+        lower, upper = self.sized(e.lower, c), self.sized(e.upper, c)
+        low, high = self.shapes.size(lower, c.env), self.shapes.size(upper, c.env)
+        count = None if low is None or high is None else high - low + low.of(1)
+        return self.inner(c, e.index, count, (e.index, lower, upper))
+
+    def pass_concat_over(self, e: Bind, back: Expr, c: Context) -> None:
+        """Each member gets its own columns back."""
+        inside = self.inside(e, c)
+        lower, _ = self.bounds(*inside.binders[-1])
+        at = simplified(Apply("sub", (Idx(e.index), lower)))
+        shape = self.type(e.body, inside).shape
+        if not shape:
+            return self.pass_on(e.body, Pick(back, (at,)), inside)
+        width = self.model.size_expr(shape[-1])
+        if len(shape) == 2:
+            return self.pass_on(e.body, self.model.library("part", back, at, width), inside)
+        letter = self.fresh(inside, back, e.body)
+        place = Apply("add", (Apply("times", (at, width)), Idx(letter)))
+        self.pass_on(e.body, Table(((letter, width),), Pick(back, (place,))), inside)
 
     def pass_concat(self, e: Apply, back: Expr, c: Context) -> None:
         """Each part gets its own columns back."""
@@ -532,16 +528,6 @@ class Passing:
             items = (Slice(None, None), cut) if matrix else (cut,)
             self.pass_on(a, Pick(back, items), c)
             start = stop
-
-    def pass_table(self, e: Table, back: Expr, c: Context) -> None:
-        back = self.simple(back, c, "back")
-        e = self.apart(e, back, c)
-        inside = c
-        for letter, size in ((i, self.sized(s, c)) for i, s in e.ranges):
-            count = self.shapes.size(size, c.env)
-            binder = (letter, num(0), simplified(Apply("sub", (size, num(1)))))
-            inside = self.inner(inside, letter, count, binder)
-        self.pass_on(e.body, Pick(back, tuple(Idx(i) for i, _ in e.ranges)), inside)
 
     def apart(self, e: Table, back: Expr, c: Context) -> Table:
         """The table with new letters for those that ``back`` binds, which will stand under them."""
@@ -586,6 +572,12 @@ class Passing:
 def partial(symbol: Symbol) -> Symbol:
     """The symbol of ∂X."""
     return replace(symbol, base=f"partial{{{symbol.base}}}", kind="value")
+
+
+def partial_of(letter: str) -> str:
+    """The key of ∂z, or of ∂f^k for the letter of a family."""
+    base, sign, index = letter.partition("^")
+    return f"partial{{{base}}}{sign}{index}"
 
 
 def hatted(part: str, whole: Ref | None) -> Symbol | None:
