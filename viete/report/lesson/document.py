@@ -24,7 +24,6 @@ class Substep:
     """A stage on the way to a step's value."""
 
     formula: str
-    why: str
     lines: list[Chain]
 
 
@@ -47,7 +46,6 @@ class Grid:
     """A small table of numbers with a caption."""
 
     caption: str
-    header: list[str]
     rows: list[list[str]]
 
 
@@ -56,7 +54,6 @@ class Section:
     """One followed position."""
 
     title: str
-    intro: list[str]
     steps: list[LessonStep]
 
 
@@ -85,7 +82,7 @@ def document(lesson: Lesson) -> list[Block]:
         out.append(TextTable([], [[Text(c) for c in row] for row in grid.rows], grid.caption))
     out += [heading(2, "How far each position stays rational"), *map(item, lesson.positions)]
     for section in lesson.sections:
-        out += [heading(2, section.title), *map(paragraph, section.intro)]
+        out.append(heading(2, section.title))
         out += [Panel(s.number, s.title, step_blocks(s)) for s in section.steps]
     return [*out, heading(2, "What was shown"), *map(item, lesson.closing)]
 

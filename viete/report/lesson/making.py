@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -14,21 +15,28 @@ from viete.analysis.def_use import def_use
 from viete.document.tree import Chain
 from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW, Value, permute
+from viete.evaluate.schedule import Member, program
 from viete.evaluate.schedule import Step as Turn
-from viete.evaluate.schedule import program
 from viete.graph.card import CardData, Input, Parameter
 from viete.meanings.entries import run_entries
 from viete.meanings.exact.derivation import Derivation, Stage, Unevaluated, at_block
 from viete.meanings.exact.numbers import Number, total
-from viete.meanings.exact.run import NAMED, RATIONAL, ExactRun, level_of
+from viete.meanings.exact.run import CLOSED, NAMED, RATIONAL, ExactRun, level_of
 from viete.notation.printer import show, show_equation
 from viete.notation.tree import Expr, Idx, Num, Pick, Ref, walk
 from viete.report.lesson.closing import closing
 from viete.report.lesson.document import Grid, Lesson, LessonStep, Section, Substep
 from viete.report.lesson.explaining import Explainer
-from viete.report.lesson.formulas import Formulas, entries_of, same
+from viete.report.lesson.formulas import Formulas, same
 from viete.report.lesson.pipeline import Pipeline
-from viete.report.lesson.positions import chosen, followed_length, position_size, said, tracks
+from viete.report.lesson.positions import (
+    at_position,
+    chosen,
+    followed_length,
+    position_size,
+    sentence,
+    tracks,
+)
 
 MOST_HEADS = 4  # members of a family that are shown
 SMALL, MOST_ROWS = 40, 60  # entries of a table that is shown at the start; rows of all tables
@@ -76,23 +84,16 @@ class Maker:
         self.uses = def_use(self.model)
         self.number = {(e.left, e.loop): k for k, e in enumerate(self.model.equations)}
         self.turns = [t for t in run.program.steps if t.makes in run.store]
-        self.failed = self.failing()
-        shown = [*self.turns, self.failed] if self.failed else self.turns
-        self.pipeline = Pipeline(shown, self.style, self.is_end)
+        self.failed: Turn | None = None  # what the run stopped at
+        if stopped is not None:
+            there = run.store.keys() | run.missing.keys()
+            self.failed = next(t for t in run.program.steps if t.makes not in there)
+            self.turns.append(self.failed)
+        self.pipeline = Pipeline(self.turns, self.made)
         self.length = followed_length(run)
         self.derivation = Derivation(run)
         self.explained: set[Any] = set()
-        self.kept: dict[Any, tuple[Value, list[Stage]]] = {}
-
-    def failing(self) -> Turn | None:
-        """The turn that the run stopped at."""
-        if self.stopped is None:
-            return None
-        return next(
-            t
-            for t in self.run.program.steps
-            if t.makes not in self.run.store and t.makes not in self.run.missing
-        )
+        self.derived: dict[Member, tuple[Value, list[Stage]]] = {}
 
     def lesson(self, positions: Sequence[int] | None, origin: str) -> Lesson:
         run, found = self.run, tracks(self.run)
@@ -111,7 +112,7 @@ class Maker:
             f"{self.model.title}: a lesson in exact numbers",
             self.intro(origin),
             self.grids(),
-            [said(t, self.made, end) for t in found],
+            [sentence(t, self.made, end) for t in found],
             [self.section(j) for j in followed],
             closing(run, found, self.made, self.stopped),
         )
@@ -157,8 +158,7 @@ class Maker:
             if self.looked_up(p.name) and len(words) == len(cells):
                 cells = [[f"`{w}`", *r] for w, r in zip(words, cells, strict=True)]
             alike.setdefault((p.meaning, tuple(map(tuple, cells))), []).append(f"${name}$")
-        out = [Grid(", ".join(names) + (f": {meaning}" if meaning else ""),
-                    [""] * len(cells[0]), [list(r) for r in cells])
+        out = [Grid(", ".join(names) + (meaning and f": {meaning}"), [list(r) for r in cells])
                for (meaning, cells), names in alike.items()]  # fmt: skip
         return out if sum(len(g.rows) for g in out) <= MOST_ROWS else []
 
@@ -204,29 +204,30 @@ class Maker:
     def section(self, j: int) -> Section:
         ids = next((a for i, a in self.ids() if self.counted_by(i) == self.length), [])
         word = f", `{self.word(ids[j])}`" if j < len(ids) and self.model.vocabulary else ""
-        steps = [self.tokens_step(j)]
-        for turn in self.turns:
-            steps.append(self.step(len(steps) + 1, turn, j))
-        if self.failed is not None:
-            steps.append(self.last_step(len(steps) + 1, self.failed, j))
-        return Section(f"Position {j}{word}", [], steps)
+        steps = [self.step(k, turn, j) for k, turn in enumerate(self.turns, 2)]
+        return Section(f"Position {j}{word}", [self.tokens_step(j), *steps])
+
+    def first_time(self, what: Any) -> bool:
+        """Whether this has not been explained yet."""
+        new = what not in self.explained
+        self.explained.add(what)
+        return new
 
     def tokens_step(self, j: int) -> LessonStep:
-        words = self.model.vocabulary
-        why = [
+        why = (
             "The tokens become numbers: each is its place in the vocabulary, counted from 0."
-            if words
+            if self.model.vocabulary
             else "The tokens are numbers already."
-        ]
-        why = [] if "tokens" in self.explained else why
-        self.explained.add("tokens")
+        )
         lines = []
         for item, ids in self.ids():
             name = show(Ref(item.symbol), self.style)
             lines.append(Chain(name, "", self.formulas.row([str(k) for k in ids], False)))
             if j < len(ids) and self.counted_by(item) == self.length:
                 lines.append(Chain(f"{name}[{j}]", "", str(ids[j])))
-        return LessonStep(1, "Tokens", why, "", [], lines, [], self.pipeline.chips(None))
+        out = LessonStep(1, "Tokens", [why] if self.first_time("tokens") else [], "", lines=lines)
+        out.pipeline = self.pipeline.chips(None)
+        return out
 
     def ids(self) -> list[tuple[Input, list[int]]]:
         """The inputs that are whole numbers, and what they are."""
@@ -239,38 +240,45 @@ class Maker:
         return show(item.shape[0])
 
     def values(self, turn: Turn) -> tuple[Value, list[Stage]]:
-        """The equation with numbers put in."""
-        if turn.makes not in self.kept:
+        """The equation with numbers put in, and its stages, or those of them that have a value."""
+        if turn.makes not in self.derived:
             try:
-                self.kept[turn.makes] = self.derivation.derived(turn.equation.right, turn.loops)
+                found = self.derivation.derived(turn.equation.right, turn.loops)
             except VieteError:
                 if turn is not self.failed:
                     raise
-                parts = list(self.derivation.stages.values())
-                self.kept[turn.makes] = Value(np.zeros(0, dtype=object), (COL,)), parts
-        return self.kept[turn.makes]
+                nothing = Value(np.zeros(0, dtype=object), (COL,))
+                found = nothing, list(self.derivation.stages.values())
+            self.derived[turn.makes] = found
+        return self.derived[turn.makes]
 
     def step(self, number: int, turn: Turn, j: int) -> LessonStep:
-        equation = turn.equation
-        left, right = (self.at(e, turn.loops) for e in (equation.left, equation.right))
-        out = LessonStep(
-            number, self.title(turn), self.why(turn), show_equation(left, right, self.style)
-        )
-        value, parts = self.values(turn)
-        stored = self.run.store[turn.makes]
-        lettered = full(value, stored)
-        drawn: set[int] = set()
-        for part in parts:
-            out.parts += self.substep(part, turn, j, drawn)
-        out.lines = list(self.lines(left, lettered, stored, turn, j, drawn))
-        out.status = self.status(
-            turn,
-            j,
-            any(line.digits for line in (*out.lines, *(x for p in out.parts for x in p.lines))),
-        )
+        left, right = (self.at(e, turn.loops) for e in (turn.equation.left, turn.equation.right))
+        formula = show_equation(left, right, self.style)
+        out = LessonStep(number, self.title(turn), self.why(turn), formula)
         out.pipeline = self.pipeline.chips(turn)
-        if self.is_token(turn):
-            out.lines += self.token(turn, j)
+        value, stages = self.values(turn)
+        drawn: set[int] = set()
+        try:
+            for stage in stages:
+                out.parts += self.substep(stage, turn, j, drawn)
+        except VieteError:
+            if turn is not self.failed:
+                raise
+        if self.stopped is not None and turn is self.failed:
+            if why := self.refused(j):
+                out.status = [f"Here the lesson ends: {why}."]
+                return out
+            if value.array.size:
+                out.lines = list(self.lines(left, value, None, turn, j, drawn))
+            out.status = [f"Here the lesson ends, for at another position {self.stopped.message}."]
+            return out
+        stored = self.run.store[turn.makes]
+        out.lines = list(self.lines(left, full(value, stored), stored, turn, j, drawn))
+        digits = any(x.digits for x in (*out.lines, *(x for p in out.parts for x in p.lines)))
+        out.status = self.status(turn, j, digits)
+        if stored.array.dtype != object:  # places in the vocabulary
+            out.lines += self.token(self.of_position(stored, turn, j))
         return out
 
     def title(self, turn: Turn) -> str:
@@ -281,62 +289,50 @@ class Maker:
 
     def why(self, turn: Turn) -> list[str]:
         """The explanation, once for every equation."""
-        if id(turn.equation) in self.explained:
+        equation = turn.equation
+        if not self.first_time(id(equation)):
             return []
-        self.explained.add(id(turn.equation))
-        k = self.number[turn.equation.left, turn.equation.loop]
-        return self.explainer.equation(
-            turn.equation.right, turn.equation.meaning, bool(self.uses.residuals(k))
-        )
+        residual = bool(self.uses.residuals(self.number[equation.left, equation.loop]))
+        return self.explainer.equation(equation.right, equation.meaning, residual)
 
-    def substep(self, part: Stage, turn: Turn, j: int, drawn: set[int]) -> list[Substep]:
-        lines = list(self.lines(part.label, part.value, None, turn, j, drawn))
-        if not lines:
-            return []
-        named = isinstance(part.label, Ref)
-        formula = show_equation(part.label, part.formula, self.style) if named else ""
-        return [Substep(formula, "", lines)]
+    def substep(self, stage: Stage, turn: Turn, j: int, drawn: set[int]) -> list[Substep]:
+        lines = list(self.lines(stage.label, stage.value, None, turn, j, drawn))
+        named = isinstance(stage.label, Ref)
+        formula = show_equation(stage.label, stage.formula, self.style) if named else ""
+        return [Substep(formula, lines)] if lines else []
 
     def lines(
         self, label: Expr, value: Value, stored: Value | None, turn: Turn, j: int, drawn: set[int],
     ) -> Iterator[Chain]:  # fmt: skip
-        """A line for every member of the family that the value is; the row of position j."""
-        letters = [a for a in value.axes if a not in (ROW, COL)]
-        ranges = [self.run.program.range_of(a) for a in letters]
-        members = list(product(*ranges))
-        counted = isinstance(label, Ref) and label.symbol == turn.equation.left.symbol
-        counted = counted and self.counts(turn)
-        for places in members[:MOST_HEADS]:
-            member = dict(zip(letters, places, strict=True))
-            name = at_block(label, member, self.run.sizes)
-            which = ", ".join(f"{a} = {k}" for a, k in member.items()) if name == label else ""
-            entries, items, scalar = self.one(value, letters, places, ranges, j, counted)
-            held = None
-            if stored is not None:
-                held = self.one(stored, letters, places, ranges, j, counted)[0]
-            name = Pick(name, items) if items else name
-            line = self.line(name, entries, held, scalar, drawn)
-            yield replace(line, note="; ".join(x for x in (which, line.note) if x))
-        if len(members) > MOST_HEADS:
-            dots = r"\ldots" if self.style == "latex" else "…"
-            yield Chain(dots, note=f"and so for the other {len(members) - MOST_HEADS}")
+        """A line for every member of the family that the value is; the row of position j.
 
-    def one(
-        self, v: Value, letters: list[str], places: Sequence[int], ranges: list[range], j: int,
-        counted: bool,
-    ) -> tuple[list[Any], tuple[Expr, ...], bool]:  # fmt: skip
-        """One member's entries for position j: what they are, the index, and whether it is one.
-
-        ``counted``: the entries of a vector are the positions' own.
+        Of a vector that the turn makes, with an entry for every position, position j's own.
         """
-        order = (*letters, *(a for a in (ROW, COL) if a in v.axes))
-        array = np.asarray(permute(np, np.asarray(v.array, dtype=object), v.axes, order))
-        array = array[tuple(k - r.start for k, r in zip(places, ranges, strict=True))]
-        if ROW in v.axes or counted:
-            at = min(j, len(array) - 1)
-            array = np.asarray(array[at], dtype=object)
-            return entries_of(array), (Num(Fraction(at)),), array.ndim == 0
-        return entries_of(array), (), array.ndim == 0 if hasattr(array, "ndim") else True
+        letters = [a for a in value.axes if a not in (ROW, COL)]
+        shape = tuple(value.size(a) for a in letters)
+        counted = isinstance(label, Ref) and label.symbol == turn.equation.left.symbol
+        own = ROW in value.axes or (counted and self.counts(turn))
+        arrays = []
+        for v in (value, stored or value):
+            v = at_position(v, j) if own else v
+            order = (*letters, *(a for a in (ROW, COL) if a in v.axes))
+            arrays.append(permute(np, np.asarray(v.array, dtype=object), v.axes, order))
+        index: tuple[Expr, ...] = ()
+        if own:
+            count = value.size(ROW if ROW in value.axes else COL)
+            index = (Num(Fraction(min(j, count - 1))),)
+        for places in islice(np.ndindex(shape), MOST_HEADS):
+            rows = [np.asarray(a[places], dtype=object) for a in arrays]
+            member = {a: k + self.run.program.range_of(a).start
+                      for a, k in zip(letters, places, strict=True)}  # fmt: skip
+            name = self.at(label, member)
+            which = ", ".join(f"{a} = {k}" for a, k in member.items()) if name == label else ""
+            name = Pick(name, index) if index else name
+            line = self.line(name, list(rows[0].flat), list(rows[1].flat), not rows[0].ndim, drawn)
+            yield replace(line, note="; ".join(x for x in (which, line.note) if x))
+        if (rest := math.prod(shape) - MOST_HEADS) > 0:
+            dots = r"\ldots" if self.style == "latex" else "…"
+            yield Chain(dots, note=f"and so for the other {rest}")
 
     def counts(self, turn: Turn) -> bool:
         """Whether what is made is a vector with an entry for every position."""
@@ -344,15 +340,15 @@ class Maker:
         return len(shape) == 1 and bool(position_size(self.run, turn))
 
     def line(
-        self, name: Expr, entries: list[Any], held: list[Any] | None, scalar: bool, drawn: set[int]
+        self, name: Expr, entries: list[Any], held: list[Any], scalar: bool, drawn: set[int]
     ) -> Chain:
-        shown = [x for x in entries if isinstance(x, Unevaluated)]
-        known = bool(shown) and all(id(x) in drawn for x in shown)
-        drawn |= {id(x) for x in shown}
-        numbers = held if held is not None else [number_of(x) for x in entries]
-        value, digits = self.formulas.value(numbers, scalar)
+        """Entries as they came about, and the numbers that they are, as the run held them."""
+        value, digits = self.formulas.value([number_of(x) for x in held], scalar)
+        open_ = [x for x in entries if isinstance(x, Unevaluated)]
+        new = any(id(x) not in drawn for x in open_)
+        drawn |= {id(x) for x in open_}
         put_in, note = "", ""
-        if shown and len(shown) == len(entries) and not known and not same(entries):
+        if new and len(open_) == len(entries) and not same(entries):
             put_in, note = self.formulas.put_in(entries, scalar)
         if note:
             return Chain(self.formulas.e(name), "", value, digits, f"{note}: ${put_in}$")
@@ -360,91 +356,51 @@ class Maker:
 
     # -- what a step says at its end ---------------------------------------------------------------
 
-    def status(self, turn: Turn, j: int, open_: bool) -> list[str]:
-        stored, status = self.run.store[turn.makes], self.run.status[turn.makes]
-        entries = self.rows(stored, turn, j)
+    def status(self, turn: Turn, j: int, digits: bool) -> list[str]:
+        """What the row of position j is; ``digits`` says whether the step shows any."""
+        status, entries = (
+            self.run.status[turn.makes],
+            self.of_position(self.run.store[turn.makes], turn, j),
+        )
         level = max((level_of(x) for x in entries), default=RATIONAL)
-        words = [
-            "Exact: fractions.",
-            "Exact: roots and powers of e; whether two such numbers are equal is decided.",
-            "Named: an exact definition, and certified digits.",
-        ]
-        out = [words[level]]
-        if level == NAMED and "named" not in self.explained:
-            self.explained.add("named")
+        out = [{
+            RATIONAL: "A row of fractions again.",
+            CLOSED: "Exact: roots and powers of e; whether two such numbers are equal is decided.",
+            NAMED: "Named: an exact definition, and certified digits.",
+        }[level]] if digits or level != RATIONAL else []  # fmt: skip
+        if level == NAMED and self.first_time("named"):
             out.append("Here the pass leaves the numbers for which equality is decided.")
-        if level == RATIONAL:
-            out = ["A row of fractions again."] if open_ else []
         if weights_of_a_mean(entries):
             out.append("The entries are at least 0 and sum to exactly 1.")
         if any(isinstance(x, float) for x in entries):
             out.append(f"${self.formulas.plain(-np.inf)}$ hides what is not to be seen.")
-        if status.bits and open_:
+        if status.bits and digits:
             out.append(f"A comparison was decided by an enclosure of {status.bits} bits.")
         return out + [f"{t[0].upper()}{t[1:]}." for t in status.ties]
 
-    def rows(self, v: Value, turn: Turn, j: int) -> list[Any]:
-        letters = [a for a in v.axes if a not in (ROW, COL)]
-        ranges = [self.run.program.range_of(a) for a in letters]
-        counted = self.counts(turn)
-        out: list[Any] = []
-        for places in product(*ranges):
-            out += self.one(v, letters, places, ranges, j, counted)[0]
-        return out
+    def of_position(self, v: Value, turn: Turn, j: int) -> list[Any]:
+        """The entries of one position, of all members of a family."""
+        v = at_position(v, j) if ROW in v.axes or self.counts(turn) else v
+        return list(np.asarray(v.array, dtype=object).flat)
 
-    def is_end(self, turn: Turn) -> bool:
-        return self.uses.is_end(self.number[turn.equation.left, turn.equation.loop])
-
-    def is_token(self, turn: Turn) -> bool:
-        """Whether a value is made of places in the vocabulary."""
-        return self.run.store[turn.makes].array.dtype != object
-
-    def token(self, turn: Turn, j: int) -> list[Chain]:
-        found = [int(x) for x in self.rows(self.run.store[turn.makes], turn, j)]
-        if len(found) == 1 and found[0] < len(self.model.vocabulary):
-            word = self.model.vocabulary[found[0]]
-            return [Chain("", note=f"the token is `{word}`")]
+    def token(self, places: list[Any]) -> list[Chain]:
+        if len(places) == 1 and int(places[0]) < len(self.model.vocabulary):
+            return [Chain("", note=f"the token is `{self.word(places[0])}`")]
         return []
-
-    # -- where the run was refused -----------------------------------------------------------------
 
     def refused(self, j: int) -> str:
         """Why the failing equation has no value at position j, or nothing."""
-        assert self.failed is not None
-        value, parts = self.values(self.failed)
-        for v in (*(p.value for p in parts), value):
+        assert self.failed is not None and self.stopped is not None
+        value, stages = self.values(self.failed)
+        for v in (*(s.value for s in stages), value):
             if not v.array.size:
-                return self.stopped.message if self.stopped else ""
+                return self.stopped.message
             try:
-                for x in self.rows(v, self.failed, j):
+                for x in self.of_position(v, self.failed, j):
                     number_of(x)
             except VieteError as error:
                 return error.message
         return ""
-
-    def last_step(self, number: int, turn: Turn, j: int) -> LessonStep:
-        left, right = (self.at(e, turn.loops) for e in (turn.equation.left, turn.equation.right))
-        out = LessonStep(
-            number, self.title(turn), self.why(turn), show_equation(left, right, self.style)
-        )
-        out.pipeline = self.pipeline.chips(turn)
-        drawn: set[int] = set()
-        value, parts = self.values(turn)
-        for part in parts:
-            try:
-                out.parts += self.substep(part, turn, j, drawn)
-            except VieteError:
-                break
-        why = self.refused(j)
-        assert self.stopped is not None
-        if why:
-            out.status = [f"Here the lesson ends: {why}."]
-        else:
-            out.lines = (
-                list(self.lines(left, value, None, turn, j, drawn)) if value.array.size else []
-            )
-            out.status = [f"Here the lesson ends, for at another position {self.stopped.message}."]
-        return out
 
 
 def number_of(x: Any) -> Any:

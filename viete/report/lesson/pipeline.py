@@ -7,17 +7,13 @@ from itertools import groupby
 
 from viete.document.tree import Chip
 from viete.evaluate.schedule import Step as Turn
-from viete.meanings.exact.derivation import at_block
-from viete.notation.printer import show
-
-NEAR = 1  # blocks beside the current one whose parts are shown apart
 
 
 class Pipeline:
-    """Chips for the turns of a run, in order."""
+    """Chips for the turns of a run, in order; ``name`` writes what a turn makes."""
 
-    def __init__(self, turns: list[Turn], style: str, is_end: Callable[[Turn], bool]) -> None:
-        self.turns, self.style = turns, style
+    def __init__(self, turns: list[Turn], name: Callable[[Turn], str]) -> None:
+        self.name = name
         keyed = groupby(turns, key=lambda t: (t.equation.part or t.makes, *t.loops.items()))
         self.groups = [list(group) for _, group in keyed]
 
@@ -37,9 +33,6 @@ class Pipeline:
                 out.append(Chip(title, False, k < here))
             last = title
         return out
-
-    def name(self, turn: Turn) -> str:
-        return f"${show(at_block(turn.equation.left, turn.loops, {}), self.style)}$"
 
     def titled(self, group: list[Turn], here: int) -> str:
         """A part's title; of another block only the block's number."""

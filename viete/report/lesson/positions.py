@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
@@ -32,10 +31,11 @@ def position_size(run: ExactRun, step: Step) -> str:
     return name if name in run.program.model.lengths else ""
 
 
-def row(v: Value, at: int) -> Any:
-    """The entries of one position: a row, or an entry of a vector, in all heads."""
+def at_position(v: Value, j: int) -> Value:
+    """One position of a value: a row, or an entry of a vector, in all heads."""
     axis = v.axes.index(ROW if ROW in v.axes else COL)
-    return np.take(v.array, min(at, v.array.shape[axis] - 1), axis=axis)
+    array = np.take(v.array, min(j, v.array.shape[axis] - 1), axis=axis)
+    return Value(array, v.axes[:axis] + v.axes[axis + 1 :])
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def tracks(run: ExactRun) -> list[Track]:
             v = run.store.get(step.makes)
             if v is None or position_size(run, step) != length:
                 continue
-            entries = row(v, j) if v.axes else v.array
+            entries = (at_position(v, j) if v.axes else v).array
             level = max((level_of(x) for x in np.asarray(entries).flat), default=RATIONAL)
             levels.append((step, level))
         out.append(Track(j, tuple(levels)))
@@ -83,7 +83,7 @@ WORDS = {
 }  # fmt: skip
 
 
-def said(track: Track, name: Callable[[Step], str], end: str = "to the end") -> str:
+def sentence(track: Track, name: Callable[[Step], str], end: str = "to the end") -> str:
     """``Position 1: fractions up to $S$; …``; ``name`` writes a step's value.
 
     ``end`` says how far there is anything: not to the end where the run was refused.
