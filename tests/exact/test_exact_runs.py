@@ -17,12 +17,9 @@ from tests.exact.symbolic import TOKENS, model, weights
 from tests.laws.strategies import random_inputs, shipped, tiny, varied
 from tests.laws.test_interval import check
 from viete.errors import VieteError
-from viete.evaluate.schedule import program
-from viete.meanings.entries import run_entries
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import ExactRun
 from viete.meanings.exact.spelling import spell
-from viete.meanings.interval import IntervalRun
 
 # Bounds widen in each norm, and a number of which only bounds are known may be above itself.
 WIDE = {"dialog-all", "mixtral", "t5", "transformer-2017"}
@@ -69,7 +66,7 @@ def test_every_shipped_card_agrees_with_floats_and_lies_between_its_bounds(path:
     assert list(exact) == list(floats)
     for name in floats:
         close(exact[name], floats[name], name)
-    bounds = run_entries(IntervalRun, program(card), given, w)
+    bounds = card.run(weights=w, meaning="interval", **given)
     check(bounds, exact)
     check(bounds, card.run(weights=w, exact_definitions=True, **given))
     last = np.asarray(bounds[list(bounds)[-1]])

@@ -12,19 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.laws.strategies import Card, cards, random_inputs, random_weights
-from viete.evaluate.schedule import program
-from viete.graph.card import CardData
-from viete.meanings.entries import run_entries
 from viete.meanings.exact.numbers import FUNCTIONS, Number
 from viete.meanings.interval import RULES, IntervalRun, Intervals, bounds
 
 floats = st.floats(allow_nan=False, allow_infinity=False)
 SPACE = Intervals()
 ONE = bounds(1.0, 1.0)
-
-
-def intervals(card: CardData, w: Any, inputs: dict[str, Any]) -> IntervalRun:
-    return run_entries(IntervalRun, program(card), inputs, w)
 
 
 def holds(low: float, high: float, x: Any) -> bool:
@@ -60,7 +53,7 @@ def check(run: IntervalRun, other: Any) -> None:
 def test_random_cards_lie_between_their_bounds(card: Card, seed: int) -> None:
     w, given_ = random_weights(card.model, seed), random_inputs(card.model, seed)
     check(
-        intervals(card.model, w, given_),
+        card.model.run(weights=w, meaning="interval", **given_),
         card.model.run(weights=w, exact_definitions=True, **given_),
     )
 

@@ -16,9 +16,6 @@ import pytest
 import viete as vt
 from viete.analysis.cost import costs
 from viete.analysis.well_formed import SIGNS, check_well_formed
-from viete.evaluate.schedule import program
-from viete.meanings.entries import run_entries
-from viete.meanings.interval import IntervalRun
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES, show
 from viete.notation.symbols import BINDERS, PRIMITIVES
@@ -124,7 +121,7 @@ def interval(name: str) -> None:
     """The bounds hold what floats give, but for a library's last digits, and are close to it."""
     weights, t = given()
     model = model_of(name)
-    found = run_entries(IntervalRun, program(model), {"t": t}, weights)["y"]
+    found = model.run(t, weights, meaning="interval")["y"]
     wanted = reference(name)["y"]
     slack = 4 * np.spacing(abs(wanted) * 1.0)
     assert (found["lower"] - slack <= wanted).all() and (wanted <= found["upper"] + slack).all()

@@ -26,6 +26,7 @@ class Meaning(StrEnum):
 
     float = "float"
     exact = "exact"
+    interval = "interval"
 
 
 def run(
@@ -47,7 +48,11 @@ def run(
     ] = None,
     device: Annotated[str | None, typer.Option(help="Run on PyTorch: cpu or cuda.")] = None,
     meaning: Annotated[
-        Meaning, typer.Option(help="The numbers: float, or exact, of which nothing is rounded.")
+        Meaning,
+        typer.Option(
+            help="The numbers: float; exact, of which nothing is rounded; or interval, the floats "
+            "between which the exact ones lie."
+        ),
     ] = Meaning.float,
     digits: Annotated[
         int | None, typer.Option(min=1, help="Of exact numbers: so many certified digits.")
@@ -63,9 +68,9 @@ def run(
     card, model = source.opened(weights, dtype, device)
     ids, others = inputs.ids(card, model), inputs.others(card)
     names = None if save is not None or show is None else split_names(show, "--show")
+    if meaning is not Meaning.float and (save, device, dtype) != (None, None, None):
+        raise VieteError(f"--meaning {meaning} goes without --save, --device and --dtype")
     if meaning is Meaning.exact:
-        if save is not None or device is not None or dtype is not None:
-            raise VieteError("--meaning exact goes without --save, --device and --dtype")
         estimate(card, ids)
         fractions = weights.exact(card) if model is None else model.weights
         exact = evaluate(card, ids, fractions, names=names, meaning="exact", inputs=others)
@@ -73,13 +78,15 @@ def run(
         return
     if (digits, unfold, form) != (None, None, None):
         raise VieteError("--digits, --unfold and --format go with --meaning exact")
-    if model is None:
+    if model is None and meaning is Meaning.interval:
+        arrays = weights.exact(card)
+    elif model is None:
         from viete.evaluate.initial_weights import stated_dtype
 
         arrays = weights.floats(card, dtype or stated_dtype(card), device)
     else:
         arrays = model.weights
-    result = evaluate(card, ids, arrays, names=names, inputs=others)
+    result = evaluate(card, ids, arrays, names=names, meaning=meaning, inputs=others)
     last = [] if save is not None else list(result)[-1:]  # most likely what a person wants to see
     shown = last if show is None else split_names(show, "--show")
     lines = [pretty(wanted, result[wanted]) for wanted in shown]
@@ -132,7 +139,10 @@ def pretty(name: str, array: Any) -> str:
     values = in_numpy(array)
     odd = values.dtype.kind == "f" and bool(np.isnan(values).any())
     shape = "scalar" if values.ndim == 0 else " × ".join(map(str, values.shape))
-    with np.printoptions(precision=6, suppress=True, linewidth=100, threshold=400, edgeitems=4):
+    digits = 17 if values.dtype.names else 6  # of bounds all: rounded, they need not hold
+    with np.printoptions(
+        precision=digits, suppress=True, linewidth=100, threshold=400, edgeitems=4
+    ):
         return f"{name}  ({shape}){', not all of it numbers' * odd}\n{values}"
 
 
