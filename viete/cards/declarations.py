@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
 from viete.cards.choices import Choice, Row
 from viete.cards.config import Config, bound
 from viete.cards.init import check_dtype, read_init
-from viete.cards.sections import FACT, Sections, pieces, unmarked
+from viete.cards.sections import FACT, Pages, Sections, pieces, unmarked
 from viete.document.tree import Block, ListItem, Paragraph
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Dimension, Index, Input, Parameter
@@ -37,9 +36,7 @@ _MEMBER = re.compile(r"^(.+?)(?:∈|\\in(?![a-zA-Z]))\s*")
 class Declarations(Sections):
     """Everything that has a name of its own and no equation."""
 
-    def __init__(
-        self, blocks: list[Block], file: str, pages: Mapping[str, tuple[str, str]] | None = None
-    ) -> None:
+    def __init__(self, blocks: list[Block], file: str, pages: Pages | None = None) -> None:
         super().__init__(blocks, file, pages)
         self.dims: list[Dimension] = []
         self.indices: list[Index] = []

@@ -8,7 +8,7 @@ declaration of the card in force.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from viete.cards.agreement import Described, check_agreement
 from viete.cards.choices import Choice, settled
 from viete.cards.config import Config
 from viete.cards.declarations import Declarations, is_range
-from viete.cards.sections import LINK
+from viete.cards.sections import LINK, Pages
 from viete.document.commonmark import lines_of
 from viete.document.markdown import MAX_LINE, check_shown, read_markdown
 from viete.document.tree import Block, Heading, ListItem, Paragraph
@@ -103,7 +103,7 @@ def text_of(path: Path) -> str:
         raise VieteError(f"cannot read {path}: {error.strerror}") from None
 
 
-def pages_of(text: str, folder: Path) -> dict[str, tuple[str, str]]:
+def pages_of(text: str, folder: Path) -> Pages:
     """The shared pages that a card's rows and items link to: by link, the file and its text.
 
     A page stands in the card's folder or below it; any other link is left out.
@@ -127,7 +127,7 @@ def decoded(content: bytes, file: str) -> str:
 
 def reads(
     content: str, file: str = "<card>", config: Config | None = None, accept: Sequence[str] = (),
-    sets: Mapping[str, str] | None = None, pages: Mapping[str, tuple[str, str]] | None = None,
+    sets: Mapping[str, str] | None = None, pages: Pages | None = None,
 ) -> CardData:  # fmt: skip
     """Read a card from text; see `read`. ``pages`` are those that it shares with other cards."""
     if not isinstance(content, str):
@@ -180,7 +180,7 @@ def check_characters(content: str, file: str) -> None:
 
 def build(
     blocks: list[Block], file: str, config: Config | None = None, accept: Sequence[str] = (),
-    sets: Mapping[str, str] | None = None, pages: Mapping[str, tuple[str, str]] | None = None,
+    sets: Mapping[str, str] | None = None, pages: Pages | None = None,
 ) -> CardData:  # fmt: skip
     """A document's blocks as a checked model."""
     check_shown(blocks)
@@ -282,13 +282,10 @@ class Reader(Declarations):
     def loops(self) -> list[Loop]:
         """Every ``For i = 1, …, N`` of the forward pass, in order."""
         out: list[Loop] = []
-        part, around = "", ""
-        for block in self.sections["forward"]:
-            if isinstance(block, Heading):
-                part = block.text.text
-            m = self.for_line(block) if isinstance(block, Paragraph | ListItem) else None
+        around = ""  # the last loop's letter, as long as it has no equation
+        for block, m, part in self.forward_lines():
             if m is None and isinstance(block, ListItem):
-                around = ""  # the last loop's letter, as long as it has no equation
+                around = ""
             if m is not None:
                 if m.text.count("=") > 1:
                     if (rest := m.text.partition(":")[2]) and not _FOR.match(rest.strip("$` ")):
@@ -315,9 +312,17 @@ class Reader(Declarations):
 
     def loop_letters(self) -> set[str]:
         """The letters of the loops, before their bounds are read."""
-        lines = (b for b in self.sections["forward"] if isinstance(b, Paragraph | ListItem))
-        found = (self.for_line(block) for block in lines)
-        return {m.text.partition("=")[0].strip() for m in found if m is not None}
+        found = (m for _, m, _ in self.forward_lines() if m is not None)
+        return {m.text.partition("=")[0].strip() for m in found}
+
+    def forward_lines(self) -> Iterator[tuple[Paragraph | ListItem, Text | None, str]]:
+        """Each line of the forward pass, the range where it opens a loop, and its part."""
+        part = ""
+        for block in self.sections["forward"]:
+            if isinstance(block, Heading):
+                part = block.text.text
+            elif isinstance(block, Paragraph | ListItem):
+                yield block, self.for_line(block), part
 
     def for_line(self, block: Paragraph | ListItem) -> Text | None:
         m = _FOR.match(block.text.text)
@@ -331,16 +336,12 @@ class Reader(Declarations):
     def equation_lines(self) -> list[tuple[ListItem, Text, str, int | None, str]]:
         """(item, formula, meaning, number of the last loop opened before it, part)."""
         out: list[tuple[ListItem, Text, str, int | None, str]] = []
-        loop: int | None = None
-        part = ""
-        for block in self.sections["forward"]:
-            if isinstance(block, Heading):
-                part = block.text.text
-            elif isinstance(block, Paragraph | ListItem) and self.for_line(block):
-                loop = 0 if loop is None else loop + 1
+        opened: int | None = None
+        for block, m, part in self.forward_lines():
+            if m is not None:
+                opened = 0 if opened is None else opened + 1
             elif isinstance(block, ListItem):
-                math, meaning = self.split(block.text)
-                out.append((block, math, meaning, loop, part))
+                out.append((block, *self.split(block.text), opened, part))
         return out
 
     def left_sides(self, maths: list[Text], letters: set[str], loops: list[Loop]) -> list[Ref]:

@@ -62,15 +62,16 @@ _NESTED = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s")
 _AND = re.compile(r"^[\s,;.&]*(?:and\b|where\b|with\b)?[\s,;]*(?=[$`])")
 
 
+Pages = Mapping[str, tuple[str, str]]  # a link to a shared page: its file, and its text
+
+
 class Sections:
     """Title, prose and facts of a document, and the blocks that stand under each heading.
 
     ``pages`` are the shared pages by the links to them: the file of each, and its text.
     """
 
-    def __init__(
-        self, blocks: list[Block], file: str, pages: Mapping[str, tuple[str, str]] | None = None
-    ) -> None:
+    def __init__(self, blocks: list[Block], file: str, pages: Pages | None = None) -> None:
         self.file, self.pages = file, pages or {}
         self.title = ""
         self.about: list[str] = []

@@ -61,33 +61,25 @@ def _detect(path: Path) -> tuple[str, Reader, Mapped]:
     head = data.bytes[:64].tobytes()
     if readers.is_llama2c(head):
         return "llama2.c", readers.read_llama2c, data
-    if head.startswith(b"GGUF"):
-        return "GGUF", gguf_file.read, data
-    if head.startswith(b"\x93NUMPY"):
-        return "npy", readers.read_npy, data
-    if head.startswith(b"PK"):
-        members = zipfile.ZipFile(path).namelist()
-        if any(name.split("/")[-1] == "data.pkl" for name in members):
-            return "PyTorch", pickled.read, data
-        return "npz", readers.read_npz, data
-    if head[8:9] == b"{":
-        return "safetensors", safetensors_file.read, data
-    if head.startswith(b"{"):
-        return "an index", _read_index, data
-    if head.startswith(b"\x80"):
-        return "PyTorch", pickled.read, data
-    if head.startswith(b"\x08"):
-        return "ONNX", readers.read_onnx, data
+    for start, at, format, read in SIGNATURES:
+        if head[at:].startswith(start):
+            if format == "npz" and holds_pickle(path):
+                return "PyTorch", pickled.read, data
+            return format, read, data
     if head.startswith(b"version https://git-lfs"):
         raise VieteError(f"{path}: is a Git LFS pointer, not the weights: run git lfs pull")
     text = is_text(data.bytes[:1000])
     # The suffix counts only where the first bytes are damaged, so that the right reader says how.
-    if path.suffix == ".safetensors" and not text:
-        return "safetensors", safetensors_file.read, data
-    if path.suffix == ".onnx" and not text:
-        return "ONNX", readers.read_onnx, data
+    if not text and path.suffix in (".safetensors", ".onnx"):
+        _, _, format, read = next(x for x in SIGNATURES if x[2].lower() == path.suffix[1:])
+        return format, read, data
     hint = "; it is text, and a card's name ends in .md" if text else ""
     raise VieteError(f"{path}: is not a tensor file; it must be one of {FORMATS}{hint}")
+
+
+def holds_pickle(path: Path) -> bool:
+    """Whether a zip is PyTorch's, and not NumPy's."""
+    return any(name.split("/")[-1] == "data.pkl" for name in zipfile.ZipFile(path).namelist())
 
 
 def is_text(head: Bytes) -> bool:
@@ -113,3 +105,15 @@ def save_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
     """Write NumPy arrays to ``path``, whole or not at all. Raises VieteError."""
     with replacing(path) as file:
         np.savez(file, **dict(arrays))
+
+
+# What a file begins with, from which byte on, its format and who reads it.
+SIGNATURES: tuple[tuple[bytes, int, str, Reader], ...] = (
+    (b"GGUF", 0, "GGUF", gguf_file.read),
+    (b"\x93NUMPY", 0, "npy", readers.read_npy),
+    (b"PK", 0, "npz", readers.read_npz),
+    (b"{", 8, "safetensors", safetensors_file.read),
+    (b"{", 0, "an index", _read_index),
+    (b"\x80", 0, "PyTorch", pickled.read),
+    (b"\x08", 0, "ONNX", readers.read_onnx),
+)

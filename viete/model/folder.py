@@ -9,7 +9,7 @@ equations of its family hold, and every size, the config says.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -175,18 +175,20 @@ def card_for(config: Config) -> Path:
 @cache
 def families() -> dict[str, Path]:
     """The shipped cards by the ``model_type`` that they are for."""
-    out: dict[str, Path] = {}
-    for path in shipped().values():
-        if found := _KIND.search(path.read_text("utf-8")):
-            out |= {kind: path for kind in listed(found[1])[0]}
-    return out
+    return {kind: path for path, kinds in facts_of_cards(_KIND) for kind in listed(kinds)[0]}
 
 
 @cache
 def by_tensors() -> dict[str, Path]:
     """The shipped cards of files without a ``model_type``, by the tensor that tells them."""
-    texts = {path: path.read_text("utf-8") for path in shipped().values()}
-    return {m[1]: path for path, text in texts.items() if (m := _TENSOR.search(text))}
+    return {tensor: path for path, tensor in facts_of_cards(_TENSOR)}
+
+
+def facts_of_cards(fact: re.Pattern[str]) -> Iterator[tuple[Path, str]]:
+    """The shipped cards with a fact, and what it says; no card is read for it."""
+    for path in shipped().values():
+        if found := fact.search(path.read_text("utf-8")):
+            yield path, found[1]
 
 
 __all__ = ["Folder", "card_for", "families", "open_card", "open_folder"]
