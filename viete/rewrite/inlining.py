@@ -6,12 +6,13 @@ makes two widths one, and ``φ(z) = ReLU(z)`` is the ReLU wherever a φ stands.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from viete.errors import Text
 from viete.graph.card import CardData, Equation, with_right
-from viete.graph.dependence import backward_slice
+from viete.graph.dependence import backward_slice, reachable
 from viete.library.functions import Function, inlined
 from viete.notation.tree import Apply, Expr, Idx, Ref, transform, walk
 from viete.rewrite.simplify import simplified
@@ -108,23 +109,21 @@ def without_unread(card: CardData, optional: Collection[str]) -> CardData:
 
 def without_unused(card: CardData, optional: Collection[str]) -> CardData:
     """Without the parameters, dimensions and functions in ``optional`` that nothing uses."""
-    while True:
-        used = names_used(card)
-        gone = set(optional) - used
 
-        def kept(name: str, gone: Collection[str] = gone) -> bool:
-            return name not in gone
+    def declaring(left: Callable[[str], bool]) -> dict[str, Any]:
+        return {
+            "parameters": tuple(p for p in card.parameters if left(p.name)),
+            "dims": tuple(d for d in card.dims if left(d.name)),
+            "indices": tuple(i for i in card.indices if left(i.name)),
+            "functions": tuple(f for f in card.functions if left(f.name)),
+        }
 
-        out = replace(
-            card,
-            parameters=tuple(p for p in card.parameters if kept(p.name)),
-            dims=tuple(d for d in card.dims if kept(d.name)),
-            indices=tuple(i for i in card.indices if kept(i.name)),
-            functions=tuple(f for f in card.functions if kept(f.name)),
-        )
-        if out == card:
-            return card
-        card = out
+    def uses(name: str) -> set[str]:
+        return names_used(CardData("", **declaring(name.__eq__))) if name in optional else set()
+
+    first = names_used(replace(card, **declaring(lambda name: name not in optional)))
+    used = reachable(first, uses)
+    return replace(card, **declaring(lambda name: name not in optional or name in used))
 
 
 def names_used(card: CardData) -> set[str]:
