@@ -135,3 +135,43 @@ def test_a_hook_holds_in_an_exact_run() -> None:
     model.add_hook("A", lambda value, hook: 2 * value)
     plain = card.run([0, 1], card.exact_weights, meaning="exact")
     assert (model.run([0, 1], meaning="exact")["a"] == 2 * plain["a"]).all()
+
+
+SMALL = vt.read("gpt2").bind(V=5, d=2, N=1, H=1, d_f=2, n_max=4)
+
+
+def plain(found: Any) -> np.ndarray:
+    """Numbers of any meaning as floats; of an interval its middle."""
+    if found.dtype.names:
+        return np.asarray((found["lower"] + found["upper"]) / 2)
+    if found.dtype == object:
+        flat = [float(x.decimal(20)) for x in found.flat]
+        return np.array(flat).reshape(found.shape)
+    return np.asarray(found)
+
+
+def zero(value: Any, hook: Any = None) -> np.ndarray:
+    return np.zeros(value.shape)
+
+
+@pytest.mark.parametrize("meaning", ["float", "exact", "interval"])
+@pytest.mark.parametrize("tokens", [[1, 2], [[1, 2], [3, 0]]], ids=["one text", "a batch"])
+def test_hooks_values_put_and_padding_hold_for_every_kind_of_run(meaning: str, tokens: Any) -> None:
+    """Law 4: ``put`` equals the hook that does the same, in every meaning, with padding or not."""
+    model = SMALL.with_weights(seed=3)
+    mask = np.ones_like(tokens)
+    mask[..., 0] = 0
+    for kind, more in ((model, {}), (model.padded(), {"a": mask})):
+        put = kind.run(tokens, put={"A^{1,h}": zero}, **more)["logits"]
+        untouched = kind.run(tokens, **more)["logits"]
+        assert not np.allclose(put, untouched)
+        found = kind.run(tokens, put={"A^{1,h}": zero}, meaning=meaning, **more)
+        assert np.allclose(plain(found["logits"]), put)
+        with kind.hooks([("blocks.0.attn.hook_pattern", zero)]):
+            assert np.allclose(plain(kind.run(tokens, meaning=meaning, **more)["logits"]), put)
+        with kind.hooks([("A^{1,h}", zero)]):
+            assert np.allclose(plain(kind.run(tokens, meaning=meaning, **more)["logits"]), put)
+        with kind.hooks([("blocks.0.attn.hook_pattern", lambda value, hook: None)]):
+            assert np.allclose(
+                plain(kind.run(tokens, meaning=meaning, **more)["logits"]), untouched
+            )

@@ -66,23 +66,23 @@ class Claims:
             said = show(v.claim.statement) + (f": {v.claim.meaning}" if v.claim.meaning else "")
             out.append(f"  {'holds' if v.failure is None else 'FALSE'}  {said}")
             if v.failure is not None:
-                out.append(f"         {numbers(v)}")
+                out.append(f"         {failure_line(v)}")
         return out
 
 
-def numbers(v: Verdict) -> str:
+def failure_line(v: Verdict) -> str:
     """The two sides of a false claim, where they are furthest apart."""
     f = v.failure
     assert f is not None
     alone = f.comparison == show(v.claim.statement)
     return (
         f"{'' if alone else f'{f.comparison}: '}left {f.left:.6g}, right {f.right:.6g}, a "
-        f"difference of {f.difference:.3g} (tolerance {f.tolerance:.0e}) at {place_said(f.where)}"
+        f"difference of {f.difference:.3g} (tolerance {f.tolerance:.0e}) at {place_text(f.where)}"
         f"{f', draw {v.draw}' if v.draw > 1 else ''}"
     )
 
 
-def place_said(where: Mapping[str, int]) -> str:
+def place_text(where: Mapping[str, int]) -> str:
     """``i 2, row 3, column 0``."""
     return ", ".join(f"{NAMES.get(s, s)} {k}" for s, k in where.items()) or "its only number"
 

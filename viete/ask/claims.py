@@ -75,7 +75,7 @@ class Comparison:
 
 
 @dataclass
-class Turn:
+class ClaimInstance:
     """One claim for one value of its block letters."""
 
     arrays: Arrays
@@ -86,17 +86,17 @@ class Turn:
         """Where a statement holds."""
         match e:
             case Apply("and", (a, b)):
-                axes, (x, x_not), (y, y_not) = together(self.truth(a), self.truth(b))
+                axes, (x, x_not), (y, y_not) = on_common_axes(self.truth(a), self.truth(b))
                 return Truth(axes, x & y, x_not | y_not)
             case Apply("or", (a, b)):
-                axes, (x, x_not), (y, y_not) = together(self.truth(a), self.truth(b))
+                axes, (x, x_not), (y, y_not) = on_common_axes(self.truth(a), self.truth(b))
                 return Truth(axes, x | y, x_not & y_not)
             case Apply("not", (a,)):
                 whole = self.truth(a)
                 return Truth(whole.axes, whole.fails, whole.holds)
             case Apply("where", (test, a, b)):
                 parts = self.truth(test), self.truth(a), self.truth(b)
-                axes, (c, c_not), (x, x_not), (y, y_not) = together(*parts)
+                axes, (c, c_not), (x, x_not), (y, y_not) = on_common_axes(*parts)
                 return Truth(axes, (c & x) | (c_not & y), (c & x_not) | (c_not & y_not))
             case Apply(op, (a, b)) if op in COMPARISONS:
                 return self.comparison(e, op, a, b)
@@ -109,7 +109,7 @@ class Turn:
         found = [self.arrays.of(x, self.env) for x in (a, b, terms(a), terms(b))]
         axes = labels(*(v.axes for v in found))
         wide = ((np.asarray(self.arrays.lift(v), np.float64), v.axes) for v in found)
-        left, right, *sizes = over(axes, *wide)
+        left, right, *sizes = broadcast(axes, *wide)
         size = np.maximum(*sizes)
         if op in ("eq", "le", "ge"):
             seen = size[np.isfinite(size)]
@@ -133,7 +133,7 @@ class Turn:
         found: list[tuple[float, Failure]] = []
         for c in self.comparisons:
             axes = labels(whole.axes, c.truth.axes)
-            holds, here, left, right, tolerance = over(
+            holds, here, left, right, tolerance = broadcast(
                 axes, (whole.holds, whole.axes),
                 *((x, c.truth.axes) for x in (c.truth.holds, c.left, c.right, c.tolerance)),
             )  # fmt: skip
@@ -158,10 +158,10 @@ def failure(run: Run, claim: Claim) -> Failure | None:
     Raises VieteError, with the claim's place in the card, for a value that the run does not have.
     """
     worst: Failure | None = None
-    for loops, env in turns(run, claim):
+    for loops, env in instances(run, claim):
         try:
             with np.errstate(all="ignore"):
-                found = Turn(run.arrays, env).failure(claim.statement)
+                found = ClaimInstance(run.arrays, env).failure(claim.statement)
         except VieteError as error:
             raise claim.text.error(error.message) from None
         if found is not None and (worst is None or excess(found) > excess(worst)):
@@ -169,7 +169,7 @@ def failure(run: Run, claim: Claim) -> Failure | None:
     return worst
 
 
-def turns(run: Run, claim: Claim) -> Iterator[tuple[dict[str, int], Env]]:
+def instances(run: Run, claim: Claim) -> Iterator[tuple[dict[str, int], Env]]:
     """Every value of a claim's block letters, with the meanings of all its letters."""
     model, env = run.program.model, run.arrays.env
     _, places = run.program.shapes.claimed(claim)
@@ -207,15 +207,15 @@ def terms(e: Expr) -> Expr:
     return Apply("abs", (e,))
 
 
-def over(axes: tuple[str, ...], *arrays: tuple[Array, tuple[str, ...]]) -> list[Array]:
+def broadcast(axes: tuple[str, ...], *arrays: tuple[Array, tuple[str, ...]]) -> list[Array]:
     """Arrays, each with its labels, over common axes."""
     return list(np.broadcast_arrays(*(expand(np, x, have, axes) for x, have in arrays)))
 
 
-def together(*truths: Truth) -> tuple[Any, ...]:
+def on_common_axes(*truths: Truth) -> tuple[Any, ...]:
     """The axes that statements have together, and where each holds and fails over those."""
     axes = labels(*(t.axes for t in truths))
-    return axes, *(over(axes, (t.holds, t.axes), (t.fails, t.axes)) for t in truths)
+    return axes, *(broadcast(axes, (t.holds, t.axes), (t.fails, t.axes)) for t in truths)
 
 
 def labels(*axes: tuple[str, ...]) -> tuple[str, ...]:

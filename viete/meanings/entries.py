@@ -146,7 +146,8 @@ class EntryRun(Run):
     arrays: Entries
 
     def taken(self, array: Any, like: Array, what: str) -> Array:
-        return entries(self.arrays.space, array, what)
+        own = like.dtype != object and getattr(array, "dtype", None) == like.dtype
+        return array if own else entries(self.arrays.space, array, what)
 
 
 R = TypeVar("R", bound=EntryRun)

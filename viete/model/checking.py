@@ -53,10 +53,10 @@ def check(
                 f"{card.title} is a card: recorded values need its weights too (--weights)"
             )
         return check_claims(card, None, given, seed)
-    file = opened(weights, "the weights")
+    file = tensor_file(weights, "the weights")
     recorded, formulas = None, dict[str, str]()
     if outputs is not None:
-        recorded, formulas = in_card_layout(card, opened(outputs, "the outputs"))
+        recorded, formulas = in_card_layout(card, tensor_file(outputs, "the outputs"))
     report = compare(card, file, recorded, None, formulas, **given)
     if not card.claims:
         return report
@@ -78,7 +78,7 @@ def claims_of(
     return check_claims(card, weights, given, seed)
 
 
-def opened(tensors: Tensors, what: str) -> TensorFile:
+def tensor_file(tensors: Tensors, what: str) -> TensorFile:
     """A file of tensors, by whatever it was given."""
     if isinstance(tensors, TensorFile):
         return tensors
@@ -104,13 +104,13 @@ def in_card_layout(card: CardData, outputs: TensorFile) -> tuple[TensorFile, dic
             continue
         try:
             formula, layout = named.formula(name), named.layout(name)
-            shape = relaid(layout, np.broadcast_to(0, info.shape), name).shape
+            shape = in_card_order(layout, np.broadcast_to(0, info.shape), name).shape
         except VieteError as error:
             out.refuse(name, f"no value of the card: {error.message}")
             continue
 
         def load(framework: str, name: str = name, layout: Layout = layout) -> Array:
-            return relaid(layout, outputs.load(name, framework), name)
+            return in_card_order(layout, outputs.load(name, framework), name)
 
         formulas[name] = show(formula)
         out.add(TensorInfo(name, tuple(shape), info.dtype), load)
@@ -130,7 +130,7 @@ def is_name(names: Names, name: str) -> bool:
     return True
 
 
-def relaid(layout: Layout, array: Array, name: str) -> Array:
+def in_card_order(layout: Layout, array: Array, name: str) -> Array:
     """An array of TransformerLens' axes as one of the card's: batch, letters, rows, columns."""
     groups = layout.groups
     if array.ndim == len(groups) - 1 and groups[0] == (BATCH,):

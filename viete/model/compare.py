@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from viete.ask.card_claims import Claims, place_said
+from viete.ask.card_claims import Claims, place_text
 from viete.errors import VieteError
 from viete.evaluate.schedule import parameter_shapes, program
 from viete.formats.files import TensorFile, TensorInfo
@@ -365,7 +365,7 @@ def difference(d: Difference, begin: str) -> list[str]:
     return [
         head,
         f"    by up to {d.absolute:.3g}, {d.relative:.2g} of the largest (tolerance "
-        f"{d.tolerance:.0e}) at {place_said(d.where)}: recorded {d.recorded:.6g}, by the card "
+        f"{d.tolerance:.0e}) at {place_text(d.where)}: recorded {d.recorded:.6g}, by the card "
         f"{d.computed:.6g}",
     ]
 

@@ -25,11 +25,11 @@ def folder_of(net: Any, card: Card | None = None, accept: Sequence[str] = ()) ->
     name = type(net).__name__
     tensors = in_memory(name, net.state_dict())
     shapes = {key: info.shape for key, info in tensors.infos.items()}
-    settings = Config(said_of(net), shapes, f"the config of {name}")
+    settings = Config(config_dict(net), shapes, f"the config of {name}")
     return Folder(tensors.path, read_card(settings, card, accept), settings, tensors)
 
 
-def said_of(net: Any) -> dict[str, Any]:
+def config_dict(net: Any) -> dict[str, Any]:
     """Its config as `transformers` would write it, with the class that it is of."""
     found = dict(net.config.to_diff_dict())
     if not found.get("architectures"):
@@ -50,15 +50,15 @@ def to_live(card: CardData, weights: Mapping[str, Array], base: Mapping[str, Any
     """A module of `transformers` with copies of the weights, in their dtype, on their device."""
     hf = require("transformers", "to make a model of transformers")
     torch = require("torch", "to make a model of transformers")
-    said = config_of(card, base)
+    settings = config_of(card, base)
     tensors = {
         name: array.detach().clone()
         if torch.is_tensor(array)
         else from_array(array, info_of(name, array), "torch")
         for name, array in to_checkpoint(card, weights).items()
     }
-    kind = said.pop("model_type")
-    config = hf.AutoConfig.for_model(kind, **said)
+    kind = settings.pop("model_type")
+    config = hf.AutoConfig.for_model(kind, **settings)
     first = next(iter(tensors.values()))
     net, found = class_of(hf, config).from_pretrained(
         None, config=config, state_dict=tensors, dtype=first.dtype, output_loading_info=True

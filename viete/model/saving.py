@@ -48,8 +48,8 @@ def save_card(
     """
     folder = Path(folder)
     weights = fitting(card, weights)
-    vacant(folder, CARD)
-    made(folder)
+    check_vacant(folder, CARD)
+    make_folder(folder)
     save_weights(card, weights, folder / WEIGHTS)
     if tokenizer is not None:
         save_tokenizer(tokenizer, folder)
@@ -69,10 +69,10 @@ def save_folder(
     the family's, and for a folder with other weights in it. Nothing has been written then.
     """
     folder = Path(folder)
-    config = described(config_of(card, base), weights, tokenizer)
+    config = completed_config(config_of(card, base), weights, tokenizer)
     tensors = to_checkpoint(card, weights)
-    vacant(folder, CONFIG)
-    made(folder)
+    check_vacant(folder, CONFIG)
+    make_folder(folder)
     save_safetensors(folder / WEIGHTS, tensors, {"format": "pt"})
     if tokenizer is not None:
         save_tokenizer(tokenizer, folder)
@@ -82,7 +82,7 @@ def save_folder(
     return folder
 
 
-def described(
+def completed_config(
     config: dict[str, Any], weights: Mapping[str, Array], tokenizer: Tokenizer | None
 ) -> dict[str, Any]:
     """With the weights' dtype, and the tokens that begin and end a text."""
@@ -98,7 +98,7 @@ def described(
     return config
 
 
-def vacant(folder: Path, own: str) -> None:
+def check_vacant(folder: Path, own: str) -> None:
     """Refuse a place with weights that would be found before those to be written, or beside.
 
     ``own`` is the file that will say what they are: an older one of that name is written over.
@@ -115,7 +115,7 @@ def vacant(folder: Path, own: str) -> None:
         raise VieteError(f"{folder}: holds another model ({others[0]}); give another folder")
 
 
-def made(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """The folder, made where it is not there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -136,13 +136,13 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
         with replacing(folder / JSON) as file:
             file.write(tokenizer.dumps().encode())
     if not any(path.name == "tokenizer_config.json" for path in files):
-        said: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
+        settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
         for role in ROLES:
             known = getattr(tokenizer, f"{role}_token_id")
             if known is not None:
-                said[f"{role}_token"] = tokenizer.decode([known])
+                settings[f"{role}_token"] = tokenizer.decode([known])
         with replacing(folder / "tokenizer_config.json") as file:
-            file.write(json.dumps(said, indent=2, ensure_ascii=False).encode() + b"\n")
+            file.write(json.dumps(settings, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
 __all__ = ["save", "save_card", "save_folder"]
