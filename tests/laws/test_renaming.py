@@ -23,10 +23,10 @@ from tests.laws.test_incremental import check as check_incremental
 from viete import read
 from viete.analysis.next_token import text_of
 from viete.errors import Text
-from viete.evaluate.reweighted import reweighted
 from viete.library.functions import Function, behind, library, parse_function
 from viete.model.names import Names
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Symbol, Table, transform
+from viete.nouns.model import reweighted
 from viete.rewrite.folding import folded
 from viete.rewrite.incremental import incremental
 

@@ -11,8 +11,8 @@ import pytest
 import viete as vt
 from tests.model.small import card, error, streams, tokens, weights
 from viete.errors import VieteError
-from viete.evaluate.reweighted import reweighted
 from viete.notation.printer import show_equation
+from viete.nouns.model import reweighted
 from viete.rewrite.folding import (
     STEPS,
     Folding,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from viete.evaluate.run import Run
     from viete.model.compare import Report
     from viete.nouns.model import Model
+    from viete.rewrite.reweighing import Folding
 
 
 class Card(CardData, Verbs):
@@ -34,6 +35,10 @@ class Card(CardData, Verbs):
     def over(self, card: CardData) -> Self:
         """As `Verbs` asks."""
         return self.of(card)
+
+    def after(self, steps: Sequence[Folding]) -> Self:
+        """As `Verbs` asks."""
+        return self.over(steps[-1].model) if steps else self
 
     def with_weights(
         self, weights: Mapping[str, Any] | str | Path | None = None, *, seed: int = 0,
@@ -129,24 +134,6 @@ class Card(CardData, Verbs):
         from viete.model.checking import check
 
         return check(self, weights, tokens, outputs=outputs, seed=seed, **inputs)
-
-    def folded(
-        self, fold_ln: bool | None = None, center_writing_weights: bool | None = None,
-        center_unembed: bool | None = None, fold_value_biases: bool | None = None,
-    ) -> Self:  # fmt: skip
-        """The card with some of its weights put into others; what it computes stays.
-
-        Each step is a rewriting, see `viete.rewrite.folding`: None does it where it holds, False
-        leaves it, True raises VieteError where it would change what is computed. The weights of
-        the new card are made of the old ones by `Model.folded`.
-        """
-        from viete.rewrite.folding import folded
-
-        steps = folded(self, {
-            "fold_ln": fold_ln, "center_writing_weights": center_writing_weights,
-            "center_unembed": center_unembed, "fold_value_biases": fold_value_biases,
-        })  # fmt: skip
-        return self.over(steps[-1].model) if steps else self
 
     def save(self, folder: str | Path, weights: Mapping[str, Any] | None = None) -> Path:
         """Write a folder that `viete.load` opens: what it is, safetensors, the tokenizer.

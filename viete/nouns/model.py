@@ -14,8 +14,9 @@ from viete.ask.card_claims import Claims
 from viete.errors import VieteError
 from viete.evaluate.initial_weights import initial_weights
 from viete.evaluate.inputs import Weights
+from viete.evaluate.labelled import COL, ROW, expand
 from viete.evaluate.plan.engine import Engine
-from viete.evaluate.reweighted import reweighted
+from viete.evaluate.run import execute
 from viete.evaluate.schedule import program
 from viete.evaluate.spelling import by_own_names
 from viete.formats.tensors import TensorFile, in_memory, require
@@ -30,8 +31,10 @@ from viete.model.placing import place, precision
 from viete.model.saving import save, save_folder
 from viete.model.tokens import Texts
 from viete.model.trained import is_run, open_run
+from viete.notation.substitution import substitute
+from viete.notation.tree import num
 from viete.nouns.verbs import Verbs
-from viete.rewrite.folding import folded
+from viete.rewrite.reweighing import Folding
 from viete.sampling.generating import sample
 from viete.text.tokenizer import Tokenizer, open_tokenizer
 
@@ -140,18 +143,8 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         ids = None if tokens is None else self.ids(tokens)
         return check(self.card, self.tensors, ids, outputs=outputs, seed=seed, **inputs)
 
-    def folded(
-        self, fold_ln: bool | None = None, center_writing_weights: bool | None = None,
-        center_unembed: bool | None = None, fold_value_biases: bool | None = None,
-    ) -> Self:  # fmt: skip
-        """The model with some of its weights put into others; what it computes stays.
-
-        Each step is a rewriting of the card: see `Card.folded`.
-        """
-        steps = folded(self.card, {
-            "fold_ln": fold_ln, "center_writing_weights": center_writing_weights,
-            "center_unembed": center_unembed, "fold_value_biases": fold_value_biases,
-        })  # fmt: skip
+    def after(self, steps: Sequence[Folding]) -> Self:
+        """As `Verbs` asks: the new weights are made of the old ones."""
         card, weights = self.content, dict(self.weights)
         for step in steps:
             card, weights = step.model, reweighted(step, weights)
@@ -193,6 +186,24 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
 
     def __repr__(self) -> str:
         return f"<{self.card.title} of {self.path}>"
+
+
+def reweighted(folding: Folding, weights: Mapping[str, Array]) -> dict[str, Array]:
+    """The weights of a folded card; those that the folding left alone are the same arrays."""
+    run = execute(program(folding.old), {}, weights, [])
+    made = {e.name: e.right for e in folding.weights}
+    ready, out = program(folding.model), dict[str, Array]()
+    for name, (p, blocks, shape) in ready.parameters.items():
+        if p.name not in made:
+            out[name] = weights[name]
+            continue
+        places = {k: num(block) for k, block in ready.loops_of(p.symbol, blocks).items()}
+        value = run.arrays.of(substitute(made[p.name], letters=places))
+        heads = tuple(s for s in p.symbol.slots if s not in folding.model.loop_letters)
+        axes = (*heads, *(ROW, COL)[2 - len(p.shape) :])
+        array = expand(run.arrays.xp, run.arrays.lift(value), value.axes, axes)
+        out[name] = run.arrays.xp.broadcast_to(array, shape)
+    return out
 
 
 def of_folder(
@@ -260,4 +271,4 @@ def taken_over(
     return out
 
 
-__all__ = ["Model"]
+__all__ = ["Model", "reweighted"]

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from viete.analysis.cost import Costs
     from viete.analysis.shapes import Shapes
     from viete.graph.card import CardData
+    from viete.rewrite.reweighing import Folding
 
 
 class Verbs:
@@ -23,6 +24,10 @@ class Verbs:
     @abstractmethod
     def over(self, card: CardData) -> Self:
         """The same noun with other equations, for the class that is made of this."""
+
+    @abstractmethod
+    def after(self, steps: Sequence[Folding]) -> Self:
+        """The same noun after rewritings with other weights, for the class that is made of this."""
 
     # -- rewritings --------------------------------------------------------------------------------
 
@@ -67,6 +72,23 @@ class Verbs:
         from viete.rewrite.padding import padded
 
         return self.over(padded(self.content))
+
+    def folded(
+        self, fold_ln: bool | None = None, center_writing_weights: bool | None = None,
+        center_unembed: bool | None = None, fold_value_biases: bool | None = None,
+    ) -> Self:  # fmt: skip
+        """The same with some of its weights put into others; what it computes stays.
+
+        Each step is a rewriting, see `viete.rewrite.folding`: None does it where it holds, False
+        leaves it, True raises VieteError where it would change what is computed. A model's weights
+        are made of the old ones.
+        """
+        from viete.rewrite.folding import folded
+
+        return self.after(folded(self.content, {
+            "fold_ln": fold_ln, "center_writing_weights": center_writing_weights,
+            "center_unembed": center_unembed, "fold_value_biases": fold_value_biases,
+        }))  # fmt: skip
 
     # -- what it is --------------------------------------------------------------------------------
 
