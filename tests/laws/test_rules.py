@@ -19,13 +19,14 @@ from viete.notation.substitution import Abstraction
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Symbol, num, walk
 from viete.rewrite.simplify import simplified
 
-SIMPLER = rules("rewrite", "simplify.md")
+SIMPLER, NAMED = (rules("rewrite", page) for page in ("simplify.md", "recognition.md"))
 
 
 def stand_ins(rule: Rule, data: st.DataObject) -> Match:
     """Something for each letter of a rule: a matrix, unless it has to be a number or the like."""
     whole = data.draw(st.integers(0, 2))
-    special = {"n": num(whole - 1), "u": num("1/3"), "i": num(whole), "c": test()}
+    special = {"n": num(whole - 1), "u": num("1/3"), "i": num(whole), "c": test(),
+               "epsilon": num("1/10")}  # fmt: skip
     letters: dict[str, Any] = {}
     for x in (*walk(rule.pattern), *walk(rule.formulas[0][1])):
         if isinstance(x, Ref) and x.index:
@@ -59,7 +60,7 @@ def value(e: Expr, matrices: dict[str, Value]) -> Any:
     return array.T if found.axes == (COL, ROW) else array
 
 
-@pytest.mark.parametrize("rule", SIMPLER, ids=lambda rule: rule.text.text)
+@pytest.mark.parametrize("rule", SIMPLER + NAMED, ids=lambda rule: rule.text.text)
 @settings(max_examples=6, deadline=None)
 @given(data=st.data())
 def test_a_rule_keeps_the_value(rule: Rule, data: st.DataObject) -> None:
@@ -92,3 +93,18 @@ def test_the_driver_says_which_rule_made_what() -> None:
     ]
     assert {s.rule.text.file for s in steps} == {"simplify.md"}
     assert all(s.rule.text.line > 1 for s in steps)
+
+
+def test_what_a_card_writes_out_gets_its_name() -> None:
+    model = vt.read("""# Small
+## Inputs
+- $x ∈ ℝ^{3 × 4}$
+## Forward pass
+1. $y = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + 1e-5)$
+2. $A = exp(y - max(y)) / sum(exp(y - max(y)))$
+3. $B = max(A / (1 + exp(-A)), 0)$
+""")
+    found, steps = rewrite(model, NAMED)
+    named = ["LN(x; 1, 0, 1e-5)", "softmax(y)", "ReLU(SiLU(A))"]
+    assert [show(e.right) for e in found.equations] == named
+    assert [s.value for s in steps] == ["y", "y", "A", "B", "B"]

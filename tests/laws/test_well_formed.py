@@ -13,6 +13,7 @@ from tests.laws.strategies import Card, cards, tiny, varied
 from viete.analysis.well_formed import check_well_formed
 from viete.errors import VieteError
 from viete.graph.distinct import distinct
+from viete.graph.rules import rewrite, rules
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Symbol, num
 from viete.rewrite.adjoint.double_where import double_where
 from viete.rewrite.folding import folded
@@ -28,6 +29,7 @@ REWRITINGS: dict[str, Callable[[vt.Card], vt.Card]] = {
     "distinct": distinct,
     "folded": lambda m: [m, *(x.model for x in folded(m))][-1],
     "padded grad": lambda m: padded(m.grad()),
+    "recognised": lambda m: rewrite(m, rules("rewrite", "recognition.md"))[0],
     "incremental padded": lambda m: derived(padded(m)).model,
 }
 
