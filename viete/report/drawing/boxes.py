@@ -37,7 +37,7 @@ class Spacing:
 
 
 @dataclass(eq=False, repr=False)
-class Place:
+class LayoutItem:
     """Something that has a place among the columns: a box, a lane or a frame."""
 
     first: int  # half rows
@@ -51,21 +51,25 @@ class Place:
     x: float = 0  # the middle
     key: float = 0  # the order from left to right
     home: GroupFrame | None = None
-    up: list[Place] = field(default_factory=list)
-    down: list[Place] = field(default_factory=list)
+    up: list[LayoutItem] = field(default_factory=list)
+    down: list[LayoutItem] = field(default_factory=list)
 
 
 @dataclass(eq=False, repr=False)
-class GroupFrame(Place):
+class GroupFrame(LayoutItem):
     """A group; or, for what is in no group, the whole sheet."""
 
     group: BoxGroup | None = None
-    items: list[Place] = field(default_factory=list)
-    rows: dict[int, list[Place]] = field(default_factory=dict)
-    pairs: list[tuple[Place, Place]] = field(default_factory=list)  # neighbours, left and right
-    back: list[tuple[Place, Place]] = field(default_factory=list)  # and from right to left
-    lefts: dict[Place, list[Place]] = field(default_factory=dict)
-    rights: dict[Place, list[Place]] = field(default_factory=dict)
+    items: list[LayoutItem] = field(default_factory=list)
+    rows: dict[int, list[LayoutItem]] = field(default_factory=dict)
+    pairs: list[tuple[LayoutItem, LayoutItem]] = field(
+        default_factory=list
+    )  # neighbours, left and right
+    back: list[tuple[LayoutItem, LayoutItem]] = field(
+        default_factory=list
+    )  # and from right to left
+    lefts: dict[LayoutItem, list[LayoutItem]] = field(default_factory=dict)
+    rights: dict[LayoutItem, list[LayoutItem]] = field(default_factory=dict)
     title: int = 0  # width of the title
     label: str = ""  # of the arrow that leads back to the beginning
     loop: int = 0  # width of that arrow, label included
@@ -83,7 +87,7 @@ def arrange(frames: list[GroupFrame], m: Spacing) -> None:
             at[i.first] += 1
         keep_order(f)
     best = inf
-    keys: dict[Place, tuple[float, float]] = {}
+    keys: dict[LayoutItem, tuple[float, float]] = {}
     for n in range(10):
         pull(frames, m, up=n % 2 == 0, sort=True)
         cost = _cost(frames)
@@ -132,7 +136,7 @@ def _cost(frames: list[GroupFrame]) -> float:
 def keep_order(f: GroupFrame) -> None:
     """Note which items stand in each row, and which are neighbours in some half row."""
     f.items.sort(key=lambda i: i.key)
-    halves: dict[int, list[Place]] = defaultdict(list)
+    halves: dict[int, list[LayoutItem]] = defaultdict(list)
     for i in f.items:
         for h in range(i.first, i.last + 1):
             halves[h].append(i)
@@ -199,7 +203,7 @@ def pull(
             _bound(f, m)
 
 
-def _ties(i: Place, up: bool) -> list[tuple[Place, Place]]:
+def _ties(i: LayoutItem, up: bool) -> list[tuple[LayoutItem, LayoutItem]]:
     """What pulls an item: it, or the items in a frame, and what they hang on above (or below)."""
     if not isinstance(i, GroupFrame):
         return [(i, near) for near in (i.up if up else i.down)]
@@ -209,20 +213,22 @@ def _ties(i: Place, up: bool) -> list[tuple[Place, Place]]:
     return [(own, near) for own, near, o in outer if o and (o.last < i.first or o.first > i.last)]
 
 
-def _place(i: Place, wish: dict[Place, float]) -> float:
+def _place(i: LayoutItem, wish: dict[LayoutItem, float]) -> float:
     if i in wish:
         return wish[i]
     return i.x + wish[i.home] - i.home.x if i.home in wish else i.x
 
 
-def _apart(i: Place, j: Place, m: Spacing) -> float:
+def _apart(i: LayoutItem, j: LayoutItem, m: Spacing) -> float:
     return i.right + j.left + (m.lane if i.lane or j.lane else m.gap)
 
 
-def _fit_row(row: list[Place], wish: dict[Place, float], m: Spacing) -> dict[Place, float]:
+def _fit_row(
+    row: list[LayoutItem], wish: dict[LayoutItem, float], m: Spacing
+) -> dict[LayoutItem, float]:
     """The places of one row that are nearest to the wishes, in the sense of least squares."""
     # Pool adjacent violators: items that would overlap move as one block, to their mean wish.
-    blocks: list[tuple[float, float, list[Place]]] = []  # place less offset, weight, items
+    blocks: list[tuple[float, float, list[LayoutItem]]] = []  # place less offset, weight, items
     offset, offsets = 0.0, {}
     for n, i in enumerate(row):
         offset += _apart(row[n - 1], i, m) if n else 0
@@ -237,7 +243,7 @@ def _fit_row(row: list[Place], wish: dict[Place, float], m: Spacing) -> dict[Pla
     return {i: place + offsets[i] for place, _, items in blocks for i in items}
 
 
-def _fit(f: GroupFrame, wish: dict[Place, float], m: Spacing) -> dict[Place, float]:
+def _fit(f: GroupFrame, wish: dict[LayoutItem, float], m: Spacing) -> dict[LayoutItem, float]:
     """Give every item of a frame its wish as far as its neighbours in all its rows let it.
 
     Pushing everything to the right until it fits is one solution, pushing it to the left another;
@@ -245,7 +251,9 @@ def _fit(f: GroupFrame, wish: dict[Place, float], m: Spacing) -> dict[Place, flo
     of everything take what is left over.
     """
     low = {i: wish[i] for i in f.items if not i.side}
-    pushed: set[Place] = {i for i in low if isinstance(i, GroupFrame)}  # boxes give way to frames
+    pushed: set[LayoutItem] = {
+        i for i in low if isinstance(i, GroupFrame)
+    }  # boxes give way to frames
     for i, j in f.pairs:
         if i in pushed and j in low and low[j] < low[i] + _apart(i, j, m):
             low[j] = low[i] + _apart(i, j, m)
@@ -290,7 +298,7 @@ def close_gaps(f: GroupFrame, m: Spacing) -> None:
         _bound(f, m)
 
 
-def _move(item: Place, x: float) -> None:
+def _move(item: LayoutItem, x: float) -> None:
     if isinstance(item, GroupFrame):
         for i in item.items:
             i.x += x - item.x

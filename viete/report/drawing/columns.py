@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from viete.report.drawing.boxes import (
     GroupFrame,
-    Place,
+    LayoutItem,
     Spacing,
     arrange,
     close_gaps,
@@ -34,7 +34,7 @@ class Route:
     """The way of one arrow: the item it is at in each row, from its source to its target."""
 
     arrow: Arrow
-    stops: list[Place]
+    stops: list[LayoutItem]
     out: int = 0  # leaves its source at the right (+1), at the left (-1), from below (0)
     into: int = 0  # comes into its target at the right, at the left, from above
     label: str = "target"  # where its label stands: 'source' | 'target' | 'lane'
@@ -45,7 +45,7 @@ class Columns:
     """Every item with its place from left to right; the heights are still open."""
 
     row: dict[str, int]
-    box: dict[str, Place]
+    box: dict[str, LayoutItem]
     frames: list[GroupFrame]
     routes: list[Route]
 
@@ -57,11 +57,11 @@ def plan(
     wide: Callable[[str], int],
     stacked: bool = False,
 ) -> Columns:
-    """Place boxes of the given half widths; ``wide`` measures a label or a group's title."""
+    """LayoutItem boxes of the given half widths; ``wide`` measures a label or a group's title."""
     check(d)
     row = rows(d, stacked)
     group = {b.id: b.group for b in d.boxes}
-    box = {b.id: Place(2 * row[b.id], 2 * row[b.id] + 1, half[b.id]) for b in d.boxes}
+    box = {b.id: LayoutItem(2 * row[b.id], 2 * row[b.id] + 1, half[b.id]) for b in d.boxes}
     sheet = GroupFrame(0, 0)
     frame: dict[str | None, GroupFrame] = {None: sheet}
     for g in d.groups:
@@ -77,7 +77,7 @@ def plan(
         frame[b.group].items.append(box[b.id])
 
     routes = []
-    lanes: dict[tuple[object, str | None], Place] = {}
+    lanes: dict[tuple[object, str | None], LayoutItem] = {}
     for n, a in enumerate(d.arrows):
         s, t = group[a.source], group[a.target]
         if a.back and s == t is not None:
@@ -93,12 +93,12 @@ def plan(
             # One lane for all the arrows of a source: it is the same value that they carry.
             key = (n if a.residual else a.source, here)
             if key not in lanes:
-                lanes[key] = Place(2 * r, 2 * r, lane=True)
+                lanes[key] = LayoutItem(2 * r, 2 * r, lane=True)
                 frame[here].items.append(lanes[key])
             lanes[key].last = max(lanes[key].last, 2 * r + 1)
             route.stops.append(lanes[key])
         if row[a.target] <= row[a.source]:  # a way back that is not a loop of one group
-            lane = Place(2 * row[a.target], 2 * row[a.source] + 1, lane=True, side=-1)
+            lane = LayoutItem(2 * row[a.target], 2 * row[a.source] + 1, lane=True, side=-1)
             sheet.items.append(lane)
             route.stops.append(lane)
         route.stops.append(box[a.target])
@@ -109,7 +109,7 @@ def plan(
 
     everything = [f for f in frame.values() if f is not sheet] + [sheet]
     arrange(everything, m)
-    taken: set[tuple[Place, int, str]] = set()
+    taken: set[tuple[LayoutItem, int, str]] = set()
     for route in routes:
         if route.arrow.residual and row[route.arrow.source] < row[route.arrow.target]:
             ends = frame[group[route.arrow.source]], frame[group[route.arrow.target]]
@@ -142,8 +142,8 @@ def _link(route: Route) -> None:
 
 def _make_room(d: Diagram, routes: list[Route], m: Spacing, wide: Callable[[str], int]) -> None:
     """Decide where the labels stand, and widen the boxes for them and for their arrows."""
-    outs: dict[Place, list[Route]] = defaultdict(list)
-    ins: dict[Place, list[Route]] = defaultdict(list)
+    outs: dict[LayoutItem, list[Route]] = defaultdict(list)
+    ins: dict[LayoutItem, list[Route]] = defaultdict(list)
     for route in routes:
         outs[route.stops[0]].append(route)
         ins[route.stops[-1]].append(route)
@@ -173,14 +173,14 @@ def _to_the_side(
     route: Route,
     source: GroupFrame,
     target: GroupFrame,
-    taken: set[tuple[Place, int, str]],
+    taken: set[tuple[LayoutItem, int, str]],
     m: Spacing,
     wide: Callable[[str], int],
 ) -> None:
     """Let a residual come in (and leave) at a side of its boxes, where no box is in the way."""
     start, end = route.stops[0], route.stops[-1]
 
-    def free(box: Place, f: GroupFrame, side: int, way: str) -> bool:
+    def free(box: LayoutItem, f: GroupFrame, side: int, way: str) -> bool:
         mates = [i for i in f.items if not i.lane and i.first <= box.last and i.last >= box.first]
         outermost = all(side * i.key < side * box.key for i in mates if i is not box)
         return outermost and (box, side, way) not in taken
@@ -192,7 +192,7 @@ def _to_the_side(
             continue
         lane = route.stops[-2]
         if lane is start or lane.home is not target:  # there is no row before it in its frame
-            lane = Place(end.first, end.first, lane=True, home=target)
+            lane = LayoutItem(end.first, end.first, lane=True, home=target)
             route.stops.insert(-1, lane)
             target.items.append(lane)
         if source is target:

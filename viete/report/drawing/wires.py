@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from viete.report.drawing.boxes import Place, Spacing
+from viete.report.drawing.boxes import LayoutItem, Spacing
 from viete.report.drawing.columns import Columns, Route, plan, port_space
 from viete.report.drawing.diagram import Arrow, Box, BoxGroup, Diagram
 
@@ -151,16 +151,16 @@ def layout(
 
 def _ports(
     p: Columns, m: Spacing, wide: Callable[[str], int]
-) -> tuple[dict[Route, int], dict[Place, int]]:
+) -> tuple[dict[Route, int], dict[LayoutItem, int]]:
     """Where arrows come in at the top of their boxes, and where they leave from below."""
-    outs: dict[Place, list[Route]] = defaultdict(list)
-    ins: dict[Place, list[Route]] = defaultdict(list)
+    outs: dict[LayoutItem, list[Route]] = defaultdict(list)
+    ins: dict[LayoutItem, list[Route]] = defaultdict(list)
     for r in p.routes:
         if not r.out:
             outs[r.stops[0]].append(r)
         if not r.into:
             ins[r.stops[-1]].append(r)
-    below: dict[Place, int] = {}
+    below: dict[LayoutItem, int] = {}
     for box, routes in outs.items():
         below[box] = int(box.x)
         end, *others = {r.stops[1] for r in routes}
@@ -204,7 +204,7 @@ def _fit(low: int, high: int, came: list[int], spaces: list[int]) -> list[int]:
     return fit
 
 
-def _stations(r: Route, above: dict[Route, int], below: dict[Place, int]) -> list[int]:
+def _stations(r: Route, above: dict[Route, int], below: dict[LayoutItem, int]) -> list[int]:
     """Where an arrow is in each row, from its source's to its target's."""
     start, *lanes, end = r.stops
     between = [int(i.x) for i in lanes[: (end.first - start.first) // 2 - 1]]
@@ -214,10 +214,10 @@ def _stations(r: Route, above: dict[Route, int], below: dict[Place, int]) -> lis
 
 
 def _combs(
-    p: Columns, above: dict[Route, int], below: dict[Place, int]
-) -> dict[int, dict[tuple[Place, int], Comb]]:
+    p: Columns, above: dict[Route, int], below: dict[LayoutItem, int]
+) -> dict[int, dict[tuple[LayoutItem, int], Comb]]:
     """The combs of each channel; channel c is above row c."""
-    combs: dict[int, dict[tuple[Place, int], Comb]] = defaultdict(lambda: defaultdict(Comb))
+    combs: dict[int, dict[tuple[LayoutItem, int], Comb]] = defaultdict(lambda: defaultdict(Comb))
     for r in p.routes:
         start, lane, end = r.stops[0], r.stops[1], r.stops[-1]
         if end.first > start.first:
@@ -259,8 +259,8 @@ def _conflicts(a: Comb, b: Comb) -> int:
 def _points(
     r: Route,
     above: dict[Route, int],
-    below: dict[Place, int],
-    combs: dict[int, dict[tuple[Place, int], Comb]],
+    below: dict[LayoutItem, int],
+    combs: dict[int, dict[tuple[LayoutItem, int], Comb]],
     rect: dict[str, Rect],
     level: list[int],
     both: set[tuple[str, int]],
@@ -269,7 +269,7 @@ def _points(
     start, lane, end = r.stops[0], r.stops[1], r.stops[-1]
     source, target = rect[r.arrow.source], rect[r.arrow.target]
 
-    def height(c: int, item: Place, x: int) -> int:
+    def height(c: int, item: LayoutItem, x: int) -> int:
         return level[c] + (combs[c][item, x].level - 1) * m.track
 
     points = []
@@ -302,7 +302,7 @@ def _points(
     return tuple(points)
 
 
-def _label(r: Route, points: tuple[Point, ...], below: dict[Place, int], rect: Rect) -> Label:
+def _label(r: Route, points: tuple[Point, ...], below: dict[LayoutItem, int], rect: Rect) -> Label:
     if r.label == "source":
         return Label(below.get(r.stops[0], 0), rect.bottom, r.arrow.label, "below")
     if not r.into:

@@ -20,7 +20,7 @@ WIDE = 150  # letters of a row of numbers put in, before only its first entry is
 INFINITY = Apply("inf", ())
 
 
-class Formulas:
+class NumberFormulas:
     """Writes numbers and rows of them; ``digits`` are certified ones, for what is no fraction."""
 
     def __init__(self, style: str, digits: int) -> None:
@@ -106,4 +106,4 @@ def same(put_in: Sequence[Any]) -> bool:
     return all(not isinstance(x, Unevaluated) or x.op == "leaf" for x in put_in)
 
 
-__all__ = ["Formulas", "entries_of", "same"]
+__all__ = ["NumberFormulas", "entries_of", "same"]

@@ -24,11 +24,10 @@ from viete.meanings.exact.numbers import Number, total
 from viete.meanings.exact.run import CLOSED, NAMED, RATIONAL, ExactRun, level_of
 from viete.notation.printer import show, show_equation
 from viete.notation.tree import Expr, Idx, Num, Pick, Ref, walk
-from viete.report.lesson.closing import closing
 from viete.report.lesson.document import Grid, Lesson, LessonStep, Section, Substep
 from viete.report.lesson.explaining import Explainer
-from viete.report.lesson.formulas import Formulas, same
-from viete.report.lesson.pipeline import Pipeline
+from viete.report.lesson.formulas import NumberFormulas, same
+from viete.report.lesson.outline import Stages, closing
 from viete.report.lesson.positions import (
     at_position,
     chosen,
@@ -79,7 +78,7 @@ class Maker:
     ) -> None:  # fmt: skip
         self.run, self.model, self.tokens = run, run.program.model, tokens
         self.style, self.stopped = style, stopped
-        self.formulas = Formulas(style, digits)
+        self.formulas = NumberFormulas(style, digits)
         self.explainer = Explainer(self.model, style)
         self.uses = def_use(self.model)
         self.number = {(e.left, e.loop): k for k, e in enumerate(self.model.equations)}
@@ -89,7 +88,7 @@ class Maker:
             there = run.store.keys() | run.missing.keys()
             self.failed = next(t for t in run.program.steps if t.makes not in there)
             self.turns.append(self.failed)
-        self.pipeline = Pipeline(self.turns, self.made)
+        self.stages = Stages(self.turns, self.made)
         self.length = followed_length(run)
         self.derivation = Derivation(run)
         self.explained: set[Any] = set()
@@ -226,7 +225,7 @@ class Maker:
             if j < len(ids) and self.counted_by(item) == self.length:
                 lines.append(Chain(f"{name}[{j}]", "", str(ids[j])))
         out = LessonStep(1, "Tokens", [why] if self.first_time("tokens") else [], "", lines=lines)
-        out.pipeline = self.pipeline.chips(None)
+        out.pipeline = self.stages.chips(None)
         return out
 
     def ids(self) -> list[tuple[Input, list[int]]]:
@@ -256,7 +255,7 @@ class Maker:
         left, right = (self.at(e, turn.loops) for e in (turn.equation.left, turn.equation.right))
         formula = show_equation(left, right, self.style)
         out = LessonStep(number, self.title(turn), self.why(turn), formula)
-        out.pipeline = self.pipeline.chips(turn)
+        out.pipeline = self.stages.chips(turn)
         value, stages = self.values(turn)
         drawn: set[int] = set()
         try:
