@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from viete.notation.lexer import ELEMENTARY
+
 
 @dataclass(frozen=True)
 class Dialect:
@@ -28,8 +30,10 @@ class Dialect:
     inline: Mapping[str, str] = field(default_factory=dict)
 
 
-CALLS = {"exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "sin": "sin", "cos": "cos",
-         "abs": "abs", "floor": "floor", "max": "maximum", "min": "minimum"}  # fmt: skip
+CALLS = {name: name for name in (*ELEMENTARY, "abs", "floor")} | {
+    "max": "maximum",
+    "min": "minimum",
+}
 
 NUMPY = Dialect(
     "numpy",
@@ -59,7 +63,7 @@ JAX = Dialect(
 TORCH = Dialect(
     "torch", "torch", keep="keepdim", concat="cat", axis="dim", batched=True, casts=True,
     reductions={"max": "amax", "min": "amin"},
-    calls=CALLS | {"erf": "erf"},
+    calls=CALLS,
     inline={
         "softmax": "functional.softmax({0}, -1)",
         "logsumexp": "torch.logsumexp({0}, {axis}{keep})",

@@ -17,6 +17,7 @@ import numpy as np
 
 from viete.analysis.kinds import LONG, Interval
 from viete.evaluate.labelled import COL, ROW, Array, Value, expand
+from viete.notation.lexer import ELEMENTARY
 
 if TYPE_CHECKING:
     from viete.evaluate.array import Arrays
@@ -28,8 +29,8 @@ BINARY = {
     "or": "logical_or", "max": "maximum", "min": "minimum", "quotient": "floor_divide",
 }  # fmt: skip
 UNARY = {
-    "neg": "negative", "exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "sin": "sin",
-    "cos": "cos", "abs": "abs", "floor": "floor", "not": "logical_not",
+    **{name: name for name in (*ELEMENTARY, "abs", "floor")}, "neg": "negative",
+    "not": "logical_not",
 }  # fmt: skip
 LOGICAL = frozenset("lt le gt ge eq ne and or not".split())  # their results are no floats
 OPERATORS = {

@@ -63,6 +63,9 @@ FONTS = frozenset(
     "text mathrm mathbf mathit mathsf mathcal mathtt operatorname textrm textit textbf "
     "boldsymbol".split()
 )
+# Functions of one real number, taken entry by entry; all but erf have a LaTeX command.
+ELEMENTARY = ("exp", "log", "sqrt", "erf", "tanh", "sin", "cos")
+COMMANDED = frozenset(ELEMENTARY) - {"erf"} | {"max", "min"}
 WORD_SIGNS = frozenset(("and", "or", "not", "mod"))
 MAX_LENGTH = 10_000
 
@@ -254,8 +257,7 @@ def command(text: str, i: int, put) -> int:  # type: ignore[no-untyped-def]
         put("accent", name.removeprefix("wide"), i, end)
     elif name in COMMANDS:
         put("op", COMMANDS[name], i, end)
-    elif name in GREEK_NAMES or name in ("exp", "log", "sqrt", "sin", "cos", "tanh", "max", "min",
-                                         "ell", "arg", "argmax"):  # fmt: skip
+    elif name in GREEK_NAMES or name in COMMANDED or name in ("ell", "arg", "argmax"):
         put("word", name, i, end)
     else:
         raise Unreadable(f"the notation has no LaTeX command \\{name}", i, end)

@@ -26,7 +26,7 @@ from viete.notation.cursor import (
     parse_name,
     top_level,
 )  # fmt: skip
-from viete.notation.lexer import Token, tokenize
+from viete.notation.lexer import ELEMENTARY, Token, tokenize
 from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, Scope
 from viete.notation.tree import (
     Apply,
@@ -49,7 +49,6 @@ BINARY = (  # from loose to tight
 )  # fmt: skip
 OPERATORS = {sign: op for signs in BINARY for sign, op in signs.items()}
 LEVELS = {sign: level for level, signs in enumerate(BINARY) for sign in signs}
-UNARY_WORDS = frozenset(("exp", "log", "sqrt", "sin", "cos", "tanh"))
 TRANSPOSE = frozenset(("T", "⊤"))
 
 
@@ -398,7 +397,7 @@ class Parser(Cursor):
     def call(self, name: str, t: Token) -> Expr:
         signature = self.scope.functions[name]
         if self.peek.text != "(" or self.peek.kind != "op":
-            if name in UNARY_WORDS and (self.starts_factor() or self.peek.text == "^"):
+            if name in ELEMENTARY and (self.starts_factor() or self.peek.text == "^"):
                 if name == "sqrt" and self.peek.text == "{":
                     return self.node(Apply(name, (self.atom(),)), t)
                 return self.node(Apply(name, (self.factor(),)), t)

@@ -10,6 +10,7 @@ from fractions import Fraction
 from viete.notation.lexer import (
     ACCENTS,
     COMBINING,
+    COMMANDED,
     GREEK,
     GREEK_NAMES,
     PREFIXES,
@@ -53,7 +54,6 @@ INFIX: dict[str, tuple[int, str, str, str]] = {
     "div": (MUL, " / ", "", " / "),
     "prod": (PROD, " ", r" ", " "),
 }
-LATEX_FUNCTIONS = frozenset(("exp", "log", "sin", "cos", "tanh", "max", "min"))
 _LETTERS = {name: char for char, name in reversed(GREEK.items())}
 _BELOW = {plain: char for char, plain in SUBSCRIPTS.items()}
 _ABOVE = {plain: char for char, plain in SUPERSCRIPTS.items()}
@@ -248,7 +248,7 @@ class Printer:
         if self.style != "latex":
             return name
         spelled = name.replace("_", r"\_")
-        return f"\\{name}" if name in LATEX_FUNCTIONS else f"\\operatorname{{{spelled}}}"
+        return f"\\{name}" if name in COMMANDED else f"\\operatorname{{{spelled}}}"
 
     def bind(self, e: Bind) -> tuple[str, int]:
         name = self.pick("sum", r"\sum", "∑") if e.op == "sum" else self.function(e.op)

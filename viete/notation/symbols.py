@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from viete.notation.lexer import GREEK_NAMES
+from viete.notation.lexer import ELEMENTARY, GREEK_NAMES
 from viete.notation.tree import Symbol
 
 
@@ -33,8 +33,7 @@ PRIMITIVES = {
     s.name: s
     for s in (
         *(Signature(n, 1, 1) for n in (
-            "exp", "log", "sqrt", "erf", "tanh", "sin", "cos", "abs", "floor", "sum", "mean",
-            "argmax", "rows", "cols",
+            *ELEMENTARY, "abs", "floor", "sum", "mean", "argmax", "rows", "cols",
         )),
         Signature("max", 1, 2), Signature("min", 1, 2), Signature("where", 3, 3),
         Signature("concat", 2, None), Signature("inner", 2, 2),

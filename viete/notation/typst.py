@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from viete.notation.lexer import ACCENTS, GREEK, GREEK_NAMES
+from viete.notation.lexer import ACCENTS, COMMANDED, GREEK, GREEK_NAMES
 from viete.notation.printer import ADD, ATOM, FACTOR, INFIX, SUM, Printer, is_phrase
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
 _LETTERS = {name: char for char, name in reversed(GREEK.items())}
 _MARKS = {"tilde": "tilde", "hat": "hat", "bar": "macron", "vec": "arrow", "overline": "overline",
           "underline": "underline"}  # fmt: skip
-OPERATORS = frozenset(("exp", "log", "sin", "cos", "tanh", "max", "min"))
 
 
 def word(text: str) -> str:
@@ -71,7 +70,7 @@ class Typst(Printer):
         return re.sub(r" ?\[(.*)\]$", r" [\1]", text) if text.endswith("]") else text
 
     def function(self, name: str) -> str:
-        return name if name in OPERATORS else word(name)
+        return name if name in COMMANDED else word(name)
 
     def bind(self, e: Bind) -> tuple[str, int]:
         below = word(e.index) + (f" = {self.show(e.lower)}" if e.lower is not None else "")

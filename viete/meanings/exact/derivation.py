@@ -37,6 +37,7 @@ from viete.meanings.exact.namespace import COMPARE, Entry, Numbers, each, entry
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import ExactRun
 from viete.meanings.exact.spelling import E, first_digits, short, spelled
+from viete.notation.lexer import ELEMENTARY
 from viete.notation.substitution import substitute
 from viete.notation.tree import (
     Apply,
@@ -57,7 +58,7 @@ SHORT = 12  # numbers in a formula that is written inside another as it came abo
 LONG = 28  # letters of a number that is written by its first digits
 DOTS = Ref(Symbol("value", "…"))
 FOLDS = ("sum", "mean", "max", "min", "argmax")
-UNARY = ("exp", "log", "sqrt", "erf", "tanh", "sin", "cos", "abs", "floor")
+UNARY = (*ELEMENTARY, "abs", "floor")
 ARITHMETIC = ("add", "sub", "neg", "div", "times", "had", "prod")
 OPEN = ("leaf", *ARITHMETIC, "pow", "mod")  # written as they came about, unless long
 
