@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 import viete as vt
-from viete.evaluate.run import execute
+from viete.evaluate.execution import execute
 from viete.evaluate.schedule import program
 from viete.text.data import SHIPPED
 from viete.text.dialogs import read_dialogs

@@ -53,7 +53,8 @@ def main() -> None:
     from by_hand import PEERS
 
     import viete as vt
-    from viete.evaluate.run import execute, program
+    from viete.evaluate.execution import execute
+    from viete.evaluate.schedule import program
 
     model = vt.read("simple-transformer")
     w: dict[str, Any] = model.initial_weights(0, "float32")

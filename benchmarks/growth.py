@@ -76,7 +76,8 @@ def stages(n: int) -> dict[str, Callable[[], Any]]:
     """What is done with a card of n blocks, each step with the results of those before."""
     from viete.analysis.cost import costs
     from viete.analysis.shapes import Shapes
-    from viete.evaluate.run import Program, execute
+    from viete.evaluate.execution import execute
+    from viete.evaluate.schedule import Program
 
     text, kept = llama(n), {}
 

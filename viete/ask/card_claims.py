@@ -16,10 +16,10 @@ import numpy as np
 
 from viete.ask.claims import TOLERANCE, Failure, failure
 from viete.errors import VieteError
+from viete.evaluate.execution import execute
 from viete.evaluate.initial_weights import initial_weights
 from viete.evaluate.inputs import host
 from viete.evaluate.memory import rounded
-from viete.evaluate.run import execute
 from viete.evaluate.schedule import Program, parameter_shapes, program
 from viete.graph.card import CardData, Claim, Input
 from viete.notation.printer import show

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -18,6 +20,8 @@ from viete.notation.printer import show
 from viete.notation.tree import Ref
 
 NO_TARGET = -100  # of a position that has none, in the library's losses and in PyTorch
+SMALL = 8 * 2**20  # bytes of weights that may be held from one run to the next
+NO_WEIGHT = np.zeros(0)
 PIECE = 1024  # positions: what a layer makes of them fits the cache, and keeps the cores busy
 
 
@@ -34,7 +38,7 @@ class Feeding:
         self.sizes = dict(program.sizes)
         self.store: dict[Member, Value] = {}
         like = next((w for w in weights.values() if is_float(w)), None)
-        self.like = np.zeros(0) if like is None else like
+        self.like = NO_WEIGHT if like is None else like
         inputs = by_own_names(program.model, inputs, program.inputs)
         for name, (item, loops) in program.inputs.items():
             value = self.input(item, name, inputs)
@@ -45,15 +49,9 @@ class Feeding:
             shown = ", ".join(f"{k} has {n}" for k, n in batches.items())
             raise VieteError(f"all inputs must come in one batch, and not an empty one: {shown}")
         self.default_inputs(inputs)
-        for name, (p, loops, shape) in program.parameters.items():
-            if name in weights:
-                w = weights[name]
-                if tuple(w.shape) != shape:
-                    raise VieteError(
-                        f"the weight {name} has shape {tuple(w.shape)}, and the card says {shape}"
-                    )
-                axes = tuple(s for s in p.symbol.slots if s not in self.model.loop_letters)
-                self.store[p.name, loops] = Value(w, axes + ((ROW, COL)[2 - len(p.shape) :]))
+        self.inputs = list(self.store)
+        self.weights = given_weights(program, weights)
+        self.store |= self.weights.store
 
     def input(self, item: Input, name: str, given: Mapping[str, Array]) -> Value | None:
         """A given input, its lengths noted, its shape and its entries checked."""
@@ -162,6 +160,40 @@ class Feeding:
                     as_input(item, array, self.like),
                     letters + (ROW, COL)[2 - len(item.shape) :],
                 )
+
+
+class GivenWeights:
+    """Weights as labelled values, by member; ``strides`` are noted where they are asked for."""
+
+    def __init__(self, program: Program, weights: Mapping[str, Array]) -> None:
+        self.names, self.arrays = tuple(weights), list(weights.values())
+        self.strides: tuple[tuple[int, ...], ...] | None = None
+        self.bytes = sum(math.prod(w.shape) * int(getattr(w, "itemsize", 8)) for w in self.arrays)
+        self.store: dict[Member, Value] = {}
+        for name, (p, loops, shape) in program.parameters.items():
+            if name in weights:
+                w = weights[name]
+                if tuple(w.shape) != shape:
+                    raise VieteError(
+                        f"the weight {name} has shape {tuple(w.shape)}, and the card says {shape}"
+                    )
+                axes = tuple(s for s in p.symbol.slots if s not in program.model.loop_letters)
+                self.store[p.name, loops] = Value(w, axes + ((ROW, COL)[2 - len(p.shape) :]))
+
+
+def given_weights(program: Program, weights: Mapping[str, Array]) -> GivenWeights:
+    """As `GivenWeights`; small ones are looked at again only where an array was replaced."""
+    known: GivenWeights | None = program.weights
+    if (
+        known is not None
+        and len(known.arrays) == len(weights)
+        and all(map(operator.is_, known.arrays, weights.values()))
+        and known.names == tuple(weights)
+    ):
+        return known
+    found = GivenWeights(program, weights)
+    program.weights = found if found.bytes <= SMALL else None
+    return found
 
 
 def as_input(item: Input, given: Array, like: Array) -> Array:

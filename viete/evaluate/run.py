@@ -1,4 +1,4 @@
-"""Running a model: inputs and weights in, every named value out."""
+"""A run: every named value of it, and any expression of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from viete.analysis.questions import warn_of_readings
 from viete.analysis.sparsity import sparse_sums
 from viete.errors import Text, VieteError
 from viete.evaluate.array import Arrays
-from viete.evaluate.inputs import Feeding
 from viete.evaluate.interventions import Intervention
 from viete.evaluate.labelled import COL, ROW, Array, Value, in_order, permute
 from viete.evaluate.schedule import Member, Program, Step
@@ -323,34 +322,4 @@ class Run(Mapping[str, Array]):
         return f"<run of {self.program.model.title}: {shown}{', …' if len(self) > 8 else ''}>"
 
 
-def execute(
-    ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Array],
-    names: Sequence[str] | None = None, quick: bool = True,
-    put: Mapping[Member, Intervention] | None = None,
-) -> Run:  # fmt: skip
-    """Run a program on inputs by name, weights taken as they are; see `viete.meanings.run.run`.
-
-    What an intervention in ``put`` makes of its value takes the value's place, as soon as that is
-    there.
-    """
-    if len(ready.memo) > 4096:
-        ready.memo.clear()
-    fed = Feeding(ready, inputs, weights)
-    ready = ready.at(fed.sizes)
-    out = Run(ready, fed.store, fed.like, fed.sizes, quick, put)
-    pieces = fed.pieces() if names is not None and out.arrays.writes and not put else []
-    if not pieces:
-        out.compute(names)
-    # The sequences of a batch have nothing to do with each other: a few at a time, what is between
-    # the inputs and the wanted values stays in the cache, and never lies there for all of them.
-    given, batch = set(fed.store), pieces[-1][0].stop if pieces else 0
-    for place, store in pieces:
-        part = Run(ready, store, fed.like, fed.sizes, quick)
-        part.compute(names)
-        out.wanted, out.missing = part.wanted, part.missing
-        for member in part.store.keys() - given:
-            out.store_piece(member, part.store[member], place, batch)
-    return out
-
-
-__all__ = ["Run", "execute"]
+__all__ = ["Run"]

@@ -70,6 +70,8 @@ class Program:
                                      if n in card.greatest}  # fmt: skip
         self.programs: dict[tuple[Fraction, ...], Program] = {}
         self.memo: dict[Any, Any] = {}
+        self.recordings: dict[Any, Any] = {}  # of runs, see `viete.evaluate.plan.replay`
+        self.weights: Any = None  # those of the last run, see `viete.evaluate.inputs`
         self.reads: dict[Expr, tuple[list[Bind], list[Ref]]] = {}
         self.ranges: dict[str, range] = {}
         self.asked: dict[str, Expr] = {}  # names and formulas, read once

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from viete.errors import VieteError
+from viete.evaluate.execution import execute
 from viete.evaluate.inputs import check_weights
 from viete.evaluate.interventions import Intervention, Put, interventions
 from viete.evaluate.labelled import Array
-from viete.evaluate.run import Run, execute
+from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Program, parameter_shapes, program
 from viete.evaluate.spelling import by_own_names
 from viete.graph.card import CardData

@@ -15,10 +15,11 @@ from array_api_compat import array_namespace
 
 from viete.analysis.next_token import scores, text_of
 from viete.errors import VieteError
+from viete.evaluate.execution import execute
 from viete.evaluate.inputs import check_weights
 from viete.evaluate.interventions import Intervention, composed, intervention, member_of
 from viete.evaluate.labelled import Array
-from viete.evaluate.run import Run, execute
+from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, program
 from viete.graph.card import CardData, Input
 from viete.graph.dependence import forward_slice

@@ -15,8 +15,9 @@ import numpy as np
 
 from viete.analysis.shapes import shapes_of
 from viete.errors import Text, VieteError
+from viete.evaluate.execution import execute
 from viete.evaluate.labelled import COL, ROW, Value, in_order
-from viete.evaluate.run import Run, execute
+from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Step, program
 from viete.formats.files import TensorFile
 from viete.graph.card import CardData, Equation

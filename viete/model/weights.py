@@ -11,8 +11,9 @@ from typing import Any
 
 from viete.analysis.next_token import text_of
 from viete.errors import VieteError
+from viete.evaluate.execution import execute
 from viete.evaluate.labelled import COL, Array, Value
-from viete.evaluate.run import Run, execute
+from viete.evaluate.run import Run
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
 from viete.model.factored import FactoredMatrix

@@ -12,11 +12,11 @@ import numpy as np
 
 from viete.ask.card_claims import Claims
 from viete.errors import VieteError
+from viete.evaluate.execution import execute
 from viete.evaluate.initial_weights import initial_weights
 from viete.evaluate.inputs import Weights
 from viete.evaluate.labelled import COL, ROW, expand
 from viete.evaluate.plan.engine import Engine
-from viete.evaluate.run import execute
 from viete.evaluate.schedule import program
 from viete.evaluate.spelling import by_own_names
 from viete.formats.tensors import TensorFile, in_memory, require

@@ -16,20 +16,20 @@ from viete.evaluate.schedule import Member
 from viete.graph.card import CardData
 from viete.rewrite.incremental import derived
 from viete.sampling.cached import Cached
-from viete.sampling.replay import Replay, Unplanned
+from viete.sampling.replay import StepReplay, Unrecordable
 from viete.sampling.stepping import in_numpy, last_row, without_gradients
 
 LEAST = 64  # positions that there is room for at first
 
 
 class Planned(Cached):
-    """`Cached` by the incremental form whose shapes stay, a `Replay` of which makes the steps.
+    """`Cached` by the incremental form whose shapes stay, a `StepReplay` of which makes the steps.
 
-    The room doubles until it is the context. Raises Unplanned, in `begin`, where a step cannot be
-    recorded.
+    The room doubles until it is the context. Raises Unrecordable, in `begin`, where a step cannot
+    be recorded.
     """
 
-    replay: Replay
+    replay: StepReplay
     fixed: dict[Member, Value]  # what no token changes
     made: Run
     count: int
@@ -58,7 +58,7 @@ class Planned(Cached):
         for item in self.along:
             if item.name != self.form.places:
                 given[item.name, ()] = self.default(item, run.arrays)
-        self.replay = Replay(
+        self.replay = StepReplay(
             self.program, given, set(self.rooms), self.tokens.name, self.form.places, count,
             self.sizes, self.target, run.arrays.like, room,
         )  # fmt: skip
@@ -114,7 +114,7 @@ class Incremental:
         """As `Steps.begin`."""
         try:
             return self.steps.begin(text, count)
-        except Unplanned:
+        except Unrecordable:
             self.steps = self.cached
             return self.steps.begin(text, count)
 

@@ -9,10 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from viete.analysis.next_token import scores, text_of
+from viete.evaluate.execution import execute
 from viete.evaluate.inputs import host
 from viete.evaluate.interventions import Put, interventions
 from viete.evaluate.labelled import COL, ROW, Array, permute
-from viete.evaluate.run import Run, execute
+from viete.evaluate.run import Run
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
 
@@ -39,7 +40,7 @@ class Whole:
         self.tokens, self.target = text_of(card).name, scores(card)
         self.program, self.weights, self.inputs = program(card), weights, inputs
         self.put = interventions(self.program, put or {})
-        self.text = np.zeros((0, 0), np.int64)
+        self.text, self.shape = np.zeros((0, 0), np.int64), (0, 0)
 
     def begin(self, text: np.ndarray, count: int) -> np.ndarray:
         """As `Steps.begin`."""
@@ -54,8 +55,11 @@ class Whole:
 
     def run(self, text: np.ndarray) -> np.ndarray:
         given = {**self.inputs, self.tokens: text}
+        again, self.shape = text.shape == self.shape, text.shape  # as where a full text is cropped
         with without_gradients(self.weights):
-            found = execute(self.program, given, self.weights, [self.target], put=self.put)
+            found = execute(
+                self.program, given, self.weights, [self.target], put=self.put, again=again
+            )
             return last_row(found, self.target, len(text))
 
 

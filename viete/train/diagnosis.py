@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from viete.evaluate.execution import execute
 from viete.evaluate.inputs import host
-from viete.evaluate.run import execute
 from viete.evaluate.schedule import Program, program
 from viete.graph.card import CardData
 from viete.notation.printer import show

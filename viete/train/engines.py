@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from viete.evaluate.execution import execute
 from viete.evaluate.plan.engine import Engine
 from viete.evaluate.plan.workers import Over, at_once
-from viete.evaluate.run import execute
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
 from viete.train.optimiser import norm

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,18 +60,20 @@ class Group:
         return self.inner and self.chunk < batch
 
 
-def steps_of(results: Mapping[str, Node], onto: bool) -> list[Step]:
+def steps_of(results: Mapping[str, Node], onto: bool, outputs: Collection[Node] = ()) -> list[Step]:
     """A step for every node, and one that adds each result to its total.
 
-    With ``onto`` a product can be added to what is there (as BLAS's β = 1 does).
+    With ``onto`` a product can be added to what is there (as BLAS's β = 1 does). Where there are
+    ``outputs``, steps are joined within an equation alone: so a value is the same to the last bit,
+    whatever else is asked for.
     """
-    nodes = [n for n in ancestors(results.values()) if n.name not in VIEWS]
-    uses: Counter[Node] = Counter(r.base for r in results.values())
+    nodes = [n for n in ancestors((*results.values(), *outputs)) if n.name not in VIEWS]
+    uses: Counter[Node] = Counter(r.base for r in (*results.values(), *outputs))
     for n in nodes:
         uses.update({a.base for a in n.args if isinstance(a, Node)})
     made: dict[Node, Step] = {}
     for n in nodes:
-        made[n] = joined(step_of(n), made, uses, onto)
+        made[n] = joined(step_of(n), made, uses, onto, bool(outputs))
     out = list(made.values())
     for name, r in results.items():
         step = made.get(r.base)
@@ -95,25 +97,34 @@ def step_of(n: Node) -> Step:
     return Step(n.name, n.args, n.attrs, n, n.probe, n.lead)
 
 
-def joined(step: Step, made: dict[Node, Step], uses: Counter[Node], onto: bool) -> Step:
-    """A product's scaling, or a sum's addition, done by the product itself."""
+def joined(
+    step: Step, made: dict[Node, Step], uses: Counter[Node], onto: bool, within: bool
+) -> Step:
+    """A product's scaling, or a sum's addition, done by the product itself.
+
+    With ``within`` only what is of the same equation is joined.
+    """
+
+    def alone(a: Node) -> bool:
+        same = not within or a.base.equation is step.node.equation
+        return same and uses[a.base] == 1 and a.whole
 
     def product(a: Any) -> Step | None:
-        if not isinstance(a, Node) or not a.whole or uses[a.base] != 1:
+        if not isinstance(a, Node) or not alone(a):
             return None
         found = made.get(a.base)
         return found if found is not None and found.kernel == "matmul" else None
 
     match step.kernel, step.args:
         case ("sum" | "mean", (Node() as a,)) if step.attrs[0] == a.ndim - 1:
-            found = made.get(a.base) if a.whole and uses[a.base] == 1 else None
+            found = made.get(a.base) if alone(a) else None
             if found is not None and found.kernel == "mul":
                 x, y = found.args
                 alike = isinstance(x, Node) and isinstance(y, Node) and x.kind == y.kind == FLOAT
                 if alike and x.shape == y.shape == a.shape:
                     del made[found.node]
-                    weight = 1 if step.kernel == "sum" else 1 / a.shape[-1]
-                    return Step("inner", (x, y), (weight,), step.node, step.form, step.lead)
+                    count = 1 if step.kernel == "sum" else a.shape[-1]
+                    return Step("inner", (x, y), (count,), step.node, step.form, step.lead)
         case (("mul" | "div"), (Node() as a, float() as c)):
             if onto and (p := product(a)) is not None and len(p.args) == 2 and not p.attrs:
                 del made[p.node]
@@ -132,7 +143,7 @@ def joined(step: Step, made: dict[Node, Step], uses: Counter[Node], onto: bool) 
 
 def is_inner(step: Step, batch: int) -> bool:
     """Whether a step can be done sequence by sequence, and is not a product with weights."""
-    if batch == 1:
+    if batch == 1 or step.kernel in ("changed", "written"):
         return False
     if step.target:  # a sum over the sequences, or of what was summed over them
         (a, *_) = step.args
@@ -148,6 +159,8 @@ def is_inner(step: Step, batch: int) -> bool:
 
 def grouped(steps: list[Step], space: Recorder) -> list[Group]:
     """The steps in an order that keeps what is done sequence by sequence together."""
+    if space.batch == 1:
+        return [Group(steps, False, 1)]
     by_node = {s.node: s for s in steps if not s.target}
     then: dict[Step, list[Step]] = {}
     left: dict[Step, int] = {}

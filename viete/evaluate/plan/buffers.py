@@ -8,6 +8,7 @@ nobody else reads it any more.
 from __future__ import annotations
 
 import bisect
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from viete.evaluate.plan.arranging import VIEWS, Group, Step
@@ -44,8 +45,11 @@ def bytes_of(node: Node, float_bytes: int, half_bytes: int = 2) -> int:
     return -(-node.size * each // ALIGNED) * ALIGNED
 
 
-def laid(groups: list[Group], batch: int, float_bytes: int, half_bytes: int = 2) -> Memory:
-    """A place for every value."""
+def laid(
+    groups: list[Group], batch: int, float_bytes: int, half_bytes: int = 2,
+    outputs: Collection[Node] = (),
+) -> Memory:  # fmt: skip
+    """A place for every value but ``outputs``, which have memory of their own."""
     order: dict[Step, tuple[int, Group]] = {}
     spans: dict[Step, tuple[int, int]] = {}  # when a value of the whole piece is in use
     for g in groups:
@@ -62,7 +66,7 @@ def laid(groups: list[Group], batch: int, float_bytes: int, half_bytes: int = 2)
     wanted = 0
     for s, (at, g) in order.items():
         node = s.node
-        if s.target:
+        if s.target or node in outputs:
             continue
         readers = uses.get(node, [])
         first_axis = node.lead is not None and node.size // max(1, node.shape[node.lead[0]]) \

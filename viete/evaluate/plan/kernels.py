@@ -38,14 +38,29 @@ def sequence(*calls: Call) -> Call:
     return run
 
 
+class Misplaced(VieteError):
+    """A place outside of an axis."""
+
+
 def inside(out: Any, args: Any, attrs: Any) -> Call:
-    """Places, none outside of an axis. Raises VieteError, when it is called, for one that is."""
+    """Places, none outside of an axis. Raises Misplaced, when it is called, for one that is."""
 
     def call() -> None:
         low, high = int(args[0].min()), int(args[0].max())
         if low < 0 or high >= attrs[0]:
             wrong = low if low < 0 else high
-            raise VieteError(f"index {wrong} is outside 0 to {attrs[0] - 1}")
+            raise Misplaced(f"index {wrong} is outside 0 to {attrs[0] - 1}")
+        out[...] = args[0]
+
+    return call
+
+
+def whole(out: Any, args: Any, attrs: Any) -> Call:
+    """Whole numbers. Raises Misplaced, when it is called, for others."""
+
+    def call() -> None:
+        if bool((args[0] % 1 != 0).any()):
+            raise Misplaced("an index must be a whole number, and this one is not")
         out[...] = args[0]
 
     return call
@@ -91,20 +106,20 @@ def numpy_kernels() -> dict[str, Prepare]:
     def concat(out: Any, args: Any, attrs: Any) -> Call:
         return partial(np.concatenate, args, axis=attrs[0], out=out)
 
-    def along(a: Any, axis: int, weight: float, out: Any) -> Call:
-        """The sum along an axis, times a weight: along one of the last two as a product, faster."""
+    def along(a: Any, axis: int, out: Any) -> Call:
+        """The sum along an axis: along one of the last two as a product, which is faster."""
         if a.dtype == out.dtype and a.dtype.kind == "f" and axis >= a.ndim - 2:
-            weights = np.full(a.shape[axis], weight, a.dtype)
-            sides = (a, weights) if axis == a.ndim - 1 else (weights, a)
+            ones = np.ones(a.shape[axis], a.dtype)
+            sides = (a, ones) if axis == a.ndim - 1 else (ones, a)
             return partial(np.matmul, *sides, out=out)
-        add = partial(np.add.reduce, a, axis=axis, dtype=out.dtype, out=out)
-        return add if weight == 1 else sequence(add, partial(np.multiply, out, weight, out=out))
+        return partial(np.add.reduce, a, axis=axis, dtype=out.dtype, out=out)
 
     def mean(out: Any, args: Any, attrs: Any) -> Call:
-        return along(args[0], attrs[0], 1 / args[0].shape[attrs[0]], out)
+        count = out.dtype.type(args[0].shape[attrs[0]])
+        return sequence(along(args[0], attrs[0], out), partial(np.divide, out, count, out=out))
 
     def total(out: Any, args: Any, attrs: Any) -> Call:
-        return along(args[0], attrs[0], 1, out)
+        return along(args[0], attrs[0], out)
 
     def logsumexp(out: Any, args: Any, attrs: Any) -> Call:
         z = args[0]
@@ -115,7 +130,7 @@ def numpy_kernels() -> dict[str, Prepare]:
             partial(np.clip, top, -most, most, out=top),  # ∞ - ∞ is no number
             partial(np.subtract, z, rows, out=powers),
             partial(np.exp, powers, out=powers),
-            along(powers, powers.ndim - 1, 1, out),
+            along(powers, powers.ndim - 1, out),
             partial(np.log, out, out=out),
             partial(np.add, out, top, out=out),
         )
@@ -127,7 +142,7 @@ def numpy_kernels() -> dict[str, Prepare]:
             partial(np.max, z, axis=-1, keepdims=True, out=rows),
             partial(np.subtract, z, rows, out=out),
             partial(np.exp, out, out=out),
-            along(out, out.ndim - 1, 1, rows[..., 0]),
+            along(out, out.ndim - 1, rows[..., 0]),
             partial(np.divide, out, rows, out=out),
         )
 
@@ -143,7 +158,31 @@ def numpy_kernels() -> dict[str, Prepare]:
     def inner(out: Any, args: Any, attrs: Any) -> Call:
         a, b = args
         dot = partial(np.vecdot, a, b, out=out)
-        return dot if attrs[0] == 1 else sequence(dot, partial(np.multiply, out, attrs[0], out=out))
+        if attrs[0] == 1:
+            return dot
+        return sequence(dot, partial(np.divide, out, out.dtype.type(attrs[0]), out=out))
+
+    def normed(out: Any, args: Any, attrs: Any) -> Call:
+        """(z − mean z) / sqrt(var z + ε), or z / sqrt(mean z² + ε)."""
+        z, (epsilon, centred) = args[0], attrs
+        rows, number = np.empty((*z.shape[:-1], 1), z.dtype), z.dtype.type
+        row, count = rows[..., 0], number(z.shape[-1])
+        first: list[Call] = []
+        if centred:
+            first = [
+                along(z, z.ndim - 1, row),
+                partial(np.divide, row, count, out=row),
+                partial(np.subtract, z, rows, out=out),
+            ]
+            z = out
+        return sequence(
+            *first,
+            partial(np.vecdot, z, z, out=row),
+            partial(np.divide, row, count, out=row),
+            partial(np.add, row, number(epsilon), out=row),
+            partial(np.sqrt, row, out=row),
+            partial(np.divide, z, rows, out=out),
+        )
 
     def relu(out: Any, args: Any, attrs: Any) -> Call:
         return partial(np.maximum, args[0], 0, out=out)
@@ -211,15 +250,48 @@ def numpy_kernels() -> dict[str, Prepare]:
         inside = out[(slice(None),) * axis + (slice(first, first + args[0].shape[axis]),)]
         return sequence(partial(out.fill, 0), partial(np.copyto, inside, args[0]))
 
-    def composed(f: Callable[[Any], Any]) -> Prepare:
-        return lambda out, args, attrs: lambda: np.copyto(out, f(args[0]))
+    def gelu_tanh(out: Any, args: Any, attrs: Any) -> Call:
+        """z (1 + tanh(√(2/π) (z + 0.044715 z³))) / 2, in one array."""
+        z, number = args[0], args[0].dtype.type
+        return sequence(
+            partial(np.multiply, z, z, out=out),
+            partial(np.multiply, out, number(0.044715), out=out),
+            partial(np.add, out, number(1), out=out),
+            partial(np.multiply, out, z, out=out),
+            partial(np.multiply, out, number((2 / np.pi) ** 0.5), out=out),
+            partial(np.tanh, out, out=out),
+            partial(np.add, out, number(1), out=out),
+            partial(np.multiply, out, z, out=out),
+            partial(np.multiply, out, number(0.5), out=out),
+        )
 
-    def sigmoid(z: Any) -> Any:
-        with np.errstate(over="ignore"):
-            return 1 / (1 + np.exp(-z))
+    def gelu(out: Any, args: Any, attrs: Any) -> Call:
+        """z (1 + erf(z / √2)) / 2, in one array."""
+        z, number = args[0], args[0].dtype.type
+        return sequence(
+            partial(np.multiply, z, number(0.5**0.5), out=out),
+            partial(erf, out, out=out),
+            partial(np.add, out, number(1), out=out),
+            partial(np.multiply, out, z, out=out),
+            partial(np.multiply, out, number(0.5), out=out),
+        )
 
-    def gelu_tanh(z: Any) -> Any:
-        return z * (1 + np.tanh((2 / np.pi) ** 0.5 * (z + 0.044715 * z * z * z))) / 2
+    def sigmoid(out: Any, args: Any, attrs: Any) -> Call:
+        """1 / (1 + exp(−z)); an exp that overflows gives the 0 it should."""
+        one = out.dtype.type(1)
+        return sequence(*exp_of_negative(out, args[0]), partial(np.divide, one, out, out=out))
+
+    def silu(out: Any, args: Any, attrs: Any) -> Call:
+        """z / (1 + exp(−z))."""
+        return sequence(*exp_of_negative(out, args[0]), partial(np.divide, args[0], out, out=out))
+
+    def exp_of_negative(out: Any, z: Any) -> tuple[Call, ...]:
+        """1 + exp(−z)."""
+        return (
+            partial(np.negative, z, out=out),
+            partial(np.exp, out, out=out),
+            partial(np.add, out, out.dtype.type(1), out=out),
+        )
 
     names = {"sub": "subtract", "mul": "multiply", "div": "divide", "mod": "remainder",
              "pow": "power", "neg": "negative", "max": "maximum", "min": "minimum", "lt": "less",
@@ -232,14 +304,12 @@ def numpy_kernels() -> dict[str, Prepare]:
         **{k: ufunc(getattr(np, k)) for k in plain},
         **{k: reduction(getattr(np, k)) for k in ("amax", "amin", "argmax")},
         "sum": total, "mean": mean, "inner": inner, "erf": ufunc(erf), "where": where,
-        "inside": inside,
+        "inside": inside, "whole": whole,
         "matmul": matmul, "copy": copy, "astype": astype, "logsumexp": logsumexp,
         "take": take, "pick": pick, "concat": concat, "softmax": softmax,
         "softmax_back": softmax_back, "relu": relu, "relu_back": relu_back, "masked": masked,
         "nll": nll, "less_onehot": less_onehot, "gathered": gathered, "placed": placed,
-        "sigmoid": composed(sigmoid), "silu": composed(lambda z: z * sigmoid(z)),
-        "gelu": composed(lambda z: z * (1 + erf(z * 0.5**0.5)) / 2),
-        "gelu_tanh": composed(gelu_tanh),
+        "sigmoid": sigmoid, "silu": silu, "gelu": gelu, "gelu_tanh": gelu_tanh, "normed": normed,
     }  # fmt: skip
 
 
@@ -294,7 +364,17 @@ def torch_kernels() -> dict[str, Prepare]:
 
     def inner(out: Any, args: Any, attrs: Any) -> Call:
         dot = partial(torch.linalg.vecdot, *args, out=out)
-        return dot if attrs[0] == 1 else sequence(dot, partial(out.mul_, attrs[0]))
+        return dot if attrs[0] == 1 else sequence(dot, partial(out.div_, attrs[0]))
+
+    def normed(out: Any, args: Any, attrs: Any) -> Call:
+        """(z − mean z) / sqrt(var z + ε), or z / sqrt(mean z² + ε)."""
+        z, (epsilon, centred) = args[0], attrs
+
+        def call() -> None:
+            x = z - z.mean(-1, keepdim=True) if centred else z
+            torch.div(x, x.square().mean(-1, keepdim=True).add_(epsilon).sqrt_(), out=out)
+
+        return call
 
     def matmul(out: Any, args: Any, attrs: Any) -> Call:
         scale, more = attrs[0] if attrs else 1, 1 if len(args) == 3 else 0
@@ -420,9 +500,10 @@ def torch_kernels() -> dict[str, Prepare]:
         **{k: ufunc(getattr(torch, k)) for k in plain},
         **{k: reduction(getattr(torch, k)) for k in ("amax", "amin", "argmax")},
         "sum": numpys_own("sum", total), "mean": numpys_own("mean", reduction(torch.mean)),
-        "inside": inside,
-        "inner": numpys_own("inner", inner), "where": where, "matmul": matmul, "copy": copy,
-        "astype": copy, "take": take, "logsumexp": reduction(torch.logsumexp),
+        "inside": inside, "whole": whole,
+        "inner": numpys_own("inner", inner), "normed": normed, "where": where,
+        "matmul": matmul, "copy": copy, "astype": copy, "take": take,
+        "logsumexp": reduction(torch.logsumexp),
         "mod": ufunc(torch.remainder), "quotient": ufunc(torch.floor_divide),
         "pick": pick, "concat": concat, "softmax": softmax, "softmax_back": softmax_back,
         "relu": relu, "relu_back": relu_back, "masked": masked, "nll": nll,

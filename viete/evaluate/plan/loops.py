@@ -7,12 +7,13 @@ record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Any
 
 from viete.evaluate.gradient import Backprop
 from viete.evaluate.labelled import Value
-from viete.evaluate.plan.node import Node
+from viete.evaluate.plan.node import Node, laid_out
 from viete.evaluate.plan.recorder import Recorder
 from viete.evaluate.plan.recording import Recording
 from viete.evaluate.schedule import Member, Step
@@ -29,19 +30,43 @@ class Turn:
 
 
 class Recorded(Backprop):
-    """A run of the backward equations on nodes."""
+    """A run of the equations on nodes, forward or back.
+
+    The value of a member in ``changed`` is a node that an intervention fills.
+    """
 
     meaning = Recording
     arrays: Recording
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Any, changed: Collection[Member] = ()) -> None:
         super().__init__(*args)
+        self.changed = changed
+        self.layouts: dict[Member, tuple[str, ...]] = {}  # of those: their axes
         self.space: Recorder = self.arrays.xp
         self.turns: dict[Any, Turn] = {}
         self.read: dict[int, tuple[list[Ref], bool] | None] = {}
 
     def value(self, step: Step) -> Value:
         self.space.equation = step
+        found = self.recorded(step)
+        return self.replaced(found, step) if step.makes in self.changed else found
+
+    def replaced(self, v: Value, step: Step) -> Value:
+        """The value as a node of its own, of which all is made that comes after."""
+        a, self.layouts[step.makes] = v.array, v.axes
+        if a.size == a.base.size and 0 not in a.strides:  # it goes on lying in that order
+            at = (a.shape, a.strides, a.offset)
+            node = self.space.node(
+                "changed", (a.base,), a.base.shape, a.kind, a.base.lead, (step.makes, at)
+            )
+            return replace(v, array=self.space.view(node, a.probe, a.lead, a.offset))
+        at = (a.shape, laid_out(a.shape).strides, 0)
+        copy = self.space.node("copy", (a,), a.shape, a.kind, a.lead)
+        node = self.space.node("changed", (copy,), a.shape, a.kind, a.lead, (step.makes, at))
+        return replace(v, array=node)
+
+    def recorded(self, step: Step) -> Value:
+        """The nodes of an equation, recorded, or made again as in an earlier turn."""
         found = self.operands(step)
         if found is None:
             return super().value(step)
@@ -60,7 +85,11 @@ class Recorded(Backprop):
         if (found := self.read[id(e)]) is None:
             return None
         refs, counts = found
-        members = [(r.key, self.program.places(r, step.loops)) for r in refs]
+        memo = self.program.memo
+        key = ("operands", id(e), *step.loops.values())
+        if key not in memo:
+            memo[key] = e, [(r.key, self.program.places(r, step.loops)) for r in refs]
+        members = memo[key][1]
         if any(m not in self.store for m in members):
             return None
         values = [self.store[m] for m in members]
@@ -69,8 +98,8 @@ class Recorded(Backprop):
         for v in values:
             a, base = v.array, v.array.base
             number = bases.setdefault(base, len(bases))
-            said.append((v.axes, number, base.shape, base.kind, base.lead, a.shape, a.strides,
-                         a.offset, a.lead))  # fmt: skip
+            said.append((v.axes, v.interval, number, base.shape, base.kind, base.lead, a.shape,
+                         a.strides, a.offset, a.lead))  # fmt: skip
         turn = tuple(step.loops.items()) if counts else ()
         return members, values, (id(e), turn, tuple(said))
 
@@ -85,8 +114,8 @@ class Recorded(Backprop):
         for m, v in zip(members, values, strict=True):
             a = v.array
             copy = stand_in[a.base] if a.of is None else space.view(
-                stand_in[a.base], a.probe, a.lead)  # fmt: skip
-            store[m] = Value(copy, v.axes)
+                stand_in[a.base], a.probe, a.lead, a.offset)  # fmt: skip
+            store[m] = Value(copy, v.axes, v.const, False, v.interval)
         arrays, kept = self.arrays, (self.store, self.arrays.memo)
         self.store, arrays.xp, arrays.memo = store, space, {}  # what is kept there are nodes
         try:
@@ -106,7 +135,7 @@ class Recorded(Backprop):
             if a not in made:  # a constant, or a view of one, from another turn
                 made[a] = (
                     self.space.constant(a.data) if a.of is None
-                    else self.space.view(of(a.of), a.probe, a.lead)
+                    else self.space.view(of(a.of), a.probe, a.lead, a.offset)
                 )  # fmt: skip
             return made[a]
 
@@ -114,11 +143,11 @@ class Recorded(Backprop):
             if n.name == "constant":
                 made[n] = self.space.constant(n.data)
             elif n.of is not None:
-                made[n] = self.space.view(of(n.of), n.probe, n.lead)
+                made[n] = self.space.view(of(n.of), n.probe, n.lead, n.offset)
             else:
                 args = tuple(map(of, n.args))
                 made[n] = self.space.node(n.name, args, n.shape, n.kind, n.lead, n.attrs)
-        return Value(of(turn.result.array), turn.result.axes)
+        return replace(turn.result, array=of(turn.result.array))
 
 
 def reading(step: Step, letters: Any) -> tuple[list[Ref], bool] | None:

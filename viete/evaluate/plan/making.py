@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from viete.evaluate.plan.arranging import Group, Step, grouped, steps_of
 from viete.evaluate.plan.buffers import Memory, laid
 from viete.evaluate.plan.kernels import Call, Prepare, numpy_kernels, sequence, torch_kernels
-from viete.evaluate.plan.node import BOOL, FLOAT, HALF, Node
+from viete.evaluate.plan.node import BOOL, FLOAT, HALF, Node, Unrecordable
 from viete.evaluate.plan.recorder import Recorder
 
 
@@ -70,6 +70,17 @@ class Library:
         each = flat.itemsize
         return np.ndarray(shape, flat.dtype, flat, offset * each, [k * each for k in strides])
 
+    def put(self, out: Any, a: Any) -> None:
+        """Another array's entries, in this one's precision."""
+        if self.torch:
+            out.copy_(a)
+        else:
+            np.copyto(out, a, casting="unsafe")
+
+    def copy(self, a: Any) -> Any:
+        """The same entries in memory of their own."""
+        return a.clone() if self.torch else a.copy()
+
     def add_to(self, out: Any, a: Any) -> Call:
         if self.torch:
             return lambda: out.add_(a)
@@ -112,17 +123,21 @@ def make(
 
 
 class Compiler:
-    """Turns steps into calls on arrays."""
+    """Turns steps into calls on arrays; ``own`` are kernels that know what they are compiled for.
+
+    What has no place in ``memory`` gets an array of its own.
+    """
 
     def __init__(
         self, space: Recorder, groups: list[Group], memory: Memory, given: Mapping[Any, Any],
-        totals: Mapping[str, Any], library: Library,
+        totals: Mapping[str, Any], library: Library, own: Mapping[str, Own] | None = None,
     ) -> None:  # fmt: skip
         self.space, self.groups, self.memory, self.library = space, groups, memory, library
-        self.given, self.totals = dict(given), dict(totals)
+        self.given, self.totals, self.own = dict(given), dict(totals), own or {}
         self.arena = library.bytes(memory.arena)
         self.scratch = library.bytes(memory.scratch)
         self.flats: dict[Node, Any] = {}
+        self.arrays: dict[Node, Any] = {}
 
     def plan(self) -> Plan:
         calls: list[Call] = []
@@ -141,6 +156,10 @@ class Compiler:
                 found = self.given[base.attrs[0]].reshape(-1)
             elif base.name == "constant":
                 found = self.library.constant(base).reshape(-1)
+            elif base.name == "written":
+                found = self.flat(base.args[0].base)
+            elif base not in self.memory.home:  # an output
+                found = self.library.empty(base.size, self.library.kind(base.kind))
             else:
                 buffer = self.memory.home[base]
                 arena = self.arena if buffer.scratch is None else self.scratch
@@ -152,6 +171,15 @@ class Compiler:
                 found = arena[buffer.offset : buffer.offset + count * each].view(dtype)
             self.flats[base] = found
         return self.flats[base]
+
+    def whole(self, node: Node) -> Any:
+        """All of a node."""
+        found = self.arrays.get(node)
+        if found is None:
+            flat = self.flat(node.base)
+            found = self.library.strided(flat, node.shape, node.strides, node.offset)
+            self.arrays[node] = found
+        return found
 
     def array(
         self, node: Node, probe: np.ndarray, lead: tuple[int, int] | None, group: Group,
@@ -168,16 +196,31 @@ class Compiler:
         return self.library.strided(self.flat(node.base), shape, strides, offset)
 
     def call(self, s: Step, group: Group, first: int | None) -> Call:
-        args = tuple(
-            self.array(a, a.probe, a.lead, group, first, a.offset) if isinstance(a, Node) else a
-            for a in s.args
-        )
+        if first is None:
+            args = tuple(self.whole(a) if isinstance(a, Node) else a for a in s.args)
+        else:
+            args = tuple(
+                self.array(a, a.probe, a.lead, group, first, a.offset) if isinstance(a, Node) else a
+                for a in s.args
+            )
         if s.target:
             return self.added(s, args)
-        out = self.array(s.node, s.form, s.lead, group, first, 0)
+        if first is None and s.form is s.node.probe:
+            out = self.whole(s.node)
+        else:
+            out = self.array(s.node, s.form, s.lead, group, first, 0)
+        if s.kernel in self.own:
+            return self.own[s.kernel](self, s)
         if s.kernel == "matmul" and len(args) == 3:
             args = (*args[:2], args[2].reshape(out.shape))
-        args = tuple(out if same(out, a) else a for a in args)
+        home = self.memory.home
+        here = home.get(s.node)
+        if here is not None:  # an argument that the result takes the memory of is the result's
+            for k, a in enumerate(s.args):
+                if isinstance(a, Node) and home.get(a.base) is here and alike(a, s.form):
+                    args = (*args[:k], out, *args[k + 1 :])
+        if s.kernel not in self.library.kernels:
+            raise Unrecordable(f"there is no kernel for {s.kernel}")
         prepared = self.library.kernels[s.kernel](out, args, s.attrs)
         return sequence(self.zeroed(out), prepared) if s.kernel == "gathered" else prepared
 
@@ -202,18 +245,19 @@ class Compiler:
         return sequence(kernel(out, args, s.attrs), self.library.add_to(total, out))
 
 
-def same(a: Any, b: Any) -> bool:
-    """Whether two arrays are the same entries in the same order, but for axes of one entry.
+Own = Callable[[Compiler, Step], Call]
+
+
+def alike(a: Node, form: np.ndarray) -> bool:
+    """Whether an array lies as a result does, but for axes of one entry.
 
     PyTorch refuses to write over an argument that has such an axis more or less than ``out``.
     """
-    if not hasattr(b, "shape") or a.dtype != b.dtype:
+    if a.offset or a.size == 0:
         return False
-    if hasattr(a, "data_ptr"):
-        here, there = ((x.data_ptr(), axes(x.shape, x.stride())) for x in (a, b))
-    else:
-        here, there = ((x.__array_interface__["data"], axes(x.shape, x.strides)) for x in (a, b))
-    return bool(here == there)
+    if a.shape == form.shape and a.strides == form.strides:
+        return True
+    return axes(a.shape, a.strides) == axes(form.shape, form.strides)
 
 
 def axes(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:

@@ -17,7 +17,14 @@ from numpy.lib.stride_tricks import as_strided
 
 FLOAT, HALF, INT, BOOL = "float", "half", "int", "bool"  # HALF: as products are computed
 Shape = tuple[int, ...]
+
+
+class Unrecordable(Exception):
+    """What cannot be recorded, such as a choice that depends on values: it is to be evaluated."""
+
+
 _NOWHERE = np.empty(1, dtype=np.int8)  # entries of one byte: strides count entries
+_START = int(_NOWHERE.__array_interface__["data"][0])
 
 
 @cache
@@ -27,9 +34,9 @@ def laid_out(shape: Shape) -> np.ndarray:
     return as_strided(_NOWHERE, shape, strides)
 
 
-def address(probe: np.ndarray) -> int:
-    """Where the first entry would lie."""
-    return int(probe.__array_interface__["data"][0])
+def offset_of(probe: np.ndarray) -> int:
+    """Entries before the first one, where there were memory."""
+    return int(probe.__array_interface__["data"][0]) - _START
 
 
 @dataclass(eq=False, slots=True)
@@ -37,7 +44,8 @@ class Node:
     """An operation, which also is its result: an array of the recorder's namespace.
 
     ``lead`` says which axis runs over the sequences of the batch, and how many of its entries
-    belong to each; None where sequences cannot be told apart (any more).
+    belong to each; None where sequences cannot be told apart (any more). ``offset`` counts entries
+    of the base before the first one.
     """
 
     name: str
@@ -50,11 +58,15 @@ class Node:
     of: Node | None = None  # the array that this is a view of
     equation: Any = None
     data: Any = None  # a constant's entries
-    id: int = field(default=0)
+    id: int = 0
+    offset: int = 0
+    shape: Shape = field(init=False)
+    strides: Shape = field(init=False)
+    size: int = field(init=False)
 
-    @property
-    def shape(self) -> Shape:
-        return self.probe.shape
+    def __post_init__(self) -> None:
+        self.shape, self.strides = self.probe.shape, self.probe.strides
+        self.size = math.prod(self.shape)
 
     @property
     def ndim(self) -> int:
@@ -74,19 +86,6 @@ class Node:
         return self if self.of is None else self.of
 
     @property
-    def offset(self) -> int:
-        """Entries before the first one, in the base."""
-        return 0 if self.of is None else address(self.probe) - address(self.of.probe)
-
-    @property
-    def strides(self) -> Shape:
-        return self.probe.strides
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
-
-    @property
     def whole(self) -> bool:
         """Whether this is all of its base, in its order."""
         return self.of is None or (
@@ -95,6 +94,12 @@ class Node:
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         return self.space
+
+    def value(self) -> Any:
+        """Values are not there yet: what depends on them cannot be recorded."""
+        raise Unrecordable(f"a value of {self!r}")
+
+    __bool__ = __int__ = __float__ = __index__ = __len__ = __iter__ = __array__ = value
 
     def __getitem__(self, place: Any) -> Node:
         return self.space.index(self, place)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from viete.evaluate.plan.node import BOOL, FLOAT, HALF, INT, Node, Shape, address, laid_out
+from viete.evaluate.plan.node import BOOL, FLOAT, HALF, INT, Node, Shape, laid_out, offset_of
 
 AS_IT_IS = frozenset("given constant matmul astype copy".split())  # what half precision goes into
 COMPARISONS = frozenset("lt le gt ge eq ne and or not".split())
@@ -62,11 +62,11 @@ class Recorder:
             *(a.id if isinstance(a, Node) else ("number", type(a), a) for a in args),
             attrs,
         )
-        if key not in self.known:
-            self.known[key] = self.added(
-                Node(name, tuple(args), attrs, kind, laid_out(shape), self, lead)
-            )
-        return self.known[key]
+        found = self.known.get(key)
+        if found is None:
+            made = Node(name, tuple(args), attrs, kind, laid_out(shape), self, lead)
+            found = self.known[key] = self.added(made)
+        return found
 
     def added(self, node: Node) -> Node:
         node.id, node.equation = len(self.nodes), self.equation
@@ -90,20 +90,25 @@ class Recorder:
         if a.kind == kind or a.kind not in (FLOAT, HALF):
             return a
         base = self.node("astype", (a.base,), a.base.shape, kind, a.base.lead)
-        return base if a.of is None else self.view(base, a.probe, a.lead)
+        return base if a.of is None else self.view(base, a.probe, a.lead, a.offset)
 
     # -- views -------------------------------------------------------------------------------------
 
-    def view(self, a: Node, probe: np.ndarray, lead: tuple[int, int] | None) -> Node:
-        key = ("view", a.base.id, probe.shape, probe.strides, address(probe))
-        if key not in self.known:
-            made = Node("view", (a.base,), (), a.kind, probe, self, lead, of=a.base)
-            self.known[key] = self.added(made)
-        return self.known[key]
+    def view(
+        self, a: Node, probe: np.ndarray, lead: tuple[int, int] | None, offset: int | None = None
+    ) -> Node:
+        """Some entries of an array, ``offset`` being those before the first, if it is known."""
+        offset = offset_of(probe) if offset is None else offset
+        key = ("view", a.base.id, probe.shape, probe.strides, offset)
+        found = self.known.get(key)
+        if found is None:
+            made = Node("view", (a.base,), (), a.kind, probe, self, lead, a.base, offset=offset)
+            found = self.known[key] = self.added(made)
+        return found
 
     def permute_dims(self, a: Node, order: Sequence[int]) -> Node:
         lead = None if a.lead is None else (list(order).index(a.lead[0]), a.lead[1])
-        return self.view(a, a.probe.transpose(order), lead)
+        return self.view(a, a.probe.transpose(order), lead, a.offset)
 
     def reshape(self, a: Node, shape: Sequence[int]) -> Node:
         shape = tuple(int(n) for n in shape)
@@ -114,10 +119,10 @@ class Recorder:
             return a
         lead = self.regrouped(a, shape)
         try:
-            return self.view(a, np.reshape(a.probe, shape, copy=False), lead)
+            return self.view(a, np.reshape(a.probe, shape, copy=False), lead, a.offset)
         except ValueError:  # the entries have to be moved
             a = self.node("copy", (a,), a.shape, a.kind, a.lead)
-            return self.view(a, a.probe.reshape(shape), lead)
+            return self.view(a, laid_out(shape), lead, 0)
 
     def regrouped(self, a: Node, shape: Shape) -> tuple[int, int] | None:
         """The axis of the sequences after a reshape: they stay together, so many in each row."""
@@ -153,7 +158,7 @@ class Recorder:
             return a
         extra = len(shape) - a.ndim
         lead = None if a.lead is None else (a.lead[0] + extra, a.lead[1])
-        return self.view(a, np.broadcast_to(a.probe, shape), lead)
+        return self.view(a, np.broadcast_to(a.probe, shape), lead, a.offset)
 
     def squeeze(self, a: Node, axis: int) -> Node:
         return self.index(a, tuple(0 if k == axis else slice(None) for k in range(a.ndim)))

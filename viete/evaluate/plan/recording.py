@@ -14,9 +14,10 @@ import numpy as np
 from viete.analysis.def_use import targets
 from viete.analysis.kinds import BIT
 from viete.evaluate.array import Lookup
+from viete.evaluate.fast import scaled
 from viete.evaluate.gradient import Summing
-from viete.evaluate.labelled import COL, ROW, Array, Value, permute
-from viete.evaluate.plan.node import FLOAT, INT
+from viete.evaluate.labelled import COL, ROW, Array, Value, expand, permute
+from viete.evaluate.plan.node import FLOAT, INT, Unrecordable
 from viete.graph.card import CardData
 
 
@@ -36,6 +37,12 @@ class Recording(Summing):
         if xp is not self.xp:  # on constants
             return super().primitive(xp, op, arrays, out)
         return self.xp.entrywise({"had": "mul", "times": "mul"}.get(op, op), arrays)
+
+    def gathered(self, v: Value, label: str, at: Value, first: int) -> Value:
+        if not at.const and self.interval(at) is None:
+            node = self.xp.node("whole", (at.array,), at.array.shape, FLOAT, at.array.lead)
+            at = Value(node, at.axes)
+        return super().gathered(v, label, at, first)
 
     def inside(self, where: Array, size: int) -> Array:
         """Looked at whenever the plan runs, unless they are constant."""
@@ -59,10 +66,15 @@ def along_rows(name: str) -> Callable[[Recording, list[Value]], Value]:
 
     def recorded(it: Recording, args: list[Value]) -> Value:
         v = last(it, args[0])
-        lead = v.array.lead if v.array.lead and v.array.lead[0] < v.array.ndim - 1 else None
-        return Value(it.xp.node(name, (v.array,), v.array.shape, FLOAT, lead), v.axes)
+        return Value(it.xp.node(name, (v.array,), v.array.shape, FLOAT, rows(v)), v.axes)
 
     return recorded
+
+
+def rows(v: Value) -> tuple[int, int] | None:
+    """The axis of the sequences, where it is not that of the columns, which are last."""
+    lead: tuple[int, int] | None = v.array.lead
+    return lead if lead and lead[0] < v.array.ndim - 1 else None
 
 
 def by_entries(name: str) -> Callable[[Recording, list[Value]], Value]:
@@ -148,6 +160,54 @@ ACTIVATIONS: dict[str, Callable[..., Value | None]] = {
     "GELU_tanh": by_entries("gelu_tanh"),
     "SiLU": by_entries("silu"),
 }
+
+
+# -- forms of forward runs, which no derivative shares ---------------------------------------------
+
+
+class Forward(Recording):
+    """`Recording` of a run that has no backward equations: a norm is one node."""
+
+    def __init__(
+        self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
+        quick: bool = True, memo: dict[Any, Any] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(card, sizes, like, lookup, quick, memo)
+        self.quick = {**self.quick, **FORWARD}
+
+
+def normed_layer(it: Recording, args: list[Value]) -> Value | None:
+    """(z − mean z) / sqrt(var z + ε), scaled and shifted."""
+    z, gamma, beta, epsilon = args
+    return None if epsilon.axes else scaled(it, normed(it, z, epsilon, True), gamma, beta)
+
+
+def rms_norm(it: Recording, args: list[Value]) -> Value | None:
+    """z / sqrt(mean z² + ε), scaled."""
+    z, gamma, epsilon = args
+    return None if epsilon.axes else scaled(it, normed(it, z, epsilon, False), gamma, None)
+
+
+def normed(it: Recording, z: Value, epsilon: Value, centred: bool) -> Value:
+    """Each row by its standard deviation, or by its root mean square, as one node."""
+    v = last(it, z)
+    attrs = (float(it.lift(epsilon)), centred)
+    return Value(it.xp.node("normed", (v.array,), v.array.shape, FLOAT, rows(v), attrs), v.axes)
+
+
+def written(it: Recording, args: list[Value]) -> Value:
+    """The new row put into the room, which the first argument is."""
+    a, b, _ = args
+    if a.array.name != "given":
+        raise Unrecordable("what is written to is no room")
+    row = expand(it.xp, it.lift(b), b.axes, a.axes)
+    node = it.xp.node("written", (a.array, row), a.array.shape, attrs=(a.axes.index(ROW),))
+    return Value(node, a.axes)
+
+
+FORWARD: dict[str, Callable[..., Value | None]] = {
+    **ACTIVATIONS, "LN": normed_layer, "RMSNorm": rms_norm, "written": written,
+}  # fmt: skip
 
 
 # -- forms of backward equations -------------------------------------------------------------------

@@ -1,0 +1,341 @@
+"""Replay: a run recorded once for the shapes of its inputs, and made again as a list of calls.
+
+A run's recording is what a training plan's is: the equations run on nodes (`loops`), nodes become
+steps (`arranging`), steps get memory (`buffers`) and become calls (`making`). What is a run's own:
+
+- The key of a recording is all that the equations can depend on besides values: the shapes of the
+  inputs, how the weights lie in memory, which values are wanted and which are replaced. A choice
+  that depends on values cannot be recorded (`Unrecordable`), and is evaluated, always.
+- A wanted value has memory of its own, which nothing else is written to. An intervention is a call
+  in the list, between what makes its value and what reads it.
+- Steps are joined within one equation alone, so that a value is the same to the last bit whatever
+  else is asked for.
+- Calls are bound to arrays: those of small models are kept, and what is handed out is copied; of
+  others they are made anew for each run, what is handed out is what was written, and nothing of a
+  run stays. So a recording never holds large memory, and no array is written to twice once a caller
+  has it. Two threads that replay at once have arrays of their own.
+- What derivatives are taken of is evaluated, as is what a library without writing (JAX) computes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_numpy_array
+from numpy.lib.stride_tricks import as_strided
+
+from viete.evaluate.inputs import Feeding, GivenWeights
+from viete.evaluate.interventions import Intervention
+from viete.evaluate.labelled import Array, Value, expand
+from viete.evaluate.plan.arranging import VIEWS, Step, grouped, steps_of
+from viete.evaluate.plan.buffers import bytes_of, laid
+from viete.evaluate.plan.kernels import Call, Misplaced
+from viete.evaluate.plan.loops import Recorded
+from viete.evaluate.plan.making import Compiler, Library
+from viete.evaluate.plan.node import FLOAT, INT, Node, Unrecordable, laid_out
+from viete.evaluate.plan.recorder import Recorder
+from viete.evaluate.plan.recording import Forward
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Member, Program
+
+RECORDINGS = 8  # of a program, those last used
+STAYS = 8 * 2**20  # bytes that the calls of one recording may hold, weights among them
+LITTLE = 10**7  # weights × positions: about a millisecond of products
+KINDS = ("float32", "float64")
+
+
+class RecordedForward(Recorded):
+    """A forward run on nodes."""
+
+    meaning = Forward
+
+
+@dataclass(eq=False)
+class Binding:
+    """The calls of a recording on some weights; ``inputs`` are written to, ``outputs`` made."""
+
+    weights: GivenWeights
+    places: list[int]  # where PyTorch's weights lie, which may be given other memory
+    inputs: list[tuple[Member, Array]]
+    outputs: dict[Member, Value]
+    calls: list[Call]
+    changes: Changes
+
+
+Changes = dict[Member, Callable[[Array], Array]]  # by the member whose value they replace
+
+
+class Replay:
+    """One run of a program, recorded: ``names`` are wanted, the values of ``changed`` replaced."""
+
+    def __init__(
+        self, program: Program, fed: Feeding, store: Mapping[Member, Value],
+        names: Sequence[str] | None, changed: frozenset[Member],
+    ) -> None:  # fmt: skip
+        self.like = fed.like
+        length = max((fed.sizes[k] for k in program.model.lengths if k in fed.sizes), default=1)
+        batch = next((v.size("batch") for v in fed.store.values() if "batch" in v.axes), 1)
+        self.lent = lent(fed.like, fed.weights.arrays, int(length) * batch)
+        self.library = Library(in_numpy(fed.like) if self.lent else fed.like)
+        self.batch = next((v.size("batch") for v in store.values() if "batch" in v.axes), 1)
+        self.space = Recorder(self.batch, self.library.torch)
+        self.weights = fed.weights.store.keys()
+        nodes = {m: self.given(m, v) for m, v in store.items()}
+        run = RecordedForward(
+            program, nodes, self.space.given("like", ()), fed.sizes, True, changed=changed
+        )
+        run.compute(names)
+        self.wanted, self.missing, self.layouts = run.wanted, run.missing, run.layouts
+        self.results = {m: v for m, v in run.store.items() if m not in store}
+        bases = {v.array.base for v in self.results.values()}
+        outputs = {b for b in bases if b.name not in VIEWS}
+        steps = steps_of({}, self.library.torch, outputs)
+        self.groups = grouped(steps, self.space)
+        each = self.library.float_bytes
+        self.memory = laid(self.groups, self.batch, each, outputs=outputs)
+        self.bytes = self.memory.arena + self.memory.scratch + fed.weights.bytes
+        self.bytes += sum(bytes_of(b, each) for b in outputs)
+        self.idle: list[Binding] = []
+
+    def given(self, member: Member, v: Value) -> Value:
+        """What the run is given, as a node."""
+        kind = FLOAT if v.array.dtype == self.like.dtype else INT
+        shape = tuple(v.array.shape)
+        if member in self.weights:
+            node = as_it_lies(self.space, member, v.array, kind)
+        else:
+            node = self.space.given(member, shape, kind, "batch" in v.axes)
+        return Value(node, v.axes, v.const, False, v.interval)
+
+    def bound(self, store: Mapping[Member, Value], weights: GivenWeights) -> Binding:
+        """The calls on these weights; one that is idle, if there is one."""
+        torch = hasattr(self.like, "detach")
+        places = [w.data_ptr() for w in weights.arrays] if torch else []
+        with suppress(IndexError):
+            idle = self.idle.pop()  # by no two threads
+            if idle.weights is weights and idle.places == places:
+                return idle
+        given: dict[Any, Array] = {
+            m: self.inward(in_a_row(v.array)) for m, v in weights.store.items()
+        }
+        inputs = []
+        for m, v in store.items():
+            if m not in self.weights:
+                count = math.prod(v.array.shape)
+                kind = FLOAT if v.array.dtype == self.like.dtype else INT
+                room = self.library.empty(count, self.library.kind(kind))
+                given[m] = room.reshape(tuple(v.array.shape))
+                inputs.append((m, given[m]))
+        changes: Changes = {}
+        own = {"changed": partial(changed, changes)}
+        compiler = Compiler(self.space, self.groups, self.memory, given, {}, self.library, own)
+        calls = compiler.plan().calls
+        outputs = {m: Value(compiler.whole(v.array), v.axes, False, False, v.interval)
+                   for m, v in self.results.items()}  # fmt: skip
+        return Binding(weights, places, inputs, outputs, calls, changes)
+
+    def run(
+        self, store: Mapping[Member, Value], weights: GivenWeights,
+        changes: Mapping[Member, Intervention], batch: int | None,
+    ) -> dict[Member, Value]:  # fmt: skip
+        """The wanted values of another run of these shapes, for the caller to keep."""
+        made = self.bound(store, weights)
+        for m, array in made.inputs:
+            array[...] = self.inward(store[m].array)
+        for m, change in changes.items():
+            if m in self.layouts:
+                made.changes[m] = partial(self.instead, change, self.layouts[m], batch)
+        with np.errstate(all="ignore"):
+            for call in made.calls:
+                call()
+        made.changes.clear()
+        stays, copy, out = self.bytes <= STAYS, self.library.copy, {}
+        for m, v in made.outputs.items():
+            own = stays or self.results[m].array.base.name in VIEWS
+            array = copy(v.array) if own else v.array
+            out[m] = Value(self.outward(array), v.axes, False, False, v.interval)
+        if stays:
+            self.idle = [made]
+        return out
+
+    def inward(self, array: Array) -> Array:
+        """An array of the run's as one of the library that the calls are of."""
+        return in_numpy(array) if self.lent else array
+
+    def outward(self, array: Array) -> Array:
+        """An array of the calls' library as one of the run's."""
+        if not self.lent:
+            return array
+        import torch
+
+        return torch.from_numpy(array)
+
+    def instead(
+        self, change: Intervention, axes: tuple[str, ...], batch: int | None, array: Array
+    ) -> Array:
+        """What takes the place of a value, with the value's axes. Raises Wider for more axes."""
+        value = self.outward(array)
+        xp, made = array_namespace(value), change(Value(value, axes), batch)
+        if not {*made.axes} <= {*axes}:
+            raise Wider
+        new = made.array if type(made.array) is type(value) else xp.asarray(made.array)
+        return self.inward(expand(xp, new, made.axes, axes))
+
+
+def replayed(
+    program: Program, fed: Feeding, names: Sequence[str] | None,
+    changes: Mapping[Member, Intervention],
+) -> Run | None:  # fmt: skip
+    """A run by replay; None for one that must be evaluated."""
+    form = signature(fed, bool(changes))
+    if form is None:
+        return None
+    changed = frozenset(changes)
+    pieces = fed.pieces() if names is not None and not changes else []
+    out = Run(program, fed.store, fed.like, fed.sizes, True, changes)
+    batch = out.batch
+    found = None
+    if out.sparse:  # which rows there are to compute depends on values
+        return None
+    try:
+        for place, store in pieces or [(range(0), fed.store)]:
+            found = recording(program, fed, store, names, changed, form)
+            if found is None:
+                return None
+            made = found.run(store, fed.weights, changes, batch)
+            out.wanted, out.missing = found.wanted, dict(found.missing)
+            if not pieces:
+                out.store.update(made)
+                continue
+            for m, v in made.items():
+                out.store_piece(m, v, place, batch or 1)
+    except (Wider, Unrecordable):
+        for key in [k for k, r in program.recordings.items() if r is found]:
+            program.recordings[key] = None
+        return None
+    except (Misplaced, MemoryError):
+        return None  # evaluation says where
+    return out
+
+
+class Wider(Exception):
+    """An intervention that gives a value an axis that it did not have, as for each sequence."""
+
+
+def recording(
+    program: Program, fed: Feeding, store: Mapping[Member, Value], names: Sequence[str] | None,
+    changed: frozenset[Member], form: Any,
+) -> Replay | None:  # fmt: skip
+    """The recording for these shapes, made when they first come; None if they are evaluated."""
+    shapes = tuple((m, tuple(store[m].array.shape), store[m].axes) for m in fed.inputs)
+    key = (shapes, form, None if names is None else tuple(names), changed)
+    kept = program.recordings
+    if key in kept:
+        found = kept.pop(key, None)
+    else:
+        try:
+            found = Replay(program, fed, store, names, changed)
+        except (Unrecordable, MemoryError):
+            found = None
+    kept[key] = found  # as the last one used
+    while len(kept) > RECORDINGS:
+        kept.pop(next(iter(kept)), None)
+    return found
+
+
+def lent(like: Any, weights: Iterable[Array], positions: int) -> bool:
+    """Whether NumPy computes on PyTorch's memory.
+
+    PyTorch's calls cost more than NumPy's, which is felt where there is little to compute.
+    """
+    if not hasattr(like, "detach") or like.device.type != "cpu" or dtype_of(like) not in KINDS:
+        return False
+    return sum(math.prod(w.shape) for w in weights) * positions < LITTLE
+
+
+def in_numpy(array: Any) -> np.ndarray:
+    """A tensor's memory as NumPy's."""
+    found: np.ndarray = array.detach().numpy()
+    return found
+
+
+def dtype_of(like: Any) -> str:
+    """``float32``, in any library."""
+    return str(like.dtype).removeprefix("torch.")
+
+
+def signature(fed: Feeding, changes: bool) -> Any:
+    """What arrays a run is of and how its weights lie in memory; None if it is not replayed."""
+    like: Any = fed.like
+    library = ""
+    if hasattr(like, "detach"):
+        import torch
+
+        library = f"torch {torch.is_inference_mode_enabled()}"
+        if like.device.type != "cpu" or dtype_of(like) not in KINDS:
+            return None
+        if torch.is_grad_enabled() and (
+            changes or any(v.array.requires_grad for v in fed.store.values())
+        ):
+            return None
+    elif not is_numpy_array(like) or str(like.dtype) not in KINDS or not like.dtype.isnative:
+        return None
+    weights = fed.weights
+    if weights.strides is None:
+        try:
+            weights.strides = tuple(strides_of(w) for w in weights.arrays)
+        except Unrecordable:
+            return None
+    same = all(w.dtype == like.dtype for w in weights.arrays)
+    return (library, str(like.dtype), weights.strides) if same else None
+
+
+def changed(changes: Changes, compiler: Compiler, s: Step) -> Call:
+    """What an intervention makes of a value: found when the call is made."""
+    member, at = s.attrs
+    put, strided = compiler.library.put, compiler.library.strided
+    value, out = (strided(compiler.flat(n), *at) for n in (s.reads[0].base, s.node))
+    return lambda: put(out, changes[member](value))
+
+
+def as_it_lies(space: Recorder, name: Any, array: Array, kind: str) -> Node:
+    """An array as a view of the memory that it lies in, however it does.
+
+    So a weight that is a transposed part of a file's tensor is used where it is.
+    """
+    shape, strides = tuple(array.shape), strides_of(array)
+    if strides == laid_out(shape).strides:
+        return space.given(name, shape, kind)
+    base = space.given(name, (span(shape, strides),), kind)
+    return space.view(base, as_strided(base.probe, shape, strides), None, 0)
+
+
+def strides_of(array: Array) -> tuple[int, ...]:
+    """Entries from one to the next, by axis."""
+    if hasattr(array, "detach"):
+        return tuple(array.stride())
+    each = array.itemsize
+    if any(s < 0 or s % each for s in array.strides):
+        raise Unrecordable("an array that lies backwards, or between entries")
+    return tuple(s // each for s in array.strides)
+
+
+def span(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """How many entries there are from the first to the last."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+
+
+def in_a_row(array: Array) -> Array:
+    """The stretch of memory that an array lies in."""
+    count = span(array.shape, strides_of(array))
+    if hasattr(array, "detach"):
+        return array.detach().as_strided((count,), (1,))
+    return as_strided(array, (count,), (array.itemsize,), writeable=False)
