@@ -26,7 +26,8 @@ from nanogpt import GPT, adamw
 import viete as vt
 from viete.evaluate.schedule import program
 from viete.train.autograd import ModuleEngine
-from viete.train.optimiser import Adam, AdamSettings, spans
+from viete.train.optimiser import Adam, spans
+from viete.train.settings import Settings
 
 PEAKS = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40": 181e12, "4090": 165e12}
 BETAS, RATE, DECAY = (0.9, 0.95), 1e-4, 1e-2
@@ -105,7 +106,7 @@ def ours(
     engine = ModuleEngine(model, model, weights, bf16=True, compiled=compiled)
     ranks = {name: len(p.shape) for name, (p, _, _) in program(model).parameters.items()}
     shapes = {name: tuple(w.shape) for name, w in engine.weights.items()}
-    chosen = AdamSettings(*BETAS, weight_decay=DECAY)
+    chosen = Settings(beta1=BETAS[0], beta2=BETAS[1], weight_decay=DECAY)
     adam = Adam(engine.flat, spans(shapes, ranks), chosen, engine.spread)
 
     def step() -> float:

@@ -53,8 +53,8 @@ def training(card: vt.Card, **settings: Any) -> Iterator[Training]:
 
 def answers_right(job: Job) -> Callable[[], bool]:
     """What says whether there are zero errors."""
-    own = Batches(job.model, job.batches.data, job.vocabulary, 3, loss_on="assistant",
-                  validation=0.0).batch(0)  # fmt: skip
+    chosen = Settings(batch=3, loss_on="assistant", validation=0.0)
+    own = Batches(job.model, job.batches.data, job.vocabulary, chosen).batch(0)
     names = job.batches.feed
 
     def right() -> bool:

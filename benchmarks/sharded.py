@@ -112,7 +112,8 @@ def viete(given: argparse.Namespace) -> tuple[Any, Any, float]:
     from viete.model import checkpoints
     from viete.train import sharded
     from viete.train.fitting import with_loss
-    from viete.train.optimiser import Adam, AdamSettings, spans
+    from viete.train.optimiser import Adam, spans
+    from viete.train.settings import Settings
     from viete.train.setup import Made, make_engine
 
     if given.way == "one unit":
@@ -127,7 +128,7 @@ def viete(given: argparse.Namespace) -> tuple[Any, Any, float]:
     targets = model.inputs[-1].name
     shapes = {name: tuple(w.shape) for name, w in engine.weights.items()}
     ranks = {name: len(shape) for name, shape in shapes.items()}
-    adam = Adam(engine.flat, spans(shapes, ranks), AdamSettings(), engine.spread)
+    adam = Adam(engine.flat, spans(shapes, ranks), Settings(), engine.spread)
 
     def step(x: Any, y: Any) -> None:
         engine(x, **{targets: y})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from viete.text.data import Documents, read_data
 from viete.text.vocabulary import Characters, Vocabulary, make_vocabulary
 from viete.train.batches import Batches, EpochOrder, drawn
 from viete.train.fitting import with_loss, with_loss_weights, with_vocabulary
+from viete.train.settings import Settings
 from viete.train.tokens import Tokens, tokenize
 
 DIALOGS = read_data("dialogs")
@@ -25,6 +27,15 @@ CARD = vt.read("dialog-transformer")
 PLAIN = with_vocabulary(CARD, 30)
 WEIGHTED = with_loss_weights(PLAIN)
 SHAKESPEARE = Path("../shared/data/tinyshakespeare.txt")
+
+
+def batches(
+    card: vt.Card, data: Documents | Tokens, v: Vocabulary, batch: int, length: int | None = None,
+    seed: int = 0, part: str = "train", **settings: Any,
+) -> Batches:  # fmt: skip
+    tokens = data if isinstance(data, Tokens) else tokenize(data, v)
+    chosen = Settings(batch=batch, length=length, seed=seed, **settings)
+    return Batches(card, tokens, v, chosen, part)
 
 
 def flat(count: int, size: int = 10) -> tuple[Tokens, Vocabulary, vt.Card]:
@@ -37,7 +48,7 @@ def flat(count: int, size: int = 10) -> tuple[Tokens, Vocabulary, vt.Card]:
 # Windows ------------------------------------------------------------------------------------------
 
 
-@given(st.integers(30, 300), st.integers(1, 5), st.integers(1, 8), st.integers(-5, 2**70),
+@given(st.integers(30, 300), st.integers(1, 5), st.integers(1, 8), st.integers(0, 10**9),
        st.integers(0, 10**9))  # fmt: skip
 def test_windows(count: int, batch: int, length: int, seed: int, k: int) -> None:
     """Targets are the tokens one further, no part sees the other's tokens, and k is all."""
@@ -45,7 +56,7 @@ def test_windows(count: int, batch: int, length: int, seed: int, k: int) -> None
     held = max(length + 1, count // 3)
     share = held / count
     for part in ("train", "validation"):
-        b = Batches(model, data, v, batch, length, seed, part, validation=share)
+        b = batches(model, data, v, batch, length, seed, part, validation=share)
         made = b.batch(k)
         assert made["t"].shape == made["y"].shape == (batch, length)
         assert made["t"].dtype == made["y"].dtype == np.int64
@@ -53,7 +64,7 @@ def test_windows(count: int, batch: int, length: int, seed: int, k: int) -> None
         cut = int(count * (1 - share))
         low, high = (0, cut) if part == "train" else (cut, count)
         assert (made["t"] >= low).all() and (made["y"] < high).all()
-        again = Batches(model, data, v, batch, length, seed, part, validation=share)
+        again = batches(model, data, v, batch, length, seed, part, validation=share)
         again.batch(k + 1)
         assert all((again.batch(k)[name] == made[name]).all() for name in made)
         rows = [b.batch(k, slice(r, None, 2)) for r in range(min(2, batch))]
@@ -64,11 +75,11 @@ def test_windows(count: int, batch: int, length: int, seed: int, k: int) -> None
 
 def test_every_place_is_drawn() -> None:
     data, v, model = flat(40, 40)
-    b = Batches(model, data, v, 8, 4, validation=0)
+    b = batches(model, data, v, 8, 4, validation=0)
     seen = Counter(int(x) for k in range(500) for x in b.batch(k)["t"][:, 0])
     assert sorted(seen) == list(range(36))  # the last window begins at 35 and ends at 39
     assert max(seen.values()) < 2 * min(seen.values())
-    other = Batches(model, data, v, 8, 4, seed=1, validation=0)
+    other = batches(model, data, v, 8, 4, seed=1, validation=0)
     assert any((b.batch(k)["t"] != other.batch(k)["t"]).any() for k in range(3))
 
 
@@ -79,12 +90,13 @@ def test_the_stream_is_the_same_everywhere() -> None:
 
 @pytest.mark.skipif(not SHAKESPEARE.exists(), reason="tinyshakespeare is not there")
 def test_tinyshakespeare_is_split_as_nanogpt_does(tmp_path: Path) -> None:
-    data = read_data(SHAKESPEARE)
-    v = make_vocabulary(data)
-    assert len(v) == 65 and not data.dialogs
-    b = Batches(with_vocabulary(CARD, 65), data, v, 12, 64, cache=tmp_path)
+    documents = read_data(SHAKESPEARE)
+    v = make_vocabulary(documents)
+    assert len(v) == 65 and not documents.dialogs
+    data = tokenize(documents, v, tmp_path)
+    b = batches(with_vocabulary(CARD, 65), data, v, 12, 64)
     assert (b.first, b.last) == (0, 1_003_854)
-    b = Batches(with_vocabulary(CARD, 65), data, v, 12, 64, part="validation", cache=tmp_path)
+    b = batches(with_vocabulary(CARD, 65), data, v, 12, 64, part="validation")
     assert (b.first, b.last) == (1_003_854, 1_115_394)
     assert v.decode(b.data.ids[:14]) == "First Citizen:"
 
@@ -93,9 +105,9 @@ def test_weights_of_plain_text() -> None:
     """All ones, left out where that is what the card takes by default."""
     data, v, model = flat(100)
     model = with_loss_weights(model)
-    assert set(Batches(model, data, v, 2, 5).batch(0)) == {"t", "y"}
+    assert set(batches(model, data, v, 2, 5).batch(0)) == {"t", "y"}
     card = model.write().replace("^n = 1$", "^n$")
-    made = Batches(vt.read(card), data, v, 2, 5).batch(0)
+    made = batches(vt.read(card), data, v, 2, 5).batch(0)
     assert made["w"].tolist() == [[1] * 5] * 2
 
 
@@ -123,7 +135,7 @@ def test_epochs_differ() -> None:
 
 
 def test_dialogs_begin_at_position_0() -> None:
-    b = Batches(PLAIN, DIALOGS, V30, 3)
+    b = batches(PLAIN, DIALOGS, V30, 3)
     said = {str(d) for d in DIALOGS.conversations()}
     assert b.epoch == 3  # three lengths, and a card that cannot be told where a padded one ends
     found = set()
@@ -138,7 +150,7 @@ def test_padding_changes_no_loss() -> None:
     """A padded batch's losses are those of each dialog alone, on all tokens or on the answers."""
     weights = WEIGHTED.initial_weights(0)
     for loss_on in ("all", "assistant"):
-        b = Batches(WEIGHTED, DIALOGS, V30, 3, loss_on=loss_on)
+        b = batches(WEIGHTED, DIALOGS, V30, 3, loss_on=loss_on)
         assert b.epoch == 1
         made = b.batch(0)
         assert made["t"].shape == (3, 90)
@@ -163,15 +175,15 @@ def test_no_term_of_a_loss_counts_padding(term: str) -> None:
     """A loss that has more of the text in it than its cross-entropy takes dialogs of one length."""
     text = PLAIN.write().replace("$L = ", f"$L = 1e-4 * {term} + ")
     model = with_loss_weights(vt.read(text))
-    b = Batches(model, DIALOGS, V30, 3)
+    b = batches(model, DIALOGS, V30, 3)
     assert [len(b.batch(k)["t"]) for k in range(b.epoch)] == [1, 1, 1]
     kept = vt.read(WEIGHTED.write().replace("$L = ", "$L = 1e-4 * sum(b_{out}^2) + "))
-    assert kept != WEIGHTED and Batches(kept, DIALOGS, V30, 3).epoch == 1
+    assert kept != WEIGHTED and batches(kept, DIALOGS, V30, 3).epoch == 1
 
 
 def test_a_card_that_sees_all_is_never_padded() -> None:
     encoder = with_loss(with_vocabulary(vt.read("formal-encoder"), 30))
-    b = Batches(with_loss_weights(encoder), DIALOGS, V30, 3)
+    b = batches(with_loss_weights(encoder), DIALOGS, V30, 3)
     assert [b.batch(k)["x"].shape[0] for k in range(3)] == [1, 1, 1]
 
 
@@ -188,8 +200,8 @@ def test_the_last_dialogs_are_set_aside(tmp_path: Path) -> None:
     v = make_vocabulary(data)
     model = with_loss_weights(with_vocabulary(CARD, len(v)))
     tokens = tokenize(data, v)
-    train = Batches(model, tokens, v, 4)
-    held = Batches(model, tokens, v, 4, part="validation")
+    train = batches(model, tokens, v, 4)
+    held = batches(model, tokens, v, 4, part="validation")
     assert (train.first, train.last, held.first, held.last) == (0, 23, 23, 25)
     asked = "".join(V30.decode([]) + v.decode(row) for k in range(held.epoch)
                     for row in held.batch(k)["t"])  # fmt: skip
@@ -205,11 +217,11 @@ def test_state_is_checked(tmp_path: Path) -> None:
     v = Characters("abcde")
     model = with_vocabulary(CARD, 5)
 
-    def batches(**options) -> Batches:  # type: ignore[no-untyped-def]
-        return Batches(model, read_data(path), v, **{"batch": 2, "length": 8, **options})
+    def made(**options) -> Batches:  # type: ignore[no-untyped-def]
+        return batches(model, read_data(path), v, **{"batch": 2, "length": 8, **options})
 
-    state = json.loads(json.dumps(batches().state))
-    batches().check(state)
+    state = json.loads(json.dumps(made().state))
+    made().check(state)
     for name, value, said in (
         ("batch", 3, "with batch 2, .* not 3"),
         ("length", 9, "with length 8, .* not 9"),
@@ -218,19 +230,19 @@ def test_state_is_checked(tmp_path: Path) -> None:
         ("validation", 0.2, "with validation 0.1"),
     ):
         with pytest.raises(VieteError, match=said):
-            batches(**{name: value}).check(state)
+            made(**{name: value}).check(state)
     path.write_text("abcde" * 90)
     with pytest.raises(VieteError, match=r"a\.txt: the data has shrunk, from 500 bytes to 450"):
-        batches().check(state)
+        made().check(state)
     path.write_text("abcde" * 110)
     with pytest.raises(VieteError, match="grown, from 500 bytes to 550"):
-        batches().check(state)
+        made().check(state)
     path.write_text("abced" * 100)
     with pytest.raises(VieteError, match="the data has changed, since this run began"):
-        batches().check(state)
+        made().check(state)
     v = Characters("abced")
     with pytest.raises(VieteError, match="began with another vocabulary"):
-        batches().check(state)
+        made().check(state)
 
 
 # Bad input ----------------------------------------------------------------------------------------
@@ -238,7 +250,7 @@ def test_state_is_checked(tmp_path: Path) -> None:
 
 def refused(message: str, model: vt.Card, data: Documents | Tokens, v: Vocabulary, *a, **k) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(VieteError, match=message):
-        Batches(model, data, v, *a, **k)
+        batches(model, data, v, *a, **k)
 
 
 def test_what_does_not_fit() -> None:
@@ -248,10 +260,10 @@ def test_what_does_not_fit() -> None:
     refused("validation part has 10 tokens", model, data, v, 1, 20, part="validation")
     refused("has a vocabulary of 37, and the data needs 70", CARD, data, flat(100, 70)[1], 1, 8)
     refused("is plain text, with no assistant", model, data, v, 1, 8, loss_on="assistant")
-    refused("loss_on is 'all' or 'assistant', not 'user'", model, data, v, 1, 8, loss_on="user")
+    refused("--loss-on is one of all, assistant, not user", model, data, v, 1, 8, loss_on="user")
     refused("part is 'train' or 'validation'", model, data, v, 1, 8, part="test")
-    refused("at least one sequence", model, data, v, 0, 8)
-    refused("at least one token", model, data, v, 1, 0)
+    refused("--batch is a whole number from 1, not 0", model, data, v, 0, 8)
+    refused("--length is a whole number from 1, not 0", model, data, v, 1, 0)
     refused("share of the data", model, data, v, 1, 8, validation=1.5)
     refused("needs an input of weights w", PLAIN, DIALOGS, V30, 1, loss_on="assistant")
     refused("too few to set some aside", PLAIN, DIALOGS, V30, 1, part="validation")

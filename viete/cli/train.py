@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from inspect import Parameter
 from pathlib import Path
@@ -16,9 +16,7 @@ import typer
 
 from viete.cli.options import SourceOptions
 from viete.errors import VieteError
-from viete.regular import SETTINGS as LONGEST
-from viete.regular import regular
-from viete.train.settings import Settings, option
+from viete.train.settings import Settings, load_settings, option
 
 if TYPE_CHECKING:
     from viete.train.setup import Job
@@ -198,11 +196,9 @@ def announce(job: Job) -> None:
 
 def threads_before(run: Path) -> int | None:
     """What config.json says of threads; any other trouble with it is told later."""
-    try:
-        found = json.loads(regular(run / "config.json", LONGEST).read_text("utf-8"))["threads"]
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
-        return None
-    return found if isinstance(found, int) else None
+    with suppress(VieteError):
+        return load_settings(run).threads
+    return None
 
 
 def set_threads(threads: int | None) -> None:

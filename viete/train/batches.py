@@ -7,37 +7,25 @@ on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from viete.errors import VieteError
 from viete.graph.card import CardData
-from viete.text.data import Documents
 from viete.text.vocabulary import Ids, Vocabulary
-from viete.train.feeds import Feed, feed
-from viete.train.settings import LOSS_ON
-from viete.train.tokens import Tokens, tokenize
+from viete.train.feeds import feed
+from viete.train.settings import Settings
+from viete.train.tokens import Tokens
 
 PARTS = ("train", "validation")
-
-
-@dataclass(frozen=True)
-class BatchPlan:
-    """What a batch depends on, apart from its number and the data."""
-
-    batch: int
-    length: int
-    seed: int
-    part: str
-    loss_on: str
-    validation: float
+# The settings on which a batch depends, beside its number, the part and the data.
+DEPENDS = ("batch", "length", "seed", "loss_on", "validation")
 
 
 class Batches:
-    """The batches of one part of the data, as a card takes them.
+    """The batches of one part of the data, 'train' or 'validation', as a card takes them.
 
     Plain text: windows of ``length`` tokens (by default the card's context) at random places, the
     last tenth of the text set aside for validation, as nanoGPT does. Dialogs: each its own
@@ -45,72 +33,71 @@ class Batches:
     them, rounded down, set aside. A card that looks only back, and whose loss is made of weighted
     cross-entropies alone, takes dialogs of different lengths in one batch, padded at the end with
     weight 0; for any other card a batch holds dialogs of one length, and may be smaller than
-    ``batch``.
-
-    ``loss_on`` 'assistant' counts the assistant's words alone, with what closes them.
+    ``batch``. With ``loss_on`` 'assistant' the assistant's words alone count, with what closes
+    them.
 
     Raises VieteError where card, vocabulary and data do not fit, and for a dialog longer than the
     context.
     """
 
     def __init__(
-        self, card: CardData, documents: Documents | Tokens, vocabulary: Vocabulary, batch: int,
-        length: int | None = None, seed: int = 0, part: str = "train", loss_on: str = "all", *,
-        validation: float = 0.1, cache: str | Path | None = None,
+        self, card: CardData, data: Tokens, vocabulary: Vocabulary, settings: Settings,
+        part: str = "train",
     ) -> None:  # fmt: skip
-        self.feed = feed(card)
-        self.title = card.title
-        if isinstance(documents, Documents):
-            documents = tokenize(documents, vocabulary, cache)
-        self.data = documents
-        longest = self.feed.context if length is None else length
-        self.plan = BatchPlan(batch, longest, seed, part, loss_on, validation)
-        checked(self.plan, self.feed, self.title)
+        if part not in PARTS:
+            raise VieteError(f"part is {' or '.join(map(repr, PARTS))}, not {part!r:.40}")
+        self.feed, self.title, self.data, self.part = feed(card), card.title, data, part
+        context, n = self.feed.context, settings.length or self.feed.context
+        self.length, s = n, replace(settings, length=n)
+        self.settings = s
+        if n > context or (self.feed.fixed and n != context):
+            least = "takes texts of" if self.feed.fixed else "has a context of"
+            raise VieteError(f"{self.title} {least} {context} tokens, and not {n}")
         if len(vocabulary) > self.feed.vocabulary:
             raise VieteError(
                 f"{self.title} has a vocabulary of {self.feed.vocabulary}, and the data needs "
                 f"{len(vocabulary)}; bind it first, as with --set V={len(vocabulary)}"
             )
         self.order: EpochOrder | None = None
-        if self.data.starts is not None:
-            self.order = self.sequences(self.data.starts)
+        if data.starts is not None:
+            self.order = self.sequences(data.starts)
             return
-        if loss_on == "assistant":
-            raise VieteError(f"{self.data.name} is plain text, with no assistant to learn from")
-        cut = int(len(self.data) * (1 - validation))
-        self.first, self.last = (0, cut) if part == "train" else (cut, len(self.data))
-        if self.last - self.first < longest + 1:
+        if s.loss_on == "assistant":
+            raise VieteError(f"{data.name} is plain text, with no assistant to learn from")
+        cut = int(len(data) * (1 - s.validation))
+        self.first, self.last = (0, cut) if part == "train" else (cut, len(data))
+        if self.last - self.first < n + 1:
             raise VieteError(
-                f"{self.data.name}: its {part} part has {self.last - self.first} tokens, and a "
-                f"window takes {longest + 1}; give more text or a shorter length"
+                f"{data.name}: its {part} part has {self.last - self.first} tokens, and a window "
+                f"takes {n + 1}; give more text or a shorter length"
             )
 
     def sequences(self, starts: Ids) -> EpochOrder:
         """The dialogs of this part, each checked to fit."""
-        count = len(starts) - 1
-        held = int(count * self.plan.validation)
-        part = range(count - held) if self.plan.part == "train" else range(count - held, count)
+        s, count = self.settings, len(starts) - 1
+        held = int(count * s.validation)
+        part = range(count - held) if self.part == "train" else range(count - held, count)
         if not part:
             raise VieteError(
                 f"{self.data.name} has {count} dialogs, too few to set some aside for validation"
             )
         lengths = np.diff(starts[part.start : part.stop + 1]) - 1
-        if lengths.max() > self.plan.length or (self.feed.fixed and len(set(lengths)) > 1):
+        if lengths.max() > self.length or (self.feed.fixed and len(set(lengths)) > 1):
             k = part.start + int(lengths.argmax())
             raise VieteError(
                 f"{self.data.name}: dialog {k + 1} has {int(lengths.max())} tokens before its "
-                f"last, and {self.title} takes {self.plan.length}; dialogs are not cut: make the "
+                f"last, and {self.title} takes {self.length}; dialogs are not cut: make the "
                 f"context longer or leave the dialog out"
             )
-        if self.plan.loss_on == "assistant" and self.feed.weights is None:
+        if s.loss_on == "assistant" and self.feed.weights is None:
             raise VieteError(
                 f"{self.title} counts every position in its loss; to learn from the assistant's "
                 f"words alone it needs an input of weights w, as in "
                 f"L = weighted_loss(logits; y, w)"
             )
         self.first, self.last = part.start, part.stop
-        stream = len(PARTS) + PARTS.index(self.plan.part)
-        return EpochOrder(lengths, self.plan.batch, self.feed.padded, self.plan.seed, stream)
+        stream = len(PARTS) + PARTS.index(self.part)
+        return EpochOrder(lengths, s.batch, self.feed.padded, s.seed, stream)
 
     # -- batches ----------------------------------------------------------------------------------
 
@@ -119,7 +106,7 @@ class Batches:
         """How many batches go through the data once; for random windows, as many tokens."""
         if self.order is not None:
             return len(self.order)
-        return max(1, (self.last - self.first) // (self.plan.batch * self.plan.length))
+        return max(1, (self.last - self.first) // (self.settings.batch * self.length))
 
     def batch(self, k: int, rows: slice = slice(None)) -> dict[str, Ids]:
         """The inputs of the card at step k by name, int64 of shape (batch, n).
@@ -128,12 +115,12 @@ class Batches:
         """
         if self.order is not None:
             return self.padded(self.first + self.order.batch(k)[rows])
-        plan = self.plan
-        return self.windows(drawn(plan.seed, PARTS.index(plan.part), k, plan.batch)[rows])
+        s = self.settings
+        return self.windows(drawn(s.seed, PARTS.index(self.part), k, s.batch)[rows])
 
     def windows(self, places: Ids) -> dict[str, Ids]:
         """The windows of text that random numbers stand for."""
-        n = self.plan.length
+        n = self.length
         starts = self.first + (places % np.uint64(self.last - self.first - n)).astype(np.int64)
         window = self.data.ids[starts[:, None] + np.arange(n + 1)].astype(np.int64)
         return self.inputs(window, None)
@@ -144,18 +131,18 @@ class Batches:
         Which sequences they are depends on the data and the seed, and not on ``batch``, by which
         they come.
         """
-        plan, stream = self.plan, PARTS.index(self.plan.part)
+        s, stream = self.settings, PARTS.index(self.part)
         if self.order is not None:
-            some = np.argsort(drawn(plan.seed, stream, 0, len(self.order.lengths)), kind="stable")
+            some = np.argsort(drawn(s.seed, stream, 0, len(self.order.lengths)), kind="stable")
             some = some[:count]
             lengths = self.order.lengths[some]
-            order = EpochOrder(lengths, plan.batch, self.feed.padded, plan.seed, stream)
+            order = EpochOrder(lengths, s.batch, self.feed.padded, s.seed, stream)
             for k in range(len(order)):
                 yield self.padded(self.first + some[order.batch(k)])
             return
-        for first in range(0, count, plan.batch):
-            numbers = range(first, min(first + plan.batch, count))
-            yield self.windows(np.concatenate([drawn(plan.seed, stream, k, 1) for k in numbers]))
+        for first in range(0, count, s.batch):
+            numbers = range(first, min(first + s.batch, count))
+            yield self.windows(np.concatenate([drawn(s.seed, stream, k, 1) for k in numbers]))
 
     def padded(self, which: Ids) -> dict[str, Ids]:
         """Dialogs in one array, with 0 after their end and no weight there."""
@@ -167,7 +154,7 @@ class Batches:
         for row, k in enumerate(which):
             a, b = int(starts[k]), int(starts[k + 1])
             window[row, : b - a] = self.data.ids[a:b]
-            counts[row, : b - a] = own[a:b] if self.plan.loss_on == "assistant" else 1
+            counts[row, : b - a] = own[a:b] if self.settings.loss_on == "assistant" else 1
         return self.inputs(window, counts)
 
     def inputs(self, window: Ids, counts: Ids | None) -> dict[str, Ids]:
@@ -187,7 +174,8 @@ class Batches:
     def state(self) -> dict[str, Any]:
         """What, with the number of the next batch, a resumed run must find again. Plain JSON."""
         return {
-            **vars(self.plan),
+            "part": self.part,
+            **{name: getattr(self.settings, name) for name in DEPENDS},
             "bytes": self.data.size,
             "source": self.data.source,
             "vocabulary": self.data.vocabulary,
@@ -201,7 +189,7 @@ class Batches:
         mine = self.state
         data = self.data
         same_data(data.name, data.source, data.size, data.vocabulary, state)
-        for name in vars(self.plan):
+        for name in ("part", *DEPENDS):
             if state.get(name) != mine[name]:
                 raise VieteError(
                     f"this run began with {name.replace('_', ' ')} {state.get(name)}, and goes on "
@@ -269,20 +257,6 @@ def same_data(name: str, source: str, size: int, vocabulary: str, state: Mapping
         f"{name}: the data has {how}, since this run began; put back what it was, or start a new "
         f"run"
     )
-
-
-def checked(plan: BatchPlan, feed: Feed, title: str) -> None:
-    """Refuse settings that mean nothing."""
-    for name, value, known in ("part", plan.part, PARTS), ("loss_on", plan.loss_on, LOSS_ON):
-        if value not in known:
-            raise VieteError(f"{name} is {' or '.join(map(repr, known))}, not {value!r:.40}")
-    if plan.batch < 1 or plan.length < 1:
-        raise VieteError("a batch has at least one sequence, and that at least one token")
-    if not 0 <= plan.validation < 1:
-        raise VieteError(f"validation is a share of the data, 0 to 1, not {plan.validation}")
-    if plan.length > feed.context or (feed.fixed and plan.length != feed.context):
-        least = "takes texts of" if feed.fixed else "has a context of"
-        raise VieteError(f"{title} {least} {feed.context} tokens, and not {plan.length}")
 
 
 __all__ = ["Batches", "EpochOrder", "drawn", "same_data"]

@@ -168,8 +168,6 @@ def with_length(card: CardData, length: int) -> CardData:
 
     Its own where the context is no dimension that can be set.
     """
-    if length < 1:
-        raise VieteError(f"--length is a whole number from 1, not {length}")
     n = token_input(card).shape[0]
     if not isinstance(n, Ref):
         return card

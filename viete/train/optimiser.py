@@ -55,17 +55,6 @@ def spans(shapes: Mapping[str, tuple[int, ...]], ranks: Mapping[str, int]) -> tu
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class AdamSettings:
-    """β₁, β₂, ε and λ; ``decoupled`` is what the W of AdamW says."""
-
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    weight_decay: float = 0.0
-    decoupled: bool = True
-
-
 class Adam:
     """The optimiser's state for one flat array: ``m`` and ``v``, and how many ``steps`` were taken.
 
@@ -74,10 +63,10 @@ class Adam:
     """
 
     def __init__(
-        self, flat: Array, spans: Sequence[Span], settings: AdamSettings | None = None,
+        self, flat: Array, spans: Sequence[Span], settings: Settings | None = None,
         spread: Spread = at_once,
     ) -> None:  # fmt: skip
-        self.flat, self.settings = flat, settings or AdamSettings()
+        self.flat, self.settings = flat, settings or Settings()
         every = Span(0, len(flat), False)
         self.spans = tuple(spans) if self.settings.weight_decay else (every,)
         self.steps = 0
@@ -128,7 +117,7 @@ class Adam:
         """The formulas above in place, on as much as the cache holds."""
         s = self.settings
         w, m, v, a = self.flat[part], self.m[part], self.v[part], scratch[: len(g)]
-        if decay and s.decoupled:
+        if decay and s.optimiser == "adamw":
             np.multiply(w, 1 - lr * decay, out=w)
         elif decay:
             np.multiply(w, decay, out=a)
@@ -156,7 +145,7 @@ class Adam:
 
         s = self.settings
         before = torch.tensor(float(self.steps - 1), device=g.device)
-        (adamw if s.decoupled else adam)(
+        (adamw if s.optimiser == "adamw" else adam)(
             [self.flat[part]], [g], [self.m[part]], [self.v[part]], [], [before],
             fused=True, amsgrad=False, beta1=s.beta1, beta2=s.beta2, lr=lr, eps=s.eps,
             weight_decay=decay, maximize=False,
@@ -240,4 +229,4 @@ def clip_entries(gradient: Array, most: float) -> None:
         gradient.clamp_(-most, most)
 
 
-__all__ = ["Adam", "AdamSettings", "clip_entries", "clip_norm", "learning_rate", "norm", "spans"]
+__all__ = ["Adam", "clip_entries", "clip_norm", "learning_rate", "norm", "spans"]

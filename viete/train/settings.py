@@ -19,7 +19,6 @@ from viete.regular import SETTINGS, regular
 
 CONFIG = "config.json"
 MOST = 10**9  # of whatever is counted: more is a slip of the keys, and overflows somewhere
-LOSS_ON = ("all", "assistant")
 
 DATA, STEP, ENGINE, KEPT = "The data", "A step", "What computes it", "What is kept and shown"
 
@@ -35,7 +34,7 @@ def one_of(*known: str) -> Bound:
     return Bound(f"is one of {', '.join(known)}", known.__contains__)
 
 
-FROM_1 = Bound("is a whole number from 1", lambda v: v >= 1)
+FROM_1 = Bound("is a whole number from 1", lambda v: v is None or v >= 1)
 FROM_0 = Bound("is a whole number from 0", lambda v: v >= 0)
 NUMBER = Bound("is a number from 0", lambda v: 0 <= v < math.inf)
 BELOW_1 = Bound("is a number from 0, below 1", lambda v: 0 <= v < 1)
@@ -84,15 +83,15 @@ class Settings:
         DATA, 0.1, "Share of the data to set aside [0.1].", SHARE, began=True
     )
     loss_on: str = setting(
-        DATA, "all", "Of dialogs, all or the assistant's words alone [all].", one_of(*LOSS_ON),
-        began=True,
+        DATA, "all", "Of dialogs, all or the assistant's words alone [all].",
+        one_of("all", "assistant"), began=True,
     )  # fmt: skip
     steps: int = setting(STEP, 1000, "Changes of the weights [1000].", FROM_1)
     batch: int = setting(
         STEP, 12, "Sequences in a batch, of all processes together [12].", FROM_1, began=True
     )
     length: int | None = setting(
-        STEP, None, "Tokens in a sequence, which becomes the card's context.", began=True
+        STEP, None, "Tokens in a sequence, which becomes the card's context.", FROM_1, began=True
     )
     accumulate: int = setting(STEP, 1, "Batches to a step [1].", FROM_1, began=True)
     optimiser: str = setting(

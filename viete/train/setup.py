@@ -40,6 +40,7 @@ from viete.model.folder import tensors_of
 from viete.model.mapping import load_weights
 from viete.model.trained import CARD, card_digest
 from viete.regular import regular
+from viete.sampling.texts import spelled
 from viete.text.data import read_data
 from viete.text.vocabulary import (
     Vocabulary,
@@ -48,13 +49,13 @@ from viete.text.vocabulary import (
     make_vocabulary,
     save_vocabulary,
 )
-from viete.train.batches import Batches, same_data
+from viete.train.batches import PARTS, Batches, same_data
 from viete.train.dropout import Masks, with_masks
 from viete.train.engines import LossEngine, PlannedEngine
 from viete.train.feeds import feed
 from viete.train.fitting import check_sets, fitted
 from viete.train.metrics import read_metrics
-from viete.train.optimiser import Adam, AdamSettings, spans
+from viete.train.optimiser import Adam, spans
 from viete.train.processes import Team, joined, own_device, team
 from viete.train.settings import CONFIG, Settings, load_settings, resumed, save_settings
 from viete.train.tokens import Tokens, mapped, tokenize
@@ -123,7 +124,7 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
     literal_weights(card)
     if settings.sample_every:
         scores(card)
-        spelled(settings.prompt, vocabulary)
+        spelled(settings.prompt, vocabulary, "--prompt")
     # To be found again from any folder, and whatever there will be of that name in this one.
     settings = replace(settings, data=str(documents.path.resolve()))
     with ExitStack() as stack:
@@ -187,28 +188,22 @@ def job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO |
     masks, engine = computing(settings, model, last)
     tokens = encoded(settings, run, vocabulary, last)  # what takes longest to fail comes last
 
-    def part(name: str) -> Batches:
-        return Batches(
-            model, tokens, vocabulary, settings.batch, settings.length, settings.seed, name,
-            settings.loss_on, validation=settings.validation,
-        )  # fmt: skip
-
     count = None if tokens.starts is None else len(tokens.starts) - 1
     held = settings.validation if count is None else int(count * settings.validation)
-    batches, validation = part("train"), part("validation") if held else None
+    batches, *validation = (Batches(model, tokens, vocabulary, settings, part)
+                            for part in PARTS[: 2 if held else 1])  # fmt: skip
     if last is not None:
         batches.check(last.state["batches"])
     ranks = {name: len(p.shape) for name, (p, _, _) in program(model).parameters.items()}
-    chosen = AdamSettings(settings.beta1, settings.beta2, settings.eps, settings.weight_decay,
-                          settings.optimiser == "adamw")  # fmt: skip
     shapes = {name: tuple(w.shape) for name, w in engine.weights.items()}
-    adam = Adam(engine.flat, spans(shapes, ranks), chosen, engine.spread)
+    adam = Adam(engine.flat, spans(shapes, ranks), settings, engine.spread)
     if last is not None:
         adam.steps = last.state["optimiser steps"]
         moments = last.moments
         adam.load(Made(moments, lambda key: engine.part(key.split("/", 1)[1], moments[key])),
                   engine.weights)  # fmt: skip
-    return Job(settings, run, model, card_digest(run), vocabulary, batches, validation, engine,
+    held_out = validation[0] if validation else None
+    return Job(settings, run, model, card_digest(run), vocabulary, batches, held_out, engine,
                masks, adam, last, lock, team())  # fmt: skip
 
 
@@ -407,14 +402,6 @@ def locked(run: Path) -> BinaryIO:
         lock.close()
         raise VieteError(f"{run}: another process is training in it") from None
     return lock
-
-
-def spelled(prompt: str, vocabulary: Vocabulary) -> None:
-    """Refuse a prompt that cannot be sampled from."""
-    try:
-        vocabulary.encode(prompt)
-    except VieteError as error:
-        raise VieteError(f"--prompt cannot be spelled: {error.message}") from None
 
 
 __all__ = ["CONFIG", "Job", "begin", "follow", "resume"]
