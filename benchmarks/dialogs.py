@@ -55,7 +55,7 @@ def answers_right(job: Job) -> Callable[[], bool]:
     """What says whether there are zero errors."""
     chosen = Settings(batch=3, loss_on="assistant", validation=0.0)
     own = Batches(job.model, job.batches.data, job.vocabulary, chosen).batch(0)
-    names = job.batches.feed
+    names = job.batches.takes
 
     def right() -> bool:
         run = execute(program(job.model), own, job.engine.weights, ["logits"])

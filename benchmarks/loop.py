@@ -67,7 +67,7 @@ def measure(engine: str, text: Path, folder: Path, rounds: int, threads: int) ->
 
     def loop() -> None:
         training.take_step()
-        training.notes()
+        training.after_step()
 
     times: dict[str, list[float]] = {"bare": [], "loop": []}
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):

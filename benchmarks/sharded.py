@@ -114,7 +114,7 @@ def viete(given: argparse.Namespace) -> tuple[Any, Any, float]:
     from viete.train.fitting import with_loss
     from viete.train.optimiser import Adam, spans
     from viete.train.settings import Settings
-    from viete.train.setup import Made, make_engine
+    from viete.train.setup import LazyArrays, make_engine
 
     if given.way == "one unit":
         sharded.blocks_of = lambda net: []
@@ -122,7 +122,7 @@ def viete(given: argparse.Namespace) -> tuple[Any, Any, float]:
     model = with_loss(vt.read("llama").bind(
         V=VOCABULARY, d=d, N=given.blocks, H=8, G=8, d_f=4 * d, n_max=LENGTH
     ))  # fmt: skip
-    weights = Made(parameter_shapes(model), initial_weight(model, 0, "float32"))
+    weights = LazyArrays(parameter_shapes(model), initial_weight(model, 0, "float32"))
     size = sum(map(math.prod, parameter_shapes(model).values())) * 4 / 2**20
     engine = make_engine("module", model, model, weights, shard=True)
     targets = model.inputs[-1].name

@@ -13,8 +13,8 @@ from tests.command_line import viete
 from viete.errors import VieteError
 from viete.evaluate.gradient import Gradients
 from viete.evaluate.plan.engine import Engine
-from viete.train.feeds import feed
 from viete.train.fitting import with_loss_weights
+from viete.train.inputs import training_inputs
 
 CARD = """# RNN
 
@@ -117,9 +117,9 @@ def test_exact_and_exported() -> None:
 def test_what_a_block_s_number_picks_is_not_called_causal(state: str) -> None:
     """From the end backwards every state has seen the last token; dialogs are then not padded."""
     model = with_loss_weights(vt.read(CARD.replace("x_{j-1}", state)))
-    assert feed(model).weights and not feed(model).padded
+    assert training_inputs(model).weights and not training_inputs(model).padded
     plain = with_loss_weights(vt.read("dialog-transformer"))
-    assert feed(plain).padded
+    assert training_inputs(plain).padded
 
 
 def test_it_trains_on_dialogs_and_is_sampled(tmp_path: Path) -> None:

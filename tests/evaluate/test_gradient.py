@@ -11,7 +11,7 @@ import viete as vt
 from tests.laws.strategies import random_inputs, tiny, varied
 from viete.evaluate.gradient import Gradients
 from viete.rewrite.adjoint import grad
-from viete.train.feeds import loss_equations
+from viete.train.inputs import loss_equations
 
 torch = pytest.importorskip("torch")
 

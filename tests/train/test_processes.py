@@ -27,7 +27,7 @@ from viete.train import setup
 from viete.train.fitting import with_loss
 from viete.train.processes import SharedEngine, Team
 from viete.train.settings import Settings
-from viete.train.setup import Made
+from viete.train.setup import LazyArrays
 
 torch = pytest.importorskip("torch")
 from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
@@ -225,7 +225,7 @@ def test_a_divided_model_is_never_whole(tmp_path: Path) -> None:
 
     torch.distributed.init_process_group("gloo", f"file://{tmp_path}/met", rank=0, world_size=1)
     try:
-        engine = ShardedEngine(Team(), model, model, Made(drawn, make))
+        engine = ShardedEngine(Team(), model, model, LazyArrays(drawn, make))
         assert len(alive) >= len(drawn)
         plain = ModuleEngine(model, model, {k: torch.as_tensor(w) for k, w in drawn.items()})
         tokens = np.array([[1, 2, 3]])
@@ -283,14 +283,14 @@ def test_the_first_process_encodes_for_all(tmp_path: Path, monkeypatch: pytest.M
     for rank, data in (0, "dialogs"), (1, "nowhere.txt"):
         us = Pair(rank, 2)
         monkeypatch.setattr(setup, "team", lambda us=us: us)
-        found.append(setup.encoded(Settings(data=data), tmp_path, vocabulary, None))
+        found.append(setup.encode_data(Settings(data=data), tmp_path, vocabulary, None))
     assert notes[0].parent == tmp_path / "tokens" and notes[1] is None
     for name in "ids", "starts", "own":
         np.testing.assert_array_equal(*(getattr(tokens, name) for tokens in found))
     assert found[0].source == found[1].source == documents.digest
     notes[0].unlink()
     with pytest.raises(VieteError, match="does not see what the first one wrote"):
-        setup.encoded(Settings(), tmp_path, vocabulary, None)
+        setup.encode_data(Settings(), tmp_path, vocabulary, None)
 
 
 def test_shares_are_the_whole_batch() -> None:

@@ -14,7 +14,7 @@ from viete.document.rendering import SUFFIXES
 from viete.errors import VieteError
 
 
-class Target(StrEnum):
+class ExportTarget(StrEnum):
     """What ``--to`` takes."""
 
     torch = "torch"
@@ -28,7 +28,9 @@ class Target(StrEnum):
 def export(
     source: SourceOptions,
     weights: WeightOptions,
-    to: Annotated[Target, typer.Option("--to", help="A module, a script, an article; a model.")],
+    to: Annotated[
+        ExportTarget, typer.Option("--to", help="A module, a script, an article; a model.")
+    ],
     of: Annotated[
         str | None, typer.Option("--of", help="The loss: a value of the card, or a formula.")
     ] = None,
@@ -44,7 +46,7 @@ def export(
     """Write a card as stand-alone code: a PyTorch module, a NumPy script with the backward pass
     and Adam, JAX functions; or as an article in LaTeX or Typst. With --to hf, write what viete
     train learned, or any model with its weights, as a folder that transformers opens."""
-    if to is Target.hf:
+    if to is ExportTarget.hf:
         if data is not None:
             raise VieteError("--data goes with --to numpy; viete train learns from data")
         return folder(source, weights, dtype, output)
@@ -58,12 +60,12 @@ def export(
     card = source.card()
     corpus = None
     if data is not None:
-        if to is not Target.numpy:
+        if to is not ExportTarget.numpy:
             raise VieteError(f"--data goes with --to numpy: {to.value} has no program that learns")
         from viete.train.fitting import with_corpus
 
         card, corpus = with_corpus(card, data)
-    if to in (Target.latex, Target.typst):
+    if to in (ExportTarget.latex, ExportTarget.typst):
         from viete.report.article import write_article
 
         return emit(write_article(card, to.value, of), output, source.name)

@@ -31,6 +31,7 @@ Array = Any
 FOLDER, STATE, MODEL, OPTIMISER = (
     "checkpoints", "state.json", "model.safetensors", "optimiser.safetensors"
 )  # fmt: skip
+FILES = MODEL, OPTIMISER
 _STEP = re.compile(r"step-(\d{6,})")
 
 
@@ -55,15 +56,13 @@ def save(
 
     Raises VieteError where the disk is full or refuses; all that was there before is still there.
     """
-    folder = run / FOLDER
-    final = folder / f"step-{state['step']:06d}"
-    temporary = folder / f".{final.name}.{secrets.token_hex(4)}.tmp"
+    final = path_of(run, state["step"])
+    temporary = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
     try:
         temporary.mkdir(parents=True)
         save_safetensors(temporary / MODEL, weights)
         save_safetensors(temporary / OPTIMISER, moments)
-        files = {name: described(temporary / name) for name in (MODEL, OPTIMISER)}
-        whole = {**state, "files": files}
+        whole = {**state, "files": {name: described(temporary / name) for name in FILES}}
         with open(temporary / STATE, "x", encoding="utf-8") as file:
             json.dump({**whole, "digest": digest_of(whole)}, file, indent=1, ensure_ascii=False)
             file.flush()
@@ -71,23 +70,18 @@ def save(
         sync(temporary)
         set_aside(final)
         os.rename(temporary, final)
-        sync(folder)
-    except (OSError, VieteError) as error:
+        sync(final.parent)
+    except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        reason = getattr(error, "strerror", None) or inner_reason(error)
+        if not isinstance(error, OSError | VieteError):
+            raise
+        # Of `viete.atomic.replacing`'s sentence, the words in its brackets.
+        inner = re.search(r"cannot be written \((.*)\)", str(error))
+        reason = getattr(error, "strerror", None) or (inner[1] if inner else error)
         there = steps(run)
         kept = f"; that of step {there[-1]} is as it was" if there else ""
         raise VieteError(f"{final}: the checkpoint cannot be written ({reason}){kept}") from None
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
     return final
-
-
-def inner_reason(error: BaseException) -> str:
-    """The words in the brackets of `viete.atomic.replacing`'s sentence."""
-    m = re.search(r"cannot be written \((.*)\)", str(error))
-    return m[1] if m else str(error)
 
 
 def sync(folder: Path) -> None:
@@ -105,9 +99,7 @@ def set_aside(path: Path) -> Path | None:
     if not path.exists():
         return None
     names = (path.with_name(f"set-aside-{path.name}{(k and f'-{k}') or ''}") for k in range(10**6))
-    new = next(name for name in names if not name.exists())
-    os.rename(path, new)
-    return new
+    return path.rename(next(name for name in names if not name.exists()))
 
 
 def described(path: Path) -> dict[str, Any]:
@@ -190,26 +182,27 @@ def load(path: Path, card: str | None = None) -> Checkpoint:
             f"card.md in {path.parent.parent}"
         )
     tables = []
-    for name in (MODEL, OPTIMISER):
-        wanted = state["files"][name]
-        try:
-            there = described(path / name)
-        except FileNotFoundError:
-            raise VieteError(f"{path}: the checkpoint is damaged ({name} is missing)") from None
-        except OSError as error:
-            raise VieteError(f"{path / name}: cannot be read ({error.strerror})") from None
-        if there["bytes"] != wanted["bytes"]:
-            raise VieteError(
-                f"{path}: the checkpoint is damaged ({name} is cut short: {there['bytes']:,} of "
-                f"{wanted['bytes']:,} bytes)"
-                if there["bytes"] < wanted["bytes"] else
-                f"{path}: the checkpoint is damaged ({name} is longer than it was)"
-            )  # fmt: skip
-        if there != wanted:
-            raise VieteError(f"{path}: the checkpoint is damaged ({name} was changed)")
+    for name in FILES:
+        if damage := damage_of(path / name, state["files"][name]):
+            raise VieteError(f"{path}: the checkpoint is damaged ({name} {damage})")
         file = open_tensors(path / name)
         tables.append({key: file.load(key) for key in file.infos})
     return Checkpoint(path, state, *tables)
+
+
+def damage_of(path: Path, wanted: Mapping[str, Any]) -> str:
+    """How a file differs from what was written there; empty where it does not."""
+    try:
+        there = described(path)
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        raise VieteError(f"{path}: cannot be read ({error.strerror})") from None
+    if there["bytes"] < wanted["bytes"]:
+        return f"is cut short: {there['bytes']:,} of {wanted['bytes']:,} bytes"
+    if there["bytes"] > wanted["bytes"]:
+        return "is longer than it was"
+    return "" if there == wanted else "was changed"
 
 
 def choose(run: Path, which: str, card: str | None = None) -> Checkpoint:
@@ -221,29 +214,27 @@ def choose(run: Path, which: str, card: str | None = None) -> Checkpoint:
     there = steps(run)
     if not there:
         raise VieteError(f"{run}: there is no checkpoint in it to go on from")
-    if which == "best":
-        found = best(run)
-        if found is None:
-            raise VieteError(f"{run}: no checkpoint in it has a validation loss to be the best by")
-        return load(path_of(run, found), card)
-    if which.isdecimal():
-        if int(which) not in there:
-            raise VieteError(
-                f"{run}: there is no checkpoint of step {which}; there are "
-                f"{', '.join(map(str, there))}"
-            )
-        return load(path_of(run, int(which)), card)
-    if which not in ("latest", "previous"):
-        raise VieteError(f"a run goes on from latest, previous, best or a step, not {which!r:.40}")
     if which == "previous":
         if len(there) < 2:
             raise VieteError(f"{run}: there is no checkpoint before that of step {there[-1]}")
         if (whole := whole_before(run, there, card)) is None:
             raise VieteError(f"{run}: none of the checkpoints before the latest is whole")
         return whole
+    if which == "best":
+        if (step := best(run)) is None:
+            raise VieteError(f"{run}: no checkpoint in it has a validation loss to be the best by")
+    elif which == "latest":
+        step = there[-1]
+    elif not which.isdecimal():
+        raise VieteError(f"a run goes on from latest, previous, best or a step, not {which!r:.40}")
+    elif (step := int(which)) not in there:
+        known = ", ".join(map(str, there))
+        raise VieteError(f"{run}: there is no checkpoint of step {which}; there are {known}")
     try:
-        return load(path_of(run, there[-1]), card)
+        return load(path_of(run, step), card)
     except VieteError as error:
+        if which != "latest":
+            raise
         other = whole_before(run, there, card)
         hint = "no other is whole" if other is None else (
             f"that of step {other.step} is whole: go on from it with --revision previous"

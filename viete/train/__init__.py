@@ -1,9 +1,9 @@
 """Training: text in, a folder with a trained card out.
 
-`data` and `vocabulary` turn files into `batches`; `fitting` and `dropout` rewrite a card for them;
-`engines` compute a loss and its gradients; `optimiser` and `schedule` change the weights;
-`checkpoints`, `metrics` and `plot` keep what a run was; `setup` puts all of that together from
-`settings`, and `loop` is the run. `module` makes a card a PyTorch module, `autograd` and `sharded`
-are engines of it, and `processes` are several that share a run. Nothing here knows a command line
-or a kind of model.
+`setup` makes a `Job` of `settings`, and `loop` is the run. `inputs` says what a card takes,
+`fitting` and `dropout` rewrite it for that, `tokens` and `batches` make it of files. `engines`
+compute a loss and its gradients by the card's equations, `autograd` and `sharded` by the `module`
+of a card in PyTorch; `processes` are several that share a run. `optimiser` changes the weights;
+`diagnosis`, `metrics`, `progress` and `plot` say how it goes. Nothing here knows a command line or
+a kind of model.
 """

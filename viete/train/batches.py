@@ -15,7 +15,7 @@ import numpy as np
 from viete.errors import VieteError
 from viete.graph.card import CardData
 from viete.text.vocabulary import Ids, Vocabulary
-from viete.train.feeds import feed
+from viete.train.inputs import training_inputs
 from viete.train.settings import Settings
 from viete.train.tokens import Tokens
 
@@ -46,16 +46,16 @@ class Batches:
     ) -> None:  # fmt: skip
         if part not in PARTS:
             raise VieteError(f"part is {' or '.join(map(repr, PARTS))}, not {part!r:.40}")
-        self.feed, self.title, self.data, self.part = feed(card), card.title, data, part
-        context, n = self.feed.context, settings.length or self.feed.context
+        self.takes, self.title, self.data, self.part = training_inputs(card), card.title, data, part
+        context, n = self.takes.context, settings.length or self.takes.context
         self.length, s = n, replace(settings, length=n)
         self.settings = s
-        if n > context or (self.feed.fixed and n != context):
-            least = "takes texts of" if self.feed.fixed else "has a context of"
+        if n > context or (self.takes.fixed and n != context):
+            least = "takes texts of" if self.takes.fixed else "has a context of"
             raise VieteError(f"{self.title} {least} {context} tokens, and not {n}")
-        if len(vocabulary) > self.feed.vocabulary:
+        if len(vocabulary) > self.takes.vocabulary:
             raise VieteError(
-                f"{self.title} has a vocabulary of {self.feed.vocabulary}, and the data needs "
+                f"{self.title} has a vocabulary of {self.takes.vocabulary}, and the data needs "
                 f"{len(vocabulary)}; bind it first, as with --set V={len(vocabulary)}"
             )
         self.order: EpochOrder | None = None
@@ -82,14 +82,14 @@ class Batches:
                 f"{self.data.name} has {count} dialogs, too few to set some aside for validation"
             )
         lengths = np.diff(starts[part.start : part.stop + 1]) - 1
-        if lengths.max() > self.length or (self.feed.fixed and len(set(lengths)) > 1):
+        if lengths.max() > self.length or (self.takes.fixed and len(set(lengths)) > 1):
             k = part.start + int(lengths.argmax())
             raise VieteError(
                 f"{self.data.name}: dialog {k + 1} has {int(lengths.max())} tokens before its "
                 f"last, and {self.title} takes {self.length}; dialogs are not cut: make the "
                 f"context longer or leave the dialog out"
             )
-        if s.loss_on == "assistant" and self.feed.weights is None:
+        if s.loss_on == "assistant" and self.takes.weights is None:
             raise VieteError(
                 f"{self.title} counts every position in its loss; to learn from the assistant's "
                 f"words alone it needs an input of weights w, as in "
@@ -97,7 +97,7 @@ class Batches:
             )
         self.first, self.last = part.start, part.stop
         stream = len(PARTS) + PARTS.index(self.part)
-        return EpochOrder(lengths, s.batch, self.feed.padded, s.seed, stream)
+        return EpochOrder(lengths, s.batch, self.takes.padded, s.seed, stream)
 
     # -- batches ----------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class Batches:
             some = np.argsort(drawn(s.seed, stream, 0, len(self.order.lengths)), kind="stable")
             some = some[:count]
             lengths = self.order.lengths[some]
-            order = EpochOrder(lengths, s.batch, self.feed.padded, s.seed, stream)
+            order = EpochOrder(lengths, s.batch, self.takes.padded, s.seed, stream)
             for k in range(len(order)):
                 yield self.padded(self.first + some[order.batch(k)])
             return
@@ -159,13 +159,13 @@ class Batches:
 
     def inputs(self, window: Ids, counts: Ids | None) -> dict[str, Ids]:
         """n + 1 tokens as n inputs and n targets; a token counts where it is a target."""
-        if self.feed.targets is None:
-            return {self.feed.tokens: window[:, :-1]}
-        out = {self.feed.tokens: np.ascontiguousarray(window[:, :-1]),
-               self.feed.targets: np.ascontiguousarray(window[:, 1:])}  # fmt: skip
-        if self.feed.weights is not None and not (counts is None and self.feed.optional):
+        if self.takes.targets is None:
+            return {self.takes.tokens: window[:, :-1]}
+        out = {self.takes.tokens: np.ascontiguousarray(window[:, :-1]),
+               self.takes.targets: np.ascontiguousarray(window[:, 1:])}  # fmt: skip
+        if self.takes.weights is not None and not (counts is None and self.takes.optional):
             counts = np.ones_like(window) if counts is None else counts
-            out[self.feed.weights] = np.ascontiguousarray(counts[:, 1:])
+            out[self.takes.weights] = np.ascontiguousarray(counts[:, 1:])
         return out
 
     # -- resuming ---------------------------------------------------------------------------------

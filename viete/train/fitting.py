@@ -19,7 +19,7 @@ from viete.notation.tree import Apply, Expr, Ref, Symbol, num, transform
 from viete.text.data import Documents, read_data
 from viete.text.dialogs import EOT
 from viete.text.vocabulary import Vocabulary, make_vocabulary
-from viete.train.feeds import feed, loss_equations, token_input, vocabulary_size
+from viete.train.inputs import loss_equations, token_input, training_inputs, vocabulary_size
 from viete.train.settings import Settings
 
 
@@ -81,7 +81,7 @@ def with_corpus(card: CardData, path: str) -> tuple[CardData, Corpus]:
     pairs = [(d.prompt, d.answer) for d in documents.conversations()] if documents.dialogs else [
         ("", "".join(documents.texts()))
     ]  # fmt: skip
-    most = feed(fits).context
+    most = training_inputs(fits).context
     for given, wanted in pairs:
         if not 1 < len(given + wanted) <= most + 1:
             raise VieteError(
@@ -101,7 +101,7 @@ def with_loss_weights(card: CardData) -> CardData:
     Its cross-entropy becomes a weighted one: ``L = weighted_loss(logits; y, w)``. Raises
     VieteError for a card whose loss is written in some other way.
     """
-    if feed(card).weights is not None:
+    if training_inputs(card).weights is not None:
         return card
     tokens = token_input(card)
     w = card.fresh("w", "m", "counts", "loss_weights")

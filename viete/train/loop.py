@@ -68,9 +68,10 @@ class Training:
         self.team = job.team
         self.total = zeros_like(job.engine.flat_gradient) if s.accumulate > 1 else None
         before = {} if job.last is None else job.last.state
-        self.loss, self.length = float(before.get("loss", math.nan)), 0.0
+        self.loss, self.gradient_norm = float(before.get("loss", math.nan)), 0.0
         self.tokens, self.counted = 0, before.get("tokens", 0)  # of this process; before it
         self.validation: float | None = before.get("validation")
+        self.validated = -1  # the step after which it was measured, by this process
         self.least = math.inf  # of the validation losses of the checkpoints
         self.divergence = Divergence(before.get("lowest"))
         self.saved = self.step
@@ -86,7 +87,7 @@ class Training:
                         self.measure()
                         with self.progress.aside():
                             self.validate()
-                    more = self.went_on(stopped)
+                    more = self.advance(stopped)
                 if job.step:
                     self.measure()
                 if self.team.leads:
@@ -94,8 +95,8 @@ class Training:
                 self.least = self.team.tell(min(checkpoints.validations(job.run).values(),
                                                 default=math.inf))  # fmt: skip
                 while more:
-                    self.notes()
-                    more = self.went_on(stopped)
+                    self.after_step()
+                    more = self.advance(stopped)
             if self.saved < self.step:
                 self.save()
         finally:
@@ -112,11 +113,11 @@ class Training:
         if self.team.leads:
             self.metrics = RunMetrics(self.job.run, self.job.step, self.settings.tensorboard)
 
-    def went_on(self, stopped: list[int]) -> bool:
+    def advance(self, stopped: list[int]) -> bool:
         """Take a step, unless all are done or somebody wants to stop."""
-        if self.step >= self.settings.steps:
-            return False
-        if self.team.any(bool(stopped) or self.progress.unheard):
+        if self.step >= self.settings.steps or self.team.any(
+            bool(stopped) or self.progress.unheard
+        ):
             return False
         self.take_step()
         return True
@@ -138,35 +139,35 @@ class Training:
             gradient = self.total
         if s.clip_entries:
             clip_entries(gradient, s.clip_entries)
-        self.length = self.engine.norm(gradient)
-        if not math.isfinite(self.length):
-            said = f"the gradient of step {self.step + 1} is {self.length}"
-            raise self.broken(said, self.engine.model, self.fed(first))
+        self.gradient_norm = self.engine.norm(gradient)
+        if not math.isfinite(self.gradient_norm):
+            what = f"the gradient of step {self.step + 1} is {self.gradient_norm}"
+            raise self.not_finite(what, self.engine.model, self.batch(first))
         if s.clip:
-            clip_norm(gradient, self.length, s.clip, self.engine.spread)
+            clip_norm(gradient, self.gradient_norm, s.clip, self.engine.spread)
         self.job.optimiser(gradient, learning_rate(s, self.step))
         self.step += 1
         self.divergence.add(self.step, self.loss)
 
     def forward_and_back(self, k: int) -> float:
         """The loss on batch k; its gradients are in the engine."""
-        batch = self.fed(k)
+        batch = self.batch(k)
         tokens, *rest = batch
         self.tokens += batch[tokens].size
         loss = self.engine(batch[tokens], **{name: batch[name] for name in rest})
         if not math.isfinite(loss):
-            said = f"the loss of step {self.step + 1} is {loss}"
-            raise self.broken(said, self.engine.model, batch)
+            what = f"the loss of step {self.step + 1} is {loss}"
+            raise self.not_finite(what, self.engine.model, batch)
         return loss
 
-    def fed(self, k: int) -> dict[str, Any]:
+    def batch(self, k: int) -> dict[str, Any]:
         """Batch k, and the masks of dropout."""
         batch = self.job.batches.batch(k)
         rows, length = next(iter(batch.values())).shape
         masks = self.job.masks.draw(self.settings.seed, k, length, rows, self.settings.dtype)
         return {**batch, **masks}
 
-    def broken(self, said: str, card: CardData, batch: dict[str, Any]) -> VieteError:
+    def not_finite(self, what: str, card: CardData, batch: dict[str, Any]) -> VieteError:
         """What to say of a loss, a gradient or weights that are not finite."""
         there = checkpoints.steps(self.job.run)
         kept = f"; the last checkpoint is that of step {there[-1]}" if there else ""
@@ -175,12 +176,12 @@ class Training:
             raise SystemExit(2)  # it is the loss of all of them, and the first says so
         why = culprit(card, batch, weights)
         return VieteError(
-            f"{said}; {why}{kept}; try a smaller --lr, a longer --warmup or a smaller --clip"
+            f"{what}; {why}{kept}; try a smaller --lr, a longer --warmup or a smaller --clip"
         )
 
     # -- between steps -----------------------------------------------------------------------------
 
-    def notes(self) -> None:
+    def after_step(self) -> None:
         """After a step: a line, a validation, a checkpoint, where it is time for them."""
         s = self.settings
         if s.log_every and (self.step % s.log_every == 0 or self.step == s.steps):
@@ -200,12 +201,12 @@ class Training:
         lr = learning_rate(self.settings, self.step - 1)
         speed = self.progress.rate(self.tokens)
         left = self.progress.left(self.step)
-        self.note(loss=self.loss, lr=lr, norm=self.length, tokens=self.counted + self.tokens,
+        self.note(loss=self.loss, lr=lr, norm=self.gradient_norm, tokens=self.counted + self.tokens,
                   tokens_per_second=round(speed),
                   seconds=round(self.progress.seconds, 3))  # fmt: skip
         self.progress.line(
-            f"step {self.step:>6}  loss {self.loss:.6f}  lr {lr:.3g}  norm {self.length:.3g}  "
-            f"{speed:,.0f} tokens/s  {clock(left)} left"
+            f"step {self.step:>6}  loss {self.loss:.6f}  lr {lr:.3g}  norm "
+            f"{self.gradient_norm:.3g}  {speed:,.0f} tokens/s  {clock(left)} left"
         )
 
     def note(self, **values: float) -> None:
@@ -217,7 +218,7 @@ class Training:
         batches = self.job.validation
         if batches is None:
             return
-        self.validation = self.mean_loss(batches)
+        self.validation, self.validated = self.mean_loss(batches), self.step
         self.note(validation=self.validation)
         self.progress.line(f"step {self.step:>6}  validation loss {self.validation:.6f}")
 
@@ -228,16 +229,17 @@ class Training:
             rows = len(batch[tokens])
             loss = self.engine.evaluate(batch[tokens], **{name: batch[name] for name in rest})
             if not math.isfinite(loss):
-                said = f"the validation loss after step {self.step} is {loss}"
-                raise self.broken(said, self.job.model, batch)
+                what = f"the validation loss after step {self.step} is {loss}"
+                raise self.not_finite(what, self.job.model, batch)
             total, count = total + rows * loss, count + rows
         return total / count
 
     def save(self) -> None:
         job = self.job
+        validation = self.validation if self.validated == self.step else None
         state = {
             "step": self.step, "title": job.model.title, "card": job.card,
-            "validation": self.validation_now(), "loss": self.loss,
+            "validation": validation, "loss": self.loss,
             "lowest": self.divergence.lowest, "optimiser steps": job.optimiser.steps,
             "tokens": self.counted + self.tokens,
             # All that is random is a function of the seed and of these two numbers.
@@ -246,24 +248,16 @@ class Training:
         }  # fmt: skip
         own = job.engine.weights
         if self.team.any(not all(np.isfinite(host(w)).all() for w in own.values())):
-            said = f"the step {self.step} left weights that are not finite, and is not saved"
-            raise self.broken(said, job.model, job.batches.batch(0))  # nothing to go on from
+            what = f"the step {self.step} left weights that are not finite, and is not saved"
+            raise self.not_finite(what, job.model, job.batches.batch(0))  # nothing to go on from
         self.saved = self.step
-        if (measured := self.validation_now()) is not None:
-            self.least = min(self.least, measured)
+        if validation is not None:
+            self.least = min(self.least, validation)
         tables = [job.engine.stored(x) for x in (own, job.optimiser.moments(own))]
         if not self.team.leads:
             return
         checkpoints.save(job.run, state, *tables)
         checkpoints.prune(job.run, self.settings.keep)
-
-    def validation_now(self) -> float | None:
-        """The validation loss, where it is that of these weights."""
-        s = self.settings
-        fresh = self.step == s.steps or any(
-            every and self.step % every == 0 for every in (s.save_every, s.eval_every)
-        )
-        return self.validation if fresh else None
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from viete.graph.card import CardData
 Names = tuple[str, ...]
 
 
-class Weighted:
+class CardModule:
     """What a loaded module has beside its equations: the card's names for its parameters."""
 
     names: Mapping[str, str]  # the state_dict's, by the card's
@@ -105,7 +105,7 @@ def kind(text: str, names: Names, arguments: tuple[tuple[str, str], ...]) -> typ
     there = {name: key for key, name in file.renamed({name: name for name in names}).items()}
     own = {"__doc__": last.__doc__, "__module__": file.__name__, "names": there,
            "arguments": dict(arguments)}  # fmt: skip
-    return type(last.__name__, (Weighted, last), own)
+    return type(last.__name__, (CardModule, last), own)
 
 
 def revived(text: str, names: Names, arguments: tuple[tuple[str, str], ...]) -> nn.Module:

@@ -52,8 +52,8 @@ from viete.text.vocabulary import (
 from viete.train.batches import PARTS, Batches, same_data
 from viete.train.dropout import Masks, with_masks
 from viete.train.engines import LossEngine, PlannedEngine
-from viete.train.feeds import feed
 from viete.train.fitting import check_sets, fitted
+from viete.train.inputs import training_inputs
 from viete.train.metrics import read_metrics
 from viete.train.optimiser import Adam, spans
 from viete.train.processes import Team, joined, own_device, team
@@ -98,7 +98,7 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
     Raises VieteError, and leaves nothing behind, for a card and data that do not fit, and a folder
     that holds something else; only a run that had no time for a checkpoint is begun anew.
     """
-    vacant(run)
+    check_vacant(run)
     documents = read_data(settings.data, settings.kind)
     if documents.path.is_dir() and Path(realpath(run)).is_relative_to(realpath(documents.path)):
         raise VieteError(
@@ -115,7 +115,7 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
         vocabulary = load_vocabulary(settings.tokenizer)
     card = fitted(card, documents, vocabulary, settings)
     check_sets(card, settings.sets)
-    feed(card)
+    training_inputs(card)
     if given := next((p for p in card.parameters if p.given), None):
         raise VieteError(
             f"{card.title}: {given.name} is given by a config, and is not learned; training would "
@@ -128,7 +128,7 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
     # To be found again from any folder, and whatever there will be of that name in this one.
     settings = replace(settings, data=str(documents.path.resolve()))
     with ExitStack() as stack:
-        lock = stack.enter_context(owned(run))
+        lock = stack.enter_context(owning(run))
         save_settings(settings, run)  # first, since it says whose folder this is
         with replacing(run / CARD) as file:
             file.write(write(card, "md").encode())
@@ -150,19 +150,19 @@ def resume(given: Mapping[str, Any], run: Path, which: str) -> Job:
     """
     settings = resumed(load_settings(run), given)
     with ExitStack() as stack:
-        lock = stack.enter_context(owned(run))
+        lock = stack.enter_context(owning(run))
         if not checkpoints.steps(run):
             raise VieteError(f"{run}: there is no checkpoint in it yet; start without --resume")
         last = checkpoints.choose(run, which, card_digest(run))
         team().tell((settings, last.step))
         found = job(settings, run, last, lock)
         read_metrics(run)  # what they hold is refused before anything changes
-        stack.enter_context(going_on(settings, run, last.step))
+        stack.enter_context(finish_resuming(settings, run, last.step))
         return replace(found, start=stack.pop_all())
 
 
 @contextmanager
-def going_on(settings: Settings, run: Path, last: int) -> Iterator[None]:
+def finish_resuming(settings: Settings, run: Path, last: int) -> Iterator[None]:
     """Once the body is done: the folder is that of a run which went on from the step ``last``."""
     yield
     for step in checkpoints.steps(run):
@@ -186,7 +186,7 @@ def job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO |
     vocabulary = load_vocabulary(run / "tokenizer.json")
     check_batch(settings, model)
     masks, engine = computing(settings, model, last)
-    tokens = encoded(settings, run, vocabulary, last)  # what takes longest to fail comes last
+    tokens = encode_data(settings, run, vocabulary, last)  # what takes longest to fail comes last
 
     count = None if tokens.starts is None else len(tokens.starts) - 1
     held = settings.validation if count is None else int(count * settings.validation)
@@ -200,7 +200,7 @@ def job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO |
     if last is not None:
         adam.steps = last.state["optimiser steps"]
         moments = last.moments
-        adam.load(Made(moments, lambda key: engine.part(key.split("/", 1)[1], moments[key])),
+        adam.load(LazyArrays(moments, lambda key: engine.part(key.split("/", 1)[1], moments[key])),
                   engine.weights)  # fmt: skip
     held_out = validation[0] if validation else None
     return Job(settings, run, model, card_digest(run), vocabulary, batches, held_out, engine,
@@ -223,12 +223,12 @@ def computing(
     """What computes a card's loss, from its first weights or a checkpoint's."""
     parts = team().size if settings.shard else 1
     draw = initial_weight(card, settings.seed, settings.dtype, parts)
-    found = first_weights(settings, card) if last is None else learned(last, card)
+    found = first_weights(settings, card) if last is None else checkpoint_weights(last, card)
 
     def weight(name: str) -> np.ndarray:
         return found[name].astype(settings.dtype) if name in found else draw(name)
 
-    masks, weights = with_masks(card), Made(parameter_shapes(card), weight)
+    masks, weights = with_masks(card), LazyArrays(parameter_shapes(card), weight)
     return masks, make_engine(settings.engine, masks.model, card, weights, settings.device,
                               settings.bf16, settings.compile, settings.shard)  # fmt: skip
 
@@ -264,7 +264,7 @@ def make_engine(
     return joined(ModuleEngine(model, card, there, bf16, compiled))
 
 
-class Made(Mapping[str, Any]):
+class LazyArrays(Mapping[str, Any]):
     """Arrays by name, each made when it is asked for."""
 
     def __init__(self, names: Iterable[str], make: Callable[[str], Any]) -> None:
@@ -280,7 +280,7 @@ class Made(Mapping[str, Any]):
         return len(self.names)
 
 
-def learned(last: Checkpoint, card: CardData) -> Mapping[str, Any]:
+def checkpoint_weights(last: Checkpoint, card: CardData) -> Mapping[str, Any]:
     """A checkpoint's weights, which are as many and as large as the card's, and so its moments.
 
     Raises VieteError for one whose digests are right and whose tensors are not the card's.
@@ -310,11 +310,11 @@ def first_weights(settings: Settings, card: CardData) -> Mapping[str, Any]:
         return {}
     path = Path(settings.weights)
     if (path / checkpoints.STATE).is_file():
-        return learned(checkpoints.load(path), card)
+        return checkpoint_weights(checkpoints.load(path), card)
     return load_weights(card, tensors_of(path))
 
 
-def encoded(
+def encode_data(
     settings: Settings, run: Path, vocabulary: Vocabulary, last: Checkpoint | None
 ) -> Tokens:
     """The data as tokens: the first of several processes encodes it, the others map what it left.
@@ -339,7 +339,7 @@ def encoded(
     return tokens
 
 
-def vacant(run: Path) -> None:
+def check_vacant(run: Path) -> None:
     """Refuse a folder that has something in it: a run would overwrite what has its files' names.
 
     A run that was killed before its first checkpoint is begun anew.
@@ -360,7 +360,7 @@ def vacant(run: Path) -> None:
 
 
 @contextmanager
-def owned(run: Path) -> Iterator[BinaryIO]:
+def owning(run: Path) -> Iterator[BinaryIO]:
     """The folder, made where it is not there, and locked until the file that is yielded is closed.
 
     If the body raises, that happens at once, and a folder that was new or empty is so again. Raises

@@ -11,8 +11,8 @@ import viete as vt
 from tests.laws.strategies import shipped
 from viete.cards.catalogue import find
 from viete.errors import VieteError
-from viete.train.feeds import feed
 from viete.train.fitting import with_loss, with_loss_weights, with_vocabulary
+from viete.train.inputs import training_inputs
 
 DIALOG = Path(find("dialog-transformer")).read_text("utf-8")
 LOSS = "cross_entropy(logits; y)"
@@ -28,10 +28,10 @@ def card(loss: str = LOSS, inputs: str = TARGETS, functions: str = "") -> vt.Car
 
 
 def test_the_dialog_transformer() -> None:
-    found = feed(vt.read("dialog-transformer"))
+    found = training_inputs(vt.read("dialog-transformer"))
     assert (found.tokens, found.targets, found.weights) == ("t", "y", None)
     assert (found.context, found.vocabulary, found.fixed, found.padded) == (512, 37, False, False)
-    assert feed(with_loss_weights(vt.read("dialog-transformer"))).padded
+    assert training_inputs(with_loss_weights(vt.read("dialog-transformer"))).padded
 
 
 REFUSED = dict.fromkeys(("bert", "roberta"), "has no logits")
@@ -44,10 +44,10 @@ def test_shipped_cards(name: str) -> None:
     model = vt.read(name)
     if name in REFUSED:
         with pytest.raises(VieteError, match=REFUSED[name]):
-            feed(with_loss(model))
+            training_inputs(with_loss(model))
         return
     made = with_loss_weights(with_vocabulary(with_loss(model), 100))
-    found = feed(made)
+    found = training_inputs(made)
     assert found.targets is not None and found.weights is not None and found.optional
     assert found.vocabulary == 100 and found.padded == (name not in SEE_ALL)
     assert vt.read(made.write()) == made
@@ -68,7 +68,7 @@ BY_HAND = [
 def test_weights_however_they_are_written(loss: str, kind: str) -> None:
     own = "- $nll(z: n × V; t, m) = -sum_{j=0}^{n - 1}(m_j * logsoftmax(z)_{j,t_j}) / sum(m)$"
     model = card(loss, TARGETS + kind, own if "nll" in loss else "")
-    found = feed(model)
+    found = training_inputs(model)
     assert (found.targets, found.weights, found.optional) == ("y", "m", False)
     assert with_loss_weights(model) is model
     rng = np.random.default_rng(0)
@@ -98,12 +98,12 @@ def test_a_padding_mask_is_no_weight() -> None:
     """What a position may see is used before the targets are, so it is not the loss's."""
     text = DIALOG.replace(TARGETS, TARGETS + "- $a ∈ \\{0, 1\\}^n = 1$: who is seen\n")
     model = vt.read(text.replace("causal(S)", "visible(S; a)"))
-    assert feed(model).weights is None
+    assert training_inputs(model).weights is None
 
 
 def test_a_loss_that_shifts_by_itself() -> None:
     model = card("cross_entropy(logits[:n-1]; t[1:])", "")
-    assert (feed(model).targets, feed(model).padded) == (None, False)
+    assert (training_inputs(model).targets, training_inputs(model).padded) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -117,16 +117,16 @@ def test_a_loss_that_shifts_by_itself() -> None:
 )
 def test_what_text_cannot_train(model: vt.Card, message: str | None) -> None:
     if message is None:
-        feed(with_loss(model))
+        training_inputs(with_loss(model))
         return
     with pytest.raises(VieteError, match=message):
-        feed(model)
+        training_inputs(model)
 
 
 def test_vocabularies() -> None:
     model = vt.read("dialog-transformer")
     other = with_vocabulary(model, 30)
-    assert feed(other).vocabulary == 30
+    assert training_inputs(other).vocabulary == 30
     # What the card said of its own vocabulary is not said of another.
     meant = {m.sizes["V"]: d.meaning for m in (model, other) for d in m.dims if d.name == "V"}
     assert meant[30] == "vocabulary of the training data" != meant[model.sizes["V"]]
@@ -139,6 +139,6 @@ def test_vocabularies() -> None:
 
 def test_a_loss_of_its_own_kind_cannot_be_weighted() -> None:
     model = card("-mean(table_{j<n}(logsoftmax(logits)_{j,y_j}))")
-    assert feed(model).targets == "y"
+    assert training_inputs(model).targets == "y"
     with pytest.raises(VieteError, match="cannot say which positions count: its loss is L ="):
         with_loss_weights(model)

@@ -18,7 +18,7 @@ from viete.rewrite.adjoint.grad import loss_of
 
 
 @dataclass(frozen=True)
-class Feed:
+class TrainingInputs:
     """The inputs of a card by their part in learning.
 
     ``targets`` is None for a card whose loss shifts the tokens itself. ``weights`` say how much
@@ -37,7 +37,7 @@ class Feed:
     padded: bool
 
 
-def feed(card: CardData) -> Feed:
+def training_inputs(card: CardData) -> TrainingInputs:
     """How a card is fed. Raises VieteError for one that text alone cannot train."""
     tokens = token_input(card)
     loss = loss_equations(card)
@@ -64,7 +64,7 @@ def feed(card: CardData) -> Feed:
     size = card.size(length)
     assert size is not None
     fixed = not (isinstance(length, Ref) and length.key in card.lengths)
-    return Feed(
+    return TrainingInputs(
         tokens.name, targets, weights.name if weights else None,
         weights is not None and weights.default == num(1),
         int(size.evaluate(card.greatest)), fixed, vocabulary_size(card, tokens),
@@ -152,4 +152,4 @@ def vocabulary_size(card: CardData, tokens: Input) -> int:
         raise VieteError(f"{card.title} does not say how large {missing.args[0]} is") from None
 
 
-__all__ = ["Feed", "feed", "loss_equations", "token_input", "vocabulary_size"]
+__all__ = ["TrainingInputs", "loss_equations", "token_input", "training_inputs", "vocabulary_size"]
