@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 import viete as vt
 from tests.laws.strategies import Card, cards, shipped, tiny
 from tests.laws.test_incremental import CAUSAL, FINE, HEAD
-from tests.sampling.test_generating import others, weights_of
+from tests.sampling.test_generation import others, weights_of
 from viete import read
 from viete.analysis.next_token import text_of
 from viete.errors import VieteError
 from viete.rewrite.incremental import derived
 from viete.sampling.cached import Cached
-from viete.sampling.generating import context_of
+from viete.sampling.generation import context_of
 from viete.sampling.planned import Incremental, Planned
 from viete.sampling.stepping import Whole
 

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 WAITING = """
 import atexit, gc, json, os, sys, traceback
-import torch._dynamo, viete.sampling.generating, viete.train.loop, viete.train.sharded
+import torch._dynamo, viete.sampling.generation, viete.train.loop, viete.train.sharded
 from viete.cli.app import command
 from viete.cli.main import main
 

@@ -44,7 +44,6 @@ def sample(
 ) -> None:
     """Go on with a text, token by token."""
     from viete.model.trained import is_run
-    from viete.sampling.generating import uncached
     from viete.sampling.texts import sample_texts, spoken, without_words
 
     own = is_run(source.name) and source.instead is None
@@ -52,9 +51,6 @@ def sample(
         raise VieteError("--bos is of a released model; a run's texts begin as those it learned")
     model = source.model(dtype, device)
     card, vocabulary, prompt = model.card, model.read_tokenizer(), inputs.text or ""
-    if cache and (why := uncached(card)):
-        print(f"viete: every token runs the whole text: {why}", file=sys.stderr)
-        cache = False
     options: dict[str, Any] = {
         "most": most, "temperature": temperature, "top_k": top_k, "top_p": top_p,
         "greedy": greedy, "count": count, "seed": seed, "keep": keep, "cache": cache,

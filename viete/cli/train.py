@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from viete.cli.options import SourceOptions
-from viete.errors import VieteError
+from viete.errors import VieteError, VieteWarning
 from viete.train.settings import Settings, load_settings, option
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def starting_point(source: SourceOptions, has_tokenizer: bool) -> tuple[dict[str
 
 def sampler(job: Job) -> Callable[[int], str]:
     """What shows a hundred tokens that the model of a step would write, up to the text's end."""
-    from viete.sampling.generating import sample, uncached
+    from viete.sampling.generation import sample
     from viete.text.dialogs import EOT
 
     data, vocabulary, model = job.batches.data, job.vocabulary, job.model
@@ -158,7 +159,6 @@ def sampler(job: Job) -> Callable[[int], str]:
     ids = list(map(int, data.ids[:first]))
     if job.settings.prompt:
         ids = list(map(int, vocabulary.encode(job.settings.prompt)))
-    cache = uncached(model) is None
 
     def ended(new: Sequence[int]) -> bool:
         return new[-1] == vocabulary.end or (
@@ -169,8 +169,10 @@ def sampler(job: Job) -> Callable[[int], str]:
         weights = job.engine.whole(job.engine.weights)
         if not job.team.leads:
             return ""  # nobody hears it
-        tokens = sample(model, weights, ids, most=100, stop=ended, cache=cache,
-                        seed=job.settings.seed + step)  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", VieteWarning)  # of a card without a cache, each time
+            tokens = sample(model, weights, ids, most=100, stop=ended,
+                            seed=job.settings.seed + step)  # fmt: skip
         new = [token for (token,) in tokens if token is not None]
         return f"{vocabulary.decode(ids)}▸{vocabulary.decode(new)}"
 

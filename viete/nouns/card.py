@@ -78,9 +78,9 @@ class Card(CardData, Verbs):
         >>> for token, in card.sample([3, 1, 4], weights, most=20, top_k=5): ...  # doctest: +SKIP
 
         Options are most, temperature, top_k, top_p, greedy, stop, count, seed, cache, keep, put and
-        the card's other inputs: see `viete.sampling.generating.sample`.
+        the card's other inputs: see `viete.sampling.generation.sample`.
         """
-        from viete.sampling.generating import sample
+        from viete.sampling.generation import sample
 
         return sample(self, weights, prompt, **options)
 

@@ -35,7 +35,7 @@ from viete.notation.substitution import substitute
 from viete.notation.tree import num
 from viete.nouns.verbs import Verbs
 from viete.rewrite.reweighing import Folding
-from viete.sampling.generating import sample
+from viete.sampling.generation import sample
 from viete.text.tokenizer import Tokenizer, open_tokenizer
 
 if TYPE_CHECKING:

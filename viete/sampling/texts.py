@@ -8,7 +8,7 @@ from typing import Any
 from viete.errors import VieteError
 from viete.evaluate.labelled import Array
 from viete.graph.card import CardData
-from viete.sampling.generating import sample, vocabulary_size
+from viete.sampling.generation import sample, vocabulary_size
 from viete.text.vocabulary import Vocabulary
 
 HALF = "\ufffd"  # what decoders give for a character of which not all bytes are there

@@ -9,7 +9,7 @@ from numbers import Integral
 import numpy as np
 
 from viete.analysis.next_token import scores, text_of
-from viete.errors import VieteError
+from viete.errors import VieteError, VieteWarning
 from viete.evaluate.inputs import check_weights, host
 from viete.evaluate.interventions import Put
 from viete.evaluate.labelled import Array
@@ -18,8 +18,7 @@ from viete.evaluate.schedule import program
 from viete.evaluate.spelling import by_own_names
 from viete.graph.card import CardData, Input
 from viete.notation.tree import Ref
-from viete.rewrite.incremental import derived
-from viete.sampling.choosing import Choice
+from viete.sampling.decoding import Decoding
 from viete.sampling.planned import Incremental
 from viete.sampling.stepping import Steps, Whole
 
@@ -40,7 +39,7 @@ def sample(
 
     >>> for token, in sample(model, weights, [3, 1, 4], most=20): ...    # doctest: +SKIP
 
-    How a token is chosen: see `viete.sampling.choosing.Choice`. A sample ends after ``most``
+    How a token is chosen: see `viete.sampling.decoding.Decoding`. A sample ends after ``most``
     tokens or a token of ``stop`` (an id, several, or a function of the sample's new tokens); the
     others go on, with None in its place. Sample k draws from a generator of its own, made from
     ``seed`` and k, so that the first sample is the same however many there are.
@@ -56,7 +55,7 @@ def sample(
 
     Raises VieteError for bad settings, tokens and weights, and a card without scores.
     """
-    choice = Choice(temperature, top_k, top_p, greedy)
+    choice = Decoding(temperature, top_k, top_p, greedy)
     for name, value, least in (("most", most, 0), ("count", count, 1), ("seed", seed, 0)):
         if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
             raise VieteError(f"{name} is a whole number from {least} up, not {value!r:.40}")
@@ -99,7 +98,7 @@ def check_count(card: CardData, positions: int, size: int, count: int) -> None:
 
 
 def drawn(
-    steps: Steps, full: Steps, choice: Choice, text: list[int], most: int,
+    steps: Steps, full: Steps, choice: Decoding, text: list[int], most: int,
     ended: Callable[[list[int]], bool], count: int, seed: int, context: int, keep: int,
 ) -> Iterator[Drawn]:  # fmt: skip
     """The tokens of checked settings; ``full`` gives the scores once the context is full."""
@@ -139,21 +138,9 @@ def stepper(
         try:
             return Incremental(card, weights, inputs, context)
         except VieteError as error:
-            warnings.warn(f"every token runs the whole text: {error}", stacklevel=4)
+            why = f"every token runs the whole text: {error}"
+            warnings.warn(VieteWarning(why), stacklevel=4)
     return Whole(card, weights, inputs)
-
-
-def uncached(card: CardData) -> str | None:
-    """Why a card has to be sampled without a cache, if it has.
-
-    Raises VieteError for a card that cannot be sampled at all.
-    """
-    scores(card)
-    try:
-        derived(card)
-    except VieteError as error:
-        return str(error)
-    return None
 
 
 def context_of(card: CardData, tokens: Input) -> int:
@@ -203,4 +190,4 @@ def stopping(stop: Stop | None, size: int) -> Callable[[list[int]], bool]:
     return lambda new: new[-1] in ids
 
 
-__all__ = ["sample", "uncached"]
+__all__ = ["sample"]

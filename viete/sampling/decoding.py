@@ -15,7 +15,7 @@ Array = Any
 
 
 @dataclass(frozen=True)
-class Choice:
+class Decoding:
     """How a token is chosen, in this order: temperature, ``top_k``, ``top_p``, and by chance.
 
     Scores are divided by ``temperature``. Of the tokens the ``top_k`` likeliest are left, and of
@@ -93,4 +93,4 @@ def number(x: object) -> bool:
     return isinstance(x, Real) and not isinstance(x, bool)
 
 
-__all__ = ["Choice"]
+__all__ = ["Decoding"]
