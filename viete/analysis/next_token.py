@@ -70,3 +70,14 @@ def scored(card: CardData, tokens: Input) -> list[str]:
     ]  # fmt: skip
     plain = [e for e in fits if card.library_name(e.right) != "softmax"]
     return [e.name for e in [*(e for e in fits if e.name == "logits"), *reversed(plain)]]
+
+
+def vocabulary_size(card: CardData, tokens: Input | None = None) -> int:
+    """How many tokens there are for an input of ids, by default the text that goes on."""
+    high = (tokens or text_of(card)).high
+    size = None if high is None else card.size(high)
+    assert size is not None
+    try:
+        return int(size.evaluate(card.greatest)) + 1
+    except KeyError as missing:
+        raise VieteError(f"the dimension {missing.args[0]} of {card.title} has no value") from None

@@ -8,7 +8,7 @@ from numbers import Integral
 
 import numpy as np
 
-from viete.analysis.next_token import scores, text_of
+from viete.analysis.next_token import scores, text_of, vocabulary_size
 from viete.errors import VieteError, VieteWarning
 from viete.evaluate.inputs import check_weights, host
 from viete.evaluate.interventions import Put
@@ -151,17 +151,6 @@ def context_of(card: CardData, tokens: Input) -> int:
     if most is None:
         raise VieteError(f"the greatest length {length.key} of {card.title} has no value")
     return int(most)
-
-
-def vocabulary_size(card: CardData) -> int:
-    """How many tokens a card knows."""
-    high = text_of(card).high
-    size = None if high is None else card.size(high)
-    try:
-        assert size is not None
-        return int(size.evaluate(card.sizes)) + 1
-    except KeyError as missing:
-        raise VieteError(f"the dimension {missing.args[0]} of {card.title} has no value") from None
 
 
 def prompt_of(prompt: Sequence[int] | Array, card: CardData, size: int) -> list[int]:

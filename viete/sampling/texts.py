@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from viete.analysis.next_token import vocabulary_size
 from viete.errors import VieteError
 from viete.evaluate.labelled import Array
 from viete.graph.card import CardData
-from viete.sampling.generation import sample, vocabulary_size
+from viete.sampling.generation import sample
 from viete.text.vocabulary import Vocabulary
 
 HALF = "\ufffd"  # what decoders give for a character of which not all bytes are there

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from viete.analysis.next_token import vocabulary_size
 from viete.code.numpy_text import Corpus
 from viete.code.prepared import with_targets
 from viete.errors import Text, VieteError
@@ -19,7 +20,7 @@ from viete.notation.tree import Apply, Expr, Ref, Symbol, num, transform
 from viete.text.data import Documents, read_data
 from viete.text.dialogs import EOT
 from viete.text.vocabulary import Vocabulary, make_vocabulary
-from viete.train.inputs import loss_equations, token_input, training_inputs, vocabulary_size
+from viete.train.inputs import loss_equations, token_input, training_inputs
 from viete.train.settings import Settings
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from viete.analysis.def_use import losses, targets
+from viete.analysis.next_token import vocabulary_size
 from viete.analysis.traits import Traits
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Input
@@ -142,14 +143,4 @@ def beside(card: CardData, loss: list[Equation]) -> bool:
     return not names_read(rest).isdisjoint(inputs)
 
 
-def vocabulary_size(card: CardData, tokens: Input) -> int:
-    """How many tokens a card knows."""
-    size = None if tokens.high is None else card.size(tokens.high)
-    assert size is not None
-    try:
-        return int(size.evaluate(card.greatest)) + 1
-    except KeyError as missing:
-        raise VieteError(f"{card.title} does not say how large {missing.args[0]} is") from None
-
-
-__all__ = ["TrainingInputs", "loss_equations", "token_input", "training_inputs", "vocabulary_size"]
+__all__ = ["TrainingInputs", "loss_equations", "token_input", "training_inputs"]
