@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from viete.printable import display_width, in_place, printable
@@ -65,6 +66,15 @@ class VieteError(Exception):
         if place is not None and place.text:
             said += f"\n{place.underlined()}"
         return "\n".join([said, *self.lines])
+
+
+@contextmanager
+def os_refusals(path: object, done: str = "read") -> Iterator[None]:
+    """What the system refuses, as a VieteError: ``path: cannot be read (No such file …)``."""
+    try:
+        yield
+    except OSError as error:
+        raise VieteError(f"{path}: cannot be {done} ({error.strerror or error})") from None
 
 
 @dataclass(frozen=True)

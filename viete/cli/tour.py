@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from viete.cli.train import set_threads
-from viete.errors import VieteError
+from viete.errors import VieteError, os_refusals
 
 WRONG = """# A card with a mistake
 
@@ -88,10 +88,8 @@ def tour(
     folder: Annotated[Path, typer.Argument(help="Where the documents go.")] = Path("viete-tour"),
 ) -> None:
     """See the main job done on the shipped cards, in under a minute."""
-    try:
+    with os_refusals(folder, "made"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise VieteError(f"{folder}: cannot be made ({error.strerror})") from None
     set_threads(None)  # as the command does: NumPy is told before it is first imported
     rmtree(folder / "dialogs", ignore_errors=True)
     drifted(folder / "drifted.safetensors")

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from viete.errors import VieteError
+from viete.errors import VieteError, os_refusals
 from viete.formats.files import open_tensors, save_safetensors
 from viete.regular import SETTINGS, regular
 
@@ -132,12 +132,11 @@ def path_of(run: Path, step: int) -> Path:
 def read_state(path: Path) -> dict[str, Any]:
     """A checkpoint's state. Raises VieteError, naming it, where that is not as it was written."""
     try:
-        state = json.loads(regular(path / STATE, SETTINGS).read_text("utf-8"))
+        with os_refusals(path / STATE):
+            if not (path / STATE).exists():
+                raise VieteError(f"{path}: the checkpoint has no {STATE}")
+            state = json.loads(regular(path / STATE, SETTINGS).read_text("utf-8"))
         digest = state.pop("digest")
-    except FileNotFoundError:
-        raise VieteError(f"{path}: the checkpoint has no {STATE}") from None
-    except OSError as error:
-        raise VieteError(f"{path / STATE}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         raise VieteError(f"{path}: the checkpoint is damaged ({STATE} is cut short)") from None
     if digest != digest_of(state):
@@ -192,12 +191,10 @@ def load(path: Path, card: str | None = None) -> Checkpoint:
 
 def damage_of(path: Path, wanted: Mapping[str, Any]) -> str:
     """How a file differs from what was written there; empty where it does not."""
-    try:
+    with os_refusals(path):
+        if not path.exists():
+            return "is missing"
         there = described(path)
-    except FileNotFoundError:
-        return "is missing"
-    except OSError as error:
-        raise VieteError(f"{path}: cannot be read ({error.strerror})") from None
     if there["bytes"] < wanted["bytes"]:
         return f"is cut short: {there['bytes']:,} of {wanted['bytes']:,} bytes"
     if there["bytes"] > wanted["bytes"]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from viete.cards.config import Config
 from viete.cards.reader import read
-from viete.errors import VieteError
+from viete.errors import VieteError, os_refusals
 from viete.formats.files import open_tensors
 from viete.formats.tensors import in_memory
 from viete.graph.card import CardData
@@ -37,10 +37,8 @@ def card_of(path: str | Path) -> CardData:
 
 def card_digest(run: Path) -> str:
     """The digest of a run's card, by which its checkpoints know it."""
-    try:
+    with os_refusals(run / CARD):
         return hashlib.sha256(regular(run / CARD).read_bytes()).hexdigest()
-    except OSError as error:
-        raise VieteError(f"{run / CARD}: cannot be read ({error.strerror})") from None
 
 
 def checkpoint_of(run: Path, which: str = "latest") -> Checkpoint:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from viete.errors import VieteError
+from viete.errors import VieteError, os_refusals
 from viete.regular import regular
 
 PIECE = 1 << 18  # characters: few enough for a tokenizer, enough for the overhead to vanish
@@ -49,11 +49,8 @@ def text_files(path: Path) -> tuple[list[Path], list[Path]]:
 
 def looks_like_text(path: Path) -> bool:
     """Whether a file's beginning is UTF-8 without zero bytes."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(4096)
-    except OSError as error:
-        raise unreadable(path, error) from None
+    with os_refusals(path), open(path, "rb") as file:
+        head = file.read(4096)
     try:
         head.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -67,15 +64,13 @@ def blocks(path: Path) -> Iterator[str]:
     Raises VieteError for a binary file and, with the byte, for what is not UTF-8.
     """
     try:
-        with open(regular(path), encoding="utf-8-sig") as file:
+        with os_refusals(path), open(regular(path), encoding="utf-8-sig") as file:
             while block := file.read(PIECE):
                 if "\0" in block:
                     raise VieteError(f"{path}: this is a binary file; training data is UTF-8 text")
                 yield block
     except UnicodeDecodeError:
         raise not_utf8(path) from None
-    except OSError as error:
-        raise unreadable(path, error) from None
 
 
 def pieces(path: Path) -> Iterator[tuple[int, str]]:
@@ -112,11 +107,8 @@ def digest(files: Sequence[Path], salt: str = "") -> str:
     """One number for what is in files, in their order: 32 hexadecimal digits."""
     total = hashlib.blake2b(salt.encode(), digest_size=16)
     for path in files:
-        try:
-            with open(path, "rb") as file:
-                total.update(hashlib.file_digest(file, lambda: hashlib.blake2b()).digest())
-        except OSError as error:
-            raise unreadable(path, error) from None
+        with os_refusals(path), open(path, "rb") as file:
+            total.update(hashlib.file_digest(file, hashlib.blake2b).digest())
     return total.hexdigest()
 
 
@@ -148,8 +140,3 @@ def not_utf8(path: Path) -> VieteError:
         return VieteError(f"{path}: this is a binary file; training data is UTF-8 text")
     bad = f" (0x{held[0]:02x})" if held else ""
     return VieteError(f"{path}: byte {before:,}{bad} is not UTF-8; save the file as UTF-8 text")
-
-
-def unreadable(path: Path, error: OSError) -> VieteError:
-    """The error for a file that the system does not let us read."""
-    return VieteError(f"{path}: cannot be read ({error.strerror or error})")

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from viete.atomic import replacing
-from viete.errors import VieteError, Where
+from viete.errors import VieteError, Where, os_refusals
 from viete.regular import regular
 from viete.text.data import Documents, Piece
 from viete.text.dialogs import MARKUP
@@ -335,10 +335,9 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     path = Path(path)
     path = path / "tokenizer.json" if path.is_dir() else path
     try:
-        text = regular(path, LARGEST).read_text("utf-8")
+        with os_refusals(path):
+            text = regular(path, LARGEST).read_text("utf-8")
         said = json.loads(text)
-    except OSError as error:
-        raise VieteError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (ValueError, RecursionError):
         raise VieteError(f"{path}: not a tokenizer.json (it is not JSON)") from None
     model = said.get("model") if isinstance(said, dict) else None

@@ -11,15 +11,13 @@ import json
 import os
 import struct
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from viete.atomic import replacing
-from viete.errors import VieteError
+from viete.errors import VieteError, os_refusals
 from viete.regular import regular
 
 METRICS = "metrics.jsonl"
@@ -37,13 +35,13 @@ class RunMetrics:
         kept = [row for row in read_metrics(run) if row["step"] <= step] if step else []
         with replacing(self.path) as file:
             file.write("".join(json.dumps(row) + "\n" for row in kept).encode())
-        with refusals(self.path):
+        with os_refusals(self.path, "written"):
             self.file = open(self.path, "ab", buffering=0)  # noqa: SIM115
         self.events = Events(run / "tensorboard", step) if tensorboard else None
 
     def __call__(self, step: int, **values: float) -> None:
         """Note some values of a step. Raises VieteError where the disk is full."""
-        with refusals(self.path):
+        with os_refusals(self.path, "written"):
             append(self.file, (json.dumps({"step": step, **values}) + "\n").encode())
         if self.events is not None:
             self.events(step, values)
@@ -59,15 +57,6 @@ def append(file: FileIO, data: bytes) -> None:
     if (done := file.write(data)) != len(data):
         file.truncate(file.tell() - done)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-@contextmanager
-def refusals(path: Path) -> Iterator[None]:
-    """What the system refuses, as a VieteError."""
-    try:
-        yield
-    except OSError as error:
-        raise VieteError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
@@ -113,7 +102,7 @@ class Events:
 
     def __init__(self, folder: Path, step: int) -> None:
         self.path = folder / f"events.out.tfevents.{time.time_ns()}.{os.getpid()}"
-        with refusals(self.path):
+        with os_refusals(self.path, "written"):
             folder.mkdir(parents=True, exist_ok=True)
             self.file = open(self.path, "xb", buffering=0)  # noqa: SIM115
         self.write(0, field(3, b"brain.Event:2"))
@@ -128,7 +117,7 @@ class Events:
     def write(self, step: int, content: bytes) -> None:
         data = b"\x09" + struct.pack("<d", time.time()) + b"\x10" + varint(step) + content
         length = struct.pack("<Q", len(data))
-        with refusals(self.path):
+        with os_refusals(self.path, "written"):
             append(self.file, length + masked(length) + data + masked(data))
 
 

@@ -27,7 +27,7 @@ from viete.analysis.next_token import scores
 from viete.atomic import replacing
 from viete.cards.reader import read
 from viete.cards.writer import write
-from viete.errors import VieteError
+from viete.errors import VieteError, os_refusals
 from viete.evaluate.initial_weights import initial_weight, literal_weights
 from viete.evaluate.inputs import writable
 from viete.evaluate.memory import check_room, counted
@@ -387,11 +387,9 @@ def owning(run: Path) -> Iterator[BinaryIO]:
 
 def locked(run: Path) -> BinaryIO:
     """The file by which a process owns a folder."""
-    try:
+    with os_refusals(run, "written to"):
         run.mkdir(parents=True, exist_ok=True)
         lock = open(regular(run / ".lock"), "ab")  # noqa: SIM115
-    except OSError as error:
-        raise VieteError(f"{run}: cannot be written to ({error.strerror})") from None
     try:
         import fcntl
 

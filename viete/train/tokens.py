@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from viete.atomic import replacing
-from viete.errors import VieteError
+from viete.errors import VieteError, os_refusals
 from viete.printable import overwrite
 from viete.regular import SETTINGS, regular
 from viete.text.data import Documents
@@ -83,10 +83,8 @@ def tokenize(
     note = folder / f"tokens-{key}.json"
     if (there := mapped(note)) is not None:
         return there
-    try:
+    with os_refusals(folder, "made"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise VieteError(f"{folder}: cannot be made ({error.strerror or error})") from None
     with ExitStack() as stack:
         on_disk = {name: stack.enter_context(replacing(folder / f"{name}-{key}.bin"))
                    for name in dtypes}  # fmt: skip
