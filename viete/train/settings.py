@@ -45,10 +45,13 @@ def setting(
     panel: str, default: Any, words: str, bound: Bound | None = None, *, began: bool = False,
     names: tuple[str, ...] = (),
 ) -> Any:  # fmt: skip
-    """A field that is an option under the heading ``panel`` of the help.
+    """A field that is an option under the heading ``panel`` of the help, with its default.
 
     ``began`` says that a run goes on only with what it began with: it would be another run.
     """
+    if "[" not in words and default is not False and default not in (None, "", ()):
+        usual = f"{default:g}" if isinstance(default, float) else default
+        words = f"{words.removesuffix('.')} [{usual}]."
     return dataclasses.field(default=default, metadata={
         "panel": panel, "words": words, "bound": bound, "began": began, "names": names,
     })  # fmt: skip
@@ -79,47 +82,43 @@ class Settings:
     special: tuple[str, ...] = setting(
         DATA, (), "A piece of the text that is one token, such as <END> (repeatable).", began=True
     )
-    validation: float = setting(
-        DATA, 0.1, "Share of the data to set aside [0.1].", SHARE, began=True
-    )
+    validation: float = setting(DATA, 0.1, "Share of the data to set aside.", SHARE, began=True)
     loss_on: str = setting(
-        DATA, "all", "Of dialogs, all or the assistant's words alone [all].",
+        DATA, "all", "Of dialogs, all or the assistant's words alone.",
         one_of("all", "assistant"), began=True,
     )  # fmt: skip
-    steps: int = setting(STEP, 1000, "Changes of the weights [1000].", FROM_1)
+    steps: int = setting(STEP, 1000, "Changes of the weights.", FROM_1)
     batch: int = setting(
-        STEP, 12, "Sequences in a batch, of all processes together [12].", FROM_1, began=True
+        STEP, 12, "Sequences in a batch, of all processes together.", FROM_1, began=True
     )
     length: int | None = setting(
         STEP, None, "Tokens in a sequence, which becomes the card's context.", FROM_1, began=True
     )
-    accumulate: int = setting(STEP, 1, "Batches to a step [1].", FROM_1, began=True)
+    accumulate: int = setting(STEP, 1, "Batches to a step.", FROM_1, began=True)
     optimiser: str = setting(
-        STEP, "adamw", "adamw or adam [adamw].", one_of("adamw", "adam"), began=True,
+        STEP, "adamw", "adamw or adam.", one_of("adamw", "adam"), began=True,
         names=("--optimiser", "--optimizer"),
     )  # fmt: skip
-    lr: float = setting(STEP, 1e-3, "The learning rate [0.001].", NUMBER)
-    schedule: str = setting(
-        STEP, "constant", "constant or cosine [constant].", one_of("constant", "cosine")
-    )
-    warmup: int = setting(STEP, 0, "Steps up to the learning rate [0].", FROM_0)
-    min_lr: float = setting(STEP, 0.0, "Where a cosine ends [0].", NUMBER)
-    beta1: float = setting(STEP, 0.9, "β₁ [0.9].", BELOW_1)
-    beta2: float = setting(STEP, 0.999, "β₂ [0.999].", BELOW_1)
-    eps: float = setting(STEP, 1e-8, "ε [1e-8].", NUMBER)
-    weight_decay: float = setting(STEP, 0.0, "Of matrices [0].", NUMBER)
-    clip: float = setting(STEP, 1.0, "The longest gradient; 0 does not clip [1].", NUMBER)
+    lr: float = setting(STEP, 1e-3, "The learning rate.", NUMBER)
+    schedule: str = setting(STEP, "constant", "constant or cosine.", one_of("constant", "cosine"))
+    warmup: int = setting(STEP, 0, "Steps up to the learning rate.", FROM_0)
+    min_lr: float = setting(STEP, 0.0, "Where a cosine ends.", NUMBER)
+    beta1: float = setting(STEP, 0.9, "β₁.", BELOW_1)
+    beta2: float = setting(STEP, 0.999, "β₂.", BELOW_1)
+    eps: float = setting(STEP, 1e-8, "ε.", NUMBER)
+    weight_decay: float = setting(STEP, 0.0, "Of matrices.", NUMBER)
+    clip: float = setting(STEP, 1.0, "The longest gradient; 0 does not clip.", NUMBER)
     clip_entries: float = setting(
-        STEP, 0.0, "The largest entry of a gradient; 0 does not clip [0].", NUMBER
+        STEP, 0.0, "The largest entry of a gradient; 0 does not clip.", NUMBER
     )
-    seed: int = setting(STEP, 0, "Of weights, batches and dropout [0].", FROM_0, began=True)
+    seed: int = setting(STEP, 0, "Of weights, batches and dropout.", FROM_0, began=True)
     engine: str = setting(
         ENGINE, "numpy",
         "numpy, torch (the card's own equations on either), or module (as an nn.Module, with "
-        "autograd) [numpy].", one_of("numpy", "torch", "module"),
+        "autograd).", one_of("numpy", "torch", "module"),
     )  # fmt: skip
     dtype: str = setting(
-        ENGINE, "float32", "float32 or float64 [float32].", one_of("float32", "float64"),
+        ENGINE, "float32", "float32 or float64.", one_of("float32", "float64"),
         began=True,
     )  # fmt: skip
     threads: int = setting(
@@ -129,17 +128,13 @@ class Settings:
     bf16: bool = setting(ENGINE, False, "Of a module: products in bfloat16.")
     compile: bool = setting(ENGINE, False, "Of a module: by torch.compile.")
     shard: bool = setting(ENGINE, False, "Of a module: weights divided among processes (FSDP2).")
-    log_every: int = setting(KEPT, 10, "Steps between lines; 0 for none [10].", FROM_0)
-    eval_every: int = setting(
-        KEPT, 200, "Steps between validations; 0 for one at the end [200].", FROM_0
-    )
-    eval_sequences: int = setting(KEPT, 120, "Sequences of one validation [120].", FROM_1)
-    save_every: int = setting(
-        KEPT, 200, "Steps between checkpoints; 0 for one at the end [200].", FROM_0
-    )
-    keep: int = setting(KEPT, 3, "How many of the last to keep [3].", FROM_1)
+    log_every: int = setting(KEPT, 10, "Steps between lines; 0 for none.", FROM_0)
+    eval_every: int = setting(KEPT, 200, "Steps between validations; 0 for one at the end.", FROM_0)
+    eval_sequences: int = setting(KEPT, 120, "Sequences of one validation.", FROM_1)
+    save_every: int = setting(KEPT, 200, "Steps between checkpoints; 0 for one at the end.", FROM_0)
+    keep: int = setting(KEPT, 3, "How many of the last to keep.", FROM_1)
     sample_every: int = setting(
-        KEPT, 0, "Steps between samples of what it would write; 0 for none [0].", FROM_0
+        KEPT, 0, "Steps between samples of what it would write; 0 for none.", FROM_0
     )
     prompt: str = setting(KEPT, "", "What the samples go on from [how the data begin].")
     tensorboard: bool = setting(KEPT, False, "Write RUN/tensorboard/ too.")
