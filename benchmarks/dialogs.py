@@ -68,7 +68,8 @@ def answers_right(job: Job) -> Callable[[], bool]:
 def sampled(training: Training, prompt: str) -> str:
     """The greedy answer to a prompt."""
     job, vocabulary = training.job, training.job.vocabulary
-    drawn = job.model.sample(vocabulary.encode(prompt), job.engine.weights, most=30, greedy=True)
+    card = vt.Card.of(job.model)
+    drawn = card.sample(vocabulary.encode(prompt), job.engine.weights, most=30, greedy=True)
     return vocabulary.decode([token for (token,) in drawn if token is not None])
 
 

@@ -54,7 +54,7 @@ def measure(engine: str, text: Path, folder: Path, rounds: int, threads: int) ->
     batch = job.batches.batch(0)
     weights = {name: w.copy() if engine == "numpy" else w.clone()
                for name, w in job.engine.weights.items()}  # fmt: skip
-    step = job.model.planned(weights)
+    step = vt.Card.of(job.model).planned(weights)
     flat, gradient = (
         torch.from_numpy(a) if engine == "numpy" else a for a in (step.flat, step.flat_gradient)
     )

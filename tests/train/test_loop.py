@@ -73,7 +73,7 @@ def test_a_step_is_that_of_plain_numpy(tmp_path: Path) -> None:
     """The loop against the formulas written out once more, with accumulation and clipping."""
     job = started(tmp_path, dtype="float64", accumulate=2, batch=2, clip=0.3, steps=3)
     weights = {k: w.copy() for k, w in job.engine.weights.items()}
-    backward = job.model.grad()
+    backward = vt.Card.of(job.model).grad()
     m = {k: 0 * w for k, w in weights.items()}
     v = {k: 0 * w for k, w in weights.items()}
     for step in range(3):
@@ -332,7 +332,7 @@ def test_answers_are_learned(tmp_path: Path) -> None:
     for dialog in read_data("dialogs").conversations():
         ids = list(job.vocabulary.encode(dialog.prompt))
         for _ in dialog.answer:
-            run = job.model.run([ids], dict(job.engine.weights), names=["logits"])
+            run = vt.Card.of(job.model).run([ids], dict(job.engine.weights), names=["logits"])
             ids.append(int(run["logits"][0, -1].argmax()))
         assert job.vocabulary.decode(ids) == str(dialog)
 
@@ -352,7 +352,9 @@ def test_validation_is_the_mean_over_what_was_set_aside(tmp_path: Path, text: st
     assert [r["step"] for r in rows] == [0, 2, 4]
     assert job.validation is not None
     weights = dict(job.engine.weights)
-    found = [job.model.run(b["t"], weights, y=b["y"])["L"] for b in job.validation.fixed(7)]
+    found = [
+        vt.Card.of(job.model).run(b["t"], weights, y=b["y"])["L"] for b in job.validation.fixed(7)
+    ]
     assert list(map(len, found)) == [3, 3, 1]
     assert rows[-1]["validation"] == pytest.approx(np.mean(np.concatenate(found)), rel=1e-5)
     assert checkpoints.read_state(tmp_path / "checkpoints" / "step-000004")["validation"] == (
