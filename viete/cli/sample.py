@@ -44,7 +44,7 @@ def sample(
 ) -> None:
     """Go on with a text, token by token."""
     from viete.model.trained import is_run
-    from viete.sampling.texts import sample_texts, spoken, without_words
+    from viete.sampling.texts import sample_texts, transcript, without_words
 
     own = is_run(source.name) and source.instead is None
     if own and inputs.bos is not None:
@@ -82,6 +82,6 @@ def sample(
             **options,
         )  # fmt: skip
         before = prompt
-    for text in spoken(pieces, count, before if echo else ""):
+    for text in transcript(pieces, count, before if echo else ""):
         sys.stdout.write(text)
         sys.stdout.flush()

@@ -131,7 +131,7 @@ def without_words(tokens: Iterable[tuple[int | None, ...]]) -> Iterator[tuple[in
                 yield k, f"{token} "
 
 
-def spoken(pieces: Iterable[tuple[int, str]], count: int, before: str) -> Iterator[str]:
+def transcript(pieces: Iterable[tuple[int, str]], count: int, before: str) -> Iterator[str]:
     """What to write of several growing texts: the first as it comes, the others when due.
 
     ``before`` stands before each; of several, under a line with its number.
@@ -147,4 +147,4 @@ def spoken(pieces: Iterable[tuple[int, str]], count: int, before: str) -> Iterat
     yield "\n"
 
 
-__all__ = ["sample_texts", "spoken", "without_words"]
+__all__ = ["sample_texts", "transcript", "without_words"]

@@ -97,9 +97,7 @@ def read_dialogs(path: Path) -> Iterator[Dialog]:
             continue
         here, last = Text(line, str(path), number), number
         role, rest = labelled(here)
-        before = turns[-1][0] if turns else ""
-        if role not in AFTER[before]:
-            raise here.error(out_of_order(before, role), 0, len(role))
+        check_order(turns, role, here, 0, len(role))
         began = began if turns else number
         if role == "end":
             if rest != EOT:
@@ -139,11 +137,13 @@ def labelled(line: Text) -> tuple[str, str]:
     return role, m[2].rstrip() if role == "end" else m[2]
 
 
-def out_of_order(before: str, role: str) -> str:
-    """What should have come where ``role`` did."""
-    right = " or ".join(r.capitalize() for r in AFTER[before])
-    came = f"after {before.capitalize()}" if before else "at the beginning of a dialog"
-    return f"{role.capitalize()} is out of order: {came} comes {right}"
+def check_order(turns: list[tuple[str, str]], role: str, where: Text, *underlined: int) -> None:
+    """Refuse a turn of ``role`` after these, with what should have come instead."""
+    before = turns[-1][0] if turns else ""
+    if role not in AFTER[before]:
+        right = " or ".join(r.capitalize() for r in AFTER[before])
+        came = f"after {before.capitalize()}" if before else "at the beginning of a dialog"
+        raise where.error(f"{role.capitalize()} is out of order: {came} comes {right}", *underlined)
 
 
 def checked(said: str, where: Text) -> str:
@@ -169,9 +169,7 @@ def from_messages(messages: Any, where: Text) -> Dialog:
             raise where.error(f"there is no role {role!r:.40}; roles are {', '.join(ROLES)}")
         if not isinstance(said, str):
             raise where.error(f"the {role}'s 'content' is text, not {type(said).__name__}")
-        before = turns[-1][0] if turns else ""
-        if role not in AFTER[before]:
-            raise where.error(out_of_order(before, role))
+        check_order(turns, role, where)
         turns.append((role, checked(said, where)))
     if turns[-1][0] != "assistant":
         raise where.error("the dialog ends before the assistant answers")
