@@ -12,13 +12,13 @@ from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run
 from viete.model.named_values import NamedValues
 from viete.model.names import Key
-from viete.model.weights import Weighted
+from viete.model.weights import NamedWeights
 
 Cut = int | tuple[int | None, ...] | slice | Sequence[int] | None  # (1, 5) is the slice 1:5
 Labelled = Array | tuple[Array, list[str]]
 
 
-class Cache(Mapping[Any, Array]):
+class ActivationCache(Mapping[Any, Array]):
     """A run's values: ``cache["q", 5]``, ``cache["blocks.5.attn.hook_q"]``, ``cache["Q^{6,h}"]``.
 
     A name of TransformerLens gives the value with the axes in its order, batch first; anything else
@@ -27,7 +27,7 @@ class Cache(Mapping[Any, Array]):
     """
 
     def __init__(
-        self, model: Weighted, named: NamedValues, run: Run, kept: Sequence[str], batch: int
+        self, model: NamedWeights, named: NamedValues, run: Run, kept: Sequence[str], batch: int
     ) -> None:
         self.model, self.named, self.run, self.batch = model, named, run, batch
         self.kept = dict.fromkeys(kept)
@@ -71,7 +71,7 @@ class Cache(Mapping[Any, Array]):
         shown = ", ".join(list(self)[:6])
         return f"<cache of {self.model.card.title}: {shown}{', …' if len(self) > 6 else ''}>"
 
-    def remove_batch_dim(self) -> Cache:
+    def remove_batch_dim(self) -> ActivationCache:
         """The same cache, whose values have no batch axis. Raises VieteError for a real batch."""
         if self.batch != 1:
             raise VieteError(f"a batch of {self.batch} sequences cannot go without its axis")
@@ -263,4 +263,4 @@ def cut(array: Array, where: Cut, axis: int = -2) -> Array:
     return array[tuple(at)]
 
 
-__all__ = ["Cache"]
+__all__ = ["ActivationCache"]

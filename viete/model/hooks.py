@@ -24,10 +24,10 @@ from viete.evaluate.schedule import Member, program
 from viete.graph.card import CardData, Input
 from viete.graph.dependence import forward_slice
 from viete.meanings.run import run
-from viete.model.cache import Cache
+from viete.model.cache import ActivationCache
 from viete.model.named_values import NamedValues, named_values
 from viete.model.names import Key
-from viete.model.weights import Weighted
+from viete.model.weights import NamedWeights
 from viete.notation.printer import show
 from viete.notation.tree import Idx, Ref
 
@@ -53,7 +53,7 @@ class HookPoint:
         return int(parts[1])
 
 
-class Hooked(Weighted):
+class Hooked(NamedWeights):
     """What a card with weights can do by the names of TransformerLens.
 
     Tokens are ids (n) or (batch, n), or text; arrays come back with a batch axis. Of ``names`` only
@@ -125,7 +125,7 @@ class Hooked(Weighted):
         self, tokens: Any, names_filter: Filter | None = None, return_type: str | None = "logits",
         stop_at_layer: int | None = None, loss_per_token: bool = False,
         remove_batch_dim: bool = False, **inputs: Any,
-    ) -> tuple[Any, Cache]:  # fmt: skip
+    ) -> tuple[Any, ActivationCache]:  # fmt: skip
         """What a call returns, and the values of the run by name.
 
         ``names_filter`` is a name, a list of names or a test of a name; formulas of the notation
@@ -135,7 +135,7 @@ class Hooked(Weighted):
         out, run, named, names = self.forward(
             tokens, names_filter, return_type, loss_per_token, stop_at_layer, inputs
         )
-        cache = Cache(self, named, run, names, self.batch(run))
+        cache = ActivationCache(self, named, run, names, self.batch(run))
         return out, cache.remove_batch_dim() if remove_batch_dim else cache
 
     def run_with_hooks(

@@ -18,7 +18,7 @@ from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Loop
 from viete.graph.matching import match
 from viete.library.functions import resolved
-from viete.model.table import BLOCK, LAST, Entry, Row, conventions
+from viete.model.table import BLOCK, LAST, Entry, NameRow, conventions
 from viete.notation.parser import parse
 from viete.notation.printer import show, show_equation, show_symbol
 from viete.notation.tree import (
@@ -52,7 +52,7 @@ class Found:
     as a formula with the symbol `table.VALUE` for the value.
     """
 
-    row: Row
+    row: NameRow
     formula: Expr
     ref: Ref | None = None
     place: Place | None = None
@@ -189,19 +189,19 @@ class Names:
             raise VieteError(self.lacking(self.entries[name]))
         return there
 
-    def row(self, row: Row) -> Found | None:
+    def row(self, row: NameRow) -> Found | None:
         """What one row finds, if it has no more axes than the row says."""
         found = self.sought(row)
         if found is None:
             return None
         return found if self.fitting(found.formula, row) else None
 
-    def fitting(self, formula: Expr, row: Row) -> bool:
+    def fitting(self, formula: Expr, row: NameRow) -> bool:
         """Whether a formula has no letters but those of heads, where a row has heads."""
         letters = {*self.heads, *self.shared} if {"head", "kv_head"} & set(row.axes) else set()
         return formula.free - self.model.loop_letters <= letters
 
-    def sought(self, row: Row) -> Found | None:
+    def sought(self, row: NameRow) -> Found | None:
         """What one row finds."""
         if not all(self.anywhere(formula, within) for formula, within in row.where):
             return None
@@ -225,7 +225,7 @@ class Names:
             return Found(row, value, value)
         return Found(row, place.whole if value is None else value, None, place, back)
 
-    def weight(self, row: Row) -> Expr | None:
+    def weight(self, row: NameRow) -> Expr | None:
         """What a row of the weights finds, as a formula over the card's parameters."""
         named, pattern = self.own(row.found[0]), self.own(row.found[0], True)
         if named is None or pattern is None or not self.fitting(named, row):

@@ -26,7 +26,7 @@ _MATH = re.compile(r"\$(.+?)\$")
 
 
 @dataclass(frozen=True)
-class Row:
+class NameRow:
     """One way in which a card may have a value: see names.md for the columns.
 
     Formulas are over the symbols of names.md, in its own scope; a pair is a formula and the value
@@ -45,7 +45,7 @@ class Entry:
     """A name and its rows; ``otherwise`` is text in which values stand between dollar signs."""
 
     name: str
-    rows: tuple[Row, ...]
+    rows: tuple[NameRow, ...]
     otherwise: str = ""
 
 
@@ -89,7 +89,7 @@ def entries(table: TextTable, scope: Scope) -> dict[str, Entry]:
             *cells, *[Text("")] * (7 - len(cells)),
         )  # fmt: skip
         places = [pair(t, where, scope) for t in where.text.split(";") if t]
-        row = Row(
+        row = NameRow(
             tuple(axes.text.split()), pair(found.text, found, scope), only(value, scope),
             only(back, scope), tuple(places),
         )  # fmt: skip
@@ -128,6 +128,6 @@ def layout(
 
 
 __all__ = [
-    "BATCH", "BLOCK", "LAST", "LAYER", "VALUE", "Conventions", "Entry", "Row", "conventions",
+    "BATCH", "BLOCK", "LAST", "LAYER", "VALUE", "Conventions", "Entry", "NameRow", "conventions",
     "layout",
 ]  # fmt: skip

@@ -25,7 +25,7 @@ from viete.rewrite.simplify import simplified
 TERM, SCALE = Symbol("argument", "normed_term"), Symbol("argument", "normed_scale")
 
 
-class Weighted:
+class NamedWeights:
     """What a card with weights has by the names of TransformerLens: ``W_Q``, ``W_U``, ``cfg``."""
 
     card: CardData  # for the class that is made of this: the model as equations
@@ -200,7 +200,7 @@ class Weighted:
 class Block:
     """One block's weights by their TransformerLens names; ``attn`` and ``mlp`` are the same."""
 
-    def __init__(self, model: Weighted, layer: int) -> None:
+    def __init__(self, model: NamedWeights, layer: int) -> None:
         self.model, self.layer = model, layer
 
     @property
@@ -252,4 +252,4 @@ def number(found: Found, card: CardData) -> float | None:
     return None if size is None else float(size.evaluate(card.sizes))
 
 
-__all__ = ["Weighted"]
+__all__ = ["NamedWeights"]
