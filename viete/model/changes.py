@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations
-from typing import Any
 
 from viete.analysis.shapes import shapes_of
 from viete.analysis.types import Mismatch, Type
@@ -116,19 +115,23 @@ class Changes:
     def by_rule(self, k: int, site: Path, e: Expr) -> Iterator[Change]:
         """What mistakes.md says of one part of a formula."""
         for rule in self.rules:
-            if (fit := rule.fits(e, self.model.function, self.admits)) is None:
-                continue
+            fit = rule.fits(e, self.model.function, self.admits)
+            if fit is not None:
+                yield self.ruled(k, site, rule, fit)
 
-            def put_in(formula: Expr, found: Match, fit: Match = fit) -> Expr:
-                return put(transform(formula, lambda x: self.width(x, fit)), found)
+    def ruled(self, k: int, site: Path, rule: Rule, fit: Match) -> Change:
+        """The change that a rule makes of a part that it fits, which another may have changed."""
 
-            def make(x: Expr, rule: Rule = rule, fit: Match = fit, put_in: Any = put_in) -> Expr:
-                return put_in(rule.formulas[0][1], rule.fits(x, self.model.function, {}) or fit)
+        def put_in(formula: Expr, found: Match) -> Expr:
+            return put(transform(formula, lambda x: self.width(x, fit)), found)
 
-            def shown(m: re.Match[str], fit: Match = fit, put_in: Any = put_in) -> str:
-                return show(put_in(parse(m[1], scope()), fit))
+        def make(x: Expr) -> Expr:
+            return put_in(rule.formulas[0][1], rule.fits(x, self.model.function, {}) or fit)
 
-            yield Change(k, site, re.sub(r"\$(.+?)\$", shown, rule.meaning), make)
+        def shown(m: re.Match[str]) -> str:
+            return show(put_in(parse(m[1], scope()), fit))
+
+        return Change(k, site, re.sub(r"\$(.+?)\$", shown, rule.meaning), make)
 
     def width(self, x: Expr, fit: Match) -> Expr | None:
         """``cols(A)`` of a rule by the name of a dimension."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from viete.evaluate.run import Run
     from viete.model.compare import Report
     from viete.nouns.model import Model
-    from viete.rewrite.reweighing import Folding
+    from viete.rewrite.reparametrization import Folding
 
 
 class Card(CardData, Verbs):

@@ -34,7 +34,7 @@ from viete.model.trained import is_run, open_run
 from viete.notation.substitution import substitute
 from viete.notation.tree import num
 from viete.nouns.verbs import Verbs
-from viete.rewrite.reweighing import Folding
+from viete.rewrite.reparametrization import Folding
 from viete.sampling.generation import sample
 from viete.text.tokenizer import Tokenizer, open_tokenizer
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from viete.analysis.cost import Costs
     from viete.analysis.shapes import Shapes
     from viete.graph.card import CardData
-    from viete.rewrite.reweighing import Folding
+    from viete.rewrite.reparametrization import Folding
 
 
 class Verbs:

@@ -29,7 +29,7 @@ from viete.notation.tree import (
     walk,
 )
 from viete.rewrite.lifting import again
-from viete.rewrite.reweighing import Folding, Work, is_parameter
+from viete.rewrite.reparametrization import Folding, Work, is_parameter
 
 NORMS = ("LN", "RMSNorm")
 BLIND_TO_A_CONSTANT = ("softmax", "logsoftmax", "cross_entropy", "weighted_loss", "argmax")

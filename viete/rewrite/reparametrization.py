@@ -1,4 +1,4 @@
-"""A card at work: equations and weights that change together, with what each weight is made of."""
+"""Reparametrization: equations and weights that change together, and how each weight is made."""
 
 from __future__ import annotations
 
