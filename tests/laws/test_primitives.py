@@ -6,7 +6,7 @@ of it is held to the array that NumPy gives. So a cell that fails names what is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -16,6 +16,9 @@ import pytest
 import viete as vt
 from viete.analysis.cost import costs
 from viete.analysis.well_formed import SIGNS, check_well_formed
+from viete.meanings.exact.namespace import COMPARE
+from viete.meanings.exact.namespace import RULES as exact_rules
+from viete.meanings.interval import RULES as interval_rules
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES, show
 from viete.notation.symbols import BINDERS, PRIMITIVES
@@ -220,3 +223,14 @@ def test_every_primitive_has_a_row() -> None:
             else isinstance(x, Apply) and x.op in (name, "cols" if name == "rows" else name)
             for x in parts
         ), name  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "rules", [{**exact_rules, **COMPARE}, interval_rules], ids=["exact", "interval"]
+)
+def test_namespaces_have_every_operation_on_entries(rules: Mapping[str, Any]) -> None:
+    """What the evaluator does not do itself, with what folds, joins and names values."""
+    moved = {"sum", "mean", "argmax", "rows", "cols", "T", "inner", "concat", "pi", "inf"}
+    chosen = {"max", "min", "where", "and", "or", "not"}  # by comparing, in exact's namespace
+    assert {*PRIMITIVES, *SIGNS} - moved <= rules.keys() | chosen
+    assert rules.keys() <= {*PRIMITIVES, *SIGNS}

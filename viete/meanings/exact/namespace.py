@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from viete.errors import VieteError
+from viete.evaluate.array import scalar
 from viete.graph.card import CardData
 from viete.meanings.entries import Namespace
 from viete.meanings.exact.atoms import Atom
@@ -260,31 +261,21 @@ class Numbers(Namespace):
                 return args[self.best(args, 1 if op == "max" else -1)]
             if any(isinstance(a, float) for a in args):
                 return defined(infinite(op, args))
-            if op in FUNCTIONS:
-                if op == "abs":
-                    return -args[0] if self.compared(args[0], ZERO) < 0 else args[0]
-                return self.short(FUNCTIONS[op](args[0]))
-            if op == "neg":
-                return -args[0]
-            if op in ("add", "sub"):
-                return self.total([args[0], args[1] if op == "add" else -args[1]])
-            if op == "div":
-                x, y = self.factors(*args)
-                return self.short(x / y)
-            if op in ("times", "had", "prod"):
-                x, y = self.factors(*args)
-                return self.short(x * y)
-            if op == "pow":
-                return self.power(*args)
-            if op == "mod":
-                return args[0] % args[1]
+            return RULES[op](self, *args)
         except ZeroDivisionError:
             raise VieteError("this divides by exactly zero") from None
         except VieteError:
             raise
         except ArithmeticError as error:
             raise VieteError(f"this is {error}") from None
-        raise VieteError(f"{op} has no exact meaning")
+
+    def product(self, x: Number, y: Number) -> Entry:
+        x, y = self.factors(x, y)
+        return self.short(x * y)
+
+    def quotient(self, x: Number, y: Number) -> Entry:
+        x, y = self.factors(x, y)
+        return self.short(x / y)
 
     def power(self, x: Number, p: Number) -> Number:
         n = p.rational
@@ -301,7 +292,13 @@ class Numbers(Namespace):
         return total([x, -y]).sign()
 
 
-ZERO = Number.of(0)
+RULES: dict[str, Callable[..., Entry]] = {
+    "neg": lambda space, x: -x, "add": lambda space, x, y: space.total([x, y]),
+    "sub": lambda space, x, y: space.total([x, -y]), "mod": lambda space, x, y: x % y,
+    "had": Numbers.product, "times": Numbers.product, "prod": Numbers.product,
+    "div": Numbers.quotient, "pow": Numbers.power,
+    **{name: lambda space, x, f=f: space.short(f(x)) for name, f in FUNCTIONS.items()},
+}  # fmt: skip
 COMPARE: dict[str, Callable[[int], bool]] = {
     "lt": lambda s: s < 0, "le": lambda s: s <= 0, "gt": lambda s: s > 0,
     "ge": lambda s: s >= 0, "eq": lambda s: s == 0, "ne": lambda s: s != 0,
@@ -339,28 +336,15 @@ def entry(x: Any) -> Entry:
     return Number.of(x)
 
 
+LIMITS = frozenset("add sub times had prod div neg exp tanh erf sqrt log".split())
+
+
 def infinite(op: str, args: tuple[Entry, ...]) -> float:
     """An operation with ±∞: of a finite operand only the sign counts."""
-    values = [float(a) if isinstance(a, float) else float(a.sign()) for a in args]
-    with np.errstate(all="ignore"):
-        match op, values:
-            case "add", [a, b]:
-                return a + b
-            case "sub", [a, b]:
-                return a - b
-            case (("times" | "had" | "prod"), [a, b]):
-                return a * b
-            case "div", [a, b]:
-                return a / b if b else math.nan
-            case "neg", [a]:
-                return -a
-            case "exp", [a]:
-                return math.inf if a > 0 else 0.0
-            case (("tanh" | "erf"), [a]):
-                return math.copysign(1.0, a)
-            case (("sqrt" | "log"), [a]) if a > 0:
-                return a
-    return math.nan
+    values = [a if isinstance(a, float) else float(a.sign()) for a in args]
+    if op not in LIMITS or (op == "div" and not values[1]):
+        return math.nan
+    return float(scalar(op, values))
 
 
 def defined(x: float) -> Entry:
