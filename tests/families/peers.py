@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -185,3 +185,20 @@ def put(e: Any, i: int, letter: str = "i") -> Any:
     from viete.notation.tree import num
 
     return substitute(e, letters={letter: num(i)})
+
+
+def family_tests(
+    cases: Sequence[Case], small: dict[str, Any], claims: Sequence[int]
+) -> tuple[Callable[..., None], Callable[..., None]]:
+    """What holds of every family: its cases against `transformers`, and the claims of some."""
+
+    @pytest.mark.parametrize("case", cases, ids=str)
+    def test_against_transformers(case: Case, tmp_path: Path) -> None:
+        check(case, small, tmp_path)
+
+    @pytest.mark.parametrize("case", [cases[k] for k in claims], ids=str)
+    def test_claims(case: Case, tmp_path: Path) -> None:
+        network(case, small).save_pretrained(tmp_path)
+        holds(tmp_path, tokens_of(case))
+
+    return test_against_transformers, test_claims

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from tests.families.peers import Case, check, holds, network, tokens_of
+from tests.families.peers import Case, family_tests
 
 KIND = "BloomForCausalLM"
 SMALL = {"hidden_size": 24, "n_layer": 2, "n_head": 4}
@@ -22,13 +18,4 @@ CASES = [
     Case(KIND, {"pretraining_tp": 4}),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_against_transformers(case: Case, tmp_path: Path) -> None:
-    check(case, SMALL, tmp_path)
-
-
-@pytest.mark.parametrize("case", [CASES[0], CASES[4]], ids=str)
-def test_claims(case: Case, tmp_path: Path) -> None:
-    network(case, SMALL).save_pretrained(tmp_path)
-    holds(tmp_path, tokens_of(case))
+test_against_transformers, test_claims = family_tests(CASES, SMALL, claims=[0, 4])

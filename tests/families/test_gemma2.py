@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 import viete as vt
-from tests.families.peers import Case, check, holds, network, tokens_of
+from tests.families.peers import Case, family_tests, network, tokens_of
 
 SMALL = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 6, "head_dim": 8,
          "num_key_value_heads": 2, "intermediate_size": 20, "max_position_embeddings": 64,
@@ -29,10 +27,7 @@ CASES = [
                                "query_pre_attn_scalar": 64}, 33),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_against_transformers(case: Case, tmp_path: Path) -> None:
-    check(case, SMALL, tmp_path)
+test_against_transformers, test_claims = family_tests(CASES, SMALL, claims=[0])
 
 
 def test_a_config_without_a_list_takes_turns(tmp_path: Path) -> None:
@@ -42,8 +37,3 @@ def test_a_config_without_a_list_takes_turns(tmp_path: Path) -> None:
     del config["layer_types"]
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert abs(vt.load(tmp_path).run(tokens_of(CASES[0]))["logits"] - listed).max() <= 1e-12
-
-
-def test_claims(tmp_path: Path) -> None:
-    network(CASES[0], SMALL).save_pretrained(tmp_path)
-    holds(tmp_path, tokens_of(CASES[0]))

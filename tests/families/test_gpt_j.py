@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from tests.families.peers import Case, check, holds, network, tokens_of
+from tests.families.peers import Case, family_tests
 
 KIND = "GPTJForCausalLM"
 SMALL = {"n_embd": 24, "n_layer": 2, "n_head": 4, "n_positions": 16, "rotary_dim": 4,
@@ -20,12 +16,4 @@ CASES = [
     Case(KIND, {"activation_function": "silu", "n_layer": 1}, 1),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_against_transformers(case: Case, tmp_path: Path) -> None:
-    check(case, SMALL, tmp_path)
-
-
-def test_claims(tmp_path: Path) -> None:
-    network(CASES[0], SMALL).save_pretrained(tmp_path)
-    holds(tmp_path, tokens_of(CASES[0]))
+test_against_transformers, test_claims = family_tests(CASES, SMALL, claims=[0])

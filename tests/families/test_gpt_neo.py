@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.families.peers import Case, check, holds, network, tokens_of
+from tests.families.peers import Case, family_tests
 
 KIND = "GPTNeoForCausalLM"
 
@@ -28,12 +25,4 @@ CASES = [
     Case(KIND, blocks("global") | {"activation_function": "relu", "num_heads": 1}, 1),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_against_transformers(case: Case, tmp_path: Path) -> None:
-    check(case, SMALL, tmp_path)
-
-
-def test_claims(tmp_path: Path) -> None:
-    network(CASES[0], SMALL).save_pretrained(tmp_path)
-    holds(tmp_path, tokens_of(CASES[0]))
+test_against_transformers, test_claims = family_tests(CASES, SMALL, claims=[0])

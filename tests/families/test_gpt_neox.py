@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from tests.families.peers import Case, check, holds, network, tokens_of
+from tests.families.peers import Case, family_tests
 
 KIND = "GPTNeoXForCausalLM"
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -33,13 +29,4 @@ CASES = [
     Case(KIND, LONG | {"rope_parameters": YARN, "use_parallel_residual": False}, 33),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_against_transformers(case: Case, tmp_path: Path) -> None:
-    check(case, SMALL, tmp_path)
-
-
-@pytest.mark.parametrize("case", CASES[:2], ids=str)
-def test_claims(case: Case, tmp_path: Path) -> None:
-    network(case, SMALL).save_pretrained(tmp_path)
-    holds(tmp_path, tokens_of(case))
+test_against_transformers, test_claims = family_tests(CASES, SMALL, claims=[0, 1])

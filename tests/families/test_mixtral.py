@@ -5,10 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import viete as vt
-from tests.families.peers import Case, check, doubled, holds, network, relative, tokens_of, torch
+from tests.families.peers import (
+    Case,
+    doubled,
+    family_tests,
+    network,
+    relative,
+    tokens_of,
+    torch,
+)
 
 SMALL = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 6,
          "num_key_value_heads": 2, "intermediate_size": 10, "max_position_embeddings": 64,
@@ -26,15 +33,7 @@ CASES = [
     Case("MixtralForCausalLM", {"rope_parameters": YARN, "head_dim": 16}, 33),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_against_transformers(case: Case, tmp_path: Path) -> None:
-    check(case, SMALL, tmp_path)
-
-
-def test_claims(tmp_path: Path) -> None:
-    network(CASES[1], SMALL).save_pretrained(tmp_path)
-    holds(tmp_path, tokens_of(CASES[1]))
+test_against_transformers, test_claims = family_tests(CASES, SMALL, claims=[1])
 
 
 def test_experts_in_two_tensors(tmp_path: Path) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from tests.families.peers import Case, check, holds, network, tokens_of
+from tests.families.peers import Case, family_tests
 
 KIND = "OPTForCausalLM"
 SMALL = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 20,
@@ -23,13 +19,4 @@ CASES = [
                 "enable_bias": False, "num_attention_heads": 1}, 1),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_against_transformers(case: Case, tmp_path: Path) -> None:
-    check(case, SMALL, tmp_path)
-
-
-@pytest.mark.parametrize("case", [CASES[0], CASES[2]], ids=str)
-def test_claims(case: Case, tmp_path: Path) -> None:
-    network(case, SMALL).save_pretrained(tmp_path)
-    holds(tmp_path, tokens_of(case))
+test_against_transformers, test_claims = family_tests(CASES, SMALL, claims=[0, 2])

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from tests.families.peers import Case, check, holds, network, tokens_of
+from tests.families.peers import Case, family_tests
 
 SMALL = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
          "intermediate_size": 20, "max_position_embeddings": 64}  # fmt: skip
@@ -27,12 +23,4 @@ CASES = [
                             "hidden_act": "relu"}, 33),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_against_transformers(case: Case, tmp_path: Path) -> None:
-    check(case, SMALL, tmp_path)
-
-
-def test_claims(tmp_path: Path) -> None:
-    network(CASES[0], SMALL).save_pretrained(tmp_path)
-    holds(tmp_path, tokens_of(CASES[0]))
+test_against_transformers, test_claims = family_tests(CASES, SMALL, claims=[0])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import viete as vt
-from tests.families.peers import Case, check, holds, network, tokens_of
+from tests.families.peers import Case, family_tests, network, tokens_of
 from viete.errors import VieteError
 
 SMALL = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 6,
@@ -29,10 +29,7 @@ CASES = [
                               "rms_norm_eps": 1e-2, "rope_parameters": YARN}, 33),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_against_transformers(case: Case, tmp_path: Path) -> None:
-    check(case, SMALL, tmp_path)
+test_against_transformers, test_claims = family_tests(CASES, SMALL, claims=[2])
 
 
 @pytest.mark.parametrize("settings", [{}, WINDOW, WINDOW | {"max_window_layers": 0}], ids=str)
@@ -54,8 +51,3 @@ def test_an_unknown_kind_of_block_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(VieteError, match=r"layer_types\.1 is chunked_attention"):
         vt.load(tmp_path)
-
-
-def test_claims(tmp_path: Path) -> None:
-    network(CASES[2], SMALL).save_pretrained(tmp_path)
-    holds(tmp_path, tokens_of(CASES[2]))
