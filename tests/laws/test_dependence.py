@@ -17,7 +17,7 @@ from viete.graph.card import CardData
 from viete.graph.dependence import backward_slice, forward_slice
 from viete.meanings.run import run
 from viete.notation.tree import Ref
-from viete.rewrite.incremental import Incremental
+from viete.rewrite.incremental import IncrementalForm
 
 
 @given(card=cards(), data=st.data())
@@ -91,7 +91,7 @@ def check_uses(card: CardData) -> bool:
 @given(card=cards(causal=True), data=st.data())
 def test_a_row_depends_on_no_later_token(card: Card, data: st.DataObject) -> None:
     """What `Positions` says of each value, held against a run with another token."""
-    form = Incremental(card.model, None, False)
+    form = IncrementalForm(card.model, None, False)
     form.derive()
     given_tokens, weights = card.given(), card.weights()
     name = form.tokens.name

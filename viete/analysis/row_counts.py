@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from viete.analysis.shapes import Shapes
-from viete.analysis.types import Env
+from viete.analysis.types import TypeEnv
 from viete.graph.card import CardData, Equation, with_right
 from viete.graph.distinct import distinct
 from viete.graph.sizes import Size
@@ -54,10 +54,10 @@ def measures(e: Expr) -> bool:
 class Measuring(Shapes):
     """`Shapes` to which ``cols(x)`` is a size like any other."""
 
-    def measure(self, env: Env) -> Callable[[Apply], Size | None]:
+    def measure(self, env: TypeEnv) -> Callable[[Apply], Size | None]:
         return lambda x: self.of(x, env).size
 
-    def spelled(self, e: Expr, env: Env) -> Expr:
+    def spelled(self, e: Expr, env: TypeEnv) -> Expr:
         """A formula of the card with sizes by their names."""
         if isinstance(e, Apply) and e.op in MEASURES:
             size = self.of(e, env).size

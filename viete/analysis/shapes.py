@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from viete.analysis.card_sizes import ONE, check_sizes
 from viete.analysis.kinds import REAL, TRUTH, WHOLE
-from viete.analysis.types import Env, Mismatch, Places, Shape, Type, text
+from viete.analysis.types import Mismatch, Places, Shape, Type, TypeEnv, text
 from viete.analysis.typing_rules import TypingRules
 from viete.errors import Text
 from viete.graph.card import CardData, Claim, Equation, memoised
@@ -46,7 +46,7 @@ class Shapes(TypingRules):
         for loop in card.loops:
             ranges.setdefault(loop.index, None)
             first.setdefault(loop.index, None)
-        self.env = Env(ranges=ranges, first={k: v for k, v in first.items() if v is not None})
+        self.env = TypeEnv(ranges=ranges, first={k: v for k, v in first.items() if v is not None})
         for item in card.inputs:
             family = self.axis_letters(item.symbol.slots)
             found = Type(self.shape(item.shape, item.text), family)
@@ -151,7 +151,7 @@ class Shapes(TypingRules):
 
     def located(
         self, source: Text, e: Expr, letters: frozenset[str], loops: bool = False,
-        env: Env | None = None,
+        env: TypeEnv | None = None,
     ) -> Type:  # fmt: skip
         """The type of ``e``, with any mismatch placed in ``source``."""
         env = self.env if env is None else env

@@ -48,7 +48,7 @@ class Mismatch(Exception):
 
 
 @dataclass(frozen=True)
-class Env:
+class TypeEnv:
     """The names in force inside a function's body or a binder."""
 
     arguments: Mapping[str, Type] | None = None  # None outside of functions

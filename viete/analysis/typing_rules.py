@@ -21,7 +21,7 @@ from viete.analysis.kinds import (
     kind_of,
     quotient,
 )  # fmt: skip
-from viete.analysis.types import Env, Mismatch, Places, Shape, Type, text
+from viete.analysis.types import Mismatch, Places, Shape, Type, TypeEnv, text
 from viete.graph.card import CardData
 from viete.graph.sizes import Size, size_of
 from viete.notation.printer import show
@@ -36,7 +36,7 @@ REDUCE = frozenset("sum mean max min argmax".split())
 class TypingRules(CardSizes):
     """Types of expressions over named values whose ``types`` are known."""
 
-    env: Env  # the names in force at the top level
+    env: TypeEnv  # the names in force at the top level
 
     def __init__(self, card: CardData) -> None:
         super().__init__(card)
@@ -45,7 +45,7 @@ class TypingRules(CardSizes):
         self.outside: dict[Expr, Type] = {}  # of formulas under no binder
         self.settled = False  # whether the types of all values are known
 
-    def of(self, e: Expr, env: Env | None = None) -> Type:
+    def of(self, e: Expr, env: TypeEnv | None = None) -> Type:
         """The type of an expression; raises Mismatch."""
         if env is not None and env is not self.env:
             return self.found(e, env)
@@ -56,7 +56,7 @@ class TypingRules(CardSizes):
                 self.outside[e] = found
         return found
 
-    def found(self, e: Expr, env: Env) -> Type:
+    def found(self, e: Expr, env: TypeEnv) -> Type:
         match e:
             case Num():
                 return self.as_number(Size.of(e.value))
@@ -76,7 +76,7 @@ class TypingRules(CardSizes):
                 return self.apply(e, env)
         raise TypeError(e)
 
-    def size(self, e: Expr, env: Env) -> Size | None:
+    def size(self, e: Expr, env: TypeEnv) -> Size | None:
         """An expression as a symbolic size, seen from inside ``env``."""
 
         def lookup(r: Ref) -> Size | None:
@@ -88,11 +88,11 @@ class TypingRules(CardSizes):
 
         return size_of(e, lookup, self.measure(env))
 
-    def measure(self, env: Env) -> Callable[[Apply], Size | None] | None:
+    def measure(self, env: TypeEnv) -> Callable[[Apply], Size | None] | None:
         """What ``cols(x)`` is as a size: none, since not every meaning could take it for one."""
         return None
 
-    def letter(self, e: Idx, env: Env) -> Type:
+    def letter(self, e: Idx, env: TypeEnv) -> Type:
         """An index letter, which is a whole number from its first value on."""
         count, first = env.ranges.get(e.name), env.first.get(e.name)
         start = None if first is None else self.as_number(first).interval
@@ -102,13 +102,13 @@ class TypingRules(CardSizes):
         family = frozenset((e.name,)) - self.model.loop_letters
         return Type(family=family, kind=WHOLE, interval=interval)
 
-    def needed_size(self, e: Expr, env: Env) -> Size:
+    def needed_size(self, e: Expr, env: TypeEnv) -> Size:
         size = self.size(e, env)
         if size is None:
             raise Mismatch(f"{show(e)} is not made of dimensions, so it is no size", e)
         return size
 
-    def ref(self, e: Ref, env: Env) -> Type:
+    def ref(self, e: Ref, env: TypeEnv) -> Type:
         if env.arguments is not None:
             if e.key in env.sizes:
                 return self.as_number(env.sizes[e.key])
@@ -148,7 +148,7 @@ class TypingRules(CardSizes):
                 index,
             )
 
-    def check_range(self, letter: str, index: Idx, env: Env) -> None:
+    def check_range(self, letter: str, index: Idx, env: TypeEnv) -> None:
         declared, used = self.env.ranges.get(letter), env.ranges.get(index.name)
         if declared is not None and used is not None and not self.same(declared, used):
             raise Mismatch(
@@ -163,7 +163,7 @@ class TypingRules(CardSizes):
         first = None if declared is None else self.model.size(declared.lower)
         return first or Size.of(0), self.env.ranges.get(letter) or ONE
 
-    def count_places(self, index: Idx, first: Size, count: Size, env: Env) -> None:
+    def count_places(self, index: Idx, first: Size, count: Size, env: TypeEnv) -> None:
         """Notes what a claim's own letter counts: of each the same, wherever it stands."""
         if env.places is None or index.name in env.ranges:
             return
@@ -184,7 +184,7 @@ class TypingRules(CardSizes):
         size = None if limit is None else self.model.size(limit)
         return size is not None and self.same(size, most)
 
-    def picked(self, e: Pick, env: Env) -> Type:
+    def picked(self, e: Pick, env: TypeEnv) -> Type:
         value = self.of(e.value, env)
         if len(e.items) > len(value.shape):
             what = f"{len(e.items)} indices" if len(e.items) > 1 else "an index"
@@ -250,7 +250,7 @@ class TypingRules(CardSizes):
         if not possible(size.value(self.model.greatest), 0):
             raise Mismatch(f"{what} is {in_numbers(self.model, size)}, but it {MEANT} 0", node)
 
-    def inside(self, e: Bind | Table, env: Env) -> Env:
+    def inside(self, e: Bind | Table, env: TypeEnv) -> TypeEnv:
         """The names in force in the body of a binder."""
         if isinstance(e, Table):
             sizes = {i: self.needed_size(s, env) for i, s in e.ranges}
@@ -267,7 +267,7 @@ class TypingRules(CardSizes):
             first[e.index] = start
         return replace(env, ranges={**env.ranges, e.index: count}, first=first)
 
-    def bind(self, e: Bind, env: Env) -> Type:
+    def bind(self, e: Bind, env: TypeEnv) -> Type:
         bounded = e.lower is not None and e.upper is not None
         if not bounded and e.index not in env.ranges:
             raise Mismatch(
@@ -297,7 +297,7 @@ class TypingRules(CardSizes):
             interval = interval_of("sum", [interval], count=many)
         return replace(body, family=family, size=None, kind=kind, interval=interval)
 
-    def table(self, e: Table, env: Env) -> Type:
+    def table(self, e: Table, env: TypeEnv) -> Type:
         sizes = {i: self.needed_size(s, env) for i, s in e.ranges}
         if taken := sizes.keys() & env.ranges.keys():
             raise Mismatch(f"the index {min(taken)} is in use already; take another letter", e)
@@ -312,7 +312,7 @@ class TypingRules(CardSizes):
         shape, family = tuple(sizes.values()), body.family.difference(sizes)
         return Type(shape, family, body.kind, interval=body.interval)
 
-    def apply(self, e: Apply, env: Env) -> Type:
+    def apply(self, e: Apply, env: TypeEnv) -> Type:
         op = e.op
         if op in ("inf", "pi"):
             return Type()
@@ -327,7 +327,7 @@ class TypingRules(CardSizes):
         found = self.operation(e, args, family, env)
         return found if found.size is not None else self.with_kind(e, args, found, env)
 
-    def with_kind(self, e: Apply, args: list[Type], found: Type, env: Env) -> Type:
+    def with_kind(self, e: Apply, args: list[Type], found: Type, env: TypeEnv) -> Type:
         """The type of an operation with its kind and, of a whole number, its interval."""
         if e.op in ("T", "concat"):
             kind = kind_of("where", [t.kind for t in args])
@@ -351,7 +351,7 @@ class TypingRules(CardSizes):
         return replace(found, kind=kind, interval=interval)
 
     def operation(
-        self, e: Apply, args: list[Type], family: frozenset[str], env: Env
+        self, e: Apply, args: list[Type], family: frozenset[str], env: TypeEnv
     ) -> Type:  # fmt: skip
         """The shape of an operation, and its size if it is a number made of dimensions."""
         op = e.op
@@ -448,12 +448,14 @@ class TypingRules(CardSizes):
             self.calls[key] = replace(found, family=frozenset(f[:-1] for f in found.family))
         return self.calls[key]
 
-    def applied(self, e: Apply, args: Sequence[Type]) -> Env:
+    def applied(self, e: Apply, args: Sequence[Type]) -> TypeEnv:
         """What the letters of a function's definition stand for where it is applied."""
         function = self.model.function[e.op]
         # A definition's own index letters must not meet its caller's: primes keep them apart.
         types = [replace(t, family=frozenset(f + "'" for f in t.family)) for t in args]
-        types += [self.of(a.default, Env()) for a in function.arguments[len(args) :] if a.default]
+        types += [
+            self.of(a.default, TypeEnv()) for a in function.arguments[len(args) :] if a.default
+        ]
         sizes: dict[str, Size] = {}
         for k, (argument, t) in enumerate(zip(function.arguments, types, strict=True)):
             if argument.pattern and len(t.shape) != len(argument.pattern):
@@ -469,7 +471,7 @@ class TypingRules(CardSizes):
                         f"{sizes[symbol.key]} and {size}", e.args[k],
                     )  # fmt: skip
         keys = (a.symbol.key for a in function.arguments)
-        return Env(dict(zip(keys, types, strict=True)), sizes)
+        return TypeEnv(dict(zip(keys, types, strict=True)), sizes)
 
     def align(self, types: list[Type], node: Expr, what: str) -> Shape:
         """The shape of an entry-by-entry combination: a vector goes along every row."""

@@ -15,8 +15,7 @@ from importlib import resources
 
 from viete.analysis.kinds import REAL
 from viete.analysis.shapes import Shapes
-from viete.analysis.types import Env as TypeEnv
-from viete.analysis.types import Type
+from viete.analysis.types import Type, TypeEnv
 from viete.code.dialects import Dialect
 from viete.code.identifiers import Identifiers, plain
 from viete.code.layout import docstring, statement

@@ -15,8 +15,7 @@ from typing import Protocol
 
 from viete.analysis.kinds import COMPARISONS, LOGICAL, TRUTH, quotient
 from viete.analysis.shapes import Shapes
-from viete.analysis.types import Env as TypeEnv
-from viete.analysis.types import Type
+from viete.analysis.types import Type, TypeEnv
 from viete.code.dialects import Dialect
 from viete.code.identifiers import Identifiers
 from viete.errors import VieteError

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from viete.analysis.masks import Mask
-from viete.analysis.types import Env as TypeEnv
+from viete.analysis.types import TypeEnv
 from viete.graph.sizes import Size
 from viete.notation.tree import Expr
 
@@ -57,7 +57,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Letter:
+class BoundLetter:
     """A bound index letter: its axis, and NEW or ALL if that is positional."""
 
     label: str
@@ -74,12 +74,12 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Env:
+class FormEnv:
     """Names in force; ``types`` is the same for `Shapes`."""
 
     types: TypeEnv
     frame: Frame | None = None
-    letters: Mapping[str, Letter] = field(default_factory=dict)
+    letters: Mapping[str, BoundLetter] = field(default_factory=dict)
 
 
 def together(*many: Sees) -> Sees:

@@ -103,10 +103,10 @@ def incremental(card: CardData, of: str | None = None, fixed: bool = False) -> C
 @memoised
 def derived(card: CardData, of: str | None = None, fixed: bool = False) -> Derived:
     """As `incremental`, with what a sampler must know of the result."""
-    return Incremental(card, of, fixed).derive()
+    return IncrementalForm(card, of, fixed).derive()
 
 
-class Incremental:
+class IncrementalForm:
     """One derivation."""
 
     def __init__(self, card: CardData, of: str | None, fixed: bool) -> None:

@@ -46,10 +46,10 @@ from viete.rewrite.forms import (
     ROW,
     WHOLE,
     ZERO,
-    Env,
+    BoundLetter,
     Form,
+    FormEnv,
     Frame,
-    Letter,
     Sees,
     Sizes,
     Want,
@@ -81,7 +81,7 @@ class Positions:
         # What a count of all positions is as written: in a room there are more rows.
         self.every = Size.of(ROOM.key) if ROOM in cache.own else WHOLE
         self.labels = count()
-        self.env = Env(table.env)
+        self.env = FormEnv(table.env)
 
     # -- sizes -------------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ class Positions:
         """A size over the card's dimensions, with `EVERY` for the text's length."""
         return size.substitute(self.model.definitions).substitute({self.length: length})
 
-    def axes(self, e: Expr, env: Env) -> list[bool]:
+    def axes(self, e: Expr, env: FormEnv) -> list[bool]:
         """Whether each axis of an expression is positional."""
         return [self.positional(self.size(s), e) for s in self.table.of(e, env.types).shape]
 
@@ -107,7 +107,7 @@ class Positions:
             raise Stuck(f"{show(e)} is no number of positions")
         return Form(e, size=size, whole=ALL_COUNT if true == WHOLE else None, const=True)
 
-    def number(self, f: Form, env: Env) -> Form:
+    def number(self, f: Form, env: FormEnv) -> Form:
         """The form, used as a number and not as a size: it must be what it stood for.
 
         How long the text is, a new token changes.
@@ -119,7 +119,7 @@ class Positions:
         sees = None if EVERY in true.names() else f.sees
         return replace(f, expr=expr, sees=sees, size=None, whole=None)
 
-    def spelled(self, size: Size, env: Env) -> Expr | None:
+    def spelled(self, size: Size, env: FormEnv) -> Expr | None:
         """A sum of positions and numbers, such as ``q_j - 1``: of j + m - n no m is left."""
         letters = {SIGN + v.label: (k, v.kind) for k, v in env.letters.items()}
         out: Expr | None = None
@@ -139,13 +139,13 @@ class Positions:
 
     # -- expressions -------------------------------------------------------------------------------
 
-    def of(self, e: Expr, env: Env, want: Want) -> Form:
+    def of(self, e: Expr, env: FormEnv, want: Want) -> Form:
         """The form of an expression with its positional axes as wanted; raises Stuck."""
         match e:
             case Num(value):
                 return Form(e, size=(Size.of(value), Size.of(value)), const=True)
             case Idx(name):
-                letter = env.letters.get(name, Letter(name))
+                letter = env.letters.get(name, BoundLetter(name))
                 size = Size.of(SIGN + letter.label)
                 if letter.kind != NEW:
                     return Form(e, size=(size, size), const=True)
@@ -163,7 +163,7 @@ class Positions:
                 return self.apply(e, env, want)
         raise TypeError(e)
 
-    def ref(self, e: Ref, env: Env, want: Want) -> Form:
+    def ref(self, e: Ref, env: FormEnv, want: Want) -> Form:
         if env.frame is not None:
             if e.key in env.frame.sizes:
                 return self.dimension(e, env.frame.sizes[e.key])
@@ -173,7 +173,7 @@ class Positions:
             return self.dimension(e, (self.size(own), self.size(own, LATER)))
         return Form(e) if e.symbol.kind == "parameter" else self.value(e, want)
 
-    def argument(self, e: Ref, frame: Frame, env: Env, want: Want) -> Form:
+    def argument(self, e: Ref, frame: Frame, env: FormEnv, want: Want) -> Form:
         """An argument of a function, which thereby needs it as wanted."""
         axes = self.axes(e, env)
         kinds = tuple(k if p else None for k, p in zip(want[2 - len(axes) :], axes, strict=True))
@@ -185,7 +185,7 @@ class Positions:
             return replace(self.dimension(Ref(symbol), f.size), sees=f.sees)
         return replace(f, expr=Ref(symbol))
 
-    def pick(self, e: Pick, env: Env, want: Want) -> Form:
+    def pick(self, e: Pick, env: FormEnv, want: Want) -> Form:
         axes = self.axes(e.value, env)
         names = (ROW, COL)[2 - len(axes) :]
         items: list[Expr | None] = [*e.items, *[None] * (len(axes) - len(e.items))]
@@ -199,7 +199,7 @@ class Positions:
         for name, place, item, stays in zip(names, axes, items, stay, strict=True):
             label = next(rest) if stays else ""
             kind = want[(ROW, COL).index(label)] if stays else ""
-            if item is None:
+            if item is None:  # the axis is left alone
                 to[name], wants[name] = label, kind
             elif isinstance(item, Slice):
                 cut, full, seen = self.sliced(item, place, kind, env)
@@ -215,7 +215,7 @@ class Positions:
                 new.append(item)
             else:
                 f = self.number(self.of(item, env, (ALL, kind or ALL)), env)
-                if place:
+                if place:  # x_{j-1} sees what row j - 1 does: no more than position j may
                     gone[name] = INNER if stays else self.bounded(item, env)
                 new.append(f.expr)
                 sees = together(sees, f.rename({COL: label}).sees if stays else f.sees)
@@ -230,7 +230,7 @@ class Positions:
         expr = v.expr if everything else replace(e, value=v.expr, items=tuple(new))
         return Form(expr, together(found.sees, sees), found.mask, const=v.const)
 
-    def sliced(self, e: Slice, place: bool, kind: str, env: Env) -> tuple[Expr, bool, Sees]:
+    def sliced(self, e: Slice, place: bool, kind: str, env: FormEnv) -> tuple[Expr, bool, Sees]:
         """A slice of an axis; whether it is all of a positional one; what its ends depend on."""
         ends = [None if x is None else self.of(x, env, (ALL, ALL)) for x in (e.start, e.stop)]
         low, high = (None if x is None or x.size is None else x.size[0] for x in ends)
@@ -251,7 +251,7 @@ class Positions:
         sees = together(*(self.number(x, env).sees for x in ends if x is not None))
         return Slice(start, stop), False, sees
 
-    def bounded(self, place: Expr, env: Env) -> str | None:
+    def bounded(self, place: Expr, env: FormEnv) -> str | None:
         """The axis whose position is never before ``place``; None where that is position 0.
 
         `INNER` where no such axis is known.
@@ -273,13 +273,15 @@ class Positions:
                     return letter.label
         return INNER
 
-    def body(self, e: Bind | Table, letters: Mapping[str, Letter], env: Env, want: Want) -> Form:
+    def body(
+        self, e: Bind | Table, letters: Mapping[str, BoundLetter], env: FormEnv, want: Want
+    ) -> Form:
         """What a binder binds, whose letters these are."""
         others = {k: v for k, v in env.letters.items() if k not in e.bound}
-        inner = Env(self.table.inside(e, env.types), env.frame, {**others, **letters})
+        inner = FormEnv(self.table.inside(e, env.types), env.frame, {**others, **letters})
         return self.number(self.of(e.body, inner, want), inner)
 
-    def bind(self, e: Bind, env: Env, want: Want) -> Form:
+    def bind(self, e: Bind, env: FormEnv, want: Want) -> Form:
         block = e.index in self.model.loop_letters and env.frame is None
         if e.ranges is None or block:
             f = self.body(e, {}, env, want)
@@ -291,7 +293,7 @@ class Positions:
         place = self.positional(high.size[0] - low.size[0] + ONE, e)
         if place and low.size[0] != ZERO:
             raise Stuck(f"{show(e)} does not run over the positions of the text")
-        letter = Letter(f"{e.index}@{next(self.labels)}", ALL if place else None)
+        letter = BoundLetter(f"{e.index}@{next(self.labels)}", ALL if place else None)
         f = self.body(e, {e.index: letter}, env, want)
         label, sees = letter.label, f.sees
         if place:
@@ -300,8 +302,8 @@ class Positions:
         expr = replace(e, lower=low.expr, upper=high.true, body=f.expr)
         return Form(expr, sees, mask, const=f.const)
 
-    def tabled(self, e: Table, env: Env, want: Want) -> Form:
-        letters: dict[str, Letter] = {}
+    def tabled(self, e: Table, env: FormEnv, want: Want) -> Form:
+        letters: dict[str, BoundLetter] = {}
         ranges: list[tuple[str, Expr]] = []
         to: dict[str, str] = {}
         names = (ROW, COL)[2 - len(e.ranges) :]
@@ -310,7 +312,7 @@ class Positions:
             if f.size is None:
                 raise Stuck(f"{show(size)} is no number of positions")
             place = self.positional(f.size[0], e)
-            letters[index] = Letter(f"{index}@{next(self.labels)}", kind if place else None)
+            letters[index] = BoundLetter(f"{index}@{next(self.labels)}", kind if place else None)
             to[letters[index].label] = name
             ranges.append((index, COUNTS[kind] if place else f.expr))
         f = self.body(e, letters, env, want)
@@ -318,7 +320,7 @@ class Positions:
 
     # -- operations --------------------------------------------------------------------------------
 
-    def apply(self, e: Apply, env: Env, want: Want) -> Form:
+    def apply(self, e: Apply, env: FormEnv, want: Want) -> Form:
         op, args = e.op, e.args
         if op in ("inf", "pi"):
             return Form(e, const=True)
@@ -348,7 +350,7 @@ class Positions:
         """The operation on rewritten arguments, with what ``f`` says of it."""
         return replace(f, expr=replace(e, args=tuple(x.expr for x in args)), size=None, whole=None)
 
-    def counted(self, e: Apply, env: Env) -> Form:
+    def counted(self, e: Apply, env: FormEnv) -> Form:
         """``rows(x)``: as a number what x had; as written what it has now."""
         f = self.of(e.args[0], env, (NEW, ALL))
         shape = self.table.of(e.args[0], env.types).shape
@@ -359,7 +361,7 @@ class Positions:
         new = e.op == "rows" or len(shape) == 1
         return Form(expr, size=(size, LATER if new else self.every), whole=ALL_COUNT)
 
-    def entrywise(self, e: Apply, fs: list[Form], env: Env) -> Form:
+    def entrywise(self, e: Apply, fs: list[Form], env: FormEnv) -> Form:
         const = all(f.const for f in fs)
         size = self.computed(e.op, fs)
         if size is not None:
@@ -381,7 +383,7 @@ class Positions:
             sees = sees - {mask.later} | {mask.now}
         return self.made(e, fs, Form(e, sees, mask, const=const))
 
-    def lookup(self, r: Ref, env: Env) -> Size | None:
+    def lookup(self, r: Ref, env: FormEnv) -> Size | None:
         """A name as a size."""
         if env.frame is None:
             return self.size(Size.of(r.key)) if r.symbol.kind == "dim" else None
@@ -399,7 +401,7 @@ class Positions:
         true, said = (size_of(e, lambda r, k=k: sizes[r.key][k]) for k in (0, 1))  # type: ignore[misc]
         return None if true is None or said is None else (true, said)
 
-    def product(self, e: Apply, env: Env, want: Want) -> Form:
+    def product(self, e: Apply, env: FormEnv, want: Want) -> Form:
         """A matrix product: along positions, only with a mask that takes out the later ones."""
         a, b = e.args
         left, right = self.axes(a, env), self.axes(b, env)
@@ -412,7 +414,7 @@ class Positions:
 
     def folded(
         self, e: Apply, parts: list[tuple[Expr, Want, dict[str, str]]], place: bool,
-        passed_over: str, env: Env,
+        passed_over: str, env: FormEnv,
     ) -> Form:  # fmt: skip
         """Parts folded along what is `INNER` of each, which may be positions."""
         fs = [self.of(x, env, want).rename(names) for x, want, names in parts]
@@ -423,7 +425,7 @@ class Positions:
 
     # -- functions ---------------------------------------------------------------------------------
 
-    def call(self, e: Apply, env: Env, want: Want) -> Form:
+    def call(self, e: Apply, env: FormEnv, want: Want) -> Form:
         """A named function: itself where its definition holds for new positions, else a new one.
 
         The definition of RoPE counts positions from 0; that of causal takes the rows for the last
@@ -445,7 +447,7 @@ class Positions:
                  for k, (a, x) in enumerate(zip(function.arguments, exprs, strict=True))},
                 {k: (size, said[kinds[k]] if k in kinds else size) for k, size in sizes.items()},
             )  # fmt: skip
-            inner = Env(types, frame)
+            inner = FormEnv(types, frame)
             f = self.number(self.of(function.body, inner, want), inner)
             for a in function.arguments:
                 if a.symbol.key not in frame.used:  # it is given all the same
@@ -454,6 +456,7 @@ class Positions:
                       for s, kind in zip(a.pattern, way, strict=False)}  # fmt: skip
             found = {key: NEW if (key, NEW) in needed else ALL for key in kinds}
             if found == kinds:
+                # Of causal(S: n × m) n now counts new positions and m all: k <= j + m - n holds.
                 return replace(f, expr=self.called(e, function, frame, f.expr, kinds))
             kinds = found
         raise Stuck(f"{show(e)} needs its arguments in more than one way")
@@ -469,9 +472,8 @@ class Positions:
         for k, a in enumerate(function.arguments):
             for n, (way, x) in enumerate(frame.used[a.symbol.key].items()):
                 axes = list(zip(a.pattern, way, strict=False))
-                pattern = tuple(
-                    variant(s, kind not in (None, kinds.get(s.key))) for s, kind in axes
-                )
+                twice = [kind not in (None, kinds.get(s.key)) for s, kind in axes]
+                pattern = tuple(map(variant, a.pattern, twice))
                 arguments.append(Argument(variant(a.symbol, n), pattern))
                 args.append(x.expr)
                 for s, kind in zip(pattern, way, strict=False):

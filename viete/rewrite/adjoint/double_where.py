@@ -21,7 +21,7 @@ from viete.analysis.card_sizes import ONE
 from viete.analysis.kinds import COMPARISONS, LOGICAL
 from viete.analysis.row_counts import Measuring, measures
 from viete.analysis.shapes import shapes_of
-from viete.analysis.types import Env, Type
+from viete.analysis.types import Type, TypeEnv
 from viete.analysis.typing_rules import ENTRYWISE
 from viete.graph.card import CardData, Equation, memoised, with_right
 from viete.graph.rules import derivatives
@@ -174,7 +174,7 @@ class Doubling:
         self.active = before
         return f if body == f.body else replace(f, body=body)
 
-    def into(self, e: Expr, env: Env | None) -> Expr:
+    def into(self, e: Expr, env: TypeEnv | None) -> Expr:
         """A formula, every `where` in it doubled. ``env`` is None in a function's definition."""
         if not (parts := e.children):
             return e
@@ -194,16 +194,16 @@ class Doubling:
             self.conditions[test] = side
         return replace(e, args=(test, yes, no))
 
-    def inside(self, e: Bind | Table, env: Env | None) -> Env | None:
+    def inside(self, e: Bind | Table, env: TypeEnv | None) -> TypeEnv | None:
         return None if env is None else self.shapes.inside(e, env)
 
-    def type(self, e: Expr, env: Env | None) -> Type | None:
+    def type(self, e: Expr, env: TypeEnv | None) -> Type | None:
         """The type of a formula; it is not known in a function's definition."""
         return None if env is None else self.shapes.of(e, env)
 
     # -- what stands on a side ---------------------------------------------------------------------
 
-    def under(self, e: Expr, side: Side, env: Env | None) -> Expr:
+    def under(self, e: Expr, side: Side, env: TypeEnv | None) -> Expr:
         """A formula on a side of a `where`, its operands harmless where it is not chosen."""
         match e:
             case Ref():
@@ -234,12 +234,12 @@ class Doubling:
                 return self.under_operation(e, side, env)
         return e
 
-    def not_zero(self, e: Expr, side: Side, env: Env | None) -> Expr:
+    def not_zero(self, e: Expr, side: Side, env: TypeEnv | None) -> Expr:
         """An operand that must not be 0."""
         new = self.under(e, side, env)
         return new if e.constant or self.positive(e) else side.of(new, 1)
 
-    def under_operation(self, e: Apply, side: Side, env: Env | None) -> Expr:
+    def under_operation(self, e: Apply, side: Side, env: TypeEnv | None) -> Expr:
         types = [self.type(a, env) for a in e.args]
         entries = by_entry(e, self.model.function) or (
             e.op == "prod" and any(t and not t.shape for t in types))  # fmt: skip
@@ -253,7 +253,7 @@ class Doubling:
             return Apply("had", args)  # what was a number may be one for each entry now
         return replace(e, args=args)
 
-    def under_call(self, e: Apply, side: Side, env: Env | None) -> Expr:
+    def under_call(self, e: Apply, side: Side, env: TypeEnv | None) -> Expr:
         """A named function, written out where something in it needs another operand."""
         last = self.type(e.args[-1], env)
         some = last is None or last.may_be_negative  # targets, of which some may be none
@@ -315,7 +315,7 @@ class Doubling:
 
     # -- names, entries, binders -------------------------------------------------------------------
 
-    def put_in(self, e: Expr, definition: Expr, side: Side, env: Env | None) -> Expr:
+    def put_in(self, e: Expr, definition: Expr, side: Side, env: TypeEnv | None) -> Expr:
         """A name or a call, or its definition where something in that needs another operand."""
         body = self.into(definition, env)
         new = self.under(body, side, env)
@@ -324,7 +324,7 @@ class Doubling:
         self.names[definition] = e
         return new
 
-    def definition(self, e: Ref, env: Env) -> Expr | None:
+    def definition(self, e: Ref, env: TypeEnv) -> Expr | None:
         """What a name stands for here, or None.
 
         A block reads definitions of its own block and of what was made before the loop.
@@ -344,12 +344,12 @@ class Doubling:
         letters = dict(zip(made.left.symbol.slots, e.index, strict=True))
         return self.model.substitute(made.right, letters=letters, around=self.around(env))
 
-    def around(self, env: Env | None) -> frozenset[str]:
+    def around(self, env: TypeEnv | None) -> frozenset[str]:
         """What no binder of a definition that is put in may be called."""
         letters = frozenset[str]() if env is None else frozenset(env.ranges)
         return letters | self.model.loop_letters | self.model.plain_names
 
-    def under_pick(self, e: Pick, side: Side, env: Env | None) -> Expr:
+    def under_pick(self, e: Pick, side: Side, env: TypeEnv | None) -> Expr:
         """An entry; of what is made entry by entry as the same formula of entries."""
         whole: Expr | None = e.value
         if isinstance(whole, Ref):
@@ -362,7 +362,7 @@ class Doubling:
                     return new
         return replace(e, value=self.under(e.value, side, env)) if side.number else e
 
-    def entry(self, e: Expr, items: Sequence[Expr], env: Env) -> Expr | None:
+    def entry(self, e: Expr, items: Sequence[Expr], env: TypeEnv) -> Expr | None:
         """The entry of a formula at some places; None where no formula of entries says it."""
         shape = self.shapes.of(e, env).shape
         if not shape:
@@ -383,7 +383,7 @@ class Doubling:
                 return Pick(value, (*before, *items))
         return Pick(e, tuple(items))
 
-    def under_binder(self, e: Bind | Table, side: Side, env: Env) -> Expr:
+    def under_binder(self, e: Bind | Table, side: Side, env: TypeEnv) -> Expr:
         """A sum or a table under one condition, or a table of which each entry has its own."""
         new = self.model.substitute(e, around=self.around(env) | free_names(side.test))
         assert isinstance(new, Bind | Table)

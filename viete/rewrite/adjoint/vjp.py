@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from viete.analysis.shapes import Shapes
-from viete.analysis.types import Env, Type
+from viete.analysis.types import Type, TypeEnv
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, Loop
 from viete.graph.matching import Match, put
@@ -59,7 +59,7 @@ class Context:
 
     loop: Loop | None
     binders: tuple[Binder, ...]
-    env: Env
+    env: TypeEnv
     reason: Reason = UNSAID
     sides: tuple[tuple[Expr, bool], ...] = ()  # of which `where` with a doubled condition
 
