@@ -480,7 +480,7 @@ class Positions:
                     counts.setdefault(kind, Ref(s))
                 if x.size is not None and x.size[0] == WHOLE:
                     counts.setdefault(NEW if x.size[1] == LATER else ALL, Ref(a.symbol))
-            semi = len(args) if k < e.semi else semi
+            semi = len(args) if k < function.semi else semi
         body = named(body, self.cache.counts(counts.get(NEW), counts.get(ALL)))
         own = [(a.symbol, a.pattern) for a in function.arguments]
         if body == function.body and own == [(a.symbol, a.pattern) for a in arguments]:
@@ -493,9 +493,11 @@ class Positions:
                 body = named(body, {further.key: Ref(symbol)})
                 arguments.append(Argument(symbol))
                 args.append(further)
-        return Apply(self.renamed(function, tuple(arguments), body), tuple(args), semi=semi)
+        return Apply(self.renamed(function, tuple(arguments), body, semi), tuple(args), semi=semi)
 
-    def renamed(self, function: Function, arguments: tuple[Argument, ...], body: Expr) -> str:
+    def renamed(
+        self, function: Function, arguments: tuple[Argument, ...], body: Expr, semi: int
+    ) -> str:
         """The name of the function with this definition."""
         key = (function.name, arguments, body)
         if key not in self.functions:
@@ -505,7 +507,6 @@ class Positions:
             names = (f"{function.name}_{self.cache.suffix}{k or ''}" for k in count())
             name = next(n for n in names if n not in taken)
             said = f"{function.name} for positions that come after others"
-            semi = min(function.semi, len(arguments) - 1) if function.semi else 0
             self.functions[key] = Function(name, arguments, body, semi, said, Text(name))
         return self.functions[key].name
 
