@@ -276,7 +276,8 @@ def compare(
         found,
         tuple(Missing(n, e.shape, e.holds, ties.get(n, ())) for n, e in found.missing.items()),
         tuple(
-            Extra(i.name, i.shape, i.dtype, like(i, tensors), constant(i, tensors)) for i in free
+            Extra(i.name, i.shape, i.dtype, same_numbers(i, tensors), constant(i, tensors))
+            for i in free
         ),
         tuple(other_shape(card, n, e, tensors.infos[n]) for n, e in found.misshaped.items()),
         tuple((n, dtype, tensors.infos[n].dtype) for n, dtype in stated
@@ -300,7 +301,7 @@ def recorded_values(
     return check_recorded(found.card, read_weights(found), outputs, given, extra, formulas)
 
 
-def like(info: TensorInfo, tensors: TensorFile) -> tuple[str, ...]:
+def same_numbers(info: TensorInfo, tensors: TensorFile) -> tuple[str, ...]:
     """Tensors of the same numbers. A vector says little: norms begin as ones, biases as zeros."""
     if len(info.shape) < 2:
         return ()

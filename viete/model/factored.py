@@ -65,7 +65,7 @@ class FactoredMatrix:
     @property
     def T(self) -> FactoredMatrix:
         """The transpose, B^T A^T."""
-        return FactoredMatrix(turned(self.B), turned(self.A))
+        return FactoredMatrix(transposed(self.B), transposed(self.A))
 
     # -- products ----------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class FactoredMatrix:
     @property
     def V(self) -> Array:
         """Right singular vectors as columns, (…, r, m)."""
-        return turned(self.Vh)
+        return transposed(self.Vh)
 
     @cached_property
     def eigenvalues(self) -> Array:
@@ -171,7 +171,7 @@ class FactoredMatrix:
             raise VieteError(f"a product of shape {self.shape} has no part {where}")
         lead = self.ndim - 2
         first = counted[lead] if len(counted) > lead else len(items)
-        before, core = tuple(items[:first]), [whole(x) for x in items[first:]]
+        before, core = tuple(items[:first]), [as_slice(x) for x in items[first:]]
         rows, columns = (*core, slice(None), slice(None))[:2]
         return FactoredMatrix(
             self.A[(*before, ...)][..., rows, :], self.B[(*before, ...)][..., columns]
@@ -195,12 +195,12 @@ class FactoredMatrix:
             raise VieteError(f"{what} square products alone, and this is {self.ldim} × {self.rdim}")
 
 
-def turned(a: Array) -> Array:
+def transposed(a: Array) -> Array:
     """Rows as columns."""
     return a.swapaxes(-2, -1)
 
 
-def whole(index: Any) -> Any:
+def as_slice(index: Any) -> Any:
     """A single row as a slice of one."""
     if isinstance(index, int):
         return slice(index, index + 1 if index != -1 else None)
