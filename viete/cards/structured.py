@@ -1,4 +1,4 @@
-"""Cards as JSON: the same declarations as fields, formulas in the plain spelling."""
+"""Cards from JSON: the same declarations as fields, formulas in the plain spelling."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 from viete.document.markdown import read_markdown
 from viete.document.tree import Block, Heading, ListItem, Paragraph, TextTable
 from viete.errors import Text, VieteError, Where
-from viete.graph.card import CardData
 from viete.printable import STEERING
 
 SCHEMA = "viete-card/1"
@@ -19,55 +18,6 @@ TABLES = {
     "parameters": ("symbol", "shape", "dtype", "value", "init", "checkpoint", "meaning"),
 }
 LISTS = {"inputs": "input", "functions": "definition", "derived": "equation", "claims": "claim"}
-
-
-def write_json(card: CardData) -> str:
-    """A card as JSON text; `read_json` reads it back."""
-    from viete.cards.writer import Writer
-    from viete.notation.printer import show_equation
-
-    w = Writer(card, "plain")
-    out: dict[str, Any] = {
-        "schema": SCHEMA, "title": card.title, "about": list(card.about),
-        "facts": [{"key": k, "value": v} for k, v in card.facts],
-        "vocabulary": list(card.vocabulary),
-        "notation": [{"names": names, "meaning": said} for names, said in card.notation],
-    }  # fmt: skip
-    for name, table in (("dimensions", w.dimensions()), ("parameters", w.parameters())):
-        header = [t.text for t in table.header]
-        out[name] = [
-            {h: bare(c.text) for h, c in zip(header, row, strict=True) if c.text}
-            for row in table.rows
-        ]
-    out["inputs"] = [entry("input", w.input(i), i.meaning) for i in card.inputs]
-    out["functions"] = [entry("definition", w.function(f), f.meaning) for f in card.functions]
-    out["forward"] = []
-    for k, e in enumerate(card.equations):
-        line = entry("equation", show_equation(e.left, e.right), e.meaning)
-        line["shape"] = "(" + ", ".join(map(str, w.shapes.computed[k])) + ")"
-        if family := sorted(w.shapes.types[e.name].family):
-            line["for each"] = family
-        if e.loop is not None:
-            line["for"], line["loop"] = w.loop(e.loop), e.loop.order
-        if e.part:
-            line["part"] = e.part
-        out["forward"].append(line)
-    out["derived"] = [
-        entry("equation", show_equation(e.left, e.right), e.meaning) for e in card.derived
-    ]
-    out["claims"] = [entry("claim", w.e(c.statement), c.meaning) for c in card.claims]
-    return json.dumps({k: v for k, v in out.items() if v}, ensure_ascii=False, indent=1) + "\n"
-
-
-def bare(cell: str) -> str:
-    """A cell without the dollar signs or backticks around all of it."""
-    quoted = len(cell) > 1 and cell[0] == cell[-1] and cell[0] in "$`" and cell.count(cell[0]) == 2
-    return cell[1:-1] if quoted else cell
-
-
-def entry(key: str, formula: str, meaning: str) -> dict[str, Any]:
-    """A formula with its meaning, which is left out where it is empty."""
-    return {key: formula, "meaning": meaning} if meaning else {key: formula}
 
 
 def read_json(content: str, file: str) -> list[Block]:
@@ -80,11 +30,10 @@ def read_json(content: str, file: str) -> list[Block]:
         ) from None
     except (RecursionError, ValueError):
         raise VieteError(f"{file}: this JSON is nested too deep to be a card") from None
-    reader = Reader(content, file)
-    return reader.blocks(card)
+    return FieldReader(content, file).blocks(card)
 
 
-class Reader:
+class FieldReader:
     """One pass over a decoded card: the types of its entries checked, its texts placed."""
 
     def __init__(self, content: str, file: str) -> None:

@@ -1,16 +1,19 @@
 """Cards to documents: the canonical form of a card, in any spelling.
 
-`blocks` gives headings, tables and lists; the writers of `viete.document` and structured.py write
-them out. Reading the Markdown, LaTeX or JSON gives the same card.
+`blocks` gives headings, tables and lists; the writers of `viete.document` write them
+out, and `write_json` the same as fields. Reading the Markdown, LaTeX or JSON gives the same card.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
 from viete.analysis.shapes import shapes_of
 from viete.analysis.types import Type
+from viete.cards.structured import SCHEMA
 from viete.document.rendering import STYLES, check_format, render
 from viete.document.tree import (
     Block,
@@ -38,18 +41,16 @@ def write(card: CardData, form: str) -> str:
     """A card in one of `FORMATS`; Markdown, LaTeX and JSON read back."""
     check_format("a card", form, FORMATS)
     if form == "json":
-        from viete.cards.structured import write_json
-
         return write_json(card)
     return render(blocks(card, STYLES[form]), form)
 
 
 def blocks(card: CardData, style: str) -> list[Block]:
     """A card as headings, tables and lists, its formulas in ``style`` between dollar signs."""
-    return Writer(card, style).document()
+    return CardWriter(card, style).document()
 
 
-class Writer:
+class CardWriter:
     """Formulas of one model in one style; see `Printer` for ``loss``."""
 
     def __init__(self, card: CardData, style: str, loss: Ref | None = None) -> None:
@@ -212,3 +213,52 @@ class Writer:
 def row_key(p: Parameter) -> tuple[object, ...]:
     """What neighbouring parameters share if they are written in one row."""
     return p.shape, p.dtype, p.value, p.init, p.checkpoint, p.meaning
+
+
+# -- JSON ------------------------------------------------------------------------------------------
+
+
+def write_json(card: CardData) -> str:
+    """A card as JSON text, its formulas in the plain spelling; `read_json` reads it back."""
+    w = CardWriter(card, "plain")
+    out: dict[str, Any] = {
+        "schema": SCHEMA, "title": card.title, "about": list(card.about),
+        "facts": [{"key": k, "value": v} for k, v in card.facts],
+        "vocabulary": list(card.vocabulary),
+        "notation": [{"names": names, "meaning": said} for names, said in card.notation],
+    }  # fmt: skip
+    for name, found in (("dimensions", w.dimensions()), ("parameters", w.parameters())):
+        header = [t.text for t in found.header]
+        out[name] = [
+            {h: bare(c.text) for h, c in zip(header, row, strict=True) if c.text}
+            for row in found.rows
+        ]
+    out["inputs"] = [entry("input", w.input(i), i.meaning) for i in card.inputs]
+    out["functions"] = [entry("definition", w.function(f), f.meaning) for f in card.functions]
+    out["forward"] = []
+    for k, e in enumerate(card.equations):
+        line = entry("equation", w.equation(e.left, e.right), e.meaning)
+        line["shape"] = "(" + ", ".join(map(str, w.shapes.computed[k])) + ")"
+        if family := sorted(w.shapes.types[e.name].family):
+            line["for each"] = family
+        if e.loop is not None:
+            line["for"], line["loop"] = w.loop(e.loop), e.loop.order
+        if e.part:
+            line["part"] = e.part
+        out["forward"].append(line)
+    out["derived"] = [
+        entry("equation", w.equation(e.left, e.right), e.meaning) for e in card.derived
+    ]
+    out["claims"] = [entry("claim", w.e(c.statement), c.meaning) for c in card.claims]
+    return json.dumps({k: v for k, v in out.items() if v}, ensure_ascii=False, indent=1) + "\n"
+
+
+def bare(cell: str) -> str:
+    """A cell without the dollar signs or backticks around all of it."""
+    quoted = len(cell) > 1 and cell[0] == cell[-1] and cell[0] in "$`" and cell.count(cell[0]) == 2
+    return cell[1:-1] if quoted else cell
+
+
+def entry(key: str, formula: str, meaning: str) -> dict[str, Any]:
+    """A formula with its meaning, which is left out where it is empty."""
+    return {key: formula, "meaning": meaning} if meaning else {key: formula}

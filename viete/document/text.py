@@ -53,7 +53,8 @@ def lines(blocks: Iterable[Block], width: int) -> list[str]:
                 out += ["", *textwrap.wrap(plain(block.caption), width)] * bool(block.caption)
                 out += ["", *tabulated(block)]
             case Equations():
-                out += ["", *(f"  {left} = {right}" for left, right, _ in block.rows)]
+                rows = [[f"{left} = {right}", plain(said)] for left, right, said in block.rows]
+                out += ["", *aligned(rows, "  ", cap=72)]
             case ItemList():
                 out += ["", *listed(block, width)]
             case Panel():

@@ -68,17 +68,19 @@ def written(block: Written) -> str:
         case Paragraph():
             return prose(block.text.text)
         case ItemList():
-            mark = "+" if block.first else "-"
-            items = [i for i in block.items if isinstance(i, ListItem)]
-            return "\n".join(
-                f"{mark} {prose(i.text.text)}" + "".join(f"\n  - {prose(n.text)}" for n in i.notes)
-                for i in items
-            )
+            lines = []
+            for number, item in enumerate(block.items, block.first):
+                assert isinstance(item, ListItem)
+                mark = f"{number}." if block.first else "-"
+                lines.append(f"{mark} {prose(item.text.text)}")
+                lines += [f"{' ' * len(mark)} - {prose(n.text)}" for n in item.notes]
+            return "\n".join(lines)
         case TextTable():
             columns = len(block.header) or max(map(len, block.rows), default=1)
             width = ", ".join(["auto"] * (columns - 1) + ["1fr"])
             head = ", ".join(f"[{prose(t.text)}]" for t in block.header)
             return "\n".join([
+                *([f"{prose(block.caption)}\n"] if block.caption else []),
                 f"#table(\n  columns: ({width}), stroke: none,",
                 *([f"  table.header({head}),"] if head else []),
                 *("  " + ", ".join(f"[{prose(t.text)}]" for t in row) + "," for row in block.rows),

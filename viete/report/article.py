@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
-from viete.cards.writer import Writer
+from viete.cards.writer import CardWriter
 from viete.code.prepared import prepared
 from viete.document.rendering import STYLES, render
 from viete.document.tex import formula
@@ -53,7 +53,7 @@ def article(card: CardData, forward: int, style: str) -> list[Block]:
         equations=tuple(replace(e, part=said(e.part), meaning=said(e.meaning))
                         for e in card.equations),
     )  # fmt: skip
-    w = Writer(card, style)
+    w = CardWriter(card, style)
     sections: dict[str, Sequence[Block]] = {
         "Dimensions": columns(w.dimensions(), "symbol value meaning"),
         "Inputs": [item(w.math(w.input(i)), i.meaning) for i in card.inputs],
@@ -76,7 +76,7 @@ def respelled(text: str, card: CardData, style: str) -> str:
     """
     if "$" not in text:
         return text
-    w, out = Writer(card, style), []
+    w, out = CardWriter(card, style), []
     for kind, piece in inline(text):
         if kind == "math":
             try:
@@ -98,7 +98,7 @@ def columns(table: TextTable, names: str) -> list[Block]:
     return [TextTable([table.header[k] for k in chosen], rows)] if rows else []
 
 
-def functions(w: Writer, said: partial[str]) -> list[ListItem]:
+def functions(w: CardWriter, said: partial[str]) -> list[ListItem]:
     """Definitions of the named functions in use, each after those it is made of."""
     order: dict[str, None] = {}
 
@@ -114,7 +114,7 @@ def functions(w: Writer, said: partial[str]) -> list[ListItem]:
     return [item(w.math(w.function(f)), said(re.sub(r"\s*:\s*$", "", f.meaning))) for f in found]
 
 
-def equations(w: Writer, found: Sequence[Equation]) -> list[Block]:
+def equations(w: CardWriter, found: Sequence[Equation]) -> list[Block]:
     """Numbered equations under the titles of their parts, with the heads of block loops."""
     out: list[Block] = []
     lines = (line for _, line in w.lines(found))

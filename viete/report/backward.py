@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from viete.analysis.def_use import called
-from viete.cards.writer import Writer
+from viete.cards.writer import CardWriter
 from viete.document.rendering import STYLES, check_format, render
 from viete.document.tree import Block, heading, item, paragraph
 from viete.graph.card import CardData, Equation
@@ -35,7 +35,7 @@ def backward(
     card, loss = with_loss(card, of)
     whole = grad(card, show(loss), by)
     first = len(card.equations)
-    write = Writer(whole, style, loss)
+    write = CardWriter(whole, style, loss)
     out: list[Block] = [heading(1, f"{card.title}: backward pass")]
     out += [paragraph(p) for p in conventions(whole, loss, first, write)]
     out += [heading(2, "Equations"), *write.forward()]
@@ -46,7 +46,7 @@ def backward(
     return out
 
 
-def conventions(card: CardData, loss: Ref, first: int, write: Writer) -> list[str]:
+def conventions(card: CardData, loss: Ref, first: int, write: CardWriter) -> list[str]:
     """How to read it: the quotients, the sums of rows, the helper names."""
     equations = card.equations[first:]
     p, dot = Printer(write.style, loss), write.sign(".", r"\cdot", "·")

@@ -9,7 +9,7 @@ from itertools import groupby
 from viete.analysis.cost import Costs, costs
 from viete.analysis.def_use import def_use
 from viete.analysis.traits import Traits
-from viete.cards.writer import Writer
+from viete.cards.writer import CardWriter
 from viete.graph.card import CardData
 from viete.graph.sizes import Size, spell
 from viete.notation.printer import letters, show_symbol
@@ -24,7 +24,7 @@ class SizedCard:
         self.model, self.batch, self.lengths, self.style = card, batch, lengths, style
         self.costs: Costs = costs(card, lengths, batch)
         self.sizes = Sizes(card, lengths, batch)
-        self.write = Writer(card, style)
+        self.write = CardWriter(card, style)
         self.uses = def_use(card)
         self.traits = Traits(card, self.uses)
         self.axes = Axes(self.uses, style)

@@ -319,6 +319,13 @@ def _bound(f: GroupFrame, m: Spacing) -> None:
     f.left = f.right + f.loop
 
 
+def to_origin(sheet: GroupFrame) -> None:
+    """Move everything so that the leftmost thing is at 0."""
+    left = min(i.x - i.left for i in sheet.items)
+    for i in sheet.items:
+        _move(i, i.x - left)
+
+
 def settle(frames: list[GroupFrame], m: Spacing) -> None:
     """Whole numbers; lanes straight below their beginnings or above their ends; no small steps."""
     for f in frames:

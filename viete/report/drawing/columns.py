@@ -24,6 +24,7 @@ from viete.report.drawing.boxes import (
     keep_order,
     pull,
     settle,
+    to_origin,
 )
 from viete.report.drawing.diagram import Arrow, Diagram, check
 from viete.report.drawing.rows import rows
@@ -123,6 +124,7 @@ def plan(
     for up in (True, False):  # now that the frames have come to stand
         pull([sheet], m, up, final=True)
     settle(everything, m)
+    to_origin(sheet)
     return Columns(row, box, everything[:-1], routes)
 
 

@@ -144,9 +144,11 @@ def layout(
             if f.label:
                 labels.append(Label(x, (out + back) // 2, f.label, "left"))
     boxes = tuple((b, rect[b.id]) for b in d.boxes)
+    edges = [r.right for r in rect.values()] + [r.right for _, r in frames]
+    edges += [x for line in (*(w.points for w in wires), *loops) for x, _ in line]
+    edges += [t.x + m.lane + wide(t.text) for t in labels if t.place != "left"]
     marks = tuple(dict.fromkeys(labels))
-    lay = DiagramLayout(0, y, boxes, tuple(frames), tuple(wires), tuple(loops), marks)
-    return _to_origin(lay, m, wide)
+    return DiagramLayout(max(edges), y, boxes, tuple(frames), tuple(wires), tuple(loops), marks)
 
 
 def _ports(
@@ -310,29 +312,3 @@ def _label(r: Route, points: tuple[Point, ...], below: dict[LayoutItem, int], re
     tallest = max(pairwise(points), key=lambda ends: abs(ends[0][1] - ends[1][1]))
     (x, y), (_, end) = tallest
     return Label(x, (y + end) // 2, r.arrow.label, "right" if r.into > 0 else "left")
-
-
-def _to_origin(lay: DiagramLayout, m: Spacing, wide: Callable[[str], int]) -> DiagramLayout:
-    """Move everything so that the leftmost thing is at 0, and measure."""
-    spans = [(r.left, r.right) for _, r in (*lay.boxes, *lay.frames)]
-    spans += [(x, x) for line in (*(w.points for w in lay.wires), *lay.loops) for x, _ in line]
-    for t in lay.labels:
-        room = m.lane + wide(t.text)
-        spans.append((t.x - room, t.x) if t.place == "left" else (t.x, t.x + room))
-    dx = -min(left for left, _ in spans)
-
-    def moved(r: Rect) -> Rect:
-        return Rect(r.left + dx, r.top, r.right + dx, r.bottom)
-
-    def along(points: tuple[Point, ...]) -> tuple[Point, ...]:
-        return tuple((x + dx, y) for x, y in points)
-
-    return DiagramLayout(
-        max(right for _, right in spans) + dx,
-        lay.height,
-        tuple((b, moved(r)) for b, r in lay.boxes),
-        tuple((g, moved(r)) for g, r in lay.frames),
-        tuple(Wire(w.arrow, along(w.points)) for w in lay.wires),
-        tuple(along(line) for line in lay.loops),
-        tuple(Label(t.x + dx, t.y, t.text, t.place) for t in lay.labels),
-    )
