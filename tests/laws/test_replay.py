@@ -21,6 +21,7 @@ from viete.evaluate.execution import execute
 from viete.evaluate.inputs import host
 from viete.evaluate.labelled import COL, ROW
 from viete.evaluate.plan import replay
+from viete.evaluate.plan.workers import Workers
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
@@ -208,3 +209,17 @@ def test_threads_do_not_meet() -> None:
     for t in threads:
         t.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_batch_in_pieces(kind: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few sequences at a time, on one thread and on several; the last piece is a smaller one."""
+    monkeypatch.setattr(replay, "crew_of", lambda like: Workers(kind == "torch", threads))
+    weights = {k: KINDS[kind](v) for k, v in MODEL.initial_weights().items()}
+    tokens = np.random.default_rng(0).integers(0, 11, (1000, 8))
+    names = ["logits", "W_P"]
+    first, again = (values(execute(READY, {"t": tokens}, weights, names)) for _ in range(2))
+    same(again, first)
+    with evaluating():
+        close(first, values(execute(READY, {"t": tokens}, weights, names)))

@@ -256,7 +256,7 @@ class Run(Mapping[str, Array]):
         e = self.parse(name)
         letters = tuple(dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx)))
         self.program.shapes.located(Text(name, "<name>"), e, e.free, loops=True)
-        warn_of_readings(self.program.model, self.program.shapes, e)
+        warn_of_readings(self.program.model, self.program.shapes, e, level=3)
         try:
             with np.errstate(all="ignore"):
                 found = self.arrays.of(e)

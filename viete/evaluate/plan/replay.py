@@ -23,7 +23,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ from viete.evaluate.plan.making import Compiler, Library
 from viete.evaluate.plan.node import FLOAT, INT, Node, Unrecordable, laid_out
 from viete.evaluate.plan.recorder import Recorder
 from viete.evaluate.plan.recording import Forward
+from viete.evaluate.plan.workers import Workers
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Program
 
@@ -140,21 +142,29 @@ class Replay:
                    for m, v in self.results.items()}  # fmt: skip
         return Binding(weights, places, inputs, outputs, calls, changes)
 
-    def run(
+    def made(
         self, store: Mapping[Member, Value], weights: GivenWeights,
         changes: Mapping[Member, Intervention], batch: int | None,
-    ) -> dict[Member, Value]:  # fmt: skip
-        """The wanted values of another run of these shapes, for the caller to keep."""
+    ) -> Binding:  # fmt: skip
+        """Another run of these shapes: its binding, whose outputs are its own until the next."""
         made = self.bound(store, weights)
         for m, array in made.inputs:
             array[...] = self.inward(store[m].array)
         for m, change in changes.items():
             if m in self.layouts:
                 made.changes[m] = partial(self.instead, change, self.layouts[m], batch)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # each thread has its own
             for call in made.calls:
                 call()
         made.changes.clear()
+        return made
+
+    def run(
+        self, store: Mapping[Member, Value], weights: GivenWeights,
+        changes: Mapping[Member, Intervention], batch: int | None,
+    ) -> dict[Member, Value]:  # fmt: skip
+        """The wanted values of another run of these shapes, for the caller to keep."""
+        made = self.made(store, weights, changes, batch)
         stays, copy, out = self.bytes <= STAYS, self.library.copy, {}
         for m, v in made.outputs.items():
             own = stays or self.results[m].array.base.name in VIEWS
@@ -163,6 +173,17 @@ class Replay:
         if stays:
             self.idle = [made]
         return out
+
+    def piece(
+        self, store: Mapping[Member, Value], weights: GivenWeights,
+        put: Callable[[Member, Value], None],
+    ) -> None:  # fmt: skip
+        """The wanted values for some sequences of a batch, each put where it belongs."""
+        made = self.made(store, weights, {}, None)
+        for m, v in made.outputs.items():
+            array = v.array if "batch" in v.axes else self.library.copy(v.array)
+            put(m, Value(self.outward(array), v.axes, False, False, v.interval))
+        self.idle.append(made)
 
     def inward(self, array: Array) -> Array:
         """An array of the run's as one of the library that the calls are of."""
@@ -199,29 +220,71 @@ def replayed(
     changed = frozenset(changes)
     pieces = fed.pieces() if names is not None and not changes else []
     out = Run(program, fed.store, fed.like, fed.sizes, True, changes)
-    batch = out.batch
-    found = None
     if out.sparse:  # which rows there are to compute depends on values
         return None
+    found: list[Replay] = []
     try:
-        for place, store in pieces or [(range(0), fed.store)]:
-            found = recording(program, fed, store, names, changed, form)
-            if found is None:
+        for store in [store for _, store in pieces] or [fed.store]:
+            kept = recording(program, fed, store, names, changed, form)
+            if kept is None:
                 return None
-            made = found.run(store, fed.weights, changes, batch)
-            out.wanted, out.missing = found.wanted, dict(found.missing)
-            if not pieces:
-                out.store.update(made)
-                continue
-            for m, v in made.items():
-                out.store_piece(m, v, place, batch or 1)
+            found.append(kept)
+        if pieces:
+            in_pieces(out, fed, [(r, place, store) for r, (place, store) in
+                                 zip(found, pieces, strict=True)])  # fmt: skip
+        else:
+            out.store.update(found[0].run(fed.store, fed.weights, changes, out.batch))
+        out.wanted, out.missing = found[0].wanted, dict(found[0].missing)
     except (Wider, Unrecordable):
-        for key in [k for k, r in program.recordings.items() if r is found]:
+        for key in [k for k, r in program.recordings.items() if r in found]:
             program.recordings[key] = None
         return None
     except (Misplaced, MemoryError):
         return None  # evaluation says where
     return out
+
+
+def in_pieces(
+    out: Run, fed: Feeding, pieces: Sequence[tuple[Replay, range, Mapping[Member, Value]]]
+) -> None:
+    """A few sequences of a batch at a time, shared out to threads where there is much to do.
+
+    A thread with a piece of its own waits for nobody, see `workers`.
+    """
+    batch, lock = pieces[-1][1].stop, Lock()
+
+    def put(place: range, member: Member, v: Value) -> None:
+        with lock:
+            out.store_piece(member, v, place, batch)
+
+    def share(some: Sequence[tuple[Replay, range, Mapping[Member, Value]]]) -> None:
+        for replay, place, store in some:
+            replay.piece(store, fed.weights, partial(put, place))
+
+    crew = crew_of(fed.like)
+    count = 1 if crew is None else min(crew.count, len(pieces))
+    if crew is None or count == 1:
+        share(pieces)
+    else:
+        crew.run([partial(share, pieces[k::count]) for k in range(count)])
+    for replay, _, _ in pieces:
+        if replay.bytes > STAYS:
+            replay.idle.clear()
+
+
+def crew_of(like: Any) -> Workers | None:
+    """The threads for arrays of this library; None where another's tensors may not be written."""
+    if not hasattr(like, "detach"):
+        return crew(False, 0)
+    import torch
+
+    return None if torch.is_inference_mode_enabled() else crew(True, torch.get_num_threads())
+
+
+@lru_cache(maxsize=4)
+def crew(torch: bool, threads: int) -> Workers:
+    """As many threads as the library has, kept."""
+    return Workers(torch, threads or None)
 
 
 class Wider(Exception):
