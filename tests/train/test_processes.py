@@ -274,7 +274,7 @@ def test_the_first_process_encodes_for_all(tmp_path: Path, monkeypatch: pytest.M
     vocabulary = make_vocabulary(documents)
 
     class Pair(Team):
-        def tell(self, value: Any) -> Any:
+        def broadcast(self, value: Any) -> Any:
             notes.append(value)
             return notes[0]
 

@@ -51,16 +51,16 @@ class Dialog:
 
         To close its turn and the dialog is the assistant's own doing.
         """
-        said: list[tuple[str, bool]] = []
+        parts: list[tuple[str, bool]] = []
         asked = ""
         for role, text in self.turns:
             if role != "assistant":
                 asked += f"<{role}>{text}</{role}>"
                 continue
-            said += [(f"{asked}<{role}>", False), (f"{text}</{role}>", True)]
+            parts += [(f"{asked}<{role}>", False), (f"{text}</{role}>", True)]
             asked = ""
-        answer, _ = said.pop()
-        return (*said, (answer + EOT, True))
+        answer, _ = parts.pop()
+        return (*parts, (answer + EOT, True))
 
     @property
     def prompt(self) -> str:

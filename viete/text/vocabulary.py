@@ -337,25 +337,25 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     try:
         with os_refusals(path):
             text = regular(path, LARGEST).read_text("utf-8")
-        said = json.loads(text)
+        stored = json.loads(text)
     except (ValueError, RecursionError):
         raise VieteError(f"{path}: not a tokenizer.json (it is not JSON)") from None
-    model = said.get("model") if isinstance(said, dict) else None
+    model = stored.get("model") if isinstance(stored, dict) else None
     if not isinstance(model, dict):
         raise VieteError(f"{path}: not a tokenizer.json (it has no 'model')")
-    split = said.get("pre_tokenizer")
+    split = stored.get("pre_tokenizer")
     split = split.get("type") if isinstance(split, dict) else None
     if (model.get("type"), split) == ("WordLevel", "Split"):
-        return characters(said, path)
+        return characters(stored, path)
     return BytePairs.loads(text, str(path))
 
 
-def characters(said: dict[str, Any], path: Path) -> Characters:
+def characters(stored: dict[str, Any], path: Path) -> Characters:
     """A character vocabulary from the JSON that `Characters.dumps` writes."""
     wrong = VieteError(f"{path}: this tokenizer.json is not the character vocabulary it seems")
     try:
-        ids = dict(said["model"]["vocab"])
-        special = [token["content"] for token in said.get("added_tokens") or ()]
+        ids = dict(stored["model"]["vocab"])
+        special = [token["content"] for token in stored.get("added_tokens") or ()]
         tokens = sorted(ids, key=ids.__getitem__)
         plain = tokens[: len(tokens) - len(special)]
         if [ids[t] for t in tokens] != list(range(len(tokens))) or tokens != plain + special:

@@ -131,7 +131,7 @@ def with_loss_weights(card: CardData) -> CardData:
     return replace(card, inputs=(*card.inputs, item), equations=tuple(equations))
 
 
-def fitted(
+def fit_card(
     card: CardData, documents: Documents, vocabulary: Vocabulary, settings: Settings
 ) -> CardData:
     """The card with a loss, the data's vocabulary and the length asked for.
@@ -153,7 +153,7 @@ def fitted(
 
 def check_sets(card: CardData, sets: Sequence[str]) -> None:
     """Refuse a dimension that was asked for, and that the data or --length make another."""
-    asked = {name.strip(): value for name, _, value in (said.partition("=") for said in sets)}
+    asked = {name.strip(): value for name, _, value in (text.partition("=") for text in sets)}
     for dim in card.dims:
         now = dim.value if dim.at_most is None else dim.at_most
         value = exact_number(asked.get(dim.name, ""))
@@ -182,7 +182,7 @@ def with_length(card: CardData, length: int) -> CardData:
 
 __all__ = [
     "check_sets",
-    "fitted",
+    "fit_card",
     "with_corpus",
     "with_loss",
     "with_loss_weights",

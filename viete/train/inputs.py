@@ -50,8 +50,8 @@ def training_inputs(card: CardData) -> TrainingInputs:
     named = set(names_read(loss))
     alike = [i for i in card.inputs[1:] if same_kind(card, i, tokens) and i.default is None]
     calls = [c for e in loss for c in losses(card, e.right)]
-    said = {c.args[1].key for c in calls if isinstance(c.args[1], Ref)}
-    targets = next((i.name for i in alike if i.name in said), None)
+    named_targets = {c.args[1].key for c in calls if isinstance(c.args[1], Ref)}
+    targets = next((i.name for i in alike if i.name in named_targets), None)
     if targets is None and len(alike) == 1:
         targets = alike[0].name
     weights = weights_input(card, tokens, targets, calls, named)
@@ -87,12 +87,12 @@ def token_input(card: CardData) -> Input:
 def same_kind(card: CardData, a: Input, b: Input) -> bool:
     """Whether two inputs have the same shape and range, by whatever dimensions they say it."""
 
-    def said(item: Input) -> list[Size | None]:
+    def sizes_of(item: Input) -> list[Size | None]:
         low = num(0) if item.name in targets(card) else item.low
         sizes = [None if e is None else card.size(e) for e in (*item.shape, low, item.high)]
         return [None if s is None else s.substitute(card.definitions) for s in sizes]
 
-    return said(a) == said(b)
+    return sizes_of(a) == sizes_of(b)
 
 
 def loss_equations(card: CardData) -> list[Equation]:

@@ -92,7 +92,7 @@ class Training:
                     self.measure()
                 if self.team.leads:
                     checkpoints.prune(job.run, s.keep)  # what a killed run had no time for
-                self.least = self.team.tell(min(checkpoints.validations(job.run).values(),
+                self.least = self.team.broadcast(min(checkpoints.validations(job.run).values(),
                                                 default=math.inf))  # fmt: skip
                 while more:
                     self.after_step()

@@ -28,7 +28,7 @@ class Team:
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
         self.at_exit: list[Callable[[], None]] = []
-        self.told = False  # whether the first process has said anything to the others
+        self.announced = False  # whether the first process has said anything to the others
 
     @property
     def leads(self) -> bool:
@@ -54,31 +54,31 @@ class Team:
         """Whether it is so in any process."""
         return self.sum(float(asked)) > 0
 
-    def add(self, array: Array) -> None:
+    def all_reduce(self, array: Array) -> None:
         """Make an array, NumPy's or PyTorch's, the sum of all processes'."""
         import torch
 
         with together():
             torch.distributed.all_reduce(torch.as_tensor(array))
 
-    def tell(self, value: Any) -> Any:
+    def broadcast(self, value: Any) -> Any:
         """What the first process says."""
         if self.size == 1:
             return value
         import torch
 
-        self.told, said = True, [value]
+        self.announced, found = True, [value]
         with together():
-            torch.distributed.broadcast_object_list(said, 0)
-        return said[0]
+            torch.distributed.broadcast_object_list(found, 0)
+        return found[0]
 
     def leave(self) -> None:
         """End well: threads of gloo's that still ran would abort a process that is done."""
         import torch
 
-        if self.leads and not self.told:
+        if self.leads and not self.announced:
             with suppress(VieteError):
-                self.tell(None)  # they wait for what this one cannot do
+                self.broadcast(None)  # they wait for what this one cannot do
         for part_ways in self.at_exit:
             part_ways()
         gc.collect()
@@ -153,7 +153,7 @@ class SharedEngine:
             if not self.joins:
                 loss = engine(own, **inputs)
                 engine.flat_gradient *= weight
-                self.team.add(engine.flat_gradient)
+                self.team.all_reduce(engine.flat_gradient)
                 return self.team.sum(loss * weight)
             if not self.met:
                 engine.distribute(own, inputs)

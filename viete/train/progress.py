@@ -61,16 +61,16 @@ class Progress:
         if not self.live or time.perf_counter() - self.drawn < 0.1:
             return
         self.drawn = time.perf_counter()
-        said = (
+        line = (
             f" {step}/{self.last}  loss {loss:.4f}  {tokens / max(self.seconds, 1e-9):,.0f} "
             f"tokens/s  {clock(self.left(step))} left"
         )
         room = columns() - 1  # what is wider goes to a second line, and would stay
-        width = max(0, min(24, room - len(said)))
+        width = max(0, min(24, room - len(line)))
         full = width * step // max(1, self.last)
         bar = "━" * full + "╌" * (width - full)
         with self.listening():
-            overwrite((bar + said)[:room])
+            overwrite((bar + line)[:room])
 
     def clear(self) -> None:
         if self.live:

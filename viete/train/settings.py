@@ -168,7 +168,7 @@ def option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def resumed(before: Settings, given: Mapping[str, Any]) -> Settings:
+def resume_settings(before: Settings, given: Mapping[str, Any]) -> Settings:
     """The settings of a run that goes on, with what is given this time.
 
     Raises VieteError for a change that would make it another run.
@@ -224,4 +224,4 @@ def is_a(value: object, kind: Any) -> bool:
     return isinstance(value, int | float if kind is float else kind)
 
 
-__all__ = ["CONFIG", "Settings", "load_settings", "resumed", "save_settings"]
+__all__ = ["CONFIG", "Settings", "load_settings", "resume_settings", "save_settings"]

@@ -52,12 +52,12 @@ from viete.text.vocabulary import (
 from viete.train.batches import PARTS, Batches, same_data
 from viete.train.dropout import Masks, with_masks
 from viete.train.engines import LossEngine, PlannedEngine
-from viete.train.fitting import check_sets, fitted
+from viete.train.fitting import check_sets, fit_card
 from viete.train.inputs import training_inputs
 from viete.train.metrics import read_metrics
 from viete.train.optimiser import Adam, spans
 from viete.train.processes import Team, joined, own_device, team
-from viete.train.settings import CONFIG, Settings, load_settings, resumed, save_settings
+from viete.train.settings import CONFIG, Settings, load_settings, resume_settings, save_settings
 from viete.train.tokens import Tokens, mapped, tokenize
 
 TOKENS = "tokens"
@@ -113,7 +113,7 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
         raise VieteError(f"--special goes with a new vocabulary; {settings.tokenizer} has its own")
     else:
         vocabulary = load_vocabulary(settings.tokenizer)
-    card = fitted(card, documents, vocabulary, settings)
+    card = fit_card(card, documents, vocabulary, settings)
     check_sets(card, settings.sets)
     training_inputs(card)
     if given := next((p for p in card.parameters if p.given), None):
@@ -133,7 +133,7 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
         with replacing(run / CARD) as file:
             file.write(write(card, "md").encode())
         save_vocabulary(vocabulary, run / "tokenizer.json")
-        team().tell((settings, None))
+        team().broadcast((settings, None))
         try:
             found = job(settings, run, None, lock)
         except VieteError as error:
@@ -148,13 +148,13 @@ def resume(given: Mapping[str, Any], run: Path, which: str) -> Job:
 
     Raises VieteError for a folder without one, and for data, card or settings that changed.
     """
-    settings = resumed(load_settings(run), given)
+    settings = resume_settings(load_settings(run), given)
     with ExitStack() as stack:
         lock = stack.enter_context(owning(run))
         if not checkpoints.steps(run):
             raise VieteError(f"{run}: there is no checkpoint in it yet; start without --resume")
         last = checkpoints.choose(run, which, card_digest(run))
-        team().tell((settings, last.step))
+        team().broadcast((settings, last.step))
         found = job(settings, run, last, lock)
         read_metrics(run)  # what they hold is refused before anything changes
         stack.enter_context(finish_resuming(settings, run, last.step))
@@ -173,10 +173,10 @@ def finish_resuming(settings: Settings, run: Path, last: int) -> Iterator[None]:
 
 def follow(run: Path) -> Job:
     """The run that the first of several processes begins or goes on with: for all the others."""
-    said = team().tell(None)
-    if said is None:
+    found = team().broadcast(None)
+    if found is None:
         raise SystemExit(2)  # the first process has said why it cannot
-    settings, step = said
+    settings, step = found
     last = None if step is None else checkpoints.load(checkpoints.path_of(run, step))
     return job(settings, run, last, None)
 
@@ -323,7 +323,7 @@ def encode_data(
     """
     us = team()
     if not us.leads:
-        there = mapped(us.tell(None))
+        there = mapped(us.broadcast(None))
         if there is None:
             raise VieteError(f"{run}: this process does not see what the first one wrote there")
         return there
@@ -335,7 +335,7 @@ def encode_data(
         )  # fmt: skip
     in_files = us.size > 1 or documents.size > LARGE
     tokens = tokenize(documents, vocabulary, run / TOKENS if in_files else None)
-    us.tell(tokens.note)
+    us.broadcast(tokens.note)
     return tokens
 
 
