@@ -24,12 +24,11 @@ from viete.analysis.kinds import (
 from viete.analysis.types import Mismatch, Places, Shape, Type, TypeEnv, text
 from viete.graph.card import CardData
 from viete.graph.sizes import Size, size_of
+from viete.notation.lexer import ELEMENTARY
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
-ENTRYWISE = frozenset(
-    "neg exp log sqrt erf tanh sin cos abs floor add sub had times div pow mod".split()
-)
+ENTRYWISE = frozenset((*ELEMENTARY, *"neg abs floor add sub had times div pow mod".split()))
 REDUCE = frozenset("sum mean max min argmax".split())
 
 

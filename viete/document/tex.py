@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from viete.notation.lexer import GREEK
+from viete.notation.lexer import COMMANDED, GREEK
 
 ESCAPES = {
     "\\": r"\textbackslash{}", "_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{",
@@ -36,13 +36,17 @@ DEEPEST = 40
 
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|\s+|.", re.S)
 _WORDS = re.compile(r"\{[A-Za-z0-9 .,:;()/+*=-]*\}")
-_NAMED = frozenset(GREEK.values()) | frozenset(
-    "exp log ln sin cos tan tanh max min arg argmax det dim lim sup inf Pr sum prod int partial "
-    "nabla infty pm mp times cdot odot circ top intercal bmod bullet ast star oplus otimes dagger "
-    "le leq ge geq ne neq lt gt ll gg approx sim equiv propto in notin subset cup cap mid to "
-    "gets leftarrow rightarrow Rightarrow mapsto langle rangle lceil rceil lfloor rfloor lvert "
-    "rvert lVert rVert dots ldots cdots vdots quad qquad colon forall exists land lor neg surd "
-    "prime hbar Re Im varepsilon vartheta varphi varrho limits nolimits displaystyle".split()
+_NAMED = (
+    frozenset(GREEK.values())
+    | COMMANDED
+    | frozenset(
+        "ln tan arg argmax det dim lim sup inf Pr sum prod int partial "
+        "nabla infty pm mp times cdot odot circ top intercal bmod bullet ast star oplus otimes dagger "
+        "le leq ge geq ne neq lt gt ll gg approx sim equiv propto in notin subset cup cap mid to "
+        "gets leftarrow rightarrow Rightarrow mapsto langle rangle lceil rceil lfloor rfloor lvert "
+        "rvert lVert rVert dots ldots cdots vdots quad qquad colon forall exists land lor neg surd "
+        "prime hbar Re Im varepsilon vartheta varphi varrho limits nolimits displaystyle".split()
+    )
 )
 _SIGNS = frozenset(",;:! {}|_%&#$")
 _ONE = frozenset(

@@ -17,6 +17,7 @@ from viete.meanings.exact.atoms import Atom, closure
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import CLOSED, NAMED, RATIONAL, ExactRun, Status, level_of
 from viete.meanings.exact.spelling import Speller
+from viete.notation.lexer import ELEMENTARY
 from viete.notation.printer import Printer, show
 from viete.notation.substitution import substitute
 from viete.notation.tree import Expr, Idx, Num, Pick, Ref, walk
@@ -25,8 +26,8 @@ ROOM = 300  # terms of one number on paper, names written out
 WIDTH = 96  # of a row that is set on one line
 MOST_TIES = 3
 MOST_NAMES = 40  # whose definitions are listed
-KINDS = {"e": "powers of e", "prime": "roots", "root": "roots", "exp": "exp", "log": "log",
-         "erf": "erf", "tanh": "tanh", "sin": "sin", "cos": "cos", "pi": "π"}  # fmt: skip
+KINDS = {"e": "powers of e", "prime": "roots", "root": "roots",
+         **{name: name for name in ELEMENTARY}, "pi": "π"}  # fmt: skip
 
 
 def report(

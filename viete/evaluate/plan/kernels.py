@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from viete.errors import VieteError
+from viete.notation.lexer import ELEMENTARY
 
 Call = Callable[[], Any]
 Prepare = Callable[[Any, tuple[Any, ...], tuple[Any, ...]], Call]
@@ -21,9 +22,8 @@ SMALLEST = 1e-30  # of a probability whose logarithm is taken: float32 ends at 1
 IN_PLACE: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("add", "sub", "mul", "div", "max", "min"), (0, 1)),
     **dict.fromkeys(
-        ("neg", "exp", "log", "sqrt", "tanh", "sin", "cos", "abs", "floor", "relu", "softmax",
-         "softmax_back", "less_onehot", "relu_back", "masked", "gelu_back", "pow", "sigmoid",
-         "erf"), (0,)),
+        (*ELEMENTARY, "neg", "abs", "floor", "relu", "softmax", "softmax_back", "less_onehot",
+         "relu_back", "masked", "gelu_back", "pow", "sigmoid"), (0,)),
     "where": (2,), "matmul": (2,),
 }  # fmt: skip
 
@@ -298,7 +298,7 @@ def numpy_kernels() -> dict[str, Prepare]:
              "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal",
              "ne": "not_equal", "and": "logical_and", "or": "logical_or", "not": "logical_not",
              "quotient": "floor_divide"}  # fmt: skip
-    plain = "add exp log sqrt tanh sin cos abs floor".split()
+    plain = {*ELEMENTARY, "add", "abs", "floor"} - {"erf"}
     return {
         **{k: ufunc(getattr(np, v)) for k, v in names.items()},
         **{k: ufunc(getattr(np, k)) for k in plain},
@@ -493,8 +493,7 @@ def torch_kernels() -> dict[str, Prepare]:
 
     names = {"max": "maximum", "min": "minimum", "and": "logical_and", "or": "logical_or",
              "not": "logical_not"}  # fmt: skip
-    plain = ("add sub mul div pow neg exp log sqrt tanh sin cos abs floor erf sigmoid lt le gt ge "
-             "eq ne").split()  # fmt: skip
+    plain = (*ELEMENTARY, *"add sub mul div pow neg abs floor sigmoid lt le gt ge eq ne".split())
     return {
         **{k: strict(getattr(torch, v)) for k, v in names.items()},
         **{k: ufunc(getattr(torch, k)) for k in plain},

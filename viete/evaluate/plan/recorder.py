@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from viete.evaluate.plan.node import BOOL, FLOAT, HALF, INT, Node, Shape, laid_out, offset_of
+from viete.notation.lexer import ELEMENTARY
 
 AS_IT_IS = frozenset("given constant matmul astype copy".split())  # what half precision goes into
 COMPARISONS = frozenset("lt le gt ge eq ne and or not".split())
-REAL = frozenset("div exp log sqrt tanh sin cos erf".split())  # of whole numbers, too
+REAL = frozenset((*ELEMENTARY, "div"))  # of whole numbers, too
 
 
 Flag = bool  # which in the class below is the name of a dtype

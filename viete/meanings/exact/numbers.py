@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from functools import wraps
+from functools import partial, wraps
 from math import isqrt
 from numbers import Real
 from typing import Any
@@ -262,7 +262,7 @@ class Number(Quotient):
         return Number.atom(function("log", self))
 
     def applied(self, name: str) -> Number:
-        """erf, tanh, sin or cos; the sign is taken out, so that f(−x) and f(x) are one atom."""
+        """erf, tanh, sin …; the sign is taken out, so that f(−x) and f(x) are one atom."""
         if not self.num:
             return Number.of(int(name == "cos"))
         negative = self.num[min(self.num, key=order)] < 0
@@ -328,8 +328,7 @@ class Number(Quotient):
 
 FUNCTIONS: dict[str, Callable[[Number], Number]] = {
     "exp": Number.exp, "log": Number.log, "sqrt": Number.sqrt, "abs": abs,
-    "erf": lambda x: x.applied("erf"), "tanh": lambda x: x.applied("tanh"),
-    "sin": lambda x: x.applied("sin"), "cos": lambda x: x.applied("cos"),
+    **{name: partial(Number.applied, name=name) for name in (*ODD, "cos")},
     "floor": lambda x: Number.of(math.floor(x)),
 }  # fmt: skip
 

@@ -21,6 +21,7 @@ from viete.meanings.exact.polynomials import (
     scaled,
     sum_of_quotients,
 )
+from viete.notation.lexer import ELEMENTARY
 from viete.notation.printer import digits, show
 from viete.notation.tree import Apply, Expr, Num, Ref, Symbol
 
@@ -29,8 +30,7 @@ LONG = 24  # digits of an exponent that is written by the name of its place, whe
 IN_EXPONENT = 4  # terms of an exponent that is set above e; a longer one is written exp(…)
 Places = Mapping[Any, Expr]
 MOST_TERMS, MOST_DIGITS = 16, 24  # of a sum and of a whole number, where there is little room
-RANK = {"name": 0, "log": 1, "erf": 1, "tanh": 1, "sin": 1, "cos": 1, "pi": 1, "exp": 2, "e": 2,
-        "root": 3, "prime": 4}  # fmt: skip
+RANK = {"name": 0, **dict.fromkeys(ELEMENTARY, 1), "pi": 1, "exp": 2, "e": 2, "root": 3, "prime": 4}
 
 
 def spell(x: Quotient, levels: int = 0, style: str = "plain") -> str:
