@@ -30,7 +30,8 @@ jax = pytest.importorskip("jax")
 # Over x (n × d), p > 0 (n × d), W (d × d), heads X^h (n × d) and the tokens t.
 FORMULAS = {
     "exp": "exp(x)", "log": "log(p)", "sqrt": "sqrt(p)", "erf": "erf(x)", "tanh": "tanh(x)",
-    "sin": "sin(x)", "cos": "cos(x)", "abs": "abs(x)", "floor": "floor(3 * x) ⊙ x",
+    "sin": "sin(x)", "cos": "cos(x)", "arctan": "arctan(x)", "abs": "abs(x)",
+    "floor": "floor(3 * x) ⊙ x",
     "neg": "-x", "add": "x + p", "sub": "x - p", "had": "x ⊙ p", "times": "3 * x", "div": "x / p",
     "mod": "x mod 2", "pow": "p^{3/2}", "prod": "x W", "pi": "pi * x", "inf": "max(x, -∞)",
     "sum": "table_{j<n}(sum(x_j))", "mean": "table_{j<n}(mean(x_j))", "max": "max(x, p / 2)",

@@ -231,6 +231,7 @@ FUNCTIONS: dict[str, Callable[[Bounds], Bounds]] = {
     "sqrt": increasing(arb.sqrt, 0.0, 0.0, math.inf),
     "tanh": increasing(arb.tanh, -math.inf, -1.0, 1.0),
     "erf": increasing(arb.erf, -math.inf, -1.0, 1.0),
+    "arctan": increasing(arb.atan, -math.inf, -1.5707963267948968, 1.5707963267948968),
     "sin": turning(arb.sin), "cos": turning(arb.cos),
 }  # fmt: skip
 ONE, ZERO = bounds(1.0, 1.0), bounds(0.0, 0.0)

@@ -64,7 +64,7 @@ FONTS = frozenset(
     "boldsymbol".split()
 )
 # Functions of one real number, taken entry by entry; all but erf have a LaTeX command.
-ELEMENTARY = ("exp", "log", "sqrt", "erf", "tanh", "sin", "cos")
+ELEMENTARY = ("exp", "log", "sqrt", "erf", "tanh", "sin", "cos", "arctan")
 COMMANDED = frozenset(ELEMENTARY) - {"erf"} | {"max", "min"}
 WORD_SIGNS = frozenset(("and", "or", "not", "mod"))
 MAX_LENGTH = 10_000

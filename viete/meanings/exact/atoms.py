@@ -5,7 +5,7 @@ An atom is one of
 - ``prime``: a prime p, which occurs to powers between 0 and 1 (√2 is 2^{1/2});
 - ``e``: e^m for a product m of such powers (m = 1 is e itself), to any rational power;
 - ``root``: √N of a polynomial N in older atoms, to the first power;
-- ``exp``, ``log``, ``erf``, ``tanh``, ``sin``, ``cos`` of a number, and ``pi``;
+- ``exp``, ``log``, ``erf``, ``tanh``, ``sin``, ``cos``, ``arctan`` of a number, and ``pi``;
 - ``name``: a number that has grown too long to look at, carried on as one letter.
 
 The same definition gives the same atom (hash-consing), so that what is equal by construction
@@ -98,6 +98,7 @@ RULES: dict[str, Callable[[Atom, int], arb]] = {
     "pi": lambda a, bits: arb.pi(),
     "name": lambda a, bits: quotient(a, bits),
     "root": lambda a, bits: quotient(a, bits).sqrt(),
+    "arctan": lambda a, bits: quotient(a, bits).atan(),
 }
 
 

@@ -260,6 +260,8 @@ class Numbers(Namespace):
             if op in ("max", "min"):
                 return args[self.best(args, 1 if op == "max" else -1)]
             if any(isinstance(a, float) for a in args):
+                if op == "arctan":
+                    return Number.pi() * (1 if args[0] > 0 else -1) / 2
                 return defined(infinite(op, args))
             return RULES[op](self, *args)
         except ZeroDivisionError:

@@ -50,7 +50,7 @@ FACTORED = 10**24  # square roots and logarithms of larger numbers are not taken
 MOST_DIGITS = 1_000_000  # binary digits of a power that is written out
 SHORT = 40  # terms of a power of a logarithm's argument
 MOST_EXPONENT = 10**30  # beyond it no enclosure holds the exponential
-ODD = ("erf", "tanh", "sin")
+ODD = ("erf", "tanh", "sin", "arctan")
 
 
 def entrywise(operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
