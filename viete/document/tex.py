@@ -40,8 +40,8 @@ _NAMED = (
     frozenset(GREEK.values())
     | COMMANDED
     | frozenset(
-        "ln tan arg argmax det dim lim sup inf Pr sum prod int partial "
-        "nabla infty pm mp times cdot odot circ top intercal bmod bullet ast star oplus otimes dagger "
+        "ln tan arg argmax det dim lim sup inf Pr sum prod int partial nabla infty pm mp times "
+        "cdot odot circ top intercal bmod bullet ast star oplus otimes dagger "
         "le leq ge geq ne neq lt gt ll gg approx sim equiv propto in notin subset cup cap mid to "
         "gets leftarrow rightarrow Rightarrow mapsto langle rangle lceil rceil lfloor rfloor lvert "
         "rvert lVert rVert dots ldots cdots vdots quad qquad colon forall exists land lor neg surd "
