@@ -48,8 +48,7 @@ def main() -> None:
     corpus = folder / "corpus"
     corpus.mkdir()
     for path in (TINY, *shipped().values()):
-        (corpus / f"{path.stem}.md").write_bytes(path.read_bytes())
-        for form in ("latex", "json"):
+        for form in ("md", "latex", "json"):
             (corpus / f"{path.stem}.{form}").write_text(vt.read(path).write(form), "utf-8")
     words = folder / "words.txt"
     escaped = ("".join(f"\\x{byte:02x}" for byte in word.encode()) for word in WORDS)

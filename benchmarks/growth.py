@@ -22,7 +22,6 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import viete as vt
@@ -64,7 +63,7 @@ def imports(rest: str, times: int = 10) -> None:
 
 
 def llama(n: int) -> str:
-    text = (Path(vt.__file__).parent / "cards/shipped/llama.md").read_text("utf-8")
+    text = vt.read("llama").write("md")  # with what it shares with other cards
     lines = [
         f"| $N$ | {n} | num_hidden_layers | blocks |" if s.startswith("| $N$ |") else s
         for s in text.splitlines()
