@@ -389,10 +389,10 @@ def at_block(e: Expr, loops: Mapping[str, int], sizes: Mapping[str, Fraction]) -
 
 def spelled_out(x: Unevaluated, cut: bool = True) -> Expr:
     """The entry as it came about; without ``cut`` nothing is abbreviated."""
-    return Writer(cut).outermost(x)
+    return EntryWriter(cut).outermost(x)
 
 
-class Writer:
+class EntryWriter:
     """Writes entries; ``cut`` allows dots for what is long."""
 
     def __init__(self, cut: bool = True) -> None:
