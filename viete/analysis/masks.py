@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from viete.graph.sizes import Size, size_of
-from viete.notation.tree import Apply, Expr, Idx, Num, Ref, Symbol, transform
+from viete.notation.substitution import substitute
+from viete.notation.tree import Apply, Expr, Num, Ref, Symbol
 
 NEGATED = {"le": "gt", "lt": "ge", "ge": "lt", "gt": "le"}
 SIGN = "@"  # before an axis label, in a size that counts its positions
@@ -86,16 +87,12 @@ def limit(e: Expr, labels: Mapping[str, str], sizes: Sizes) -> tuple[str, str, S
 
 def distance(e: Expr, labels: Mapping[str, str], sizes: Sizes) -> Size | None:
     """An expression in index letters as a size over ``@label``; None if it is no polynomial."""
-
-    def rule(x: Expr) -> Expr | None:
-        if isinstance(x, Idx) and x.name in labels:
-            return Ref(Symbol("dim", SIGN + labels[x.name]))
-        return None
+    letters = {name: Ref(Symbol("dim", SIGN + label)) for name, label in labels.items()}
 
     def lookup(r: Ref) -> Size | None:
         return Size.of(r.key) if r.key.startswith(SIGN) else sizes(r)
 
-    return size_of(transform(e, rule), lookup)
+    return size_of(substitute(e, letters=letters), lookup)
 
 
 def conjuncts(e: Expr) -> list[Expr]:

@@ -15,7 +15,7 @@ from itertools import chain, count
 
 from viete.graph.card import CardData, Equation, Loop, Parameter, memoised, with_right
 from viete.notation.substitution import apart
-from viete.notation.tree import Expr, Ref, Slot, Symbol, transform
+from viete.notation.tree import Expr, Ref, Slot, Symbol, replaced
 
 
 @memoised
@@ -57,14 +57,10 @@ def labelled(symbol: Symbol, taken: set[str]) -> Symbol:
 
 def with_dimensions(card: CardData, new: Mapping[str, Symbol]) -> CardData:
     """The model with other symbols for some of its dimensions."""
-
-    def rule(x: Expr) -> Expr | None:
-        if isinstance(x, Ref) and x.symbol.kind == "dim" and x.key in new:
-            return replace(x, symbol=new[x.key])
-        return None
+    dims: dict[Expr, Expr] = {Ref(d.symbol): Ref(new[d.name]) for d in card.dims if d.name in new}
 
     def put(e: Expr) -> Expr:
-        return transform(e, rule)
+        return replaced(e, dims)
 
     def maybe(e: Expr | None) -> Expr | None:
         return None if e is None else put(e)

@@ -10,6 +10,7 @@ from viete.errors import Text, VieteError
 from viete.graph.card import CardData
 from viete.graph.sizes import Size, size_of
 from viete.notation.parser import parse
+from viete.notation.substitution import substitute
 from viete.notation.tree import Apply, Expr, Idx, Ref, Symbol, num, transform
 from viete.rewrite.simplify import simplified
 
@@ -114,11 +115,8 @@ def negative(size: Size) -> bool:
 
 def block_size(e: Expr, card: CardData) -> Size | None:
     """A block number as a size in which index letters count as dimensions."""
-
-    def rule(x: Expr) -> Expr | None:
-        return Ref(Symbol("dim", x.name)) if isinstance(x, Idx) else None
-
-    return size_of(transform(e, rule), lambda r: Size.of(r.key) if r.symbol.kind == "dim" else None)
+    e = substitute(e, letters={letter: Ref(Symbol("dim", letter)) for letter in e.free})
+    return size_of(e, lambda r: Size.of(r.key) if r.symbol.kind == "dim" else None)
 
 
 def neat(e: Expr, card: CardData) -> Expr:
