@@ -161,7 +161,9 @@ def reading(step: Step, letters: Any) -> tuple[list[Ref], bool] | None:
         return None
     refs = [x for x in parts if isinstance(x, Ref) and x.symbol.kind in
             ("value", "parameter", "input")]  # fmt: skip
+    # Of a head, i mod 2 is a number: it says which part of an operand is read, not which operand.
     named = sum(isinstance(y, Idx) and y.name in letters
-                for r in refs for i in r.index for y in walk(i))  # fmt: skip
+                for r in refs for slot, i in zip(r.symbol.slots, r.index, strict=True)
+                if slot in letters for y in walk(i))  # fmt: skip
     there = sum(isinstance(x, Idx) and x.name in letters for x in parts)
     return refs, there != named
