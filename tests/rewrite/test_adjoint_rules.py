@@ -115,6 +115,7 @@ CASES: dict[str, tuple[str, str]] = {
             "tanh",
             "sin",
             "cos",
+            "arctan",
             "sigmoid",
             "GELU",
             "GELU_tanh",
