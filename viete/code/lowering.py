@@ -440,7 +440,8 @@ class Lowering(Evaluator[Code, CodeEnv]):
         assert e.lower is not None and e.upper is not None
         i = plain_letter(e.index)
         index = {**env.index, e.index: Code(i, const=True, whole=True)}
-        inner = replace(env, index=index, block="")
+        types = self.shapes.inside(e, env.types)
+        inner = replace(env, index=index, types=types, block="")
         code = self.of(e.body, inner)
         span = f"range({self.whole(e.lower, env)}, {self.above(e.upper, env)})"
         if e.op == "sum":

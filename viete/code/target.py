@@ -117,7 +117,7 @@ class Target(ABC):
         first = body.statements(0, self.depth)
         second = body.statements(1, self.depth) if p.more else []
         indent = "    " * self.depth
-        closing = self.closing() if second else [f"{indent}return {self.output}"]
+        closing = self.closing() if p.more or p.backward else [f"{indent}return {self.output}"]
         early: list[str] = []
         if second and self.targets:
             none = " or ".join(f"{self.name(i)} is None" for i in self.targets)
