@@ -182,8 +182,14 @@ class Passing:
         return len(a) == len(b) and all(map(self.shapes.same, a, b))
 
     def put(self, formula: Expr, found: Match, c: Context) -> Expr:
-        """A rule's formula with what its letters stand for."""
-        return put(formula, found, self.around(c), self.taken, self.model.ranges)
+        """A rule's formula with what its letters stand for.
+
+        A sum over blocks keeps their letter, which no other can stand for.
+        """
+        free = frozenset[str]().union(*(v.free for v in found.letters.values()
+                                        if isinstance(v, Expr)))  # fmt: skip
+        blocks = self.model.loop_letters & {t for t, _ in found.bound.values()} - free
+        return put(formula, found, self.around(c) - blocks, self.taken, self.model.ranges)
 
     def around(self, c: Context) -> frozenset[str]:
         """What no binder may be called where we are: names that what comes under it may need."""
