@@ -38,6 +38,7 @@ CARD = """# Logits that are given
 LOSSES = {
     "plain": "cross_entropy(logits; y)",
     "with more": "2 * cross_entropy(logits; y) + 0 * logits_{0,0}",
+    "elsewhere": "cross_entropy(logits; y) + 0 * sum(table_{j<n}(where(y_j = 3, 1, 0)))",
     "weighted": "weighted_loss(logits; y, w)",
 }
 X = np.array([[0, 3, 1, 2, 2, 4], [4, 4, 0, 1, 3, 2]])

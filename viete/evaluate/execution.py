@@ -8,7 +8,7 @@ from viete.evaluate.inputs import Feeding
 from viete.evaluate.interventions import Intervention
 from viete.evaluate.labelled import Array, Value
 from viete.evaluate.plan.replay import replayed
-from viete.evaluate.run import Run
+from viete.evaluate.run import Run, listed
 from viete.evaluate.schedule import Member, Program
 
 
@@ -24,6 +24,7 @@ def execute(
     """
     if len(ready.memo) > 4096:
         ready.memo.clear()
+    names = None if names is None else listed(names)
     fed = Feeding(ready, inputs, weights)
     ready = ready.at(fed.sizes)
     put = {m: once(intervention) for m, intervention in (put or {}).items()}

@@ -23,6 +23,13 @@ from viete.notation.parser import parse
 from viete.notation.tree import Expr, Idx, Ref, Symbol, walk
 
 
+def listed(names: Sequence[str]) -> tuple[str, ...]:
+    """The names that a run is asked for. Raises VieteError for what is no list of strings."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise VieteError(f"names is a list of names or formulas, not {names!r:.60}")
+    return tuple(names)
+
+
 class Run(Mapping[str, Array]):
     """Every named value of one run; any expression of the notation is a key.
 
@@ -58,9 +65,7 @@ class Run(Mapping[str, Array]):
         """Run the schedule, keeping all values, or just those that ``names`` need."""
         if names is None:
             return self.compute_members(None)
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise VieteError(f"names is a list of names or formulas, not {names!r:.60}")
-        self.compute_members({m for name in names for m in self.members(name)})
+        self.compute_members({m for name in listed(names) for m in self.members(name)})
 
     def compute_members(self, keep: set[Member] | None) -> None:
         """As `compute`, for members."""

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from viete.analysis.def_use import targets
 from viete.analysis.kinds import BIT
 from viete.evaluate.array import Lookup
 from viete.evaluate.fast import scaled
@@ -109,7 +108,8 @@ def cross_entropy(it: Recording, args: list[Value]) -> Value | None:
     p = SOFTMAX(it, [z])
     lead = z.array.lead if z.array.lead == t.array.lead else None
     each = it.xp.node("nll", (z.array, p.array, t.array), t.array.shape, FLOAT, lead)
-    if not targets(it.card):  # every position has one
+    known = it.interval(t)
+    if known is not None and known[0] > -100:  # every position has one
         return it.reduce("mean", Value(each, t.axes))
     count = it.reduce("sum", it.call(it.card.library("has_target").op, [t]))
     return it.entrywise("div", [it.reduce("sum", Value(each, t.axes)), count])
