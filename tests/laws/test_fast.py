@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.laws.strategies import Card, cards, peppered
 from viete import read
-from viete.evaluate.array import COL, ROW, Arrays, Value
-from viete.evaluate.fast import FAST
+from viete.evaluate.fast import PLACES, VERSIONS, FastArrays
+from viete.evaluate.labelled import COL, ROW, Value
 from viete.graph.card import CardData
 from viete.meanings.run import run
 
@@ -41,7 +41,7 @@ ROUNDING = {"float64": 1e-11, "float32": 2e-3}
 
 
 def test_every_fast_version_is_tested() -> None:
-    assert sorted(FAST) == NAMES
+    assert sorted(VERSIONS.keys() - PLACES.keys()) == NAMES
 
 
 @st.composite
@@ -99,7 +99,7 @@ def call(
         if isinstance(a, np.ndarray):
             a = KINDS[kind](a.astype(dtype) if a.dtype.kind == "f" else a.copy())
         given.append(a)
-    it = Arrays(MODEL, {}, given[0], lambda key, loops: None, quick)  # type: ignore[arg-type,return-value]
+    it = FastArrays(MODEL, {}, given[0], lambda key, loops: None, quick)  # type: ignore[arg-type,return-value]
     values = [
         Value(a, axes, isinstance(a, Fraction), fresh and not isinstance(a, Fraction))
         for a, (_, axes) in zip(given, args, strict=True)
@@ -197,7 +197,7 @@ def test_scores_too_large_for_exp(kind: str) -> None:
 def test_constants_are_brought_to_the_kind_of_the_weights(kind: str) -> None:
     """LN(sinusoidal(n, d); γ): what is normalized is made in NumPy, and γ is a weight."""
     z, gamma = np.arange(12.0).reshape(3, 4) ** 2, np.array([1.0, 2.0, 3.0, 4.0], "float32")
-    it = Arrays(MODEL, {}, KINDS[kind](gamma), lambda key, loops: None)  # type: ignore[arg-type,return-value]
+    it = FastArrays(MODEL, {}, KINDS[kind](gamma), lambda key, loops: None)  # type: ignore[arg-type,return-value]
     out = it.call("LN", [Value(z, (ROW, COL), True), Value(KINDS[kind](gamma), (COL,))])
     centred = z - z.mean(1, keepdims=True)
     assert "float32" in str(out.array.dtype)

@@ -25,7 +25,8 @@ from tests.laws.strategies import (
 )  # fmt: skip
 from viete.analysis.shapes import Shapes
 from viete.analysis.types import Type
-from viete.evaluate.array import COL, ROW, Arrays, Value
+from viete.evaluate.array import COL, ROW, Value
+from viete.evaluate.fast import FastArrays
 from viete.evaluate.run import Run
 from viete.graph.card import CardData
 from viete.library.functions import library
@@ -47,7 +48,7 @@ def of(name: str, *args: Any, quick: bool = False) -> np.ndarray:
             values.append(Value(a, (ROW, COL)[2 - a.ndim :]))
         else:
             values.append(Value(Fraction(str(a)), (), True))
-    it = Arrays(CardData("functions"), {}, like, lambda key, loops: values[0], quick)
+    it = FastArrays(CardData("functions"), {}, like, lambda key, loops: values[0], quick)
     out = it.call(name, values)
     order = [out.axes.index(a) for a in (ROW, COL) if a in out.axes]
     return np.transpose(np.asarray(it.lift(out)), order)

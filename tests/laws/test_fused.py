@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.laws.strategies import peppered
 from viete.errors import Text
-from viete.evaluate.array import COL, ROW, Arrays, Value
-from viete.evaluate.fused import FORMS, PLACES, found, gathered
+from viete.evaluate.fast import FORMS, PLACES, FastArrays, found, gathered
+from viete.evaluate.labelled import COL, ROW, Value
 from viete.evaluate.plan.kernels import numpy_kernels, torch_kernels
 from viete.graph.card import CardData
 from viete.graph.rules import scope
@@ -32,8 +32,8 @@ except ImportError:
 LEADS = [(), ("h",), ("batch",), ("batch", "h")]
 
 
-def arrays(values: dict[str, Value], like: Any, quick: bool) -> Arrays:
-    return Arrays(CardData("functions"), {}, like, lambda key, loops: values[key], quick)
+def arrays(values: dict[str, Value], like: Any, quick: bool) -> FastArrays:
+    return FastArrays(CardData("functions"), {}, like, lambda key, loops: values[key], quick)
 
 
 def named(e: Expr) -> Expr:

@@ -13,13 +13,12 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Protocol
 
-from viete.analysis.kinds import COMPARISONS, LOGICAL, TRUTH, quotient
+from viete.analysis.kinds import COMPARISONS, LOGICAL, OF_REALS, TRUTH, quotient
 from viete.analysis.shapes import Shapes
 from viete.analysis.types import Type, TypeEnv
 from viete.code.dialects import Dialect
 from viete.code.identifiers import Identifiers
 from viete.errors import VieteError
-from viete.evaluate.fast import OF_REALS
 from viete.evaluate.labelled import COL, ROW
 from viete.graph.card import CardData
 from viete.graph.evaluator import Env, Evaluator, Letter

@@ -21,9 +21,17 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, is_jax_array, is_numpy_array
 
-from viete.analysis.kinds import BIT, COMPARISONS, LOGICAL, Interval, interval_of, quotient
+from viete.analysis.kinds import (
+    BIT,
+    COMPARISONS,
+    LOGICAL,
+    OF_REALS,
+    Interval,
+    interval_of,
+    quotient,
+)
 from viete.errors import VieteError
-from viete.evaluate import fast, fused
+from viete.evaluate.backends import CONSTANTS, Backend, backend_of
 from viete.evaluate.labelled import (
     COL,
     ROW,
@@ -65,11 +73,11 @@ class Arrays(Algebra[Value, Env[Value]]):
         quick: bool = True, memo: dict[Any, Any] | None = None,
     ) -> None:  # fmt: skip
         self.card, self.like, self.lookup = card, like, lookup
-        self.xp = array_namespace(like)
+        self.backend: Backend = backend_of(like)
+        self.xp = self.backend.xp
         self.numpy = is_numpy_array(like)
-        self.writes = self.numpy or fast.free_of_gradients(self.xp)
-        self.int64, self.within = fast.whole_numbers(self.xp)
-        self.quick = fast.FAST | fused.PLACES if quick else {}
+        self.writes = self.backend.writes
+        self.int64, self.within = self.backend.int64, self.backend.within
         self.memo = {} if memo is None else memo
         # What is kept in the memo as an array of this kind must not reach a run on another kind.
         self.kind = (self.xp.__name__, str(like.dtype), str(device_of(like)))
@@ -420,12 +428,6 @@ class Arrays(Algebra[Value, Env[Value]]):
 
     def apply(self, e: Apply, env: Env[Value]) -> Value:
         op = e.op
-        if self.quick and op in fused.forms():
-            form = fused.found(e)
-            if form is not None and self.card.library_names.keys() >= {*form[2]}:
-                v = self.special(form[1], {k: self.of(x, env) for k, x in form[0].items()})
-                if v is not None:
-                    return v
         if op in ("inf", "pi"):
             return Value(math.inf if op == "inf" else math.pi, (), True)
         if self.divides and (parts := quotient(e)) is not None:
@@ -436,7 +438,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         return super().apply(e, env)
 
     def call(self, name: str, args: list[Value], level: int = 1) -> Value:
-        """A named function: its fast version where there is one, else its definition."""
+        """A named function: a version that is known of it, else its definition."""
         key: tuple[Any, ...] = ()
         if all(v.const for v in args):
             key = ("call", name, *(
@@ -447,22 +449,22 @@ class Arrays(Algebra[Value, Env[Value]]):
                 return self.memo[key][1]
         function = self.card.function[name]
         args = self.with_defaults(function, args)
-        said = self.card.library_names.get(name, "")
-        quick = self.quick.get(said)
-        if said in fast.OF_REALS:
+        named = self.card.library_names.get(name, "")
+        if named in OF_REALS:
             args = [self.real(args[0]), *args[1:]]
-        elif quick is not None and said in fast.FAST and self.interval(args[0]) is not None:
-            quick = None  # the definition makes whole numbers of them
-        if quick is not None and not args[0].const and COL in args[0].axes:
-            found = quick(self, args)
-            if found is not None:
-                return found
+        found = self.version(named, args)
+        if found is not None:
+            return found
         found = self.defined(function, [v.kept() for v in args], level)
         if key:
             if len(self.memo) > 512:
                 self.memo.clear()
             self.memo[key] = (args, found)  # holding the arguments keeps their ids their own
         return found
+
+    def version(self, name: str, args: list[Value]) -> Value | None:
+        """A function of the library without its definition; None where that is what there is."""
+        return None
 
     def entrywise(self, op: str, args: list[Value]) -> Value:
         sides = args[1:] if op == "where" else args
@@ -497,15 +499,8 @@ class Arrays(Algebra[Value, Env[Value]]):
                 out = first
         if op == "floor" and interval is not None:
             return Value(arrays[0], axes, const, False, interval)
-        return Value(self.primitive(xp, op, arrays, out), axes, const, True, interval)
-
-    def primitive(self, xp: Any, op: str, arrays: list[Array], out: Array | None) -> Array:
-        """One operation on arrays that line up; ``out``, if any, may take the result."""
-        return fast.entrywise(xp, op, arrays, out)
-
-    def special(self, form: fused.Form, values: dict[str, Value]) -> Value | None:
-        """An expression that fits the pattern of a fast form."""
-        return form(self, values)
+        backend = CONSTANTS if const else self.backend
+        return Value(backend.entrywise(op, arrays, out), axes, const, True, interval)
 
     def concat(self, args: list[Value]) -> Value:
         filled = [v for v in args if v.size(COL) > 0] or args[:1]
@@ -596,7 +591,7 @@ def scalar(op: str, args: list[Any]) -> Any:
     found = exact_scalar(op, args)
     if found is not None:
         return found
-    result = fast.entrywise(np, op, [np.float64(number(a)) for a in args], None)
+    result = CONSTANTS.entrywise(op, [np.float64(number(a)) for a in args])
     return bool(result) if isinstance(result, np.bool_) else float(result)
 
 

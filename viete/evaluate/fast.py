@@ -1,176 +1,92 @@
-"""Entry-by-entry primitives, and fast versions of named functions.
+"""Fast versions of named functions, and of formulas that stand in backward equations.
 
-A fast version computes what the definition in algebra/functions.md says, in fewer passes over
-memory and without overflow; tests/laws/test_fast.py holds each to its definition. It returns None
-where it does not apply. On NumPy, and on PyTorch without gradients, an array that nobody else holds
-is written in place.
+A fast version computes what the definition in library/functions.md says, or its pattern below, in
+fewer passes over memory and without overflow; tests/laws/test_fast.py and test_fused.py hold each
+to that. Here stands which axes are meant and where it applies; what an array library does there is
+its `Backend`'s. It returns None where it does not apply.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable, Mapping
 from fractions import Fraction
-from operator import iadd, imul, isub, itruediv
-from typing import TYPE_CHECKING, Any
+from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 
-from viete.analysis.kinds import LONG, Interval
+from viete.analysis.kinds import BIT, OF_REALS
+from viete.errors import Text
+from viete.evaluate.array import Arrays, Lookup
 from viete.evaluate.labelled import COL, ROW, Array, Value, expand
-from viete.notation.lexer import ELEMENTARY
+from viete.graph.card import CardData
+from viete.graph.evaluator import Env
+from viete.graph.matching import match
+from viete.graph.rules import scope
+from viete.library.functions import library
+from viete.notation.parser import parse
+from viete.notation.tree import Apply, Expr, walk
+from viete.rewrite.simplify import row_sum
 
-if TYPE_CHECKING:
-    from viete.evaluate.array import Arrays
-
-BINARY = {
-    "add": "add", "sub": "subtract", "had": "multiply", "times": "multiply", "div": "divide",
-    "mod": "remainder", "pow": "pow", "lt": "less", "le": "less_equal", "gt": "greater",
-    "ge": "greater_equal", "eq": "equal", "ne": "not_equal", "and": "logical_and",
-    "or": "logical_or", "max": "maximum", "min": "minimum", "quotient": "floor_divide",
-}  # fmt: skip
-UNARY = {
-    **{name: name for name in (*ELEMENTARY, "abs", "floor")}, "neg": "negative",
-    "not": "logical_not",
-}  # fmt: skip
-LOGICAL = frozenset("lt le gt ge eq ne and or not".split())  # their results are no floats
-OPERATORS = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "had": lambda a, b: a * b,
-    "times": lambda a, b: a * b, "div": lambda a, b: a / b, "mod": lambda a, b: a % b,
-    "pow": lambda a, b: a**b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b, "and": lambda a, b: a & b, "or": lambda a, b: a | b,
-    "quotient": lambda a, b: a // b,
-}  # fmt: skip
-IN_PLACE = {"add": iadd, "sub": isub, "had": imul, "times": imul, "div": itruediv}  # PyTorch
+Version = Callable[..., Value | None]
 
 
-def whole_numbers(xp: Any) -> tuple[Any, Interval]:
-    """The dtype of whole numbers, and what fits into it; JAX has 32 bits unless told otherwise."""
-    if "jax" not in xp.__name__:
-        return xp.int64, LONG
-    from jax import dtypes
+class FastArrays(Arrays):
+    """`Arrays` with fast versions, those of ``quick``; with none it is the definitions alone."""
 
-    dtype = dtypes.canonicalize_dtype(np.int64)
-    most = int(np.iinfo(dtype).max)
-    return dtype, (-most, most)
+    def __init__(
+        self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
+        quick: bool = True, memo: dict[Any, Any] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(card, sizes, like, lookup, quick, memo)
+        self.quick: dict[str, Version] = dict(VERSIONS) if quick else {}
 
+    def apply(self, e: Apply, env: Env[Value]) -> Value:
+        if self.quick and e.op in forms():
+            form = found(e)
+            if form is not None and self.card.library_names.keys() >= {*form[2]}:
+                values = {k: self.of(x, env) for k, x in form[0].items()}
+                v = form[1](self, values)
+                if v is not None:
+                    return v
+        return super().apply(e, env)
 
-def free_of_gradients(xp: Any) -> bool:
-    """PyTorch under no_grad: no array is kept for a derivative, so a fresh one may be reused."""
-    if "torch" not in xp.__name__:
-        return False
-    import torch
-
-    return not torch.is_grad_enabled()
-
-
-def entrywise(xp: Any, op: str, args: list[Array], out: Array | None) -> Array:
-    """One primitive on arrays that already line up; ``out``, if any, may take the result."""
-    if op == "where":
-        return xp.where(*like_arrays(xp, args))
-    if op == "erf":
-        return erf(xp, args[0])
-    with np.errstate(all="ignore"):
-        if out is not None and op in UNARY | BINARY and op not in LOGICAL:
-            if isinstance(out, np.ndarray):
-                return getattr(np, (UNARY | BINARY)[op])(*args, out=out)
-            if op in IN_PLACE:
-                return IN_PLACE[op](out, args[1])
-        if op in OPERATORS:
-            if op == "pow" and args[1] == 2 if not hasattr(args[1], "shape") else False:
-                return args[0] * args[0]
-            return OPERATORS[op](*args)
-        if op in ("max", "min") and xp is not np:
-            args = like_arrays(xp, args)
-        return getattr(xp, (UNARY | BINARY)[op])(*args)
+    def version(self, name: str, args: list[Value]) -> Value | None:
+        quick = self.quick.get(name)
+        if quick is None or args[0].const or COL not in args[0].axes:
+            return None
+        if name in VERSIONS.keys() - PLACES.keys() and self.interval(args[0]) is not None:
+            return None  # the definition makes whole numbers of them
+        return quick(self, args)
 
 
-def like_arrays(xp: Any, args: list[Array]) -> list[Array]:
-    """Plain numbers among arrays as arrays of the same type."""
-    model = next((a for a in args if hasattr(a, "dtype") and a.dtype != xp.bool), None)
-    if model is None or xp is np:
-        return args
-
-    def dtype(a: bool | int | float) -> Any:
-        if isinstance(a, bool):
-            return xp.bool
-        # Among whole numbers (an argmax) only a whole number may take their type.
-        fits = float(a).is_integer() or xp.isdtype(model.dtype, "real floating")
-        return model.dtype if fits else None
-
-    return [
-        a if hasattr(a, "shape") else xp.asarray(a, dtype=dtype(a), device=model.device)
-        for a in args
-    ]
+# -- rows ------------------------------------------------------------------------------------------
 
 
-def erf(xp: Any, x: Array) -> Array:
-    """The error function, which the array API standard lacks."""
-    name = xp.__name__
-    if "torch" in name:
-        import torch
-
-        return torch.erf(x)
-    if "jax" in name:
-        from jax.scipy.special import erf as jax_erf
-
-        return jax_erf(x)
-    from scipy.special import erf as scipy_erf
-
-    return scipy_erf(x)
-
-
-def owned(it: Arrays, v: Value) -> Array:
-    """The value's array, to be written into on NumPy."""
-    return v.array if v.fresh or not it.numpy else v.array.copy()
-
-
-def softmax(it: Arrays, args: list[Value]) -> Value:
-    """exp(z − max z) / Σ exp(z − max z): the same quotient without overflow."""
+def softmax(it: FastArrays, args: list[Value]) -> Value:
+    """exp(z) / Σ exp(z), along the columns."""
     v = args[0]
-    xp, axis = it.xp, v.axes.index(COL)
-    if "torch" in xp.__name__:
-        return Value(v.array.softmax(dim=axis), v.axes, False, True)
-    z = v.array
-    top = xp.max(z, axis=axis, keepdims=True)
-    if it.numpy:
-        z = np.subtract(z, top, out=z if v.fresh else None)
-        np.exp(z, out=z)
-        z /= np.sum(z, axis=axis, keepdims=True)
-    else:
-        z = xp.exp(z - top)
-        z = z / xp.sum(z, axis=axis, keepdims=True)
-    return Value(z, v.axes, False, True)
+    return made(it.backend.softmax(v.array, v.axes.index(COL), v.fresh), v.axes)
 
 
-def along(xp: Any, z: Array, axis: int) -> Array:
-    """log Σ exp z with the greatest score taken out; ``axis`` is kept, of size 1."""
-    if "torch" in xp.__name__:
-        return z.logsumexp(axis, keepdim=True)
-    with np.errstate(all="ignore"):
-        top = xp.max(z, axis=axis, keepdims=True)
-        top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))  # ∞ - ∞ is no number
-        return top + xp.log(xp.sum(xp.exp(z - top), axis=axis, keepdims=True))
-
-
-def logsumexp(it: Arrays, args: list[Value]) -> Value | None:
-    """log Σ exp z without overflow: a number for each row."""
+def logsumexp(it: FastArrays, args: list[Value]) -> Value | None:
+    """log Σ exp z: a number for each row."""
     if args[0].const:
         return None
     v = it.column(args[0])
     axis = v.axes.index(COL)
-    out = it.xp.squeeze(along(it.xp, v.array, axis), axis=axis)
-    return Value(out, v.axes[:axis] + v.axes[axis + 1 :], False, True)
+    out = it.xp.squeeze(it.backend.logsumexp(v.array, axis), axis=axis)
+    return made(out, v.axes[:axis] + v.axes[axis + 1 :])
 
 
-def logsoftmax(it: Arrays, args: list[Value]) -> Value:
+def logsoftmax(it: FastArrays, args: list[Value]) -> Value:
     """z − log Σ exp z: no logarithm is taken of a quotient that has become 0."""
     v = args[0]
     with np.errstate(invalid="ignore"):
-        return Value(v.array - along(it.xp, v.array, v.axes.index(COL)), v.axes, False, True)
+        return made(v.array - it.backend.logsumexp(v.array, v.axes.index(COL)), v.axes)
 
 
-def cross_entropy(it: Arrays, args: list[Value]) -> Value | None:
+def cross_entropy(it: FastArrays, args: list[Value]) -> Value | None:
     """Mean over positions with a target of log Σ exp z − z[t], with the largest score taken out."""
     z, t = args
     if ROW not in z.axes or t.const or z.const:
@@ -187,121 +103,37 @@ def cross_entropy(it: Arrays, args: list[Value]) -> Value | None:
     return it.entrywise("div", [it.fold("sum", each, "position"), count])
 
 
-def layer_norm(it: Arrays, args: list[Value]) -> Value | None:
+def layer_norm(it: FastArrays, args: list[Value]) -> Value | None:
     """As defined, with the centred row computed once."""
     z, gamma, beta, epsilon = args
-    if epsilon.axes:  # a different one for each head
-        return None
-    xp, axis = it.xp, z.axes.index(COL)
-    x = z.array - xp.mean(z.array, axis=axis, keepdims=True)
-    variance = xp.mean(x * x, axis=axis, keepdims=True)
-    x = divided(it, x, variance, epsilon)
-    return scaled(it, Value(x, z.axes, False, True), gamma, beta)
+    return scaled(it, normed(it, z, epsilon, True), gamma, beta)
 
 
-def rms_norm(it: Arrays, args: list[Value]) -> Value | None:
-    """γ z / sqrt(mean z² + ε), on NumPy in place where z is nobody else's."""
+def rms_norm(it: FastArrays, args: list[Value]) -> Value | None:
+    """γ z / sqrt(mean z² + ε)."""
     z, gamma, epsilon = args
+    return scaled(it, normed(it, z, epsilon, False), gamma, None)
+
+
+def normed(it: FastArrays, z: Value, epsilon: Value, centred: bool) -> Value | None:
+    """Each row by its standard deviation, or by its root mean square."""
     if epsilon.axes:  # a different one for each head
         return None
-    square = it.xp.mean(z.array * z.array, axis=z.axes.index(COL), keepdims=True)
-    x = divided(it, owned(it, z), square, epsilon)
-    return scaled(it, Value(x, z.axes, False, True), gamma, None)
+    axis = z.axes.index(COL)
+    array = it.backend.normed(z.array, axis, it.reals(epsilon), centred, z.fresh)
+    return None if array is None else made(array, z.axes)
 
 
-def divided(it: Arrays, x: Array, square: Array, epsilon: Value) -> Array:
-    """x / sqrt(square + ε)."""
-    with np.errstate(all="ignore"):
-        scale = it.xp.sqrt(square + it.reals(epsilon))
-        if it.numpy:
-            x /= scale
-            return x
-        return x / scale
-
-
-def scaled(it: Arrays, x: Value, gamma: Value, beta: Value | None) -> Value:
+def scaled(it: FastArrays, x: Value | None, gamma: Value, beta: Value | None) -> Value | None:
     """γ x + β, without multiplying by 1 or adding 0."""
-    if gamma.axes or gamma.array != 1:
+    if x is not None and (gamma.axes or gamma.array != 1):
         x = it.entrywise("had", [x, gamma])
-    if beta is not None and (beta.axes or beta.array != 0):
+    if x is not None and beta is not None and (beta.axes or beta.array != 0):
         x = it.entrywise("add", [x, beta])
     return x
 
 
-def relu(it: Arrays, args: list[Value]) -> Value:
-    """max(0, x), in one pass."""
-    v = args[0]
-    if "torch" in it.xp.__name__:
-        z = v.array.relu_() if v.fresh and it.writes else v.array.relu()
-        return Value(z, v.axes, False, True)
-    if it.numpy:
-        return Value(np.maximum(v.array, 0, out=v.array if v.fresh else None), v.axes, False, True)
-    return Value(it.xp.maximum(v.array, it.xp.zeros_like(v.array)), v.axes, False, True)
-
-
-def gelu(it: Arrays, args: list[Value]) -> Value:
-    """x (1 + erf(x / √2)) / 2, on NumPy in a single new array."""
-    v = args[0]
-    if "torch" in it.xp.__name__:
-        from torch.nn.functional import gelu as torch_gelu
-
-        return Value(torch_gelu(v.array), v.axes, False, True)
-    if it.numpy and v.array.dtype in (np.float32, np.float64):
-        from scipy.special import erf as scipy_erf
-
-        half = v.array * np.asarray(math.sqrt(0.5), v.array.dtype)
-        scipy_erf(half, out=half)
-        half += 1
-        half *= v.array
-        half *= 0.5
-        return Value(half, v.axes, False, True)
-    x = v.array
-    return Value(x * (1 + erf(it.xp, x * math.sqrt(0.5))) * 0.5, v.axes, False, True)
-
-
-def gelu_tanh(it: Arrays, args: list[Value]) -> Value:
-    """x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2, on NumPy in a single new array."""
-    v = args[0]
-    x = v.array
-    if "torch" in it.xp.__name__:
-        from torch.nn.functional import gelu as torch_gelu
-
-        return Value(torch_gelu(x, approximate="tanh"), v.axes, False, True)
-    inner = x * x
-    inner *= 0.044715
-    inner += 1
-    inner *= x
-    inner *= math.sqrt(2 / math.pi)
-    inner = np.tanh(inner, out=inner) if it.numpy else it.xp.tanh(inner)
-    inner += 1
-    inner *= x
-    inner *= 0.5
-    return Value(inner, v.axes, False, True)
-
-
-def sigmoid(it: Arrays, args: list[Value]) -> Value:
-    """1 / (1 + exp(−x)); an exp that overflows gives the 0 it should."""
-    v = args[0]
-    with np.errstate(over="ignore"):
-        return Value(1 / (1 + it.xp.exp(-v.array)), v.axes, False, True)
-
-
-def silu(it: Arrays, args: list[Value]) -> Value:
-    """x / (1 + exp(−x)): one quotient for the product of x and its sigmoid."""
-    v = args[0]
-    if "torch" in it.xp.__name__:
-        from torch.nn.functional import silu as torch_silu
-
-        return Value(torch_silu(v.array), v.axes, False, True)
-    with np.errstate(over="ignore"):
-        down = it.xp.exp(-v.array)
-        down += 1
-        if it.numpy:
-            return Value(np.divide(v.array, down, out=down), v.axes, False, True)
-        return Value(v.array / down, v.axes, False, True)
-
-
-def causal(it: Arrays, args: list[Value]) -> Value:
+def causal(it: FastArrays, args: list[Value]) -> Value:
     """The mask itself is constant: made once for each pair of sizes."""
     v = args[0]
     n, m = v.size(ROW), v.size(COL)
@@ -312,28 +144,165 @@ def causal(it: Arrays, args: list[Value]) -> Value:
         hidden = np.arange(m)[None, :] > np.arange(n)[:, None] + (m - n)
         it.memo[key] = hidden if it.numpy else it.xp.asarray(hidden, device=it.like.device)
     hidden = expand(it.xp, it.memo[key], (ROW, COL), v.axes)
-    if it.numpy:
-        array = owned(it, v)
-        np.copyto(array, -np.inf, where=hidden)
-        return Value(array, v.axes, False, True)
-    if "torch" in it.xp.__name__:
-        fill = v.array.masked_fill_ if v.fresh and it.writes else v.array.masked_fill
-        return Value(fill(hidden, -math.inf), v.axes, False, True)
-    return Value(it.xp.where(hidden, -math.inf, v.array), v.axes, False, True)
+    return made(it.backend.masked(v.array, hidden, v.fresh), v.axes)
 
 
-FAST = {
-    "softmax": softmax,
-    "logsumexp": logsumexp,
-    "logsoftmax": logsoftmax,
-    "cross_entropy": cross_entropy,
-    "LN": layer_norm,
-    "RMSNorm": rms_norm,
-    "ReLU": relu,
-    "GELU": gelu,
-    "GELU_tanh": gelu_tanh,
-    "sigmoid": sigmoid,
-    "SiLU": silu,
-    "causal": causal,
-}
-OF_REALS = FAST.keys() - {"ReLU"}  # the greater of a whole number and 0 is a whole number
+# -- entries ---------------------------------------------------------------------------------------
+
+
+def by_entries(name: str) -> Version:
+    """A version that takes each entry to an entry, by the backend's method of that name."""
+
+    def version(it: FastArrays, args: list[Value]) -> Value | None:
+        v = args[0]
+        array = getattr(it.backend, name)(v.array, v.fresh)
+        return None if array is None else made(array, v.axes)
+
+    return version
+
+
+# -- places ----------------------------------------------------------------------------------------
+
+
+def gathered(it: FastArrays, args: list[Value], batch: bool = False) -> Value | None:
+    """Rows added up by where they belong; with ``batch`` over all sequences at once."""
+    y, t, size = args
+    if not computed(it, y) or t.const or y.axes[-2:] != (ROW, COL) or size.axes:
+        return None
+    if y.axes[:-2] not in ((), ("batch",) if batch else ()) or t.axes != (*y.axes[:-2], COL):
+        return None
+    rows = it.xp.reshape(y.array, (-1, y.array.shape[-1]))
+    places = it.xp.reshape(t.array, (-1,))
+    return made(it.backend.add_rows(rows, places, int(size.array)), (ROW, COL))
+
+
+def placed(it: FastArrays, args: list[Value]) -> Value | None:
+    """Rows among zeros."""
+    y, start, size = args
+    if not computed(it, y) or start.axes or size.axes or ROW not in y.axes:
+        return None
+    first, count = int(start.array), int(size.array)
+    if first < 0 or first + y.size(ROW) > count:
+        return None
+    array = it.backend.padded(y.array, y.axes.index(ROW), first, count)
+    return None if array is None else made(array, y.axes)
+
+
+def part(it: FastArrays, args: list[Value]) -> Value | None:
+    """Columns k m to (k + 1) m − 1 for all k of a family: a new axis, and nothing moved."""
+    y, k, width = args
+    if y.const or y.axes[-1:] != (COL,) or width.axes or len(k.axes) != 1 or not k.const:
+        return None
+    m, label = int(width.array), k.axes[0]
+    if label in y.axes or list(np.asarray(k.array)) != list(range(y.size(COL) // m)):
+        return None
+    shape = (*y.array.shape[:-1], y.size(COL) // m, m)
+    axes = (*y.axes[:-1], label, COL)
+    return Value(it.xp.reshape(y.array, shape), axes, False, False, y.interval)
+
+
+def onehot(it: FastArrays, args: list[Value]) -> Value | None:
+    """A comparison with all places."""
+    t, size = args
+    if t.const or size.axes or t.axes[-1:] != (COL,):
+        return None
+    hot = it.backend.equal(t.array, int(size.array))
+    return Value(hot, (*t.axes[:-1], ROW, COL), False, True, BIT)
+
+
+# -- formulas of backward equations ----------------------------------------------------------------
+
+
+def computed(it: FastArrays, *values: Value) -> bool:
+    """Whether these are arrays of real numbers, not constants and not whole numbers."""
+    return all(not v.const and it.backend.is_real(v.array) for v in values)
+
+
+def together(name: str, letter: str, rows: bool = False) -> Version:
+    """A form of ``a`` and another array alike, by the backend's method of that name.
+
+    ``rows``: their columns have to be the last axis.
+    """
+
+    def version(it: FastArrays, of: dict[str, Value]) -> Value | None:
+        y, g = of[letter], of["a"]
+        if not computed(it, y, g) or y.axes != g.axes or y.array.shape != g.array.shape:
+            return None
+        if rows and y.axes[-1:] != (COL,):
+            return None
+        array = getattr(it.backend, name)(g.array, y.array)
+        return None if array is None else made(array, y.axes)
+
+    return version
+
+
+def loss_back(it: FastArrays, of: dict[str, Value]) -> Value | None:
+    """softmax(z) less 1 at the target."""
+    z, t = of["z"], of["t"]
+    if z.const or t.const or z.axes[-2:] != (ROW, COL) or t.axes != (*z.axes[:-2], COL):
+        return None
+    p = it.quick["softmax"](it, [z.kept()])
+    array = None if p is None else it.backend.less_onehot(p.array, t.array)
+    return None if array is None else made(array, z.axes)
+
+
+def written_logsumexp(it: FastArrays, of: dict[str, Value]) -> Value | None:
+    """The library's logsumexp, written out."""
+    return logsumexp(it, [it.real(of["z"])])
+
+
+FORMS: tuple[tuple[str, Version], ...] = (
+    ("log(sum(exp(z)))", written_logsumexp),
+    ("y ⊙ (a - sum(a ⊙ y))", together("softmax_back", "y", rows=True)),
+    ("where(y > 0, a, 0)", together("relu_back", "y")),
+    (
+        "a ⊙ ((1 + erf(z / sqrt(2))) / 2 + z ⊙ exp(-z^2 / 2) / sqrt(2 pi))",
+        together("gelu_back", "z"),
+    ),
+    ("softmax(z) - onehot(t, c)", loss_back),
+)
+PLACES: dict[str, Version] = {
+    "gathered": gathered, "placed": placed, "part": part, "onehot": onehot,
+}  # fmt: skip
+VERSIONS: dict[str, Version] = PLACES | {
+    "softmax": softmax, "logsumexp": logsumexp, "logsoftmax": logsoftmax,
+    "cross_entropy": cross_entropy, "LN": layer_norm, "RMSNorm": rms_norm, "causal": causal,
+    "ReLU": by_entries("relu"), "GELU": by_entries("gelu"), "GELU_tanh": by_entries("gelu_tanh"),
+    "sigmoid": by_entries("sigmoid"), "SiLU": by_entries("silu"),
+}  # fmt: skip
+assert VERSIONS.keys() - PLACES.keys() - {"ReLU"} == OF_REALS
+
+
+def made(array: Array, axes: tuple[str, ...]) -> Value:
+    """A value of an array that nobody else holds."""
+    return Value(array, axes, False, True)
+
+
+@cache
+def forms() -> dict[str, list[tuple[Expr, Version]]]:
+    """The forms by the outermost operation of their patterns."""
+    out = dict[str, list[tuple[Expr, Version]]]()
+    for text, form in FORMS:
+        e = parse(Text(text, "fast.py"), scope())
+        assert isinstance(e, Apply)
+        out.setdefault(e.op, []).append((e, form))
+    return out
+
+
+Found = tuple[dict[str, Expr], Version, tuple[str, ...]] | None
+
+
+def functions(pattern: Expr) -> tuple[str, ...]:
+    """The named functions in a pattern, which must be the library's where it is used."""
+    return tuple({x.op for x in walk(pattern) if isinstance(x, Apply) and x.op in library()})
+
+
+@lru_cache(maxsize=1 << 16)
+def found(e: Apply) -> Found:
+    """The first form that fits: what its letters stand for, the form, the functions it names."""
+    row = row_sum(e)
+    for pattern, form in forms().get(e.op, ()):
+        if (fit := match(pattern, row, library())) is not None:
+            values = {k: v for k, v in fit.letters.items() if isinstance(v, Expr)}
+            return values, form, functions(pattern)
+    return None

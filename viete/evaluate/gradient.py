@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from viete.evaluate.array import Arrays
+from viete.evaluate.fast import FastArrays
 from viete.evaluate.inputs import Feeding, check_weights
 from viete.evaluate.labelled import Array, Value
 from viete.evaluate.run import Run
@@ -27,7 +27,7 @@ from viete.rewrite.adjoint.vjp import partial
 PIECE = 2048  # positions: their values stay in the cache, and products are still large
 
 
-class Summing(Arrays):
+class Summing(FastArrays):
     """The array meaning, and ``over_batch``: an expression summed over the sequences.
 
     ``batch`` is how many there are. What no sequence changes counts as often.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from viete.errors import VieteError
-from viete.evaluate.fast import whole_numbers
+from viete.evaluate.backends import backend_of
 from viete.evaluate.labelled import COL, ROW, Array, Value, is_float
 from viete.evaluate.schedule import Member, Program
 from viete.evaluate.spelling import by_own_names
@@ -216,7 +216,7 @@ def as_input(item: Input, given: Array, like: Array) -> Array:
     xp = array_namespace(like)
     if is_numpy_array(like):
         return host(given).astype(np.int64 if whole else like.dtype, copy=False)
-    dtype = whole_numbers(xp)[0] if whole else like.dtype
+    dtype = backend_of(like).int64 if whole else like.dtype
     if array_namespace(given) is not xp:  # one library reads another's bytes as it likes
         given = host(given)
     return xp.asarray(writable(given), dtype=dtype, device=like.device)

@@ -13,6 +13,7 @@ from viete.analysis.questions import warn_of_readings
 from viete.analysis.sparsity import sparse_sums
 from viete.errors import Text, VieteError
 from viete.evaluate.array import Arrays
+from viete.evaluate.fast import FastArrays
 from viete.evaluate.interventions import Intervention
 from viete.evaluate.labelled import COL, ROW, Array, Value, in_order, permute
 from viete.evaluate.schedule import Member, Program, Step
@@ -40,7 +41,7 @@ class Run(Mapping[str, Array]):
     does not have.
     """
 
-    meaning: type[Arrays] = Arrays
+    meaning: type[Arrays] = FastArrays
 
     def __init__(
         self, program: Program, store: dict[Member, Value], like: Array,
@@ -54,7 +55,7 @@ class Run(Mapping[str, Array]):
         self.arrays = self.meaning(program.model, sizes, like, self.lookup, quick, program.memo)
         self.derived = {e.name: e for e in program.model.derived}
         replaced = {key for key, _ in self.interventions}
-        sparse = sparse_sums(program.model) if quick and self.meaning is Arrays else {}
+        sparse = sparse_sums(program.model) if quick and self.meaning is FastArrays else {}
         self.sparse = {
             k: s for k, s in sparse.items() if replaced.isdisjoint(e.name for e in s.inside)
         }

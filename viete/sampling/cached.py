@@ -12,6 +12,7 @@ from array_api_compat import is_jax_array
 from viete.analysis.next_token import text_of
 from viete.errors import VieteError
 from viete.evaluate.array import Arrays
+from viete.evaluate.fast import FastArrays
 from viete.evaluate.inputs import Feeding, as_input
 from viete.evaluate.labelled import COL, ROW, Array, Value, expand
 from viete.evaluate.run import Run
@@ -102,7 +103,8 @@ class Cached:
         with without_gradients(self.weights), np.errstate(all="ignore"):
             run = self.filled(text, count, self.context)
             self.run = Run(self.program, self.kept(run), run.arrays.like, self.sizes, True)
-            self.run.arrays.quick = {**self.run.arrays.quick, "stack": self.stacked}
+            assert isinstance(self.run.arrays, FastArrays)
+            self.run.arrays.quick["stack"] = self.stacked
             return np.repeat(last_row(run, self.form.target, len(text)), count // len(text), 0)
 
     def filled(self, text: np.ndarray, count: int, room: int) -> Run:

@@ -117,11 +117,13 @@ class Recorded(Backprop):
                 stand_in[a.base], a.probe, a.lead, a.offset)  # fmt: skip
             store[m] = Value(copy, v.axes, v.const, False, v.interval)
         arrays, kept = self.arrays, (self.store, self.arrays.memo)
-        self.store, arrays.xp, arrays.memo = store, space, {}  # what is kept there are nodes
+        self.store, arrays.memo = store, {}  # what is kept there are nodes
+        arrays.xp = arrays.backend.xp = space
         try:
             result = super().value(step)
         finally:
-            (self.store, arrays.memo), arrays.xp = kept, self.space
+            self.store, arrays.memo = kept
+            arrays.xp = arrays.backend.xp = self.space
         return Turn(list(stand_in.values()), space.nodes[len(stand_in) :], result)
 
     def again(self, turn: Turn, values: list[Value]) -> Value:
