@@ -112,6 +112,30 @@ def test_imports_point_down(path: Path) -> None:
         assert ROOMS.index(other) <= ROOMS.index(room), f"{name} imports {module}"
 
 
+def test_no_import_goes_in_a_circle() -> None:
+    """Nor do those within functions; what is imported for types alone is not counted."""
+    dotted = {p: ".".join(p.relative_to(HOUSE.parent).with_suffix("").parts) for p in FILES}
+    names = {name.removesuffix(".__init__"): p for p, name in dotted.items()}
+    after = {
+        name: {m if (m := module) in names else module.rpartition(".")[0]
+               for module, where in imports(path) if where != "types"} & names.keys() - {name}
+        for name, path in names.items() if name != "viete"
+    }  # fmt: skip
+    while ends := [name for name, needs in after.items() if not needs & after.keys()]:
+        for name in ends:
+            del after[name]
+    assert not after, f"these import each other, or such as do: {sorted(after)}"
+
+
+def test_a_class_name_stands_once() -> None:
+    found: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(str(path.relative_to(HOUSE)))
+    assert not {name: files for name, files in found.items() if len(files) > 1}
+
+
 def test_every_room_says_what_lives_there() -> None:
     for folder in sorted({p.parent for p in FILES}):
         said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8")))

@@ -28,7 +28,7 @@ PLAIN = {"F16": "float16", "F32": "float32", "F64": "float64", "BF16": "bfloat16
 PLAIN |= {"I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64"}
 
 
-class Cursor:
+class ByteCursor:
     """A place in the file's bytes that never leaves them."""
 
     def __init__(self, data: Bytes) -> None:
@@ -76,7 +76,7 @@ class Cursor:
 def read(file: TensorFile, data: Bytes) -> None:
     """The tensors with their shapes in NumPy's order; a quantised one loads as float32."""
     gguf = require("gguf.constants", f"{file.path}: to read a GGUF file")
-    cursor = Cursor(data[4:])
+    cursor = ByteCursor(data[4:])
     version = cursor.number(4)
     if version not in (2, 3):
         raise ValueError(f"its version is {version}, not a little-endian 2 or 3")

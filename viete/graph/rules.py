@@ -165,7 +165,7 @@ def named(text: Text) -> tuple[str, Expr]:
 
 
 @dataclass(frozen=True)
-class Step:
+class Rewriting:
     """A rule that was applied: in the equation of which value, and what it made of what."""
 
     value: str
@@ -174,18 +174,18 @@ class Step:
     after: Expr
 
 
-def rewrite(card: CardData, rules: Sequence[Rule]) -> tuple[CardData, list[Step]]:
+def rewrite(card: CardData, rules: Sequence[Rule]) -> tuple[CardData, list[Rewriting]]:
     """The card with rules applied to its equations until none fits, and the steps there.
 
     A rule of a function of the library means it by whatever name the card has for it.
     """
-    among, steps = [rule.among(card.hidden) for rule in rules], list[Step]()
+    among, steps = [rule.among(card.hidden) for rule in rules], list[Rewriting]()
 
     def of(e: Expr, value: str) -> Expr:
         e = rebuilt(e, [of(x, value) for x in e.children])
         for rule in among:
             if rule.head == head(e) and (new := rule.of(e, card.function)) is not None:
-                steps.append(Step(value, rule, e, new))
+                steps.append(Rewriting(value, rule, e, new))
                 return of(new, value)
         return e
 

@@ -20,7 +20,7 @@ from viete.formats.files import TensorFile, TensorInfo
 from viete.graph.card import CardData
 from viete.model.drift import Bias, biases, constant, sizes, turned_squares, untold
 from viete.model.expected import Expected, show_shape
-from viete.model.mapping import Match, equals, listed, match, read_weights
+from viete.model.mapping import FileMatch, equals, listed, match, read_weights
 from viete.model.recorded import Difference, Recorded, check_recorded
 from viete.model.suggest import (
     Question,
@@ -97,7 +97,7 @@ class Report:
     ``sizes`` are the dimensions with which more of the file would fit.
     """
 
-    found: Match
+    found: FileMatch
     missing: tuple[Missing, ...]
     extra: tuple[Extra, ...]
     shapes: tuple[OtherShape, ...]
@@ -289,7 +289,7 @@ def compare(
 
 
 def recorded_values(
-    found: Match, outputs: TensorFile, given: Mapping[str, Array],
+    found: FileMatch, outputs: TensorFile, given: Mapping[str, Array],
     formulas: Mapping[str, str] | None,
 ) -> Recorded:  # fmt: skip
     """A run with the file's weights against what was recorded."""

@@ -18,7 +18,7 @@ from viete.evaluate.schedule import Program, program
 from viete.formats.files import TensorFile, TensorInfo
 from viete.graph.card import CardData, Parameter
 from viete.model.expected import Expected
-from viete.model.mapping import Match, listed, match
+from viete.model.mapping import FileMatch, listed, match
 from viete.model.suggest import Family, axes, families, patterns, spelled_name
 from viete.notation.printer import show, show_symbol
 from viete.notation.tree import Apply, Pick, Ref, Symbol, walk
@@ -42,7 +42,7 @@ class Bias:
     equation: int
 
 
-def biases(found: Match) -> Iterator[Bias]:
+def biases(found: FileMatch) -> Iterator[Bias]:
     """The tensors ``p.bias`` that nobody expects, beside a ``p.weight`` that is expected."""
     ready, there = program(found.card), {**found.fits, **found.misshaped}
     free = (found.file.infos[n] for n in found.extra if n.endswith(".bias"))
@@ -90,7 +90,7 @@ def constant(info: TensorInfo, tensors: TensorFile) -> str:
     return next((str(n) for n in (0, 1) if (array == n).all()), "")
 
 
-def turned_squares(found: Match) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def turned_squares(found: FileMatch) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The matrices of a file that are transposed, and square ones that then may be too.
 
     Nothing where some other matrix, not a table of rows, is as the card has it.
@@ -114,7 +114,7 @@ def is_matrix(card: CardData, e: Expected) -> bool:
     return len(e.shape) == 2 and not any(p.name in tables for p in e.parameters)
 
 
-def sizes(found: Match) -> dict[str, int]:
+def sizes(found: FileMatch) -> dict[str, int]:
     """Dimensions with which more tensors fit than without, be their matrices transposed or not."""
     if not found.misshaped:
         return {}
@@ -131,7 +131,7 @@ def sizes(found: Match) -> dict[str, int]:
     return max({}, *(agreed(found, turned) for turned in (False, True)), key=fits)
 
 
-def agreed(found: Match, turned: bool) -> dict[str, int]:
+def agreed(found: FileMatch, turned: bool) -> dict[str, int]:
     """Dimensions that the misshaped tensors agree on, where they are not the card's.
 
     ``turned`` reads matrices the other way round.
@@ -167,7 +167,7 @@ def read_sizes(e: Expected, shape: tuple[int, ...]) -> dict[str, int]:
     return {d: by_axis[a] for d, a in zip(dims, last, strict=True) if a in by_axis}
 
 
-def untold(found: Match) -> list[str]:
+def untold(found: FileMatch) -> list[str]:
     """What the shapes of the tensors that fit leave open."""
     loops, fits = found.card.loop_letters, found.fits.items()
     squares = [n for n, e in fits if len(e.parameters[0].shape) == 2

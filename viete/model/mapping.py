@@ -34,7 +34,7 @@ _RENAMED = re.compile(r"`([^`]+)`\s+is\s+`([^`]+)`")
 
 
 @dataclass(frozen=True, eq=False)
-class Match:
+class FileMatch:
     """What a file has of what a card expects.
 
     ``fits`` and ``misshaped`` go by the names in the file, ``missing`` by the card's. ``prefix``
@@ -55,7 +55,7 @@ class Match:
     prefixed: tuple[str, ...]
 
 
-def match(card: CardData, file: TensorFile) -> Match:
+def match(card: CardData, file: TensorFile) -> FileMatch:
     """Pair a card's expected tensors with a file's."""
     older = [
         pair for key, text in card.facts if key == "renamed" for pair in _RENAMED.findall(text)
@@ -86,7 +86,7 @@ def match(card: CardData, file: TensorFile) -> Match:
     copies = {n: same[0] for n in sure if (same := equals(file, n, fits))}
     what = prefix.partition(" ")[2]
     new = [n for n in found if n not in wanted] if what else []
-    return Match(
+    return FileMatch(
         card, file, fits, {n: e for n, e in wanted.items() if id(e) not in seen},
         {n: e for n, e in found.items() if n not in fits},
         tuple(n for n in rest if n not in copies), ignored, copies, prefix,
@@ -155,7 +155,7 @@ def equals(file: TensorFile, name: str, others: Mapping[str, Any]) -> list[str]:
     return out
 
 
-def problems(found: Match) -> list[str]:
+def problems(found: FileMatch) -> list[str]:
     """What keeps a file from being loaded, a line each; empty if nothing does."""
     out, file = [], found.file
     for name, e in found.missing.items():
@@ -235,7 +235,7 @@ def empty(shape: Sequence[int], like: Array) -> Array:
 
 
 def read_weights(
-    found: Match, framework: str = "numpy", dtype: str | None = None, device: str | None = None
+    found: FileMatch, framework: str = "numpy", dtype: str | None = None, device: str | None = None
 ) -> dict[str, Array]:
     """The weights that are wholly there, of a match that may lack others."""
     shapes = parameter_shapes(found.card)
@@ -329,4 +329,4 @@ def fitting(card: CardData, weights: Mapping[str, Array]) -> Mapping[str, Array]
     return weights
 
 
-__all__ = ["Match", "load_weights", "match", "save_weights", "to_checkpoint"]
+__all__ = ["FileMatch", "load_weights", "match", "save_weights", "to_checkpoint"]

@@ -18,7 +18,7 @@ from viete.evaluate.schedule import Program, program
 from viete.formats.tensors import TensorInfo
 from viete.graph.card import CardData, Parameter
 from viete.model.expected import Expected
-from viete.model.mapping import Match
+from viete.model.mapping import FileMatch
 from viete.notation.tree import Ref
 
 _NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+(?![A-Za-z0-9])")
@@ -189,7 +189,7 @@ class Option:
         )
 
 
-def suggest(found: Match) -> tuple[tuple[Suggestion, ...], tuple[Question, ...]]:
+def suggest(found: FileMatch) -> tuple[tuple[Suggestion, ...], tuple[Question, ...]]:
     """Guesses for the parameters that are missing, and what several tensors fit equally."""
     card, ready = found.card, program(found.card)
     names = {p.name for e in found.missing.values() for p in e.parameters}
@@ -373,7 +373,7 @@ def similarity(card: CardData, parameters: tuple[Parameter, ...], family: Family
     return same / sqrt(max(1, len(a)) * max(1, len(b)))
 
 
-def tied(found: Match) -> dict[str, tuple[str, ...]]:
+def tied(found: FileMatch) -> dict[str, tuple[str, ...]]:
     """For a missing matrix, tensors that are there and equal it in shape, or transposed.
 
     A matrix of a block is tied to nothing: no family shares it with another block.

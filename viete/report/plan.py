@@ -12,7 +12,7 @@ from viete.errors import VieteError
 from viete.evaluate.gradient import Gradients
 from viete.evaluate.inputs import Feeding
 from viete.evaluate.memory import check_countable
-from viete.evaluate.plan.arranging import Group, Step, grouped, steps_of
+from viete.evaluate.plan.arranging import Group, KernelStep, grouped, steps_of
 from viete.evaluate.plan.buffers import Buffer, Memory, bytes_of, laid
 from viete.evaluate.plan.engine import LOSS, PIECE, recorded, uncollected
 from viete.evaluate.plan.node import Node
@@ -130,7 +130,7 @@ class PlanPage:
             table(head, rows),
         ]
 
-    def equation(self, s: Step) -> str:
+    def equation(self, s: KernelStep) -> str:
         step = s.node.equation
         if step is None:
             return ""
@@ -155,7 +155,7 @@ class PlanPage:
         turned = a.ndim > 1 and a.strides[-1] != 1 and a.strides[-2] == 1
         return text + ("ᵀ" if turned else "")
 
-    def operation(self, s: Step) -> str:
+    def operation(self, s: KernelStep) -> str:
         names = [self.name(a) for a in s.args]
         if s.kernel == "matmul":
             scale = f"{s.attrs[0]:g} " if s.attrs else ""
@@ -165,13 +165,13 @@ class PlanPage:
             return f"{names[0]} {SIGNS[s.kernel]} {names[1]}"
         return f"{s.kernel}({', '.join(names)})"
 
-    def shape(self, s: Step, at_once: int) -> str:
+    def shape(self, s: KernelStep, at_once: int) -> str:
         shape = list(s.form.shape)
         if s.lead is not None:
             shape[s.lead[0]] = at_once * s.lead[1]
         return " × ".join(map(str, shape)) or "1"
 
-    def result(self, s: Step) -> str:
+    def result(self, s: KernelStep) -> str:
         if not s.target:
             return self.label(self.memory.home[s.node])
         if s.target == LOSS:
@@ -179,12 +179,12 @@ class PlanPage:
         p = next((p for p in self.model.parameters if p.name == s.target), None)
         return f"∂{show_symbol(p.symbol, 'plain') if p else s.target} +="
 
-    def bytes(self, s: Step, g: Group) -> int:
+    def bytes(self, s: KernelStep, g: Group) -> int:
         size = bytes_of(s.node, self.each)
         scratch = not s.target and self.memory.home[s.node].scratch is not None
         return size * g.chunk // self.batch if scratch else size
 
-    def flops(self, s: Step) -> int:
+    def flops(self, s: KernelStep) -> int:
         """Two for each multiplication and addition of a product, else one an entry and pass."""
         size = math.prod(s.form.shape)
         if s.kernel == "matmul":

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from viete.evaluate.labelled import Array, Value
-from viete.evaluate.plan.arranging import VIEWS, Step, grouped, steps_of
+from viete.evaluate.plan.arranging import VIEWS, KernelStep, grouped, steps_of
 from viete.evaluate.plan.buffers import laid
 from viete.evaluate.plan.kernels import Call
 from viete.evaluate.plan.making import Compiler, Library
@@ -124,7 +124,7 @@ class StepReplay:
                        for a in node.args if isinstance(a, Node))  # fmt: skip
         return PLACES if found <= {PLACES, FIXED} and constant else MOVES
 
-    def written(self, compiler: Compiler, s: Step) -> Call:
+    def written(self, compiler: Compiler, s: KernelStep) -> Call:
         """A row of a room, taken from a value of one position."""
         room, row = self.rows[s.reads[0].base.attrs[0]], compiler.whole(s.reads[1])
         before = (slice(None),) * s.attrs[0]

@@ -23,7 +23,7 @@ CHUNK = 2**20  # bytes of one group's values at a time: about a core's cache
 
 
 @dataclass(eq=False)
-class Step:
+class KernelStep:
     """One kernel: what it reads, and the node whose memory it writes.
 
     ``form`` is the layout it writes in, where that is not the node's own; ``target`` is the result
@@ -52,7 +52,7 @@ class Step:
 class Group:
     """Steps that are done together: once, or for ``chunk`` sequences at a time."""
 
-    steps: list[Step]
+    steps: list[KernelStep]
     inner: bool
     chunk: int = 0
 
@@ -60,7 +60,9 @@ class Group:
         return self.inner and self.chunk < batch
 
 
-def steps_of(results: Mapping[str, Node], onto: bool, outputs: Collection[Node] = ()) -> list[Step]:
+def steps_of(
+    results: Mapping[str, Node], onto: bool, outputs: Collection[Node] = ()
+) -> list[KernelStep]:
     """A step for every node, and one that adds each result to its total.
 
     With ``onto`` a product can be added to what is there (as BLAS's β = 1 does). Where there are
@@ -71,7 +73,7 @@ def steps_of(results: Mapping[str, Node], onto: bool, outputs: Collection[Node] 
     uses: Counter[Node] = Counter(r.base for r in (*results.values(), *outputs))
     for n in nodes:
         uses.update({a.base for a in n.args if isinstance(a, Node)})
-    made: dict[Node, Step] = {}
+    made: dict[Node, KernelStep] = {}
     for n in nodes:
         made[n] = joined(step_of(n), made, uses, onto, bool(outputs))
     out = list(made.values())
@@ -85,21 +87,21 @@ def steps_of(results: Mapping[str, Node], onto: bool, outputs: Collection[Node] 
         if step is not None and adds and uses[r.base] == 1 and r.whole and not step.target:
             step.target = name
         else:
-            out.append(Step("copy", (r,), (), r, laid_out(r.shape), None, target=name))
+            out.append(KernelStep("copy", (r,), (), r, laid_out(r.shape), None, target=name))
     return sorted(out, key=lambda s: s.node.base.id)  # stable: a total right after its value
 
 
-def step_of(n: Node) -> Step:
+def step_of(n: Node) -> KernelStep:
     """The step that computes a node alone."""
     if n.name == "matmul" and n.attrs:  # laid into memory in an order of its own
         form = n.probe.transpose([n.attrs[1:].index(k) for k in range(n.ndim)])
-        return Step(n.name, n.args, (), n, form, n.lead)
-    return Step(n.name, n.args, n.attrs, n, n.probe, n.lead)
+        return KernelStep(n.name, n.args, (), n, form, n.lead)
+    return KernelStep(n.name, n.args, n.attrs, n, n.probe, n.lead)
 
 
 def joined(
-    step: Step, made: dict[Node, Step], uses: Counter[Node], onto: bool, within: bool
-) -> Step:
+    step: KernelStep, made: dict[Node, KernelStep], uses: Counter[Node], onto: bool, within: bool
+) -> KernelStep:
     """A product's scaling, or a sum's addition, done by the product itself.
 
     With ``within`` only what is of the same equation is joined.
@@ -109,7 +111,7 @@ def joined(
         same = not within or a.base.equation is step.node.equation
         return same and uses[a.base] == 1 and a.whole
 
-    def product(a: Any) -> Step | None:
+    def product(a: Any) -> KernelStep | None:
         if not isinstance(a, Node) or not alone(a):
             return None
         found = made.get(a.base)
@@ -124,12 +126,12 @@ def joined(
                 if alike and x.shape == y.shape == a.shape:
                     del made[found.node]
                     count = 1 if step.kernel == "sum" else a.shape[-1]
-                    return Step("inner", (x, y), (count,), step.node, step.form, step.lead)
+                    return KernelStep("inner", (x, y), (count,), step.node, step.form, step.lead)
         case (("mul" | "div"), (Node() as a, float() as c)):
             if onto and (p := product(a)) is not None and len(p.args) == 2 and not p.attrs:
                 del made[p.node]
                 scale = c if step.kernel == "mul" else 1 / c
-                return Step("matmul", p.args, (scale,), step.node, p.form, p.lead)
+                return KernelStep("matmul", p.args, (scale,), step.node, p.form, p.lead)
         case "add", (Node() as a, Node() as b):
             for x, y in ((a, b), (b, a)):
                 p = product(y)
@@ -137,11 +139,11 @@ def joined(
                     continue
                 if x.whole and x.size == y.size and x.base.name not in VIEWS:
                     del made[p.node]
-                    return Step("matmul", (*p.args, x), (), step.node, p.form, p.lead)
+                    return KernelStep("matmul", (*p.args, x), (), step.node, p.form, p.lead)
     return step
 
 
-def is_inner(step: Step, batch: int) -> bool:
+def is_inner(step: KernelStep, batch: int) -> bool:
     """Whether a step can be done sequence by sequence, and is not a product with weights."""
     if batch == 1 or step.kernel in ("changed", "written"):
         return False
@@ -157,13 +159,13 @@ def is_inner(step: Step, batch: int) -> bool:
     return True
 
 
-def grouped(steps: list[Step], space: Recorder) -> list[Group]:
+def grouped(steps: list[KernelStep], space: Recorder) -> list[Group]:
     """The steps in an order that keeps what is done sequence by sequence together."""
     if space.batch == 1:
         return [Group(steps, False, 1)]
     by_node = {s.node: s for s in steps if not s.target}
-    then: dict[Step, list[Step]] = {}
-    left: dict[Step, int] = {}
+    then: dict[KernelStep, list[KernelStep]] = {}
+    left: dict[KernelStep, int] = {}
     for s in steps:
         s.inner = is_inner(s, space.batch)
         before = {by_node[b] for b in s.bases if b in by_node}

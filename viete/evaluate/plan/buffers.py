@@ -11,7 +11,7 @@ import bisect
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from viete.evaluate.plan.arranging import VIEWS, Group, Step
+from viete.evaluate.plan.arranging import VIEWS, Group, KernelStep
 from viete.evaluate.plan.kernels import IN_PLACE
 from viete.evaluate.plan.node import BOOL, FLOAT, HALF, Node
 
@@ -50,14 +50,14 @@ def laid(
     outputs: Collection[Node] = (),
 ) -> Memory:  # fmt: skip
     """A place for every value but ``outputs``, which have memory of their own."""
-    order: dict[Step, tuple[int, Group]] = {}
-    spans: dict[Step, tuple[int, int]] = {}  # when a value of the whole piece is in use
+    order: dict[KernelStep, tuple[int, Group]] = {}
+    spans: dict[KernelStep, tuple[int, int]] = {}  # when a value of the whole piece is in use
     for g in groups:
         start, end = len(order), len(order) + len(g.steps) - 1
         for k, s in enumerate(g.steps, start):
             order[s] = k, g
             spans[s] = (start, end) if g.looped(batch) else (k, k)
-    uses: dict[Node, list[Step]] = {}
+    uses: dict[Node, list[KernelStep]] = {}
     for s in order:
         for b in s.bases:
             uses.setdefault(b, []).append(s)
@@ -97,8 +97,8 @@ def laid(
 
 
 def taken_over(
-    step: Step, at: int, home: dict[Node, Buffer], uses: dict[Node, list[Step]],
-    order: dict[Step, tuple[int, Group]], scratch: Group | None,
+    step: KernelStep, at: int, home: dict[Node, Buffer], uses: dict[Node, list[KernelStep]],
+    order: dict[KernelStep, tuple[int, Group]], scratch: Group | None,
 ) -> Buffer | None:  # fmt: skip
     """The buffer of an argument that may take the result."""
     node = step.node

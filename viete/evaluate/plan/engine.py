@@ -15,7 +15,7 @@ from viete.evaluate.gradient import Gradients
 from viete.evaluate.inputs import Feeding, check_weights
 from viete.evaluate.labelled import COL, ROW, Array, Value
 from viete.evaluate.plan.layout import back, in_memory, orders, split
-from viete.evaluate.plan.loops import Recorded
+from viete.evaluate.plan.loops import RecordedRun
 from viete.evaluate.plan.making import Plan, make
 from viete.evaluate.plan.node import FLOAT, HALF, INT, Node
 from viete.evaluate.plan.recorder import Recorder
@@ -71,7 +71,7 @@ class Engine:
         self.inputs = frozenset(i.name for i in self.program.model.inputs)
         there = "cpu" in str(getattr(like, "device", "cpu"))
         self.workers = Workers(self.torch, threads if there else 1)
-        self.shares = [Share(self)]
+        self.shares = [ThreadShare(self)]
         self.flat_gradient, self.gradients = self.shares[0].flat, self.shares[0].gradients
 
     def __call__(self, tokens: Any, /, **inputs: Any) -> float:
@@ -88,7 +88,7 @@ class Engine:
         count = sequences[0].size("batch") if sequences else 1
         pieces = [store for _, store in fed.pieces(self.positions(fed, count))] or [fed.store]
         while len(self.shares) < min(len(pieces), self.workers.count):
-            self.shares.append(Share(self))
+            self.shares.append(ThreadShare(self))
         shares = self.shares[: len(pieces)]
         tasks = [partial(s.run, fed, pieces[k :: len(shares)]) for k, s in enumerate(shares)]
         if len(tasks) == 1:
@@ -102,7 +102,7 @@ class Engine:
         """Some weights in the precision to compute in."""
         self.computed[part][...] = self.flat[part]
 
-    def join(self, others: Sequence[Share], count: int, part: slice) -> None:
+    def join(self, others: Sequence[ThreadShare], count: int, part: slice) -> None:
         """Some gradients, of all shares together."""
         g = self.flat_gradient[part]
         for other in others:
@@ -116,7 +116,7 @@ class Engine:
         return each if len(self.flat) * length * count > WORTH_IT else self.piece
 
 
-class Share:
+class ThreadShare:
     """What one thread does: its plans, and what it adds up."""
 
     def __init__(self, engine: Engine) -> None:
@@ -180,7 +180,7 @@ def recorded(
         if name in laid:
             node = space.permute_dims(node, back(laid[name]))
         nodes[p.name, loops] = Value(node, axes)
-    run = Recorded(program, nodes, space.given("like", ()), sizes, True)
+    run = RecordedRun(program, nodes, space.given("like", ()), sizes, True)
     run.compute_members(set(wanted.values()))
     space.equation = None
     results = {}

@@ -29,7 +29,7 @@ class Turn:
     result: Value
 
 
-class Recorded(Backprop):
+class RecordedRun(Backprop):
     """A run of the equations on nodes, forward or back.
 
     The value of a member in ``changed`` is a node that an intervention fills.

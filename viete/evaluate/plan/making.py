@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from viete.evaluate.plan.arranging import Group, Step, grouped, steps_of
+from viete.evaluate.plan.arranging import Group, KernelStep, grouped, steps_of
 from viete.evaluate.plan.buffers import Memory, laid
 from viete.evaluate.plan.kernels import Call, Prepare, numpy_kernels, sequence, torch_kernels
 from viete.evaluate.plan.node import BOOL, FLOAT, HALF, Node, Unrecordable
@@ -195,7 +195,7 @@ class Compiler:
                 offset += first * each * strides[axis]
         return self.library.strided(self.flat(node.base), shape, strides, offset)
 
-    def call(self, s: Step, group: Group, first: int | None) -> Call:
+    def call(self, s: KernelStep, group: Group, first: int | None) -> Call:
         if first is None:
             args = tuple(self.whole(a) if isinstance(a, Node) else a for a in s.args)
         else:
@@ -227,7 +227,7 @@ class Compiler:
     def zeroed(self, out: Any) -> Call:
         return out.zero_ if self.library.torch else lambda: out.fill(0)
 
-    def added(self, s: Step, args: tuple[Any, ...]) -> Call:
+    def added(self, s: KernelStep, args: tuple[Any, ...]) -> Call:
         """A step whose result is added to a total."""
         kernel, total = self.library.kernels[s.kernel], self.totals[s.target].reshape(s.form.shape)
         own = self.library.kind(s.node.kind)
@@ -245,7 +245,7 @@ class Compiler:
         return sequence(kernel(out, args, s.attrs), self.library.add_to(total, out))
 
 
-Own = Callable[[Compiler, Step], Call]
+Own = Callable[[Compiler, KernelStep], Call]
 
 
 def alike(a: Node, form: np.ndarray) -> bool:

@@ -34,10 +34,10 @@ from numpy.lib.stride_tricks import as_strided
 from viete.evaluate.inputs import Feeding, GivenWeights
 from viete.evaluate.interventions import Intervention
 from viete.evaluate.labelled import Array, Value, expand
-from viete.evaluate.plan.arranging import VIEWS, Step, grouped, steps_of
+from viete.evaluate.plan.arranging import VIEWS, KernelStep, grouped, steps_of
 from viete.evaluate.plan.buffers import bytes_of, laid
 from viete.evaluate.plan.kernels import Call, Misplaced
-from viete.evaluate.plan.loops import Recorded
+from viete.evaluate.plan.loops import RecordedRun
 from viete.evaluate.plan.making import Compiler, Library
 from viete.evaluate.plan.node import FLOAT, INT, Node, Unrecordable, laid_out
 from viete.evaluate.plan.recorder import Recorder
@@ -52,7 +52,7 @@ LITTLE = 10**7  # weights × positions: about a millisecond of products
 KINDS = ("float32", "float64")
 
 
-class RecordedForward(Recorded):
+class RecordedForward(RecordedRun):
     """A forward run on nodes."""
 
     meaning = Forward
@@ -359,7 +359,7 @@ def signature(fed: Feeding, changes: bool) -> Any:
     return (library, str(like.dtype), weights.strides) if same else None
 
 
-def changed(changes: Changes, compiler: Compiler, s: Step) -> Call:
+def changed(changes: Changes, compiler: Compiler, s: KernelStep) -> Call:
     """What an intervention makes of a value: found when the call is made."""
     member, at = s.attrs
     put, strided = compiler.library.put, compiler.library.strided
