@@ -119,6 +119,7 @@ def test_entries(z: np.ndarray, quick: bool) -> None:
         check("GELU", of("GELU", z, quick=quick), F.gelu(t(z)))
         check("GELU_tanh", of("GELU_tanh", z, quick=quick), F.gelu(t(z), approximate="tanh"))
         check("SiLU", of("SiLU", z, quick=quick), F.silu(t(z)))
+        check("softplus", of("softplus", z, quick=quick), np.logaddexp(z, 0))
         check("clip", of("clip", z, "0.5", quick=quick), np.clip(z, -0.5, 0.5))
         check("softcap", of("softcap", z, 30, quick=quick), 30 * np.tanh(z / 30))
         check("dropout", of("dropout", z, np.array(0.1), quick=quick), z)  # outside of training

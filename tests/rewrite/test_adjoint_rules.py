@@ -120,6 +120,7 @@ CASES: dict[str, tuple[str, str]] = {
             "GELU",
             "GELU_tanh",
             "SiLU",
+            "softplus",
         )
     },
     "abs": ("matrix", "abs(A - B)"),

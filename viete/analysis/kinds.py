@@ -21,7 +21,7 @@ COMPARISONS = frozenset("lt le gt ge eq ne".split())
 # Functions of the library that take whole numbers for real ones.
 OF_REALS = frozenset(
     "softmax logsumexp logsoftmax cross_entropy LN RMSNorm causal "
-    "GELU GELU_tanh sigmoid SiLU".split()
+    "GELU GELU_tanh sigmoid SiLU softplus".split()
 )
 CLOSED = frozenset("add sub had times prod inner neg abs max min mod where sum floor".split())
 BIT, LONG = (0, 1), (1 - 2**63, 2**63 - 1)

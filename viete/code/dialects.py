@@ -40,6 +40,7 @@ NUMPY = Dialect(
     "np",
     calls=CALLS,
     inline={
+        "softplus": "np.logaddexp({0}, 0)",
         "onehot": "np.eye({1})[{0}]",
         "onehot_some": "np.equal.outer({0}, np.arange({1})).astype(float)",
     },
@@ -56,6 +57,7 @@ JAX = Dialect(
         "GELU": "jax.nn.gelu({0}, approximate=False)",
         "GELU_tanh": "jax.nn.gelu({0})",
         "SiLU": "jax.nn.silu({0})",
+        "softplus": "jax.nn.softplus({0})",
         "onehot": "jax.nn.one_hot({0}, {1})",
     },
 )  # fmt: skip
@@ -73,6 +75,7 @@ TORCH = Dialect(
         "GELU": "functional.gelu({0})",
         "GELU_tanh": 'functional.gelu({0}, approximate="tanh")',
         "SiLU": "functional.silu({0})",
+        "softplus": "functional.softplus({0}, threshold=40)",
     },
 )  # fmt: skip
 DIALECTS = {d.name: d for d in (NUMPY, JAX, TORCH)}

@@ -157,6 +157,12 @@ class Backend:
         with np.errstate(over="ignore"):
             return x / (self.xp.exp(-x) + 1)
 
+    def softplus(self, x: Array, fresh: bool) -> Array:
+        """log(1 + exp(x)) as max(0, x) + log(1 + exp(−|x|)), which does not overflow."""
+        below = self.entrywise("exp", [self.entrywise("neg", [self.entrywise("abs", [x])])])
+        above = self.entrywise("log", [self.entrywise("add", [below, 1.0])])
+        return self.entrywise("add", [self.relu(x, False), above])
+
     # -- places ------------------------------------------------------------------------------------
 
     def add_rows(self, rows: Array, places: Array, count: int) -> Array:
@@ -254,6 +260,9 @@ class NumPy(Backend):
             down += 1
             return np.divide(x, down, out=down)
 
+    def softplus(self, x: Array, fresh: bool) -> Array:
+        return np.logaddexp(x, 0, out=x if fresh else None)
+
     def add_rows(self, rows: Array, places: Array, count: int) -> Array:
         out = np.zeros((count, rows.shape[1]), dtype=rows.dtype)
         np.add.at(out, places, rows)
@@ -319,6 +328,11 @@ class Torch(Backend):
         from torch.nn.functional import silu
 
         return silu(x)
+
+    def softplus(self, x: Array, fresh: bool) -> Array:
+        from torch.nn.functional import softplus
+
+        return softplus(x, threshold=40)
 
     def add_rows(self, rows: Array, places: Array, count: int) -> Array:
         return rows.new_zeros((count, rows.shape[1])).index_add_(0, places, rows)

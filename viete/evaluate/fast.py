@@ -269,6 +269,7 @@ VERSIONS: dict[str, Version] = PLACES | {
     "cross_entropy": cross_entropy, "LN": layer_norm, "RMSNorm": rms_norm, "causal": causal,
     "ReLU": by_entries("relu"), "GELU": by_entries("gelu"), "GELU_tanh": by_entries("gelu_tanh"),
     "sigmoid": by_entries("sigmoid"), "SiLU": by_entries("silu"),
+    "softplus": by_entries("softplus"),
 }  # fmt: skip
 assert VERSIONS.keys() - PLACES.keys() - {"ReLU"} == OF_REALS
 
