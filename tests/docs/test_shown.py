@@ -82,3 +82,14 @@ def test_a_python_block_prints_the_text_after_it(
             with contextlib.redirect_stdout(printed):
                 exec(compile(code, page, "exec"), names)
             assert printed.getvalue().strip() == text.strip()
+
+
+def test_the_architecture_names_what_there_is() -> None:
+    """Its number begins at the line that it says, and every file that it names exists."""
+    text = (DOCS / "architecture.md").read_text("utf-8")
+    found = re.search(r"Line (\d+) of `(\S+)` says\s+(\$.*?\$)\.", text, re.S)
+    assert found is not None
+    line, page, equation = found.groups()
+    assert equation in (DOCS.parent / page).read_text("utf-8").split("\n")[int(line) - 1]
+    for name in re.findall(r"`([a-z_/]+\.(?:py|md))`", text):
+        assert any((DOCS.parent / root / name).exists() for root in ("", "viete")), name
