@@ -78,7 +78,14 @@ def test_rows_left_out_change_nothing(
 
 
 @pytest.mark.parametrize(
-    "inside", ["causal(x x^⊤) x W^e", "x W^e + table_{j<n, a<d}(j)", "x W^e / rows(x)"]
+    "inside",
+    [
+        "causal(x x^⊤) x W^e",
+        "x W^e + table_{j<n, a<d}(j)",
+        "x W^e / rows(x)",
+        "x W^e + table_{j<n, a<d}(x_{j,a} * j)",
+        "x W^e + table_{j<n, a<d}(where(j < 1, x_{j,a}, 0))",
+    ],
 )
 def test_what_rows_say_of_each_other_is_computed_for_all(inside: str) -> None:
     """Rows that read others, or that say which or how many they are, are not left out."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from viete.analysis.def_use import bodies
 from viete.analysis.flows import Flow, Flows
+from viete.analysis.traits import numbers
 from viete.graph.card import CardData, Equation, memoised
 from viete.graph.evaluator import ROW
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Table, walk
@@ -38,11 +39,10 @@ class SparseSum:
 @memoised
 def sparse_sums(card: CardData) -> dict[str, SparseSum]:
     """The sparse sums among a card's equations, by the names of the values that they make."""
-    flows, known = Flows(card), dict[str, Flow]()
+    flows = Flows(card)
     alone: dict[str, bool] = {}  # of every value, whether its rows are made of their own rows
     for e in card.equations:
         flow, reads = flows.equation(e)
-        known[e.name] = flow
         alone[e.name] = flow.own is not None and not reads and row_by_row(card, e.right)
     found = {}
     for e in card.equations:
@@ -71,10 +71,9 @@ def sparse_sum(
         flow = known.get(name)
         if flow is not None and flow.own is not None and flow.axes[flow.own].place == place:
             rows[name] = flow.own
-    own = {i.name for i in inside}
-    return SparseSum(
-        e, letter, term, kept[0], inside, {k: v for k, v in rows.items() if k not in own}
-    )
+    for i in inside:
+        rows.pop(i.name, None)
+    return SparseSum(e, letter, term, kept[0], inside, rows)
 
 
 def only_inside(
@@ -140,9 +139,7 @@ def row_by_row(card: CardData, e: Expr) -> bool:
 def counts(e: Table) -> bool:
     """Whether entries of a table are made of the number of their row, or of how many there are."""
     letter, size = e.ranges[0]
-    inside = {id(i) for x in walk(e.body) if isinstance(x, Pick) for i in x.items}
-    used = [x for x in walk(e.body) if isinstance(x, Idx) and x.name == letter]
-    return any(id(x) not in inside for x in used) or any(x == size for x in walk(e.body))
+    return letter in numbers(e.body, conditions=True) or size in walk(e.body)
 
 
 __all__ = ["SparseSum", "sparse_sums"]

@@ -169,21 +169,24 @@ def counts_rows(e: Expr) -> bool:
     return any(isinstance(x, Table) and x.ranges[0][0] in numbers(x.body) for x in walk(e))
 
 
-def numbers(e: Expr) -> Iterator[str]:
-    """Index letters calculated with: not those that name an entry or only stand in a condition."""
+def numbers(e: Expr, conditions: bool = False) -> Iterator[str]:
+    """Index letters calculated with: not those that name an entry.
+
+    Nor are those that only stand in a condition, unless these are asked for, too.
+    """
     match e:
         case Idx(name):
             yield name
         case Ref() | Pick():
             for x in e.children:
                 if not isinstance(x, Idx):
-                    yield from numbers(x)
-        case Apply("where", (_, *values)):
+                    yield from numbers(x, conditions)
+        case Apply("where", (_, *values)) if not conditions:
             for x in values:
                 yield from numbers(x)
         case _:
             for x in e.children:
-                yield from numbers(x)
+                yield from numbers(x, conditions)
 
 
 __all__ = ["Generation", "Traits"]

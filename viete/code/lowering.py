@@ -176,9 +176,6 @@ class Lowering(Evaluator[Code, CodeEnv]):
     def size(self, e: Expr, env: CodeEnv) -> Expr:
         return e
 
-    def length(self, v: Code, label: str) -> Size:
-        raise NotImplementedError("code knows its axes' lengths by the formulas it is made of")
-
     def lengths(
         self, e: Expr, v: Code, labels: Sequence[str], env: CodeEnv
     ) -> list[Size]:  # fmt: skip

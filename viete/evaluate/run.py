@@ -123,12 +123,11 @@ class Run(Mapping[str, Array]):
         env = self.arrays.env
         if step.loops:
             env = replace(env, index={**env.index, **step.loops})
-        if step.makes[0] in self.sparse:
-            found = sparse_value(self.arrays, self.sparse[step.makes[0]], env)
-            if found is not None:
-                return self.full(found, step.equation)
+        sparse = self.sparse.get(step.makes[0])
         try:
-            return self.full(self.arrays.of(step.equation.right, env), step.equation)
+            found = None if sparse is None else sparse_value(self.arrays, sparse, env)
+            value = self.arrays.of(step.equation.right, env) if found is None else found
+            return self.full(value, step.equation)
         except VieteError as error:
             if error.where is None:
                 raise step.equation.text.error(error.message) from None

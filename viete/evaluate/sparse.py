@@ -7,9 +7,9 @@ of it would be infinite.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-import numpy as np
 from array_api_compat import is_jax_array
 
 from viete.analysis.sparsity import SparseSum
@@ -53,7 +53,7 @@ def sparse_value(it: Arrays, s: SparseSum, env: Env[Value]) -> Value | None:
             return None
         array = permute(it.xp, it.reals(term), term.axes, (ROW, COL))
         if out is None:
-            size = (int(np.prod(shape)), array.shape[1])
+            size = (math.prod(shape), array.shape[1])
             out = it.xp.zeros(size, dtype=array.dtype, device=getattr(array, "device", None))
         if it.numpy:
             out[rows] += array
@@ -61,8 +61,7 @@ def sparse_value(it: Arrays, s: SparseSum, env: Env[Value]) -> Value | None:
             out = out.index_add(0, rows, array)
     if out is None:
         return None
-    axes = (*(a for a in axes[1:]), COL)
-    return Value(it.xp.reshape(out, (*shape, -1)), axes, False, True)
+    return Value(it.xp.reshape(out, (*shape, -1)), (*axes[1:], COL), False, True)
 
 
 def heavy(it: Arrays, s: SparseSum, env: Env[Value]) -> bool:
@@ -70,8 +69,7 @@ def heavy(it: Arrays, s: SparseSum, env: Env[Value]) -> bool:
     refs = [r for e in (s.term, *(i.right for i in s.inside)) for r in walk(e)
             if isinstance(r, Ref) and r.symbol.kind == "parameter"]  # fmt: skip
     sizes = (it.of(r, env) for r in refs if s.letter in r.free)
-    return any(v.array.size >= LEAST * v.size(s.letter) if it.numpy else
-               v.array.numel() >= LEAST * v.size(s.letter) for v in sizes)  # fmt: skip
+    return any(math.prod(v.array.shape) >= LEAST * v.size(s.letter) for v in sizes)
 
 
 def flat(it: Arrays, v: Value, label: str, shape: tuple[int, ...]) -> Value:

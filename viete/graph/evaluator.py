@@ -101,12 +101,8 @@ class Evaluator(ABC, Generic[V, E]):
         """A bound or a length, as this meaning has sizes."""
 
     @abstractmethod
-    def length(self, v: V, label: str) -> Any:
-        """How long an axis is, as this meaning has sizes."""
-
     def lengths(self, e: Expr, v: V, labels: Sequence[str], env: E) -> list[Any]:
-        """How long axes of an expression's value are."""
-        return [self.length(v, label) for label in labels]
+        """How long axes of an expression's value are, as this meaning has sizes."""
 
     @abstractmethod
     def bound_letter(self, e: Bind, env: E, label: str) -> Letter:
@@ -261,6 +257,13 @@ class Evaluator(ABC, Generic[V, E]):
 
 class Algebra(Evaluator[V, E]):
     """An evaluator with few operations: entry by entry, products, folds, columns side by side."""
+
+    @abstractmethod
+    def length(self, v: V, label: str) -> Any:
+        """How long an axis is, as this meaning has sizes."""
+
+    def lengths(self, e: Expr, v: V, labels: Sequence[str], env: E) -> list[Any]:
+        return [self.length(v, label) for label in labels]
 
     @abstractmethod
     def transpose(self, v: V) -> V:
