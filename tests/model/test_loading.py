@@ -17,8 +17,7 @@ from tests.model.released import saved
 from viete.formats import tensors
 from viete.formats.files import open_tensors, save_safetensors
 from viete.model.folder import open_card, open_folder
-from viete.model.mapping import to_checkpoint
-from viete.model.placing import place, precision
+from viete.model.mapping import place, precision, to_checkpoint
 
 ROOT = Path(vt.__file__).parents[1]
 LLAMA = vt.read("llama").bind(V=40, d=16, N=3, H=4, d_f=24, n_max=32)

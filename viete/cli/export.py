@@ -78,13 +78,13 @@ def folder(
     source: SourceOptions, weights: WeightOptions, dtype: str | None, output: Path | None
 ) -> None:
     """A Hugging Face folder of a run, a released model, or a card with a file of weights."""
-    from viete.model.saving import save_folder
+    from viete.model.saving import save
 
     if output is None:
         raise VieteError("a model is written to a folder: give -o FOLDER")
     card, model = source.opened(weights, dtype)
-    if model is not None:
-        model.save_folder(output)
+    if model is None:
+        save(card, weights.floats(card, dtype or "float32"), output, to_hf=True)
     else:
-        save_folder(card, weights.floats(card, dtype or "float32"), output)
+        save(card, model.weights, output, model.config, model.own_tokenizer(), to_hf=True)
     print(f"written: {output}", file=sys.stderr)

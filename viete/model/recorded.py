@@ -21,8 +21,7 @@ from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Step, program
 from viete.formats.files import TensorFile
 from viete.graph.card import CardData, Equation
-from viete.model.distance import MASKED, distance, fitted
-from viete.model.repairs import Trial
+from viete.model.repairs import MASKED, Trial, distance, fitted
 from viete.model.suggest import Family
 from viete.notation.parser import parse
 from viete.notation.printer import show

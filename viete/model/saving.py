@@ -10,11 +10,12 @@ from typing import Any
 
 from viete.atomic import replacing
 from viete.cards.writer import write
-from viete.errors import VieteError
+from viete.errors import VieteError, os_refusals
 from viete.formats.files import save_safetensors
 from viete.graph.card import CardData
+from viete.model import checkpoints
 from viete.model.folder import CONFIG, TENSORS
-from viete.model.mapping import fitting, save_weights, to_checkpoint
+from viete.model.mapping import fitting, to_checkpoint
 from viete.model.settings import FAMILY, config_of
 from viete.model.trained import CARD, is_run
 from viete.text.tokenizer import FILES, JSON, Tokenizer
@@ -27,58 +28,34 @@ ROLES = ("bos", "eos", "pad")
 def save(
     card: CardData, weights: Mapping[str, Array], folder: str | Path,
     base: Mapping[str, Any] | None = None, tokenizer: Tokenizer | None = None,
+    to_hf: bool = False,
 ) -> Path:  # fmt: skip
-    """Write a folder that `viete.load` opens: of a card that names its family, `save_folder`'s.
+    """Write a folder that `viete.load` opens: the tensors, the tokenizer's files, what it is.
 
-    Of any other it holds ``card.md``, and under the card's names ``model.safetensors``.
-    """
-    if any(fact == FAMILY for fact, _ in card.facts):
-        return save_folder(card, weights, folder, base, tokenizer)
-    return save_card(card, weights, folder, tokenizer)
+    Of a card that names its family, and of any one ``to_hf``, it is one for `transformers`: with
+    ``config.json``, which is ``base`` where the card came with one, and the family's names for the
+    tensors. Of any other card it holds ``card.md`` and the card's own names.
 
-
-def save_card(
-    card: CardData, weights: Mapping[str, Array], folder: str | Path,
-    tokenizer: Tokenizer | None = None,
-) -> Path:  # fmt: skip
-    """Write ``card.md``, ``model.safetensors`` and the tokenizer's files, each whole.
-
-    Raises VieteError for weights that do not fit the card, and for a folder with another model in
-    it. Nothing has been written then.
+    Each file is written whole. Raises VieteError for weights that do not fit the card, for a folder
+    with another model in it, and for `transformers` of a card of none of its families, or with
+    other equations than the family's. Nothing has been written then.
     """
     folder = Path(folder)
-    weights = fitting(card, weights)
-    check_vacant(folder, CARD)
-    make_folder(folder)
-    save_weights(card, weights, folder / WEIGHTS)
+    if to_hf or any(fact == FAMILY for fact, _ in card.facts):
+        config = completed_config(config_of(card, base), weights, tokenizer)
+        name, text = CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+        tensors, metadata = to_checkpoint(card, weights), {"format": "pt"}
+    else:
+        name, text = CARD, write(card, "md")
+        tensors, metadata = dict(fitting(card, weights)), {}
+    check_vacant(folder, name)
+    with os_refusals(folder, "made"):
+        folder.mkdir(parents=True, exist_ok=True)
+    save_safetensors(folder / WEIGHTS, tensors, metadata)
     if tokenizer is not None:
         save_tokenizer(tokenizer, folder)
-    with replacing(folder / CARD) as file:
-        file.write(write(card, "md").encode())
-    return folder
-
-
-def save_folder(
-    card: CardData, weights: Mapping[str, Array], folder: str | Path,
-    base: Mapping[str, Any] | None = None, tokenizer: Tokenizer | None = None,
-) -> Path:  # fmt: skip
-    """Write ``config.json``, ``model.safetensors`` and the tokenizer's files, each whole.
-
-    The config is ``base`` where the card came with one, else it is made of the card. Raises
-    VieteError for a card of no family of `transformers`, for one whose equations are others than
-    the family's, and for a folder with other weights in it. Nothing has been written then.
-    """
-    folder = Path(folder)
-    config = completed_config(config_of(card, base), weights, tokenizer)
-    tensors = to_checkpoint(card, weights)
-    check_vacant(folder, CONFIG)
-    make_folder(folder)
-    save_safetensors(folder / WEIGHTS, tensors, {"format": "pt"})
-    if tokenizer is not None:
-        save_tokenizer(tokenizer, folder)
-    # Last, since a folder without it is no model.
-    with replacing(folder / CONFIG) as file:
-        file.write(json.dumps(config, indent=2, ensure_ascii=False).encode() + b"\n")
+    with replacing(folder / name) as file:  # last, since a folder without it is no model
+        file.write(text.encode())
     return folder
 
 
@@ -108,19 +85,9 @@ def check_vacant(folder: Path, own: str) -> None:
     others = [n for n in (*TENSORS, CARD, CONFIG) if n not in (WEIGHTS, own)]
     others = [n for n in others if (folder / n).exists()]
     if own == CARD and not others and is_run(folder):
-        from viete.model import checkpoints
-
         others = [CARD] if checkpoints.steps(folder) else []
     if others:
         raise VieteError(f"{folder}: holds another model ({others[0]}); give another folder")
-
-
-def make_folder(folder: Path) -> None:
-    """The folder, made where it is not there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise VieteError(f"{folder}: cannot be made ({error.strerror})") from None
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
@@ -145,4 +112,4 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
             file.write(json.dumps(settings, indent=2, ensure_ascii=False).encode() + b"\n")
 
 
-__all__ = ["save", "save_card", "save_folder"]
+__all__ = ["save"]

@@ -26,9 +26,8 @@ from viete.model.compare import Report
 from viete.model.folder import Folder, open_arrays, open_folder
 from viete.model.hooks import Hooked
 from viete.model.live import folder_of, to_live, tokenizer_of
-from viete.model.mapping import load_weights
-from viete.model.placing import place, precision
-from viete.model.saving import save, save_folder
+from viete.model.mapping import load_weights, place, precision
+from viete.model.saving import save
 from viete.model.tokens import Texts
 from viete.model.trained import is_run, open_run
 from viete.notation.substitution import substitute
@@ -156,10 +155,6 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
     def save(self, folder: str | Path) -> Path:
         """Write a folder that `viete.load` opens, with the tokenizer; see `Card.save`."""
         return save(self.card, self.weights, folder, self.config, self.own_tokenizer())
-
-    def save_folder(self, folder: str | Path) -> Path:
-        """Write a folder that `transformers` opens, or raise VieteError."""
-        return save_folder(self.card, self.weights, folder, self.config, self.own_tokenizer())
 
     # -- texts, and other libraries ----------------------------------------------------------------
 
