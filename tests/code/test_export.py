@@ -19,9 +19,11 @@ from tests.code.exported import CARDS, bound, loss_of, made_inputs, made_weights
 from tests.command_line import viete
 from tests.laws.strategies import ALIKE
 from viete.cli.main import main
-from viete.code.functions import OURS, idioms
+from viete.code.dialects import DIALECTS, HELPERS, SPELLINGS
+from viete.code.functions import idioms
 from viete.code.prepared import prepared
 from viete.errors import VieteError
+from viete.library.functions import library
 
 LIBRARIES = {"numpy": {"numpy"}, "torch": {"torch"}, "jax": {"jax"}}
 STANDARD = {"math", "sys"}
@@ -323,7 +325,7 @@ def test_a_function_that_hides_the_library_s_stays_beside_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [x for x in sorted(idioms("numpy")) if x not in OURS and "_each" not in x]
+    "name", [x for x in sorted(idioms("numpy")) if x not in HELPERS and "_each" not in x]
 )
 def test_idioms_are_their_definitions(name: str) -> None:
     """The functions written by hand, against algebra/functions.md."""
@@ -347,6 +349,16 @@ def test_idioms_are_their_definitions(name: str) -> None:
     )
     run = vt.read(card).run(z, {}, t=t, exact_definitions=True)
     np.testing.assert_allclose(getattr(written, name)(*args), run["y"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("to", LIBRARIES)
+def test_one_table_says_what_there_is_by_hand(to: str) -> None:
+    """Every row is a function of the library or a helper; every function by hand has its row."""
+    rows = {x.removesuffix("_some").removesuffix("_each") for x in SPELLINGS}
+    assert rows <= library().keys() | set(HELPERS)
+    by_hand = {x for x in SPELLINGS if DIALECTS[to].by_hand(x)}
+    assert by_hand <= idioms(to).keys()
+    assert to == "jax" or by_hand == idioms(to).keys()  # which has some of NumPy's
 
 
 @pytest.mark.parametrize("card", CARDS)

@@ -1,8 +1,10 @@
 """Source code as a meaning of the equations: a PyTorch module, a NumPy script, JAX functions.
 
-`lowering` writes one formula for an array library with its axes resolved, `functions` the named
+`lowering` writes one formula for an array library with its axes resolved: `expression` is what it
+has for values, `indexing` what index letters come to, and `dialects` says what each library writes
+in a way of its own, with one table of the functions that it has. `functions` writes the named
 functions that a file needs, `body` the equations as statements; one file for each target puts a
-file together. What is written depends on its array library alone.
+file together.
 """
 
 from __future__ import annotations

@@ -13,18 +13,11 @@ from fractions import Fraction
 from viete.analysis.kinds import TRUTH
 from viete.analysis.shapes import shapes_of
 from viete.code.dialects import Dialect
+from viete.code.expression import ATOM, INFIX, LEAD, Code, CodeEnv
 from viete.code.functions import Functions, word
-from viete.code.identifiers import Identifiers
+from viete.code.identifiers import Identifiers, plain_letter
 from viete.code.layout import comment, statement
-from viete.code.lowering import (
-    ATOM,
-    INFIX,
-    LEAD,
-    Code,
-    CodeEnv,
-    Lowering,
-    plain_letter,
-)
+from viete.code.lowering import Lowering
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Input, Loop
 from viete.graph.dependence import (
@@ -279,13 +272,11 @@ class Body:
         if kept.kind == TRUTH:
             return code
         if low.type(e.right, env).kind == TRUTH:
-            code = low.whole_numbers(code)
+            code = self.dialect.whole_numbers(code)
         if kept.interval is None and (code.whole or (code.const and code.axes)):
             if self.dialect.casts:
-                return replace(
-                    code, text=f"{code.at(ATOM)}.to({env.like})", level=ATOM, whole=False
-                )
-            return low.realed(code, env) if code.whole else code
+                return code.as_atom(f"{code.at(ATOM)}.to({env.like})", whole=False)
+            return low.real(code, env) if code.whole else code
         return code
 
     def added_up(self, e: Equation, env: CodeEnv) -> list[str] | None:
@@ -308,7 +299,7 @@ class Body:
         lead = (LEAD,) if LEAD in code.axes else ()
         missing = tuple(a for a in wanted if a not in have)
         if not missing:
-            return self.lowering.permuted(code, (*lead, *wanted, *code.core)).text
+            return self.dialect.permuted(code, (*lead, *wanted, *code.core)).text
         # The same for every member of a family: repeated, so that a sum over it counts them all.
         low, xp = self.lowering, self.dialect.xp
         counts = {a: low.whole(low.env.index[a].count, low.env) for a in missing}
@@ -318,7 +309,7 @@ class Body:
         order = (*lead, *wanted, *code.core)
         ones = ", ".join(counts.get(a, "1") for a in order if a != LEAD)
         zeros = f"{xp}.zeros(({ones}))" + (f".to({low.env.like})" if self.dialect.casts else "")
-        return f"{low.brought(code, order, True)} + {zeros}"
+        return f"{self.dialect.brought(code, order, True)} + {zeros}"
 
     def blocks(self, left: Ref) -> tuple[Expr, ...]:
         return tuple(x for s, x in zip(left.symbol.slots, left.index, strict=True)

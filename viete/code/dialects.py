@@ -1,81 +1,248 @@
-"""What the array libraries call things, as data; how formulas become calls is in `lowering`."""
+"""Array libraries as code: what each calls things, and how each writes what is done to arrays.
+
+`SPELLINGS` is the one table of functions that a library has, or that people write in a way of their
+own; a function that is not in it is generated from its definition. A `Dialect` writes operations
+as NumPy does; the classes below it say what JAX and PyTorch write otherwise. Which operation a
+formula asks for is in `lowering`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 
+from viete.code.expression import ATOM, LEAD, Axes, Code, bare, together
+from viete.evaluate.labelled import COL, ROW
 from viete.notation.lexer import ELEMENTARY
 
+HAND = "def"  # there is a function in `idioms`, which goes into the file
+# Of each function, in NumPy, JAX, PyTorch: a form of its arguments {0}, {1}; or that it is by HAND.
+# `…_some` is the form where some targets are none, `…_each` the one for members of a family.
+SPELLINGS: dict[str, tuple[str, str, str]] = {
+    "softmax": (HAND, "jax.nn.softmax({0})", "functional.softmax({0}, -1)"),
+    "logsumexp": (
+        HAND, "jax.nn.logsumexp({0}, {axis}{keep})", "torch.logsumexp({0}, {axis}{keep})",
+    ),
+    "logsoftmax": (HAND, "jax.nn.log_softmax({0})", "functional.log_softmax({0}, -1)"),
+    "cross_entropy": (HAND, HAND, HAND),
+    "cross_entropy_some": (HAND, HAND, ""),
+    "sigmoid": ("", "jax.nn.sigmoid({0})", "torch.sigmoid({0})"),
+    "ReLU": ("", "jax.nn.relu({0})", "functional.relu({0})"),
+    "GELU": ("", "jax.nn.gelu({0}, approximate=False)", "functional.gelu({0})"),
+    "GELU_tanh": ("", "jax.nn.gelu({0})", 'functional.gelu({0}, approximate="tanh")'),
+    "SiLU": ("", "jax.nn.silu({0})", "functional.silu({0})"),
+    "softplus": (
+        "np.logaddexp({0}, 0)", "jax.nn.softplus({0})", "functional.softplus({0}, threshold=40)",
+    ),
+    "RoPE": ("", "", HAND),
+    "rotate": ("", "", HAND),
+    "onehot": ("np.eye({1})[{0}]", "jax.nn.one_hot({0}, {1})", ""),
+    "onehot_some": ("np.equal.outer({0}, np.arange({1})).astype(float)", "", ""),
+    "gathered": (HAND, "", ""),
+    "gathered_each": (HAND, "", ""),
+    "placed": (HAND, "", ""),
+    "placed_each": (HAND, "", ""),
+    "beside": (HAND, HAND, HAND),
+    "entries": (HAND, HAND, HAND),
+    "erf": (HAND, "", ""),
+    "inside": (HAND, HAND, HAND),
+}  # fmt: skip
+HELPERS = ("beside", "entries", "erf", "inside")  # which are no functions of the notation
 
-@dataclass(frozen=True)
+
 class Dialect:
-    """One array library.
+    """An array library as code; what is said here is NumPy's.
 
     ``xp`` is the name it is imported by; ``batched``: values may have further axes in front, so
     that axes are counted from the end; ``casts``: a table of numbers has to be given the dtype and
-    the device of what it meets.
-    ``inline`` are forms of named functions that the library has.
+    the device of what it meets. ``library`` is its column in `SPELLINGS`.
     """
 
-    name: str
-    xp: str
-    keep: str = "keepdims"
-    concat: str = "concatenate"
-    axis: str = "axis"
-    batched: bool = False
-    casts: bool = False
-    reductions: Mapping[str, str] = field(default_factory=dict)
-    calls: Mapping[str, str] = field(default_factory=dict)
-    inline: Mapping[str, str] = field(default_factory=dict)
+    library = 0
+    name, xp = "numpy", "np"
+    keep, concatenate, axis = "keepdims", "concatenate", "axis"
+    move_axis, take_along, broadcast = "moveaxis", "take_along_axis", "broadcast_arrays"
+    batched = casts = False
+    reductions: Mapping[str, str] = {}
+    calls = {name: f"np.{name}" for name in (*ELEMENTARY, "abs", "floor") if name != "erf"} | {
+        "max": "np.maximum",
+        "min": "np.minimum",
+    }
+
+    def form(self, function: str) -> str:
+        """How a named function is called; '' where the library has none, or it is by hand."""
+        found = SPELLINGS.get(function, ("", "", ""))[self.library]
+        return "" if found == HAND else found
+
+    def by_hand(self, function: str) -> bool:
+        """Whether a function is written as `idioms` has it."""
+        return function in SPELLINGS and SPELLINGS[function][self.library] == HAND
+
+    # -- axes --------------------------------------------------------------------------------------
+
+    def index(self, code: Code, label: str, text: str, checked: bool = False) -> str:
+        """``code[…]`` with something in the place of one axis."""
+        k = code.place(label)
+        if k < 0 and LEAD in code.axes:
+            items = ["...", text, *[":"] * (-k - 1)]
+        else:
+            items = [":"] * (k % len(code.axes)) + [text]
+        return self.indexed(code.at(ATOM), ", ".join(items), checked)
+
+    def indexed(self, array: str, items: str, checked: bool) -> str:
+        return f"{array}[{items}]"
+
+    def brought(self, code: Code, target: Axes, fully: bool = False) -> str:
+        """The code with its axes in the order of ``target``, 1 where it lacks one.
+
+        What is missing in front broadcasts by itself, and is left out unless ``fully``.
+        """
+        have = tuple(a for a in target if a in code.axes)
+        code = self.permuted(code, have)
+        first = target.index(have[0]) if have and not fully else 0
+        wanted = target[first:] if have else ()
+        return code.text if wanted == have else self.inserted(code, wanted)
+
+    def inserted(self, code: Code, wanted: Axes) -> str:
+        """The code with an axis of size 1 for each label that it lacks."""
+        items = [":" if a in code.axes else "None" for a in wanted]
+        if wanted[0] == LEAD:
+            items[0] = "..."
+        while items[-1] == ":" and items[0] != "...":
+            items.pop()
+        return f"{code.at(ATOM)}[{', '.join(items)}]"
+
+    def permuted(self, code: Code, order: Axes) -> Code:
+        """The code with its axes in another order."""
+        if code.axes == order:
+            return code
+        moved = [k for k, (a, b) in enumerate(zip(code.axes, order, strict=True)) if a != b]
+        n = len(order)
+        if len(moved) == 2:
+            i, j = (k - n for k in moved)
+            swap = ".mT" if (i, j) == (-2, -1) else f".swapaxes({i}, {j})"
+            return code.as_atom(code.at(ATOM) + swap, axes=order)
+        source = [code.axes.index(order[k]) - n for k in moved]
+        return code.as_atom(self.moved(code.text, source, [k - n for k in moved]), axes=order)
+
+    def moved(self, text: str, source: Sequence[int], goal: Sequence[int]) -> str:
+        """Axes put into other places."""
+        return f"{self.xp}.{self.move_axis}({text}, {bare(source)}, {bare(goal)})"
+
+    def fitted(self, code: Code, target: Axes, fully: bool = False) -> Code:
+        """As `brought`, still bound as it was if nothing had to be done."""
+        text = self.brought(code, target, fully)
+        return code if text == code.text else code.as_atom(text)
+
+    def aligned(self, codes: Sequence[Code]) -> tuple[list[Code], Axes]:
+        """Codes that broadcast together, and the axes that they have together."""
+        target = together([c.axes for c in codes])
+        return [self.fitted(c, target) if c.axes else c for c in codes], target
+
+    def fold(self, op: str, code: Code, label: str, keep: bool = False) -> Code:
+        """An axis folded away by a reduction; kept as 1 on paper for rows' sums."""
+        name = self.reductions.get(op, op)
+        more = f", {self.keep}=True" if keep else ""
+        text = f"{code.at(ATOM)}.{name}({code.place(label)}{more})"
+        whole = op == "argmax" or (code.whole and op in ("sum", "max", "min"))
+        return Code(text, axes=code.axes if keep else code.without(label), const=code.const,
+                    whole=whole)  # fmt: skip
+
+    def merge(self, v: Code, label: str) -> Code:
+        """An axis side by side with the columns."""
+        order = (*(a for a in v.axes if a not in (label, COL)), label, COL)
+        if v.axes == (label, ROW, COL) and not self.casts:
+            return Code(f"{self.xp}.concatenate({v.text}, axis=-1)", axes=(ROW, COL), whole=v.whole)
+        v = self.permuted(v, order)
+        return v.as_atom(self.flat(v.at(ATOM)), axes=(*order[:-2], COL))
+
+    def flat(self, array: str) -> str:
+        """The last two axes as one."""
+        return f"{array}.reshape(*{array}.shape[:-2], -1)"
+
+    # -- kinds of numbers --------------------------------------------------------------------------
+
+    def whole_numbers(self, code: Code) -> Code:
+        """Truth values, or floats that are whole, as whole numbers."""
+        if code.python:
+            return Code(f"int({code.text})", whole=True, python=True)
+        return code.as_atom(f"{code.at(ATOM)}.{self.to_whole()}", whole=True)
+
+    def to_whole(self) -> str:
+        return "astype(int)"
+
+    def real_numbers(self, code: Code, like: str) -> Code:
+        """Whole numbers as real ones of the run's kind; a constant with all digits there are."""
+        if code.const and not code.axes:
+            return code
+        if code.python:
+            return Code(f"float({code.text})", python=True)
+        return code.as_atom(f"{code.at(ATOM)}.{self.to_real(code.const, like)}", whole=False)
+
+    def to_real(self, const: bool, like: str) -> str:
+        return "astype(float)"
+
+    def taken(self, code: Code, real: bool, inline: bool) -> Code:
+        """A plain number as the library's own functions take it."""
+        if inline and real and code.whole:
+            return code.as_atom(f"float({code.text})", whole=False)
+        return code
+
+    def cast(self, codes: Sequence[Code], like: str) -> list[Code]:
+        """Tables of numbers with the dtype and device of what they meet."""
+        return list(codes)
 
 
-CALLS = {name: name for name in (*ELEMENTARY, "abs", "floor")} | {
-    "max": "maximum",
-    "min": "minimum",
-}
+class JaxDialect(Dialect):
+    """JAX, whose brackets take the nearest entry where there is none."""
 
-NUMPY = Dialect(
-    "numpy",
-    "np",
-    calls=CALLS,
-    inline={
-        "softplus": "np.logaddexp({0}, 0)",
-        "onehot": "np.eye({1})[{0}]",
-        "onehot_some": "np.equal.outer({0}, np.arange({1})).astype(float)",
-    },
-)
+    library = 1
+    name, xp = "jax", "jnp"
+    calls = {name: f"j{call}" for name, call in Dialect.calls.items()} | {
+        "erf": "jax.scipy.special.erf"
+    }
 
-JAX = Dialect(
-    "jax", "jnp", calls=CALLS | {"erf": "jax.scipy.special.erf"},
-    inline={
-        "softmax": "jax.nn.softmax({0})",
-        "logsumexp": "jax.nn.logsumexp({0}, {axis}{keep})",
-        "logsoftmax": "jax.nn.log_softmax({0})",
-        "sigmoid": "jax.nn.sigmoid({0})",
-        "ReLU": "jax.nn.relu({0})",
-        "GELU": "jax.nn.gelu({0}, approximate=False)",
-        "GELU_tanh": "jax.nn.gelu({0})",
-        "SiLU": "jax.nn.silu({0})",
-        "softplus": "jax.nn.softplus({0})",
-        "onehot": "jax.nn.one_hot({0}, {1})",
-    },
-)  # fmt: skip
+    def indexed(self, array: str, items: str, checked: bool) -> str:
+        return f'{array}.at[{items}].get(mode="fill")' if checked else f"{array}[{items}]"
 
-TORCH = Dialect(
-    "torch", "torch", keep="keepdim", concat="cat", axis="dim", batched=True, casts=True,
-    reductions={"max": "amax", "min": "amin"},
-    calls=CALLS,
-    inline={
-        "softmax": "functional.softmax({0}, -1)",
-        "logsumexp": "torch.logsumexp({0}, {axis}{keep})",
-        "logsoftmax": "functional.log_softmax({0}, -1)",
-        "sigmoid": "torch.sigmoid({0})",
-        "ReLU": "functional.relu({0})",
-        "GELU": "functional.gelu({0})",
-        "GELU_tanh": 'functional.gelu({0}, approximate="tanh")',
-        "SiLU": "functional.silu({0})",
-        "softplus": "functional.softplus({0}, threshold=40)",
-    },
-)  # fmt: skip
-DIALECTS = {d.name: d for d in (NUMPY, JAX, TORCH)}
+
+class TorchDialect(Dialect):
+    """PyTorch, for a batch of sequences at once, of any precision and on any device."""
+
+    library = 2
+    name, xp = "torch", "torch"
+    keep, concatenate, axis = "keepdim", "cat", "dim"
+    move_axis, take_along, broadcast = "movedim", "take_along_dim", "broadcast_tensors"
+    batched = casts = True
+    reductions: Mapping[str, str] = {"max": "amax", "min": "amin"}
+    calls = {name: call.replace("np.", "torch.") for name, call in Dialect.calls.items()} | {
+        "erf": "torch.erf"
+    }
+
+    def inserted(self, code: Code, wanted: Axes) -> str:
+        missing = [k for k, a in enumerate(wanted) if a not in code.axes]
+        if len(missing) == 1:
+            return f"{code.at(ATOM)}.unsqueeze({missing[0] - len(wanted)})"
+        return super().inserted(code, wanted)
+
+    def flat(self, array: str) -> str:
+        return f"{array}.flatten(-2)"
+
+    def to_whole(self) -> str:
+        return "long()"
+
+    def to_real(self, const: bool, like: str) -> str:
+        return "double()" if const else f"to({like})"
+
+    def taken(self, code: Code, real: bool, inline: bool) -> Code:
+        kind = ", dtype=torch.float64" if real or not code.whole else ""
+        return code.as_atom(f"torch.tensor({code.text}{kind})")
+
+    def cast(self, codes: Sequence[Code], like: str) -> list[Code]:
+        if all(c.const for c in codes) or all(c.whole for c in codes):
+            return list(codes)
+        like = next((c.text for c in codes if not c.const and not c.whole and c.level == ATOM
+                     and c.text.isidentifier()), like)  # fmt: skip
+        return [c.as_atom(f"{c.at(ATOM)}.to({like})") if c.const and c.axes else c for c in codes]
+
+
+DIALECTS = {d.name: d for d in (Dialect(), JaxDialect(), TorchDialect())}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import resources
@@ -17,19 +17,11 @@ from viete.analysis.kinds import REAL
 from viete.analysis.shapes import Shapes
 from viete.analysis.types import Type, TypeEnv
 from viete.code.dialects import Dialect
+from viete.code.expression import LEAD, Axes, Code, CodeEnv, CodeLetter, core_of
 from viete.code.identifiers import Identifiers, plain
 from viete.code.layout import docstring, statement
-from viete.code.lowering import (
-    ATOM,
-    LEAD,
-    Axes,
-    Code,
-    CodeEnv,
-    CodeLetter,
-    Lowering,
-)
+from viete.code.lowering import Lowering
 from viete.errors import VieteError
-from viete.evaluate.labelled import COL, ROW
 from viete.graph.card import CardData
 from viete.graph.sizes import Size
 from viete.library.functions import Function
@@ -38,9 +30,6 @@ from viete.notation.tree import Apply, Expr, Ref, Table, num
 
 IDIOMS = {"numpy": ("idioms.py",), "jax": ("idioms.py", "idioms_jax.py"),
           "torch": ("idioms_torch.py",)}  # fmt: skip
-OURS = ("beside", "entries", "erf", "inside")  # which are no functions of the notation
-NOT_IN_JAX = frozenset(("erf", "softmax", "logsumexp", "logsoftmax", "gathered", "placed",
-                         "gathered_each", "placed_each"))  # fmt: skip
 
 
 @cache
@@ -56,8 +45,6 @@ def idioms(dialect: str) -> dict[str, str]:
                 head, rest = source.split("\n", 1)
                 head = re.sub(r": (?:Array|bool|int|float)\b| -> Array", "", head)
                 out[node.name] = head.replace(" = ", "=") + "\n" + rest
-    if dialect == "jax":
-        out = {k: re.sub(r"\bnp\.", "jnp.", v) for k, v in out.items() if k not in NOT_IN_JAX}
     return out
 
 
@@ -74,21 +61,14 @@ class Functions:
 
     def __call__(self, e: Apply, codes: Sequence[Code], env: CodeEnv) -> tuple[str, Axes]:
         """The name of the function for arguments like these, and its result's axes on paper."""
-        ours = e.op in OURS and not e.args
-        written = e.op if ours else self.card.library_name(e)
+        written = self.card.library_name(e)
         if written in ("gathered", "placed") and any(c.lead for c in codes):
             written = f"{written}_each"
-        some = f"{written}_some" in idioms(self.dialect.name)
+        some = self.dialect.by_hand(f"{written}_some")
         if some and self.shapes.of(e.args[1], env.types).may_be_negative:
             written = f"{written}_some"
-        by_hand = idioms(self.dialect.name).get(written)
-        if by_hand is not None:
-            name = self.names.name(f"library {written}", plain(written))
-            source = by_hand.replace(f"def {written}(", f"def {name}(")
-            self.written.setdefault(name, source.split("\n"))
-            if not e.args:  # the caller knows its axes
-                return name, ()
-            return name, core_of(self.shapes.of(e, env.types))
+        if self.dialect.by_hand(written):
+            return self.helper(written), core_of(self.shapes.of(e, env.types))
         found = self.shapes.of(e, env.types)
         types = [self.shapes.of(a, env.types) for a in e.args]
         key = (e.op, *((c.core, bool(c.lead), c.const, c.whole, c.python, t.kind, t.interval)
@@ -96,6 +76,15 @@ class Functions:
         if key not in self.known:
             self.known[key] = self.write(self.card.function[e.op], e, codes, env)
         return self.known[key], core_of(found)
+
+    def helper(self, written: str) -> str:
+        """The name of a function that is written by hand."""
+        name = self.names.name(f"library {written}", plain(written))
+        source = idioms(self.dialect.name)[written].replace(f"def {written}(", f"def {name}(")
+        if self.dialect.name == "jax":
+            source = re.sub(r"\bnp\.", "jnp.", source)
+        self.written.setdefault(name, source.split("\n"))
+        return name
 
     def write(self, f: Function, e: Apply, codes: Sequence[Code], env: CodeEnv) -> str:
         """Write one function; a second form for other arguments gets a number."""
@@ -105,7 +94,7 @@ class Functions:
         arguments: dict[str, Code] = {}
         kinds: dict[str, Type] = {}
         sizes: dict[str, Size] = {}
-        signature, unpacked = [], list[str]()
+        signature: list[str] = []
         like = ""
         for k, a in enumerate(f.arguments):
             name = local.symbol(a.symbol)
@@ -114,9 +103,7 @@ class Functions:
             if k < len(codes):
                 c, kinds[a.symbol.key] = codes[k], types[k]
                 axes = ((LEAD,) if c.lead else ()) + c.core
-                arguments[a.symbol.key] = replace(
-                    c, text=name, level=ATOM, axes=axes, checked=False
-                )
+                arguments[a.symbol.key] = c.as_atom(name, axes=axes, checked=False)
                 real = axes and not c.const and not c.whole and types[k].kind == REAL
                 like = like or (name if real else "")
                 for symbol, size in zip(a.pattern, types[k].shape, strict=False):
@@ -134,24 +121,11 @@ class Functions:
         body = lowering.of(f.body, replace(inner, index={k: v[0] for k, v in letters.items()}))
         used = {k: v for k, v in letters.items() if word(v[2], body.text)}
         text = body.text + " ".join(v[1] for v in used.values())
-        for a in f.arguments:
-            shown = [arguments[s.key].text if word(arguments[s.key].text, text) and not any(
-                     word(arguments[s.key].text, u.split(" = ")[0]) for u in unpacked) else ""
-                     for s in a.pattern]  # fmt: skip
-            if not any(shown) or a.symbol.key not in arguments:
-                continue
-            shape = f"{arguments[a.symbol.key].text}.shape"
-            if all(shown) and len(shown) > 1:
-                unpacked.append(f"{', '.join(shown)} = {shape}[-{len(shown)}:]")
-                continue
-            unpacked += [f"{s} = {shape}[{k - len(shown)}]" for k, s in enumerate(shown) if s]
-        unpacked = [u for k, u in enumerate(unpacked) if u.split(" = ")[0] not in
-                    {v.split(" = ")[0] for v in unpacked[:k]}]  # fmt: skip
+        unpacked = unpacking(f, arguments, text)
         if used:
-            left, right = (", ".join(x) for x in zip(*((v[2], v[1]) for v in used.values()),
-                                                     strict=True))  # fmt: skip
-            both = f"{left} = {right}"
-            each = [f"{v[2]} = {v[1]}" for v in used.values()]
+            _, values, names = zip(*used.values(), strict=True)
+            both = f"{', '.join(names)} = {', '.join(values)}"
+            each = [f"{name} = {value}" for name, value in zip(names, values, strict=True)]
             unpacked += [both] if len(both) < 96 else each
         said = f.meaning or f"{f.name}: {show(f.body, 'unicode')}"
         lines = [*docstring([said], 1)]
@@ -194,9 +168,19 @@ class Functions:
         return Lowering(self.card, self.dialect, local, self.shapes, nothing, self)
 
 
-def core_of(t: Type) -> Axes:
-    """The axes that a value has on paper."""
-    return (ROW, COL)[2 - len(t.shape) :]
+def unpacking(f: Function, arguments: Mapping[str, Code], text: str) -> list[str]:
+    """Lines that give the sizes that a text uses: ``n, k = z.shape[-2:]``."""
+    out, known = list[str](), set[str]()
+    for a in f.arguments:
+        names = [arguments[s.key].text for s in a.pattern]
+        new = [name if word(name, text) and name not in known else "" for name in names]
+        shape = f"{arguments[a.symbol.key].text}.shape"
+        if len(new) > 1 and all(new):
+            out.append(f"{', '.join(new)} = {shape}[-{len(new)}:]")
+        else:
+            out += [f"{name} = {shape}[{k - len(new)}]" for k, name in enumerate(new) if name]
+        known |= set(new)
+    return out
 
 
 def word(name: str, text: str) -> bool:

@@ -35,6 +35,11 @@ def plain(text: str) -> str:
     return f"_{text}" if text[0].isdigit() else text
 
 
+def plain_letter(letter: str) -> str:
+    """An index letter as a Python name."""
+    return f"{letter}_" if letter in TAKEN else letter
+
+
 class Identifiers:
     """Identifiers handed out, no two alike; ``taken`` are not to be used at all."""
 

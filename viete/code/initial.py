@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
+from typing import Any
 
+from viete.cards.init import read_init
 from viete.code.body import Body
+from viete.code.expression import MUL, Code, CodeLetter
+from viete.code.identifiers import plain_letter
 from viete.code.layout import docstring, statement
-from viete.code.lowering import MUL, Code, CodeLetter, plain_letter
 from viete.errors import Text
+from viete.evaluate.initial_weights import cell, literal
+from viete.evaluate.schedule import program
 from viete.graph.card import CardData, Parameter
 from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.notation.tree import Idx, Ref, Symbol
 
-_DRAW = re.compile(r"(normal|uniform)\s*\((.*)\)")
 # How a library draws and fills: {0} is the shape, {1} a number.
 FORMS = {
     "numpy": {
@@ -58,18 +61,15 @@ class Initial:
         if not p.init:
             spread = f"1 / math.sqrt({core[0]})" if len(core) == 2 else "1"
             return self.form["normal"].format(every, spread)
-        text = p.init.strip(" $`")
-        if text == "xavier":
-            if len(core) != 2:
-                raise p.text.error(f"xavier needs rows and columns, and {p.name} has not both")
+        kind, text = read_init(cell(p, p.init), p.name, len(core))
+        if kind == "xavier":
             self.xavier = True
-            return f"xavier({', '.join(lead + core)})"
-        found = _DRAW.fullmatch(text)
-        amount = self.amount(p, found[2] if found else text)
-        if found:
-            loose = found[1] == "normal" and self.body.dialect.name != "jax"
-            return self.form[found[1]].format(every, amount.text if loose else amount.at(MUL))
-        return self.filled(every, amount)
+            return f"xavier({', '.join(sizes)})"
+        amount = self.amount(text)
+        if kind == "fill":
+            return self.filled(every, amount)
+        loose = kind == "normal" and self.body.dialect.name != "jax"
+        return self.form[kind].format(every, amount.text if loose else amount.at(MUL))
 
     def filled(self, every: str, amount: Code) -> str:
         if amount.text in ("0", "1"):
@@ -88,32 +88,26 @@ class Initial:
                 lead.append(low.whole(family.count, low.env))
         return lead, [low.whole(e, low.env) for e in p.shape]
 
-    def amount(self, p: Parameter, text: str) -> Code:
+    def amount(self, text: Text) -> Code:
         """A number made of the card's dimensions."""
-        source = Text(text, p.text.file, p.text.line)
-        return self.body.lowering.of(parse(source, self.model.size_scope))
+        return self.body.lowering.of(parse(text, self.model.size_scope))
 
     def literal(self, p: Parameter, lead: list[str], core: list[str], every: str) -> str:
         """``[1 0; 0 1]``, ``I`` or a number."""
-        text = p.value.strip(" $`")
-        if text == "I":
+        if p.value == "I":
             made = self.form["eye"].format("", core[0])
-        elif text.startswith("["):
-            rows = [[number(x, p) for x in row.replace(",", " ").split()]
-                    for row in text.strip("[]").split(";")]  # fmt: skip
-            listed = ", ".join(f"[{', '.join(row)}]" for row in rows)
-            made = self.form["array"].format("", listed if len(core) == 1 else f"[{listed}]")
+        elif p.value.startswith("["):
+            shapes = (shape for q, _, shape in program(self.model).parameters.values() if q is p)
+            made = self.form["array"].format("", listed(literal(p, next(shapes)[-len(core) :])))
         else:
-            return self.filled(every, self.amount(p, text))
+            return self.filled(every, self.amount(cell(p, p.value)))
         return self.form["spread"].format(every, made) if lead else made
 
 
-def number(text: str, p: Parameter) -> str:
-    """A literal's entry as a float."""
-    try:
-        value = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise p.text.error(f"{text} in the value of {p.name} is not a number") from None
+def listed(value: Any) -> str:
+    """A literal as lists of floats."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(listed, value))}]"
     if value.denominator == 1:
         return f"{value}.0"
     return repr(float(value)) if Fraction(repr(float(value))) == value else str(value)

@@ -9,10 +9,10 @@ from typing import Any
 
 from viete.code.body import Body
 from viete.code.dialects import DIALECTS
+from viete.code.expression import CodeEnv
 from viete.code.functions import word
 from viete.code.initial import Initial, per_block
 from viete.code.layout import docstring, filled, joined, statement
-from viete.code.lowering import CodeEnv
 from viete.code.prepared import Prepared
 from viete.graph.card import CardData, Input
 from viete.notation.printer import show_equation

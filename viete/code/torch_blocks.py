@@ -12,9 +12,9 @@ import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from viete.code.identifiers import plain_letter
 from viete.code.initial import blocks_of
 from viete.code.layout import docstring, joined
-from viete.code.lowering import plain_letter
 from viete.graph.card import CardData, Equation, Loop, Parameter
 from viete.notation.tree import Idx, Ref, walk
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from viete.code.body import Turn
+from viete.code.expression import CodeEnv
 from viete.code.functions import word
+from viete.code.identifiers import plain_letter
 from viete.code.initial import block_range, blocks_of, viete_name
 from viete.code.layout import comment, docstring, joined, statement
-from viete.code.lowering import CodeEnv, plain_letter
 from viete.code.prepared import Prepared
 from viete.code.target import Target, entry
 from viete.code.torch_blocks import (

@@ -11,16 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from viete.code.lowering import (
-    ATOM,
-    LEAD,
-    Axes,
-    Code,
-    CodeEnv,
-    CodeLetter,
-    Lowering,
-    together,
-)  # fmt: skip
+from viete.code.expression import ATOM, LEAD, Axes, Code, CodeEnv, CodeLetter, together
+from viete.code.lowering import Lowering
 from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW
 from viete.graph.card import Equation
@@ -134,8 +126,8 @@ class Products(Lowering):
         q, k, v = (self.of(y, env) for y in (x.q, x.k, x.v))
         shared = tuple(s for s in q.lead if s in k.lead and s != LEAD)
         extra = tuple(s for s in q.lead if s not in k.lead)
-        k, v = (self.permuted(c, (LEAD, *shared, ROW, COL)) for c in (k, v))
-        q = self.permuted(q, (LEAD, *shared, *extra, ROW, COL))
+        k, v = (self.dialect.permuted(c, (LEAD, *shared, ROW, COL)) for c in (k, v))
+        q = self.dialect.permuted(q, (LEAD, *shared, *extra, ROW, COL))
         texts = [c.text for c in (q, k, v)]
         more, after, heads = "", "", shared
         if extra:
@@ -150,7 +142,7 @@ class Products(Lowering):
             texts.append("is_causal=True")
         if x.seen is not None:
             seen = self.of(Apply("eq", (x.seen, num(1))), env)
-            texts.append(f"attn_mask={self.brought(seen, (LEAD, *heads, ROW, COL), True)}")
+            texts.append(f"attn_mask={self.dialect.brought(seen, (LEAD, *heads, ROW, COL), True)}")
         scale = self.of(x.scale, env).text
         text = f"functional.scaled_dot_product_attention({', '.join(texts)}, scale={scale}{more})"
         return Code(text + after, axes=(LEAD, *shared, *extra, ROW, COL))
