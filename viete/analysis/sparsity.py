@@ -39,31 +39,34 @@ class SparseSum:
 @memoised
 def sparse_sums(card: CardData) -> dict[str, SparseSum]:
     """The sparse sums among a card's equations, by the names of the values that they make."""
+    kept = {e.name: (e, f) for e in card.equations if (f := sparse_factor(card, e)) is not None}
+    if not kept:  # most cards have none: what each row is made of need not be found
+        return {}
     flows = Flows(card)
     alone: dict[str, bool] = {}  # of every value, whether its rows are made of their own rows
     for e in card.equations:
         flow, reads = flows.equation(e)
         alone[e.name] = flow.own is not None and not reads and row_by_row(card, e.right)
-    found = {}
-    for e in card.equations:
-        if isinstance(e.right, Bind) and e.right.op == "sum" and alone[e.name]:
-            sparse = sparse_sum(card, e, flows.known, alone)
-            if sparse is not None:
-                found[e.name] = sparse
-    return found
+    return {
+        name: sparse_sum(card, e, factor, flows.known, alone)
+        for name, (e, factor) in kept.items() if alone[name]
+    }  # fmt: skip
+
+
+def sparse_factor(card: CardData, e: Equation) -> Expr | None:
+    """The factor that makes an equation a sum of few terms in each row, if it is one."""
+    match e.right:
+        case Bind("sum", letter, body=term) if letter not in card.loop_letters:
+            return next((f for f in factors(term) if letter in f.free and has_zeros(card, f)), None)
+    return None
 
 
 def sparse_sum(
-    card: CardData, e: Equation, known: dict[str, Flow], alone: dict[str, bool]
-) -> SparseSum | None:
-    """What an equation says as a sparse sum, or None where it is none."""
+    card: CardData, e: Equation, factor: Expr, known: dict[str, Flow], alone: dict[str, bool]
+) -> SparseSum:
+    """What an equation says as a sparse sum."""
     assert isinstance(e.right, Bind)
     letter, term = e.right.index, e.right.body
-    if letter in card.loop_letters:
-        return None
-    kept = [f for f in factors(term) if letter in f.free and has_zeros(card, f)]
-    if not kept:
-        return None
     inside = only_inside(card, e, letter, alone)
     place = known[e.name].axes[known[e.name].own or ROW].place
     rows = {}
@@ -73,7 +76,7 @@ def sparse_sum(
             rows[name] = flow.own
     for i in inside:
         rows.pop(i.name, None)
-    return SparseSum(e, letter, term, kept[0], inside, rows)
+    return SparseSum(e, letter, term, factor, inside, rows)
 
 
 def only_inside(
