@@ -184,11 +184,13 @@ class Definitions:
 
     def check(self) -> None:
         """Raises VieteError, at the equation, for a value that is not there where it is used."""
+        checked: set[tuple[Expr, Loop | None]] = set()
         for k, equation in enumerate(self.card.equations):
             self.check_once(k, equation)
             for node in walk(equation.right):
-                if isinstance(node, Ref) and node.symbol.kind in ("value", "parameter"):
+                if isinstance(node, Ref) and (node, equation.loop) not in checked:
                     self.check_blocks(equation, node)
+                    checked.add((node, equation.loop))
                 if isinstance(node, Ref) and node.symbol.kind == "value":
                     self.check_defined(k, equation, node)
 
@@ -203,6 +205,8 @@ class Definitions:
 
     def check_blocks(self, equation: Equation, ref: Ref) -> None:
         """That a block number is whole, and a parameter's within its range, where it is known."""
+        if ref.symbol.kind not in ("value", "parameter"):
+            return
         size, span, loop = self.card.size, equation.text.place(ref), equation.loop
         ranges = {x.index: x for x in self.card.loops}
         for slot, index in zip(ref.symbol.slots, ref.index, strict=True):

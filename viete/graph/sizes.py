@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 
 from viete.errors import VieteError
 from viete.notation.tree import Apply, Expr, Interned, Num, Ref, interned
@@ -17,6 +17,7 @@ Monomial = tuple[tuple[str, int], ...]
 Coefficient = int | Fraction  # whole numbers are ints, which are ten times as fast
 # No model comes near these; without them a few lines could ask for more than any computer has.
 MOST_TERMS, MOST_BITS, HIGHEST_DEGREE = 500, 4000, 64
+SEEN = 10_000  # sums, products and texts kept: a card makes the same few again and again
 
 
 @interned
@@ -43,6 +44,7 @@ class Size(Interned):
             raise VieteError("the dimensions of this card multiply up to a size too large to state")
         return Size(tuple(sorted((m, plain(c)) for m, c in terms.items() if c)))
 
+    @lru_cache(SEEN)  # noqa: B019 (what it holds is values, and bounded)
     def __add__(self, other: Size) -> Size:
         out = dict(self.terms)
         for m, c in other.terms:
@@ -55,6 +57,7 @@ class Size(Interned):
     def __sub__(self, other: Size) -> Size:
         return self + -other
 
+    @lru_cache(SEEN)  # noqa: B019 (what it holds is values, and bounded)
     def __mul__(self, other: Size) -> Size:
         out: dict[Monomial, Coefficient] = {}
         for m, c in self.terms:
@@ -122,6 +125,7 @@ class Size(Interned):
     def __str__(self) -> str:
         return self.show("plain")
 
+    @lru_cache(SEEN)  # noqa: B019 (what it holds is values, and bounded)
     def show(self, style: str) -> str:
         """In one of the three spellings, highest degree first."""
         if not self.terms:
