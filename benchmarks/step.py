@@ -6,9 +6,11 @@
 B = 64 sequences of T = 256 tokens: the loss, all gradients and an Adam step (PyTorch's fused one,
 for all). Ours are the backward equations derived from the card, run a few sequences at a time, with
 no line written for this card. The peers take turns with it in one process; times are medians,
-ratios are ours / peer. Before anything is timed, the loss and every gradient are compared with
-those of float64: times count at equal accuracy. ``--cpu`` counts the seconds of processor time, for
-a machine that others use too, and says something with ``--threads 1`` alone.
+ratios are ours / peer. "products alone" is the floor: the matrix products of the card's own plan,
+of the same shapes on the same memory, and nothing between them. Before anything is timed, the loss
+and every gradient are compared with those of float64: times count at equal accuracy. ``--cpu``
+counts the seconds of processor time, for a machine that others use too; autograd's threads wait by
+turning in a circle, so that of two threads it says something with ``--alone`` only.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import resource
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +28,9 @@ import torch
 import torch.nn.functional as F
 
 import viete as vt
+from viete.evaluate.plan.arranging import Group
 from viete.evaluate.plan.engine import Engine
+from viete.evaluate.plan.making import Compiler, Library
 
 B, T = 64, 256
 Weights = dict[str, torch.Tensor]
@@ -100,7 +105,8 @@ def peer(loss: Callable[..., torch.Tensor], weights: Weights, t: Any, y: Any, ha
 
 
 def ours(weights: Weights, t: Any, y: Any, half: Any) -> Any:
-    """One step with the planned equations; half precision with a float32 master."""
+    """One step with the planned equations, and its matrix products alone; half precision with a
+    float32 master."""
     model = vt.read("simple-transformer")
     engine = Engine(model, weights, compute=half)
     adam = torch.optim.Adam([engine.flat], lr=1e-4, fused=True)
@@ -114,7 +120,33 @@ def ours(weights: Weights, t: Any, y: Any, half: Any) -> Any:
         adam.step()
         return loss
 
-    return step, engine.weights
+    engine(t, y=y)
+    return step, engine.weights, products(engine)
+
+
+def products(engine: Engine) -> Callable[[], None]:
+    """The matrix products of a step: of each plan, as often as its thread runs it."""
+    tasks = []
+    (size,) = {p.space.batch for share in engine.shares for p in share.plans.values()}
+    for k, share in enumerate(engine.shares):
+        (plan,) = share.plans.values()
+        groups = [Group([s for s in g.steps if s.kernel == "matmul"], g.inner, g.chunk)
+                  for g in plan.groups]  # fmt: skip
+        library = Library(engine.flat, engine.computed)
+        made = Compiler(plan.space, groups, plan.memory, plan.given, plan.totals, library).plan()
+        tasks.append([made] * len(range(k, B // size, len(engine.shares))))
+
+    def run(plans: list[Any]) -> None:
+        for plan in plans:
+            plan.run()
+
+    def alone() -> None:
+        with torch.no_grad():
+            if len(tasks) == 1:
+                return run(tasks[0])
+            engine.workers.run([partial(run, plans) for plans in tasks])
+
+    return alone
 
 
 def main() -> None:
@@ -148,7 +180,8 @@ def main() -> None:
     if given.alone:
         peers = {}
     steps = {name: peer(loss, weights, t, y, half) for name, loss in peers.items()}
-    steps["card"] = ours(weights, t, y, half)
+    step, own, floor = ours(weights, t, y, half)
+    steps["card"] = step, own
     if given.numpy:
         arrays = {k: v.numpy() for k, v in weights.items()}
         engine, tokens, targets = Engine(model, arrays), t.numpy(), y.numpy()
@@ -173,9 +206,10 @@ def main() -> None:
         print("error against float64:", ", ".join(off))
         for k in off["card"]:
             print(f"{k:8}", *(f"{off[name][k]:.2e}" for name in off))
-    times: dict[str, list[float]] = {name: [] for name in steps}
+    rounds = {name: step for name, (step, _) in steps.items()} | {"products alone": floor}
+    times: dict[str, list[float]] = {name: [] for name in rounds}
     for _ in range(given.rounds):
-        for name, (step, _) in steps.items():
+        for name, step in rounds.items():
             start = clock()
             step()
             times[name].append(clock() - start)

@@ -83,6 +83,8 @@ class Nodes(Backend):
         return self.xp.node("gathered", (rows, places), (count, rows.shape[1]))
 
     def padded(self, y: Node, axis: int, first: int, count: int) -> Node:
+        if y.shape[axis] == count:
+            return y
         shape = (*y.shape[:axis], count, *y.shape[axis + 1 :])
         lead = y.lead if y.lead and y.lead[0] != axis else None
         return self.xp.node("placed", (y,), shape, FLOAT, lead, (axis, first))
