@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import viete as vt
 from tests.command_line import viete
 from viete.cards.catalogue import shipped
-from viete.document.readable import readable
+from viete.document.tex import readable
 
 WORDS = """# Words
 

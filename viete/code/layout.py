@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-from viete.document.readable import readable
+from viete.document.tex import readable
 
 WIDTH = 100
 STEP = "    "

@@ -1,8 +1,11 @@
-r"""Prose in LaTeX: characters escaped, and which formulas may stand in it as they are.
+r"""TeX in prose: a formula read once, for what it looks like in Unicode and whether it is safe.
 
-A card is anybody's file, and its prose may say ``$\input{/etc/passwd}$``. `is_formula` knows the
+A card is anybody's file, and its prose may say ``$\input{/etc/passwd}$``. `Formula` knows the
 mathematics that our printer writes and people write in prose: letters, signs, scripts, fractions,
-roots, accents, words. What is none of that is no formula but text, and is shown as text.
+roots, accents, words. LaTeX gets a formula as it stands where it is nothing else, and any other
+text escaped. A terminal and a docstring get every formula in Unicode, with no TeX: ``a factor
+$1 / \sqrt{d_k}$ of $\tilde{A}^i$`` becomes ``a factor 1 / √dₖ of Ãⁱ``. Such formulas may name what
+no card declares, so the notation's parser is not asked.
 """
 
 from __future__ import annotations
@@ -10,7 +13,17 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from viete.notation.lexer import COMMANDED, GREEK
+from viete.notation.lexer import (
+    COMBINING,
+    COMMANDED,
+    COMMANDS,
+    FONTS,
+    GREEK,
+    IGNORED,
+    SUBSCRIPTS,
+    SUPERSCRIPTS,
+    VARIANTS,
+)
 
 ESCAPES = {
     "\\": r"\textbackslash{}", "_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{",
@@ -34,11 +47,12 @@ ACCENTED = {"\u0300", "\u0301", "\u0302", "\u0303", "\u0308", "\u030a", "\u030c"
 KNOWN = frozenset("¡¿«»‘’‚“”„–—†‡§¶©®°ßæœøåłđðþÆŒØÅŁĐÐÞ")
 DEEPEST = 40
 
-_TOKEN = re.compile(r"\\[A-Za-z]+|\\.|\s+|.", re.S)
-_WORDS = re.compile(r"\{[A-Za-z0-9 .,:;()/+*=-]*\}")
+_TOKEN = re.compile(r"\\[A-Za-z]+|\\.|\s+|[^\W_]+|.", re.S)
+_WORDS = re.compile(r"[A-Za-z0-9 .,:;()/+*=-]*")
+_MATH = re.compile(r"\$([^$]*)\$")
 _NAMED = (
     frozenset(GREEK.values())
-    | COMMANDED
+    | COMMANDED - {"sqrt"}
     | frozenset(
         "ln tan arg argmax det dim lim sup inf Pr sum prod int partial nabla infty pm mp times "
         "cdot odot circ top intercal bmod bullet ast star oplus otimes dagger "
@@ -48,13 +62,27 @@ _NAMED = (
         "prime hbar Re Im varepsilon vartheta varphi varrho limits nolimits displaystyle".split()
     )
 )
-_SIGNS = frozenset(",;:! {}|_%&#$")
+_ESCAPED = frozenset(",;:! {}|_%&#$")
+_MARKS = {name: mark for mark, name in COMBINING.items()}
+_MARKS |= {"widetilde": _MARKS["tilde"], "widehat": _MARKS["hat"], "dot": "\u0307",
+           "ddot": "\u0308"}  # fmt: skip
 _ONE = frozenset(
-    "sqrt bar hat tilde vec dot ddot overline underline widehat widetilde boxed mathbb mathbf "
-    "mathcal mathrm mathit mathsf mathtt boldsymbol operatorname ensuremath".split()
-)
+    "sqrt boxed mathbb mathbf mathcal mathrm mathit mathsf mathtt boldsymbol operatorname "
+    "ensuremath".split()
+) | frozenset(_MARKS)  # fmt: skip
 _TWO = frozenset("frac tfrac dfrac binom".split())
 _FENCES = frozenset(r"( ) [ ] | . / \{ \} \| \langle \rangle \lceil \rceil \lfloor \rfloor".split())
+_CASES = ["{", "cases", "}"]
+_SMALL = {
+    "_": {plain: c for c, plain in SUBSCRIPTS.items()},
+    "^": {plain: c for c, plain in SUPERSCRIPTS.items()} | {"⊤": "ᵀ"},
+}
+# What a command stands for; one of no known sign is its name.
+_CHARACTERS = {name: sign.lstrip("\\") for name, sign in COMMANDS.items()} | {
+    sign[1:]: char for char, sign in reversed(SIGNS.items()) if sign[0] == "\\"
+} | {name: letter for letter, name in reversed(GREEK.items())} | {
+    "leq": "≤", "geq": "≥", "neq": "≠", "dots": "…", "ldots": "…", "cdots": "…", "\\": " ",
+}  # fmt: skip
 
 
 def escape(text: str) -> str:
@@ -91,120 +119,183 @@ def declared(text: str) -> str:
 
 def is_formula(tex: str) -> bool:
     """Whether TeX, between dollar signs, takes this for mathematics and does nothing else."""
-    if "^^" in tex:  # TeX's way to write any character by its code
-        return False
-    try:
-        reader = _Formula([t for t in _TOKEN.findall(tex) if not t.isspace()])
-        reader.row(0)
-        return reader.at == len(reader.tokens)
-    except _No:
-        return False
+    return Formula(tex).sound
 
 
-class _No(Exception):
-    """This is not a formula."""
+def readable(text: str) -> str:
+    """A sentence with its formulas spelled in Unicode, without the dollar signs."""
+    return _MATH.sub(lambda m: spelled(m[1]), text)
 
 
-class _Formula:
-    """A recursive descent over TeX's mathematics; it builds nothing."""
+def spelled(tex: str) -> str:
+    """The inside of a formula without TeX's commands; what has none, as our own, stays as it is."""
+    return Formula(tex).text if "\\" in tex else tex
 
-    def __init__(self, tokens: list[str]) -> None:
-        self.tokens, self.at = tokens, 0
 
-    def next(self) -> str:
-        if self.at == len(self.tokens):
-            raise _No
-        self.at += 1
-        return self.tokens[self.at - 1]
+class Formula:
+    """A recursive descent over TeX's mathematics: its ``text`` in Unicode, and if it is ``sound``.
+
+    What is no mathematics is passed over, or stands in the text without its backslash.
+    """
+
+    def __init__(self, tex: str) -> None:
+        self.tokens, self.at = _TOKEN.findall(tex), 0
+        self.sound = "^^" not in tex  # TeX's way to write any character by its code
+        self.text = "".join(self.row(0))
+
+    def wrong(self, instead: str = "") -> str:
+        """This is no formula: what stands in its text there."""
+        self.sound = False
+        return instead
 
     def peek(self) -> str:
-        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+        """The next token that is no blank, "" at the end."""
+        return next((t for t in self.tokens[self.at : self.at + 2] if not t.isspace()), "")
 
-    def row(self, depth: int, ends: tuple[str, ...] = (), cells: bool = False) -> None:
-        """Atoms with their scripts, up to one of ``ends`` or to what no atom begins with."""
-        if depth > DEEPEST:
-            raise _No
-        while self.at < len(self.tokens) and self.peek() not in ends:
-            if cells and self.peek() in ("&", "\\\\"):
+    def next(self) -> str:
+        """That token, which is passed."""
+        if token := self.peek():
+            self.at = self.tokens.index(token, self.at) + 1
+        return token
+
+    def expect(self, *tokens: str) -> None:
+        for token in tokens:
+            if self.peek() == token:
+                self.next()
+            else:
+                self.wrong()
+
+    def row(self, depth: int, end: str = "", cells: bool = False) -> list[str]:
+        """Atoms with their scripts, up to ``end``, as Unicode."""
+        out: list[str] = []
+        while (token := self.peek()) and token != end:
+            if self.tokens[self.at].isspace():
+                out.append(self.tokens[self.at])
                 self.at += 1
+            elif cells and token in ("&", r"\\"):
+                out.append(", " if self.next() == "&" else "; ")
+            elif token in "_^'":  # a script may stand alone, as over nothing
+                out.append(self.scripts(depth))
+            else:
+                out.append(self.atom(depth))
+        return out
+
+    def scripts(self, depth: int) -> str:
+        """One script, or several: TeX refuses two of a kind."""
+        out, seen = "", set[str]()
+        while (sign := self.peek()) and sign in "_^'":
+            self.next()
+            if sign == "'":
+                seen.add("^")
+                out += sign
                 continue
-            if self.peek() not in "_^":  # a script may stand alone, as over nothing
-                self.atom(depth)
-            seen = set()
-            while (sign := self.peek()) and sign in "_^'":
-                self.at += 1
-                kind = "^" if sign == "'" else sign
-                if kind in seen and sign != "'":
-                    raise _No  # TeX refuses two
-                seen.add(kind)
-                if sign != "'":
-                    self.argument(depth)
+            if sign in seen:
+                self.wrong()
+            seen.add(sign)
+            size = len(self.peek())
+            out += script(sign, self.argument(depth, size))
+            if self.tokens[self.at - 1].isalnum() and size > 1:  # to TeX its first letter alone
+                seen.clear()
+        return out
 
-    def argument(self, depth: int) -> None:
-        """What a script or a command takes: a group, or one sign."""
+    def argument(self, depth: int, letters: int = 1) -> str:
+        """What a script or a command takes: a group, or one sign, or so many letters of a word."""
         token = self.peek()
         if token == "{":
-            self.atom(depth)
-        elif token.isalnum() or token in ("*", "+", "-") or token[1:] in _NAMED:
-            self.at += 1
-        else:
-            raise _No
+            return self.atom(depth, group=True)
+        if token.isalnum():
+            self.next()
+            token, rest = token[:letters], token[letters:]
+            self.tokens[self.at - 1 : self.at] = [token, rest] if rest else [token]
+            return token if token.isascii() else self.wrong(token)
+        if token in ("*", "+", "-") or token[1:] in _NAMED:
+            return self.atom(depth)
+        return self.wrong(self.atom(depth) if token and token not in "}&" else "")
 
-    def words(self) -> None:
-        """``{a word}``, as it stands in the text."""
-        inner = []
-        if self.next() != "{":
-            raise _No
-        while (token := self.next()) != "}":
-            inner.append(token)
-        if not _WORDS.fullmatch("{" + "".join(inner).replace(r"\_", "") + "}"):
-            raise _No
-
-    def atom(self, depth: int) -> None:
+    def atom(self, depth: int, group: bool = False) -> str:
+        """One sign, word, group or command with what it takes; a ``group`` loses its braces."""
         token = self.next()
+        if depth > DEEPEST:
+            return self.wrong()
         if token == "{":
-            self.row(depth + 1, ("}",))
-            self.close("}")
-        elif token == r"\text":
-            self.words()
-        elif token[0] != "\\":
-            if token in "}%#&~$\\_^" or not (token.isascii() and token.isprintable()):
-                raise _No
-        elif (name := token[1:]) in _NAMED or name in _SIGNS:
-            pass
-        elif name in _ONE:
-            if name == "operatorname" and self.peek() == "*":
-                self.at += 1
-            if name == "sqrt" and self.peek() == "[":
-                raise _No
-            self.argument(depth + 1)
-        elif name in _TWO:
-            self.argument(depth + 1)
-            self.argument(depth + 1)
-        elif name == "left":
-            self.fence()
-            self.row(depth + 1, (r"\right",))
-            self.close(r"\right")
-            self.fence()
-        elif name == "begin":
-            self.cases()
-            self.row(depth + 1, (r"\end",), cells=True)
-            self.close(r"\end")
-            self.cases()
-        else:
-            raise _No
+            inner = self.row(depth + 1, "}")
+            self.expect("}")
+            text = "".join(inner)
+            return f"{{{text}}}" if "," in inner and not group else text  # a set that people write
+        if token[0] != "\\":
+            known = token not in "}%#&~$\\_^" and token.isascii() and token.isprintable()
+            return token if known else self.wrong("" if token == "\\" else token)
+        name = token[1:]
+        if name in FONTS or name in _ONE or name in _TWO:
+            return self.applied(name, depth)
+        if name == "left":
+            inner = [self.fence(), *self.row(depth + 1, r"\right")]
+            self.expect(r"\right")
+            return "".join([*inner, self.fence()])
+        if name == "begin":
+            self.expect(*_CASES)
+            rows = "".join(self.row(depth + 1, r"\end", cells=True)).strip()
+            self.expect(r"\end", *_CASES)
+            return f"{{{rows}}}"
+        text = character(name)
+        return text if name in _NAMED or name in _ESCAPED else self.wrong(text)
 
-    def close(self, end: str) -> None:
-        if self.next() != end:
-            raise _No
+    def applied(self, name: str, depth: int) -> str:
+        """A font, an accent, a root or a fraction of what follows."""
+        if name in FONTS - _ONE and not (name == "text" and self.peek() == "{"):
+            self.wrong()
+        if name == "operatorname" and self.peek() == "*":
+            self.next()
+        power = ""
+        if name == "sqrt" and self.peek() == "[":
+            self.next()
+            power = script("^", "".join(self.row(depth + 1, "]")))
+            self.expect("]")
+        start = self.at + 1
+        inner = self.argument(depth + 1)
+        if name == "text" and not _WORDS.fullmatch(
+            "".join(self.tokens[start : self.at - 1]).replace(r"\_", "")
+        ):
+            self.wrong()
+        if name in _TWO:
+            return f"{bracketed(inner)}/{bracketed(self.argument(depth + 1))}"
+        if name in _MARKS:
+            return unicodedata.normalize("NFC", "".join(c + _MARKS[name] for c in inner))
+        if name == "sqrt":
+            return f"{power}√{bracketed(inner)}"
+        return "ℝ" if (name, inner) == ("mathbb", "R") else inner
 
-    def fence(self) -> None:
-        if self.next() not in _FENCES:
-            raise _No
+    def fence(self) -> str:
+        r"""What stands behind ``\left`` or ``\right``."""
+        token = self.next()
+        if token not in _FENCES:
+            self.wrong()
+        return character(token[1:]) if token[:1] == "\\" else token.replace(".", "")
 
-    def cases(self) -> None:
-        for letter in "{cases}":
-            self.close(letter)
+
+def character(name: str) -> str:
+    """The character that a command stands for, its name where there is none."""
+    if name in IGNORED:
+        return ""
+    name = VARIANTS.get(name, name)
+    return _CHARACTERS.get(name, name if name.isalnum() or name in _ESCAPED else "")
 
 
-__all__ = ["ESCAPES", "SYMBOLS", "declared", "escape", "first", "formula", "is_formula"]
+def bracketed(inner: str) -> str:
+    """In parentheses, unless it is one name or number."""
+    return inner if re.fullmatch(r"\w+", inner) else f"({inner})"
+
+
+def script(sign: str, inner: str) -> str:
+    """Small letters where Unicode has all of them, else without braces around one word."""
+    inner = re.sub(r" ?([-+−/]) ?", r"\1", inner.strip())
+    table, small = _SMALL[sign], inner.replace("−", "-")
+    if small and all(c in table for c in small) and (len(small) == 1 or not small.isalpha()):
+        return "".join(table[c] for c in small)
+    return sign + (inner if re.fullmatch(r"\w+", inner) else f"{{{inner}}}")
+
+
+__all__ = [
+    "ESCAPES", "SYMBOLS", "declared", "escape", "first", "formula", "is_formula", "readable",
+    "spelled",
+]  # fmt: skip

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterable
 
-from viete.document.readable import spelled
+from viete.document.tex import spelled
 from viete.document.tree import (
     Block,
     Chain,
