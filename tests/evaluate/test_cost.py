@@ -82,43 +82,6 @@ def by_name(counted):
 # -- parameters ------------------------------------------------------------------------------------
 
 
-def test_simple_transformer_rows():
-    """The counts of the architecture document, one by one."""
-    found = costs(shipped("simple-transformer")).parameters
-    rows = {r.parameter.name: r.all.number for r in found.rows}
-    assert rows["E"] == 197_632 and rows["P"] == 65_536
-    assert [r.each.number for r in found.rows if r.parameter.name == "W_Q^h"] == [4_096]
-    assert rows["W_Q^h"] + rows["W_K^h"] + rows["W_V^h"] == 49_152
-    assert rows["W_O"] + rows["b_O"] == 16_640
-    assert rows["W_1"] + rows["b_1"] == 263_168
-    assert rows["W_2"] + rows["b_2"] == 262_400
-    assert rows["W_lm"] + rows["b_lm"] == found.unembedding.number == 198_404
-    assert found.total.number == 1_052_932
-    assert found.without_embeddings.number == 1_052_932 - 197_632 - 65_536 - 198_404
-
-
-# EleutherAI's model cards: N, d, H, V, all parameters, those without embeddings.
-PYTHIA = {
-    "70M": (6, 512, 8, 50304, 70426624, 18915328),
-    "160M": (12, 768, 12, 50304, 162322944, 85056000),
-    "410M": (24, 1024, 16, 50304, 405334016, 302311424),
-    "1B": (16, 2048, 8, 50304, 1011781632, 805736448),
-    "1.4B": (24, 2048, 16, 50304, 1414647808, 1208602624),
-    "2.8B": (32, 2560, 32, 50304, 2775208960, 2517652480),
-    "6.9B": (32, 4096, 32, 50432, 6857302016, 6444163072),
-    "12B": (36, 5120, 40, 50688, 11846072320, 11327027200),
-}
-
-
-@pytest.mark.parametrize("size", PYTHIA)
-def test_pythia_sizes(size):
-    n, d, h, v, total, without = PYTHIA[size]
-    found = costs(shipped("pythia", N=n, d=d, H=h, V=v, d_f=4 * d)).parameters
-    assert found.total.number == total
-    assert found.without_embeddings.number == without
-    assert found.token.number == found.unembedding.number == v * d
-
-
 def test_rows_are_formulas():
     rows = {r.parameter.name: r for r in costs(shipped("pythia")).parameters.rows}
     assert str(rows["W_Q^{i,h}"].all.symbolic) == "H N d d_k"

@@ -1,17 +1,14 @@
-"""Published parameter counts, computed from the cards."""
+"""Published parameter counts, computed from the cards: of the arrays, and of the rows of costs."""
 
 from __future__ import annotations
 
 from math import prod
-from pathlib import Path
 
 import pytest
 
 import viete as vt
-import viete.cards.reader as reader
+from viete.analysis.cost import costs
 from viete.evaluate.schedule import parameter_shapes
-
-SHIPPED = Path(reader.__file__).parent / "shipped"
 
 
 def card(name: str, **dims: int) -> vt.Card:
@@ -20,8 +17,12 @@ def card(name: str, **dims: int) -> vt.Card:
 
 def count(model: vt.Card, *names: str) -> int:
     """How many numbers are in the weights whose names begin so (in all, if none are given)."""
+    begins = names or ("",)
     shapes = parameter_shapes(model)
-    return sum(prod(shape) for name, shape in shapes.items() if name.startswith(names or ("",)))
+    counted = sum(prod(shape) for name, shape in shapes.items() if name.startswith(begins))
+    rows = costs(model).parameters.rows
+    assert counted == sum(r.all.number or 0 for r in rows if r.parameter.name.startswith(begins))
+    return counted
 
 
 # The architecture document's section "Parameter Count", row by row.
@@ -40,6 +41,13 @@ def count(model: vt.Card, *names: str) -> int:
 )
 def test_simple_transformer(names: tuple[str, ...], wanted: int) -> None:
     assert count(card("simple-transformer"), *names) == wanted
+
+
+def test_embeddings_of_simple_transformer() -> None:
+    found = costs(card("simple-transformer")).parameters
+    assert [r.each.number for r in found.rows if r.parameter.name == "W_Q^h"] == [4_096]
+    assert found.unembedding.number == 198_404 and found.total.number == 1_052_932
+    assert found.without_embeddings.number == 1_052_932 - 197_632 - 65_536 - 198_404
 
 
 # Radford et al. 2019, table 2, gives depth and width; the counts are those of the released weights
@@ -73,17 +81,22 @@ PYTHIA = {
 
 
 @pytest.mark.parametrize("size", PYTHIA)
-@pytest.mark.parametrize("parallel", [True, False])
-def test_pythia(parallel: bool, size: str) -> None:
+def test_pythia(size: str) -> None:
     N, d, H, V, total, without_embeddings = PYTHIA[size]
     config = {
-        "model_type": "gpt_neox", "use_parallel_residual": parallel, "num_hidden_layers": N,
-        "hidden_size": d, "num_attention_heads": H, "vocab_size": V, "layer_norm_eps": 1e-5,
+        "model_type": "gpt_neox", "num_hidden_layers": N, "hidden_size": d,
+        "num_attention_heads": H, "vocab_size": V, "layer_norm_eps": 1e-5,
         "max_position_embeddings": 2048,
     }  # fmt: skip
-    model = vt.read("pythia", config=config)
-    assert count(model) == total
-    assert count(model) - count(model, "W_E", "W_U") == without_embeddings
+    both = [vt.read("pythia", config=config | {"use_parallel_residual": parallel})
+            for parallel in (True, False)]  # fmt: skip
+    for model in (*both, card("pythia", N=N, d=d, H=H, V=V, d_f=4 * d)):
+        assert count(model) == total
+        assert count(model) - count(model, "W_E", "W_U") == without_embeddings
+        found = costs(model).parameters
+        assert found.total.number == total
+        assert found.without_embeddings.number == without_embeddings
+        assert found.token.number == found.unembedding.number == V * d
 
 
 # Touvron et al. 2023 (Llama 2), table 1, gives depth, width and groups; the MLP widths are those of
