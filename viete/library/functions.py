@@ -13,7 +13,7 @@ from typing import TypeGuard
 from viete.errors import Text, VieteError
 from viete.notation.cursor import parse_name, top_level
 from viete.notation.lexer import Token, tokenize
-from viete.notation.parser import Parser, bounded
+from viete.notation.parser import parse_tokens
 from viete.notation.substitution import substitute
 from viete.notation.symbols import Scope, Signature
 from viete.notation.tree import MEASURES, Apply, Expr, Ref, Symbol, transform
@@ -147,18 +147,17 @@ def parse_function(
     arguments and the primitives, so that nothing is recursive; ``outer`` are names besides.
     """
     tokens = tokenize(source)
-    cut = top_level(tokens, "=")
+    cut = next(top_level(tokens, "="), None)
     opened = next((k for k, t in enumerate(tokens) if t.text == "("), None)
     if cut is None or opened is None or opened > cut or tokens[cut - 1].text != ")":
         raise source.error("a function is defined as name(arguments) = body")
     symbol = parse_name(source.cut(0, tokens[opened].start), "function", set())
     # RoPE_pairs_after is one name, of which the printers keep every stroke.
     name = symbol.key if symbol.sup else "_".join([symbol.base, *(s.text for s in symbol.sub)])
-    arguments: list[Argument] = []
-    semi = 0
-    for part, separator in split_arguments(tokens[opened + 1 : cut - 1]):
-        arguments.append(parse_argument(source, part))
-        semi = len(arguments) if separator == ";" else semi
+    inner = tokens[opened + 1 : cut - 1]
+    arguments = [parse_argument(source, part) for part in divided(inner, ",", ";")]
+    colons = list(top_level(inner, ";"))
+    semi = len(divided(inner[: colons[-1]], ",", ";")) if colons else 0
     for before, after in pairwise(arguments):
         if before.default is not None and after.default is None:
             raise source.error(
@@ -178,24 +177,14 @@ def parse_function(
                 scope.declare(symbol)
     for symbol in own.values():
         scope.declare(symbol)
-    parser = Parser(source, tokens[cut + 1 :], scope)
-    body = parser.expression()
-    parser.finish()
-    return Function(name, tuple(arguments), bounded(body, source), semi, meaning, source)
+    body = parse_tokens(source, tokens[cut + 1 :], scope)
+    return Function(name, tuple(arguments), body, semi, meaning, source)
 
 
-def split_arguments(tokens: list[Token]) -> list[tuple[list[Token], str]]:
-    """The parts of an argument list, each with the comma or semicolon after it, if any."""
-    parts: list[tuple[list[Token], str]] = [([], "")]
-    depth = 0
-    for token in tokens:
-        depth += (token.text in ("(", "{", "[")) - (token.text in (")", "}", "]"))
-        if depth == 0 and token.text in (",", ";"):
-            parts[-1] = (parts[-1][0], token.text)
-            parts.append(([], ""))
-        else:
-            parts[-1][0].append(token)
-    return parts
+def divided(tokens: list[Token], *signs: str) -> list[list[Token]]:
+    """The parts between signs that stand outside all brackets."""
+    cuts = pairwise([-1, *top_level(tokens, *signs), len(tokens)])
+    return [tokens[a + 1 : b] for a, b in cuts]
 
 
 def parse_argument(source: Text, tokens: list[Token]) -> Argument:
@@ -207,27 +196,20 @@ def parse_argument(source: Text, tokens: list[Token]) -> Argument:
         return source.cut(part[0].start, part[-1].end)
 
     default = None
-    equals = top_level(tokens, "=")
+    equals = next(top_level(tokens, "="), None)
     if equals is not None:
         end = Token("end", "", tokens[-1].end, tokens[-1].end)
-        parser = Parser(source, [*tokens[equals + 1 :], end], Scope())
-        default = parser.expression()
-        parser.finish()
+        default = parse_tokens(source, [*tokens[equals + 1 :], end], Scope())
         tokens = tokens[:equals]
-    colon = top_level(tokens, ":")
-    pattern: list[list[Token]] = [[]]
-    for token in [] if colon is None else tokens[colon + 1 :]:
-        if token.text == "×":
-            pattern.append([])
-        else:
-            pattern[-1].append(token)
-    head = tokens if colon is None else tokens[:colon]
-    if not head or (colon is not None and not all(pattern)):
+    colon = next(top_level(tokens, ":"), len(tokens))
+    head, sizes = tokens[:colon], tokens[colon:]
+    pattern = divided(sizes[1:], "×") if sizes else []
+    if not head or not all(pattern):
         raise source.error("an argument is written x or x: n × d")
     try:
         return Argument(
             parse_name(text(head), "argument", set()),
-            tuple(parse_name(text(p), "dim", set()) for p in pattern if p),
+            tuple(parse_name(text(p), "dim", set()) for p in pattern),
             default,
         )
     except VieteError as error:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from viete.errors import Text, VieteError
 from viete.notation.lexer import ACCENTS, Token, tokenize
@@ -13,6 +14,7 @@ from viete.notation.tree import Expr, Slot, Symbol
 MAX_DEPTH = 120
 MAX_NESTING = 60  # counts brackets twice
 CLOSERS = {"(": ")", "[": "]", "{": "}", "⟨": "⟩", "\\{": "\\}", "⌊": "⌋", "⌈": "⌉"}
+CLOSED = frozenset(CLOSERS.values())
 
 
 @dataclass(frozen=True)
@@ -51,17 +53,15 @@ def parse_name(source: Text, kind: str, indices: set[str]) -> Symbol:
     return Symbol(kind, base, tuple(slots["_"]), tuple(slots["^"]))
 
 
-def top_level(tokens: Sequence[Token], sign: str) -> int | None:
-    """Position of ``sign`` outside all brackets."""
+def top_level(tokens: Sequence[Token], *signs: str, start: int = 0) -> Iterator[int]:
+    """The positions from ``start`` on of what is one of the ``signs``, outside all brackets."""
     depth = 0
-    for k, token in enumerate(tokens):
-        if token.kind == "op" and token.text in CLOSERS:
-            depth += 1
-        elif token.kind == "op" and token.text in CLOSERS.values():
-            depth -= 1
-        elif token.text == sign and depth == 0:
-            return k
-    return None
+    for k in range(start, len(tokens)):
+        kind, text = tokens[k][:2]
+        if kind == "op" and depth == 0 and text in signs:
+            yield k
+        elif kind == "op":
+            depth += (text in CLOSERS) - (text in CLOSED)
 
 
 def end_token(before: Token) -> Token:
@@ -115,7 +115,7 @@ class Cursor:
     def finish(self) -> None:
         if self.peek.kind != "end":
             sign = self.peek.text
-            why = "nothing was opened that this closes" if sign in CLOSERS.values() else (
+            why = "nothing was opened that this closes" if sign in CLOSED else (
                 f"{sign!r} cannot stand here")  # fmt: skip
             raise self.error(why, self.peek)
 
@@ -158,24 +158,18 @@ class Cursor:
 
     def script_group(self, sign: str) -> list[Script]:
         """The items of one ``_…`` or ``^…``, whose sign has been read."""
+        if opened := self.accept("{"):
+            end = next(top_level(self.tokens, "}", start=self.pos), None)
+            if end is None:
+                raise self.error("this { is never closed; expected }", opened)
+            commas = top_level(self.tokens[:end], ",", start=self.pos)
+            cuts = list(pairwise([self.pos - 1, *commas, end]))
+            for before, after in cuts:
+                if after == before + 1:
+                    raise self.error("nothing stands in this script", self.tokens[after])
+            self.pos = end + 1
+            return [Script(sign, tuple(self.tokens[a + 1 : b]), True) for a, b in cuts]
         t = self.peek
-        if t.text == "{" and t.kind == "op":
-            opened, items, part, depth = self.next(), list[Script](), list[Token](), 0
-            while True:
-                token = self.peek
-                if token.kind == "end":
-                    raise self.error("this { is never closed; expected }", opened)
-                self.next()
-                if depth == 0 and token.text in ("}", ",") and token.kind == "op":
-                    if not part:
-                        raise self.error("nothing stands in this script", token)
-                    items.append(Script(sign, tuple(part), True))
-                    part = []
-                    if token.text == "}":
-                        return items
-                    continue
-                depth += (token.text in CLOSERS) - (token.text in CLOSERS.values())
-                part.append(token)
         if t.text == "-" and self.tokens[self.pos + 1].kind == "num":
             return [Script(sign, (self.next(), self.next()), False)]
         if t.kind in ("num", "word") or t.text in ("⊤", "'", "*"):

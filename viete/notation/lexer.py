@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -45,8 +46,8 @@ SIGNS = {
     "−": "-", "≤": "<=", "≥": ">=", "≠": "!=", "∘": "∘", "⋅": "·", "•": "·", "∗": "*", "…": "...",
     "⟨": "⟨", "⟩": "⟩", "〈": "⟨", "〉": "⟩", "⊤": "⊤", "∈": "∈", "∞": "∞", "⊙": "⊙", "×": "×",
     "·": "·", "∑": "∑", "Σ": "∑", "→": "→", "∧": "and", "∨": "or", "⌈": "⌈", "⌉": "⌉", "@": "·",
-    "⌊": "⌊", "⌋": "⌋",
-}  # fmt: skip
+    "⌊": "⌊", "⌋": "⌋", "<=": "<=", ">=": ">=", "!=": "!=", "...": "...", "->": "→",
+} | {sign: sign for sign in "+-*/^_()[]{},;:=<>&"}  # fmt: skip
 COMMANDS = {
     "cdot": "·", "times": "×", "odot": "⊙", "top": "⊤", "intercal": "⊤", "sum": "∑", "in": "∈",
     "langle": "⟨", "rangle": "⟩", "le": "<=", "leq": "<=", "ge": ">=", "geq": ">=", "ne": "!=",
@@ -89,10 +90,8 @@ _FONT = re.compile(r"\*?\s*\{\s*((?:[A-Za-z0-9 -]|\\_|_)*?)\s*\}")
 _COMMAND = re.compile(r"\\([A-Za-z]+|.?)")
 _CASES = re.compile(r"\s*\{cases\}")
 _BRACED = re.compile(r"\*?\s*\{[^{}]*\}")
-_SCRIPT_RUN = {
-    "_": re.compile("[" + "".join(SUBSCRIPTS) + "]+"),
-    "^": re.compile("[" + "".join(SUPERSCRIPTS) + "]+"),
-}
+_SIGN = re.compile("|".join(map(re.escape, sorted(SIGNS, key=len, reverse=True))))
+_MARKS = frozenset(COMBINING)
 
 
 class Unreadable(Exception):
@@ -113,88 +112,68 @@ def tokenize(source: Text) -> list[Token]:
         raise source.error(*error.args) from None
 
 
-@lru_cache(
-    maxsize=1 << 14
-)  # a card's formulas are looked at in turn for letters, names and meaning
+@lru_cache(maxsize=1 << 14)  # a card's formulas are asked for letters, for names and for meaning
 def split(text: str) -> tuple[Token, ...]:
     """The tokens of a text. Raises Unreadable."""
-    i, out = 0, list[Token]()
     if len(text) > MAX_LENGTH:
         message = f"a formula has at most {MAX_LENGTH:,} characters; name its parts"
         raise Unreadable(message, 0, 1)
+    return (*scan(text), Token("end", "", len(text), len(text)))
 
-    def put(kind: str, value: str, start: int, end: int) -> None:
-        out.append(Token(kind, value, start, end))
 
+def scan(text: str) -> Iterator[Token]:
+    """The tokens of a text but for its end. Raises Unreadable."""
+    i = 0
     while i < len(text):
-        c = text[i]
+        c, end = text[i], i + 1
         if c.isspace() or c in "~\u200b":
-            i += 1
+            pass
         elif m := _NUMBER.match(text, i):
             if more := _NUMBER_TOO.match(text, m.end()):
                 raise Unreadable(f"{text[i : more.end()]} is no number", i, more.end())
-            put("num", m[0], i, m.end())
-            i = m.end()
-        elif m := _WORD.match(text, i):
-            # An accent typed as a combining mark belongs to the letter before it.
             end = m.end()
-            if end < len(text) and text[end] in COMBINING:
+            yield Token("num", m[0], i, end)
+        elif m := _WORD.match(text, i):
+            end = m.end()
+            if text[end : end + 1] in _MARKS:  # typed behind the letter that it belongs to
                 if end - i > 1:
-                    put("word", text[i : end - 1], i, end - 1)
-                accented(put, text[end - 1], text[end], end - 1, end + 1)
-                i = end + 1
-                continue
-            put("op" if m[0] in WORD_SIGNS else "word", m[0], i, end)
-            i = end
-        elif c == "Δ" and _LETTER_NEXT.match(text, i + 1):
-            put("accent", "Delta", i, i + 1)
-            i += 1
-        elif c == "∂":
-            put("accent", "partial", i, i + 1)
-            i += 1
-        elif c in GREEK:
-            if i + 1 < len(text) and text[i + 1] in COMBINING:
-                accented(put, GREEK[c], text[i + 1], i, i + 2)
-                i += 1
+                    yield Token("word", text[i : end - 1], i, end - 1)
+                yield from accented(text[end - 1], text[end], end - 1, end + 1)
+                end += 1
             else:
-                put("word", GREEK[c], i, i + 1)
-            i += 1
+                yield Token("op" if m[0] in WORD_SIGNS else "word", m[0], i, end)
+        elif c == "∂" or (c == "Δ" and _LETTER_NEXT.match(text, end)):
+            yield Token("accent", "partial" if c == "∂" else "Delta", i, end)
+        elif c in GREEK and text[end : end + 1] in _MARKS:
+            end += 1
+            yield from accented(GREEK[c], text[end - 1], i, end)
+        elif c in GREEK:
+            yield Token("word", GREEK[c], i, end)
         elif c == "\\":
-            i = command(text, i, put)
+            tokens, end = command(text, i)
+            yield from tokens
         elif c in SUBSCRIPTS or c in SUPERSCRIPTS:
             sign, table = ("_", SUBSCRIPTS) if c in SUBSCRIPTS else ("^", SUPERSCRIPTS)
-            m = _SCRIPT_RUN[sign].match(text, i)
-            assert m is not None
-            put("op", sign, i, i)
-            put("op", "{", i, i)
-            inner = "".join(table[x] for x in m[0])
-            for token in split(inner)[:-1]:
-                put(token.kind, token.text, i + token.start, i + token.end)
-            put("op", "}", m.end(), m.end())
-            i = m.end()
+            while text[end : end + 1] in table:
+                end += 1
+            yield Token("op", sign, i, i)
+            yield Token("op", "{", i, i)
+            for t in scan("".join(table[x] for x in text[i:end])):
+                yield Token(t.kind, t.text, i + t.start, i + t.end)
+            yield Token("op", "}", end, end)
+        elif m := _SIGN.match(text, i):
+            end = m.end()
+            yield Token("op", SIGNS[m[0]], i, end)
         elif c == "√":
-            put("word", "sqrt", i, i + 1)
-            i += 1
-        elif text.startswith(("<=", ">=", "!=", "...", "->"), i):
-            sign = next(s for s in ("<=", ">=", "!=", "...", "->") if text.startswith(s, i))
-            put("op", "→" if sign == "->" else sign, i, i + len(sign))
-            i += len(sign)
-        elif c in SIGNS:
-            put("op", SIGNS[c], i, i + 1)
-            i += 1
-        elif c in "+-*/^_()[]{},;:=<>&":
-            put("op", c, i, i + 1)
-            i += 1
+            yield Token("word", "sqrt", i, end)
         elif len(parts := unicodedata.normalize("NFD", c)) == 2 and parts[1] in COMBINING:
-            accented(put, parts[0], parts[1], i, i + 1)
-            i += 1
-        elif c == '"' and (end := text.find('"', i + 1)) > 0:
-            put("token", text[i + 1 : end], i, end + 1)
-            i = end + 1
+            yield from accented(parts[0], parts[1], i, end)
+        elif c == '"' and (closing := text.find('"', end)) > 0:
+            end = closing + 1
+            yield Token("token", text[i + 1 : closing], i, end)
         else:
             raise no_character(text, i)
-    put("end", "", len(text), len(text))
-    return tuple(out)
+        i = end
 
 
 def no_character(text: str, i: int) -> Unreadable:
@@ -215,50 +194,48 @@ def code_point(c: str) -> str:
     return f"{called}; write the Latin {like}" if re.fullmatch("[A-Za-z]", like) else called
 
 
-def accented(put, letter: str, mark: str, start: int, end: int) -> None:  # type: ignore[no-untyped-def]
+def accented(letter: str, mark: str, start: int, end: int) -> tuple[Token, ...]:
     """``Ã`` reads as ``tilde{A}``."""
-    put("accent", COMBINING[mark], start, end)
-    put("op", "{", start, start)
-    put("word", letter, start, end)
-    put("op", "}", end, end)
+    return (
+        Token("accent", COMBINING[mark], start, end), Token("op", "{", start, start),
+        Token("word", letter, start, end), Token("op", "}", end, end),
+    )  # fmt: skip
 
 
-def command(text: str, i: int, put) -> int:  # type: ignore[no-untyped-def]
-    """Read one LaTeX command at ``i``; returns the offset after it."""
+def command(text: str, i: int) -> tuple[tuple[Token, ...], int]:
+    """The tokens of the LaTeX command at ``i``, and the offset after it."""
     m = _COMMAND.match(text, i)
     assert m is not None
-    name, end = m[1], m.end()
-    name = VARIANTS.get(name, name)
+    name, end = VARIANTS.get(m[1], m[1]), m.end()
+    bare = name == "Delta" and not _LETTER_NEXT.match(text[end:].lstrip())
     if name in IGNORED:
-        return end
+        return (), end
     if name in FONTS:
-        font = _FONT.match(text, end)
-        if font is None:
-            braced = _BRACED.match(text, end)
-            for k in range(end, braced.end() if braced else end):
-                if "write the Latin" in code_point(text[k]):
-                    raise no_character(text, k)
-            raise Unreadable(f"\\{name} needs a plain word in braces after it", i, end)
-        inner = font[1].replace("\\_", "_").replace(" ", "").replace("-", "")
-        if inner in WORD_SIGNS:
-            put("op", inner, i, font.end())
-        elif inner:
-            for token in split(inner)[:-1]:
-                put(token.kind, token.text, i, font.end())
-        return font.end()
+        return in_font(text, i, name, end)
     if name in ("begin", "end"):
         cases = _CASES.match(text, end)
         if cases is None:
             raise Unreadable("of LaTeX's environments the notation has only {cases}", i, end)
-        put("op", f"\\{name}", i, cases.end())
-        return cases.end()
-    bare = name == "Delta" and not _LETTER_NEXT.match(text[end:].lstrip())
-    if name in ("widetilde", "widehat") or (name in ACCENTS and not bare):
-        put("accent", name.removeprefix("wide"), i, end)
+        token = Token("op", f"\\{name}", i, cases.end())
+    elif name in ("widetilde", "widehat") or (name in ACCENTS and not bare):
+        token = Token("accent", name.removeprefix("wide"), i, end)
     elif name in COMMANDS:
-        put("op", COMMANDS[name], i, end)
+        token = Token("op", COMMANDS[name], i, end)
     elif name in GREEK_NAMES or name in COMMANDED or name in ("ell", "arg", "argmax"):
-        put("word", name, i, end)
+        token = Token("word", name, i, end)
     else:
         raise Unreadable(f"the notation has no LaTeX command \\{name}", i, end)
-    return end
+    return (token,), token.end
+
+
+def in_font(text: str, i: int, name: str, end: int) -> tuple[tuple[Token, ...], int]:
+    """``\\text{a word}``, whose command ends at ``end``: its letters in one."""
+    font = _FONT.match(text, end)
+    if font is None:
+        braced = _BRACED.match(text, end)
+        for k in range(end, braced.end() if braced else end):
+            if "write the Latin" in code_point(text[k]):
+                raise no_character(text, k)
+        raise Unreadable(f"\\{name} needs a plain word in braces after it", i, end)
+    inner = font[1].replace("\\_", "_").replace(" ", "").replace("-", "")
+    return tuple(Token(t.kind, t.text, i, font.end()) for t in scan(inner)), font.end()

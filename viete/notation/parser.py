@@ -16,8 +16,9 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import pairwise, takewhile
 
-from viete.errors import Text
+from viete.errors import Text, VieteError
 from viete.notation.cursor import (
+    CLOSED,
     CLOSERS,
     MAX_DEPTH,
     Cursor,
@@ -59,9 +60,18 @@ def parse(source: Text | str, scope: Scope) -> Expr:
     undeclared name, or a spelling with two readings.
     """
     source = Text(source) if isinstance(source, str) else source
-    parser = Parser(source, tokenize(source), scope)
-    if parser.peek.kind == "end":
+    tokens = tokenize(source)
+    if tokens[0].kind == "end":
         raise source.error("an expression is missing here")
+    return parse_tokens(source, tokens, scope)
+
+
+def parse_tokens(source: Text, tokens: list[Token], scope: Scope) -> Expr:
+    """Read the expression that all ``tokens`` of the source are, of which the last is an end.
+
+    Raises VieteError as `parse` does.
+    """
+    parser = Parser(source, tokens, scope)
     result = parser.expression()
     parser.finish()
     return bounded(result, source)
@@ -79,10 +89,7 @@ def parse_range(source: Text, scope: Scope) -> tuple[str, Expr, Expr]:
             part = part[1:]
         while part and part[-1].text == ",":
             part = part[:-1]
-        parser = Parser(source, [*part, end_token(closing)], scope)
-        value = parser.expression()
-        parser.finish()
-        return value
+        return parse_tokens(source, [*part, end_token(closing)], scope)
 
     return (
         tokens[0].text,
@@ -174,10 +181,8 @@ class Parser(Cursor):
                 raise self.error(
                     "a / b c can be read as a/(b c) or (a/b) c; write the one you mean", right
                 )
-            if op == "div" and right == Num(Fraction(0)):
-                raise self.error("this divides by zero", right)
-            if op == "div" and isinstance(left, Num) and isinstance(right, Num):
-                left = self.node(Num(left.value / right.value), start)
+            if op == "div":
+                left = self.quotient(left, right, start)
             else:
                 left = self.node(Apply(op, (left, right)), start)
             if of == 2 and self.peek.text in COMPARISONS:
@@ -202,10 +207,16 @@ class Parser(Cursor):
         depth, end = 0, self.pos if end is None else end
         for k in range(first, end):
             text = self.tokens[k].text
-            depth += (text in CLOSERS) - (text in CLOSERS.values())
+            depth += (text in CLOSERS) - (text in CLOSED)
             if depth == 0:
                 return k == end - 1
         return False
+
+    def quotient(self, a: Expr, b: Expr, start: Token) -> Expr:
+        if b == Num(Fraction(0)):
+            raise self.error("this divides by zero", b)
+        number = isinstance(a, Num) and isinstance(b, Num) and Num(a.value / b.value)
+        return self.node(number or Apply("div", (a, b)), start)
 
     def negated(self, e: Expr, start: Token) -> Expr:
         return self.node(Num(-e.value) if isinstance(e, Num) else Apply("neg", (e,)), start)
@@ -256,42 +267,24 @@ class Parser(Cursor):
         if t.kind == "word":
             self.next()
             return self.word(t)
-        if opened := self.accept("(", "{"):
-            inner = self.expression()
-            self.expect(CLOSERS[opened.text], opened)
+        if opened := self.accept("(", "{", "⌊", "⌈"):
+            inner = self.within(opened)
+            if opened.text == "⌊":
+                inner = Apply("floor", (inner,))
+            elif opened.text == "⌈":  # ⌈a⌉ = −⌊−a⌋, so that interpreters need only one of them
+                inner = Apply("neg", (Apply("floor", (self.negated(inner, opened),)),))
             return self.node(inner, opened)
         if opened := self.accept("⟨"):
             a = self.expression()
             self.expect(",", opened)
-            b = self.expression()
-            self.expect("⟩", opened)
-            return self.node(Apply("inner", (a, b)), opened)
+            return self.node(Apply("inner", (a, self.within(opened))), opened)
         if t.text == "<" and t.kind == "op":
             return self.angle()
-        if opened := self.accept("⌊"):
-            a = self.expression()
-            self.expect("⌋", opened)
-            return self.node(Apply("floor", (a,)), opened)
-        if opened := self.accept("⌈"):
-            # The ceiling as the floor: ⌈a⌉ = −⌊−a⌋, so that interpreters need only one of them.
-            a = self.expression()
-            self.expect("⌉", opened)
-            down = Apply("floor", (self.negated(a, opened),))
-            return self.node(Apply("neg", (down,)), opened)
         if self.accept("∞"):
             return self.node(Apply("inf", ()), t)
         if self.accept("\\frac"):
-            parts = []
-            for _ in range(2):
-                opened = self.expect("{")
-                parts.append(self.expression())
-                self.expect("}", opened)
-            a, b = parts
-            if b == Num(Fraction(0)):
-                raise self.error("this divides by zero", b)
-            if isinstance(a, Num) and isinstance(b, Num):
-                return self.node(Num(a.value / b.value), t)
-            return self.node(Apply("div", (a, b)), t)
+            a = self.within(self.expect("{"))
+            return self.quotient(a, self.within(self.expect("{")), t)
         if self.accept("∑"):
             return self.binder("sum", t)
         if self.accept("\\begin"):
@@ -300,19 +293,24 @@ class Parser(Cursor):
             raise self.error("the formula breaks off here; something must follow", t)
         raise self.error(f"{t.text!r} cannot stand here", t)
 
+    def within(self, opened: Token) -> Expr:
+        """An expression up to what closes the bracket that was ``opened``."""
+        inner = self.expression()
+        self.expect(CLOSERS[opened.text], opened)
+        return inner
+
     def angle(self) -> Expr:
         """``<u, v>`` in the plain spelling."""
         opened = self.next()
-        close = top_level(self.tokens[self.pos :], ">")
-        if close is None:
+        end = next(top_level(self.tokens, ">", start=self.pos), None)
+        if end is None:
             raise self.error("'<' cannot stand here; an inner product is written <u, v>", opened)
-        end = self.pos + close
         inner = self.part([*self.tokens[self.pos : end], end_token(self.tokens[end])])
         a = inner.expression()
         inner.expect(",", None)
         b = inner.expression()
         inner.finish()
-        self.pos += close + 1
+        self.pos = end + 1
         return self.node(Apply("inner", (a, b)), opened)
 
     def part(self, tokens: list[Token]) -> Parser:
@@ -448,38 +446,36 @@ class Parser(Cursor):
             whole = self.match(base, items)
         self.pos = after
         if whole is None:
-            if base in self.scope.indices and not items:
-                return self.node(Idx(base), t)
-            if base in CONSTANTS and base not in self.scope.symbols:
-                if items:
-                    return self.scripted(self.node(Apply(base, ()), t), items, t)
-                return self.node(Apply(base, ()), t)
-            if base in self.scope.indices:
-                return self.scripted(self.node(Idx(base), t), items, t)
-            end = self.tokens[self.pos - 1].end
-            if loose is not None and not self.scope.splits(self.peek.text):
-                end = self.peek.end  # d_model is one name, whatever begins like it
-            written = self.source.text[t.start : end]
-            span = t.start, end
-            declared = self.scope.symbols.get(base, ())
-            if lacking := next((s for s in declared if s.slots and self.begins(s, items)), None):
-                letters = " and ".join(lacking.slots)
-                raise self.error(
-                    f"{written} is one value for each {letters}; write {lacking.key}, or numbers "
-                    f"for the letters", span,
-                )  # fmt: skip
-            for label in (x.text for s in declared for x in (*s.sub, *s.sup) if not x.index):
-                if any(label in [t.text for t in i.tokens] and len(i.tokens) > 1 for i in items):
-                    raise self.error(
-                        f"unknown symbol {written}; {label} is a label here, and an index under a "
-                        f"line For ${label} = 1, …, N$:", span,
-                    )  # fmt: skip
-            known = ", ".join(s.key for s in declared)
-            hint = f"; declared with this letter: {known}" if known else self.scope.suggest(written)
-            raise self.error(f"unknown symbol {written}{hint}", span)
+            constant = base in CONSTANTS and base not in self.scope.symbols
+            if base not in self.scope.indices and not constant:
+                raise self.unknown(base, items, loose is not None, t)
+            letter = Idx(base) if base in self.scope.indices else Apply(base, ())
+            return self.scripted(self.node(letter, t), items, t)
         symbol, index, left = whole
         ref = self.node(Ref(symbol, tuple(self.inside(s) for s in index)), t)
         return self.scripted(ref, left, t)
+
+    def unknown(self, base: str, items: list[Script], loose: bool, t: Token) -> VieteError:
+        """The error for a name that is no declared one; ``loose``: its script may go on."""
+        end = self.tokens[self.pos - 1].end
+        if loose and not self.scope.splits(self.peek.text):
+            end = self.peek.end  # d_model is one name, whatever begins like it
+        name, span = self.source.text[t.start : end], (t.start, end)
+        declared = self.scope.symbols.get(base, [])
+        if lacking := next((s for s in declared if s.slots and self.begins(s, items)), None):
+            return self.error(
+                f"{name} is one value for each {' and '.join(lacking.slots)}; write {lacking.key}, "
+                f"or numbers for the letters", span,
+            )  # fmt: skip
+        for label in (x.text for s in declared for x in (*s.sub, *s.sup) if not x.index):
+            if any(label in [t.text for t in i.tokens] and len(i.tokens) > 1 for i in items):
+                return self.error(
+                    f"unknown symbol {name}; {label} is a label here, and an index under a line "
+                    f"For ${label} = 1, …, N$:", span,
+                )  # fmt: skip
+        known = ", ".join(s.key for s in declared)
+        hint = f"; declared with this letter: {known}" if known else self.scope.suggest(name)
+        return self.error(f"unknown symbol {name}{hint}", span)
 
     def begins(self, symbol: Symbol, items: list[Script]) -> bool:
         """Whether the scripts are those of ``symbol`` but for index letters left out."""
@@ -646,17 +642,16 @@ class Parser(Cursor):
             raise self.error(f"{op} needs an index below it, such as {op}_h", t)
         if (lower is None) != (upper is None):
             raise self.error(f"{op} needs both bounds or neither", t)
-        outer = self.scope
-        self.scope = outer.inside([index])
-        if op == "sum":
-            body = self.product()
-        else:
-            opened = self.expect("(")
-            body = self.expression()
-            self.expect(")", opened)
-        self.scope = outer
+        body = self.body([index], bracketed=op != "sum")
         self.left.add(index)
         return self.node(Bind(op, index, lower, upper, body), t)
+
+    def body(self, letters: list[str], bracketed: bool = True) -> Expr:
+        """What stands under a binder of these letters: an expression in brackets, or a product."""
+        outer, self.scope = self.scope, self.scope.inside(letters)
+        found = self.within(self.expect("(")) if bracketed else self.product()
+        self.scope = outer
+        return found
 
     def table(self, t: Token) -> Expr:
         """``table_{j<n, k<m}(…)``."""
@@ -669,13 +664,7 @@ class Parser(Cursor):
             ranges.append((item.tokens[0].text, size))
         if len(ranges) > 2 or len({i for i, _ in ranges}) < len(ranges):
             raise self.error("a table has one or two different indices", t)
-        outer = self.scope
-        self.scope = outer.inside(i for i, _ in ranges)
-        opened = self.expect("(")
-        body = self.expression()
-        self.expect(")", opened)
-        self.scope = outer
-        return self.node(Table(tuple(ranges), body), t)
+        return self.node(Table(tuple(ranges), self.body([i for i, _ in ranges])), t)
 
     def cases(self, t: Token) -> Expr:
         """LaTeX's two-way cases, the spelling of ``where(condition, a, b)``."""
