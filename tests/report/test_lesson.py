@@ -101,7 +101,7 @@ def step(found: Lesson, position: int, name: str) -> LessonStep:
 
 
 def line(s: LessonStep, name: str) -> Chain:
-    lines = [*s.lines, *(x for p in s.parts for x in p.lines)]
+    lines = [*s.lines, *s.parts]
     return next(x for x in lines if x.name == name)
 
 
@@ -186,7 +186,7 @@ def test_parts_come_from_the_definition() -> None:
     model = vt.read(text + "## Forward pass\n\n1. $x = E[t]$\n2. $u = bump(x)$\n")
     found = step(lesson(model, [0], literal_fractions(model)), 0, "u")
     assert line(found, "sum(x)[0]").put_in == "1 + 2 + 3"
-    names = [x.name for p in found.parts for x in p.lines]
+    names = [x.name for x in found.parts]
     assert names == ["exp(−x²)[0]", "sum(x)[0]"]
 
 

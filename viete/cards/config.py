@@ -329,10 +329,7 @@ def number_of(text: str, card: CardData) -> Fraction | None:
 
 def scope_of(card: CardData) -> Scope:
     """Names of dimensions and loop letters."""
-    scope = Scope(indices=set(card.loop_letters))
-    for d in card.dims:
-        scope.declare(d.symbol)
-    return scope
+    return Scope.of((d.symbol for d in card.dims), card.loop_letters)
 
 
 def word(value: Any) -> str:

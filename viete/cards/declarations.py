@@ -76,9 +76,7 @@ class Declarations(Sections):
                 waiting.append((parse_name(name, "dim", set()), value, config, meaning))
                 if not value.text:
                     waiting[-1] = (waiting[-1][0], replace(name, text=""), config, meaning)
-        scope = Scope()
-        for dim in self.dims:
-            scope.declare(dim.symbol)
+        scope = Scope.of(d.symbol for d in self.dims)
         seen = {d.name for d in self.dims}
         for symbol, value, *_ in waiting:
             if symbol.key in seen:
@@ -123,9 +121,7 @@ class Declarations(Sections):
                 elif size := _IN_WORDS.search(said.text):
                     self.described.append((name, said.cut(*size.span(1))))
         declared = {d.name for d in self.dims}
-        scope = Scope()
-        for dim in self.dims:
-            scope.declare(dim.symbol)
+        scope = Scope.of(d.symbol for d in self.dims)
         symbols = [parse_name(name, "dim", set()) for name, _, _ in found]
         for symbol, (name, *_) in zip(symbols, found, strict=True):
             if symbol.key in declared:
@@ -155,9 +151,7 @@ class Declarations(Sections):
         self.prose.append((said.cut(start), said.text[:start].rstrip(" ,:;")))
 
     def dims_scope(self) -> None:
-        self.shapes = Scope()
-        for dim in self.dims:
-            self.shapes.declare(dim.symbol)
+        self.shapes = Scope.of(d.symbol for d in self.dims)
         self.check_stated(CardData("", dims=tuple(self.dims)).sizes)
 
     def check_stated(self, sizes: dict[str, Fraction]) -> None:
@@ -302,9 +296,7 @@ class Declarations(Sections):
     def choices(self, functions: list[Function], parameters: list[Parameter]) -> list[Choice]:
         """The rows of Choices, with the functions that they define, of dimensions and weights."""
         out: list[Choice] = []
-        scope = Scope()
-        for symbol in (*(d.symbol for d in self.dims), *(p.symbol for p in parameters)):
-            scope.declare(symbol)
+        scope = Scope.of([*(d.symbol for d in self.dims), *(p.symbol for p in parameters)])
         known = {name: f.signature for name, f in in_force(functions).items()}
         for row in self.rows("choices", "config is then"):
             key, allowed = self.cell(row, "config"), row.get("is", Text(""))

@@ -166,6 +166,18 @@ def table(header: list[str], rows: list[list[str]]) -> TextTable:
                                                        for row in rows])  # fmt: skip
 
 
+def listed(words: Iterable[str]) -> str:
+    """``a, b and c``."""
+    *most, last = [*words] or [""]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def capital(text: str) -> str:
+    """A phrase as a title or a sentence; a symbol at its beginning stays as it is."""
+    word = text.split(" ")[0].rstrip(",;:")
+    return text[0].upper() + text[1:] if word.isalpha() and len(word) > 1 else text
+
+
 # -- what every writer does ------------------------------------------------------------------------
 
 

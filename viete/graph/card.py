@@ -297,10 +297,7 @@ class CardData:
     @cached_property
     def size_scope(self) -> Scope:
         """The names that a size may use: the dimensions alone."""
-        scope = Scope()
-        for dim in self.dims:
-            scope.declare(dim.symbol)
-        return scope
+        return Scope.of(d.symbol for d in self.dims)
 
     def size_expr(self, size: Size) -> Expr:
         """A symbolic size as an expression over the dimensions.

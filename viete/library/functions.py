@@ -168,15 +168,10 @@ def parse_function(
     names = [s.key for s in symbols if s.kind == "argument"]
     if len(set(names)) < len(names):
         raise source.error(f"{name} names an argument twice", 0, tokens[cut].start)
-    scope = Scope()
+    around = () if outer is None else (s for group in outer.symbols.values() for s in group)
+    own = {s.key: s for s in symbols}  # which hide those of the same name around them
+    scope = Scope.of([*(s for s in around if s.key not in own), *own.values()])
     scope.functions |= known
-    own = {s.key: s for s in symbols}
-    for group in () if outer is None else outer.symbols.values():
-        for symbol in group:
-            if symbol.key not in own:  # an argument hides it
-                scope.declare(symbol)
-    for symbol in own.values():
-        scope.declare(symbol)
     body = parse_tokens(source, tokens[cut + 1 :], scope)
     return Function(name, tuple(arguments), body, semi, meaning, source)
 

@@ -76,6 +76,14 @@ class Scope:
         default_factory=dict, compare=False, repr=False
     )
 
+    @classmethod
+    def of(cls, symbols: Iterable[Symbol], indices: Iterable[str] = ()) -> Scope:
+        """The scope of these symbols and index letters."""
+        scope = cls(indices=set(indices))
+        for symbol in symbols:
+            scope.declare(symbol)
+        return scope
+
     def declare(self, symbol: Symbol) -> None:
         """Add a symbol; a card's reader checks for duplicates."""
         self.symbols.setdefault(symbol.base, []).append(symbol)

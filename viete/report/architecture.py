@@ -14,7 +14,17 @@ from viete.analysis.cost import ParameterCost
 from viete.analysis.def_use import called
 from viete.analysis.traits import Generation
 from viete.document.rendering import STYLES, check_format, render
-from viete.document.tree import Block, CodeBlock, TextTable, fact, heading, item, paragraph, table
+from viete.document.tree import (
+    Block,
+    CodeBlock,
+    TextTable,
+    fact,
+    heading,
+    item,
+    listed,
+    paragraph,
+    table,
+)
 from viete.graph.card import CardData
 from viete.graph.sizes import Size, spell
 from viete.notation.printer import letters, show, show_equation, show_symbol
@@ -22,7 +32,7 @@ from viete.notation.tree import Apply, Bind, Expr, Ref, num, walk
 from viete.report.counted import count
 from viete.report.drawing import to_svg, to_text
 from viete.report.drawing.flow import flow, turns
-from viete.report.names import SizedCard, listed
+from viete.report.names import SizedCard
 from viete.report.notes import notes
 
 WIDTH = 150  # columns of the drawing

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from viete.analysis.def_use import called
 from viete.cards.writer import CardWriter
 from viete.document.rendering import STYLES, check_format, render
-from viete.document.tree import Block, heading, item, paragraph
+from viete.document.tree import Block, heading, item, listed, paragraph
 from viete.graph.card import CardData, Equation
 from viete.notation.printer import Printer, show, show_symbol
 from viete.notation.tree import Apply, Ref, Symbol, walk
-from viete.report.names import listed
 from viete.rewrite.adjoint import grad
 from viete.rewrite.adjoint.grad import with_loss
 

@@ -10,11 +10,12 @@ from viete.analysis.cost import Costs, costs
 from viete.analysis.def_use import def_use
 from viete.analysis.traits import Traits
 from viete.cards.writer import CardWriter
+from viete.document.tree import capital, listed
 from viete.graph.card import CardData
 from viete.graph.sizes import Size, spell
 from viete.notation.printer import letters, show_symbol
 from viete.notation.tree import Expr
-from viete.report.drawing.flow import Axes, Sizes, capital
+from viete.report.drawing.flow import Axes, Sizes
 
 
 class SizedCard:
@@ -110,8 +111,3 @@ class SizedCard:
 def bare(formula: str) -> str:
     """A formula without the words of LaTeX."""
     return re.sub(r"\\[a-z]+", "", formula)
-
-
-def listed(items: list[str]) -> str:
-    """``a, b and c``."""
-    return f"{', '.join(items[:-1])} and {items[-1]}" if len(items) > 1 else "".join(items)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from viete.document.tree import Block, fact
+from viete.document.tree import Block, fact, listed
 from viete.graph.sizes import spell
 from viete.notation.printer import letters
 from viete.notation.tree import Idx, walk
 from viete.report.drawing.flow import turns
-from viete.report.names import SizedCard, listed
+from viete.report.names import SizedCard
 
 
 def notes(n: SizedCard) -> list[Block]:

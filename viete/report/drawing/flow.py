@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from viete.analysis.def_use import DefUse, Use, def_use
+from viete.document.tree import capital
 from viete.errors import VieteError
 from viete.graph.card import CardData, Input, Loop
 from viete.graph.sizes import Size, spell
@@ -259,12 +260,6 @@ def turns(card: CardData, loop: Loop, sizes: Sizes) -> str:
         return "many times"
     count = sizes.number(upper - lower) + 1
     return "once" if count == 1 else f"{count} times"
-
-
-def capital(text: str) -> str:
-    """A phrase as a title; a symbol at its beginning stays as it is."""
-    word = text.split(" ")[0]
-    return text[0].upper() + text[1:] if word.isalpha() and len(word) > 1 else text
 
 
 __all__ = ["Axes", "Sizes", "flow", "turns"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from viete.document.rendering import check_format, render
 from viete.document.tree import (
@@ -16,37 +16,20 @@ from viete.document.tree import (
     item,
     paragraph,
 )
-from viete.errors import Text
-
-
-@dataclass
-class Substep:
-    """A stage on the way to a step's value."""
-
-    formula: str
-    lines: list[Chain]
 
 
 @dataclass
 class LessonStep:
-    """One equation for the followed position."""
+    """One equation for the followed position; ``parts`` are on the way to its ``lines``."""
 
     number: int
     title: str
     why: list[str]
     formula: str
-    parts: list[Substep] = field(default_factory=list)
+    parts: list[Chain] = field(default_factory=list)
     lines: list[Chain] = field(default_factory=list)
     status: list[str] = field(default_factory=list)
     pipeline: list[Chip] = field(default_factory=list)
-
-
-@dataclass
-class Grid:
-    """A small table of numbers with a caption."""
-
-    caption: str
-    rows: list[list[str]]
 
 
 @dataclass
@@ -63,7 +46,7 @@ class Lesson:
 
     title: str
     intro: list[str]
-    grids: list[Grid]
+    tables: list[TextTable]  # of parameters
     positions: list[str]
     sections: list[Section]
     closing: list[str]
@@ -77,9 +60,7 @@ def write_lesson(lesson: Lesson, form: str) -> str:
 
 def document(lesson: Lesson) -> list[Block]:
     """The tree of a lesson."""
-    out: list[Block] = [heading(1, lesson.title), *map(paragraph, lesson.intro)]
-    for grid in lesson.grids:
-        out.append(TextTable([], [[Text(c) for c in row] for row in grid.rows], grid.caption))
+    out: list[Block] = [heading(1, lesson.title), *map(paragraph, lesson.intro), *lesson.tables]
     out += [heading(2, "How far each position stays rational"), *map(item, lesson.positions)]
     for section in lesson.sections:
         out.append(heading(2, section.title))
@@ -92,6 +73,4 @@ def step_blocks(step: LessonStep) -> list[Block]:
     out: list[Block] = [Pipeline(step.pipeline)]
     out += [paragraph(" ".join(step.why))] * bool(step.why)
     out += [paragraph(f"${step.formula}$")] * bool(step.formula)
-    for part in step.parts:
-        out += [replace(line, label=part.formula, part=True) for line in part.lines]
-    return [*out, *step.lines, *[paragraph(" ".join(step.status))] * bool(step.status)]
+    return [*out, *step.parts, *step.lines, *[paragraph(" ".join(step.status))] * bool(step.status)]

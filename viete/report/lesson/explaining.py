@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from viete.analysis.def_use import lone, sums
+from viete.document.tree import capital, listed
 from viete.graph.card import CardData
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, Slice, Table, walk
@@ -99,7 +100,7 @@ class Explainer:
     def added(self, e: Expr, terms: list[Expr]) -> str:
         biases = [t for t in terms if isinstance(t, Ref) and t.key in self.parameters]
         if biases:
-            return f"{' and '.join(map(self.called, biases))} is added"
+            return f"{listed(map(self.called, biases))} {'are' if biases[1:] else 'is'} added"
         if isinstance(e, Apply) and e.op == "add" and sum(lone(t) is not None for t in terms) == 0:
             return "The two are added, entry by entry" if len(terms) == 2 else "All are added"
         return ""
@@ -123,9 +124,3 @@ class Explainer:
 
     def short(self, e: Expr) -> str:
         return self.f(e) if sum(1 for _ in walk(e)) <= 8 else "that"
-
-
-def capital(text: str) -> str:
-    """A phrase as a sentence; a symbol at its beginning stays as it is."""
-    word = text.split(" ")[0].rstrip(",;:")
-    return text[0].upper() + text[1:] if word.isalpha() and len(word) > 1 else text

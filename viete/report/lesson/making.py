@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from viete.analysis.def_use import def_use
-from viete.document.tree import Chain
-from viete.errors import VieteError
+from viete.document.tree import Chain, TextTable
+from viete.errors import Text, VieteError
 from viete.evaluate.labelled import COL, ROW, Value, permute
 from viete.evaluate.schedule import Member, program
 from viete.evaluate.schedule import Step as Turn
@@ -24,7 +24,7 @@ from viete.meanings.exact.numbers import Number, total
 from viete.meanings.exact.run import CLOSED, NAMED, RATIONAL, ExactRun, level_of
 from viete.notation.printer import show, show_equation
 from viete.notation.tree import Expr, Idx, Num, Pick, Ref, walk
-from viete.report.lesson.document import Grid, Lesson, LessonStep, Section, Substep
+from viete.report.lesson.document import Lesson, LessonStep, Section
 from viete.report.lesson.explaining import Explainer
 from viete.report.lesson.formulas import NumberFormulas, same
 from viete.report.lesson.outline import Stages, closing
@@ -110,7 +110,7 @@ class Maker:
         return Lesson(
             f"{self.model.title}: a lesson in exact numbers",
             self.intro(origin),
-            self.grids(),
+            self.small_tables(),
             [sentence(t, self.made, end) for t in found],
             [self.section(j) for j in followed],
             closing(run, found, self.made, self.stopped),
@@ -145,7 +145,7 @@ class Maker:
         words = self.model.vocabulary
         return words[int(token)] if int(token) < len(words) else str(int(token))
 
-    def grids(self) -> list[Grid]:
+    def small_tables(self) -> list[TextTable]:
         """The parameters that are small enough to be looked at."""
         alike: dict[Any, list[str]] = {}
         for (p, array), name in self.tables():
@@ -157,9 +157,12 @@ class Maker:
             if self.looked_up(p.name) and len(words) == len(cells):
                 cells = [[f"`{w}`", *r] for w, r in zip(words, cells, strict=True)]
             alike.setdefault((p.meaning, tuple(map(tuple, cells))), []).append(f"${name}$")
-        out = [Grid(", ".join(names) + (meaning and f": {meaning}"), [list(r) for r in cells])
-               for (meaning, cells), names in alike.items()]  # fmt: skip
-        return out if sum(len(g.rows) for g in out) <= MOST_ROWS else []
+        out = [
+            TextTable([], [list(map(Text, row)) for row in cells],
+                      ", ".join(names) + (meaning and f": {meaning}"))
+            for (meaning, cells), names in alike.items()
+        ]  # fmt: skip
+        return out if sum(len(t.rows) for t in out) <= MOST_ROWS else []
 
     def tables(self) -> Iterator[tuple[tuple[Parameter, np.ndarray], str]]:
         """Every parameter's array for every block and head, with its name."""
@@ -260,7 +263,7 @@ class Maker:
         drawn: set[int] = set()
         try:
             for stage in stages:
-                out.parts += self.substep(stage, turn, j, drawn)
+                out.parts += self.on_the_way(stage, turn, j, drawn)
         except VieteError:
             if turn is not self.failed:
                 raise
@@ -274,7 +277,7 @@ class Maker:
             return out
         stored = self.run.store[turn.makes]
         out.lines = list(self.lines(left, full(value, stored), stored, turn, j, drawn))
-        digits = any(x.digits for x in (*out.lines, *(x for p in out.parts for x in p.lines)))
+        digits = any(x.digits for x in (*out.lines, *out.parts))
         out.status = self.status(turn, j, digits)
         if stored.array.dtype != object:  # places in the vocabulary
             out.lines += self.token(self.of_position(stored, turn, j))
@@ -294,11 +297,12 @@ class Maker:
         residual = bool(self.uses.residuals(self.number[equation.left, equation.loop]))
         return self.explainer.equation(equation.right, equation.meaning, residual)
 
-    def substep(self, stage: Stage, turn: Turn, j: int, drawn: set[int]) -> list[Substep]:
-        lines = list(self.lines(stage.label, stage.value, None, turn, j, drawn))
+    def on_the_way(self, stage: Stage, turn: Turn, j: int, drawn: set[int]) -> list[Chain]:
+        """The lines of a stage, below its formula where it has a name."""
         named = isinstance(stage.label, Ref)
         formula = show_equation(stage.label, stage.formula, self.style) if named else ""
-        return [Substep(formula, lines)] if lines else []
+        found = self.lines(stage.label, stage.value, None, turn, j, drawn)
+        return [replace(line, label=formula, part=True) for line in found]
 
     def lines(
         self, label: Expr, value: Value, stored: Value | None, turn: Turn, j: int, drawn: set[int],

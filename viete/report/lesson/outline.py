@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import groupby
 
-from viete.document.tree import Chip
+from viete.document.tree import Chip, listed
 from viete.errors import VieteError
 from viete.evaluate.schedule import Step as Turn
 from viete.meanings.exact.run import CLOSED, NAMED, RATIONAL, ExactRun
@@ -104,8 +104,5 @@ def closing(
 def some(turns: list[Turn], name: Callable[[Turn], str], most: int = 8) -> str:
     """``x, Q and K are``."""
     names = list(dict.fromkeys(name(t) for t in turns))
-    if len(names) == 1:
-        return f"{names[0]} is"
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most} more are"
-    return f"{', '.join(names[:-1])} and {names[-1]} are"
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    return f"{listed([*names[:most], *more])} {'is' if len(names) == 1 else 'are'}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+from viete.document.tree import listed
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,3 @@ def because(reasons: Sequence[Reason]) -> str:
         by = f" by the rule{s} of {listed(rules)}" if rules else ""
         clauses.append(f"from {listed(map(str, sorted(numbers)))}{by}")
     return ", and ".join(clauses)
-
-
-def listed(words: Iterable[str]) -> str:
-    """``a, b and c``."""
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
