@@ -13,11 +13,10 @@ from viete.analysis.kinds import MOST, REAL, WHOLE, Interval, interval_of
 from viete.analysis.types import Shape, Type
 from viete.errors import Text
 from viete.graph.card import CardData, Dimension, Input, Parameter
-from viete.graph.sizes import Size
+from viete.graph.sizes import ONE, Size
 from viete.notation.printer import show
 from viete.notation.tree import Expr
 
-ONE = Size.of(1)
 MEANT = "must be a whole number, at least"
 
 

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
 
-from viete.analysis.flows import BATCH, ONE, ZERO, Flow, Flows, Read, Tally
+from viete.analysis.flows import BATCH, Flow, Flows, Read, Tally
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Loop, Parameter
-from viete.graph.sizes import Size
+from viete.graph.sizes import ONE, ZERO, Size
 from viete.notation.printer import show_symbol
 from viete.notation.tree import Ref
 

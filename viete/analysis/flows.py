@@ -18,14 +18,13 @@ from fractions import Fraction
 from typing import Any
 
 from viete.analysis.kinds import COMPARISONS
-from viete.analysis.masks import SIGN, Mask, blank, both, combined, distance, hidden
+from viete.analysis.masks import Mask, combined, distance, latest, mask_of_where
 from viete.analysis.shapes import Shapes, shapes_of
 from viete.graph.card import CardData, Equation
 from viete.graph.evaluator import COL, ROW, Algebra, Env, Letter
-from viete.graph.sizes import Size, size_of
+from viete.graph.sizes import ONE, ZERO, Size, size_of
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Slice
 
-ZERO, ONE = Size(()), Size.of(1)
 BATCH = "batch"
 
 
@@ -327,9 +326,10 @@ class Flows(Algebra[Flow, Env[Flow]]):
         if self.embeddings.looked_up(v, label, at):
             at = replace(at, ids=frozenset())
         # x_{j-1} inside table_{j<n} reads a position of the past.
-        past = isinstance(index, Apply) and len(at.axes) == 1 and behind(index, env, at)
-        (now,) = at.axes if past else ("",)
-        rest = v.without(label, Mask("0", now, label) if past else None)
+        labels = {letter: x.label for letter, x in env.index.items()}
+        now = latest(index, lambda x: distance(x, labels, sizes(env)), at.axes) if (
+            isinstance(index, Apply) and len(at.axes) == 1) else None  # fmt: skip
+        rest = v.without(label, Mask("0", now, label) if now else None)
         return self.joined([rest, at], {**placed(v.axes[label], at.axes), **rest.axes})
 
     def cut(self, v: Flow, label: str, item: Slice, e: Pick, env: Env[Flow]) -> Flow:
@@ -382,11 +382,8 @@ class Flows(Algebra[Flow, Env[Flow]]):
         v = self.operation(e.op, args)
         if e.op == "where":
             labels = {letter: x.label for letter, x in env.index.items()}
-            mask = hidden(e, labels, sizes(env)) or both(args[1].mask, args[2].mask)
-            shown = args[1].mask
-            if mask is None and shown is not None and blank(e.args[2]) == shown.kind:
-                mask = shown
-            v = replace(v, mask=mask)
+            sides = args[1].mask, args[2].mask
+            v = replace(v, mask=mask_of_where(e, sides, labels, sizes(env)))
         if v.size is None and not any(x.axes for x in args):
             v = replace(v, size=size_of(e, sizes(env)))
         return v
@@ -472,12 +469,3 @@ def placed(old: Axis, axes: Mapping[str, Axis]) -> dict[str, Axis]:
     """Axes that replace an axis of positions count positions."""
     return {k: a if a.place or k == BATCH else replace(a, place=old.place)
             for k, a in axes.items()}  # fmt: skip
-
-
-def behind(index: Expr, env: Env[Flow], at: Flow) -> bool:
-    """Whether ``j - 1`` is j or before."""
-    (label,) = at.axes
-    labels = {letter: x.label for letter, x in env.index.items()}
-    size = distance(index, labels, sizes(env))
-    rest = None if size is None else (size - Size.of(SIGN + label)).number()
-    return rest is not None and rest <= 0

@@ -6,12 +6,11 @@ entries: what was -inf is 0 after exp, so that a sum along the masked axis sees 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from viete.graph.sizes import Size, size_of
-from viete.notation.substitution import substitute
-from viete.notation.tree import Apply, Expr, Num, Ref, Symbol
+from viete.notation.tree import Apply, Expr, Num, Ref
 
 NEGATED = {"le": "gt", "lt": "ge", "ge": "lt", "gt": "le"}
 SIGN = "@"  # before an axis label, in a size that counts its positions
@@ -36,11 +35,28 @@ class Mask:
         return replace(self, now=now, later=later)
 
 
-def hidden(e: Apply, labels: Mapping[str, str], sizes: Sizes) -> Mask | None:
-    """The mask of ``where(condition, shown, other)``, or None if it is none that can be read.
+def mask_of_where(
+    e: Apply, sides: tuple[Mask | None, Mask | None], labels: Mapping[str, str], sizes: Sizes
+) -> Mask | None:
+    """The mask of ``where(condition, a, b)``: of its condition, or one that its sides have.
 
-    ``labels`` maps index letters to axes, ``sizes`` gives the sizes of names.
+    ``sides`` are the masks of a and b, ``labels`` maps index letters to axes, ``sizes`` gives the
+    sizes of names.
     """
+    first, second = sides
+    if (mask := mask_of_condition(e, labels, sizes)) is not None:
+        return mask
+    if first is not None and blank(e.args[2]) == first.kind:
+        return first
+    if first is None or second is None:
+        return None
+    if (first.kind, first.now, first.later) != (second.kind, second.now, second.later):
+        return None  # of where(i mod 2 = 0, causal(S), window(S; w)) what either branch hides
+    return first if first.width == second.width else replace(first, width=None)
+
+
+def mask_of_condition(e: Apply, labels: Mapping[str, str], sizes: Sizes) -> Mask | None:
+    """The mask of ``where(k <= j, shown, other)``, or None if it is none that can be read."""
     condition, shown, other = e.args
     kind = blank(other)
     if kind is None:
@@ -57,11 +73,23 @@ def hidden(e: Apply, labels: Mapping[str, str], sizes: Sizes) -> Mask | None:
     return None
 
 
-def both(a: Mask | None, b: Mask | None) -> Mask | None:
-    """The mask of ``where(i mod 2 = 0, causal(S), window(S; w))``: what either branch hides."""
-    if a is None or b is None or (a.kind, a.now, a.later) != (b.kind, b.now, b.later):
-        return None
-    return a if a.width == b.width else replace(a, width=None)
+def latest(place: Expr, size: Callable[[Expr], Size | None], labels: Collection[str]) -> str | None:
+    """The axis of ``labels`` whose position a place is never after.
+
+    Nothing ('') for position 0, which is after none; None where no such axis is known. ``size`` is
+    that of a place, over ``@label``.
+    """
+    if isinstance(place, Apply) and place.op in ("max", "min") and len(place.args) == 2:
+        found = [latest(x, size, labels) for x in place.args]
+        if place.op == "min":
+            return next((x for x in found if x is not None), None)
+        axes = {*found} - {""}
+        return axes.pop() if len(axes) == 1 else None if axes else ""
+    known = size(place)
+    if known is None or known == Size(()):
+        return None if known is None else ""
+    ahead = ((known - Size.of(SIGN + label)).number() for label in labels)
+    return next((x for x, a in zip(labels, ahead, strict=True) if a is not None and a <= 0), None)
 
 
 def limit(e: Expr, labels: Mapping[str, str], sizes: Sizes) -> tuple[str, str, Size] | None:
@@ -87,12 +115,7 @@ def limit(e: Expr, labels: Mapping[str, str], sizes: Sizes) -> tuple[str, str, S
 
 def distance(e: Expr, labels: Mapping[str, str], sizes: Sizes) -> Size | None:
     """An expression in index letters as a size over ``@label``; None if it is no polynomial."""
-    letters = {name: Ref(Symbol("dim", SIGN + label)) for name, label in labels.items()}
-
-    def lookup(r: Ref) -> Size | None:
-        return Size.of(r.key) if r.key.startswith(SIGN) else sizes(r)
-
-    return size_of(substitute(e, letters=letters), lookup)
+    return size_of(e, sizes, lambda name: Size.of(SIGN + labels[name]) if name in labels else None)
 
 
 def conjuncts(e: Expr) -> list[Expr]:

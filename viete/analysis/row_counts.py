@@ -7,11 +7,10 @@ the shape of x says that this is ``table_{j<d}(…)``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from viete.analysis.shapes import Shapes
 from viete.analysis.types import TypeEnv
-from viete.graph.card import CardData, Equation, with_right
+from viete.graph.card import CardData
 from viete.graph.distinct import distinct
 from viete.graph.sizes import Size
 from viete.notation.tree import MEASURES, Apply, Bind, Expr, Table, rebuilt, walk
@@ -22,27 +21,13 @@ def with_named_sizes(card: CardData, old: CardData) -> CardData:
 
     Raises VieteError where the formulas do not fit together.
     """
-    before = {e.right for e in (*old.equations, *old.derived)}
-    before |= {c.statement for c in old.claims}
-    formulas = [e.right for e in (*card.equations, *card.derived)]
-    formulas += [c.statement for c in card.claims]
-    if not any(measures(e) for e in formulas if e not in before):
+    before = set(old.formulas)
+    if not any(measures(e) for e in card.formulas if e not in before):
         return card
     card = distinct(card)
     table = Measuring(card)
-
-    def named(e: Expr) -> Expr:
-        return e if e in before or not measures(e) else table.spelled(e, table.env)
-
-    def equation(e: Equation) -> Equation:
-        right = named(e.right)
-        return with_right(e, right)
-
-    return replace(
-        card,
-        equations=tuple(map(equation, card.equations)),
-        derived=tuple(map(equation, card.derived)),
-        claims=tuple(replace(c, statement=named(c.statement)) for c in card.claims),
+    return card.with_formulas(
+        lambda e: e if e in before or not measures(e) else table.spelled(e, table.env)
     )
 
 

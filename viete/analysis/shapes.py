@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from viete.analysis.card_sizes import ONE, check_sizes
+from viete.analysis.card_sizes import check_sizes
 from viete.analysis.kinds import REAL, TRUTH, WHOLE
 from viete.analysis.types import Mismatch, Places, Shape, Type, TypeEnv, text
 from viete.analysis.typing_rules import TypingRules
 from viete.errors import Text
 from viete.graph.card import CardData, Claim, Equation, memoised
 from viete.graph.dependence import reaching_definitions
-from viete.graph.sizes import Size
+from viete.graph.sizes import ONE, Size
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Idx, walk
 

@@ -5,14 +5,13 @@ Everything follows from the equations, so that it holds of every card it is said
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from viete.analysis.def_use import DefUse, bodies, called, def_use
 from viete.analysis.flows import Flows, Read
 from viete.graph.card import CardData, Input
-from viete.graph.sizes import Size
-from viete.library.functions import library
+from viete.graph.sizes import ONE, ZERO, Size
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Table, walk
 
 
@@ -50,38 +49,31 @@ class Traits:
         shapes, size = self.uses.shapes, self.model.size
         for k in reversed(range(len(self.model.equations))):
             shape = shapes.computed[k]
-            if len(shape) != 2 or shapes.types[self.model.equations[k].name].kind != "real":
-                continue
-            if not self.uses.is_output(k):
+            real = shapes.types[self.model.equations[k].name].kind == "real"
+            if len(shape) != 2 or not real or not self.uses.is_output(k):
                 continue
             for item in self.model.inputs:
                 if item.low is None or item.high is None or len(item.shape) != 1:
                     continue
                 low, high, length = size(item.low), size(item.high), size(item.shape[0])
-                if low is None or high is None or length is None or low.number() != 0:
-                    continue
                 if (
-                    self.uses.shapes.same(high + Size.of(1), shape[1])
+                    low == ZERO and high is not None and shapes.same(high + ONE, shape[1])
                     and shape[0] == length == self.places[k]
-                    and len(length.names()) == 1
-                    and length.names() <= self.model.lengths.keys()
+                    and str(length) in self.model.lengths
                     and self.is_causal(k, item.name, length)
-                ):
+                ):  # fmt: skip
                     return Generation(item, *self.unsoftened(k), length, shape[1])
         return None
 
     def unsoftened(self, k: int) -> tuple[int, bool]:
         """The equation of the logits behind probabilities, and whether there is none."""
-        match self.model.equations[k].right:
-            case Apply(op, (Ref() as ref,)) if self.is_softmax(op) and ref.symbol.kind == "value":
+        right = self.model.equations[k].right
+        if not self.model.applies(right, "softmax"):
+            return k, False
+        match right:
+            case Apply(args=(Ref() as ref,)) if ref.symbol.kind == "value":
                 return self.uses.definitions.of(k, ref)[-1][0], False
-            case Apply(op) if self.is_softmax(op):
-                return k, True
-        return k, False
-
-    def is_softmax(self, op: str) -> bool:
-        found = self.model.function.get(op)
-        return found is not None and found.body == library()["softmax"].body
+        return k, True
 
     def is_causal(self, k: int, tokens: str, length: Size) -> bool:
         """Whether equation k's row j depends on ``tokens`` up to position j only, and on those.
@@ -130,23 +122,18 @@ class Traits:
 
     def positional(self, k: int) -> list[str]:
         """Functions of equation k that calculate with the numbers of positions; '' for itself."""
-        right = self.model.equations[k].right
-        names = [
-            f.name
-            for f in called(self.model, right)
-            if any(map(counts_rows, bodies(self.model, f.body)))
-        ]
-        return names + [""] * counts_rows(right)
+        return self.where(k, counts_rows)
 
     def normalizing(self, k: int) -> list[str]:
         """Functions of equation k that divide by the root of a mean; '' for itself."""
+        return self.where(k, self.divides_by_root)
+
+    def where(self, k: int, test: Callable[[Expr], bool]) -> list[str]:
+        """The functions of equation k of whose definitions a test holds; '' for its own formula."""
         right = self.model.equations[k].right
-        names = [
-            f.name
-            for f in called(self.model, right)
-            if any(map(self.divides_by_root, bodies(self.model, f.body)))
-        ]
-        return names + [""] * self.divides_by_root(right)
+        names = [f.name for f in called(self.model, right)
+                 if any(map(test, bodies(self.model, f.body)))]  # fmt: skip
+        return names + [""] * test(right)
 
     def divides_by_root(self, e: Expr) -> bool:
         for x in walk(e):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from viete.analysis.card_sizes import MEANT, ONE, CardSizes, in_numbers, possible
+from viete.analysis.card_sizes import MEANT, CardSizes, in_numbers, possible
 from viete.analysis.kinds import (
     BIT,
     COMPARISONS,
@@ -23,7 +23,7 @@ from viete.analysis.kinds import (
 )  # fmt: skip
 from viete.analysis.types import Mismatch, Places, Shape, Type, TypeEnv, text
 from viete.graph.card import CardData
-from viete.graph.sizes import Size, size_of
+from viete.graph.sizes import ONE, Size, size_of
 from viete.notation.lexer import ELEMENTARY
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
@@ -85,7 +85,7 @@ class TypingRules(CardSizes):
                 return found or (argument.size if argument else None)
             return Size.of(r.key) if r.symbol.kind == "dim" else None
 
-        return size_of(e, lookup, self.measure(env))
+        return size_of(e, lookup, measure=self.measure(env))
 
     def measure(self, env: TypeEnv) -> Callable[[Apply], Size | None] | None:
         """What ``cols(x)`` is as a size: none, since not every meaning could take it for one."""

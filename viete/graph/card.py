@@ -226,6 +226,11 @@ class CardData:
             return ""
         return self.library_names.get(e.op, "" if e.op in self.function else e.op)
 
+    def applies(self, e: Expr, name: str) -> bool:
+        """Whether it is a call of the library's function, or of one with its definition."""
+        found = self.function.get(e.op) if isinstance(e, Apply) else None
+        return found is not None and found.body == library()[name].body
+
     def library(self, name: str, *args: Expr) -> Apply:
         """A call of the library's function, by a name that means it in this card."""
         return library()[name].of(*args, name=behind(name) if name in self.hidden else name)
@@ -277,9 +282,23 @@ class CardData:
     @cached_property
     def bound_letters(self) -> frozenset[str]:
         """The letters of all binders in the card's formulas."""
-        formulas = [e.right for e in (*self.equations, *self.derived)]
-        formulas += [c.statement for c in self.claims]
-        return frozenset[str]().union(*(e.binders for e in formulas))
+        return frozenset[str]().union(*(e.binders for e in self.formulas))
+
+    @cached_property
+    def formulas(self) -> tuple[Expr, ...]:
+        """The right sides of all equations, derived ones among them, and the claims."""
+        sides = (e.right for e in (*self.equations, *self.derived))
+        return (*sides, *(c.statement for c in self.claims))
+
+    def with_formulas(self, rule: Callable[[Expr], Expr]) -> Self:
+        """The card with what a rule makes of its `formulas`; itself where that is the same."""
+        equations, derived = (
+            tuple(with_right(e, rule(e.right)) for e in of) for of in (self.equations, self.derived)
+        )
+        claims = tuple(replace(c, statement=rule(c.statement)) for c in self.claims)
+        if (equations, derived, claims) == (self.equations, self.derived, self.claims):
+            return self
+        return replace(self, equations=equations, derived=derived, claims=claims)
 
     @cached_property
     def plain_names(self) -> frozenset[str]:
@@ -400,9 +419,9 @@ class CardData:
                 found[dim.name] = size.substitute(found)
         return {name: size.substitute(found) for name, size in found.items()}
 
-    def size(self, e: Expr) -> Size | None:
-        """An expression over this card's dimensions as a symbolic size."""
-        return size_of(e, lambda r: Size.of(r.key) if r.symbol.kind == "dim" else None)
+    def size(self, e: Expr, letter: Callable[[str], Size | None] | None = None) -> Size | None:
+        """An expression over this card's dimensions as a symbolic size; see `size_of`."""
+        return size_of(e, lambda r: Size.of(r.key) if r.symbol.kind == "dim" else None, letter)
 
     def bind(self, **values: int | float | str | Fraction) -> Self:
         """The same model with other dimensions: ``model.bind(d=768, N=12)``.

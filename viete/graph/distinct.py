@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain, count
 
-from viete.graph.card import CardData, Equation, Loop, Parameter, memoised, with_right
+from viete.graph.card import CardData, Equation, Loop, Parameter, memoised
 from viete.notation.substitution import apart
 from viete.notation.tree import Expr, Ref, Slot, Symbol, replaced
 
@@ -31,21 +31,7 @@ def distinct(card: CardData) -> CardData:
             others.add(symbol.key)
     if new:
         card = with_dimensions(card, new)
-
-    def equation(e: Equation) -> Equation:
-        right = own_letters(e.right, card)
-        return with_right(e, right)
-
-    equations, derived = (tuple(map(equation, x)) for x in (card.equations, card.derived))
-    claims = tuple(replace(c, statement=own_letters(c.statement, card)) for c in card.claims)
-    if (equations, derived, claims) == (card.equations, card.derived, card.claims):
-        return card
-    return replace(card, equations=equations, derived=derived, claims=claims)
-
-
-def own_letters(e: Expr, card: CardData) -> Expr:
-    """A formula of the model whose bound letters are no names of its."""
-    return apart(e, card.plain_names, card.names, card.ranges)
+    return card.with_formulas(lambda e: apart(e, card.plain_names, card.names, card.ranges))
 
 
 def labelled(symbol: Symbol, taken: set[str]) -> Symbol:

@@ -31,6 +31,11 @@ class Match:
     letters: dict[str, Put] = field(default_factory=dict)
     bound: dict[str, tuple[str, Bind | None]] = field(default_factory=dict)
 
+    @property
+    def formulas(self) -> dict[str, Expr]:
+        """What the letters stand for, of a family the formula of its letters."""
+        return {k: x.body if isinstance(x, Abstraction) else x for k, x in self.letters.items()}
+
 
 def match(
     pattern: Expr, e: Expr, functions: Mapping[str, Function] | None = None,

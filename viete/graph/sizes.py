@@ -6,12 +6,13 @@ transformer. A size that is no such polynomial (a quotient by a sum, say) has no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, lru_cache
 
 from viete.errors import VieteError
-from viete.notation.tree import Apply, Expr, Interned, Num, Ref, interned
+from viete.notation.tree import Apply, Expr, Idx, Interned, Num, Ref, interned
 
 Monomial = tuple[tuple[str, int], ...]
 Coefficient = int | Fraction  # whole numbers are ints, which are ten times as fast
@@ -94,13 +95,8 @@ class Size(Interned):
             for n, p in m:
                 factor = values.get(n, Size.of(n))
                 if p < 0:
-                    inverse = factor.inverse()
-                    factor = Size.of(n) if inverse is None else factor
-                    inverse = factor.inverse()
-                    assert inverse is not None
-                    factor = inverse
-                for _ in range(abs(p)):
-                    term = term * factor
+                    factor = factor.inverse() or Size(((((n, -1),), 1),))
+                term *= math.prod([factor] * abs(p), start=ONE)
             total = total + term
         return total
 
@@ -156,6 +152,9 @@ def plain(c: Coefficient) -> Coefficient:
     return c.numerator if c.denominator == 1 else c
 
 
+ZERO, ONE = Size(()), Size.of(1)
+
+
 def times(a: Monomial, b: Monomial) -> Monomial:
     """The product, sorted, without the names whose powers cancel."""
     if not (a and b):
@@ -189,11 +188,13 @@ def spell(name: str, style: str) -> str:
 
 def size_of(
     e: Expr, lookup: Callable[[Ref], Size | None],
+    letter: Callable[[str], Size | None] | None = None,
     measure: Callable[[Apply], Size | None] | None = None,
 ) -> Size | None:  # fmt: skip
     """An expression over dimensions as a Size; None where it is not one.
 
-    ``measure`` gives that of ``rows(x)`` and ``cols(x)``.
+    ``letter`` gives the size that an index letter is taken for, ``measure`` that of ``rows(x)`` and
+    ``cols(x)``.
     """
     match e:
         case Apply("rows" | "cols") if measure is not None:
@@ -202,32 +203,33 @@ def size_of(
             return Size.of(e.value)
         case Ref():
             return lookup(e)
+        case Idx(name) if letter is not None:
+            return letter(name)
         case Apply(op, args):
-            parts = [size_of(a, lookup, measure) for a in args]
-            if any(p is None for p in parts):
+            return calculated(op, [size_of(a, lookup, letter, measure) for a in args])
+    return None
+
+
+def calculated(op: str, sizes: Sequence[Size | None]) -> Size | None:
+    """An operation on sizes; None where one of them is not known, or the result is no Size."""
+    match op, sizes:
+        case _, [*_] if None in sizes:
+            return None
+        case "add", [Size() as a, Size() as b]:
+            return a + b
+        case "sub", [Size() as a, Size() as b]:
+            return a - b
+        case (("prod" | "times" | "had"), [Size() as a, Size() as b]):
+            return a * b
+        case "neg", [Size() as a]:
+            return -a
+        case "div", [Size() as a, Size() as b]:
+            inverse = b.inverse()
+            return None if inverse is None else a * inverse
+        case "pow", [Size() as a, Size() as b]:
+            n = b.number()
+            if n is None or n.denominator != 1 or abs(n) > 8:
                 return None
-            values = [p for p in parts if p is not None]
-            match op, values:
-                case ("add", [a, b]):
-                    return a + b
-                case ("sub", [a, b]):
-                    return a - b
-                case (("prod" | "times" | "had"), [a, b]):
-                    return a * b
-                case ("neg", [a]):
-                    return -a
-                case ("div", [a, b]):
-                    inverse = b.inverse()
-                    return None if inverse is None else a * inverse
-                case ("pow", [a, b]):
-                    n = b.number()
-                    if n is None or n.denominator != 1 or abs(n) > 8:
-                        return None
-                    base = a if n >= 0 else a.inverse()
-                    if base is None:
-                        return None
-                    result = Size.of(1)
-                    for _ in range(abs(int(n))):
-                        result = result * base
-                    return result
+            base = a if n >= 0 else a.inverse()
+            return None if base is None else math.prod([base] * abs(int(n)), start=ONE)
     return None

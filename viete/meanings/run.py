@@ -8,39 +8,13 @@ from typing import Any
 from viete.errors import VieteError
 from viete.evaluate.execution import execute
 from viete.evaluate.inputs import check_weights
-from viete.evaluate.interventions import Intervention, Put, interventions
+from viete.evaluate.interventions import Put, interventions
 from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run
-from viete.evaluate.schedule import Member, Program, parameter_shapes, program
+from viete.evaluate.schedule import parameter_shapes, program
 from viete.evaluate.spelling import by_own_names
 from viete.graph.card import CardData
 from viete.meanings.entries import EntryRun, run_entries
-
-Meaning = Callable[
-    [Program, Mapping[str, Array], Mapping[str, Any], Sequence[str] | None, bool,
-     Mapping[Member, Intervention]], Run,
-]  # fmt: skip
-
-
-def run_float(
-    ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Array],
-    names: Sequence[str] | None, quick: bool, put: Mapping[Member, Intervention],
-) -> Run:  # fmt: skip
-    """Arrays of floating-point numbers, checked, and the equations evaluated on them."""
-    check_weights(ready, weights)
-    return execute(ready, inputs, weights, names, quick, put)
-
-
-def run_of(kind: Callable[[], type[EntryRun]]) -> Meaning:
-    """Entries of one kind; the definitions of functions are all that there is to evaluate."""
-
-    def run_kind(
-        ready: Program, inputs: Mapping[str, Array], weights: Mapping[str, Any],
-        names: Sequence[str] | None, quick: bool, put: Mapping[Member, Intervention],
-    ) -> Run:  # fmt: skip
-        return run_entries(kind(), ready, inputs, weights, names, put)
-
-    return run_kind
 
 
 # Number systems take a while to import.
@@ -56,10 +30,11 @@ def interval() -> type[EntryRun]:
     return IntervalRun
 
 
-MEANINGS: Mapping[str, Meaning] = {
-    "float": run_float,
-    "exact": run_of(exact),
-    "interval": run_of(interval),
+# By the word that `run` takes; floats are the arrays of a library, all others entries of a kind.
+MEANINGS: Mapping[str, Callable[[], type[EntryRun]] | None] = {
+    "float": None,
+    "exact": exact,
+    "interval": interval,
 }
 
 
@@ -97,7 +72,10 @@ def run(
         raise VieteError(f"the meaning of a run is one of {known}, not {meaning!r:.40}")
     given = inputs_of(card, tokens, inputs, more)
     replaced = interventions(ready, put or {})
-    return MEANINGS[meaning](ready, given, weights, names, not exact_definitions, replaced)
+    if (kind := MEANINGS[meaning]) is not None:
+        return run_entries(kind(), ready, given, weights, names, replaced)
+    check_weights(ready, weights)
+    return execute(ready, given, weights, names, not exact_definitions, replaced)
 
 
 def check_options(card: CardData, options: Mapping[str, Any], kind: Any) -> None:

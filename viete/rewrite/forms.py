@@ -16,14 +16,13 @@ from viete.analysis.types import TypeEnv
 from viete.graph.sizes import Size
 from viete.notation.tree import Expr
 
-ROW, COL, INNER = "row", "col", "inner"
 EVERY, PAST = "@every", "@past"  # in sizes: how many positions there are, and come before
 
 Want = tuple[str, str]  # of rows, of columns
 Sees = frozenset[str] | None
 Kinds = tuple[str | None, ...]  # NEW or ALL of each axis that is positional
 Sizes = tuple[Size, Size]
-ZERO, WHOLE = Size(()), Size.of(EVERY)
+WHOLE = Size.of(EVERY)
 LATER = WHOLE - Size.of(PAST)  # how many positions are new
 
 

@@ -26,10 +26,11 @@ from viete.graph.dependence import (
     reachable,
 )
 from viete.graph.distinct import distinct
+from viete.graph.evaluator import COL, ROW
 from viete.library.functions import Function
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, num, transform, walk
-from viete.rewrite.forms import COL, ROW, WHOLE, Form, Sees, Want
+from viete.rewrite.forms import WHOLE, Form, Sees, Want
 from viete.rewrite.kv_cache import (
     ALL,
     BEFORE,

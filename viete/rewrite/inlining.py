@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from viete.errors import Text
-from viete.graph.card import CardData, Equation, with_right
+from viete.graph.card import CardData, Equation
 from viete.graph.dependence import backward_slice, reachable
 from viete.library.functions import Function, inlined
 from viete.notation.tree import Apply, Expr, Idx, Ref, transform, walk
@@ -30,16 +30,8 @@ def with_definitions(
     Raises VieteError for definitions that lead back to themselves.
     """
     puts = Puts(card, {e.name: e for e in values}, {f.name: f for f in functions})
-
-    def equation(e: Equation) -> Equation:
-        right = puts.into(e.right)
-        return with_right(e, right)
-
     out = replace(
-        card,
-        equations=tuple(map(equation, card.equations)),
-        derived=tuple(map(equation, card.derived)),
-        claims=tuple(replace(c, statement=puts.into(c.statement)) for c in card.claims),
+        card.with_formulas(puts.into),
         parameters=tuple(
             replace(p, shape=tuple(map(puts.into, p.shape)))
             for p in card.parameters if p.name not in puts.values
@@ -128,9 +120,7 @@ def without_unused(card: CardData, optional: Collection[str]) -> CardData:
 
 def names_used(card: CardData) -> set[str]:
     """Every name in a formula of the card, and in the shape of what is left of it."""
-    formulas: list[Expr] = [e.right for e in (*card.equations, *card.derived)]
-    formulas += [c.statement for c in card.claims]
-    formulas += [f.body for f in card.functions]
+    formulas = [*card.formulas, *(f.body for f in card.functions)]
     formulas += [s for p in card.parameters for s in p.shape]
     formulas += [s for i in card.inputs for s in (*i.shape, i.low, i.high) if s is not None]
     formulas += [e for d in card.dims for e in (d.value, d.at_most) if e is not None]

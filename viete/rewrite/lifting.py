@@ -13,15 +13,7 @@ from viete.graph.card import CardData, Equation, restated
 from viete.graph.matching import match
 from viete.library.functions import inlined
 from viete.notation.substitution import Put, substitute
-from viete.notation.tree import (
-    Apply,
-    Expr,
-    Idx,
-    Ref,
-    Symbol,
-    replaced,
-    walk,
-)
+from viete.notation.tree import Apply, Expr, Idx, Ref, Symbol, replaced, walk
 from viete.rewrite.simplify import simplified
 
 

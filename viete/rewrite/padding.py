@@ -8,26 +8,14 @@ are those that the text would have alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from viete.analysis.next_token import text_of
 from viete.analysis.shapes import Shapes, shapes_of
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, Input, with_right
-from viete.library.functions import library
 from viete.notation.substitution import fresh
-from viete.notation.tree import (
-    Apply,
-    Expr,
-    Num,
-    Pick,
-    Ref,
-    Slice,
-    Symbol,
-    num,
-    transform,
-)
+from viete.notation.tree import Apply, Expr, Num, Pick, Ref, Slice, Symbol, num, transform
 
 NAMES = "a seen padding".split()
 
@@ -44,11 +32,10 @@ def padded(card: CardData) -> CardData:
     taken = card.plain_names | card.scope.indices | card.bound_letters
     mask = Symbol("input", fresh(taken, NAMES))
     shapes = shapes_of(card)
-    softmaxes = {f.name for f in card.function.values() if f.body == library()["softmax"].body}
     if any(i.default is not None and i.shape == tokens.shape and i.high == num(1)
            for i in card.inputs):  # fmt: skip
         raise VieteError(f"{card.title} has a padding mask of its own")
-    equations = [hidden(card, shapes, softmaxes, n, mask, e) for e in card.equations]
+    equations = [hidden(card, shapes, n, mask, e) for e in card.equations]
     if ("padding", "takes no position") in card.facts:
         equations = [uncounted(card, n, mask, e) for e in equations]
     if equations == list(card.equations):
@@ -58,20 +45,18 @@ def padded(card: CardData) -> CardData:
     return replace(card, inputs=(*card.inputs, item), equations=tuple(equations))
 
 
-def hidden(
-    card: CardData, shapes: Shapes, softmaxes: set[str], n: Ref, mask: Symbol, e: Equation
-) -> Equation:
+def hidden(card: CardData, shapes: Shapes, n: Ref, mask: Symbol, e: Equation) -> Equation:
     """The equation with padding hidden from every softmax over positions in it."""
 
     def rule(x: Expr) -> Expr | None:
-        if not isinstance(x, Apply) or x.op not in softmaxes:
+        if not isinstance(x, Apply) or not card.applies(x, "softmax"):
             return None
         shape = shapes.located(e.text, x.args[0], x.args[0].free, loops=True).shape
         if len(shape) < 2 or shape[1] != card.size(n):
             return None
         return replace(x, args=(card.library("unpadded", x.args[0], Ref(mask)), *x.args[1:]))
 
-    return rewritten(e, rule)
+    return with_right(e, transform(e.right, rule))
 
 
 def uncounted(card: CardData, n: Ref, mask: Symbol, e: Equation) -> Equation:
@@ -85,13 +70,7 @@ def uncounted(card: CardData, n: Ref, mask: Symbol, e: Equation) -> Equation:
                     return replace(x, items=(Apply("add", (places, num(k.value - 1))),))
         return None
 
-    return rewritten(e, rule)
-
-
-def rewritten(e: Equation, rule: Callable[[Expr], Expr | None]) -> Equation:
-    """The equation with the rule at work in it, and with its text."""
-    right = transform(e.right, rule)
-    return with_right(e, right)
+    return with_right(e, transform(e.right, rule))
 
 
 __all__ = ["padded"]

@@ -13,13 +13,13 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 
-from viete.analysis.card_sizes import ONE
-from viete.analysis.masks import SIGN, blank, both, combined, hidden
+from viete.analysis.masks import SIGN, combined, latest, mask_of_where
 from viete.analysis.shapes import Shapes
 from viete.analysis.typing_rules import REDUCE
 from viete.errors import Text
 from viete.graph.card import CardData
-from viete.graph.sizes import Size, size_of
+from viete.graph.evaluator import COL, INNER, ROW
+from viete.graph.sizes import ONE, ZERO, Size, calculated
 from viete.library.functions import Argument, Function, with_defaults
 from viete.notation.printer import show
 from viete.notation.substitution import apart, fresh
@@ -38,14 +38,10 @@ from viete.notation.tree import (
     num,
 )
 from viete.rewrite.forms import (
-    COL,
     EVERY,
-    INNER,
     LATER,
     PAST,
-    ROW,
     WHOLE,
-    ZERO,
     BoundLetter,
     Form,
     FormEnv,
@@ -58,7 +54,6 @@ from viete.rewrite.forms import (
 )  # fmt: skip
 from viete.rewrite.kv_cache import ALL, ALL_COUNT, NEW, NEW_COUNT, ROOM, DynamicCache, Stuck, named
 
-POLYNOMIAL = frozenset("add sub prod times had neg div pow".split())
 COUNTS = {NEW: NEW_COUNT, ALL: ALL_COUNT}
 FOLDS = {"sum": "0", "max": "-inf", "min": "inf"}  # what a fold passes over
 SPARE = "s p b o u".split()  # names of a function's further arguments
@@ -192,7 +187,7 @@ class Positions:
         stay = [i is None or isinstance(i, Slice) or bool(self.axes(i, env)) for i in items]
         rest = iter((ROW, COL)[2 - sum(stay) :])
         to: dict[str, str] = {}  # axes of the value → of the result, or of an enclosing table
-        gone: dict[str, str | None] = {}  # axes picked from → the axis that bounds the place
+        gone: dict[str, str | None] = {}  # axes picked from → what bounds the place; see `latest`
         wants = {ROW: ALL, COL: ALL}
         new: list[Expr] = []
         sees: Sees = frozenset()
@@ -209,21 +204,21 @@ class Positions:
                 wants[name] = kind if full else ALL
                 if place and not full:  # a part of the text: its first row has no rows before it
                     first = isinstance(cut, Slice) and cut.stop == num(1)
-                    gone[name] = None if first else INNER
+                    gone[name] = "" if first else None
             elif place and isinstance(item, Idx) and (at := env.letters.get(item.name)) and at.kind:
                 wants[name], to[name] = at.kind, at.label  # the row of the table's own position
                 new.append(item)
             else:
                 f = self.number(self.of(item, env, (ALL, kind or ALL)), env)
                 if place:  # x_{j-1} sees what row j - 1 does: no more than position j may
-                    gone[name] = INNER if stays else self.bounded(item, env)
+                    gone[name] = None if stays else self.bounded(item, env)
                 new.append(f.expr)
                 sees = together(sees, f.rename({COL: label}).sees if stays else f.sees)
         v = self.of(e.value, env, (wants[ROW], wants[COL]))
         seen = v.sees
         for name, bound in gone.items():
             if seen is not None and name in seen:
-                seen = None if bound == INNER else seen - {name} | ({bound} if bound else set())
+                seen = None if bound is None else seen - {name} | ({bound} if bound else set())
         mask = v.mask if v.mask and {v.mask.now, v.mask.later} <= to.keys() - gone.keys() else None
         found = replace(v, sees=seen, mask=mask).rename(to)
         everything = all(isinstance(i, Slice) and i.start is i.stop is None for i in new)
@@ -252,26 +247,13 @@ class Positions:
         return Slice(start, stop), False, sees
 
     def bounded(self, place: Expr, env: FormEnv) -> str | None:
-        """The axis whose position is never before ``place``; None where that is position 0.
+        """The positional axis whose position a place is never after; see `latest`."""
 
-        `INNER` where no such axis is known.
-        """
-        match place:
-            case Apply("max", (a, b)):
-                both = {self.bounded(x, env) for x in (a, b)} - {None}
-                return both.pop() if len(both) == 1 else INNER if both else None
-            case Apply("min", (a, b)):
-                either = [self.bounded(x, env) for x in (a, b)]
-                return next((x for x in either if x != INNER), INNER)
-        found = self.of(place, env, (ALL, ALL)).size
-        if found is None or found[0] == ZERO:
-            return INNER if found is None else None
-        for letter in env.letters.values():
-            if letter.kind is not None:
-                ahead = (found[0] - Size.of(SIGN + letter.label)).number()
-                if ahead is not None and ahead <= 0:
-                    return letter.label
-        return INNER
+        def size(x: Expr) -> Size | None:
+            found = self.of(x, env, (ALL, ALL)).size
+            return found and found[0]
+
+        return latest(place, size, [x.label for x in env.letters.values() if x.kind is not None])
 
     def body(
         self, e: Bind | Table, letters: Mapping[str, BoundLetter], env: FormEnv, want: Want
@@ -373,10 +355,8 @@ class Positions:
         sees = together(*(f.sees for f in fs))
         if e.op == "where":
             labels = {k: v.label for k, v in env.letters.items()}
-            mask, shown = hidden(e, labels, lambda r: self.lookup(r, env)), fs[1].mask
-            if mask is None and shown is not None and blank(e.args[2]) == shown.kind:
-                mask = shown
-            mask = mask or both(shown, fs[2].mask)
+            sides = fs[1].mask, fs[2].mask
+            mask = mask_of_where(e, sides, labels, lambda r: self.lookup(r, env))
         else:
             mask = combined(e.op, [f.mask for f in fs], fixed) if e.op != "concat" else None
         if mask is not None and sees is not None and mask.later in sees:
@@ -394,11 +374,7 @@ class Positions:
 
     def computed(self, op: str, fs: list[Form]) -> Sizes | None:
         """A polynomial of sizes, as they stood and as they are."""
-        sizes = {str(k): f.size for k, f in enumerate(fs) if f.size is not None}
-        if op not in POLYNOMIAL or len(sizes) < len(fs):
-            return None
-        e = Apply(op, tuple(Ref(Symbol("dim", k)) for k in sizes))
-        true, said = (size_of(e, lambda r, k=k: sizes[r.key][k]) for k in (0, 1))  # type: ignore[misc]
+        true, said = (calculated(op, [f.size and f.size[k] for f in fs]) for k in (0, 1))
         return None if true is None or said is None else (true, said)
 
     def product(self, e: Apply, env: FormEnv, want: Want) -> Form:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import chain
+from operator import add, mul, neg, sub, truediv
 
 from viete.graph.rules import Rule, head, table
 from viete.notation.tree import Apply, Bind, Expr, Num, rebuilt
 
 # Sections of simplify.md that are asked for by themselves; the last two for nothing else.
 NEUTRAL, TERMS, ROWS = "Neutral parts", "Terms of a sum", "Rows"
+ARITHMETIC: Mapping[str, Callable[..., Fraction]] = {
+    "add": add, "sub": sub, "neg": neg, "had": mul, "times": mul, "prod": mul, "div": truediv,
+}  # fmt: skip
 
 
 @cache
@@ -65,14 +71,10 @@ def row_sum(e: Expr) -> Expr:
 
 
 def evaluated(e: Expr) -> Expr | None:
-    """``3 - 1`` as 2."""
-    match e:
-        case Apply("add" | "sub" as op, (Num(a), Num(b))):
-            return Num(a + b if op == "add" else a - b)
-        case Apply("had" | "times" | "prod", (Num(a), Num(b))):
-            return Num(a * b)
-        case Apply("div", (Num(a), Num(b))) if b:
-            return Num(a / b)
-        case Apply("neg", (Num(a),)):
-            return Num(-a)
-    return None
+    """``3 - 1`` as 2; a power is not worked out."""
+    if not isinstance(e, Apply) or e.op not in ARITHMETIC:
+        return None
+    values = [a.value for a in e.args if isinstance(a, Num)]
+    if len(values) < len(e.args) or (e.op == "div" and not values[1]):
+        return None
+    return Num(ARITHMETIC[e.op](*values))

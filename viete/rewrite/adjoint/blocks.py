@@ -8,10 +8,9 @@ from fractions import Fraction
 
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData
-from viete.graph.sizes import Size, size_of
+from viete.graph.sizes import Size
 from viete.notation.parser import parse
-from viete.notation.substitution import substitute
-from viete.notation.tree import Apply, Expr, Idx, Ref, Symbol, num, transform
+from viete.notation.tree import Apply, Expr, Idx, Ref, num, transform
 from viete.rewrite.simplify import simplified
 
 MOST_SHARING = 16  # blocks that one block's weights serve, written out in a sum
@@ -38,7 +37,7 @@ class Reading:
                 inner, rounds = u, 1
             case Apply("floor", (u,)):
                 inner = u
-        size = block_size(inner, card)
+        size = card.size(inner, Size.of)
         if size is None:
             return None
         slope = dict(size.terms).get(((letter, 1),), 0)
@@ -86,7 +85,7 @@ class Readers:
 
     def share(self, back: Expr, block: Expr, ends: tuple[Expr, Expr], card: CardData) -> Expr:
         """What ``back``, of block ``letter``, is in all for ``block``, which lies between ends."""
-        sizes = [block_size(x, card) for x in (block, *ends, self.lower, self.upper)]
+        sizes = [card.size(x, Size.of) for x in (block, *ends, self.lower, self.upper)]
         place, first, last, lower, upper = (Size.of("?") if s is None else s for s in sizes)
         low, high = (first, last) if self.reading.sign > 0 else (last, first)
         least, most = self.reading.readers(low), self.reading.readers(high)
@@ -113,19 +112,13 @@ def negative(size: Size) -> bool:
     return number is None or number < 0
 
 
-def block_size(e: Expr, card: CardData) -> Size | None:
-    """A block number as a size in which index letters count as dimensions."""
-    e = substitute(e, letters={letter: Ref(Symbol("dim", letter)) for letter in e.free})
-    return size_of(e, lambda r: Size.of(r.key) if r.symbol.kind == "dim" else None)
-
-
 def neat(e: Expr, card: CardData) -> Expr:
     """A formula with block numbers such as ``N - i + 1 - 1`` written as ``N - i``."""
 
     def rule(x: Expr) -> Expr | None:
         if not isinstance(x, Ref):
             return None
-        sizes = [block_size(k, card) if isinstance(k, Apply) else None for k in x.index]
+        sizes = [card.size(k, Size.of) if isinstance(k, Apply) else None for k in x.index]
         found = [None if s is None else block_expr(s, card) for s in sizes]
         return replace(x, index=tuple(f or k for f, k in zip(found, x.index, strict=True)))
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
-from viete.analysis.card_sizes import ONE
 from viete.analysis.kinds import COMPARISONS, LOGICAL
 from viete.analysis.row_counts import Measuring, measures
 from viete.analysis.shapes import shapes_of
@@ -25,6 +24,7 @@ from viete.analysis.types import Type, TypeEnv
 from viete.analysis.typing_rules import ENTRYWISE
 from viete.graph.card import CardData, Equation, memoised, with_right
 from viete.graph.rules import derivatives
+from viete.graph.sizes import ONE
 from viete.library.functions import Function, inlined
 from viete.notation.substitution import free_names
 from viete.notation.tree import (

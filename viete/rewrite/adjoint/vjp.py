@@ -136,7 +136,7 @@ class Passing:
                 raise VieteError(f"there is no rule of differentiation for {show(e)}")
             return self.pass_on(self.opened(e, c), back, c)
         rule, fit = found
-        values = {k: v.body if isinstance(v, Abstraction) else v for k, v in fit.letters.items()}
+        values = fit.formulas
         test = e.args[0] if isinstance(e, Apply) and e.op == "where" else None
         if test is not None and any(is_where(x, test) for a in e.children[1:] for x in walk(a)):
             self.doubled.add(test)
@@ -248,8 +248,7 @@ class Passing:
             found = rule.fits(plain, self.model.function)
             if found is None:
                 continue
-            values = {k: v.body if isinstance(v, Abstraction) else v
-                      for k, v in found.letters.items()}  # fmt: skip
+            values = found.formulas
             if rule.complete and self.type(values["t"], c).may_be_negative:
                 continue
             outs = {k for k, _ in rule.formulas}
