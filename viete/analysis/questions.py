@@ -15,7 +15,7 @@ from viete.errors import VieteWarning
 from viete.graph.card import CardData
 from viete.library.functions import with_defaults
 from viete.notation.printer import letters, show
-from viete.notation.tree import Apply, Expr, Num, Ref, walk
+from viete.notation.tree import Apply, Expr, Num, refs, walk
 
 
 def warn_of_readings(card: CardData, shapes: Shapes, e: Expr, level: int = 2) -> None:
@@ -62,8 +62,7 @@ def with_more(card: CardData, x: Apply) -> Apply | None:
         if isinstance(y, Apply) and y.op == x.op
         and with_defaults(y, card.function)[len(x.args) :] != plain
     ]  # fmt: skip
-    keys = {r.key for r in walk(x.args[0]) if isinstance(r, Ref)}
-    same = [y for y in found if any(isinstance(r, Ref) and r.key in keys for r in walk(y.args[0]))]
+    same = [y for y in found if x.args[0].keys & y.args[0].keys]
     return next(reversed(same or found), None)
 
 
@@ -78,7 +77,7 @@ def turned(card: CardData, shapes: Shapes, matrix: Expr, vector: Expr) -> bool:
 def of_weights(card: CardData, e: Expr) -> bool:
     """Whether a formula is made of weights alone, through derived names."""
     derived = {d.name: d.right for d in card.derived}
-    names = [x for x in walk(e) if isinstance(x, Ref) and x.symbol.kind != "dim"]
+    names = [x for x in refs(e) if x.symbol.kind != "dim"]
     return not isinstance(e, Num) and all(
         x.symbol.kind == "parameter" or (x.key in derived and of_weights(card, derived[x.key]))
         for x in names

@@ -17,7 +17,7 @@ from viete.analysis.flows import Flow, Flows
 from viete.analysis.traits import numbers
 from viete.graph.card import CardData, Equation, memoised
 from viete.graph.evaluator import ROW
-from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Table, walk
+from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Table, refs, walk
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,7 @@ def only_inside(
     inside: list[Equation] = []
     for x in reversed(before):
         readers = [y for y in card.equations if x.name in y.reads]
-        members = [
-            r for y in readers for r in walk(y.right) if isinstance(r, Ref) and r.key == x.name
-        ]
+        members = [r for y in readers for r in refs(y.right) if r.key == x.name]
         if (
             x.loop == e.loop and alone[x.name] and Idx(letter) in x.left.index
             and readers and all(y is e or y in inside for y in readers)

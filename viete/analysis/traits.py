@@ -92,7 +92,7 @@ class Traits:
         for j in self.uses.backward_slice(k):
             for x in walk(self.model.equations[j].right):
                 if isinstance(x, Pick) and picks_by_block(self.model, x) and any(
-                    mine(r.key) for r in walk(x.value) if isinstance(r, Ref)
+                    map(mine, x.value.keys)
                 ):  # fmt: skip
                     return False
             for read in self.reads[j]:
@@ -146,9 +146,7 @@ class Traits:
 
 def picks_by_block(card: CardData, e: Pick) -> bool:
     """Whether a row or an entry is picked by the number of a block: ``x_{i-1}``."""
-    return any(
-        isinstance(x, Idx) and x.name in card.loop_letters for item in e.items for x in walk(item)
-    )
+    return any(not item.free.isdisjoint(card.loop_letters) for item in e.items)
 
 
 def counts_rows(e: Expr) -> bool:

@@ -31,7 +31,7 @@ from viete.graph.card import CardData, Equation, Input, Loop, Parameter
 from viete.library.functions import Argument, Function
 from viete.notation.cursor import parse_name
 from viete.notation.printer import Printer
-from viete.notation.tree import Expr, Idx, Ref, Symbol
+from viete.notation.tree import Expr, Ref, Symbol
 from viete.notation.typst import Typst
 
 FORMATS = ("text", "md", "latex", "json", "html")
@@ -65,7 +65,7 @@ class CardWriter:
         return self.printer.show(e)
 
     def symbol(self, symbol: Symbol) -> str:
-        return self.e(Ref(symbol, tuple(Idx(s) for s in symbol.slots)))
+        return self.e(symbol.member)
 
     def equation(self, left: Expr, right: Expr) -> str:
         return f"{self.e(left)} = {self.e(right)}"

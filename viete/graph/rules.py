@@ -22,7 +22,7 @@ from viete.notation.lexer import GREEK
 from viete.notation.parser import parse
 from viete.notation.substitution import Abstraction, Put
 from viete.notation.symbols import Scope
-from viete.notation.tree import Apply, Expr, Idx, Num, Ref, Slot, Symbol, rebuilt, walk
+from viete.notation.tree import Apply, Expr, Idx, Num, Ref, Slot, Symbol, rebuilt, refs
 
 LETTERS = "a b c w x z t h H A B γ β ε ρ θ i n u s v W".split()
 FAMILIES = "f g r".split()  # with letters that something binds: f^k, f^{j,k}
@@ -35,7 +35,7 @@ _ARROW = re.compile("→|->")
 def of_entries(f: Put) -> bool:
     """Whether the letters of a family are places of entries, and not blocks or heads."""
     assert isinstance(f, Abstraction)
-    indexed = (x for r in walk(f.body) if isinstance(r, Ref) for x in r.index)
+    indexed = (x for r in refs(f.body) for x in r.index)
     return all(x.free.isdisjoint(f.letters) for x in indexed)
 
 

@@ -73,7 +73,7 @@ def show_equation(left: Expr, right: Expr, style: str = "plain", loss: Ref | Non
 
 def show_symbol(symbol: Symbol, style: str = "plain") -> str:
     """A declared name with its index letters."""
-    return show(Ref(symbol, tuple(Idx(s) for s in symbol.slots)), style)
+    return show(symbol.member, style)
 
 
 def digits(n: int) -> str:

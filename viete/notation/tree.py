@@ -167,6 +167,11 @@ class Symbol(Interned):
         return tuple(s.text for s in self.sub + self.sup if s.index)
 
     @property
+    def member(self) -> Ref:
+        """It with its own letters, which stands for each of its family: ``Q^{i,h}``."""
+        return Ref(self, tuple(map(Idx, self.slots)))
+
+    @property
     def is_partial(self) -> bool:
         """Whether this names a derivative, ∂X."""
         return self.base.startswith("partial{")
@@ -385,6 +390,11 @@ def walk(e: Expr, leave: Callable[[Expr], bool] | None = None) -> Iterator[Expr]
             continue
         if below := node.children:
             stack.extend(below[::-1])
+
+
+def refs(e: Expr) -> Iterator[Ref]:
+    """The names in a formula, as often as they stand there, in reading order."""
+    return (x for x in walk(e) if isinstance(x, Ref))
 
 
 def transform(e: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:

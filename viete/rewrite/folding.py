@@ -17,17 +17,7 @@ from viete.graph.card import CardData, Equation
 from viete.graph.dependence import greatest
 from viete.library.functions import inlined, with_defaults
 from viete.notation.printer import show, show_equation
-from viete.notation.tree import (
-    Apply,
-    Bind,
-    Expr,
-    Pick,
-    Ref,
-    num,
-    replaced,
-    transform,
-    walk,
-)
+from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, num, refs, replaced, transform, walk
 from viete.rewrite.lifting import again
 from viete.rewrite.reparametrization import Folding, Work, is_parameter
 
@@ -273,7 +263,7 @@ def otherwise(work: Work, e: Equation) -> list[Ref]:
         x.args[0] for x in walk(e.right)
         if isinstance(x, Apply) and is_layer_norm(work, x)
     ]  # fmt: skip
-    out = [x for x in walk(e.right) if isinstance(x, Ref) and x.symbol.kind == "value"]
+    out = [x for x in refs(e.right) if x.symbol.kind == "value"]
     for x in (*terms, *normed):
         if isinstance(x, Ref) and x in out:
             out.remove(x)
@@ -345,7 +335,7 @@ def matches_mean(e: Expr, value: Ref) -> bool:
 
 def softmaxed(work: Work, e: Expr) -> bool:
     """Whether the A of ``A V W`` has rows that add up to 1."""
-    pattern = next(x for x in walk(e) if isinstance(x, Ref))
+    pattern = next(refs(e))
     return any(
         q.name == pattern.key and work.model.library_name(q.right) == "softmax"
         for q in work.equations

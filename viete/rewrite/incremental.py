@@ -29,7 +29,7 @@ from viete.graph.distinct import distinct
 from viete.graph.evaluator import COL, ROW
 from viete.library.functions import Function
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, num, transform, walk
+from viete.notation.tree import Apply, Expr, Ref, Slot, Symbol, num, refs, transform
 from viete.rewrite.forms import WHOLE, Form, Sees, Want
 from viete.rewrite.kv_cache import (
     ALL,
@@ -280,8 +280,8 @@ class IncrementalForm:
         old = self.known.get(e.name)
         if f.sees is None:
             if old is None or not old.why:
-                first = next((x.why for r in walk(e.right) if isinstance(r, Ref)
-                              and (x := self.known.get(r.key)) and x.why), "")  # fmt: skip
+                known = (self.known.get(r.key) for r in refs(e.right))
+                first = next((x.why for x in known if x and x.why), "")
                 later = "a position reads later ones, or may, and would change with a new token"
                 self.known[e.name] = Known(None, None, first or self.because(k, e, later))
         elif old is None:
@@ -298,8 +298,8 @@ class IncrementalForm:
         """The card with these right sides, and inputs for what they are given."""
         model = self.model
         once = list(dict.fromkeys(
-            x.key for e in right.values() for x in walk(e)
-            if isinstance(x, Ref) and x.key in self.made and x.key not in self.moving
+            x.key for e in right.values() for x in refs(e)
+            if x.key in self.made and x.key not in self.moving
         ))  # fmt: skip
 
         def given(x: Expr) -> Expr | None:
@@ -318,11 +318,11 @@ class IncrementalForm:
                 equations.append(replace(e, right=new, loop=loops[e.loop], stated=None, text=text))
         gone = model.loop_letters - {loop.index for loop in loops if loop is not None}
         parameters = tuple(p for p in model.parameters if not gone & {*p.symbol.slots})
-        refs = names_read(equations)
-        if self.start.key in refs and not past and not self.fixed:
+        read = names_read(equations)
+        if self.start.key in read and not past and not self.fixed:
             past = {self.tokens.name}  # something must say how many there were
         rows = {key: self.past_input(key) for key in (*self.inputs, *self.made) if key in past}
-        inputs = [replace(i) for i in model.inputs if i.name in refs or i == self.tokens]
+        inputs = [replace(i) for i in model.inputs if i.name in read or i == self.tokens]
         inputs += [self.places_input()] * self.fixed
         inputs += [self.value_input(key) for key in once]
         n = next(d for d in model.dims if d.name == self.length.key)
@@ -398,7 +398,7 @@ class IncrementalForm:
             self.model.substitute(e, names={self.length.key: self.start}) for e in item.shape
         )
         symbol = self.past_of(item.symbol)
-        value = Ref(item.symbol, tuple(map(Idx, item.symbol.slots)))
+        value = item.symbol.member
         where = "the positions before" + ", in the rows of their places" * self.fixed
         return replace(item, symbol=symbol, shape=shape, text=Text(symbol.key),
                        meaning=f"${show(value, 'latex')}$ at {where}")  # fmt: skip

@@ -13,7 +13,7 @@ from viete.graph.card import CardData, Equation, restated
 from viete.graph.matching import match
 from viete.library.functions import inlined
 from viete.notation.substitution import Put, substitute
-from viete.notation.tree import Apply, Expr, Idx, Ref, Symbol, replaced, walk
+from viete.notation.tree import Apply, Expr, Ref, Symbol, replaced, walk
 from viete.rewrite.simplify import simplified
 
 
@@ -80,7 +80,7 @@ def lifted(card: CardData, place: Place, value: Expr, back: Expr, symbol: Symbol
     in must equal ``place.whole``. The equation comes before the one it is taken from.
     """
     old = card.equations[place.equation]
-    left = Ref(symbol, tuple(Idx(s) for s in symbol.slots))
+    left = symbol.member
     right = replaced(place.right, {place.whole: back})
     pair = (again(old, left, value), again(old, old.left, simplified(right)))
     k = place.equation

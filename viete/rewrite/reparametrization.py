@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, Parameter
 from viete.notation.printer import show, show_equation
-from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, replaced, walk
+from viete.notation.tree import Apply, Expr, Ref, Slot, Symbol, refs, replaced, walk
 from viete.rewrite.inlining import names_in, without_unused
 from viete.rewrite.lifting import again
 from viete.rewrite.simplify import simplified
@@ -95,7 +95,7 @@ class Work:
         ``old`` is a parameter or a formula of one. It keeps its name if it is used nowhere else.
         """
         symbol = self.named(old)
-        left = Ref(symbol, tuple(Idx(s) for s in symbol.slots))
+        left = symbol.member
         if left != old:
             self.copied[old] = left
         equation = self.equations[k]
@@ -115,7 +115,7 @@ class Work:
         """The symbol for what a weight becomes in one place."""
         if isinstance(old, Ref) and self.uses(old.key) == 1:
             return old.symbol
-        p = self.parameters[next(x.key for x in walk(old) if isinstance(x, Ref))]
+        p = self.parameters[next(refs(old)).key]
         turned = isinstance(old, Apply) and old.op == "T"
         symbol = UNEMBEDDING if turned else replace(p.symbol, base=f"tilde{{{p.symbol.base}}}")
         self.declare(Parameter(symbol, p.shape[::-1] if turned else p.shape, p.dtype))
@@ -137,9 +137,7 @@ class Work:
 
     def uses(self, key: str) -> int:
         """How often a parameter or a value stands in the equations."""
-        return sum(
-            isinstance(x, Ref) and x.key == key for e in self.equations for x in walk(e.right)
-        )
+        return sum(x.key == key for e in self.equations for x in refs(e.right))
 
     def add_bias(self, k: int, beside: Expr, weight: Ref, added: Expr) -> None:
         """Add a vector, made of parameters, to the term ``beside`` of equation k.
@@ -160,7 +158,7 @@ class Work:
                     for slots in (weight.symbol.sub, weight.symbol.sup))  # fmt: skip
         symbol = Symbol("parameter", "b", sub, sup)
         self.declare(Parameter(symbol, self.parameters[weight.key].shape[-1:], meaning="bias"))
-        left = Ref(symbol, tuple(Idx(s) for s in symbol.slots))
+        left = symbol.member
         right = replaced(equation.right, {beside: Apply("add", (beside, left))})
         self.equations[k] = again(equation, equation.left, right)
         self.define(left, added)

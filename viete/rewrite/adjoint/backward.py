@@ -8,7 +8,7 @@ from dataclasses import replace
 from viete.graph.card import CardData, Equation, Loop
 from viete.graph.dependence import FURTHEST, names_read, offset
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Slot, Symbol, num, walk
+from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Slot, Symbol, num, refs, walk
 from viete.rewrite.adjoint.double_where import Single
 from viete.rewrite.adjoint.reasons import UNSAID, Reason, because
 from viete.rewrite.adjoint.vjp import BACK, Context, Passing, Share, partial
@@ -64,10 +64,13 @@ class Backward(Passing):
             self.part = e.part
             back = self.complete(e, loop)
             if back is not None:
-                number = self.model.equations.index(e) + 1
-                context = Context(loop, (), self.shapes.env, Reason(number))
-                self.pass_on(e.right, back, context, e.left)
+                self.pass_right(e, back, loop)
         self.finished(e, loop)
+
+    def pass_right(self, e: Equation, back: Expr, loop: Loop | None) -> None:
+        """∂ of a left side handed on to what the right side is made of."""
+        number = self.model.equations.index(e) + 1
+        self.pass_on(e.right, back, Context(loop, (), self.shapes.env, Reason(number)), e.left)
 
     def complete(self, e: Equation, loop: Loop | None) -> Expr | None:
         """The equation of ∂ of a left side, from all shares; what stands for it from here on."""
@@ -162,10 +165,7 @@ class Backward(Passing):
                 below = Ref(partial(e.left.symbol), e.left.index)
                 self.shares[e.name] = [p for p in self.shares[e.name] if p[1].reason != CARRIED]
                 self.part = e.part
-                number = self.model.equations.index(e) + 1
-                self.pass_on(
-                    e.right, below, Context(loop, (), self.shapes.env, Reason(number)), e.left
-                )
+                self.pass_right(e, below, loop)
                 self.finished(e, loop)
                 continue
             if e.name not in both:  # of what is carried, what comes from above has it already
@@ -182,9 +182,7 @@ class Backward(Passing):
                     after = [
                         p for p in others if p[0] is None and not self.below(p[1].index[0], last)
                     ]
-                    for _, s in after:
-                        test = Apply("eq", (before, s.index[0]))
-                        here.append(replace(s, expr=Apply("where", (test, s.expr, num(0)))))
+                    here += [s.only_at(before) for _, s in after]
                     others = [p for p in others if p not in after]
                 self.shares[key] = others
                 left = self.carry(e, key in both, before, step)
@@ -221,8 +219,7 @@ class Backward(Passing):
             else:
                 rest.append((at, s))
                 if after is None:  # it may be this one: the dimensions can be bound later
-                    test = Apply("eq", (block, s.index[0]))
-                    top.append(replace(s, expr=Apply("where", (test, s.expr, num(0)))))
+                    top.append(s.only_at(block))
         return top, rest
 
     def outside(self, e: Equation, loop: Loop) -> None:
@@ -233,23 +230,18 @@ class Backward(Passing):
         for k, (at, s) in enumerate(list(pairs)):
             if at is not None or not s.index or self.below(s.index[0], loop.lower):
                 continue
-            pairs[k] = loop, self.if_block(s, i)
+            pairs[k] = loop, s.only_at(i)
             for first in firsts:  # x^N is x^0 where there are no blocks
                 if not self.below(loop.lower, Apply("add", (s.index[0], num(1)))):
-                    pairs.append((None, self.if_block(s, first[0])))
-
-    def if_block(self, s: Share, block: Expr) -> Share:
-        """A share of one block's value, for ``block`` if that is the one."""
-        test = Apply("eq", (block, s.index[0]))
-        return replace(s, index=(block,), expr=Apply("where", (test, s.expr, num(0))))
+                    pairs.append((None, s.only_at(first[0])))
 
     def carried(self, loop: Loop, equations: list[Equation]) -> dict[str, list[int]]:
         """The values of this loop that a block reads from blocks before, and how far back."""
         made = {e.name: e for e in equations}
         out: dict[str, set[int]] = {}
         for e in equations:
-            for x in walk(e.right):
-                if isinstance(x, Ref) and x.key in made and x.key in self.active:
+            for x in refs(e.right):
+                if x.key in made and x.key in self.active:
                     for slot, index in zip(x.symbol.slots, x.index, strict=True):
                         if slot != loop.index:
                             continue
@@ -267,10 +259,8 @@ class Backward(Passing):
 
     def read_in_place(self, key: str, loop: Loop, equations: list[Equation]) -> bool:
         """Whether a block also reads its own member."""
-        return any(
-            isinstance(x, Ref) and x.key == key and Idx(loop.index) in x.index
-            for e in equations for x in walk(e.right)
-        )  # fmt: skip
+        own = Idx(loop.index)
+        return any(x.key == key and own in x.index for e in equations for x in refs(e.right))
 
     def carry(self, e: Equation, own: bool, at: Expr, step: int = 1) -> Ref:
         """∂x^{at}, or the part of it that comes from so many blocks above, where there is more."""
@@ -290,7 +280,7 @@ class Backward(Passing):
         """Write ∂ of every parameter whose last use (going back) was this equation."""
         k = self.model.equations.index(e)
         earlier = names_read(self.model.equations[:k])
-        for key in dict.fromkeys(x.key for x in walk(e.right) if isinstance(x, Ref)):
+        for key in dict.fromkeys(x.key for x in refs(e.right)):
             if key in self.wanted and key in self.shares and key not in earlier:
                 self.leaf(key, loop)
 
@@ -314,21 +304,15 @@ class Backward(Passing):
             inside = [s for at, s in pairs if at is not None]
             for at, s in pairs:
                 if at is None:
-                    test = Apply("eq", (i, s.index[0]))
-                    total = s.expr
                     if key in self.one_for_all:  # over blocks, which a block cannot sum over
                         outside = Context(None, (), self.shapes.env, s.reason)
-                        total = self.simple(total, outside, "back")
-                    inside.append(replace(s, expr=Apply("where", (test, total, num(0)))))
-            index = tuple(Idx(s) for s in symbol.slots)
-            self.state(Ref(partial(symbol), index), inside, loop)
+                        s = replace(s, expr=self.simple(s.expr, outside, "back"))
+                    inside.append(s.only_at(i))
+            self.state(partial(symbol).member, inside, loop)
             del self.shares[key]
-            return
-        if loop is not None:
-            return  # summed over the blocks, after the loop
-        index = tuple(Idx(s) for s in symbol.slots)
-        self.state(Ref(partial(symbol), index), [s for _, s in pairs], None)
-        del self.shares[key]
+        elif loop is None:  # else it is summed over the blocks, after the loop
+            self.state(partial(symbol).member, [s for _, s in pairs], None)
+            del self.shares[key]
 
 
 def above(symbol: Symbol, step: int = 1) -> Symbol:

@@ -39,6 +39,7 @@ from viete.notation.tree import (
     Table,
     num,
     rebuilt,
+    refs,
     replaced,
     walk,
 )
@@ -133,7 +134,7 @@ class Doubling:
         made = [e.name for e in card.equations]
         self.definitions = {
             e.name: e for e in card.equations
-            if made.count(e.name) == 1 and e.left.index == tuple(map(Idx, e.left.symbol.slots))
+            if made.count(e.name) == 1 and e.left == e.left.symbol.member
         }  # fmt: skip
         self.conditions: dict[Expr, Side] = {}
         self.names: dict[Expr, Expr] = {}
@@ -335,8 +336,8 @@ class Doubling:
         if made.loop is not None:
             own = Idx(made.loop.index)
             block = e.index[made.left.symbol.slots.index(own.name)]
-            refs = [x for x in walk(made.right) if isinstance(x, Ref)]
-            alone = all(own in x.index for x in refs if own in walk(x))  # reads no other block
+            reads = [x for x in refs(made.right) if own in walk(x)]
+            alone = all(own in x.index for x in reads)  # reads no other block
             if made.loop != self.at.loop and (self.at.loop is not None or not alone):
                 return None
             if made.loop == self.at.loop and block != own:

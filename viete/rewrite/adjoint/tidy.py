@@ -12,12 +12,12 @@ from viete.notation.tree import (
     Apply,
     Bind,
     Expr,
-    Idx,
     Pick,
     Ref,
     Slot,
     Symbol,
     Table,
+    refs,
     replaced,
     transform,
     walk,
@@ -38,16 +38,16 @@ def early(equations: list[Equation], helpers: Collection[str]) -> list[Equation]
     out = list(equations)
     back = {e.name for e in equations if e.name.startswith("partial{")}
     for e in equations:
-        refs = e.reads
-        if e.name in helpers and not refs & back:
+        read = e.reads
+        if e.name in helpers and not read & back:
             first = next(k for k, x in enumerate(out) if x is e or (
                 x.loop == e.loop and e.right in walk(x.right)))  # fmt: skip
-            made = max((k for k, x in enumerate(out) if x.name in refs), default=-1)
+            made = max((k for k, x in enumerate(out) if x.name in read), default=-1)
             if made < first:
                 out.remove(e)
                 out.insert(first, e)
                 continue
-        back |= {e.name} if refs & back else set()
+        back |= {e.name} if read & back else set()
     return out
 
 
@@ -89,10 +89,10 @@ def renamed(equations: list[Equation], helpers: Collection[str]) -> list[Equatio
     out = equations
     for e in equations:
         old = e.right
-        if not (isinstance(old, Ref) and old.key in helpers and plain(old)):
+        if not (isinstance(old, Ref) and old.key in helpers and old == old.symbol.member):
             continue
         made = next((x for x in out if x.name == old.key), None)
-        uses = [x for y in out for x in walk(y.right) if isinstance(x, Ref) and x.key == old.key]
+        uses = [x for y in out for x in refs(y.right) if x.key == old.key]
         if made is None or made.loop != e.loop or any(x != old for x in uses):
             continue
         if e.name in helpers or set(old.symbol.slots) != set(e.left.symbol.slots):
@@ -112,7 +112,7 @@ def put_back(equations: list[Equation], helpers: Collection[str]) -> list[Equati
     for e in equations:
         if e.name not in helpers:
             continue
-        readers = [x for x in out for y in walk(x.right) if isinstance(y, Ref) and y.key == e.name]
+        readers = [x for x in out for y in refs(x.right) if y.key == e.name]
         made = next(x for x in out if x.name == e.name)
         if not readers:
             out = [x for x in out if x is not made]
@@ -129,8 +129,3 @@ def open_parts(e: Expr) -> list[Expr]:
     if isinstance(e, Bind | Table | Pick):
         return []
     return [e] + [x for a in (e.args if isinstance(e, Apply) else ()) for x in open_parts(a)]
-
-
-def plain(ref: Ref) -> bool:
-    """Whether it is read for the index letters of its name: ``G^{i,h}``."""
-    return ref.index == tuple(map(Idx, ref.symbol.slots))

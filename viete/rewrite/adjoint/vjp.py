@@ -52,6 +52,11 @@ class Share:
     expr: Expr
     reason: Reason
 
+    def only_at(self, block: Expr) -> Share:
+        """It for one ``block``, which gets it if it is the one that it is of."""
+        test = Apply("eq", (block, self.index[0]))
+        return replace(self, index=(block,), expr=Apply("where", (test, self.expr, num(0))))
+
 
 @dataclass
 class Context:
@@ -330,7 +335,7 @@ class Passing:
             self.helpers.add(symbol.key)
         elif set(symbol.slots) != set(slots):
             return self.simple(e, c, kind)
-        ref = Ref(symbol, tuple(Idx(s) for s in symbol.slots))
+        ref = symbol.member
         why = because([c.reason]) if kind == "back" else f"a part of {c.reason.equation}"
         self.write(ref, e, loop if loop is not None and loop.index in slots else None, why)
         self.named[e, loop] = ref
@@ -487,23 +492,18 @@ class Passing:
 
     # -- binders, tables, places -------------------------------------------------------------------
 
-    def inner(self, c: Context, letter: str, count: Size | None, binder: Binder) -> Context:
-        env = replace(c.env, ranges={**c.env.ranges, letter: count})
-        return replace(c, env=env, binders=(*c.binders, binder))
-
     def inside(self, e: Bind | Table, c: Context) -> Context:
         """Where what a sum or a table binds stands."""
-        if isinstance(e, Table):
-            for letter, size in ((i, self.sized(s, c)) for i, s in e.ranges):
-                binder = (letter, num(0), simplified(Apply("sub", (size, num(1)))))
-                c = self.inner(c, letter, self.shapes.size(size, c.env), binder)
-            return c
-        if e.lower is None or e.upper is None:
-            return self.inner(c, e.index, c.env.ranges.get(e.index), (e.index, None, None))
-        lower, upper = self.sized(e.lower, c), self.sized(e.upper, c)
-        low, high = self.shapes.size(lower, c.env), self.shapes.size(upper, c.env)
-        count = None if low is None or high is None else high - low + low.of(1)
-        return self.inner(c, e.index, count, (e.index, lower, upper))
+        ranges = [self.sized(x, c) for x in e.children[:-1]]
+        named = e.over([*ranges, e.children[-1]])
+        assert isinstance(named, Bind | Table)
+        binders: list[Binder]
+        if isinstance(named, Table):
+            binders = [(i, num(0), simplified(Apply("sub", (s, num(1))))) for i, s in named.ranges]
+        else:
+            binders = [(named.index, named.lower, named.upper)]
+        env = self.shapes.inside(named, c.env)
+        return replace(c, env=env, binders=(*c.binders, *binders))
 
     def pass_concat_over(self, e: Bind, back: Expr, c: Context) -> None:
         """Each member gets its own columns back."""
