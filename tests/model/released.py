@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from viete.formats.files import save_safetensors
+from viete.model.mapping import fitting
+
 
 @contextmanager
 def without(module: str) -> Iterator[None]:
@@ -28,6 +31,11 @@ def saved(card: Any, folder: Path, weights: Mapping[str, Any]) -> Path:
     """A released model in a folder, made without `transformers`, which takes long to import."""
     with without("transformers"):
         return card.save(folder, weights)
+
+
+def save_weights(card: Any, weights: Mapping[str, Any], path: Path) -> None:
+    """A card's weights as safetensors, under the card's own names."""
+    save_safetensors(path, fitting(card, weights))
 
 
 def released(name: str, folder: Path, **more: Any) -> Any:

@@ -13,7 +13,7 @@ pytest.importorskip("tokenizers")
 
 import viete as vt
 from tests import command_line
-from tests.model.released import saved
+from tests.model.released import save_weights, saved
 from viete.text.vocabulary import BytePairs
 
 END = "<|endoftext|>"
@@ -141,8 +141,6 @@ def test_going_on_knowingly(folder: Path, viete: Any) -> None:
 
 
 def test_a_run_of_training_is_a_model_too(folder: Path, viete: Any) -> None:
-    from viete.model.mapping import save_weights
-
     run = folder.parent / "run"
     run.mkdir()
     (run / "card.md").write_text(CARD.write())

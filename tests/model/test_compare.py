@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 import viete as vt
 import viete.cards.reader as reader
-from tests.model.released import released
+from tests.model.released import released, save_weights
 from viete import read
 from viete.errors import VieteError
 from viete.evaluate.schedule import parameter_shapes
 from viete.formats.files import open_tensors, save_safetensors
 from viete.meanings.run import run
 from viete.model.compare import Report, compare
-from viete.model.mapping import load_weights, save_weights, to_checkpoint
+from viete.model.mapping import load_weights, to_checkpoint
 
 SHIPPED = Path(reader.__file__).parent / "shipped"
 Arrays = dict[str, np.ndarray]

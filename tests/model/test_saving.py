@@ -15,6 +15,7 @@ transformers = pytest.importorskip("transformers")
 
 import viete as vt  # noqa: E402
 from tests.command_line import viete  # noqa: E402
+from tests.model.released import save_weights  # noqa: E402
 from viete.model.settings import config_of  # noqa: E402
 from viete.text.vocabulary import (  # noqa: E402
     BytePairs,
@@ -161,8 +162,6 @@ def test_a_tokenizer_of_ones_own_is_written(tmp_path: Path) -> None:
     run.mkdir()
     model = card("gpt2", V=12)
     (run / "card.md").write_text(model.write())
-    from viete.model.mapping import save_weights
-
     save_weights(model, weights(model, dtype="float32"), run / "model.safetensors")
     save_vocabulary(Characters("0123456789", ["<end>", "<|endoftext|>"]), run / "tokenizer.json")
     viete("export", run, "--to", "hf", "-o", tmp_path / "hf")

@@ -85,6 +85,3 @@ MAIN = [
     "    for prompt in sys.argv[1:] or [given for given, _ in TEXTS]:",
     "        print(prompt + answer(params, prompt))",
 ]
-
-
-__all__ = ["MAIN", "RESERVED", "Corpus", "functions", "head"]

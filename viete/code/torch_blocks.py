@@ -133,6 +133,3 @@ def block_class(blocks: Blocks, rows: Iterable[str]) -> list[str]:
         *rows,
         *(["", *blocks.forward] if blocks.forward else []),
     ]
-
-
-__all__ = ["Blocks", "block_class", "groups", "is_called", "write_turn"]

@@ -166,6 +166,3 @@ def quietly(hub: Any) -> Iterator[None]:
     finally:
         if not bars:
             hub.utils.enable_progress_bars()
-
-
-__all__ = ["SMALL", "TENSORS", "is_id", "located"]

@@ -35,7 +35,7 @@ class ActivationCache(Mapping[Any, Array]):
         self.has_batch_dim = True
 
     def __getitem__(self, key: Key) -> Array:
-        name = self.name(key)
+        name = self.names.full_or_formula(key)
         if name is None:
             assert isinstance(key, str)
             return self.run[key]
@@ -45,15 +45,6 @@ class ActivationCache(Mapping[Any, Array]):
         array: Any = self.named.read(self.run, name, self.batch)
         return array if self.has_batch_dim else array[0]
 
-    def name(self, key: Key) -> str | None:
-        """A key as a full name of TransformerLens; None for a formula."""
-        try:
-            return self.names.full(key)
-        except VieteError:
-            if not isinstance(key, str) or "hook" in key:
-                raise
-            return None
-
     def __iter__(self) -> Iterator[str]:
         return iter(self.kept)
 
@@ -62,7 +53,7 @@ class ActivationCache(Mapping[Any, Array]):
 
     def __contains__(self, key: object) -> bool:
         try:
-            name = self.name(key)  # type: ignore[arg-type]
+            name = self.names.full_or_formula(key)  # type: ignore[arg-type]
         except VieteError:
             return False
         return key in self.run if name is None else name in self.kept
@@ -99,18 +90,14 @@ class ActivationCache(Mapping[Any, Array]):
         place is applied: before the unembedding to every stream anew, as the logit lens does.
         """
         last, layers = self.before(layer), self.names.layers
-        parts: list[Array] = []
-        labels: list[str] = []
-        for k in range(last + 1):
-            if k == layers:
-                parts.append(self["resid_post", layers - 1])
-                labels.append("final_post")
-                continue
-            parts.append(self["resid_pre", k])
-            labels.append(f"{k}_pre")
+        found: dict[str, Array] = {}
+        for k in range(min(last + 1, layers)):
+            found[f"{k}_pre"] = self["resid_pre", k]
             if (incl_mid and k < last) or (mlp_input and k == last):
-                parts.append(self["resid_mid", k])
-                labels.append(f"{k}_mid")
+                found[f"{k}_mid"] = self["resid_mid", k]
+        if last == layers:
+            found["final_post"] = self["resid_post", layers - 1]
+        labels, parts = list(found), list(found.values())
         out = stack([cut(p, pos_slice) for p in parts])
         if apply_ln:
             anew = last == layers

@@ -255,6 +255,3 @@ def apply(right_sides: Sequence[Expr], chosen: Sequence[Change]) -> dict[int, Ex
 
         out[k] = changed(right_sides[k], ())
     return out
-
-
-__all__ = ["Change", "Changes", "apply"]

@@ -180,6 +180,3 @@ def untold(found: FileMatch) -> list[str]:
         "the order of what is packed into one": packed,
     }
     return [f"{what} ({listed(names, 2)})" for what, names in questions.items() if names]
-
-
-__all__ = ["Bias", "biases", "constant", "sizes", "turned_squares", "untold"]

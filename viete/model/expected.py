@@ -238,6 +238,3 @@ def at_row(p: Parameter, what: str, message: str) -> VieteError:
 def show_shape(shape: Sequence[int]) -> str:
     """``3 × 4``."""
     return " × ".join(map(str, shape)) or "a single number"
-
-
-__all__ = ["Expected", "Part", "expected_tensors", "layouts", "show_shape"]

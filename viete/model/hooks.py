@@ -198,15 +198,10 @@ class Hooked(NamedWeights):
             if callable(item):
                 out += [name for name in self.names if item(name)]
                 continue
-            try:
-                name = self.names.full(item)
-            except VieteError:
-                if not isinstance(item, str) or "hook" in item:
-                    raise
-                out.append(item)
-                continue
-            self.names.get(self.names.split(name)[0])
-            out.append(name)
+            name = self.names.full_or_formula(item)
+            if name is not None:
+                self.names.get(self.names.split(name)[0])
+            out.append(item if name is None else name)
         return list(dict.fromkeys(out))
 
     def forward(

@@ -79,6 +79,3 @@ def class_of(hf: Any, config: Any) -> Any:
         if found is not None:
             return found
     raise VieteError(f"transformers has no class for {type(config).__name__}")
-
-
-__all__ = ["folder_of", "to_live", "tokenizer_of"]

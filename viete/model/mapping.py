@@ -25,7 +25,7 @@ from viete.errors import VieteError
 from viete.evaluate.initial_weights import literal_weights
 from viete.evaluate.schedule import parameter_shapes
 from viete.evaluate.spelling import by_own_names, declared, plain
-from viete.formats.files import TensorFile, open_tensors, save_safetensors
+from viete.formats.files import TensorFile, open_tensors
 from viete.formats.tensors import SIZES, require
 from viete.graph.card import CardData
 from viete.model.expected import Expected, expected_tensors, layouts, show_shape
@@ -340,17 +340,6 @@ def side_by_side(array: Any) -> Any:
     return np.ascontiguousarray(array.transpose(order)).transpose(back)
 
 
-def save_weights(
-    card: CardData, weights: Mapping[str, Array], path: str | os.PathLike[str]
-) -> None:
-    """Write a card's weights as safetensors, under the card's own names.
-
-    Raises VieteError for weights that do not fit the card; ``path`` is then as it was.
-    """
-    weights = fitting(card, weights)
-    save_safetensors(path, {name: weights[name] for name in parameter_shapes(card)})
-
-
 def to_checkpoint(card: CardData, weights: Mapping[str, Array]) -> dict[str, Array]:
     """A card's weights as the tensors of its checkpoint column: the inverse of `load_weights`.
 
@@ -386,6 +375,4 @@ def fitting(card: CardData, weights: Mapping[str, Array]) -> Mapping[str, Array]
     return weights
 
 
-__all__ = [
-    "FileMatch", "load_weights", "match", "place", "precision", "save_weights", "to_checkpoint",
-]  # fmt: skip
+__all__ = ["FileMatch", "load_weights", "match", "to_checkpoint"]

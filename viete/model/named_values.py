@@ -117,6 +117,3 @@ def fresh(card: CardData, name: str, slots: list[str]) -> Symbol:
     base = next(b for b in ("hook", "hooked", "hookpoint") if b not in card.scope.symbols
                 or all(s.sub and s.kind == "value" for s in card.scope.symbols[b]))  # fmt: skip
     return Symbol("value", base, tuple(map(Slot, words)), tuple(Slot(s, True) for s in slots))
-
-
-__all__ = ["NamedValues", "named_values"]

@@ -154,6 +154,15 @@ class Names:
             raise self.beyond(layer)
         return get_act_name(word, None if layer is None else layer % self.layers, part)
 
+    def full_or_formula(self, key: Key) -> str | None:
+        """As `full`; None for a text that is no such name, but may be a formula of the card."""
+        try:
+            return self.full(key)
+        except VieteError:
+            if not isinstance(key, str) or "hook" in key:
+                raise
+            return None
+
     def split(self, name: str) -> tuple[str, int | None]:
         """A full name as it stands in names.md, and its block."""
         m = _BLOCK.match(name)

@@ -275,6 +275,3 @@ def like_left(run: Run, step: Step, recorded: Array) -> Value | None:
         recorded = recorded[0]
     axes = ("batch", *axes) if recorded.ndim == len(axes) + 1 else axes
     return Value(recorded, axes) if recorded.ndim == len(axes) else None
-
-
-__all__ = ["Difference", "Recorded", "check_recorded"]

@@ -223,6 +223,3 @@ def distance(computed: Array, recorded: Array) -> tuple[Array, float]:
         apart = np.where(hidden | (a == b), 0.0, np.abs(a - b))
     seen = np.abs(b[np.isfinite(b) & ~hidden])
     return np.where(np.isnan(apart), np.inf, apart), float(seen.max()) if seen.size else 0.0
-
-
-__all__ = ["MASKED", "Trial", "distance", "fitted"]

@@ -110,6 +110,3 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
                 settings[f"{role}_token"] = tokenizer.decode([known])
         with replacing(folder / "tokenizer_config.json") as file:
             file.write(json.dumps(settings, indent=2, ensure_ascii=False).encode() + b"\n")
-
-
-__all__ = ["save"]

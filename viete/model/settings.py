@@ -182,6 +182,7 @@ def unrolled(card: CardData, output: str) -> list[Turn]:
 
 
 def shown(turn: Turn | None) -> str:
+    """An equation in words."""
     return "no more" if turn is None else show_equation(turn[0], turn[1], "unicode")
 
 
@@ -216,6 +217,3 @@ def as_transformers_fills(config: dict[str, Any]) -> dict[str, Any] | None:
     except Exception as error:  # of any kind: it is the library's verdict on the config
         why = " ".join(str(error).split())[:300]
         raise VieteError(f"transformers does not take the config of this model ({why})") from None
-
-
-__all__ = ["config_of"]

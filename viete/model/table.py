@@ -100,6 +100,7 @@ def entries(table: TextTable, scope: Scope) -> dict[str, Entry]:
 
 
 def code(cell: Text) -> str:
+    """What stands between backticks."""
     return cell.text.strip("`")
 
 
@@ -125,9 +126,3 @@ def layout(
     names = iter(labels)
     groups = [special[a] if a in special else (next(names),) for a in axes if a != LAYER]
     return Layout(tuple(groups), dict(counts))
-
-
-__all__ = [
-    "BATCH", "BLOCK", "LAST", "LAYER", "VALUE", "Conventions", "Entry", "NameRow", "conventions",
-    "layout",
-]  # fmt: skip

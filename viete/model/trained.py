@@ -63,6 +63,3 @@ def open_run(path: str | Path, revision: str | None = None) -> Folder:
     else:
         tensors = open_tensors(file)
     return Folder(path, card, Config({}, name=str(path)), tensors)
-
-
-__all__ = ["CARD", "card_digest", "card_of", "checkpoint_of", "is_run", "open_run"]
