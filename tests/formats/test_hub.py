@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ import pytest
 pytest.importorskip("huggingface_hub")
 
 import viete as vt
+from tests import command_line
+from tests.command_line import Ended
 from tests.formats.hub_server import Hub
 from tests.model.released import saved
 from viete.formats.hub import is_id, weights_in
@@ -40,17 +43,26 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     made.close()
 
 
-def viete(cache: Path, url: str, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """The command, with that hub and that cache, as on a fresh machine."""
-    given = {k: v for k, v in os.environ.items() if not k.startswith("HF_")}
-    given |= {"HF_ENDPOINT": url, "HF_HOME": str(cache), "PYTHONPATH": str(ROOT), **env}
-    return subprocess.run([sys.executable, "-m", "viete", *argv], cwd=cache, env=given,
-                          capture_output=True, text=True, timeout=120)  # fmt: skip
+def viete(cache: Path, url: str, *argv: str, code: int = 0, offline: bool = False) -> Ended:
+    """The command with that hub and that cache: the library's settings as its environment gives."""
+    from huggingface_hub import constants
+
+    settings = {
+        "ENDPOINT": url, "HF_HUB_OFFLINE": offline, "HF_HUB_CACHE": str(cache / "hub"),
+        "HUGGINGFACE_CO_URL_TEMPLATE": f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
+    }  # fmt: skip
+    with patch.multiple(constants, **settings):
+        return command_line.viete(*argv, code=code)
 
 
 def test_a_card_takes_the_config_alone(hub: Hub, tmp_path: Path) -> None:
+    """In a process of its own, as on a fresh machine."""
     hub.asked.clear()
-    made = viete(tmp_path, hub.url, "show", "owner/tiny", "--costs")
+    given = {k: v for k, v in os.environ.items() if not k.startswith("HF_")}
+    given |= {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    made = subprocess.run([sys.executable, "-m", "viete", "show", "owner/tiny", "--costs"],
+                          cwd=tmp_path, env=given, capture_output=True, text=True,
+                          timeout=120)  # fmt: skip
     assert made.returncode == 0, made.stderr
     assert made.stderr == "" and "Llama: costs" in made.stdout
     assert hub.given == ["config.json"]
@@ -60,31 +72,30 @@ def test_weights_are_fetched_once_and_then_there(hub: Hub, tmp_path: Path) -> No
     hub.asked.clear()
     options = ("run", "owner/tiny", "-t", "1,2,3", "--show", "logits")
     first = viete(tmp_path, hub.url, *options)
-    assert first.returncode == 0, first.stderr
     assert hub.given == ["config.json", "model.safetensors"]
     ours = LLAMA.run([1, 2, 3], LLAMA.initial_weights(0, "float32"))["logits"]
-    assert f"{ours[0, 0]:.3f}" in first.stdout
-    offline = viete(tmp_path, hub.url, *options, HF_HUB_OFFLINE="1")
-    assert offline.stdout == first.stdout, offline.stderr
+    assert f"{ours[0, 0]:.3f}" in first.out
+    offline = viete(tmp_path, hub.url, *options, offline=True)
+    assert offline.out == first.out, offline.err
     away = viete(tmp_path, "http://127.0.0.1:9", *options)
-    assert away.stdout == first.stdout, away.stderr
+    assert away.out == first.out, away.err
 
 
 def test_a_revision_is_another_state(hub: Hub, tmp_path: Path) -> None:
     options = ("run", "owner/tiny", "-t", "1,2,3", "--show", "logits", "--revision", "step1")
     made = viete(tmp_path, hub.url, *options)
     ours = LLAMA.run([1, 2, 3], LLAMA.initial_weights(1, "float32"))["logits"]
-    assert f"{ours[0, 0]:.3f}" in made.stdout, made.stderr
+    assert f"{ours[0, 0]:.3f}" in made.out, made.err
     # Of a model that is in the cache, another state need not be.
-    other = viete(tmp_path, hub.url, *options[:-1], "main", HF_HUB_OFFLINE="1")
-    assert other.returncode == 2 and "revision main of it is not whole" in other.stderr
+    other = viete(tmp_path, hub.url, *options[:-1], "main", code=2, offline=True)
+    assert "revision main of it is not whole" in other.err
 
 
 def refused(cache: Path, url: str, *argv: str) -> str:
-    made = viete(cache, url, *argv)
-    assert made.returncode == 2 and made.stdout == "", made.stdout
-    assert made.stderr.startswith("viete: ") and len(made.stderr.splitlines()) == 1, made.stderr
-    return made.stderr
+    made = viete(cache, url, *argv, code=2)
+    assert made.out == "", made.out
+    assert made.err.startswith("viete: ") and len(made.err.splitlines()) == 1, made.err
+    return made.err
 
 
 def test_each_failure_is_a_sentence(hub: Hub, tmp_path: Path) -> None:

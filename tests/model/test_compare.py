@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -348,6 +349,15 @@ def test_heads_in_tensors_of_their_own(tmp_path: Path) -> None:
     assert all(np.array_equal(loaded[n], weights[n]) for n in weights)
 
 
+@cache
+def in_small(name: str) -> vt.Card:
+    """A shipped card in small dimensions, read once."""
+    model = read(SHIPPED / f"{name}.md")
+    if name == "symbolic-transformer":
+        return model
+    return model.bind(d=10, H=2, N=2, V=5, d_f=10, n_max=5)
+
+
 @settings(max_examples=30)
 @given(
     st.sampled_from(["symbolic-transformer", "pythia", "llama"]),
@@ -362,9 +372,7 @@ def test_heads_in_tensors_of_their_own(tmp_path: Path) -> None:
     ),
 )
 def test_any_file_gets_a_report(name: str, drawn: dict[str, Any]) -> None:
-    model = read(SHIPPED / f"{name}.md")
-    if name != "symbolic-transformer":
-        model = model.bind(d=10, H=2, N=2, V=5, d_f=10, n_max=5)
+    model = in_small(name)
     arrays = {n: np.ones(shape, dtype) for n, (shape, dtype) in drawn.items()}
     with TemporaryDirectory() as folder:
         file = saved(Path(folder) / "f", arrays)

@@ -229,6 +229,7 @@ class Hooked(NamedWeights):
             needed.append(named.value(end))
         elif return_type is not None:
             needed.append(self.output)
+        needed = list(dict.fromkeys(needed))  # so that a run with other hooks there is this again
         given = self.given(tokens, inputs)
         check_weights(program(self.card), self.weights)
         put = self.interventions(named, hooks)

@@ -7,8 +7,10 @@ without computing it again, and another value can take its place.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, TypeVar
 
 from viete.evaluate.interventions import letters_of, member_of
 from viete.evaluate.labelled import COL, ROW, Layout
@@ -22,14 +24,31 @@ from viete.notation.substitution import substitute
 from viete.notation.tree import Expr, Idx, Ref, Slot, Symbol
 from viete.rewrite.lifting import lifted
 
+V = TypeVar("V")
 
-@dataclass(frozen=True)
+
+def found_once(method: Callable[[NamedValues, str], V]) -> Callable[[NamedValues, str], V]:
+    """A method that keeps what it finds for a name: every run with hooks asks it again."""
+
+    @wraps(method)
+    def found(self: NamedValues, name: str) -> V:
+        key = method.__name__, name
+        if key not in self.known:
+            self.known[key] = method(self, name)
+        answer: V = self.known[key]
+        return answer
+
+    return found
+
+
+@dataclass(frozen=True, eq=False)
 class NamedValues:
     """A model, and the formula over it of every name that is wanted (as names.md spells it)."""
 
     names: Names
     model: CardData
     formulas: Mapping[str, Expr]
+    known: dict[tuple[str, str], Any] = field(default_factory=dict, repr=False)
 
     def formula(self, name: str) -> Expr:
         """The value that a full name stands for."""
@@ -37,14 +56,17 @@ class NamedValues:
         e = self.formulas.get(general)
         return self.names.at(self.names.get(general).formula if e is None else e, layer)
 
+    @found_once
     def value(self, name: str) -> str:
         """A wanted name, or a formula, as a name of the model."""
         return show(self.formula(name)) if name in self.names else name
 
+    @found_once
     def member(self, name: str) -> Member:
         """The equation's value that a name stands for, in one block; of a card's name its own."""
         return member_of(program(self.model), self.value(name))
 
+    @found_once
     def layout(self, name: str) -> Layout:
         """How TransformerLens has the axes of a value; of a card's name, as `Run` has them."""
         if name not in self.names:
