@@ -51,7 +51,7 @@ def test_exact_numbers_in_a_float_run() -> None:
 
 def test_recorded_values_of_a_card_alone(refused: Refused, tmp_path: Path) -> None:
     save_npz(tmp_path / "values.npz", {"logits": np.zeros((2, 3))})
-    said = refused("check", TINY, "--outputs", "values.npz")
+    said = refused("check", TINY, "--against", "values.npz")
     assert "recorded values need its weights too" in said and "--weights" in said
 
 
@@ -59,5 +59,5 @@ def test_values_without_their_input(refused: Refused, tmp_path: Path) -> None:
     model = vt.read(TINY.read_text())
     save_safetensors(tmp_path / "w.safetensors", model.initial_weights(0))
     save_npz(tmp_path / "values.npz", {"logits": np.zeros((2, 3))})
-    said = refused("check", TINY, "-w", "w.safetensors", "--outputs", "values.npz")
+    said = refused("check", TINY, "-w", "w.safetensors", "--against", "values.npz")
     assert "for which input were these values recorded" in said

@@ -38,7 +38,7 @@ def held(card: str, names: list[str], true: str = CARD, **more: Any) -> Any:
     """The report of a card on what another computed."""
     weights, outputs = recorded(read(true), *names, **more)
     kept = {n: w for n, w in weights.items() if n in read(card).parameter_shapes}
-    return read(card).check(kept, outputs=outputs)
+    return read(card).check(kept, against=outputs)
 
 
 def test_what_agrees_only_under_a_change_is_no_agreement() -> None:
@@ -72,7 +72,7 @@ def test_a_value_is_not_compared_for_want_of_a_weight_far_behind_it() -> None:
     model = read(CARD)
     weights, outputs = recorded(model, "x^1", "logits")
     del weights["b^1"], outputs["x^1"]
-    report = model.check(weights, outputs=outputs)
+    report = model.check(weights, against=outputs)
     assert report.recorded.skipped["logits"] == "it needs the weight b^1"
     assert "at block ." not in "\n".join(report.lines())
 
@@ -152,10 +152,10 @@ def test_names_of_transformer_lens_are_compared() -> None:
         "blocks.1.attn.hook_pattern": np.asarray(values["A^{2,h}"]),
         "blocks.1.hook_resid_post": np.asarray(values["x^2"])[0],
     }  # fmt: skip
-    report = card.check(weights, outputs=outputs)
+    report = card.check(weights, against=outputs)
     assert report.ok and len(report.recorded.agree) == 3, report.lines()
     outputs["blocks.0.attn.hook_q"] = heads * 2
-    report = card.check(weights, outputs=outputs)
+    report = card.check(weights, against=outputs)
     difference = report.recorded.differences[0]
     assert difference.name == "blocks.0.attn.hook_q" and set(difference.where) >= {"h", "row"}
     assert "blocks.0.attn.hook_q, equation 3: Q^{i,h} =" in "\n".join(report.lines())
@@ -167,7 +167,7 @@ def test_names_that_the_card_lacks_and_axes_that_differ_are_told() -> None:
         "tokens": np.array([1, 2]), "blocks.0.attn.hook_rot_q": np.zeros((2, 6, 4)),
         "blocks.0.attn.hook_z": np.zeros((2, 5, 4)), "blocks.0.attn.hook_v": np.zeros((2, 4)),
     }  # fmt: skip
-    found = card.check(weights_of(card), outputs=outputs).recorded.skipped
+    found = card.check(weights_of(card), against=outputs).recorded.skipped
     assert "its queries are not rotated" in found["blocks.0.attn.hook_rot_q"]
     assert "recorded with 5 heads, and the card has 6" in found["blocks.0.attn.hook_z"]
     assert "recorded with 2 axes, and it has 4" in found["blocks.0.attn.hook_v"]

@@ -15,11 +15,11 @@ from tests.laws.strategies import Card, cards, shipped, tiny
 from tests.laws.test_incremental import CAUSAL, FINE, HEAD
 from tests.sampling.test_generation import others, weights_of
 from viete import read
-from viete.analysis.next_token import text_of
+from viete.analysis.next_token import context_of, text_of
 from viete.errors import VieteError
 from viete.rewrite.incremental import derived
+from viete.sampling import planned
 from viete.sampling.cached import Cached
-from viete.sampling.generation import context_of
 from viete.sampling.planned import Incremental, Planned
 from viete.sampling.stepping import Whole
 
@@ -91,13 +91,14 @@ def test_cards_with_ways_of_their_own_step_alike(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt2", "pythia", "simple-transformer"])
-def test_rooms_grow(name: str) -> None:
-    """From 64 positions to 128, and to the 150 of the context."""
+def test_rooms_grow(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 8 positions to 16, and to the 20 of the context."""
+    monkeypatch.setattr(planned, "LEAST", 8)
     model = tiny(next(p for p in shipped() if p.endswith(f"/{name}.md")))
-    model = model.bind(**{"T_max" if name == "simple-transformer" else "n_max": 150})
-    quick = alike(model, weights_of(model), {}, 60, 2)
-    assert isinstance(quick.steps, Planned) and quick.steps.replay.room == 150
-    alike(model, weights_of(model), {}, 127, 1, most=4)
+    model = model.bind(**{"T_max" if name == "simple-transformer" else "n_max": 20})
+    quick = alike(model, weights_of(model), {}, 6, 2)
+    assert isinstance(quick.steps, Planned) and quick.steps.replay.room == 20
+    alike(model, weights_of(model), {}, 15, 1, most=4)
 
 
 def test_in_single_precision_positions_keep_their_digits() -> None:
@@ -120,7 +121,7 @@ def test_the_next_sample_takes_weights_as_they_are_then() -> None:
 
 def test_jax_weights() -> None:
     jax = pytest.importorskip("jax")
-    model = tiny(next(p for p in shipped() if p.endswith("/gpt2.md")))
+    model = tiny(next(p for p in shipped() if p.endswith("/simple-transformer.md")))
     weights = weights_of(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

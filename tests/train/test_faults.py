@@ -38,10 +38,12 @@ def losses(run: Path) -> list[tuple[int, float]]:
     return [(row["step"], row["loss"]) for row in rows]
 
 
-def whole(tmp: Path) -> Path:
-    process = viete(*COMMAND, "-o", str(tmp / "whole"))
-    assert process.wait(60) == 0
-    return tmp / "whole"
+@pytest.fixture(scope="module")
+def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that nothing happened to."""
+    run = tmp_path_factory.mktemp("right") / "run"
+    assert viete(*COMMAND, "-o", str(run)).wait(60) == 0
+    return run
 
 
 def killed_until_done(run: Path, rng: random.Random, longest: float, most: float = 6) -> int:
@@ -80,8 +82,9 @@ def wait_for_step(process: subprocess.Popen[str], run: Path, before: int) -> Non
         time.sleep(0.002)
 
 
-def test_killed_at_any_instant_a_run_goes_on_to_the_same_losses(tmp_path: Path) -> None:
-    right = whole(tmp_path)
+def test_killed_at_any_instant_a_run_goes_on_to_the_same_losses(
+    tmp_path: Path, right: Path
+) -> None:
     kills = killed_until_done(tmp_path / "killed", random.Random(), 0.15)
     assert kills
     assert losses(tmp_path / "killed") == losses(right)
@@ -142,7 +145,7 @@ def small_disk(tmp_path: Path):
     subprocess.run(["umount", str(place)], check=True)
 
 
-def test_a_full_disk_ends_with_a_sentence(tmp_path: Path, small_disk: Path) -> None:
+def test_a_full_disk_ends_with_a_sentence(small_disk: Path, right: Path) -> None:
     run = small_disk / "run"
     process = viete(*instead(COMMAND, "--keep", "100"), "-o", str(run))
     out, err = process.communicate(timeout=60)
@@ -157,4 +160,4 @@ def test_a_full_disk_ends_with_a_sentence(tmp_path: Path, small_disk: Path) -> N
     subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
     process = viete("train", "--resume", "-o", str(run))
     assert process.wait(60) == 0
-    assert losses(run) == losses(whole(tmp_path))
+    assert losses(run) == losses(right)

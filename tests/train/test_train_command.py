@@ -87,7 +87,7 @@ def test_samples_as_it_learns(tmp_path: Path) -> None:
     assert [line[:14] for line in shown] == ["step     60  <", "step    120  <"]
     assert shown[-1].split("  ")[-1].startswith("<system>You are helpful.</system><user>hi</user>")
     assert [x for x in viete(*given, "-o", tmp_path / "b").out.splitlines() if "▸" in x] == shown
-    said = viete(*given, "-o", tmp_path / "c", "--prompt", "<system>You").out
+    said = viete(*given, "-o", tmp_path / "c", "--text", "<system>You").out
     assert "<system>You▸" in said
 
 

@@ -72,6 +72,13 @@ def scored(card: CardData, tokens: Input) -> list[str]:
     return [e.name for e in [*(e for e in fits if e.name == "logits"), *reversed(plain)]]
 
 
+def context_of(card: CardData, item: Input) -> int | None:
+    """The longest text that an input takes; None where any will do."""
+    size = card.size(item.shape[0]) if item.shape else None
+    there = size is not None and size.names() <= card.greatest.keys()
+    return int(size.evaluate(card.greatest)) if size is not None and there else None
+
+
 def vocabulary_size(card: CardData, tokens: Input | None = None) -> int:
     """How many tokens there are for an input of ids, by default the text that goes on."""
     high = (tokens or text_of(card)).high

@@ -20,7 +20,7 @@ def check(
             help="safetensors, npz, PyTorch, ONNX or GGUF; by default a model's own.",
         ),
     ] = None,
-    outputs: Annotated[
+    against: Annotated[
         Path | None,
         typer.Option(help="Recorded values, by the card's names, formulas or hooks' names."),
     ] = None,
@@ -39,7 +39,7 @@ def check(
     card, model = source.opened(WeightOptions(weights))
     file = weights if model is None else model.tensors
     ids = inputs.ids(card, model) if inputs.tokens is not None or inputs.text is not None else None
-    report = checked(card, file, ids, outputs=outputs, seed=seed, **inputs.others(card))
+    report = checked(card, file, ids, against=against, seed=seed, **inputs.others(card))
     print("\n".join(report.lines()))
     if not report.ok:
         raise typer.Exit(1)

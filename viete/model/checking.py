@@ -28,19 +28,19 @@ Tensors = TensorFile | str | os.PathLike[str] | Mapping[str, Array]
 
 def check(
     card: CardData, weights: Tensors | None = None, tokens: Array | Sequence[int] | None = None, *,
-    outputs: Tensors | None = None, seed: int = 0, **inputs: Array,
+    against: Tensors | None = None, seed: int = 0, **inputs: Array,
 ) -> Report | Claims:  # fmt: skip
-    """Evaluate a card's claims, compare its parameters with ``weights`` and runs with ``outputs``.
+    """Evaluate a card's claims; compare its parameters with ``weights``, its runs with ``against``.
 
-    ``weights`` and ``outputs`` are files of any format that `open_tensors` reads, or arrays by
-    name. Without weights only the claims are evaluated, on random ones. ``tokens``, for the first
-    input, and ``inputs`` are what is run; what is not given is drawn with ``seed``, and for
-    ``outputs`` taken from beside them. Outputs go by names of values, of single heads, by formulas,
-    or by names of TransformerLens, whose order of axes they then have. ``ok`` of the result says
-    whether nothing differs, ``lines()`` what does.
+    ``weights`` and the values recorded in ``against`` are files of any format that `open_tensors`
+    reads, or arrays by name. Without weights only the claims are evaluated, on random ones.
+    ``tokens``, for the first input, and ``inputs`` are what is run; what is not given is drawn with
+    ``seed``, and for recorded values taken from beside them. These go by names of values, of single
+    heads, by formulas, or by names of TransformerLens, whose order of axes they then have. ``ok``
+    of the result says whether nothing differs, ``lines()`` what does.
 
-    Raises VieteError for a file that cannot be read, for inputs that do not fit, and for outputs
-    without weights.
+    Raises VieteError for a file that cannot be read, for inputs that do not fit, and for recorded
+    values without weights.
     """
     given = dict(inputs)
     if tokens is not None:
@@ -48,15 +48,15 @@ def check(
             raise VieteError(f"{card.title} takes no input")
         given[card.inputs[0].name] = np.asarray(tokens)
     if weights is None:
-        if outputs is not None:
+        if against is not None:
             raise VieteError(
                 f"{card.title} is a card: recorded values need its weights too (--weights)"
             )
         return check_claims(card, None, given, seed)
     file = tensor_file(weights, "the weights")
     recorded, formulas = None, dict[str, str]()
-    if outputs is not None:
-        recorded, formulas = in_card_layout(card, tensor_file(outputs, "the outputs"))
+    if against is not None:
+        recorded, formulas = in_card_layout(card, tensor_file(against, "the outputs"))
     report = compare(card, file, recorded, None, formulas, **given)
     if not card.claims:
         return report

@@ -175,7 +175,7 @@ class Report:
         out += self.differing() + self.guessed()
         if self.untold and self.recorded is None:
             out += ["", f"Shapes cannot tell {', nor '.join(self.untold)}; recorded values can: "
-                    f"--outputs FILE."]  # fmt: skip
+                    f"--against FILE."]  # fmt: skip
         out += self.compared()
         out += ["", *self.claims.lines()] if self.claims is not None else []
         return list(map(printable, out))  # a file's names may hold anything

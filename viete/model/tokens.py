@@ -8,10 +8,10 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from viete.analysis.next_token import context_of
 from viete.errors import VieteError
 from viete.evaluate.inputs import host
 from viete.graph.card import CardData
-from viete.notation.tree import Ref
 from viete.text.tokenizer import Tokenizer
 
 Array = Any
@@ -58,8 +58,9 @@ class Texts:
         one that reads both ways does, unless its mask says otherwise.
         """
         rows = [self.tokenizer.framed(t, prepend_bos) for t in texts(text)]
-        if truncate:
-            rows = [row[: context(self.card)] for row in rows]
+        if truncate and self.card.inputs:
+            most = context_of(self.card, self.card.inputs[0])
+            rows = [row[:most] for row in rows]
         longest = max(map(len, rows), default=0)
         if not longest:
             raise VieteError("a text without tokens cannot be run; give at least one character")
@@ -142,13 +143,6 @@ class Texts:
 def are_texts(given: Any) -> TypeGuard[Sequence[str]]:
     """Whether these are several texts, and no ids."""
     return isinstance(given, list | tuple) and bool(given) and isinstance(given[0], str)
-
-
-def context(card: CardData) -> int | None:
-    """The longest text that a card's first input takes, or None where any will do."""
-    sizes = [e.key for e in card.inputs[0].shape if isinstance(e, Ref)] if card.inputs else []
-    most = [card.greatest[key] for key in sizes if key in card.greatest]
-    return int(most[0]) if most else None
 
 
 def texts(given: Given) -> list[str]:

@@ -124,16 +124,16 @@ class Card(CardData, Verbs):
         return to_torch(self, weights, of)
 
     def check(
-        self, weights: Any = None, tokens: Any = None, *, outputs: Any = None, seed: int = 0,
+        self, weights: Any = None, tokens: Any = None, *, against: Any = None, seed: int = 0,
         **inputs: Any,
     ) -> Report | Claims:  # fmt: skip
         """Hold the card to its claims, to weights, to recorded values; see `viete check`.
 
-        ``weights`` and ``outputs`` are files or arrays by name: see `viete.model.checking.check`.
+        ``weights`` and ``against`` are files or arrays by name: see `viete.model.checking.check`.
         """
         from viete.model.checking import check
 
-        return check(self, weights, tokens, outputs=outputs, seed=seed, **inputs)
+        return check(self, weights, tokens, against=against, seed=seed, **inputs)
 
     def save(self, folder: str | Path, weights: Mapping[str, Any] | None = None) -> Path:
         """Write a folder that `viete.load` opens: what it is, safetensors, the tokenizer.

@@ -132,15 +132,15 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         return to_torch(self.card, self.weights, of)
 
     def check(
-        self, tokens: Any = None, *, outputs: Any = None, seed: int = 0, **inputs: Any
+        self, tokens: Any = None, *, against: Any = None, seed: int = 0, **inputs: Any
     ) -> Report | Claims:
         """Hold the card to its claims and to the tensors it was opened with, as `viete check` does.
 
-        ``outputs`` are values recorded of the model for these ``tokens`` or this text. See
+        ``against`` are values recorded of the model for these ``tokens`` or this text. See
         `viete.model.checking.check`.
         """
         ids = None if tokens is None else self.ids(tokens)
-        return check(self.card, self.tensors, ids, outputs=outputs, seed=seed, **inputs)
+        return check(self.card, self.tensors, ids, against=against, seed=seed, **inputs)
 
     def after(self, steps: Sequence[Folding]) -> Self:
         """As `Verbs` asks: the new weights are made of the old ones."""

@@ -8,7 +8,7 @@ from numbers import Integral
 
 import numpy as np
 
-from viete.analysis.next_token import scores, text_of, vocabulary_size
+from viete.analysis.next_token import context_of, scores, text_of, vocabulary_size
 from viete.errors import VieteError, VieteWarning
 from viete.evaluate.inputs import check_weights, host
 from viete.evaluate.interventions import Put
@@ -16,8 +16,8 @@ from viete.evaluate.labelled import Array
 from viete.evaluate.memory import check_room, counted
 from viete.evaluate.schedule import program
 from viete.evaluate.spelling import by_own_names
-from viete.graph.card import CardData, Input
-from viete.notation.tree import Ref
+from viete.graph.card import CardData
+from viete.notation.printer import show
 from viete.sampling.decoding import Decoding
 from viete.sampling.planned import Incremental
 from viete.sampling.stepping import Steps, Whole
@@ -62,6 +62,10 @@ def sample(
     scores(card)  # says so if there are none
     tokens, size = text_of(card), vocabulary_size(card)
     context = context_of(card, tokens)
+    if context is None:
+        raise VieteError(
+            f"the greatest length {show(tokens.shape[0])} of {card.title} has no value"
+        )
     if keep is None:
         keep = context
     elif not isinstance(keep, Integral) or not 1 <= keep <= context:
@@ -141,16 +145,6 @@ def stepper(
             why = f"every token runs the whole text: {error}"
             warnings.warn(VieteWarning(why), stacklevel=4)
     return Whole(card, weights, inputs)
-
-
-def context_of(card: CardData, tokens: Input) -> int:
-    """The longest text that a card takes."""
-    length = tokens.shape[0]
-    assert isinstance(length, Ref)
-    most = card.greatest.get(length.key)
-    if most is None:
-        raise VieteError(f"the greatest length {length.key} of {card.title} has no value")
-    return int(most)
 
 
 def prompt_of(prompt: Sequence[int] | Array, card: CardData, size: int) -> list[int]:

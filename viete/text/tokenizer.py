@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from viete.errors import VieteError
+from viete.errors import VieteError, os_refusals
 from viete.regular import read_object, regular
 from viete.text.vocabulary import (
     LARGEST,
@@ -141,16 +141,15 @@ def byte_pairs(
     """GPT-2's two files as a tokenizer (Radford et al. 2019, sec. 2.2: pairs of bytes)."""
     library, said = tokenizers(), list(said)
     files = [folder / VOCABULARY, folder / MERGES]
-    try:
-        for path in files:
+    for path in files:
+        with os_refusals(path):
             regular(path, LARGEST)
+    try:
         model = library.models.BPE.from_file(*map(str, files))
         made = library.Tokenizer(model)
         space = any(s.get("add_prefix_space") is True for s in said)
         made.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=space)
         made.decoder = library.decoders.ByteLevel()
-    except OSError as error:
-        raise VieteError(f"{error.filename}: cannot be read ({error.strerror})") from None
     except Exception as error:  # the library raises nothing narrower
         why = str(error).split("\n")[0][:200]
         raise VieteError(f"{folder}: {VOCABULARY} and {MERGES} are no tokenizer ({why})") from None

@@ -36,7 +36,7 @@ def with_loss(card: CardData) -> CardData:
             f"{card.title} says no loss to train by, and has no logits to make one of; add an "
             f"equation such as L = cross_entropy(logits; y)"
         )
-    return with_targets(card)[0]
+    return type(card).of(with_targets(card)[0])
 
 
 OF_DATA = "vocabulary of the training data"

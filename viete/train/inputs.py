@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from viete.analysis.def_use import losses, targets
-from viete.analysis.next_token import vocabulary_size
+from viete.analysis.next_token import context_of, vocabulary_size
 from viete.analysis.traits import Traits
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Input
@@ -61,14 +61,13 @@ def training_inputs(card: CardData) -> TrainingInputs:
             raise VieteError(
                 f"{card.title} needs its input {item.name}, and a text gives tokens and targets"
             )
-    length = tokens.shape[0]
-    size = card.size(length)
-    assert size is not None
+    length, context = tokens.shape[0], context_of(card, tokens)
+    assert context is not None
     fixed = not (isinstance(length, Ref) and length.key in card.lengths)
     return TrainingInputs(
         tokens.name, targets, weights.name if weights else None,
         weights is not None and weights.default == num(1),
-        int(size.evaluate(card.greatest)), fixed, vocabulary_size(card, tokens),
+        context, fixed, vocabulary_size(card, tokens),
         weights is not None and sees_the_past(card, tokens, calls) and not beside(card, loss),
     )  # fmt: skip
 

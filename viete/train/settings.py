@@ -136,7 +136,9 @@ class Settings:
     sample_every: int = setting(
         KEPT, 0, "Steps between samples of what it would write; 0 for none.", FROM_0
     )
-    prompt: str = setting(KEPT, "", "What the samples go on from [how the data begin].")
+    prompt: str = setting(
+        KEPT, "", "What the samples go on from [how the data begin].", names=("--text",)
+    )
     tensorboard: bool = setting(KEPT, False, "Write RUN/tensorboard/ too.")
 
     def __post_init__(self) -> None:
@@ -156,7 +158,7 @@ class Settings:
         if self.min_lr and self.schedule != "cosine":
             raise VieteError("--min-lr goes with --schedule cosine")
         if self.prompt and not self.sample_every:
-            raise VieteError("--prompt goes with --sample-every, since samples go on from it")
+            raise VieteError("--text goes with --sample-every, since samples go on from it")
 
 
 def wrong(name: str, right: str, value: object) -> VieteError:
@@ -165,7 +167,8 @@ def wrong(name: str, right: str, value: object) -> VieteError:
 
 def option(name: str) -> str:
     """A setting as the command line names it."""
-    return f"--{name.replace('_', '-')}"
+    names: tuple[str, ...] = Settings.__dataclass_fields__[name].metadata.get("names", ())
+    return names[0] if names else f"--{name.replace('_', '-')}"
 
 
 def resume_settings(before: Settings, given: Mapping[str, Any]) -> Settings:

@@ -124,7 +124,7 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
     literal_weights(card)
     if settings.sample_every:
         scores(card)
-        spelled(settings.prompt, vocabulary, "--prompt")
+        spelled(settings.prompt, vocabulary, "--text")
     # To be found again from any folder, and whatever there will be of that name in this one.
     settings = replace(settings, data=str(documents.path.resolve()))
     with ExitStack() as stack:
