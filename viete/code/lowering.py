@@ -166,7 +166,7 @@ class Lowering(Indexing):
             code = self.real(code, env) if code.whole else code
             text = form.format(code.text, axis=code.place(COL), keep=more)
         else:
-            name, _ = self.function(self.card.library("logsumexp"), [code], env)
+            name, _ = self.function(self.card.library("logsumexp", z), [code], env)
             text = f"{name}({code.text}{more})"
         return Code(text, axes=code.axes if keep else code.lead, const=code.const)
 
