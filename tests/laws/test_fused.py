@@ -126,6 +126,12 @@ def test_a_place_equals_its_definition(name: str, kind: str, data: st.DataObject
         "gathered": [y, t, whole(4)],
         "placed": [y, whole(data.draw(st.integers(0, 2))), whole(5)],
         "part": [y, data.draw(st.sampled_from([heads, whole(1)])), whole(2)],
+        "column": [
+            y,
+            data.draw(
+                st.sampled_from([Value(np.arange(6.0), ("h",), True), heads, whole(2), whole(7)])
+            ),
+        ],
         "onehot": [t, whole(4)],
     }[name]
     like = y.array

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import viete as vt
 from tests.laws.strategies import cards, random_inputs, random_weights, tiny, varied
 from viete.errors import VieteError
-from viete.evaluate import execution
+from viete.evaluate import execution, sparse
 from viete.evaluate.execution import execute
 from viete.evaluate.inputs import host
 from viete.evaluate.labelled import COL, ROW
@@ -87,6 +87,15 @@ def test_shipped_cards(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for stays, batch in ((2**23, None), (2**23, 3), (0, 3)):
         monkeypatch.setattr(replay, "STAYS", stays)
         check(model, weights, [random_inputs(model, seed, batch=batch) for seed in (2, 3)])
+
+
+def test_experts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each expert on the rows that keep it, in every block and in a batch."""
+    monkeypatch.setattr(sparse, "LEAST", 0)
+    model = tiny("mixtral")
+    for batch in (None, 3):
+        check(model, random_weights(model), [random_inputs(model, k, batch=batch) for k in (2, 3)])
+    assert any(r is not None for r in program(model).recordings.values())
 
 
 @settings(max_examples=20, deadline=None)

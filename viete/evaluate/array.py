@@ -67,6 +67,7 @@ class Arrays(Algebra[Value, Env[Value]]):
 
     zero = 0
     divides = True  # whether whole numbers are divided as such where a quotient is rounded down
+    sparse = False  # whether sums of few terms for each row are made of those rows alone
 
     def __init__(
         self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,

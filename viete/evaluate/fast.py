@@ -9,6 +9,7 @@ its `Backend`'s. It returns None where it does not apply.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 from viete.analysis.kinds import BIT
 from viete.errors import Text
 from viete.evaluate.array import Arrays, Lookup
-from viete.evaluate.labelled import COL, ROW, Array, Value, expand
+from viete.evaluate.labelled import COL, ROW, Array, Value, device_of, expand
 from viete.graph.card import CardData
 from viete.graph.evaluator import Env
 from viete.graph.matching import match
@@ -29,10 +30,13 @@ from viete.notation.tree import Apply, Expr, walk
 from viete.rewrite.simplify import row_sum
 
 Version = Callable[..., Value | None]
+Term = Callable[[int, Mapping[str, Value]], Array | None]  # of a member's rows, by their values
 
 
 class FastArrays(Arrays):
     """`Arrays` with fast versions, those of ``quick``; with none it is the definitions alone."""
+
+    sparse = True
 
     def __init__(
         self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
@@ -58,6 +62,30 @@ class FastArrays(Arrays):
         if name in VERSIONS.keys() - PLACES.keys() and self.interval(args[0]) is not None:
             return None  # the definition makes whole numbers of them
         return quick(self, args)
+
+    def sum_of_rows(self, kept: Array, rows: Mapping[str, Value], term: Term) -> Array | None:
+        """∑_k of the term k of those rows where ``kept[k]`` is true; None where a term has others.
+
+        ``kept`` is members × rows; ``rows`` have the rows as their first axis.
+        """
+        out: Array = None
+        for k in range(kept.shape[0]):
+            at = self.xp.nonzero(kept[k])[0]
+            if at.shape[0] == 0:
+                continue
+            own = {key: replace(v, array=self.xp.take(v.array, at, axis=0))
+                   for key, v in rows.items()}  # fmt: skip
+            array = term(k, own)
+            if array is None:
+                return None
+            if out is None:
+                size = (kept.shape[1], array.shape[1])
+                out = self.xp.zeros(size, dtype=array.dtype, device=device_of(array))
+            if self.numpy:
+                out[at] += array
+            else:
+                out = out.index_add(0, at, array)
+        return out
 
 
 # -- rows ------------------------------------------------------------------------------------------
@@ -201,6 +229,20 @@ def part(it: FastArrays, args: list[Value]) -> Value | None:
     return Value(it.xp.reshape(y.array, shape), axes, False, False, y.interval)
 
 
+def column(it: FastArrays, args: list[Value]) -> Value | None:
+    """Column k, or the columns 0, 1, … of a family as its axis: a view."""
+    y, k = args
+    if y.const or not k.const or COL not in y.axes:
+        return None
+    if not k.axes:
+        at = int(k.array)
+        inside = k.array == at and 0 <= at < y.size(COL)
+        return it.stretch(y, COL, at, at + 1) if inside else None
+    if len(k.axes) > 1 or k.axes[0] in y.axes or list(k.array) != list(range(y.size(COL))):
+        return None
+    return it.column(y.relabel(COL, k.axes[0]))
+
+
 def onehot(it: FastArrays, args: list[Value]) -> Value | None:
     """A comparison with all places."""
     t, size = args
@@ -262,7 +304,8 @@ FORMS: tuple[tuple[str, Version], ...] = (
     ("softmax(z) - onehot(t, c)", loss_back),
 )
 PLACES: dict[str, Version] = {
-    "gathered": gathered, "placed": placed, "part": part, "onehot": onehot,
+    "gathered": gathered, "placed": placed, "part": part, "column": column,
+    "onehot": onehot,
 }  # fmt: skip
 VERSIONS: dict[str, Version] = PLACES | {
     "softmax": softmax, "logsumexp": logsumexp, "logsoftmax": logsoftmax,

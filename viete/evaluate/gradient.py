@@ -34,6 +34,7 @@ class Summing(FastArrays):
     """
 
     batch = 1
+    sparse = False  # backward equations read what is inside of the sums
 
     def over_batch(self, e: Expr, env: Env) -> Value:
         match e:

@@ -55,7 +55,7 @@ class Run(Mapping[str, Array]):
         self.arrays = self.meaning(program.model, sizes, like, self.lookup, quick, program.memo)
         self.derived = {e.name: e for e in program.model.derived}
         replaced = {key for key, _ in self.interventions}
-        sparse = sparse_sums(program.model) if quick and self.meaning is FastArrays else {}
+        sparse = sparse_sums(program.model) if quick and self.meaning.sparse else {}
         self.sparse = {
             k: s for k, s in sparse.items() if replaced.isdisjoint(e.name for e in s.inside)
         }
@@ -86,15 +86,19 @@ class Run(Mapping[str, Array]):
                     needed |= step.needs
                     chosen.append(step)
             steps = chosen[::-1]
-            last = {m: k for k, step in enumerate(steps) for m in (*step.needs, step.makes)}
             self.wanted = keep
         with np.errstate(all="ignore"):  # 0/0 is nan, as arrays have it, and says nothing
-            for k, step in enumerate(steps):
-                self.store[step.makes] = self.value(step).kept()
-                if keep is not None:
-                    for m in (*step.needs, step.makes):
-                        if last[m] == k and m not in keep and m[0] in self.program.computed:
-                            self.store.pop(m, None)
+            self.perform(steps, keep)
+
+    def perform(self, steps: list[Step], keep: set[Member] | None) -> None:
+        """Make the values of steps; of those not to keep none stays longer than it is needed."""
+        last = {m: k for k, step in enumerate(steps) for m in (*step.needs, step.makes)}
+        for k, step in enumerate(steps):
+            self.store[step.makes] = self.value(step).kept()
+            if keep is not None:
+                for m in (*step.needs, step.makes):
+                    if last[m] == k and m not in keep and m[0] in self.program.computed:
+                        self.store.pop(m, None)
 
     def without_inside(self, steps: list[Step]) -> list[Step]:
         """Steps of which those inside of sparse sums are left out, but for what these need."""
@@ -125,7 +129,9 @@ class Run(Mapping[str, Array]):
             env = replace(env, index={**env.index, **step.loops})
         sparse = self.sparse.get(step.makes[0])
         try:
-            found = None if sparse is None else sparse_value(self.arrays, sparse, env)
+            found = None
+            if sparse is not None and isinstance(self.arrays, FastArrays):
+                found = sparse_value(self.arrays, sparse, env)
             value = self.arrays.of(step.equation.right, env) if found is None else found
             return self.full(value, step.equation)
         except VieteError as error:

@@ -8,12 +8,15 @@ of it would be infinite.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 
 from array_api_compat import is_jax_array
 
 from viete.analysis.sparsity import SparseSum
 from viete.evaluate.array import Arrays
+from viete.evaluate.fast import FastArrays
 from viete.evaluate.labelled import COL, ROW, Array, Value, permute
 from viete.graph.evaluator import Env
 from viete.notation.tree import Ref, walk
@@ -21,7 +24,7 @@ from viete.notation.tree import Ref, walk
 LEAST = 2**16  # entries of one member's weights, below which a product of all is as fast
 
 
-def sparse_value(it: Arrays, s: SparseSum, env: Env[Value]) -> Value | None:
+def sparse_value(it: FastArrays, s: SparseSum, env: Env[Value]) -> Value | None:
     """The sum, or None where it is better computed as it says: small terms, and JAX's arrays."""
     letter = it.env.index[s.letter]
     factor = it.of(s.factor, env)
@@ -33,32 +36,25 @@ def sparse_value(it: Arrays, s: SparseSum, env: Env[Value]) -> Value | None:
     if COL in factor.axes:
         at = tuple(0 if a == COL else slice(None) for a in factor.axes)
         factor = Value(factor.array[at], tuple(a for a in factor.axes if a != COL))
-    kept = permute(it.xp, factor.array, factor.axes, axes) != 0
+    zero = Value(Fraction(0), (), True)
+    kept = permute(it.xp, it.entrywise("ne", [factor.kept(), zero]).array, factor.axes, axes)
     shape = tuple(kept.shape[1:])
     refs = {r.key: r for e in (s.term, *(i.right for i in s.inside)) for r in walk(e)
             if isinstance(r, Ref) and r.key in s.rows}  # fmt: skip
     whole = {key: flat(it, it.of(r, env), s.rows[key], shape) for key, r in refs.items()}
-    out: Array = None
-    for k in range(letter.count):
-        rows = it.xp.nonzero(it.xp.reshape(kept[k], (-1,)))[0]
-        if rows.shape[0] == 0:
-            continue
-        own = {key: replace(v, array=it.xp.take(v.array, rows, axis=0))
-               for key, v in whole.items()}  # fmt: skip
+
+    def term(k: int, rows: Mapping[str, Value]) -> Array | None:
+        """Some rows of a member's term, made of the rows of what it reads."""
+        own = dict(rows)
         inner = replace(env, index={**env.index, s.letter: letter.first + k}, arguments=own)
         for e in s.inside:
             own[e.name] = it.of(e.right, inner).kept()
-        term = it.of(s.term, inner)
-        if {*term.axes} != {ROW, COL}:
+        made = it.of(s.term, inner)
+        if {*made.axes} != {ROW, COL}:
             return None
-        array = permute(it.xp, it.reals(term), term.axes, (ROW, COL))
-        if out is None:
-            size = (math.prod(shape), array.shape[1])
-            out = it.xp.zeros(size, dtype=array.dtype, device=getattr(array, "device", None))
-        if it.numpy:
-            out[rows] += array
-        else:
-            out = out.index_add(0, rows, array)
+        return permute(it.xp, it.reals(made), made.axes, (ROW, COL))
+
+    out = it.sum_of_rows(it.xp.reshape(kept, (letter.count, -1)), whole, term)
     if out is None:
         return None
     return Value(it.xp.reshape(out, (*shape, -1)), (*axes[1:], COL), False, True)

@@ -14,8 +14,9 @@ from viete.evaluate.inputs import Feeding
 from viete.evaluate.memory import check_countable
 from viete.evaluate.plan.arranging import Group, KernelStep, grouped, steps_of
 from viete.evaluate.plan.buffers import Buffer, Memory, bytes_of, laid
-from viete.evaluate.plan.engine import LOSS, PIECE, recorded, uncollected
+from viete.evaluate.plan.engine import LOSS, PIECE, recorded
 from viete.evaluate.plan.node import Node
+from viete.evaluate.plan.recorder import uncollected
 from viete.graph.card import CardData
 from viete.notation.printer import show_symbol
 

@@ -103,8 +103,8 @@ class StepReplay:
         memory = laid(grouped(moving, self.space), 1, self.library.float_bytes,
                       outputs=own | {scores.base})  # fmt: skip
         compiler = Compiler(
-            self.space, grouped([*fixed, *moving], self.space), memory, given, {}, self.library,
-            {"written": self.written},
+            self.space, grouped([*fixed, *moving], self.space), memory, given, self.library,
+            own={"written": self.written},
         )  # fmt: skip
         calls = compiler.plan().calls
         for call in calls[: len(fixed)]:
@@ -151,7 +151,7 @@ class StepReplay:
         groups = grouped(steps_of({}, False, wanted), self.space)
         memory = laid(groups, 1, 8, outputs=wanted)
         compiler = Compiler(
-            self.space, groups, memory, {m: places for m in given}, {}, Library(np.zeros(0))
+            self.space, groups, memory, dict.fromkeys(given, places), Library(np.zeros(0))
         )
         calls = compiler.plan().calls
         tables: dict[Node, list[np.ndarray]] = {n: [] for n in wanted}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,13 +39,12 @@ class KernelStep:
     target: str = ""
     inner: bool = False  # done sequence by sequence
 
-    @property
-    def reads(self) -> list[Node]:
-        return [a for a in self.args if isinstance(a, Node)]
+    reads: list[Node] = field(init=False)
+    bases: set[Node] = field(init=False)  # of what is read
 
-    @property
-    def bases(self) -> set[Node]:
-        return {a.base for a in self.reads}
+    def __post_init__(self) -> None:
+        self.reads = [a for a in self.args if isinstance(a, Node)]
+        self.bases = {a.base for a in self.reads}
 
 
 @dataclass(eq=False)
@@ -72,7 +71,8 @@ def steps_of(
     nodes = [n for n in ancestors((*results.values(), *outputs)) if n.name not in VIEWS]
     uses: Counter[Node] = Counter(r.base for r in (*results.values(), *outputs))
     for n in nodes:
-        uses.update({a.base for a in n.args if isinstance(a, Node)})
+        for b in {a.base for a in n.args if isinstance(a, Node)}:
+            uses[b] += 1
     made: dict[Node, KernelStep] = {}
     for n in nodes:
         made[n] = joined(step_of(n), made, uses, onto, bool(outputs))
@@ -117,6 +117,8 @@ def joined(
         found = made.get(a.base)
         return found if found is not None and found.kernel == "matmul" else None
 
+    if step.kernel not in ("sum", "mean", "mul", "div", "add"):
+        return step
     match step.kernel, step.args:
         case ("sum" | "mean", (Node() as a,)) if step.attrs[0] == a.ndim - 1:
             found = made.get(a.base) if alone(a) else None
@@ -145,7 +147,7 @@ def joined(
 
 def is_inner(step: KernelStep, batch: int) -> bool:
     """Whether a step can be done sequence by sequence, and is not a product with weights."""
-    if batch == 1 or step.kernel in ("changed", "written"):
+    if batch == 1 or step.kernel in ("changed", "written", "sparse"):
         return False
     if step.target:  # a sum over the sequences, or of what was summed over them
         (a, *_) = step.args

@@ -8,10 +8,10 @@ nobody else reads it any more.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from viete.evaluate.plan.arranging import VIEWS, Group, KernelStep
+from viete.evaluate.plan.arranging import Group, KernelStep
 from viete.evaluate.plan.kernels import IN_PLACE
 from viete.evaluate.plan.node import BOOL, FLOAT, HALF, Node
 
@@ -41,7 +41,10 @@ class Memory:
 
 def bytes_of(node: Node, float_bytes: int, half_bytes: int = 2) -> int:
     """What a value takes, in whole cache lines."""
-    each = {FLOAT: float_bytes, HALF: half_bytes, BOOL: 1}.get(node.kind, 8)
+    kind = node.kind
+    each = (
+        float_bytes if kind == FLOAT else half_bytes if kind == HALF else 1 if kind == BOOL else 8
+    )
     return -(-node.size * each // ALIGNED) * ALIGNED
 
 
@@ -50,42 +53,42 @@ def laid(
     outputs: Collection[Node] = (),
 ) -> Memory:  # fmt: skip
     """A place for every value but ``outputs``, which have memory of their own."""
-    order: dict[KernelStep, tuple[int, Group]] = {}
-    spans: dict[KernelStep, tuple[int, int]] = {}  # when a value of the whole piece is in use
+    readers: dict[Node, Group | None] = {}  # the group that reads a value, if it is but one
+    last_read: dict[Node, int] = {}  # the last step that does
+    until: dict[Node, int] = {}  # and when that is done, where it goes sequence by sequence
+    at = -1
     for g in groups:
-        start, end = len(order), len(order) + len(g.steps) - 1
-        for k, s in enumerate(g.steps, start):
-            order[s] = k, g
-            spans[s] = (start, end) if g.looped(batch) else (k, k)
-    uses: dict[Node, list[KernelStep]] = {}
-    for s in order:
-        for b in s.bases:
-            uses.setdefault(b, []).append(s)
+        end = at + len(g.steps)
+        for at, s in enumerate(g.steps, at + 1):  # noqa: B020
+            for b in s.bases:
+                if readers.setdefault(b, g) is not g:
+                    readers[b] = None
+                last_read[b], until[b] = at, end if g.looped(batch) else at
 
     home: dict[Node, Buffer] = {}
-    wanted = 0
-    for s, (at, g) in order.items():
-        node = s.node
-        if s.target or node in outputs:
-            continue
-        readers = uses.get(node, [])
-        first_axis = node.lead is not None and node.size // max(1, node.shape[node.lead[0]]) \
-            == node.strides[node.lead[0]]  # fmt: skip
-        here = first_axis and g.looped(batch) and all(order[r][1] is g for r in readers)
-        scratch = g if here else None
-        size = bytes_of(node, float_bytes, half_bytes)
-        wanted += size
-        if scratch is not None:
-            size = -(-size * g.chunk // batch // ALIGNED) * ALIGNED
-            first, last = at, max((order[r][0] for r in readers), default=at)
-        else:
-            first, last = spans[s][0], max([spans[s][1], *(spans[r][1] for r in readers)])
-        taken = taken_over(s, at, home, uses, order, scratch)
-        if taken is not None:
-            taken.last = max(taken.last, last)
-            home[node] = taken
-            continue
-        home[node] = Buffer(size, first, last, scratch)
+    wanted, at = 0, -1
+    for g in groups:
+        start, end, looped = at + 1, at + len(g.steps), g.looped(batch)
+        for at, s in enumerate(g.steps, start):
+            node = s.node
+            if s.target or node in outputs:
+                continue
+            here = looped and rows_first(node) and readers.get(node, g) is g
+            scratch = g if here else None
+            size = bytes_of(node, float_bytes, half_bytes)
+            wanted += size
+            if here:
+                size = -(-size * g.chunk // batch // ALIGNED) * ALIGNED
+                first, last = at, last_read.get(node, at)
+            else:
+                first = start if looped else at
+                last = max(end if looped else at, until.get(node, at))
+            taken = taken_over(s, at, home, last_read, scratch)
+            if taken is None:
+                home[node] = Buffer(size, first, last, scratch)
+            else:
+                taken.last = max(taken.last, last)
+                home[node] = taken
     buffers = list({id(b): b for b in home.values()}.values())
     arena = packed([b for b in buffers if b.scratch is None])
     rooms: dict[int, list[Buffer]] = {}
@@ -96,21 +99,28 @@ def laid(
     return Memory(home, arena, scratch_size, wanted)
 
 
+def rows_first(node: Node) -> bool:
+    """Whether the sequences lie one after the other."""
+    if node.lead is None:
+        return False
+    axis, _ = node.lead
+    return node.size // max(1, node.shape[axis]) == node.strides[axis]
+
+
 def taken_over(
-    step: KernelStep, at: int, home: dict[Node, Buffer], uses: dict[Node, list[KernelStep]],
-    order: dict[KernelStep, tuple[int, Group]], scratch: Group | None,
+    step: KernelStep, at: int, home: Mapping[Node, Buffer], last_read: Mapping[Node, int],
+    scratch: Group | None,
 ) -> Buffer | None:  # fmt: skip
     """The buffer of an argument that may take the result."""
     node = step.node
     for k in IN_PLACE.get(step.kernel, ()):
         a = step.args[k] if k < len(step.args) else None
-        if not isinstance(a, Node) or a.base.name in VIEWS or a.base not in home:
+        if not isinstance(a, Node) or a.base not in home or last_read[a.base] > at:
             continue
-        base, buffer = a.base, home[a.base]
-        alone = sum(x.base is base for x in step.reads) == 1
-        last = all(order[r][0] <= at for r in uses[base])
+        buffer = home[a.base]
         same = a.whole and a.size == node.size and a.kind == node.kind
-        if alone and last and same and buffer.scratch in (None, scratch):
+        alone = sum(x.base is a.base for x in step.reads) == 1
+        if same and alone and buffer.scratch in (None, scratch):
             return buffer
     return None
 

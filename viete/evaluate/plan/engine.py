@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -14,11 +12,13 @@ import numpy as np
 from viete.evaluate.gradient import Gradients
 from viete.evaluate.inputs import Feeding, check_weights
 from viete.evaluate.labelled import COL, ROW, Array, Value
+from viete.evaluate.plan.arranging import grouped, steps_of
+from viete.evaluate.plan.buffers import laid
 from viete.evaluate.plan.layout import back, in_memory, orders, split
 from viete.evaluate.plan.loops import RecordedRun
-from viete.evaluate.plan.making import Plan, make
+from viete.evaluate.plan.making import Compiler, Library, Plan
 from viete.evaluate.plan.node import FLOAT, HALF, INT, Node
-from viete.evaluate.plan.recorder import Recorder
+from viete.evaluate.plan.recorder import Recorder, uncollected
 from viete.evaluate.plan.workers import Workers
 from viete.evaluate.schedule import Member, Program
 from viete.evaluate.spelling import by_own_names
@@ -133,16 +133,13 @@ class ThreadShare:
         for store in pieces:
             inputs = {m: v for m, v in store.items() if m[0] in self.engine.inputs}
             plan = self.plan(fed, inputs)
-            for m, v in inputs.items():
-                plan.given[m][...] = v.array
-            plan.run()
+            plan.run({m: v.array for m, v in inputs.items()})
 
     def plan(self, fed: Feeding, inputs: Mapping[Member, Value]) -> Plan:
         """The plan for inputs of these shapes, made when they first come."""
         key = tuple((m, tuple(v.array.shape)) for m, v in inputs.items())
         if key not in self.plans:
             engine = self.engine
-            given: dict[Any, Array] = {m: empty_like(v.array) for m, v in inputs.items()}
             wanted = {LOSS: (engine.loss.key, ()), **engine.members}
             totals = {LOSS: self.total.reshape(()), **self.totals}
             with uncollected():
@@ -150,9 +147,11 @@ class ThreadShare:
                 space, results = recorded(
                     ready, inputs, fed.sizes, wanted, engine.torch, engine.half
                 )
-                self.plans[key] = make(
-                    space, results, given | engine.given, totals, engine.flat, engine.computed
-                )
+                library = Library(engine.flat, engine.computed)
+                groups = grouped(steps_of(results, onto=library.torch), space)
+                memory = laid(groups, space.batch, library.float_bytes, library.half_bytes)
+                compiler = Compiler(space, groups, memory, engine.given, library, totals)
+                self.plans[key] = compiler.plan()
         return self.plans[key]
 
 
@@ -190,27 +189,6 @@ def recorded(
     return space, results
 
 
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Without the garbage collector, which would look at every node again and again."""
-    going = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if going:
-            gc.enable()
-
-
 def zeros(like: Array, count: int) -> Array:
     """A row of zeros of a weight's kind."""
     return like.new_zeros(count) if hasattr(like, "detach") else np.zeros(count, like.dtype)
-
-
-def empty_like(array: Array) -> Array:
-    """Memory for another array of this shape."""
-    if hasattr(array, "detach"):
-        import torch
-
-        return torch.empty(tuple(array.shape), dtype=array.dtype, device=array.device)
-    return np.empty(array.shape, array.dtype)

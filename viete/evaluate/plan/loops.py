@@ -1,14 +1,14 @@
-"""Recording every block of a loop, and reading the equations once.
+"""Recording every turn of a loop, and reading the equations of a turn once.
 
-What an equation does in one turn of its loop it does in the next, with other arrays of the same
-shapes. So it is recorded once on stand-ins, and for each turn the nodes are made again from that
-record.
+What the equations of a loop do in one turn they do in the next, with other arrays of the same
+shapes. So a turn is recorded once on stand-ins, and for each other its nodes are copied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from viete.evaluate.gradient import Backprop
@@ -17,16 +17,20 @@ from viete.evaluate.plan.node import Node, laid_out
 from viete.evaluate.plan.recorder import Recorder
 from viete.evaluate.plan.recording import Recording
 from viete.evaluate.schedule import Member, Step
+from viete.graph.card import Equation
 from viete.notation.tree import Bind, Idx, Ref, walk
 
 
 @dataclass
 class Turn:
-    """An equation recorded: its nodes, in order, on stand-ins for the bases of its operands."""
+    """A turn of a loop recorded: its nodes, in order, on stand-ins for the bases of its operands.
+
+    The equation of a node is the number of its step in the turn. ``results`` are its steps' values.
+    """
 
     stand_ins: list[Node]
     nodes: list[Node]
-    result: Value
+    results: list[Value]
 
 
 class RecordedRun(Backprop):
@@ -39,16 +43,36 @@ class RecordedRun(Backprop):
     arrays: Recording
 
     def __init__(self, *args: Any, changed: Collection[Member] = ()) -> None:
-        super().__init__(*args)
+        super().__init__(*args, dict.fromkeys(changed))
         self.changed = changed
         self.layouts: dict[Member, tuple[str, ...]] = {}  # of those: their axes
         self.space: Recorder = self.arrays.xp
         self.turns: dict[Any, Turn] = {}
-        self.read: dict[int, tuple[list[Ref], bool] | None] = {}
+
+    def perform(self, steps: list[Step], keep: Collection[Member] | None) -> None:
+        """As a run does, a turn of a loop at a time."""
+        for (_, loops), turn in groupby(steps, lambda step: (step.equation.loop, step.loops)):
+            self.record(list(turn), bool(loops))
+        if keep is not None:
+            for member in [m for m in self.store if m[0] in self.program.computed]:
+                if member not in keep:
+                    del self.store[member]
+
+    def record(self, steps: list[Step], again: bool) -> None:
+        """The nodes of some steps; where this is a turn of a loop, made again as in an earlier."""
+        found = self.operands(steps) if again else None
+        if found is None:
+            for step in steps:
+                self.space.equation = step
+                self.store[step.makes] = self.value(step).kept()
+            return
+        values, key = found
+        if key not in self.turns:
+            self.turns[key] = self.on_stand_ins(steps, values)
+        self.copy(self.turns[key], steps, values)
 
     def value(self, step: Step) -> Value:
-        self.space.equation = step
-        found = self.recorded(step)
+        found = super().value(step)
         return self.replaced(found, step) if step.makes in self.changed else found
 
     def replaced(self, v: Value, step: Step) -> Value:
@@ -65,102 +89,108 @@ class RecordedRun(Backprop):
         node = self.space.node("changed", (copy,), a.shape, a.kind, a.lead, (step.makes, at))
         return replace(v, array=node)
 
-    def recorded(self, step: Step) -> Value:
-        """The nodes of an equation, recorded, or made again as in an earlier turn."""
-        found = self.operands(step)
-        if found is None:
-            return super().value(step)
-        members, values, key = found
-        if key not in self.turns:
-            self.turns[key] = self.on_stand_ins(step, members, values)
-        return self.again(self.turns[key], values)
+    def operands(self, steps: list[Step]) -> tuple[dict[Member, Value], Any] | None:
+        """What a turn reads of what was there before, and a key: that of turns that do the same.
 
-    def operands(self, step: Step) -> tuple[list[Member], list[Value], Any] | None:
-        """What an equation reads, and a key that is the same for turns that do the same."""
-        e = step.equation
-        if not step.loops:
+        None for a turn that is like no other.
+        """
+        members, counts = self.reads(steps)
+        if members is None or any(s.makes in self.changed for s in steps):
             return None
-        if id(e) not in self.read:
-            self.read[id(e)] = reading(step, self.program.model.loop_letters)
-        if (found := self.read[id(e)]) is None:
-            return None
-        refs, counts = found
-        memo = self.program.memo
-        key = ("operands", id(e), *step.loops.values())
-        if key not in memo:
-            memo[key] = e, [(r.key, self.program.places(r, step.loops)) for r in refs]
-        members = memo[key][1]
-        if any(m not in self.store for m in members):
-            return None
-        values = [self.store[m] for m in members]
+        made = {s.makes: k for k, s in enumerate(steps)}
+        values: dict[Member, Value] = {}
         bases: dict[Node, int] = {}
-        said = []
-        for v in values:
+        said: list[Any] = [tuple(steps[0].loops.items()) if counts else ()]
+        said += [id(s.equation) for s in steps]
+        for m in members:
+            if m in made:
+                said.append(made[m])
+                continue
+            v = values[m] = self.store.get(m, NOTHING)
+            if v is NOTHING:
+                return None
             a, base = v.array, v.array.base
-            number = bases.setdefault(base, len(bases))
-            said.append((v.axes, v.interval, number, base.shape, base.kind, base.lead, a.shape,
-                         a.strides, a.offset, a.lead))  # fmt: skip
-        turn = tuple(step.loops.items()) if counts else ()
-        return members, values, (id(e), turn, tuple(said))
+            said += (v.axes, v.interval, bases.setdefault(base, len(bases)), base.shape, base.kind,
+                     base.lead, a.shape, a.strides, a.offset, a.lead)  # fmt: skip
+        return values, tuple(said)
 
-    def on_stand_ins(self, step: Step, members: list[Member], values: list[Value]) -> Turn:
-        """The equation, recorded in a namespace of its own."""
+    def reads(self, steps: list[Step]) -> tuple[list[Member] | None, bool]:
+        """The members that the equations of a turn name, in order, each as often as it is named.
+
+        And whether the number of the turn counts as a number; None where they cannot be told.
+        """
+        memo = self.program.memo
+        key = ("reads", *(id(s.equation) for s in steps), *steps[0].loops.values())
+        if key not in memo:
+            letters = self.program.model.loop_letters
+            sums = [self.sparse[s.makes[0]] for s in steps if s.makes[0] in self.sparse]
+            equations = [s.equation for s in steps] + [e for x in sums for e in x.inside]
+            parts = [reading(e, letters) for e in equations]
+            refs = [r for found, _ in parts for r in found or () if r.key not in self.inside]
+            members = [(r.key, self.program.places(r, steps[0].loops)) for r in refs]
+            known = all(found is not None for found, _ in parts)
+            reads = members if known else None, any(counts for _, counts in parts)
+            memo[key] = equations, reads  # holding them keeps their ids their own
+        return memo[key][1]
+
+    def on_stand_ins(self, steps: list[Step], values: dict[Member, Value]) -> Turn:
+        """A turn recorded in a namespace of its own."""
         space = Recorder(self.space.batch, self.space.fused, self.space.half)
-        bases = {v.array.base: None for v in values}
+        bases = {v.array.base: None for v in values.values()}
         stand_in = {b: space.given(f"operand {k}", b.shape, b.kind) for k, b in enumerate(bases)}
         for b, s in stand_in.items():
             s.lead = b.lead
-        store: dict[Member, Value] = {}
-        for m, v in zip(members, values, strict=True):
-            a = v.array
-            copy = stand_in[a.base] if a.of is None else space.view(
-                stand_in[a.base], a.probe, a.lead, a.offset)  # fmt: skip
-            store[m] = Value(copy, v.axes, v.const, False, v.interval)
         arrays, kept = self.arrays, (self.store, self.arrays.memo)
-        self.store, arrays.memo = store, {}  # what is kept there are nodes
+        self.store, arrays.memo = {}, {}  # what is kept there are nodes
         arrays.xp = arrays.backend.xp = space
         try:
-            result = super().value(step)
+            for m, v in values.items():
+                a, base = v.array, stand_in[v.array.base]
+                copy = base if a.of is None else space.view(base, a.probe, a.lead, a.offset)
+                self.store[m] = Value(copy, v.axes, v.const, False, v.interval)
+            for k, step in enumerate(steps):
+                space.equation = k
+                self.store[step.makes] = self.value(step).kept()
+            results = [self.store[step.makes] for step in steps]
         finally:
             self.store, arrays.memo = kept
             arrays.xp = arrays.backend.xp = self.space
-        return Turn(list(stand_in.values()), space.nodes[len(stand_in) :], result)
+        return Turn(list(stand_in.values()), space.nodes[len(stand_in) :], results)
 
-    def again(self, turn: Turn, values: list[Value]) -> Value:
-        """The nodes of a turn for other operands."""
-        bases = list({v.array.base: None for v in values})
-        made: dict[Node, Node] = dict(zip(turn.stand_ins, bases, strict=True))
-
-        def of(a: Any) -> Any:
-            if not isinstance(a, Node):
-                return a
-            if a not in made:  # a constant, or a view of one, from another turn
-                made[a] = (
-                    self.space.constant(a.data) if a.of is None
-                    else self.space.view(of(a.of), a.probe, a.lead, a.offset)
-                )  # fmt: skip
-            return made[a]
-
+    def copy(self, turn: Turn, steps: list[Step], values: dict[Member, Value]) -> None:
+        """The nodes of a turn for the operands and steps of another."""
+        space = self.space
+        bases = {v.array.base: None for v in values.values()}
+        made: dict[Any, Node] = dict(zip(turn.stand_ins, bases, strict=True))
+        own = set(turn.stand_ins)  # and what is made of them
         for n in turn.nodes:
+            space.equation = None if n.equation is None else steps[n.equation]
             if n.name == "constant":
-                made[n] = self.space.constant(n.data)
+                made[n] = space.constant(n.data)
+                continue
+            args = tuple([made[a] if isinstance(a, Node) else a for a in n.args])
+            if n.name != "astype" and not own.isdisjoint(n.args):
+                own.add(n)
+                made[n] = space.added(n.copied(args, space))
             elif n.of is not None:
-                made[n] = self.space.view(of(n.of), n.probe, n.lead, n.offset)
+                made[n] = space.view(made[n.of], n.probe, n.lead, n.offset)
             else:
-                args = tuple(map(of, n.args))
-                made[n] = self.space.node(n.name, args, n.shape, n.kind, n.lead, n.attrs)
-        return replace(turn.result, array=of(turn.result.array))
+                made[n] = space.node(n.name, args, n.shape, n.kind, n.lead, n.attrs)
+        for step, v in zip(steps, turn.results, strict=True):
+            self.store[step.makes] = replace(v, array=made[v.array])
 
 
-def reading(step: Step, letters: Any) -> tuple[list[Ref], bool] | None:
+NOTHING = Value(None)
+
+
+def reading(e: Equation, letters: Collection[str]) -> tuple[list[Ref] | None, bool]:
     """The operands of an equation, and whether the block's number counts as a number.
 
     None for a sum over blocks, whose operands are of several turns.
     """
-    e = step.equation.right
-    parts = list(walk(e))
+    parts = list(walk(e.right))
     if any(isinstance(x, Bind) and x.index in letters for x in parts):
-        return None
+        return None, False
     refs = [x for x in parts if isinstance(x, Ref) and x.symbol.kind in
             ("value", "parameter", "input")]  # fmt: skip
     # Of a head, i mod 2 is a number: it says which part of an operand is read, not which operand.

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from viete.evaluate.plan.arranging import Group, KernelStep, grouped, steps_of
-from viete.evaluate.plan.buffers import Memory, laid
+from viete.evaluate.plan.arranging import Group, KernelStep
+from viete.evaluate.plan.buffers import Memory
 from viete.evaluate.plan.kernels import Call, Prepare, numpy_kernels, sequence, torch_kernels
-from viete.evaluate.plan.node import BOOL, FLOAT, HALF, Node, Unrecordable
+from viete.evaluate.plan.node import BOOL, FLOAT, HALF, Node, Shape, Unrecordable
 from viete.evaluate.plan.recorder import Recorder
+from viete.evaluate.plan.sparse import RowTerm
 
 
 class Library:
@@ -43,6 +44,9 @@ class Library:
 
             return torch.empty(count, dtype=dtype, device=self.device)
         return np.empty(count, dtype=dtype)
+
+    def empty_like(self, a: Any) -> Any:
+        return self.empty(a.size if not self.torch else a.numel(), a.dtype).reshape(a.shape)
 
     def bytes(self, count: int) -> Any:
         if self.torch:
@@ -81,6 +85,37 @@ class Library:
         """The same entries in memory of their own."""
         return a.clone() if self.torch else a.copy()
 
+    def zeroed(self, out: Any) -> Call:
+        return out.zero_ if self.torch else lambda: out.fill(0)
+
+    def places(self, kept: Any) -> Any:
+        """Where a row of truth values is true."""
+        return kept.nonzero()[:, 0] if self.torch else np.flatnonzero(kept)
+
+    def take(self, a: Any, places: Any, out: Any) -> None:
+        """Some rows of an array."""
+        if self.torch:
+            import torch
+
+            torch.index_select(a, 0, places, out=out)
+        else:
+            np.take(a, places, axis=0, out=out, mode="clip")
+
+    def first(self, a: Any, axis: int | None, count: int) -> Any:
+        """The first entries along an axis; all of what has none."""
+        if axis is None:
+            return a
+        if self.torch:
+            return a.narrow(axis, 0, count)
+        return a[(*(slice(None),) * axis, slice(0, count))]
+
+    def add_rows(self, out: Any, places: Any, a: Any) -> None:
+        """Rows added to those at places, no two of which are the same."""
+        if self.torch:
+            out.index_add_(0, places, a)
+        else:
+            out[places] += a
+
     def add_to(self, out: Any, a: Any) -> Call:
         if self.torch:
             return lambda: out.add_(a)
@@ -89,55 +124,44 @@ class Library:
 
 @dataclass
 class Plan:
-    """One piece, planned: ``given`` are the arrays to fill, ``totals`` what is added to."""
+    """Calls made ready: ``inputs`` are to be written to, by the names they were recorded under."""
 
-    space: Recorder
-    groups: list[Group]
-    memory: Memory
-    given: dict[Any, Any]
-    totals: dict[str, Any]
+    inputs: dict[Any, Any]
     calls: list[Call]
 
-    def run(self) -> None:
-        """All steps, once; results are added to their totals."""
-        with np.errstate(all="ignore"):  # as in `interpret.run`; and each thread has its own state
+    def run(self, inputs: Mapping[Any, Any]) -> None:
+        """All steps, once, on these inputs."""
+        for name, array in self.inputs.items():
+            array[...] = inputs[name]
+        with np.errstate(all="ignore"):  # as in a run; and each thread has its own state
             for call in self.calls:
                 call()
-
-
-def make(
-    space: Recorder, results: Mapping[str, Node], given: Mapping[Any, Any],
-    totals: Mapping[str, Any], like: Any, half: Any = None,
-) -> Plan:  # fmt: skip
-    """The plan that adds ``results`` to ``totals``.
-
-    ``given`` are the arrays of weights and inputs by the names they were recorded under, in
-    row-major order; ``like`` has the kind of array and the precision to compute in, ``half`` that
-    of matrix products.
-    """
-    library = Library(like, half)
-    steps = steps_of(results, onto=library.torch)
-    groups = grouped(steps, space)
-    memory = laid(groups, space.batch, library.float_bytes, library.half_bytes)
-    return Compiler(space, groups, memory, given, totals, library).plan()
 
 
 class Compiler:
     """Turns steps into calls on arrays; ``own`` are kernels that know what they are compiled for.
 
-    What has no place in ``memory`` gets an array of its own.
+    ``given`` are arrays of weights by the names they were recorded under, in row-major order; what
+    is given besides is an input, and gets an array that is filled for each run. So does what has no
+    place in ``memory``. ``totals`` are what results are added to. Steps that do the same on the
+    same memory, as those of every block do, are one call.
     """
 
     def __init__(
         self, space: Recorder, groups: list[Group], memory: Memory, given: Mapping[Any, Any],
-        totals: Mapping[str, Any], library: Library, own: Mapping[str, Own] | None = None,
+        library: Library, totals: Mapping[str, Any] | None = None,
+        own: Mapping[str, Own] | None = None, arena: Any = None,
     ) -> None:  # fmt: skip
         self.space, self.groups, self.memory, self.library = space, groups, memory, library
-        self.given, self.totals, self.own = dict(given), dict(totals), own or {}
-        self.arena = library.bytes(memory.arena)
+        self.given, self.totals, self.own = given, totals or {}, own or {}
+        self.arena = library.bytes(memory.arena) if arena is None else arena
         self.scratch = library.bytes(memory.scratch)
-        self.flats: dict[Node, Any] = {}
-        self.arrays: dict[Node, Any] = {}
+        self.room: Any = None  # for the terms of sparse sums, one after the other
+        self.inputs: dict[Any, Any] = {}
+        self.flats: dict[Any, Any] = {}
+        self.views: dict[Any, Any] = {}
+        self.placed: dict[Any, Any] = {}  # those in the arena and the scratch
+        self.calls: dict[Any, Call] = {}
 
     def plan(self) -> Plan:
         calls: list[Call] = []
@@ -147,70 +171,92 @@ class Compiler:
                     calls += [self.call(s, g, k) for s in g.steps]
             else:
                 calls += [self.call(s, g, None) for s in g.steps]
-        return Plan(self.space, self.groups, self.memory, self.given, self.totals, calls)
+        return Plan(self.inputs, calls)
 
     def flat(self, base: Node) -> Any:
-        """The entries of a base, in a row."""
-        if base not in self.flats:
-            if base.name == "given":
-                found = self.given[base.attrs[0]].reshape(-1)
-            elif base.name == "constant":
+        """The entries of a base that has no place in the plan's memory, in a row."""
+        found = self.flats.get(base)
+        if found is None:
+            if base.name == "constant":
                 found = self.library.constant(base).reshape(-1)
             elif base.name == "written":
                 found = self.flat(base.args[0].base)
-            elif base not in self.memory.home:  # an output
-                found = self.library.empty(base.size, self.library.kind(base.kind))
+            elif base.name == "given" and base.attrs[0] in self.given:
+                found = self.given[base.attrs[0]].reshape(-1)
             else:
-                buffer = self.memory.home[base]
-                arena = self.arena if buffer.scratch is None else self.scratch
-                count = base.size
-                if buffer.scratch is not None:
-                    count = count * buffer.scratch.chunk // self.space.batch
-                dtype = self.library.kind(base.kind)
-                each = dtype.itemsize if self.library.torch else np.dtype(dtype).itemsize
-                found = arena[buffer.offset : buffer.offset + count * each].view(dtype)
+                found = self.library.empty(base.size, self.library.kind(base.kind))
+                if base.name == "given":
+                    self.inputs[base.attrs[0]] = found.reshape(base.shape)
             self.flats[base] = found
-        return self.flats[base]
+        return found
+
+    def view(self, base: Node, shape: Shape, strides: Shape, offset: int) -> Any:
+        """Entries of a base as an array, the same one whenever they are the same."""
+        buffer = self.memory.home.get(base)
+        if buffer is None:
+            views: dict[Any, Any] = self.views
+            key: Any = base, shape, strides, offset
+        else:
+            views = self.placed
+            key = buffer.offset, buffer.scratch is None, base.kind, shape, strides, offset
+        found = views.get(key)
+        if found is None:
+            if buffer is None:
+                flat = self.flat(base)
+            else:
+                if key[1:3] not in views:
+                    room = self.scratch if buffer.scratch else self.arena
+                    views[key[1:3]] = room.view(self.library.kind(base.kind))
+                flat = views[key[1:3]]
+                offset += buffer.offset // flat.itemsize
+            found = views[key] = self.library.strided(flat, shape, strides, offset)
+        return found
 
     def whole(self, node: Node) -> Any:
         """All of a node."""
-        found = self.arrays.get(node)
-        if found is None:
-            flat = self.flat(node.base)
-            found = self.library.strided(flat, node.shape, node.strides, node.offset)
-            self.arrays[node] = found
-        return found
+        return self.view(node.base, node.shape, node.strides, node.offset)
 
-    def array(
+    def some(
         self, node: Node, probe: np.ndarray, lead: tuple[int, int] | None, group: Group,
-        first: int | None, offset: int,
+        first: int, offset: int,
     ) -> Any:  # fmt: skip
-        """A node as an array, or its entries for the sequences from ``first`` on."""
-        shape, strides = list(probe.shape), probe.strides
-        if first is not None and lead is not None:
+        """A node's entries for the sequences of a group from ``first`` on."""
+        shape, strides = probe.shape, probe.strides
+        if lead is not None:
             axis, each = lead
-            shape[axis] = group.chunk * each
-            base = node.base
-            if base not in self.memory.home or self.memory.home[base].scratch is None:
+            shape = (*shape[:axis], group.chunk * each, *shape[axis + 1 :])
+            home = self.memory.home.get(node.base)
+            if home is None or home.scratch is None:
                 offset += first * each * strides[axis]
-        return self.library.strided(self.flat(node.base), shape, strides, offset)
+        return self.view(node.base, shape, strides, offset)
 
     def call(self, s: KernelStep, group: Group, first: int | None) -> Call:
+        """A step as a call, on the sequences of a group from ``first`` on if that is a number."""
         if first is None:
-            args = tuple(self.whole(a) if isinstance(a, Node) else a for a in s.args)
+            args = tuple([self.whole(a) if isinstance(a, Node) else a for a in s.args])
         else:
             args = tuple(
-                self.array(a, a.probe, a.lead, group, first, a.offset) if isinstance(a, Node) else a
+                self.some(a, a.probe, a.lead, group, first, a.offset) if isinstance(a, Node) else a
                 for a in s.args
             )
         if s.target:
             return self.added(s, args)
-        if first is None and s.form is s.node.probe:
-            out = self.whole(s.node)
+        if first is not None:
+            out = self.some(s.node, s.form, s.lead, group, first, 0)
         else:
-            out = self.array(s.node, s.form, s.lead, group, first, 0)
+            out = self.view(s.node.base, s.form.shape, s.form.strides, 0)
         if s.kernel in self.own:
             return self.own[s.kernel](self, s)
+        if s.kernel == "sparse":
+            return self.by_rows(s.attrs[0], args, out)
+        own = [id(x) if isinstance(a, Node) else a for a, x in zip(s.args, args, strict=True)]
+        key = (s.kernel, s.attrs, id(out), *own)
+        if key not in self.calls:
+            self.calls[key] = self.prepared(s, out, args)
+        return self.calls[key]
+
+    def prepared(self, s: KernelStep, out: Any, args: tuple[Any, ...]) -> Call:
+        """The call of a step's kernel on these arrays."""
         if s.kernel == "matmul" and len(args) == 3:
             args = (*args[:2], args[2].reshape(out.shape))
         home = self.memory.home
@@ -221,11 +267,57 @@ class Compiler:
                     args = (*args[:k], out, *args[k + 1 :])
         if s.kernel not in self.library.kernels:
             raise Unrecordable(f"there is no kernel for {s.kernel}")
-        prepared = self.library.kernels[s.kernel](out, args, s.attrs)
-        return sequence(self.zeroed(out), prepared) if s.kernel == "gathered" else prepared
+        call = self.library.kernels[s.kernel](out, args, s.attrs)
+        return sequence(self.library.zeroed(out), call) if s.kernel == "gathered" else call
 
-    def zeroed(self, out: Any) -> Call:
-        return out.zero_ if self.library.torch else lambda: out.fill(0)
+    def by_rows(self, terms: Sequence[RowTerm], args: tuple[Any, ...], out: Any) -> Call:
+        """A sum of terms, of each the rows that it is not 0 in: known when the call is made."""
+        library, (kept, *operands) = self.library, args
+        memories = [t.memory(library.float_bytes) for t in terms]
+        most = max(m.arena for m in memories)
+        if self.room is None or len(self.room[0]) < most:
+            self.room = library.bytes(most), {}
+        taken = []  # the rows of what the terms are made of
+        for k, some in enumerate(terms[0].operands.values()):
+            if some:
+                taken.append((operands[k], library.empty_like(operands[k])))
+                operands[k] = taken[-1][1]
+        members = [self.term(*each, operands) for each in zip(terms, memories, strict=True)]
+
+        def call() -> None:
+            library.zeroed(out)()
+            for k, member in enumerate(members):
+                rows = library.places(kept[k])
+                if count := len(rows):
+                    for a, room in taken:
+                        library.take(a, rows, library.first(room, 0, count))
+                    library.add_rows(out, rows, member(count))
+
+        return call
+
+    def term(
+        self, term: RowTerm, memory: Memory, operands: Sequence[Any]
+    ) -> Callable[[int], Any]:  # fmt: skip
+        """What computes so many rows of a term, the first of its operands."""
+        library, (arena, placed) = self.library, self.room
+        given = dict(zip(term.operands, operands, strict=True))
+        own = Compiler(term.space, [], memory, given, library, arena=arena)
+        own.placed = placed
+        Part = tuple[Any, int | None]  # an array, and its axis of rows
+        made: list[tuple[KernelStep, Part, list[Part]]] = []
+
+        def run(count: int) -> Any:
+            for s in () if made else term.steps:
+                args = [(own.whole(a), a.lead and a.lead[0]) if isinstance(a, Node) else (a, None)
+                        for a in s.args]  # fmt: skip
+                out = own.view(s.node.base, s.form.shape, s.form.strides, 0)
+                made.append((s, (out, s.lead and s.lead[0]), args))
+            for s, (out, axis), args in made:
+                some = tuple([library.first(a, along, count) for a, along in args])
+                own.prepared(s, library.first(out, axis, count), some)()
+            return library.first(own.whole(term.result), 0, count)
+
+        return run
 
     def added(self, s: KernelStep, args: tuple[Any, ...]) -> Call:
         """A step whose result is added to a total."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 FLOAT, HALF, INT, BOOL = "float", "half", "int", "bool"  # HALF: as products are computed
+DTYPES = {FLOAT: "float", HALF: "float", INT: "int64", BOOL: "bool"}  # of an array's namespace
 Shape = tuple[int, ...]
 
 
@@ -27,7 +28,7 @@ _NOWHERE = np.empty(1, dtype=np.int8)  # entries of one byte: strides count entr
 _START = int(_NOWHERE.__array_interface__["data"][0])
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def laid_out(shape: Shape) -> np.ndarray:
     """An array in row-major order without memory, never to be read."""
     strides = tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
@@ -68,14 +69,22 @@ class Node:
         self.shape, self.strides = self.probe.shape, self.probe.strides
         self.size = math.prod(self.shape)
 
+    def copied(self, args: tuple[Any, ...], space: Any) -> Node:
+        """The same operation on other arguments that are like these, in another space."""
+        node = object.__new__(Node)
+        node.name, node.args, node.attrs, node.kind = self.name, args, self.attrs, self.kind
+        node.probe, node.space, node.lead, node.data = self.probe, space, self.lead, self.data
+        node.shape, node.strides, node.size = self.shape, self.strides, self.size
+        node.offset, node.of = self.offset, None if self.of is None else args[0]
+        return node
+
     @property
     def ndim(self) -> int:
         return self.probe.ndim
 
     @property
     def dtype(self) -> Any:
-        names = {INT: self.space.int64, BOOL: self.space.bool}
-        return names.get(self.kind, self.space.float)
+        return DTYPES[self.kind]
 
     @property
     def device(self) -> str:
@@ -116,8 +125,7 @@ def ancestors(nodes: Iterable[Node]) -> list[Node]:
         node = todo.pop()
         if node not in found:
             found.add(node)
-            todo += [a for a in node.args if isinstance(a, Node)]
-            todo += [] if node.of is None else [node.of]
+            todo += [a for a in node.args if isinstance(a, Node) and a not in found]
     return sorted(found, key=lambda n: n.id)
 
 

@@ -5,8 +5,10 @@ The same operation on the same arrays is one node, so nothing is computed twice.
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -301,3 +303,15 @@ class Recorder:
 def alone(a: Node, axis: int) -> bool:
     """Whether an array has but one entry along an axis, counted from the end."""
     return a.ndim < -axis or a.shape[axis] == 1
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the garbage collector, which would look at every node again and again."""
+    going = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if going:
+            gc.enable()

@@ -14,11 +14,12 @@ import numpy as np
 
 from viete.evaluate.array import Lookup
 from viete.evaluate.backends import Backend
-from viete.evaluate.fast import VERSIONS
+from viete.evaluate.fast import VERSIONS, Term
 from viete.evaluate.gradient import Summing
 from viete.evaluate.labelled import COL, ROW, Array, Value, expand
 from viete.evaluate.plan.node import FLOAT, INT, Node, Unrecordable
 from viete.evaluate.plan.recorder import Recorder
+from viete.evaluate.plan.sparse import sum_of_rows
 from viete.graph.card import CardData
 
 Lead = tuple[int, int] | None
@@ -176,6 +177,8 @@ def layer_norm(it: Recording, args: list[Value]) -> Value | None:
 class Forward(Recording):
     """`Recording` of a run that has no backward equations: a norm is one node."""
 
+    sparse = True
+
     def __init__(
         self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
         quick: bool = True, memo: dict[Any, Any] | None = None,
@@ -185,6 +188,9 @@ class Forward(Recording):
         if quick:
             self.quick |= {name: VERSIONS[name] for name in ("LN", "RMSNorm")}
             self.quick["written"] = written
+
+    def sum_of_rows(self, kept: Node, rows: Mapping[str, Value], term: Term) -> Node:
+        return sum_of_rows(self, kept, rows, term)
 
 
 def written(it: Recording, args: list[Value]) -> Value:

@@ -38,9 +38,9 @@ from viete.evaluate.plan.arranging import VIEWS, KernelStep, grouped, steps_of
 from viete.evaluate.plan.buffers import bytes_of, laid
 from viete.evaluate.plan.kernels import Call, Misplaced
 from viete.evaluate.plan.loops import RecordedRun
-from viete.evaluate.plan.making import Compiler, Library
-from viete.evaluate.plan.node import FLOAT, INT, Node, Unrecordable, laid_out
-from viete.evaluate.plan.recorder import Recorder
+from viete.evaluate.plan.making import Compiler, Library, Plan
+from viete.evaluate.plan.node import FLOAT, INT, Node, Unrecordable
+from viete.evaluate.plan.recorder import Recorder, uncollected
 from viete.evaluate.plan.recording import Forward
 from viete.evaluate.plan.workers import Workers
 from viete.evaluate.run import Run
@@ -60,13 +60,12 @@ class RecordedForward(RecordedRun):
 
 @dataclass(eq=False)
 class Binding:
-    """The calls of a recording on some weights; ``inputs`` are written to, ``outputs`` made."""
+    """The calls of a recording on some weights, and the ``outputs`` that they make."""
 
     weights: GivenWeights
     places: list[int]  # where PyTorch's weights lie, which may be given other memory
-    inputs: list[tuple[Member, Array]]
+    plan: Plan
     outputs: dict[Member, Value]
-    calls: list[Call]
     changes: Changes
 
 
@@ -103,6 +102,8 @@ class Replay:
         self.memory = laid(self.groups, self.batch, each, outputs=outputs)
         self.bytes = self.memory.arena + self.memory.scratch + fed.weights.bytes
         self.bytes += sum(bytes_of(b, each) for b in outputs)
+        terms = (t for s in steps if s.kernel == "sparse" for t in s.attrs[0])
+        self.bytes += max((t.memory(each).arena for t in terms), default=0)
         self.idle: list[Binding] = []
 
     def given(self, member: Member, v: Value) -> Value:
@@ -126,21 +127,14 @@ class Replay:
         given: dict[Any, Array] = {
             m: self.inward(in_a_row(v.array)) for m, v in weights.store.items()
         }
-        inputs = []
-        for m, v in store.items():
-            if m not in self.weights:
-                count = math.prod(v.array.shape)
-                kind = FLOAT if v.array.dtype == self.like.dtype else INT
-                room = self.library.empty(count, self.library.kind(kind))
-                given[m] = room.reshape(tuple(v.array.shape))
-                inputs.append((m, given[m]))
         changes: Changes = {}
         own = {"changed": partial(changed, changes)}
-        compiler = Compiler(self.space, self.groups, self.memory, given, {}, self.library, own)
-        calls = compiler.plan().calls
+        compiler = Compiler(self.space, self.groups, self.memory, given, self.library, own=own)
+        with uncollected():
+            plan = compiler.plan()
         outputs = {m: Value(compiler.whole(v.array), v.axes, False, False, v.interval)
                    for m, v in self.results.items()}  # fmt: skip
-        return Binding(weights, places, inputs, outputs, calls, changes)
+        return Binding(weights, places, plan, outputs, changes)
 
     def made(
         self, store: Mapping[Member, Value], weights: GivenWeights,
@@ -148,14 +142,10 @@ class Replay:
     ) -> Binding:  # fmt: skip
         """Another run of these shapes: its binding, whose outputs are its own until the next."""
         made = self.bound(store, weights)
-        for m, array in made.inputs:
-            array[...] = self.inward(store[m].array)
         for m, change in changes.items():
             if m in self.layouts:
                 made.changes[m] = partial(self.instead, change, self.layouts[m], batch)
-        with np.errstate(all="ignore"):  # each thread has its own
-            for call in made.calls:
-                call()
+        made.plan.run({m: self.inward(store[m].array) for m in made.plan.inputs})
         made.changes.clear()
         return made
 
@@ -220,8 +210,6 @@ def replayed(
     changed = frozenset(changes)
     pieces = fed.pieces() if names is not None and not changes else []
     out = Run(program, fed.store, fed.like, fed.sizes, True, changes)
-    if out.sparse:  # which rows there are to compute depends on values
-        return None
     found: list[Replay] = []
     try:
         for store in [store for _, store in pieces] or [fed.store]:
@@ -303,7 +291,8 @@ def recording(
         found = kept.pop(key, None)
     else:
         try:
-            found = Replay(program, fed, store, names, changed)
+            with uncollected():
+                found = Replay(program, fed, store, names, changed)
         except (Unrecordable, MemoryError):
             found = None
     kept[key] = found  # as the last one used
@@ -362,8 +351,8 @@ def signature(fed: Feeding, changes: bool) -> Any:
 def changed(changes: Changes, compiler: Compiler, s: KernelStep) -> Call:
     """What an intervention makes of a value: found when the call is made."""
     member, at = s.attrs
-    put, strided = compiler.library.put, compiler.library.strided
-    value, out = (strided(compiler.flat(n), *at) for n in (s.reads[0].base, s.node))
+    put = compiler.library.put
+    value, out = (compiler.view(n, *at) for n in (s.reads[0].base, s.node))
     return lambda: put(out, changes[member](value))
 
 
@@ -372,11 +361,17 @@ def as_it_lies(space: Recorder, name: Any, array: Array, kind: str) -> Node:
 
     So a weight that is a transposed part of a file's tensor is used where it is.
     """
-    shape, strides = tuple(array.shape), strides_of(array)
-    if strides == laid_out(shape).strides:
+    shape = tuple(array.shape)
+    if in_rows(array):
         return space.given(name, shape, kind)
+    strides = strides_of(array)
     base = space.given(name, (span(shape, strides),), kind)
     return space.view(base, as_strided(base.probe, shape, strides), None, 0)
+
+
+def in_rows(array: Array) -> bool:
+    """Whether an array's entries lie one after the other."""
+    return bool(array.is_contiguous() if hasattr(array, "detach") else array.flags.c_contiguous)
 
 
 def strides_of(array: Array) -> tuple[int, ...]:
@@ -398,6 +393,8 @@ def span(shape: Sequence[int], strides: Sequence[int]) -> int:
 
 def in_a_row(array: Array) -> Array:
     """The stretch of memory that an array lies in."""
+    if in_rows(array):
+        return array.detach().reshape(-1) if hasattr(array, "detach") else array.reshape(-1)
     count = span(array.shape, strides_of(array))
     if hasattr(array, "detach"):
         return array.detach().as_strided((count,), (1,))
