@@ -55,7 +55,7 @@ def lesson(
     ids = ids if inputs.text is None else [int(k) for k in ids[0]]
     estimate(card, ids)
     made = make(
-        card, ids, weights.exact(card) if model is None else model.weights,
+        card, ids, weights.arrays(card, model, exact=True),
         positions=position, digits=digits, style=STYLES[form], inputs=others,
         origin=origin(weights.weights if model is None else Path(source.name), weights.seed,
                       all(p.value for p in card.parameters)),

@@ -219,6 +219,19 @@ class WeightOptions:
                 "the card needs weights: give --weights FILE, or --seed N for random ones"
             )
 
+    def arrays(
+        self, card: CardData, model: Model | None, exact: bool = False,
+        dtype: str | None = None, device: str | None = None,
+    ) -> Mapping[str, Any]:  # fmt: skip
+        """Those of the model, if it is one; else exact ones, or floats of the card's precision."""
+        if model is not None:
+            return model.weights
+        if exact:
+            return self.exact(card)
+        from viete.evaluate.initial_weights import stated_dtype
+
+        return self.floats(card, dtype or stated_dtype(card), device)
+
     def floats(self, card: CardData, dtype: str, device: str | None = None) -> dict[str, Any]:
         """Those of the file; else the card's own values, and random ones where it gives none."""
         from viete.evaluate.initial_weights import initial_weights

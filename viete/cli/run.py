@@ -9,13 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from viete.cli.options import (
-    InputOptions,
-    SourceOptions,
-    WeightOptions,
-    format_option,
-    split_names,
-)
+from viete.cli.options import InputOptions, SourceOptions, WeightOptions, format_option, split_names
 from viete.document.rendering import PAGES
 from viete.errors import VieteError
 from viete.graph.card import CardData
@@ -70,23 +64,15 @@ def run(
     names = None if save is not None or show is None else split_names(show, "--show")
     if meaning is not Meaning.float and (save, device, dtype) != (None, None, None):
         raise VieteError(f"--meaning {meaning} goes without --save, --device and --dtype")
-    if meaning is Meaning.exact:
+    exact = meaning is Meaning.exact
+    if exact:
         estimate(card, ids)
-        fractions = weights.exact(card) if model is None else model.weights
-        exact = evaluate(card, ids, fractions, names=names, meaning="exact", inputs=others)
-        print_exact(exact, names, digits, unfold or 0, form or "text")
-        return
-    if (digits, unfold, form) != (None, None, None):
+    elif (digits, unfold, form) != (None, None, None):
         raise VieteError("--digits, --unfold and --format go with --meaning exact")
-    if model is None and meaning is Meaning.interval:
-        arrays = weights.exact(card)
-    elif model is None:
-        from viete.evaluate.initial_weights import stated_dtype
-
-        arrays = weights.floats(card, dtype or stated_dtype(card), device)
-    else:
-        arrays = model.weights
+    arrays = weights.arrays(card, model, meaning is not Meaning.float, dtype, device)
     result = evaluate(card, ids, arrays, names=names, meaning=meaning, inputs=others)
+    if exact:
+        return print_exact(result, names, digits, unfold or 0, form or "text")
     last = [] if save is not None else list(result)[-1:]  # most likely what a person wants to see
     shown = last if show is None else split_names(show, "--show")
     lines = [pretty(wanted, result[wanted]) for wanted in shown]

@@ -20,15 +20,9 @@ from viete.code.layout import comment, statement
 from viete.code.lowering import Lowering
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Input, Loop
-from viete.graph.dependence import (
-    equations_by_name,
-    forward_slice,
-    greatest,
-    names_read,
-    offset,
-)
+from viete.graph.dependence import equations_by_name, forward_slice, greatest, names_read, offset
 from viete.notation.printer import show_equation
-from viete.notation.tree import Apply, Expr, Idx, Num, Ref, Symbol, walk
+from viete.notation.tree import Apply, Expr, Idx, Num, Ref, Symbol, refs
 
 Parameter = Callable[[Ref, tuple[str, ...], CodeEnv], str]
 Turn = Callable[[list[str]], list[str]]  # a loop's lines to those of a loop of calls
@@ -124,7 +118,7 @@ class Body:
         makers = [(s, k, e) for s in self.flat() for k, e in enumerate(s[1]) if e.name == key]
         inside = [m for m in makers if m[0][0] is not None]
         symbol = makers[0][2].left.symbol
-        slots = [s for s in symbol.slots if s in self.model.loop_letters]
+        slots = self.model.blocks_of(symbol)
         if not slots:
             return True
         if len(slots) > 1 or len(inside) != 1 or key in self.outputs:
@@ -146,8 +140,8 @@ class Body:
             here = segment[1] is equations
             seen = seen or here
             for k, e in enumerate(segment[1]):
-                for x in walk(e.right):
-                    if not isinstance(x, Ref) or x.key != key:
+                for x in refs(e.right):
+                    if x.key != key:
                         continue
                     if here:
                         away = offset(x.index[at], loop.index)
@@ -247,9 +241,8 @@ class Body:
         try:
             code = self.lowering.of(e.right, env)
             code = self.stored(code, e, env)
-            left, _ = self.variable(e.left, self.blocks(e.left), env)
-            wanted = tuple(s for s in e.left.symbol.slots if s not in self.model.loop_letters)
-            text = self.full(code, wanted)
+            left, _ = self.variable(e.left, self.model.block_index(e.left), env)
+            text = self.full(code, self.model.heads_of(e.left.symbol))
         except VieteError as error:
             if error.where is None:
                 raise e.text.error(f"this cannot be exported: {error.message}") from None
@@ -310,10 +303,6 @@ class Body:
         ones = ", ".join(counts.get(a, "1") for a in order if a != LEAD)
         zeros = f"{xp}.zeros(({ones}))" + (f".to({low.env.like})" if self.dialect.casts else "")
         return f"{self.dialect.brought(code, order, True)} + {zeros}"
-
-    def blocks(self, left: Ref) -> tuple[Expr, ...]:
-        return tuple(x for s, x in zip(left.symbol.slots, left.index, strict=True)
-                     if s in self.model.loop_letters)  # fmt: skip
 
     # -- what comes first --------------------------------------------------------------------------
 

@@ -87,8 +87,7 @@ class Indexing(Evaluator[Code, CodeEnv]):
     def named(self, e: Ref, blocks: Sequence[Expr], env: CodeEnv) -> Code:
         text, lead = self.variable(e, blocks, env)
         t = self.shapes.types[e.key]
-        letters = tuple(s for s in e.symbol.slots if s not in self.card.loop_letters)
-        axes = ((LEAD,) if lead else ()) + letters + core_of(t)
+        axes = ((LEAD,) if lead else ()) + self.card.heads_of(e.symbol) + core_of(t)
         return Code(text, axes=axes, whole=t.interval is not None, python=e.key in self.numbers)
 
     def idx(self, e: Idx, env: CodeEnv) -> Code:

@@ -7,7 +7,7 @@ from typing import Any
 
 from viete.cards.init import read_init
 from viete.code.body import Body
-from viete.code.expression import MUL, Code, CodeLetter
+from viete.code.expression import MUL, Code
 from viete.code.identifiers import plain_letter
 from viete.code.layout import docstring, statement
 from viete.errors import Text
@@ -80,12 +80,7 @@ class Initial:
     def sizes(self, p: Parameter) -> tuple[list[str], list[str]]:
         """The lengths of an array's axes: index letters, then what it is on paper."""
         low = self.body.lowering
-        lead = []
-        for slot in p.symbol.slots:
-            if slot not in self.model.loop_letters:
-                family = low.env.index[slot]
-                assert isinstance(family, CodeLetter)
-                lead.append(low.whole(family.count, low.env))
+        lead = [low.whole(low.env.index[s].count, low.env) for s in self.model.heads_of(p.symbol)]
         return lead, [low.whole(e, low.env) for e in p.shape]
 
     def amount(self, text: Text) -> Code:
@@ -113,11 +108,6 @@ def listed(value: Any) -> str:
     return repr(float(value)) if Fraction(repr(float(value))) == value else str(value)
 
 
-def blocks_of(card: CardData, p: Parameter) -> list[str]:
-    """The index letters of a parameter that are block numbers."""
-    return [s for s in p.symbol.slots if s in card.loop_letters]
-
-
 def block_range(body: Body, letter: str) -> str:
     """``range(1, N + 1)`` for the blocks of a letter."""
     low = body.lowering
@@ -127,7 +117,7 @@ def block_range(body: Body, letter: str) -> str:
 
 def viete_name(card: CardData, symbol: Symbol) -> str:
     """The name under which Viète keeps a weight, as a string or, with blocks, an f-string."""
-    marks = {s: f"ZZ{k}ZZ" for k, s in enumerate(symbol.slots) if s in card.loop_letters}
+    marks = {s: f"ZZ{k}ZZ" for k, s in enumerate(card.blocks_of(symbol))}
     name = show(Ref(symbol, tuple(Idx(marks.get(s, s)) for s in symbol.slots)))
     if not marks:
         return f'"{name}"'
@@ -139,7 +129,7 @@ def viete_name(card: CardData, symbol: Symbol) -> str:
 
 def per_block(body: Body, p: Parameter, text: str) -> str:
     """``{i: … for i in range(1, N + 1)}`` for a parameter of every block."""
-    letters = blocks_of(body.model, p)
+    letters = body.model.blocks_of(p.symbol)
     if not letters:
         return text
     keys = ", ".join(map(plain_letter, letters))

@@ -116,9 +116,7 @@ class NumpyScript(Target):
     # -- learning ----------------------------------------------------------------------------------
 
     def adam(self) -> list[str]:
-        blocks = any(s in self.model.loop_letters for p in self.model.parameters
-                     for s in p.symbol.slots)  # fmt: skip
-        if not blocks:
+        if not any(self.model.blocks_of(p.symbol) for p in self.model.parameters):
             return ADAM.format(each="grads.items()", target="params[name]").split("\n")
         text = ADAM.format(each="arrays(grads)", target="weights[name]")
         whole = "    weights = dict(arrays(params))\n"

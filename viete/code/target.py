@@ -149,9 +149,7 @@ class Target(ABC):
     @property
     def output(self) -> str:
         out = self.p.output
-        places = tuple(x for s, x in zip(out.symbol.slots, out.index, strict=True)
-                       if s in self.model.loop_letters)  # fmt: skip
-        return self.body.variable(out, places, self.body.lowering.env)[0]
+        return self.body.variable(out, self.model.block_index(out), self.body.lowering.env)[0]
 
     @property
     def loss(self) -> str:

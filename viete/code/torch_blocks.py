@@ -13,10 +13,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from viete.code.identifiers import plain_letter
-from viete.code.initial import blocks_of
 from viete.code.layout import docstring, joined
 from viete.graph.card import CardData, Equation, Loop, Parameter
-from viete.notation.tree import Idx, Ref, walk
+from viete.notation.tree import Idx, refs
 
 OWN, WHOLE = re.compile(r"\bblock\."), re.compile(r"\bself\.(\w+)")
 
@@ -44,12 +43,12 @@ def groups(card: CardData, equations: Sequence[Equation]) -> list[Blocks]:
     """
     read: dict[str, Loop] = {}
     for e in equations:
-        for x in walk(e.right):
-            if isinstance(x, Ref) and e.loop is not None and e.loop.index in x.symbol.slots:
+        for x in refs(e.right):
+            if e.loop is not None and e.loop.index in x.symbol.slots:
                 read.setdefault(x.key, e.loop)
     found: dict[tuple[str, Loop | None], list[Parameter]] = {}
     for p in card.parameters:
-        for letter in blocks_of(card, p):
+        for letter in card.blocks_of(p.symbol):
             first = next((x for x in card.loops if x.index == letter), None)
             found.setdefault((letter, read.get(p.name, first)), []).append(p)
     letters = [letter for letter, _ in found]
@@ -74,8 +73,8 @@ def is_called(blocks: Blocks, equations: Sequence[Equation], rolling: Collection
         here = e.loop == blocks.loop
         if here and e.name not in rolling:
             return False
-        for x in walk(e.right):
-            if isinstance(x, Ref) and x.key in names:
+        for x in refs(e.right):
+            if x.key in names:
                 places = dict(zip(x.symbol.slots, x.index, strict=True))
                 if not here or places[blocks.letter] != Idx(blocks.letter):
                     return False

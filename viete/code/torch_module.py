@@ -11,17 +11,11 @@ from viete.code.body import Turn
 from viete.code.expression import CodeEnv
 from viete.code.functions import word
 from viete.code.identifiers import plain_letter
-from viete.code.initial import block_range, blocks_of, viete_name
+from viete.code.initial import block_range, viete_name
 from viete.code.layout import comment, docstring, joined, statement
 from viete.code.prepared import Prepared
 from viete.code.target import Target, entry
-from viete.code.torch_blocks import (
-    Blocks,
-    block_class,
-    groups,
-    is_called,
-    write_turn,
-)
+from viete.code.torch_blocks import Blocks, block_class, groups, is_called, write_turn
 from viete.code.torch_products import Products
 from viete.errors import VieteError
 from viete.graph.card import Loop, Parameter
@@ -56,12 +50,12 @@ class TorchModule(Target):
         self.groups = groups(p.model, equations)
         self.group = {q.name: g for g in self.groups for q in g.parameters}
         for q in p.model.parameters:
-            if len(blocks_of(p.model, q)) > 1:
+            if len(p.model.blocks_of(q.symbol)) > 1:
                 raise VieteError(
                     f"{q.name} has two block numbers, and a PyTorch module keeps the parameters of "
                     f"one block together; export it to numpy or jax"
                 )
-        whole = next((q for q in p.model.parameters if not blocks_of(p.model, q)), None)
+        whole = next((q for q in p.model.parameters if not p.model.blocks_of(q.symbol)), None)
         if whole is None:
             raise VieteError(f"{p.model.title} has no parameter outside of its blocks")
         super().__init__(p)
@@ -161,7 +155,7 @@ class TorchModule(Target):
             "",
             "    def __init__(self):",
             "        super().__init__()",
-            *self.rows([q for q in self.model.parameters if not blocks_of(self.model, q)]),
+            *self.rows([q for q in self.model.parameters if not self.model.blocks_of(q.symbol)]),
         ]
         for group in self.groups:
             many = block_range(self.body, group.letter)
@@ -192,7 +186,7 @@ class TorchModule(Target):
         rows = []
         for q in self.model.parameters:
             name, there = self.body.names.symbol(q.symbol), viete_name(self.model, q.symbol)
-            letters = blocks_of(self.model, q)
+            letters = self.model.blocks_of(q.symbol)
             if not letters:
                 rows += entry(f'"{name}": weights[{there}]', 2)
                 continue

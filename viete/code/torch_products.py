@@ -16,7 +16,7 @@ from viete.code.lowering import Lowering
 from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW
 from viete.graph.card import Equation
-from viete.notation.tree import Apply, Bind, Expr, Ref, num, walk
+from viete.notation.tree import Apply, Bind, Expr, Ref, num, refs, walk
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Products(Lowering):
 
     def fuse(self, equations: Sequence[Equation], outputs: Iterable[str], lead: set[str]) -> None:
         """Find the attention in equations; ``lead`` are the values that a batch has many of."""
-        uses = Counter(x.key for e in equations for x in walk(e.right) if isinstance(x, Ref))
+        uses = Counter(x.key for e in equations for x in refs(e.right))
         makers = Counter(e.name for e in equations)
         self.lead = lead
         place = {e.name: k for k, e in enumerate(equations)}
@@ -57,8 +57,8 @@ class Products(Lowering):
                     continue
                 first = min((place[m.name] for m in found.through), default=k)
                 between = {m.name for m in equations[first:k]} - {m.name for m in found.through}
-                read = {y.key for z in (found.q, found.k, found.seen) if z is not None
-                        for y in walk(z) if isinstance(y, Ref)}  # fmt: skip
+                sources = [z for z in (found.q, found.k, found.seen) if z is not None]
+                read = {y.key for z in sources for y in refs(z)}
                 if between & read:  # would be read after it was changed
                     continue
                 self.attentions[x] = found
@@ -109,8 +109,7 @@ class Products(Lowering):
         """Whether the kernel takes these: matrices, the heads of K and V alike, all of a batch."""
         loops = self.card.loop_letters
         q, k, v = (y.free - loops for y in (x.q, x.k, x.v))
-        batched = all(any(isinstance(y, Ref) and y.key in self.lead for y in walk(z))
-                      for z in (x.q, x.k, x.v))  # fmt: skip
+        batched = all(any(y.key in self.lead for y in refs(z)) for z in (x.q, x.k, x.v))
         if k != v or not k <= q or not batched or (x.seen and x.seen.free - loops):
             return False
         try:
@@ -215,5 +214,4 @@ def heads_of_one(a: Code, b: Code) -> bool:
 
 def fixed(e: Expr) -> bool:
     """Whether a formula is a number made of dimensions."""
-    return not e.free and all(x.symbol.kind == "dim" for x in walk(e)
-                                       if isinstance(x, Ref))  # fmt: skip
+    return not e.free and all(x.symbol.kind == "dim" for x in refs(e))

@@ -11,14 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from viete.formats.tensors import (
-    Bytes,
-    TensorFile,
-    TensorInfo,
-    byte_count,
-    from_array,
-    require,
-)
+from viete.formats.tensors import Bytes, TensorFile, TensorInfo, byte_count, from_array, require
 
 # GGUF's metadata types by number; 8 is a string and 9 an array.
 SCALARS = dict(enumerate(["u1", "i1", "<u2", "<i2", "<u4", "<i4", "<f4", "?"]))

@@ -250,6 +250,19 @@ class CardData:
     def loop_letters(self) -> frozenset[str]:
         return frozenset(loop.index for loop in self.loops)
 
+    def blocks_of(self, symbol: Symbol) -> tuple[str, ...]:
+        """The index letters of a symbol that count blocks."""
+        return tuple(s for s in symbol.slots if s in self.loop_letters)
+
+    def heads_of(self, symbol: Symbol) -> tuple[str, ...]:
+        """The other index letters of a symbol, such as those of heads: they become axes."""
+        return tuple(s for s in symbol.slots if s not in self.loop_letters)
+
+    def block_index(self, ref: Ref) -> tuple[Expr, ...]:
+        """Which blocks a reference is to, as formulas."""
+        pairs = zip(ref.symbol.slots, ref.index, strict=True)
+        return tuple(x for s, x in pairs if s in self.loop_letters)
+
     @cached_property
     def symbols(self) -> dict[str, Symbol]:
         """What is declared and defined, by its key; values hide dimensions."""

@@ -31,6 +31,7 @@ from viete.notation.tree import (
     Slice,
     num,
     rebuilt,
+    refs,
     transform,
     walk,
 )
@@ -155,7 +156,7 @@ class Changes:
         """A value of the same shape that the equations around this one read is added to it."""
         t = self.shape(right)
         near = (e for e in self.model.equations if t and e.loop == equation.loop)
-        there = (x for e in near for x in walk(e.right) if isinstance(x, Ref))
+        there = (x for e in near for x in refs(e.right))
         terms = {equation.left, *walk(right)}
         for ref in dict.fromkeys(r for r in there if r.symbol.kind == "value"):
             if len(t or ()) == 2 and ref not in terms and self.shape(ref) == t:
@@ -219,14 +220,14 @@ class Changes:
         fits = [ref for ref, shape in self.extra if shape == t[-1:]]
         for op, count in (("LN", 2), ("LN", 1), ("RMSNorm", 1)):
             f = library()[op]
-            for refs in permutations(fits, count):
+            for vectors in permutations(fits, count):
                 for text in ("1e-5", "1e-6", "0"):
                     fill = [a.default for a in f.arguments[1 + count : -1] if a.default is not None]
-                    rest = (*refs, *fill, Num(Fraction(text)))
+                    rest = (*vectors, *fill, Num(Fraction(text)))
                     what = show(e) if site else "the right side"
                     says = f"{what} goes through {op}(…; {', '.join(map(show, rest))})"
                     wrap = lambda x, op=op, rest=rest: self.model.library(op, x, *rest)  # noqa: E731
-                    uses = frozenset(r.key for r in refs)
+                    uses = frozenset(r.key for r in vectors)
                     yield Change(k, site, says, wrap, uses, small=False)
 
 

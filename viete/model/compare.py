@@ -22,15 +22,7 @@ from viete.model.drift import Bias, biases, constant, sizes, turned_squares, unt
 from viete.model.expected import Expected, show_shape
 from viete.model.mapping import FileMatch, equals, listed, match, read_weights
 from viete.model.recorded import Difference, Recorded, check_recorded
-from viete.model.suggest import (
-    Question,
-    Suggestion,
-    axes,
-    families,
-    patterns,
-    suggest,
-    tied,
-)
+from viete.model.suggest import Question, Suggestion, axes, families, patterns, suggest, tied
 from viete.printable import printable
 
 Array = Any

@@ -146,7 +146,7 @@ def shared(
             source = tuple(turn[s] - ready.range_of(s)[0] if s in loops else ALL for s in free)
             target = tuple(
                 spelled[s] - ready.range_of(s)[0] if s in spelled else ALL
-                for s in p.symbol.slots if s not in blocks
+                for s in ready.model.heads_of(p.symbol)
             )  # fmt: skip
             parts.append(Part(weight, (k, *source) if len(group) > 1 else source, target))
         stacks.add((*(len(ready.range_of(s)) for s in free), *core))

@@ -291,9 +291,7 @@ class Hooked(NamedWeights):
         ids = self.ids(tokens)
         if not hasattr(ids, "ndim"):
             ids = array_like(next(iter(self.weights.values())), ids)
-        blocks = self.card.loop_letters
-        letters = [s for s in self.text.symbol.slots if s not in blocks]
-        if ids.ndim == len(letters) + len(self.text.shape):
+        if ids.ndim == len(self.card.heads_of(self.text.symbol)) + len(self.text.shape):
             ids = ids[None]
         return {self.text.name: ids, **inputs}
 

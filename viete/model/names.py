@@ -21,16 +21,7 @@ from viete.library.functions import resolved
 from viete.model.table import BLOCK, LAST, Entry, NameRow, conventions
 from viete.notation.parser import parse
 from viete.notation.printer import show, show_equation, show_symbol
-from viete.notation.tree import (
-    Expr,
-    Idx,
-    Ref,
-    Slot,
-    Symbol,
-    num,
-    transform,
-    walk,
-)
+from viete.notation.tree import Expr, Idx, Ref, Slot, Symbol, num, transform, walk
 from viete.rewrite.lifting import Place, find
 from viete.rewrite.simplify import simplified
 
@@ -80,8 +71,7 @@ class Names:
     def letters(self, key: str) -> tuple[str, ...]:
         """The letters of a value other than that of its block."""
         symbol = self.symbols.get(key)
-        slots = symbol.slots if symbol is not None else ()
-        return tuple(s for s in slots if s not in self.model.loop_letters)
+        return () if symbol is None else self.model.heads_of(symbol)
 
     def loop_of_blocks(self) -> Loop | None:
         """The loop over blocks: the one that has a stream, or the only one, but not over a text."""

@@ -194,8 +194,7 @@ def reweighted(folding: Folding, weights: Mapping[str, Array]) -> dict[str, Arra
             continue
         places = {k: num(block) for k, block in ready.loops_of(p.symbol, blocks).items()}
         value = run.arrays.of(substitute(made[p.name], letters=places))
-        heads = tuple(s for s in p.symbol.slots if s not in folding.model.loop_letters)
-        axes = (*heads, *(ROW, COL)[2 - len(p.shape) :])
+        axes = (*folding.model.heads_of(p.symbol), *(ROW, COL)[2 - len(p.shape) :])
         array = expand(run.arrays.xp, run.arrays.lift(value), value.axes, axes)
         out[name] = run.arrays.xp.broadcast_to(array, shape)
     return out
