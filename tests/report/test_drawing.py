@@ -105,28 +105,22 @@ def within(a: Rect, b: Rect) -> bool:
 
 @given(diagrams())
 @settings(max_examples=50, deadline=None)
-def test_boxes_and_frames_keep_apart(d: Diagram) -> None:
+def test_boxes_keep_apart_and_arrows_go_down_and_around_them(d: Diagram) -> None:
+    group = {b.id: b.group for b in d.boxes}
+    back = [a for a in d.arrows if a.back and group[a.source] == group[a.target] is not None]
     for lay in layouts(d):
         for (_, a), (_, b) in combinations([*lay.boxes], 2):
             assert not meet(a, b)
         for (_, a), (_, b) in combinations([*lay.frames], 2):
             assert not meet(a, b)
-        for group, frame in lay.frames:
-            for box, rect in lay.boxes:
-                assert within(rect, frame) if box.group == group.id else not meet(rect, frame)
+        for frame_of, frame in lay.frames:
+            for box, place in lay.boxes:
+                assert within(place, frame) if box.group == frame_of.id else not meet(place, frame)
         for _, r in (*lay.boxes, *lay.frames):
             assert min(r.left, r.top) >= 0 and r.right <= lay.width and r.bottom <= lay.height
-
-
-@given(diagrams())
-@settings(max_examples=50, deadline=None)
-def test_arrows_go_down_and_around_boxes(d: Diagram) -> None:
-    for lay in layouts(d):
         rect = {b.id: r for b, r in lay.boxes}
-        group = {b.id: b.group for b in d.boxes}
-        loops = [a for a in d.arrows if a.back and group[a.source] == group[a.target] is not None]
-        assert len(lay.wires) == len(d.arrows) - len(loops)
-        assert len(lay.loops) == len({group[a.source] for a in loops})
+        assert len(lay.wires) == len(d.arrows) - len(back)
+        assert len(lay.loops) == len({group[a.source] for a in back})
         for wire in lay.wires:
             source, target = rect[wire.arrow.source], rect[wire.arrow.target]
             (x, y), (end_x, end_y) = wire.points[0], wire.points[-1]
@@ -377,4 +371,6 @@ def test_two_hundred_boxes_take_no_time() -> None:
             start = time.process_time()
             write(d)
             took.append(time.process_time() - start)
+            if took[-1] < 0.9:
+                break
         assert min(took) < 0.9  # 0.3 s is the aim; a machine with other work gets some more

@@ -167,8 +167,6 @@ def pull(
     for f in frames:
         wish = {i: i.x for i in f.items}
         goal = dict(wish)  # what it would be without neighbours: this gives the order
-        held = [i.x for i in f.items if i.up or i.down] or [0]
-        middle_of_all = (min(held) + max(held)) / 2
         for r in f.rows if up else reversed(f.rows):
             row = [i for i in f.rows[r] if not i.side]
             mine = [i for i in row if (i.first if up else i.last) // 2 == r]
@@ -185,8 +183,6 @@ def pull(
                 if ties:
                     middle = fmean if sort else median
                     wish[i] = middle([_place(near, wish) - own.x + i.x for own, near in ties])
-                elif not (i.up or i.down or isinstance(i, GroupFrame)):
-                    wish[i] = middle_of_all
             if sort:
                 row.sort(key=lambda i: round(goal[i], 3))
             fit = _fit_row(row, wish, m)
@@ -333,11 +329,8 @@ def settle(frames: list[GroupFrame], m: Spacing) -> None:
             _move(i, i.x if isinstance(i, GroupFrame) else floor(i.x + 0.5))
         if f.group:
             _bound(f, m)
-        x = {i: i.x for i in f.items}
         for i, j in f.pairs:  # a frame may have become wider by a hair
-            x[j] = max(x[j], x[i] + _apart(i, j, m))
-        for i in f.items:
-            _move(i, x[i])
+            _move(j, max(j.x, i.x + _apart(i, j, m)))
         if f.group:
             _bound(f, m)
     for f in frames:

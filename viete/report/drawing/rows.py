@@ -46,9 +46,7 @@ def rows(d: Diagram, stacked: bool = False) -> dict[str, int]:
         ins = [s for s, n in before[v] if isinstance(s, str)]
         outs = [t for t, n in after[v] if isinstance(t, str)]
         least = max((row[s] + n for s, n in before[v]), default=row[v])
-        if len(ins) > len(outs):
-            row[v] = least
-        elif ins and len(ins) == len(outs):
+        if ins and len(ins) >= len(outs):
             beside = [row[t] for s in ins for t, _ in after[s] if t != v]
             row[v] = max(least, min([row[v], *beside]))
     at = {b.id: row[b.id] for b in d.boxes}
