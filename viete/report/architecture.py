@@ -91,7 +91,7 @@ class _Document(SizedCard):
         out += map(paragraph, model.about)
         lengths = [f"${spell(n, self.style)}$ = {self.sizes.values[n]}" for n in model.lengths]
         numbers = listed([f"${self.batch_letter}$ = {self.batch} (batch)", *lengths])
-        out += [paragraph(f"Numbers are for {numbers}; every line is derived from the equations.")]
+        out += [paragraph(f"The numbers are for {numbers}. Every line follows from the equations.")]
         out += [heading(2, "Data flow")]
         drawing = flow(model, "parts", self.lengths, self.batch, self.drawn)
         out += [CodeBlock(to_text(drawing, WIDTH))]
@@ -121,7 +121,7 @@ class _Document(SizedCard):
         if loop is not None:
             often = turns(self.model, loop, self.sizes)
             out.append(fact("Repeated", f"for ${self.write.loop(loop)}$, {often}"))
-        out.append(fact("Input", listed(self.incoming(part)) or "none but parameters"))
+        out.append(fact("Input", listed(self.incoming(part)) or "parameters only"))
         for k in part:
             equation = self.model.equations[k]
             shown = show_equation(equation.left, equation.right, self.style)
@@ -315,7 +315,7 @@ class _Document(SizedCard):
             draw = [f"It holds probabilities; draw one of the {v} tokens from them, `(1, 1)`"]
         else:
             draw = [
-                "Divide by a temperature; 1 changes nothing",
+                "Divide by a temperature (a temperature of 1 changes nothing)",
                 "Top-k, if wanted: keep the k greatest entries and drop the others",
                 f"Softmax over the {v} entries; draw one token from these probabilities, `(1, 1)`",
             ]
@@ -329,8 +329,8 @@ class _Document(SizedCard):
             "Repeat from step 2 until there are enough tokens, or one that ends the text",
         ]
         said = (
-            f"{scores} has an entry for each of the {v} values of {tokens} at every position, "
-            f"and no position depends on a later one: text is written one token at a time."
+            f"At every position {scores} has an entry for each of the {v} values of {tokens}, and "
+            f"no position depends on a later one. So text is written one token at a time."
         )
         return [paragraph(said), *(item(s, numbered=True) for s in steps)]
 

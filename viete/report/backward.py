@@ -52,10 +52,10 @@ def conventions(card: CardData, loss: Ref, first: int, write: CardWriter) -> lis
     d = p.show(Ref(Symbol("value", "partial{X}")))
     number = next(k for k, e in enumerate(card.equations, 1) if e.left == loss)
     out = [
-        f"Equations 1 to {first} are the card's, and those after them the derivatives of "
-        f"${write.e(loss)}$ (equation {number}) in the order of computing. ${d}$ has the shape of "
-        f"$X$: its entries are the derivatives by the entries of $X$. What was repeated for every "
-        f"row, head or block on the way forward is summed on the way back."
+        f"Equations 1 to {first} are the card's. The equations after them are the derivatives of "
+        f"${write.e(loss)}$ (equation {number}), in the order in which they are computed. ${d}$ "
+        f"has the shape of $X$: its entries are the derivatives by the entries of $X$. What the "
+        f"forward pass repeats for every row, head or block, the backward pass sums."
     ]
     ops = {x.op for e in equations for x in walk(e.right) if isinstance(x, Apply)}
     if means := [f"${p.function(f)}({dot})$" for f in ("sum", "mean", "max") if f in ops]:

@@ -42,8 +42,8 @@ class CostPage:
         out: list[Block] = [heading(1, f"{c.model.title}: costs")]
         out.append(paragraph(
             f"For {c.batch} sequence{'s' * (c.batch > 1)}" + (f" with {given}" if given else "") +
-            ". A matrix product of m × k and k × n counts 2 m n k operations; every other "
-            "operation counts 1 an entry; causal attention counts the full square."
+            ". A matrix product of m × k and k × n counts as 2 m n k operations, every other "
+            "operation as 1 for each entry, and causal attention as the full square."
         ))  # fmt: skip
         out += [heading(2, "Parameters"), self.parameters()]
         out += [heading(2, "Operations"), self.operations(), self.rates()]

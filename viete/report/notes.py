@@ -31,20 +31,24 @@ def by_name(n: SizedCard, names: Callable[[int], Iterable[str]]) -> dict[str, li
 
 
 def sight(n: SizedCard) -> Iterator[Block]:
-    """Which positions an equation takes in."""
+    """Which positions an equation reads."""
 
     def found(past: bool) -> str:
         return "; ".join(
-            f"{n.name(k)} takes in {listed([n.value(v) for v in names])} ({n.equations([k])})"
+            f"{n.name(k)} reads {listed([n.value(v) for v in names])} ({n.equations([k])})"
             for k, names in n.traits.masked(past)
         )
 
     if past := found(True):
-        yield fact("Causal masking", f"up to its own position only, {past}")
+        yield fact(
+            "Causal masking", f"each position sees itself and earlier positions only: {past}"
+        )
     else:
-        yield fact("No causal masking", "no equation hides later positions from earlier")
+        yield fact("No causal masking", "no equation hides later positions from earlier ones")
     if every := found(False):
-        yield fact("Seen from everywhere", f"at positions before and after, {every}")
+        yield fact(
+            "Seen from everywhere", f"each position sees the positions before and after it: {every}"
+        )
 
 
 def context(n: SizedCard) -> Iterator[Block]:
@@ -54,7 +58,7 @@ def context(n: SizedCard) -> Iterator[Block]:
         most = n.sizes.number(n.size(limit))
         text = f"${spell(name, n.style)}$ is at most {most}"
         if g is not None and name in g.length.names():
-            text += f"; of a longer context only the last {most} tokens are seen"
+            text += f"; of a longer context the model sees only the last {most} tokens"
         yield fact("Context window", text)
 
 
@@ -63,7 +67,9 @@ def adding(n: SizedCard) -> Iterator[Block]:
     if found := n.traits.residuals():
         sums = [f"{listed([f'${n.write.e(r)}$' for r in refs])} in {n.equations([k])}"
                 for k, refs in found]  # fmt: skip
-        yield fact("Residual connections", f"added to what was computed from it: {listed(sums)}")
+        yield fact(
+            "Residual connections", f"a value is added to what was computed from it: {listed(sums)}"
+        )
     else:
         lacking = "no equation adds a value to what was computed from it"
         yield fact("No residual connections", lacking)
@@ -75,7 +81,7 @@ def norms(n: SizedCard) -> Iterator[Block]:
         each = [f"{name} in {n.equations(ks)}".removeprefix(" in ") for name, ks in found.items()]
         yield fact("Normalization", listed(each))
     else:
-        yield fact("No normalization", "nothing is divided by the root of a mean")
+        yield fact("No normalization", "no equation divides by the root of a mean")
 
 
 def depth(n: SizedCard) -> Iterator[Block]:
@@ -86,10 +92,12 @@ def depth(n: SizedCard) -> Iterator[Block]:
         often = turns(n.model, loop, n.sizes)
         yield fact("Layers", f"{inside}, for ${n.write.loop(loop)}$, {often}")
     if not n.model.loops:
-        yield fact("No repeated layers", "there is no loop; every equation is computed once")
+        yield fact("No repeated layers", "there is no loop, so every equation is computed once")
     for i in n.model.indices:
         if used := [k for k, e in enumerate(equations) if Idx(i.name) in walk(e.left)]:
-            text = f"{n.letter(i.name)}, {n.copies(i.name)} at once, in {n.equations(used)}"
+            text = (
+                f"{n.copies(i.name)} values of {n.letter(i.name)} at once, in {n.equations(used)}"
+            )
             yield fact("Side by side", text)
 
 
@@ -104,7 +112,7 @@ def sharing(n: SizedCard) -> list[Block]:
             out.append(fact("Shared weights", f"{name} is used in {n.equations(places)}"))
         elif loops:
             letter = letters(loops[0].index, n.style)
-            out.append(fact("Shared weights", f"{name} is the same in every turn of ${letter}$"))
+            out.append(fact("Shared weights", f"{name} is the same for every ${letter}$"))
         elif not places:
             out.append(fact("Unused weights", f"no equation of the forward pass uses {name}"))
     return out or [fact("No shared weights", "every parameter is used in one equation only")]
@@ -122,5 +130,5 @@ def positions(n: SizedCard) -> list[Block]:
         if meaning := n.model.function[function].meaning if function else "":
             text += f": {meaning.rstrip('.')}"
         out.append(fact("Computed positions", text))
-    lacking = "nothing is learned for a position or computed from its number, masks aside"
+    lacking = "apart from masks, nothing is learned for a position or computed from its number"
     return out or [fact("No positions", lacking)]

@@ -117,12 +117,13 @@ class PlanPage:
         arena = self.memory.arena + self.memory.scratch
         said = (
             f"{batch} × {positions} positions in {dtype}, {self.batch} of the {batch} sequences at "
-            f"a time: {pieces} × the {k} steps below, {short(total)}FLOP each time. Values take "
-            f"{short(arena)}B, where buffers of their own would take {short(self.memory.wanted)}B. "
-            f"#1, #2, … are buffers of values of all these sequences, ~1, ~2, … of the few that go "
-            f"through a group of steps at a time; a value may take over the buffer of another. += "
-            f"adds to the loss or a gradient, of which there is one for all. Equations have the "
-            f"numbers that viete grad gives them."
+            f"a time: {pieces} × the {k} steps below, {short(total)}FLOP each time. All values "
+            f"together take {short(arena)}B; with a buffer for each value they would take "
+            f"{short(self.memory.wanted)}B. The buffers #1, #2, … hold values of all these "
+            f"sequences; the buffers ~1, ~2, … hold values of the few sequences that go through a "
+            f"group of steps at a time. A value may reuse the buffer of another. += adds to the "
+            f"loss or to a gradient, which all sequences share. The numbers of the equations are "
+            f"those that viete grad prints."
         )
         head = ["step", "equation", "operation", "shape", "at a time", "into", "bytes", "FLOP"]
         return [

@@ -29,8 +29,8 @@ class Explainer:
         out = [capital(meaning)] if meaning else []
         out += dict.fromkeys(s for s in self.of(e) if s)
         if residual:
-            out.append("What was there before is kept, and something computed from it is added: "
-                       "a residual sum.")  # fmt: skip
+            out.append("A residual sum: the value from before is kept, and something computed from "
+                       "it is added.")  # fmt: skip
         return [s if s.endswith((".", "!", "?")) else s + "." for s in out]
 
     def of(self, e: Expr) -> Iterator[str]:
@@ -41,7 +41,7 @@ class Explainer:
                 yield self.function(op)
             case Apply("argmax", (a,)):
                 yield from self.of(a)
-                yield f"The place of the greatest entry of each row of {self.f(a)} is taken"
+                yield f"Each row of {self.f(a)} gives the place of its greatest entry"
             case Apply("prod", (a, b)):
                 yield from self.of(a)
                 yield from self.of(b)
@@ -53,13 +53,13 @@ class Explainer:
                 yield self.added(e, terms)
             case Apply("div", (a, b)):
                 yield from self.of(a)
-                yield f"It is divided by {self.f(b)}" if not isinstance(a, Ref) else ""
+                yield f"The result is divided by {self.f(b)}" if not isinstance(a, Ref) else ""
             case Bind(op, index):
                 yield from self.of(e.body)
                 letter = self.f_letter(index)
                 yield {
                     "sum": f"The results for all {letter} are added up",
-                    "concat": f"The results for all {letter} are set side by side in one row",
+                    "concat": f"The results for all {letter} are joined side by side into one row",
                     "mean": f"The mean over {letter} is taken",
                 }.get(op, f"The greatest over {letter} is taken")
             case Pick(Ref() as value, (item, *_)):
@@ -80,7 +80,7 @@ class Explainer:
         if isinstance(item, Slice):
             stop = f" {self.f(item.stop)}" if item.stop is not None and not item.start else ""
             rows = f"The first{stop} rows" if not item.start else "Rows"
-            return f"{rows} of {name} are taken, one for each position"
+            return f"{rows} of {name} are used, one for each position"
         if isinstance(item, Ref) and item.symbol.kind == "input":
             return f"Each token looks up its row of {name}"
         return f"The entries {self.f(item)} of {name} are picked"
@@ -94,15 +94,17 @@ class Explainer:
                     f"with a row of {self.short(b.args[0])} says how well they match")  # fmt: skip
         if isinstance(b, Ref) and b.key in self.parameters:
             return f"Every row of {self.short(a)} is multiplied by {self.called(b)}"
-        return (f"Every position gets a mixture of the rows of {self.short(b)}, with its row of "
-                f"{self.short(a)} as the weights")  # fmt: skip
+        return (f"Every position gets a weighted sum of the rows of {self.short(b)}; the weights "
+                f"are its row of {self.short(a)}")  # fmt: skip
 
     def added(self, e: Expr, terms: list[Expr]) -> str:
         biases = [t for t in terms if isinstance(t, Ref) and t.key in self.parameters]
         if biases:
             return f"{listed(map(self.called, biases))} {'are' if biases[1:] else 'is'} added"
         if isinstance(e, Apply) and e.op == "add" and sum(lone(t) is not None for t in terms) == 0:
-            return "The two are added, entry by entry" if len(terms) == 2 else "All are added"
+            return (
+                "The two are added, entry by entry" if len(terms) == 2 else "All of them are added"
+            )
         return ""
 
     def function(self, name: str) -> str:
@@ -111,7 +113,7 @@ class Explainer:
         arguments = tuple(Ref(a.symbol) for a in f.arguments)
         head = self.f(Apply(name, arguments, semi=f.semi))
         if name in self.defined:
-            return f"{head} is as before"
+            return f"{head} is defined as before"
         self.defined.add(name)
         meaning = f": {f.meaning.rstrip('.')}" if f.meaning else ""
         return f"{head[:-1]} = {show(f.body, self.style)}${meaning}"

@@ -49,7 +49,7 @@ class NumberFormulas:
         """A row as it came about, and a note where only its first entry is shown."""
         spelled = [spelled_out(x) for x in entries[: len(entries) if scalar else MOST]]
         if not scalar and sum(len(show(e)) for e in spelled) > WIDE:
-            return self.e(spelled[0]), "its first entry, and the others likewise"
+            return self.e(spelled[0]), "its first entry; the others come about the same way"
         shown = [self.e(e) for e in spelled]
         return self.row([*shown, *(self.e(DOTS) for _ in entries[MOST:])], scalar), ""
 

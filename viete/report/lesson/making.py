@@ -130,10 +130,10 @@ class Maker:
             else f"The input is {item.name} = ({ids})."
         )
         out.append(
-            "Every number below is exact. A number stays a fraction as long as it is one; what is "
-            f"none is written with roots and powers of e, and shown with {self.formulas.digits} "
-            "certified digits after ≈. Numbers put in that are too long to read are cut off "
-            "after their first digits, with … for the rest."
+            "Every number below is exact. A number is written as a fraction as long as it is one, "
+            "and after that with roots and powers of e, followed by ≈ and "
+            f"{self.formulas.digits} certified digits. A number that is too long to read is cut "
+            "off after its first digits, with … for the rest."
         )
         if origin:
             out.append(origin)
@@ -217,7 +217,7 @@ class Maker:
 
     def tokens_step(self, j: int) -> LessonStep:
         why = (
-            "The tokens become numbers: each is its place in the vocabulary, counted from 0."
+            "The tokens become numbers: each token is its place in the vocabulary, counted from 0."
             if self.model.vocabulary
             else "The tokens are numbers already."
         )
@@ -273,7 +273,9 @@ class Maker:
                 return out
             if value.array.size:
                 out.lines = list(self.lines(left, value, None, turn, j, drawn))
-            out.status = [f"Here the lesson ends, for at another position {self.stopped.message}."]
+            out.status = [
+                f"Here the lesson ends, because at another position {self.stopped.message}."
+            ]
             return out
         stored = self.run.store[turn.makes]
         out.lines = list(self.lines(left, full(value, stored), stored, turn, j, drawn))
@@ -335,7 +337,7 @@ class Maker:
             yield replace(line, note="; ".join(x for x in (which, line.note) if x))
         if (rest := math.prod(shape) - MOST_HEADS) > 0:
             dots = r"\ldots" if self.style == "latex" else "…"
-            yield Chain(dots, note=f"and so for the other {rest}")
+            yield Chain(dots, note=f"the other {rest} work the same way")
 
     def counts(self, turn: Turn) -> bool:
         """Whether what is made is a vector with an entry for every position."""
@@ -367,18 +369,20 @@ class Maker:
         )
         level = max((level_of(x) for x in entries), default=RATIONAL)
         out = [{
-            RATIONAL: "A row of fractions again.",
-            CLOSED: "Exact: roots and powers of e; whether two such numbers are equal is decided.",
-            NAMED: "Named: an exact definition, and certified digits.",
+            RATIONAL: "The row consists of fractions again.",
+            CLOSED: "Exact: made of roots and powers of e, for which equality is decided.",
+            NAMED: "Named: defined exactly, with certified digits.",
         }[level]] if digits or level != RATIONAL else []  # fmt: skip
         if level == NAMED and self.first_time("named"):
-            out.append("Here the pass leaves the numbers for which equality is decided.")
+            out.append("From here on, equality of two such numbers is not always decided.")
         if weights_of_a_mean(entries):
             out.append("The entries are at least 0 and sum to exactly 1.")
         if any(isinstance(x, float) for x in entries):
-            out.append(f"${self.formulas.plain(-np.inf)}$ hides what is not to be seen.")
+            out.append(
+                f"${self.formulas.plain(-np.inf)}$ hides the positions that may not be seen."
+            )
         if status.bits and digits:
-            out.append(f"A comparison was decided by an enclosure of {status.bits} bits.")
+            out.append(f"An enclosure of {status.bits} bits decided a comparison.")
         return out + [f"{t[0].upper()}{t[1:]}." for t in status.ties]
 
     def of_position(self, v: Value, turn: Turn, j: int) -> list[Any]:

@@ -56,12 +56,12 @@ def closing(
             for level in (RATIONAL, CLOSED, NAMED)}  # fmt: skip
     out = []
     if turns and len(made[RATIONAL]) == len(turns):
-        out.append("Everything here is a fraction, computed exactly; nothing was rounded.")
+        out.append("Every number here is a fraction, computed exactly. Nothing was rounded.")
     else:
         out.append(
-            f"{some(made[RATIONAL], name)} made of fractions alone, computed exactly."
+            f"{some(made[RATIONAL], name)} made of fractions only, computed exactly."
             if made[RATIONAL]
-            else "No value is made of fractions alone."
+            else "No value consists of fractions only."
         )
         if made[CLOSED]:
             out.append(
@@ -70,14 +70,14 @@ def closing(
             )
         if made[NAMED]:
             out.append(
-                f"{some(made[NAMED], name)} named, from {name(made[NAMED][0])} on: exact by "
-                "definition, with enclosures to any precision. That two such numbers differ is "
-                "proven; that two are equal, only where it follows from how they are made."
+                f"{some(made[NAMED], name)} named, from {name(made[NAMED][0])} on: defined "
+                "exactly, with enclosures of any precision. Where two such numbers differ, that is "
+                "proven; where two are equal, only if it follows from how they are made."
             )
     if len(run.names):
         out.append(
-            f"{len(run.names)} intermediate quantities were given names, so that no "
-            "formula grows beyond what can be held."
+            f"{len(run.names)} intermediate quantities have names, so that no formula grows "
+            "too long to hold."
         )
     decided = [t for t in turns if run.status[t.makes].bits]
     if decided:
@@ -85,8 +85,8 @@ def closing(
         places = "Comparisons in " + ", ".join(dict.fromkeys(name(t) for t in decided[:6]))
         more = f" and {len(decided) - 6} more" if len(decided) > 6 else ""
         out.append(
-            f"{places}{more} were decided by enclosures of at most {bits} bits, which "
-            "contain the numbers for certain."
+            f"{places}{more} were decided by enclosures of at most {bits} bits, which are "
+            "certain to contain the numbers."
         )
     for t in turns:
         out += [f"In {name(t)}, {tie}." for tie in run.status[t.makes].ties]
