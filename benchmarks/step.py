@@ -28,9 +28,8 @@ import torch
 import torch.nn.functional as F
 
 import viete as vt
-from viete.evaluate.plan.arranging import Group
 from viete.evaluate.plan.engine import Engine
-from viete.evaluate.plan.making import Compiler, Library
+from viete.evaluate.plan.making import Compiler
 
 B, T = 64, 256
 Weights = dict[str, torch.Tensor]
@@ -120,31 +119,36 @@ def ours(weights: Weights, t: Any, y: Any, half: Any) -> Any:
         adam.step()
         return loss
 
+    return step, engine.weights, products(engine, t, y)
+
+
+def products(engine: Engine, t: Any, y: Any) -> Callable[[], None]:
+    """The matrix products of a step: of each thread's plan, as often as the thread runs it."""
+    found: dict[Compiler, list[Callable[[], Any]]] = {}
+    original = Compiler.call
+
+    def call(self: Compiler, step: Any, *where: Any) -> Any:
+        made = original(self, step, *where)
+        if step.kernel == "matmul":
+            found.setdefault(self, []).append(made)
+        return made
+
+    Compiler.call = call  # type: ignore[method-assign]
     engine(t, y=y)
-    return step, engine.weights, products(engine)
-
-
-def products(engine: Engine) -> Callable[[], None]:
-    """The matrix products of a step: of each plan, as often as its thread runs it."""
+    Compiler.call = original  # type: ignore[method-assign]
     tasks = []
-    (size,) = {p.space.batch for share in engine.shares for p in share.plans.values()}
-    for k, share in enumerate(engine.shares):
-        (plan,) = share.plans.values()
-        groups = [Group([s for s in g.steps if s.kernel == "matmul"], g.inner, g.chunk)
-                  for g in plan.groups]  # fmt: skip
-        library = Library(engine.flat, engine.computed)
-        made = Compiler(plan.space, groups, plan.memory, plan.given, plan.totals, library).plan()
-        tasks.append([made] * len(range(k, B // size, len(engine.shares))))
+    for k, (compiler, calls) in enumerate(found.items()):
+        tasks.append(calls * len(range(k, B // compiler.space.batch, len(found))))
 
-    def run(plans: list[Any]) -> None:
-        for plan in plans:
-            plan.run()
+    def run(calls: list[Callable[[], Any]]) -> None:
+        for each in calls:
+            each()
 
     def alone() -> None:
         with torch.no_grad():
             if len(tasks) == 1:
                 return run(tasks[0])
-            engine.workers.run([partial(run, plans) for plans in tasks])
+            engine.workers.run([partial(run, calls) for calls in tasks])
 
     return alone
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import viete as vt
+from tests.evaluate.evaluated import EvaluatedGradients
 from viete.cards import reader
 from viete.cards.config import Config
 from viete.errors import VieteError
-from viete.evaluate.gradient import Gradients
 from viete.notation.printer import show_equation
 
 CARD = """# Family
@@ -210,7 +210,7 @@ def test_blocks_that_differ_in_every_meaning(kinds: list[str]) -> None:
     weights = model.initial_weights(seed=3)
     tokens = np.array([[1, 5, 2, 6, 3], [2, 2, 1, 0, 4]])
     of = "sum(logits_0 ⊙ logits_1)"
-    loss, gradients = Gradients(model, of)(tokens, weights)
+    loss, gradients = EvaluatedGradients(model, of)(tokens, weights)
     plan = model.planned(weights, of)
     assert plan(tokens) == pytest.approx(loss, rel=1e-12)
     for name, g in gradients.items():

@@ -10,8 +10,8 @@ import pytest
 
 import viete as vt
 from tests.command_line import viete
+from tests.evaluate.evaluated import EvaluatedGradients
 from viete.errors import VieteError
-from viete.evaluate.gradient import Gradients
 from viete.evaluate.plan.engine import Engine
 from viete.train.fitting import with_loss_weights
 from viete.train.inputs import training_inputs
@@ -87,7 +87,10 @@ def test_it_is_pytorch_s_network(n: int) -> None:
     assert run[f"h^{n}"].shape == (2, 6)
     with pytest.raises(VieteError, match=rf"there is no h\^j at block {n + 1}|h\^{n + 1}"):
         run[f"h^{n + 1}"]
-    for found in (Gradients(model)(None, weights, **given), planned(model, weights, given)):
+    for found in (
+        EvaluatedGradients(model)(None, weights, **given),
+        planned(model, weights, given),
+    ):
         np.testing.assert_allclose(found[0], loss.item(), atol=1e-14)
         for name, gradient in found[1].items():
             np.testing.assert_allclose(gradient, w[name].grad, atol=1e-13, err_msg=name)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import viete as vt
+from tests.evaluate.evaluated import EvaluatedGradients
 from tests.laws.strategies import random_inputs, tiny, varied
-from viete.evaluate.gradient import Gradients
 from viete.rewrite.adjoint import grad
 from viete.train.inputs import loss_equations
 
@@ -33,7 +33,7 @@ def test_a_batch_is_the_mean_of_its_sequences(path: str) -> None:
     ]
     for make in np.asarray, torch.from_numpy:
         with torch.no_grad():
-            loss, found = Gradients(model, of, piece=1)(
+            loss, found = EvaluatedGradients(model, of, piece=1)(
                 None, {k: make(v) for k, v in weights.items()}, **batch
             )
         scale = max(np.abs(np.asarray(g)).max() for g in found.values())
@@ -83,7 +83,7 @@ def test_a_term_that_no_text_changes_counts_for_every_sequence(piece: int) -> No
     t, y = rng.integers(0, 5, (2, 3, 4))
     wanted = 4 * weights["beta"] ** 3
     assert np.abs(wanted).max() > 0.1
-    loss, found = Gradients(model, piece=piece)(t, weights, y=y)
+    loss, found = EvaluatedGradients(model, piece=piece)(t, weights, y=y)
     engine = model.planned(weights)
     assert engine(t, y=y) == pytest.approx(float(loss))
     np.testing.assert_allclose(found["beta"], wanted)
@@ -126,7 +126,7 @@ def test_an_accuracy_behind_the_loss_is_no_loss() -> None:
     wanted = model.run(None, weights, **given)["L"].mean()
     assert model.grad().equations == model.grad("L").equations
     for loss in (
-        Gradients(model)(None, weights, **given)[0],
+        EvaluatedGradients(model)(None, weights, **given)[0],
         model.planned(weights)(None, **given),
         model.to_torch(weights)(*map(torch.tensor, given.values()))[1].item(),
     ):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import viete as vt
+from tests.evaluate.evaluated import EvaluatedGradients
 from viete import read
 from viete.errors import VieteError
-from viete.evaluate.gradient import Gradients
 from viete.evaluate.plan.engine import Engine
 from viete.meanings.run import run
 
@@ -125,7 +125,7 @@ def test_a_distance_mask_is_trained_through(kind: str) -> None:
                  "L = mean(b) + mean_{j=0}^{n - 1}(sum((A x)_j))")  # fmt: skip
     batch = np.array([[0, 3, 1, 2], [4, 4, 1, 0]])
     assert run(model, batch[0], made(kind))["D"].tolist()[3] == [3, 2, 1, 0]
-    loss, gradients = Gradients(model)(batch, made(kind))
+    loss, gradients = EvaluatedGradients(model)(batch, made(kind))
     engine = Engine(model, made(kind), None)
     with torch.no_grad():
         assert engine(batch) == pytest.approx(float(loss), rel=1e-12)

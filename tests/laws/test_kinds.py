@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import viete as vt
+from tests.evaluate.evaluated import EvaluatedGradients
 from tests.laws.strategies import SPECIAL
 from viete import read
 from viete.analysis.shapes import Shapes
 from viete.errors import VieteError
-from viete.evaluate.gradient import Gradients
 from viete.evaluate.plan.engine import Engine
 from viete.meanings.run import run
 
@@ -243,7 +243,7 @@ def test_plans_agree(kind: str, seed: int) -> None:
     batch = {k: np.stack([v, v[::-1]]) for k, v in inputs(seed, False).items()}
     used = weights(seed)
     given_ = {i.name: batch[i.name] for i in model.inputs}
-    loss, wanted = Gradients(model)(None, used, **given_)
+    loss, wanted = EvaluatedGradients(model)(None, used, **given_)
     engine = Engine(model, KINDS[kind](used), None)
     with torch.no_grad():
         alike(engine(None, **given_), loss, f"the loss on {kind}")

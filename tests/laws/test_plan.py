@@ -12,10 +12,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import viete as vt
+from tests.evaluate.evaluated import EvaluatedGradients
 from tests.laws.differentiating import by_autograd, greatest, loss_of
 from tests.laws.strategies import cards, random_inputs, random_weights, shipped, tiny, varied
 from tests.laws.test_adjoint import losses
-from viete.evaluate.gradient import Gradients
 from viete.evaluate.plan import arranging
 from viete.evaluate.plan.engine import Engine
 
@@ -129,7 +129,7 @@ def test_a_target_that_is_next_to_impossible(kind: str) -> None:
     model = tiny(next(p for p in shipped() if "simple" in p))
     weights = {k: (10_000.0 if k == "W_lm" else 1.0) * v for k, v in random_weights(model).items()}
     batch = random_inputs(model, batch=3)
-    loss, _ = Gradients(model)(None, weights, **batch)
+    loss, _ = EvaluatedGradients(model)(None, weights, **batch)
     engine = Engine(model, {k: KINDS[kind](v) for k, v in weights.items()})
     assert engine(None, **batch) == pytest.approx(float(loss), rel=1e-12)
     assert float(loss) > 800

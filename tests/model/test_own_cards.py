@@ -12,8 +12,8 @@ import pytest
 
 import viete as vt
 from tests.command_line import viete
+from tests.evaluate.evaluated import EvaluatedGradients
 from viete.errors import VieteError
-from viete.evaluate.gradient import Gradients
 from viete.formats.files import save_safetensors
 
 CLASSIFIER = """
@@ -309,7 +309,7 @@ def test_greek_everywhere(files: Path) -> None:
     with pytest.raises(VieteError, match=r"gamma\^1 is given twice, in two spellings"):
         model.run(T, {**greek, **weights(model)}, y=1)
     assert model.grad(by=["γ^i", "α"]).run(T, greek, y=1)["∂γ^1"].shape == (4,)
-    loss, found = Gradients(model, "scores_0")(T, greek)
+    loss, found = EvaluatedGradients(model, "scores_0")(T, greek)
     engine = model.planned(greek, "scores_0")
     assert engine(T, α=[1, 1, 1]) == pytest.approx(float(loss))
     np.testing.assert_allclose(engine.gradients["gamma^1"], found["gamma^1"])

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import viete as vt
+from tests.evaluate.evaluated import EvaluatedGradients
 from viete import read
 from viete.errors import Text
-from viete.evaluate.gradient import Gradients
 from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.rewrite.adjoint.double_where import double_where
@@ -151,7 +151,7 @@ def test_what_is_not_chosen_has_no_derivative(case: str) -> None:
     formulas, truth = CASES[case]
     model = card(*formulas)
     found = model.grad("L").run(TOKENS, WEIGHTS)
-    gradients = Gradients(model)(TOKENS, WEIGHTS)[1]
+    gradients = EvaluatedGradients(model)(TOKENS, WEIGHTS)[1]
     for name, true in truth(WEIGHTS).items():
         np.testing.assert_allclose(found["∂" + name], true, rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(gradients[name], true, rtol=1e-12, atol=1e-14)
@@ -258,7 +258,7 @@ def test_a_loss_of_no_target() -> None:
         "3. $L = where(sum(has_target(t)) > 0, c, 0)$\n"))  # fmt: skip
     module = model.to_torch(WEIGHTS, "L")
     for targets in ([0, -100, 3], [-100, -100, -100]):
-        found = Gradients(model)(np.array(targets), WEIGHTS)[1]["E"]
+        found = EvaluatedGradients(model)(np.array(targets), WEIGHTS)[1]["E"]
         module.zero_grad()
         module(torch.tensor(targets))[1].backward()
         assert np.isfinite(found).all() and found.any() == (max(targets) >= 0)
@@ -267,7 +267,7 @@ def test_a_loss_of_no_target() -> None:
 
 def test_an_entry_of_what_depends_on_its_own_place() -> None:
     model = card(r"L = \sum_{k=0}^{m - 1}((x_k * z)_k)")
-    found = Gradients(model)(None, WEIGHTS)[1]
+    found = EvaluatedGradients(model)(None, WEIGHTS)[1]
     np.testing.assert_allclose(found["x"], WEIGHTS["z"])
     np.testing.assert_allclose(found["z"], WEIGHTS["x"])
 
@@ -282,7 +282,7 @@ def test_a_name_of_a_block() -> None:
             "C^2": np.where(weights["C^2"] > 0, np.log(c2) + 1 + 1 / c2, 0)}  # fmt: skip
     module = model.to_torch(weights, "L")
     module()[1].backward()
-    gradients = Gradients(model)(None, weights)[1]
+    gradients = EvaluatedGradients(model)(None, weights)[1]
     for name, slope in true.items():
         np.testing.assert_allclose(gradients[name], slope, rtol=1e-12)
         np.testing.assert_allclose(module.weights()[name].grad, slope, rtol=1e-12)

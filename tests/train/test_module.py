@@ -17,11 +17,11 @@ import pytest
 
 import viete as vt
 from tests.code.exported import CARDS, bound, loss_of, made_inputs, made_weights
+from tests.evaluate.evaluated import EvaluatedGradients
 from tests.laws.strategies import ALIKE
 from viete.code.body import measured
 from viete.code.prepared import prepared
 from viete.errors import VieteError
-from viete.evaluate.gradient import Gradients
 from viete.train.dropout import with_masks
 from viete.train.fitting import with_loss
 from viete.train.metrics import read_metrics
@@ -56,7 +56,7 @@ def test_logits_loss_and_gradients_are_the_card_s(card: str) -> None:
     module.zero_grad()
     output, loss = called(module, batch)
     loss.backward()
-    wanted, gradients = Gradients(p.model, p.loss.key)(None, weights, **batch)
+    wanted, gradients = EvaluatedGradients(p.model, p.loss.key)(None, weights, **batch)
     run = p.model.run(None, weights, **batch)
     assert near(output.detach(), run[p.output.key], np.abs(run[p.output.key]).max())
     assert near(loss.detach(), wanted, abs(float(wanted)))
@@ -80,7 +80,7 @@ def test_a_loss_of_its_own_is_the_mean_over_the_batch() -> None:
         if new == weighted:
             batch["w"] = np.random.default_rng(0).random((3, 5))
         module = model.to_torch(weights)
-        wanted, _ = Gradients(model)(None, weights, **batch)
+        wanted, _ = EvaluatedGradients(model)(None, weights, **batch)
         assert near(called(module, batch)[1].detach(), wanted)
 
 

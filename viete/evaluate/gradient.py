@@ -7,24 +7,19 @@ in the cache, and each weight's gradient is one product over positions and seque
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from viete.evaluate.fast import FastArrays
-from viete.evaluate.inputs import Feeding, check_weights
-from viete.evaluate.labelled import Array, Value
+from viete.evaluate.labelled import Value
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Program, Step
-from viete.evaluate.spelling import by_own_names
 from viete.graph.card import CardData
 from viete.graph.evaluator import Env
 from viete.notation.tree import Apply, Bind, Expr
 from viete.rewrite.adjoint.grad import grad, with_loss
 from viete.rewrite.adjoint.vjp import partial
-
-PIECE = 2048  # positions: their values stay in the cache, and products are still large
 
 
 class Summing(FastArrays):
@@ -99,16 +94,15 @@ class Backprop(Run):
 
 
 class Gradients:
-    """The loss and the gradients of one model, ready to be computed again and again.
+    """The loss of a card and its gradients as equations, with what there is to compute of them.
 
-    ``of`` is the loss, as for `viete.rewrite.adjoint.grad`; ``piece`` how many positions go through
-    the equations at a time.
+    ``of`` is the loss, as for `viete.rewrite.adjoint.grad`. ``members`` are the gradients of the
+    weights that the loss depends on, by their names.
     """
 
-    def __init__(self, card: CardData, of: str | None = None, piece: int = PIECE) -> None:
+    def __init__(self, card: CardData, of: str | None = None) -> None:
         self.model, self.loss = with_loss(card, of)
         self.program = Program(grad(card, of))
-        self.piece = piece
         keys = {p.name: partial(p.symbol).key for p in card.parameters}
         used = {key for s in self.program.steps for key, _ in s.needs}
         # A gradient that others are made from is summed over the batch in the end.
@@ -117,29 +111,3 @@ class Gradients:
         members = {name: (keys[p.name], loops)
                    for name, (p, loops, _) in self.program.parameters.items()}  # fmt: skip
         self.members = {name: m for name, m in members.items() if m in made}
-
-    def __call__(
-        self, tokens: Any, weights: Mapping[str, Array], /, **inputs: Any
-    ) -> tuple[Array, dict[str, Array]]:
-        """The mean loss over the batch, and its gradients by the weights it depends on.
-
-        Arguments are those of `viete.evaluate.run.run`; gradients have the weights' names and
-        shapes. Raises VieteError for inputs and weights that do not fit.
-        """
-        weights = by_own_names(self.model, weights, self.program.parameters)
-        check_weights(self.program, weights)
-        if tokens is not None:
-            inputs = {self.model.inputs[0].name: tokens, **inputs}
-        fed = Feeding(self.program, inputs, weights)
-        count = next((v.size("batch") for v in fed.store.values() if "batch" in v.axes), 1)
-        sums: dict[Member, Array] = {}
-        wanted = {(self.loss.key, ()), *self.members.values()}
-        ready = self.program.at(fed.sizes)
-        for store in [store for _, store in fed.pieces(self.piece)] or [fed.store]:
-            run = Backprop(ready, dict(store), fed.like, fed.sizes, True)
-            run.compute_members(wanted)
-            for member in wanted:
-                found = run.ordered(run.batch_sum(member), ())
-                sums[member] = sums[member] + found if member in sums else found
-        loss = sums[self.loss.key, ()] / count
-        return loss, {name: sums[member] / count for name, member in self.members.items()}

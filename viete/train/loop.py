@@ -21,12 +21,13 @@ import numpy as np
 
 from viete.errors import VieteError
 from viete.evaluate.inputs import host
+from viete.evaluate.plan.engine import zeros
 from viete.graph.card import CardData
 from viete.model import checkpoints
 from viete.train.batches import Batches
 from viete.train.diagnosis import Divergence, culprit
 from viete.train.metrics import RunMetrics
-from viete.train.optimiser import clip_entries, clip_norm, learning_rate, zeros_like
+from viete.train.optimiser import clip_entries, clip_norm, learning_rate
 from viete.train.processes import Team
 from viete.train.progress import Progress, clock
 from viete.train.setup import Job
@@ -66,7 +67,8 @@ class Training:
         s = self.settings = job.settings
         self.job, self.engine, self.step, self.sample = job, job.engine, job.step, sample
         self.team = job.team
-        self.total = zeros_like(job.engine.flat_gradient) if s.accumulate > 1 else None
+        flat = job.engine.flat_gradient
+        self.total = zeros(flat, len(flat)) if s.accumulate > 1 else None
         before = {} if job.last is None else job.last.state
         self.loss, self.gradient_norm = float(before.get("loss", math.nan)), 0.0
         self.tokens, self.counted = 0, before.get("tokens", 0)  # of this process; before it

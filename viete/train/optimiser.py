@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from viete.evaluate.plan.engine import zeros
 from viete.evaluate.plan.workers import Spread, at_once
 from viete.train.settings import Settings
 
@@ -33,10 +34,6 @@ class Span:
     start: int
     stop: int
     decays: bool
-
-    @property
-    def part(self) -> slice:
-        return slice(self.start, self.stop)
 
 
 def spans(shapes: Mapping[str, tuple[int, ...]], ranks: Mapping[str, int]) -> tuple[Span, ...]:
@@ -71,7 +68,7 @@ class Adam:
         self.spans = tuple(spans) if self.settings.weight_decay else (every,)
         self.steps = 0
         self.on_numpy = isinstance(flat, np.ndarray)
-        self.m, self.v = zeros_like(flat), zeros_like(flat)
+        self.m, self.v = zeros(flat, len(flat)), zeros(flat, len(flat))
         self.spread = spread
 
     def __call__(self, gradient: Array, lr: float) -> None:
@@ -85,14 +82,15 @@ class Adam:
             start, stop = max(span.start, stretch.start), min(span.stop, stretch.stop)
             if start >= stop:
                 continue
+            decay = self.settings.weight_decay if span.decays else 0.0
             if not self.on_numpy:
                 part = slice(start, stop)
-                self.fused(part, gradient[part], lr, self.decay(span))
+                self.fused(part, gradient[part], lr, decay)
                 continue
             scratch = np.empty(min(CHUNK, stop - start), self.flat.dtype)
             with np.errstate(all="ignore"):  # an infinite gradient is found by its norm
                 for part in chunks(start, stop):
-                    self.chunk(part, gradient[part], lr, self.decay(span), scratch)
+                    self.chunk(part, gradient[part], lr, decay, scratch)
 
     def moments(self, weights: Mapping[str, Array]) -> dict[str, Array]:
         """Views of ``m`` and ``v`` as m/NAME and v/NAME, for weights in the flat array's order."""
@@ -107,9 +105,6 @@ class Adam:
         """Take on the moments of a checkpoint."""
         for key, view in self.moments(weights).items():
             view[...] = moments[key] if self.on_numpy else view.new_tensor(moments[key])
-
-    def decay(self, span: Span) -> float:
-        return self.settings.weight_decay if span.decays else 0.0
 
     def chunk(
         self, part: slice, g: np.ndarray, lr: float, decay: float, scratch: np.ndarray
@@ -175,14 +170,6 @@ def laid_as(w: Array, flat: Array) -> Array:
 
 def chunks(start: int, stop: int) -> Iterator[slice]:
     return (slice(at, min(at + CHUNK, stop)) for at in range(start, stop, CHUNK))
-
-
-def zeros_like(flat: Array) -> Array:
-    if isinstance(flat, np.ndarray):
-        return np.zeros_like(flat)
-    import torch
-
-    return torch.zeros_like(flat)
 
 
 def norm(gradient: Array, spread: Spread = at_once) -> float:
