@@ -320,14 +320,14 @@ class Counter:
         kept: dict[tuple[str, Size], list[Size | None]] = {}
         mine: dict[tuple[str, Size], bool] = {}  # whether it grows with the tokens that read it
         for e, v, reads in found:
-            place = v.axes[v.own].place if v.own else None
+            place = v.place
             if place is not None and any(r.place == place and not r.past for r in reads):
                 name = show_symbol(e.left.symbol, "unicode")
                 why = f"{name} reads later positions, so a new token changes every earlier value"
                 ahead.setdefault(place, why)
         for _, v, reads in found:
-            place = v.axes[v.own].place if v.own else None
             for r in reads:
+                place = v.place
                 if place is not None and place not in ahead and r.name in each:
                     kept.setdefault((r.name, r.place), []).extend([r.width] if r.summed else [])
                     mine[r.name, r.place] = mine.get((r.name, r.place), False) or r.place == place

@@ -20,7 +20,7 @@ from typing import Any
 from viete.analysis.kinds import COMPARISONS
 from viete.analysis.masks import Mask, combined, distance, latest, mask_of_where
 from viete.analysis.shapes import Shapes, shapes_of
-from viete.graph.card import CardData, Equation
+from viete.graph.card import CardData, Equation, memoised
 from viete.graph.evaluator import COL, ROW, Algebra, Env, Letter
 from viete.graph.sizes import ONE, ZERO, Size, size_of
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Slice
@@ -87,6 +87,11 @@ class Flow:
         """The axis of the value's own positions: rows, else columns, that count positions."""
         return next((k for k in (ROW, COL) if k in self.axes and self.axes[k].place), None)
 
+    @property
+    def place(self) -> Size | None:
+        """The length whose positions are the value's own."""
+        return None if self.own is None else self.axes[self.own].place
+
     def relabel(self, old: str, new: str) -> Flow:
         return self.rename({old: new})
 
@@ -107,9 +112,9 @@ def seen(axis: Axis, label: str, mask: Mask | None) -> frozenset[Read]:
     """The reads of a sum along an axis."""
     if axis.place is None:
         return frozenset()
-    past = mask is not None and mask.later == label
-    width = mask.width if mask is not None and past else None
-    return frozenset(Read(n, axis.place, past, width) for n in axis.names)
+    hides = mask is not None and mask.later == label
+    width = mask.width if mask is not None and hides else None
+    return frozenset(Read(n, axis.place, hides, width) for n in axis.names)
 
 
 def turned(axis: Axis) -> frozenset[Read]:
@@ -205,9 +210,19 @@ class Tally:
     operations_back: Size = ZERO
 
 
+@memoised
+def flows_of(card: CardData) -> Flows:
+    """The flows of all of a card's equations, of one sequence."""
+    flows = Flows(card)
+    for e in card.equations:
+        flows.equation(e)
+    return flows
+
+
 class Flows(Algebra[Flow, Env[Flow]]):
     """Evaluates a card's equations in order; ``tally`` counts, ``known`` holds what was named.
 
+    ``found`` has of each equation the value, and the reads of other positions by its own.
     ``batch`` sequences are run at once.
     """
 
@@ -221,6 +236,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
         self.shared: dict[tuple[int, Expr], tuple[Env[Flow], Flow]] = {}
         self.embeddings = Embeddings(card, self.shapes)
         self.known: dict[str, Flow] = {}
+        self.found: list[tuple[Flow, frozenset[Read]]] = []
         self.ranges = {i.name: self.count(i.lower, i.upper, self.env) for i in card.indices}
         letters = {k: Letter(k, k, ZERO, n) for k, n in self.ranges.items()}
         self.env = Env(index=letters)
@@ -257,6 +273,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
             axes[own] = replace(axes[own], names=frozenset((e.name,)))
             v = replace(v, lost=frozenset())
         self.known[e.name] = replace(v, axes=axes, const=False, size=None)
+        self.found.append((v, reads))
         return v, reads
 
     def of(self, e: Expr, env: Env[Flow] | None = None) -> Flow:

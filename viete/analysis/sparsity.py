@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from viete.analysis.def_use import bodies
-from viete.analysis.flows import Flow, Flows
+from viete.analysis.flows import Flow, flows_of
 from viete.analysis.traits import numbers
 from viete.graph.card import CardData, Equation, memoised
-from viete.graph.evaluator import ROW
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Table, refs, walk
 
 
@@ -42,11 +41,11 @@ def sparse_sums(card: CardData) -> dict[str, SparseSum]:
     kept = {e.name: (e, f) for e in card.equations if (f := sparse_factor(card, e)) is not None}
     if not kept:  # most cards have none: what each row is made of need not be found
         return {}
-    flows = Flows(card)
-    alone: dict[str, bool] = {}  # of every value, whether its rows are made of their own rows
-    for e in card.equations:
-        flow, reads = flows.equation(e)
-        alone[e.name] = flow.own is not None and not reads and row_by_row(card, e.right)
+    flows = flows_of(card)
+    alone = {  # of every value, whether its rows are made of their own rows
+        e.name: flow.own is not None and not reads and row_by_row(card, e.right)
+        for e, (flow, reads) in zip(card.equations, flows.found, strict=True)
+    }
     return {
         name: sparse_sum(card, e, factor, flows.known, alone)
         for name, (e, factor) in kept.items() if alone[name]
@@ -68,14 +67,9 @@ def sparse_sum(
     assert isinstance(e.right, Bind)
     letter, term = e.right.index, e.right.body
     inside = only_inside(card, e, letter, alone)
-    place = known[e.name].axes[known[e.name].own or ROW].place
-    rows = {}
-    for name in {key for x in (term, *(i.right for i in inside)) for key in x.keys}:
-        flow = known.get(name)
-        if flow is not None and flow.own is not None and flow.axes[flow.own].place == place:
-            rows[name] = flow.own
-    for i in inside:
-        rows.pop(i.name, None)
+    names = term.keys.union(*(i.reads for i in inside)).difference(i.name for i in inside)
+    flows = ((name, known[name]) for name in names if name in known)
+    rows = {name: x.own for name, x in flows if x.own and x.place == known[e.name].place}
     return SparseSum(e, letter, term, factor, inside, rows)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from viete.analysis.def_use import DefUse, bodies, called, def_use
-from viete.analysis.flows import Flows, Read
+from viete.analysis.flows import Read, flows_of
 from viete.graph.card import CardData, Input
 from viete.graph.sizes import ONE, ZERO, Size
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Table, walk
@@ -34,14 +34,9 @@ class Traits:
 
     def __init__(self, card: CardData, uses: DefUse | None = None) -> None:
         self.model, self.uses = card, uses or def_use(card)
-        flows = Flows(card)
-        self.reads: list[frozenset[Read]] = []
-        self.places: list[Size | None] = []
-        for equation in card.equations:
-            value, reads = flows.equation(equation)
-            own = value.own
-            self.reads.append(reads)
-            self.places.append(value.axes[own].place if own is not None else None)
+        flows = flows_of(card)
+        self.reads: list[frozenset[Read]] = [reads for _, reads in flows.found]
+        self.places: list[Size | None] = [value.place for value, _ in flows.found]
         self.embeddings = flows.embeddings.kinds()
 
     def generation(self) -> Generation | None:

@@ -1,6 +1,10 @@
 """The typing rules: the type of an expression from the types of its parts, one method a node kind.
 
-A mismatch is an error that points at the sub-expression and names both shapes.
+A mismatch is an error that points at the sub-expression and names both shapes. That is why types
+are no `Evaluator`: what an evaluator asks of a meaning, it asks of values that fit, without the
+node that they come from, and here most of the work is to say of a node that its parts do not. An
+evaluator also needs to know how many values a letter takes; a block's letter takes no known number
+of them, and a claim's own letter gets its number from what it is found to count.
 """
 
 from __future__ import annotations
@@ -23,13 +27,13 @@ from viete.analysis.kinds import (
 )  # fmt: skip
 from viete.analysis.types import Mismatch, Places, Shape, Type, TypeEnv, text
 from viete.graph.card import CardData
-from viete.graph.sizes import ONE, Size, size_of
+from viete.graph.evaluator import REDUCTIONS
+from viete.graph.sizes import ONE, ZERO, Size, size_of
 from viete.notation.lexer import ELEMENTARY
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
 ENTRYWISE = frozenset((*ELEMENTARY, *"neg abs floor add sub had times div pow mod".split()))
-REDUCE = frozenset("sum mean max min argmax".split())
 
 
 class TypingRules(CardSizes):
@@ -256,26 +260,25 @@ class TypingRules(CardSizes):
             first = {**env.first, **dict.fromkeys(sizes, Size.of(0))}
             return replace(env, ranges={**env.ranges, **sizes}, first=first)
         first, count = dict(env.first), env.ranges.get(e.index)
-        if e.lower is not None and e.upper is not None:
+        if e.ranges is not None:
             if e.index in self.model.loop_letters and env.arguments is None:
                 count = None
             else:
-                lower, upper = self.needed_size(e.lower, env), self.needed_size(e.upper, env)
+                lower, upper = (self.needed_size(x, env) for x in e.ranges)
                 count = upper - lower + ONE
-        if e.lower is not None and (start := self.size(e.lower, env)) is not None:
-            first[e.index] = start
+            if (start := self.size(e.ranges[0], env)) is not None:
+                first[e.index] = start
         return replace(env, ranges={**env.ranges, e.index: count}, first=first)
 
     def bind(self, e: Bind, env: TypeEnv) -> Type:
-        bounded = e.lower is not None and e.upper is not None
-        if not bounded and e.index not in env.ranges:
+        if e.ranges is None and e.index not in env.ranges:
             raise Mismatch(
                 f"the index {e.index} has no range; write {e.op}_{{{e.index}=1}}^{{…}} or declare "
                 f"it under Dimensions", e,
             )  # fmt: skip
         inner = self.inside(e, env)
         count = inner.ranges[e.index]
-        if bounded and count is not None:
+        if e.ranges is not None and count is not None:
             self.whole(count, f"the number of values of {e.index}", e)
         body = self.of(e.body, inner)
         varies = e.body.free if e.index in self.model.loop_letters else body.family
@@ -362,7 +365,7 @@ class TypingRules(CardSizes):
                     f"only a matrix has a transpose, and this has shape {text(args[0].shape)}", e
                 )
             return Type((args[0].shape[1], args[0].shape[0]), family)
-        if op in REDUCE and len(args) == 1:
+        if op in REDUCTIONS and len(args) == 1:
             return self.reduced(e, args[0])
         if op in ("rows", "cols"):
             shape = args[0].shape
@@ -429,10 +432,7 @@ class TypingRules(CardSizes):
         if len(first) == 2 and not all(self.same(t.shape[0], first[0]) for t in args):
             shapes = ", ".join(text(t.shape) for t in args)
             raise Mismatch(f"these have different numbers of rows: {shapes}", e)
-        total = Size(())
-        for t in args:
-            total = total + t.shape[-1]
-        return Type((*first[:-1], total), family)
+        return Type((*first[:-1], sum((t.shape[-1] for t in args), ZERO)), family)
 
     def call(self, e: Apply, args: list[Type]) -> Type:
         """A named function: its body, with the arguments' types in place of its letters."""
@@ -460,8 +460,7 @@ class TypingRules(CardSizes):
             if argument.pattern and len(t.shape) != len(argument.pattern):
                 wanted = " × ".join(s.key for s in argument.pattern)
                 raise Mismatch(
-                    f"{e.op} takes {argument.symbol.key}: {wanted}, not {text(t.shape)}",
-                    e.args[k],
+                    f"{e.op} takes {argument.symbol.key}: {wanted}, not {text(t.shape)}", e.args[k]
                 )
             for symbol, size in zip(argument.pattern, t.shape, strict=False):
                 if not self.same(sizes.setdefault(symbol.key, size), size):

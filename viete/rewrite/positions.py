@@ -1,9 +1,14 @@
-"""Formulas rewritten for new positions of a text alone, one rule a kind of node.
+"""Incremental computation: formulas rewritten for new positions of a text, a rule a kind of node.
 
 An axis as long as the text is *positional*. Rewritten, it runs over the NEW positions or over ALL
 of them, whichever is asked for: the rows of a value over the new ones, what is summed over or
 compared with over all. The rewritten formula equals the old one at those positions. A `Form` says
 beside it what each entry may depend on.
+
+That is why this is no `Evaluator`, which goes from the parts to the whole: here the whole asks its
+parts for positions, K in ``Q K^T`` for all and the same K in ``x K`` for the new ones, and what is
+found out depends on which. What hides later positions, and which place is never later, is said in
+`viete.analysis.masks`, for `viete.analysis.flows` as well.
 """
 
 from __future__ import annotations
@@ -15,10 +20,9 @@ from itertools import count
 
 from viete.analysis.masks import SIGN, combined, latest, mask_of_where
 from viete.analysis.shapes import Shapes
-from viete.analysis.typing_rules import REDUCE
 from viete.errors import Text
 from viete.graph.card import CardData
-from viete.graph.evaluator import COL, INNER, ROW
+from viete.graph.evaluator import COL, INNER, REDUCTIONS, ROW
 from viete.graph.sizes import ONE, ZERO, Size, calculated
 from viete.library.functions import Argument, Function, with_defaults
 from viete.notation.printer import show
@@ -320,7 +324,7 @@ class Positions:
                 (x, (ALL, ALL), {COL: INNER}) for x in args
             ]
             return self.folded(e, parts, self.axes(args[0], env)[0], "0", env)
-        if op in REDUCE and len(args) == 1:  # a row to one number
+        if op in REDUCTIONS and len(args) == 1:  # a row to one number
             at, label = (1, COL) if op == "argmax" else (0, ROW)
             part = args[0], (want[at], ALL), {COL: INNER, ROW: label}
             return self.folded(e, [part], self.axes(args[0], env)[-1], FOLDS.get(op, ""), env)

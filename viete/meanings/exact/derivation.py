@@ -30,7 +30,7 @@ import numpy as np
 from viete.errors import VieteError
 from viete.evaluate.labelled import Value
 from viete.graph.card import CardData
-from viete.graph.evaluator import Env, Letter
+from viete.graph.evaluator import REDUCTIONS, Env, Letter
 from viete.library.functions import inlined
 from viete.meanings.entries import Entries
 from viete.meanings.exact.namespace import COMPARE, Entry, Numbers, each, entry
@@ -39,25 +39,13 @@ from viete.meanings.exact.run import ExactRun
 from viete.meanings.exact.spelling import E, first_digits, short, spelled
 from viete.notation.lexer import ELEMENTARY
 from viete.notation.substitution import substitute
-from viete.notation.tree import (
-    Apply,
-    Bind,
-    Expr,
-    Idx,
-    Num,
-    Pick,
-    Ref,
-    Symbol,
-    Table,
-    transform,
-)
+from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Symbol, Table, transform
 from viete.rewrite.simplify import evaluated, neutral
 
 MOST, FIRST = 8, 3  # terms that are written, and of a longer sum those before the dots
 SHORT = 12  # numbers in a formula that is written inside another as it came about
 LONG = 28  # letters of a number that is written by its first digits
 DOTS = Ref(Symbol("value", "…"))
-FOLDS = ("sum", "mean", "max", "min", "argmax")
 UNARY = (*ELEMENTARY, "abs", "floor")
 ARITHMETIC = ("add", "sub", "neg", "div", "times", "had", "prod")
 OPEN = ("leaf", *ARITHMETIC, "pow", "mod")  # written as they came about, unless long
@@ -85,7 +73,7 @@ class Unevaluated:
             if self.op == "dot":
                 half = len(numbers) // 2
                 self._number = self.space.dot(numbers[:half], numbers[half:])
-            elif self.op in FOLDS:
+            elif self.op in REDUCTIONS:
                 self._number = entry(self.space.folded(self.op, numbers))
             else:
                 self._number = self.space.apply(self.op, *numbers)
@@ -341,7 +329,7 @@ def is_stage(card: CardData, e: Expr) -> bool:
         return True
     return isinstance(e, Apply) and (
         e.op in card.function or e.op in ("inner", "prod", "add", "sub", *UNARY)
-        or (e.op in FOLDS and len(e.args) == 1)
+        or (e.op in REDUCTIONS and len(e.args) == 1)
     )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from viete.analysis.shapes import shapes_of
 from viete.analysis.types import Type, TypeEnv
 from viete.analysis.typing_rules import ENTRYWISE
 from viete.graph.card import CardData, Equation, memoised, with_right
+from viete.graph.evaluator import REDUCTIONS
 from viete.graph.rules import derivatives
 from viete.graph.sizes import ONE
 from viete.library.functions import Function, inlined
@@ -47,7 +48,7 @@ from viete.rewrite.adjoint.activity import depends, reached
 from viete.rewrite.simplify import row_sum, simplified
 
 BY_ENTRY = ENTRYWISE | COMPARISONS | LOGICAL | {"where"}
-OF_ROWS = frozenset(("sum", "mean", "max", "min"))  # of a matrix: what is made of each row
+OF_ROWS = REDUCTIONS - {"argmax"}  # of a matrix: what is made of each row
 
 
 @dataclass(frozen=True)
