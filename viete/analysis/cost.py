@@ -362,17 +362,3 @@ def whole(value: object) -> bool:
 def total(parts: Iterable[Operations]) -> Operations:
     """The sum of many."""
     return sum(parts, Operations(NOTHING, NOTHING))
-
-
-__all__ = [
-    "BYTES",
-    "CacheCost",
-    "CachedValue",
-    "Costs",
-    "EquationCost",
-    "Operations",
-    "ParameterCost",
-    "ParameterCosts",
-    "Quantity",
-    "costs",
-]  # fmt: skip

@@ -82,6 +82,3 @@ def of_weights(card: CardData, e: Expr) -> bool:
         x.symbol.kind == "parameter" or (x.key in derived and of_weights(card, derived[x.key]))
         for x in names
     )
-
-
-__all__ = ["warn_of_readings"]

@@ -51,6 +51,3 @@ class Measuring(Shapes):
         last = len(e.children) - 1
         parts = [self.spelled(x, within if k == last else env) for k, x in enumerate(e.children)]
         return rebuilt(e, parts)
-
-
-__all__ = ["with_named_sizes"]

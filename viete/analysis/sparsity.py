@@ -135,6 +135,3 @@ def counts(e: Table) -> bool:
     """Whether entries of a table are made of the number of their row, or of how many there are."""
     letter, size = e.ranges[0]
     return letter in numbers(e.body, conditions=True) or size in walk(e.body)
-
-
-__all__ = ["SparseSum", "sparse_sums"]

@@ -167,6 +167,3 @@ def numbers(e: Expr, conditions: bool = False) -> Iterator[str]:
         case _:
             for x in e.children:
                 yield from numbers(x, conditions)
-
-
-__all__ = ["Generation", "Traits"]

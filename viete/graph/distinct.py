@@ -83,6 +83,3 @@ def in_words(text: str, new: Mapping[str, Symbol]) -> str:
     for old, symbol in new.items():
         text = re.sub(rf"(?<![\w\\]){re.escape(old)}(?![\w])", symbol.key, text)
     return text
-
-
-__all__ = ["distinct"]

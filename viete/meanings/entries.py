@@ -213,6 +213,3 @@ def exact_array(given: Any, what: str, read: Callable[[Any], Any] = as_fraction)
         except VieteError as error:
             raise VieteError(f"{what}{list(place) or ''}: {error.message}") from None
     return out
-
-
-__all__ = ["Entries", "EntryRun", "Namespace", "exact_array", "run_entries"]

@@ -137,6 +137,3 @@ def names_in(formulas: Iterable[Expr]) -> set[str]:
     out = {x.key for x in found if isinstance(x, Ref)}
     out |= {x.name for x in found if isinstance(x, Idx)}
     return out | {x.op for x in found if isinstance(x, Apply)}
-
-
-__all__ = ["names_in", "with_definitions"]

@@ -90,6 +90,3 @@ def lifted(card: CardData, place: Place, value: Expr, back: Expr, symbol: Symbol
 def again(old: Equation, left: Ref, right: Expr) -> Equation:
     """An equation in the place of another."""
     return replace(restated(old, left, right), stated=None)
-
-
-__all__ = ["Place", "again", "find", "lifted"]

@@ -71,6 +71,3 @@ def uncounted(card: CardData, n: Ref, mask: Symbol, e: Equation) -> Equation:
         return None
 
     return with_right(e, transform(e.right, rule))
-
-
-__all__ = ["padded"]

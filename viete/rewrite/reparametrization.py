@@ -167,6 +167,3 @@ class Work:
 def is_parameter(e: Expr) -> bool:
     """Whether this is a weight by its name."""
     return isinstance(e, Ref) and e.symbol.kind == "parameter"
-
-
-__all__ = ["Folding", "Work", "is_parameter"]

@@ -506,6 +506,3 @@ class Single:
 def count(e: Expr, test: Expr) -> int:
     """How often a condition stands in a formula."""
     return sum(is_where(x, test) for x in walk(e))
-
-
-__all__ = ["Doubled", "Single", "double_where", "doubled", "is_where"]
