@@ -18,14 +18,15 @@ from fractions import Fraction
 from typing import Any
 
 from viete.analysis.kinds import COMPARISONS
-from viete.analysis.masks import Mask, combined, distance, latest, mask_of_where
+from viete.analysis.masks import SIGN, Mask, combined, distance, latest, mask_of_where
 from viete.analysis.shapes import Shapes, shapes_of
 from viete.graph.card import CardData, Equation, memoised
 from viete.graph.evaluator import COL, ROW, Algebra, Env, Letter
-from viete.graph.sizes import ONE, ZERO, Size, size_of
+from viete.graph.sizes import ONE, ZERO, Size, calculated, size_of
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Slice
 
 BATCH = "batch"
+PASSED_OVER = {"sum": "0", "max": "-inf", "min": "inf"}  # of what is masked, by a fold
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +62,32 @@ class Flow:
     """An expression's axes by label, and what it is made of.
 
     ``const``: of numbers, dimensions and indices alone. ``live``: of parameters, so that training
-    needs its gradient. ``given``: of inputs. ``size``: the value of a scalar made of dimensions.
-    ``ids``: whole-number inputs it holds. ``lost``: reads along axes that are gone.
+    needs its gradient. ``given``: of inputs. ``count``: the number that it is, where that is a
+    polynomial of dimensions and, as ``@label``, of index letters. ``ids``: whole-number inputs it
+    holds. ``lost``: reads along axes that are gone. ``lengths``: dimensions that its entries are
+    calculated with, or that say how many of them were added up.
     """
 
     axes: Mapping[str, Axis] = field(default_factory=dict)
     const: bool = True
     live: bool = False
     given: bool = False
-    size: Size | None = None
+    count: Size | None = None
     mask: Mask | None = None
     ids: frozenset[str] = frozenset()
     lost: frozenset[Read] = frozenset()
+    lengths: frozenset[str] = frozenset()
+
+    @property
+    def size(self) -> Size | None:
+        """The value of a scalar made of dimensions."""
+        return None if self.axes else self.count
+
+    @property
+    def used_lengths(self) -> frozenset[str]:
+        """Its ``lengths`` where something else is made of it than a polynomial."""
+        names = () if self.count is None else self.count.names()
+        return self.lengths.union(n for n in names if not n.startswith(SIGN))
 
     @property
     def entries(self) -> Size:
@@ -100,12 +115,19 @@ class Flow:
         return replace(self, axes=axes, mask=self.mask and self.mask.rename(labels))
 
     def without(self, label: str, mask: Mask | None = None) -> Flow:
-        """Summed or picked along an axis; ``mask`` may hide later positions from the sum."""
+        """Summed or picked along an axis; ``mask`` may hide later positions."""
         axis = self.axes[label]
         rest = {k: a for k, a in self.axes.items() if k != label}
         gone = self.mask if self.mask and label not in (self.mask.now, self.mask.later) else None
         lost = self.lost | seen(axis, label, mask)
-        return replace(self, axes=rest, size=None, mask=gone, lost=lost)
+        return replace(self, axes=rest, count=None, mask=gone, lost=lost, lengths=self.used_lengths)
+
+    def folded(self, label: str, mask: Mask | None) -> Flow:
+        """Summed or the like along an axis; without a mask that depends on how long it is."""
+        out = self.without(label, mask)
+        if mask is not None and mask.later == label:
+            return out
+        return replace(out, lengths=out.lengths | self.axes[label].size.names())
 
 
 def seen(axis: Axis, label: str, mask: Mask | None) -> frozenset[Read]:
@@ -235,6 +257,8 @@ class Flows(Algebra[Flow, Env[Flow]]):
         # Within a definition equal expressions are computed once (softmax needs exp(z) once).
         self.shared: dict[tuple[int, Expr], tuple[Env[Flow], Flow]] = {}
         self.embeddings = Embeddings(card, self.shapes)
+        made = [e.name for e in card.equations]
+        self.several = {name for name in made if made.count(name) > 1}
         self.known: dict[str, Flow] = {}
         self.found: list[tuple[Flow, frozenset[Read]]] = []
         self.ranges = {i.name: self.count(i.lower, i.upper, self.env) for i in card.indices}
@@ -266,13 +290,15 @@ class Flows(Algebra[Flow, Env[Flow]]):
             if s in self.ranges and s not in v.axes:
                 v = replace(v, axes={s: Axis(self.ranges[s]), **v.axes})
         self.embeddings.named(v)
-        own, reads = v.own, frozenset[Read]()
+        own, reads = v.own, v.lost
         axes = dict(v.axes)
         if own is not None:
             reads = v.lost.union(*(turned(a) for k, a in axes.items() if k != own))
             axes[own] = replace(axes[own], names=frozenset((e.name,)))
             v = replace(v, lost=frozenset())
-        self.known[e.name] = replace(v, axes=axes, const=False, size=None)
+        mask = None if e.name in self.several else v.mask  # what x^0 hides x^i may not
+        self.known[e.name] = replace(v, axes=axes, const=False, count=None, mask=mask,
+                                     lengths=v.used_lengths)  # fmt: skip
         self.found.append((v, reads))
         return v, reads
 
@@ -313,19 +339,21 @@ class Flows(Algebra[Flow, Env[Flow]]):
         return v.axes[label].size if label in v.axes else ONE
 
     def sized(self, size: Size) -> Flow:
-        return Flow(size=size)
+        return Flow(count=size)
 
     # -- names -------------------------------------------------------------------------------------
 
     def number(self, value: Fraction) -> Flow:
-        return Flow(size=Size.of(value))
+        return Flow(count=Size.of(value))
 
     def idx(self, e: Idx, env: Env[Flow]) -> Flow:
         letter = env.index.get(e.name)  # none of a block's number
-        return Flow() if letter is None else Flow({letter.label: Axis(letter.count)})
+        if letter is None:
+            return Flow(count=Size.of(SIGN + e.name))
+        return Flow({letter.label: Axis(letter.count)}, count=Size.of(SIGN + letter.label))
 
     def dimension(self, e: Ref, env: Env[Flow]) -> Flow:
-        return Flow(size=env.sizes.get(e.key, Size.of(e.key)))
+        return Flow(count=env.sizes.get(e.key, Size.of(e.key)))
 
     def named(self, e: Ref, blocks: Sequence[Expr], env: Env[Flow]) -> Flow:
         return self.known[e.key]
@@ -342,18 +370,25 @@ class Flows(Algebra[Flow, Env[Flow]]):
     ) -> Flow:  # fmt: skip
         if self.embeddings.looked_up(v, label, at):
             at = replace(at, ids=frozenset())
-        # x_{j-1} inside table_{j<n} reads a position of the past.
+        # x_{j-1} inside table_{j<n} reads a position of the past, and x_0 one of everybody's.
         labels = {letter: x.label for letter, x in env.index.items()}
-        now = latest(index, lambda x: distance(x, labels, sizes(env)), at.axes) if (
-            isinstance(index, Apply) and len(at.axes) == 1) else None  # fmt: skip
-        rest = v.without(label, Mask("0", now, label) if now else None)
+        places = [k for k, a in at.axes.items() if a.size == v.axes[label].size]
+        now = latest(index, lambda x: distance(x, labels, sizes(env)), places)
+        rest = v.without(label, None if now is None else Mask("0", now, label))
         return self.joined([rest, at], {**placed(v.axes[label], at.axes), **rest.axes})
 
     def cut(self, v: Flow, label: str, item: Slice, e: Pick, env: Env[Flow]) -> Flow:
         start = self.size(item.start, env) if item.start else ZERO
         stop = self.size(item.stop, env) if item.stop else v.axes[label].size
         axis = replace(v.axes[label], size=stop - start)
-        return replace(v, axes={**v.axes, label: axis}, mask=None)
+        cut = replace(v, axes={**v.axes, label: axis}, mask=None)
+        if axis.place is None:
+            ends = (start,) if str(axis.size) in self.card.lengths else (start, stop)
+            return replace(cut, lengths=v.lengths.union(*(x.names() for x in ends)))
+        if (start, stop) == (ZERO, v.axes[label].size):
+            return cut
+        first = Mask("0", "", label) if (start, stop) == (ZERO, ONE) else None
+        return replace(cut, lost=cut.lost | seen(axis, label, first))
 
     def column(self, v: Flow) -> Flow:
         return v if COL in v.axes else replace(v, axes={**v.axes, COL: Axis(ONE)})
@@ -383,7 +418,8 @@ class Flows(Algebra[Flow, Env[Flow]]):
         return v
 
     def spread(self, v: Flow, letters: Sequence[Letter], env: Env[Flow]) -> Flow:
-        return replace(v, axes={**{x.label: Axis(x.count) for x in letters}, **v.axes}, size=None)
+        axes = {**{x.label: Axis(x.count) for x in letters}, **v.axes}
+        return replace(v, axes=axes, count=None, lengths=v.used_lengths)
 
     def merge(self, v: Flow, label: str) -> Flow:
         wide = replace(v.axes[COL], size=v.axes[label].size * v.axes[COL].size)
@@ -401,8 +437,9 @@ class Flows(Algebra[Flow, Env[Flow]]):
             labels = {letter: x.label for letter, x in env.index.items()}
             sides = args[1].mask, args[2].mask
             v = replace(v, mask=mask_of_where(e, sides, labels, sizes(env)))
-        if v.size is None and not any(x.axes for x in args):
-            v = replace(v, size=size_of(e, sizes(env)))
+        if (count := calculated(e.op, [x.count for x in args])) is not None:
+            lengths = frozenset[str]().union(*(x.lengths for x in args))
+            v = replace(v, count=count, lengths=lengths)
         return v
 
     def joined(self, args: list[Flow], axes: Mapping[str, Axis]) -> Flow:
@@ -418,6 +455,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
             given=any(v.given for v in args),
             ids=frozenset[str]().union(*(v.ids for v in args)),
             lost=frozenset[Read]().union(*(v.lost for v in args)),
+            lengths=frozenset[str]().union(*(v.used_lengths for v in args)),
         )
 
     def merged(self, label: str, axes: list[Axis]) -> Axis:
@@ -453,7 +491,8 @@ class Flows(Algebra[Flow, Env[Flow]]):
     def fold(self, op: str, v: Flow, label: str) -> Flow:
         if not v.const:
             self.spend(False, v.entries, (v,))
-        out = v.without(label, v.mask)
+        passed_over = v.mask is not None and v.mask.kind == PASSED_OVER.get(op)
+        out = v.folded(label, v.mask if passed_over else None)
         return replace(out, live=False) if op == "argmax" else out
 
     def contract(self, a: Flow, b: Flow, over: tuple[str, ...]) -> Flow:
@@ -466,7 +505,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
         for label in over:
             for v in (a, b):
                 self.embeddings.summed(v.axes[label])
-            every = every.without(label, mask)
+            every = every.folded(label, mask)
         return every
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from viete.analysis.masks import Mask
+from viete.analysis.flows import Flow, Read, flows_of
 from viete.analysis.next_token import scores, text_of
 from viete.analysis.shapes import shapes_of
 from viete.analysis.types import Mismatch
@@ -27,10 +27,11 @@ from viete.graph.dependence import (
 )
 from viete.graph.distinct import distinct
 from viete.graph.evaluator import COL, ROW
+from viete.graph.sizes import Size
 from viete.library.functions import Function
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Ref, Slot, Symbol, num, refs, transform
-from viete.rewrite.forms import WHOLE, Form, Sees, Want
+from viete.rewrite.forms import EVERY, WHOLE, Form, Want
 from viete.rewrite.kv_cache import (
     ALL,
     BEFORE,
@@ -67,15 +68,6 @@ class Derived:
     once: tuple[str, ...]
     start: str
     places: str = ""
-
-
-@dataclass
-class Known:
-    """What is known of a named value so far."""
-
-    sees: Sees = frozenset()
-    mask: Mask | None = None
-    why: str = ""  # why it has no form, or sees later positions
 
 
 @dataclass
@@ -127,7 +119,7 @@ class IncrementalForm:
         self.inputs = {i.name: i for i in card.inputs}
         self.made = equations_by_name(card)
         self.moving = self.moved()
-        self.known: dict[str, Known] = {}
+        self.refusals: dict[str, str] = {}  # why values have no form, or read later positions
         self.taken: set[str] = set()  # values whose earlier rows the equation at hand takes
         self.positions = Positions(card, self.shapes, length.key, self.cache, self.value)
 
@@ -154,28 +146,26 @@ class IncrementalForm:
             return Form(e)
         axes = self.positional(e.key)
         own = self.axis(e.key)
-        known = self.known.get(e.key, Known())
-        if e.key in self.inputs:
-            known = Known(frozenset({own}))
-        if known.why and known.sees is None and not any(axes):
-            raise Stuck(known.why)
-        form = Form(e, known.sees, known.mask)
+        why = self.refusals.get(e.key)
+        if why and not any(axes):
+            raise Stuck(why)
+        form = Form(e)
         kind = want[0] if own == ROW else want[1]
         if axes == [True, True]:  # its rows are new positions', its columns all of them
             if kind == ALL:
                 raise Stuck(f"{show(e)} is asked for at all its rows")
-            return form if want[1] == ALL else replace(form, expr=self.cache.new_columns(e))
+            return form if want[1] == ALL else Form(self.cache.new_columns(e))
         if kind == NEW or not any(axes):
             return form
-        if known.sees is None:
-            raise Stuck(known.why)
+        if why:
+            raise Stuck(why)
         if e.key not in self.inputs and self.shapes.types[e.key].kind != "real":
             raise Stuck(f"{show(e)} holds whole numbers, whose earlier rows are not kept")
         self.taken.add(e.key)
         before = Ref(self.past_of(e.symbol), e.index)
         stacked = self.model.library("stack", before, e)
         in_room = self.model.library("written", before, e, PLACES)
-        return replace(form, expr=self.cache.joined(before, e, own == ROW, stacked, in_room))
+        return Form(self.cache.joined(before, e, own == ROW, stacked, in_room))
 
     def positional(self, key: str) -> list[bool]:
         """Whether each axis of a value counts the positions of the text."""
@@ -191,7 +181,7 @@ class IncrementalForm:
     def derive(self) -> Derived:
         """The form, or VieteError with the equation that has none."""
         rewritten = self.rewritten()
-        if self.known[self.target].sees is None:
+        if self.target in self.refusals:
             raise self.refused(self.target)
         needed, past = self.needed(rewritten)
         there = self.beside(needed, rewritten, past)
@@ -200,7 +190,7 @@ class IncrementalForm:
         return self.assembled(right, past)
 
     def refused(self, name: str) -> VieteError:
-        return VieteError(f"{self.model.title} has no incremental form: {self.known[name].why}")
+        return VieteError(f"{self.model.title} has no incremental form: {self.refusals[name]}")
 
     def needed(self, rewritten: dict[int, Rewritten]) -> tuple[set[str], set[str]]:
         """The values that the target needs, and those whose earlier rows it does."""
@@ -222,7 +212,7 @@ class IncrementalForm:
 
         A value is there with all of its equations, x^i with x^0, or not at all.
         """
-        there = needed | {name for name, known in self.known.items() if known.sees is not None}
+        there = needed | (self.moving & self.made.keys()) - self.refusals.keys()
         there |= {*self.inputs, self.length.key}
         forms: dict[str, list[Rewritten | None]] = {}
         for k, e in enumerate(self.model.equations):
@@ -241,9 +231,10 @@ class IncrementalForm:
         return greatest(there, fails, readers)
 
     def rewritten(self) -> dict[int, Rewritten]:
-        """All equations that have a form; what values see is followed around loops to the end."""
+        """All equations that have a form; what has none is followed around loops to the end."""
+        flows = flows_of(self.model).found
         while True:
-            before = {k: (v.sees, v.mask) for k, v in self.known.items()}
+            before = set(self.refusals)
             out: dict[int, Rewritten] = {}
             for k, e in enumerate(self.model.equations):
                 if e.name not in self.moving:
@@ -252,14 +243,22 @@ class IncrementalForm:
                 try:
                     f = self.equation(e)
                 except Stuck as why:
-                    self.known[e.name] = Known(None, None, self.because(k, e, str(why)))
+                    self.refusals[e.name] = self.because(k, e, str(why))
                     continue
-                out[k] = Rewritten(f.expr, frozenset(self.taken))
-                self.note(k, e, f)
-            if before == {k: (v.sees, v.mask) for k, v in self.known.items()}:
+                out[k] = Rewritten(f, frozenset(self.taken))
+                first = next((x for r in refs(e.right) if (x := self.refusals.get(r.key))), "")
+                if first or self.reads_later(*flows[k]):
+                    later = "a position reads later ones, or may, and would change with a new token"
+                    self.refusals.setdefault(e.name, first or self.because(k, e, later))
+            if before == set(self.refusals):
                 return out
 
-    def equation(self, e: Equation) -> Form:
+    def reads_later(self, value: Flow, reads: frozenset[Read]) -> bool:
+        """Whether a position reads later ones, or something depends on how long the text is."""
+        lengths = {Size.of(n) for n in value.used_lengths} | {r.place for r in reads if not r.past}
+        return any(EVERY in self.positions.size(x).names() for x in lengths)
+
+    def equation(self, e: Equation) -> Expr:
         """The form of a right side, with its rows for new positions."""
         axes = self.positional(e.name)
         want = (NEW, ALL) if len(axes) == 2 and axes[0] else (ALL, NEW)
@@ -268,26 +267,11 @@ class IncrementalForm:
         except Mismatch as error:  # the card's shapes were checked, so this is a form's own
             raise Stuck(error.message) from None
 
-    def formula(self, e: Expr, want: Want) -> Form:
+    def formula(self, e: Expr, want: Want) -> Expr:
         """The form of a formula of the card, in the card's names."""
         env = self.positions.env
         f = self.positions.number(self.positions.of(e, env, want), env)
-        expr = named(named(f.expr, self.cache.counts(self.length, None)), self.own)
-        return replace(f, expr=expr)
-
-    def note(self, k: int, e: Equation, f: Form) -> None:
-        """Join what an equation says of its value to what is known of it."""
-        old = self.known.get(e.name)
-        if f.sees is None:
-            if old is None or not old.why:
-                known = (self.known.get(r.key) for r in refs(e.right))
-                first = next((x.why for x in known if x and x.why), "")
-                later = "a position reads later ones, or may, and would change with a new token"
-                self.known[e.name] = Known(None, None, first or self.because(k, e, later))
-        elif old is None:
-            self.known[e.name] = Known(f.sees, f.mask)
-        elif old.sees is not None:
-            self.known[e.name] = Known(old.sees | f.sees, old.mask if old.mask == f.mask else None)
+        return named(named(f.expr, self.cache.counts(self.length, None)), self.own)
 
     def because(self, k: int, e: Equation, why: str) -> str:
         return f"in equation {k + 1}, {show(e.left)} = {show(e.right)}, {why}"
@@ -373,7 +357,7 @@ class IncrementalForm:
             except (Stuck, Mismatch):
                 continue
             of_gone = not gone.isdisjoint(e.left.symbol.slots)
-            if e.reads <= there and not (self.taken or of_gone) and f.expr == e.right:
+            if e.reads <= there and not (self.taken or of_gone) and f == e.right:
                 out.append(e)
                 there.add(e.name)
         return tuple(out)

@@ -2,13 +2,11 @@
 
 An axis as long as the text is *positional*. Rewritten, it runs over the NEW positions or over ALL
 of them, whichever is asked for: the rows of a value over the new ones, what is summed over or
-compared with over all. The rewritten formula equals the old one at those positions. A `Form` says
-beside it what each entry may depend on.
+compared with over all. The rewritten formula equals the old one at those positions, if none of
+these reads a later one, which `viete.analysis.flows` knows.
 
-That is why this is no `Evaluator`, which goes from the parts to the whole: here the whole asks its
-parts for positions, K in ``Q K^T`` for all and the same K in ``x K`` for the new ones, and what is
-found out depends on which. What hides later positions, and which place is never later, is said in
-`viete.analysis.masks`, for `viete.analysis.flows` as well.
+This is no `Evaluator`, which goes from the parts to the whole: here the whole asks its parts for
+positions, K in ``Q K^T`` for all of them and the same K in ``x K`` for the new ones.
 """
 
 from __future__ import annotations
@@ -18,11 +16,11 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 
-from viete.analysis.masks import SIGN, combined, latest, mask_of_where
+from viete.analysis.masks import SIGN
 from viete.analysis.shapes import Shapes
 from viete.errors import Text
 from viete.graph.card import CardData
-from viete.graph.evaluator import COL, INNER, REDUCTIONS, ROW
+from viete.graph.evaluator import COL, REDUCTIONS, ROW
 from viete.graph.sizes import ONE, ZERO, Size, calculated
 from viete.library.functions import Argument, Function, with_defaults
 from viete.notation.printer import show
@@ -50,16 +48,12 @@ from viete.rewrite.forms import (
     Form,
     FormEnv,
     Frame,
-    Sees,
     Sizes,
     Want,
-    summed,
-    together,
 )  # fmt: skip
 from viete.rewrite.kv_cache import ALL, ALL_COUNT, NEW, NEW_COUNT, ROOM, DynamicCache, Stuck, named
 
 COUNTS = {NEW: NEW_COUNT, ALL: ALL_COUNT}
-FOLDS = {"sum": "0", "max": "-inf", "min": "inf"}  # what a fold passes over
 SPARE = "s p b o u".split()  # names of a function's further arguments
 
 
@@ -104,19 +98,14 @@ class Positions:
         true, _ = size
         if true != WHOLE and EVERY in true.names():
             raise Stuck(f"{show(e)} is no number of positions")
-        return Form(e, size=size, whole=ALL_COUNT if true == WHOLE else None, const=True)
+        return Form(e, size=size, whole=ALL_COUNT if true == WHOLE else None)
 
     def number(self, f: Form, env: FormEnv) -> Form:
-        """The form, used as a number and not as a size: it must be what it stood for.
-
-        How long the text is, a new token changes.
-        """
+        """The form, used as a number and not as a size: it must be what it stood for."""
         if f.size is None:
             return f
         true, said = f.size
-        expr = f.expr if true == said else self.spelled(true, env) or f.true
-        sees = None if EVERY in true.names() else f.sees
-        return replace(f, expr=expr, sees=sees, size=None, whole=None)
+        return Form(f.expr if true == said else self.spelled(true, env) or f.true)
 
     def spelled(self, size: Size, env: FormEnv) -> Expr | None:
         """A sum of positions and numbers, such as ``q_j - 1``: of j + m - n no m is left."""
@@ -142,14 +131,14 @@ class Positions:
         """The form of an expression with its positional axes as wanted; raises Stuck."""
         match e:
             case Num(value):
-                return Form(e, size=(Size.of(value), Size.of(value)), const=True)
+                return Form(e, size=(Size.of(value), Size.of(value)))
             case Idx(name):
                 letter = env.letters.get(name, BoundLetter(name))
                 size = Size.of(SIGN + letter.label)
                 if letter.kind != NEW:
-                    return Form(e, size=(size, size), const=True)
+                    return Form(e, size=(size, size))
                 position, said = self.cache.position(e), size - Size.of(PAST)
-                return Form(e, size=(size, said), whole=position, const=True)
+                return Form(e, size=(size, said), whole=position)
             case Ref():
                 return self.ref(e, env, want)
             case Pick():
@@ -181,56 +170,36 @@ class Positions:
             variants[kinds] = frame.arguments[e.key](want)
         f, symbol = variants[kinds], variant(e.symbol, list(variants).index(kinds))
         if f.size is not None:
-            return replace(self.dimension(Ref(symbol), f.size), sees=f.sees)
-        return replace(f, expr=Ref(symbol))
+            return self.dimension(Ref(symbol), f.size)
+        return Form(Ref(symbol))
 
     def pick(self, e: Pick, env: FormEnv, want: Want) -> Form:
         axes = self.axes(e.value, env)
         names = (ROW, COL)[2 - len(axes) :]
         items: list[Expr | None] = [*e.items, *[None] * (len(axes) - len(e.items))]
         stay = [i is None or isinstance(i, Slice) or bool(self.axes(i, env)) for i in items]
-        rest = iter((ROW, COL)[2 - sum(stay) :])
-        to: dict[str, str] = {}  # axes of the value → of the result, or of an enclosing table
-        gone: dict[str, str | None] = {}  # axes picked from → what bounds the place; see `latest`
+        rest = iter(want[2 - sum(stay) :])
         wants = {ROW: ALL, COL: ALL}
         new: list[Expr] = []
-        sees: Sees = frozenset()
         for name, place, item, stays in zip(names, axes, items, stay, strict=True):
-            label = next(rest) if stays else ""
-            kind = want[(ROW, COL).index(label)] if stays else ""
+            kind = next(rest) if stays else ALL
             if item is None:  # the axis is left alone
-                to[name], wants[name] = label, kind
+                wants[name] = kind
             elif isinstance(item, Slice):
-                cut, full, seen = self.sliced(item, place, kind, env)
-                sees = together(sees, seen)
-                new.append(cut)
-                to[name] = label
+                part, full = self.sliced(item, place, kind, env)
+                new.append(part)
                 wants[name] = kind if full else ALL
-                if place and not full:  # a part of the text: its first row has no rows before it
-                    first = isinstance(cut, Slice) and cut.stop == num(1)
-                    gone[name] = "" if first else None
             elif place and isinstance(item, Idx) and (at := env.letters.get(item.name)) and at.kind:
-                wants[name], to[name] = at.kind, at.label  # the row of the table's own position
+                wants[name] = at.kind  # the row of the table's own position
                 new.append(item)
             else:
-                f = self.number(self.of(item, env, (ALL, kind or ALL)), env)
-                if place:  # x_{j-1} sees what row j - 1 does: no more than position j may
-                    gone[name] = None if stays else self.bounded(item, env)
-                new.append(f.expr)
-                sees = together(sees, f.rename({COL: label}).sees if stays else f.sees)
+                new.append(self.number(self.of(item, env, (ALL, kind)), env).expr)
         v = self.of(e.value, env, (wants[ROW], wants[COL]))
-        seen = v.sees
-        for name, bound in gone.items():
-            if seen is not None and name in seen:
-                seen = None if bound is None else seen - {name} | ({bound} if bound else set())
-        mask = v.mask if v.mask and {v.mask.now, v.mask.later} <= to.keys() - gone.keys() else None
-        found = replace(v, sees=seen, mask=mask).rename(to)
         everything = all(isinstance(i, Slice) and i.start is i.stop is None for i in new)
-        expr = v.expr if everything else replace(e, value=v.expr, items=tuple(new))
-        return Form(expr, together(found.sees, sees), found.mask, const=v.const)
+        return Form(v.expr if everything else replace(e, value=v.expr, items=tuple(new)))
 
-    def sliced(self, e: Slice, place: bool, kind: str, env: FormEnv) -> tuple[Expr, bool, Sees]:
-        """A slice of an axis; whether it is all of a positional one; what its ends depend on."""
+    def sliced(self, e: Slice, place: bool, kind: str, env: FormEnv) -> tuple[Expr, bool]:
+        """A slice of an axis, and whether it is all of a positional one."""
         ends = [None if x is None else self.of(x, env, (ALL, ALL)) for x in (e.start, e.stop)]
         low, high = (None if x is None or x.size is None else x.size[0] for x in ends)
         first, last = low or ZERO, high or (WHOLE if place else None)
@@ -238,26 +207,15 @@ class Positions:
         start, stop = (None if x is None else x.true for x in ends)
         if place:
             if first == ZERO and length == WHOLE:
-                return Slice(None, None), True, frozenset()
+                return Slice(None, None), True
             if length is None or EVERY in length.names() or EVERY in first.names():
                 raise Stuck(f"{show(e)} is a part of the text that depends on its length")
-            return Slice(start, stop), False, frozenset()
+            return Slice(start, stop), False
         if length == WHOLE:  # the first n rows of a table of positions
-            sees = None if EVERY in first.names() else frozenset[str]()
-            return self.cache.rows(kind, start, stop), False, sees
+            return self.cache.rows(kind, start, stop), False
         if length is not None and EVERY in length.names():
             raise Stuck(f"{show(e)} is not as long as the text")
-        sees = together(*(self.number(x, env).sees for x in ends if x is not None))
-        return Slice(start, stop), False, sees
-
-    def bounded(self, place: Expr, env: FormEnv) -> str | None:
-        """The positional axis whose position a place is never after; see `latest`."""
-
-        def size(x: Expr) -> Size | None:
-            found = self.of(x, env, (ALL, ALL)).size
-            return found and found[0]
-
-        return latest(place, size, [x.label for x in env.letters.values() if x.kind is not None])
+        return Slice(start, stop), False
 
     def body(
         self, e: Bind | Table, letters: Mapping[str, BoundLetter], env: FormEnv, want: Want
@@ -270,9 +228,7 @@ class Positions:
     def bind(self, e: Bind, env: FormEnv, want: Want) -> Form:
         block = e.index in self.model.loop_letters and env.frame is None
         if e.ranges is None or block:
-            f = self.body(e, {}, env, want)
-            mask = f.mask if e.op != "concat" else None
-            return Form(replace(e, body=f.expr), f.sees, mask, const=f.const)
+            return Form(replace(e, body=self.body(e, {}, env, want).expr))
         low, high = (self.of(x, env, want) for x in e.ranges)
         if low.size is None or high.size is None:
             raise Stuck(f"the bounds of {show(e)} are no numbers of positions")
@@ -280,61 +236,44 @@ class Positions:
         if place and low.size[0] != ZERO:
             raise Stuck(f"{show(e)} does not run over the positions of the text")
         letter = BoundLetter(f"{e.index}@{next(self.labels)}", ALL if place else None)
-        f = self.body(e, {e.index: letter}, env, want)
-        label, sees = letter.label, f.sees
-        if place:
-            sees = summed(sees, label, [f.mask], FOLDS.get(e.op, ""))
-        mask = f.mask if f.mask and label not in (f.mask.now, f.mask.later) else None
-        expr = replace(e, lower=low.expr, upper=high.true, body=f.expr)
-        return Form(expr, sees, mask, const=f.const)
+        body = self.body(e, {e.index: letter}, env, want).expr
+        return Form(replace(e, lower=low.expr, upper=high.true, body=body))
 
     def tabled(self, e: Table, env: FormEnv, want: Want) -> Form:
         letters: dict[str, BoundLetter] = {}
         ranges: list[tuple[str, Expr]] = []
-        to: dict[str, str] = {}
-        names = (ROW, COL)[2 - len(e.ranges) :]
-        for (index, size), name, kind in zip(e.ranges, names, want[2 - len(names) :], strict=True):
+        for (index, size), kind in zip(e.ranges, want[2 - len(e.ranges) :], strict=True):
             f = self.of(size, env, want)
             if f.size is None:
                 raise Stuck(f"{show(size)} is no number of positions")
             place = self.positional(f.size[0], e)
             letters[index] = BoundLetter(f"{index}@{next(self.labels)}", kind if place else None)
-            to[letters[index].label] = name
             ranges.append((index, COUNTS[kind] if place else f.expr))
-        f = self.body(e, letters, env, want)
-        return replace(f.rename(to), expr=replace(e, ranges=tuple(ranges), body=f.expr))
+        body = self.body(e, letters, env, want).expr
+        return Form(replace(e, ranges=tuple(ranges), body=body))
 
     # -- operations --------------------------------------------------------------------------------
 
     def apply(self, e: Apply, env: FormEnv, want: Want) -> Form:
         op, args = e.op, e.args
         if op in ("inf", "pi"):
-            return Form(e, const=True)
+            return Form(e)
         if op in self.model.function:
             return self.call(e, env, want)
         if op == "prod" and all(self.table.of(x, env.types).shape for x in args):
             return self.product(e, env, want)
-        if op == "T":
-            f = self.of(args[0], env, (want[1], want[0]))
-            return self.made(e, [f], f.rename({ROW: COL, COL: ROW}))
         if op in ("rows", "cols"):
             return self.counted(e, env)
-        if op == "inner":
-            parts: list[tuple[Expr, Want, dict[str, str]]] = [
-                (x, (ALL, ALL), {COL: INNER}) for x in args
-            ]
-            return self.folded(e, parts, self.axes(args[0], env)[0], "0", env)
-        if op in REDUCTIONS and len(args) == 1:  # a row to one number
-            at, label = (1, COL) if op == "argmax" else (0, ROW)
-            part = args[0], (want[at], ALL), {COL: INNER, ROW: label}
-            return self.folded(e, [part], self.axes(args[0], env)[-1], FOLDS.get(op, ""), env)
-        if op == "concat" and any(self.axes(x, env)[-1] for x in args):
+        if op == "T":
+            want = want[::-1]
+        elif op == "inner" or (op in REDUCTIONS and len(args) == 1):  # rows to one number each
+            self.axes(args[0], env)  # along all positions, if these are a part of it
+            want = ALL if op == "inner" else want[1 if op == "argmax" else 0], ALL
+        elif op == "concat" and any(self.axes(x, env)[-1] for x in args):
             raise Stuck(f"{show(e)} puts positions one after the other")
-        return self.entrywise(e, [self.of(x, env, want) for x in args], env)
-
-    def made(self, e: Apply, args: list[Form], f: Form) -> Form:
-        """The operation on rewritten arguments, with what ``f`` says of it."""
-        return replace(f, expr=replace(e, args=tuple(x.expr for x in args)), size=None, whole=None)
+        else:
+            return self.entrywise(e, [self.of(x, env, want) for x in args], env)
+        return made(e, [self.of(x, env, want) for x in args])
 
     def counted(self, e: Apply, env: FormEnv) -> Form:
         """``rows(x)``: as a number what x had; as written what it has now."""
@@ -348,33 +287,10 @@ class Positions:
         return Form(expr, size=(size, LATER if new else self.every), whole=ALL_COUNT)
 
     def entrywise(self, e: Apply, fs: list[Form], env: FormEnv) -> Form:
-        const = all(f.const for f in fs)
         size = self.computed(e.op, fs)
         if size is not None:
-            sees, whole = together(*(f.sees for f in fs)), tuple(f.true for f in fs)
-            f = self.made(e, fs, Form(e, sees, const=const))
-            return replace(f, size=size, whole=replace(e, args=whole))
-        fixed = all(f.const or f.mask for f in fs)
-        fs = [self.number(f, env) for f in fs]
-        sees = together(*(f.sees for f in fs))
-        if e.op == "where":
-            labels = {k: v.label for k, v in env.letters.items()}
-            sides = fs[1].mask, fs[2].mask
-            mask = mask_of_where(e, sides, labels, lambda r: self.lookup(r, env))
-        else:
-            mask = combined(e.op, [f.mask for f in fs], fixed) if e.op != "concat" else None
-        if mask is not None and sees is not None and mask.later in sees:
-            sees = sees - {mask.later} | {mask.now}
-        return self.made(e, fs, Form(e, sees, mask, const=const))
-
-    def lookup(self, r: Ref, env: FormEnv) -> Size | None:
-        """A name as a size."""
-        if env.frame is None:
-            return self.size(Size.of(r.key)) if r.symbol.kind == "dim" else None
-        if r.key in env.frame.sizes:
-            return env.frame.sizes[r.key][0]
-        given = env.types.arguments.get(r.key) if env.types.arguments else None
-        return None if given is None or given.size is None else self.size(given.size)
+            return replace(made(e, fs), size=size, whole=replace(e, args=tuple(f.true for f in fs)))
+        return made(e, [self.number(f, env) for f in fs])
 
     def computed(self, op: str, fs: list[Form]) -> Sizes | None:
         """A polynomial of sizes, as they stood and as they are."""
@@ -382,26 +298,12 @@ class Positions:
         return None if true is None or said is None else (true, said)
 
     def product(self, e: Apply, env: FormEnv, want: Want) -> Form:
-        """A matrix product: along positions, only with a mask that takes out the later ones."""
+        """A matrix product, along all positions."""
         a, b = e.args
-        left, right = self.axes(a, env), self.axes(b, env)
-        rows = {COL: INNER, ROW: ROW}
-        if len(right) == 1:  # a matrix on a vector gives a vector
-            first = a, (want[1], ALL), {COL: INNER, ROW: COL}
-            return self.folded(e, [first, (b, (ALL, ALL), {COL: INNER})], left[-1], "0", env)
-        wide = b, (ALL, want[1]), {ROW: INNER}
-        return self.folded(e, [(a, (want[0], ALL), rows), wide], left[-1] or right[0], "0", env)
-
-    def folded(
-        self, e: Apply, parts: list[tuple[Expr, Want, dict[str, str]]], place: bool,
-        passed_over: str, env: FormEnv,
-    ) -> Form:  # fmt: skip
-        """Parts folded along what is `INNER` of each, which may be positions."""
-        fs = [self.of(x, env, want).rename(names) for x, want, names in parts]
-        sees = together(*(f.sees for f in fs))
-        if place:
-            sees = summed(sees, INNER, [f.mask for f in fs], passed_over)
-        return self.made(e, fs, Form(e, sees, const=all(f.const for f in fs)))
+        _, right = (self.axes(x, env) for x in (a, b))
+        vector = len(right) == 1  # a matrix on a vector gives a vector
+        wants = ((want[1], ALL), (ALL, ALL)) if vector else ((want[0], ALL), (ALL, want[1]))
+        return made(e, [self.of(x, env, w) for x, w in zip((a, b), wants, strict=True)])
 
     # -- functions ---------------------------------------------------------------------------------
 
@@ -437,7 +339,7 @@ class Positions:
             found = {key: NEW if (key, NEW) in needed else ALL for key in kinds}
             if found == kinds:
                 # Of causal(S: n × m) n now counts new positions and m all: k <= j + m - n holds.
-                return replace(f, expr=self.called(e, function, frame, f.expr, kinds))
+                return Form(self.called(e, function, frame, f.expr, kinds))
             kinds = found
         raise Stuck(f"{show(e)} needs its arguments in more than one way")
 
@@ -489,6 +391,11 @@ class Positions:
             said = f"{function.name} for positions that come after others"
             self.functions[key] = Function(name, arguments, body, semi, said, Text(name))
         return self.functions[key].name
+
+
+def made(e: Apply, args: list[Form]) -> Form:
+    """The operation on rewritten arguments."""
+    return Form(replace(e, args=tuple(x.expr for x in args)))
 
 
 def variant(symbol: Symbol, number: int) -> Symbol:
