@@ -25,6 +25,7 @@ from tests.laws.strategies import (
 )
 from viete import read
 from viete.analysis.next_token import text_of
+from viete.analysis.traits import Traits
 from viete.cards.writer import write
 from viete.errors import Text, VieteError
 from viete.evaluate.initial_weights import initial_weights
@@ -351,6 +352,7 @@ For $i = 1, …, 2$:
 5. $y = tanh(x)$""",
     ],
 }
+OF_A_TABLE = {"a running mean, by a sum over positions"}  # whose rows are nobody's positions
 ONLY_STACKED = {"keys that another input hides", "a number for each position"}
 STUCK = {
     "no mask": [
@@ -368,6 +370,11 @@ STUCK = {
     "the length of the text": ["2. $y = x / n$", "equation 2"],
     "the next token": ["2. $y = table_{j<n, c<d}(x_{min(j + 1, n - 1),c})$", "equation 2"],
     "a mean over the text": ["2. $y = x + mean_{j=0}^{n-1}(x_j)$", "equation 2"],
+    "a mean over the text, named": ["2. $c = mean_{j=0}^{n-1}(x_j)$\n3. $y = x + c$", "equation 2"],
+    "a sum that a mask for the greatest does not hide": [
+        "2. $y = x + table_{j<n, c<d}(mean_{l=0}^{n-1}(where(l <= j, x_{l,c}, 0)))$", "equation 2",
+    ],
+    "all but the first position": ["2. $y = x + stack(x[1:], x[:1])$", "equation 2"],
     "positions from the end": ["2. $y = x + P[n_{max} - n:n_{max}]$", "equation 2"],
     "a position far off": ["2. $y = x + x_{3}$", "equation 2"],
     "a mask on the weights, after they were divided": [
@@ -380,6 +387,7 @@ STUCK = {
 def test_cards_with_ways_of_their_own(name: str) -> None:
     functions, body = FINE[name]
     model = read(HEAD.replace("FUNCTIONS", functions).replace("BODY", body))
+    assert (Traits(model).generation() is None) == (name in OF_A_TABLE)
     form = derived(model).model
     assert read(write(form, "md")) == form
     form = derived(model).model if name in ONLY_STACKED else derived(model, fixed=True).model
@@ -397,3 +405,4 @@ def test_what_has_no_incremental_form_says_why(name: str) -> None:
     model = read(HEAD.replace("FUNCTIONS", "").replace("BODY", body))
     with pytest.raises(VieteError, match=where):
         derived(model)
+    assert Traits(model).generation() is None

@@ -232,6 +232,12 @@ class Tally:
     operations_back: Size = ZERO
 
 
+def reads_later(card: CardData, value: Flow, reads: frozenset[Read], length: str) -> bool:
+    """Whether positions of an equation's value read later ones, or depend on how many there are."""
+    sizes = {Size.of(n) for n in value.used_lengths} | {r.place for r in reads if not r.past}
+    return any(length in x.substitute(card.definitions).names() for x in sizes)
+
+
 @memoised
 def flows_of(card: CardData) -> Flows:
     """The flows of all of a card's equations, of one sequence."""

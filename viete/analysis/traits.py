@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from viete.analysis.def_use import DefUse, bodies, called, def_use
-from viete.analysis.flows import Read, flows_of
+from viete.analysis.flows import Read, flows_of, reads_later
 from viete.graph.card import CardData, Input
 from viete.graph.sizes import ONE, ZERO, Size
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Table, walk
@@ -35,6 +35,7 @@ class Traits:
     def __init__(self, card: CardData, uses: DefUse | None = None) -> None:
         self.model, self.uses = card, uses or def_use(card)
         flows = flows_of(card)
+        self.flows = flows.found
         self.reads: list[frozenset[Read]] = [reads for _, reads in flows.found]
         self.places: list[Size | None] = [value.place for value, _ in flows.found]
         self.embeddings = flows.embeddings.kinds()
@@ -90,9 +91,8 @@ class Traits:
                     map(mine, x.value.keys)
                 ):  # fmt: skip
                     return False
-            for read in self.reads[j]:
-                if mine(read.name) and read.place == length and not read.past:
-                    return False
+            if reads_later(self.model, *self.flows[j], str(length)):
+                return False
         return True
 
     def masked(self, past: bool) -> list[tuple[int, list[str]]]:

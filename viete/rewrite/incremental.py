@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from viete.analysis.flows import Flow, Read, flows_of
+from viete.analysis.flows import flows_of, reads_later
 from viete.analysis.next_token import scores, text_of
 from viete.analysis.shapes import shapes_of
 from viete.analysis.types import Mismatch
@@ -27,11 +27,9 @@ from viete.graph.dependence import (
 )
 from viete.graph.distinct import distinct
 from viete.graph.evaluator import COL, ROW
-from viete.graph.sizes import Size
 from viete.library.functions import Function
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Ref, Slot, Symbol, num, refs, transform
-from viete.rewrite.forms import EVERY, WHOLE, Form, Want
 from viete.rewrite.kv_cache import (
     ALL,
     BEFORE,
@@ -43,7 +41,7 @@ from viete.rewrite.kv_cache import (
     Stuck,
     named,
 )
-from viete.rewrite.positions import Positions
+from viete.rewrite.positions import WHOLE, Form, Positions, Want
 
 NAMES = "m p c r m_past".split()  # for the number of positions that came before
 ROOMS = "c r w m c_room".split()  # for the number of positions that there is room for
@@ -247,16 +245,11 @@ class IncrementalForm:
                     continue
                 out[k] = Rewritten(f, frozenset(self.taken))
                 first = next((x for r in refs(e.right) if (x := self.refusals.get(r.key))), "")
-                if first or self.reads_later(*flows[k]):
+                if first or reads_later(self.model, *flows[k], self.length.key):
                     later = "a position reads later ones, or may, and would change with a new token"
                     self.refusals.setdefault(e.name, first or self.because(k, e, later))
             if before == set(self.refusals):
                 return out
-
-    def reads_later(self, value: Flow, reads: frozenset[Read]) -> bool:
-        """Whether a position reads later ones, or something depends on how long the text is."""
-        lengths = {Size.of(n) for n in value.used_lengths} | {r.place for r in reads if not r.past}
-        return any(EVERY in self.positions.size(x).names() for x in lengths)
 
     def equation(self, e: Equation) -> Expr:
         """The form of a right side, with its rows for new positions."""

@@ -12,12 +12,13 @@ positions, K in ``Q K^T`` for all of them and the same K in ``x K`` for the new 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 
 from viete.analysis.masks import SIGN
 from viete.analysis.shapes import Shapes
+from viete.analysis.types import TypeEnv
 from viete.errors import Text
 from viete.graph.card import CardData
 from viete.graph.evaluator import COL, REDUCTIONS, ROW
@@ -39,22 +40,62 @@ from viete.notation.tree import (
     Table,
     num,
 )
-from viete.rewrite.forms import (
-    EVERY,
-    LATER,
-    PAST,
-    WHOLE,
-    BoundLetter,
-    Form,
-    FormEnv,
-    Frame,
-    Sizes,
-    Want,
-)  # fmt: skip
 from viete.rewrite.kv_cache import ALL, ALL_COUNT, NEW, NEW_COUNT, ROOM, DynamicCache, Stuck, named
 
+EVERY, PAST = "@every", "@past"  # in sizes: how many positions there are, and come before
+
+Want = tuple[str, str]  # of rows, of columns
+Kinds = tuple[str | None, ...]  # NEW or ALL of each axis that is positional
+Sizes = tuple[Size, Size]
+WHOLE = Size.of(EVERY)
+LATER = WHOLE - Size.of(PAST)  # how many positions are new
 COUNTS = {NEW: NEW_COUNT, ALL: ALL_COUNT}
 SPARE = "s p b o u".split()  # names of a function's further arguments
+
+
+@dataclass(frozen=True)
+class Form:
+    """A rewritten expression.
+
+    ``size`` is, of a number made of dimensions and indices, what it stood for and what it is as
+    written, which now counts the new positions; ``whole`` is what it stood for, where ``expr`` is
+    not that.
+    """
+
+    expr: Expr
+    size: Sizes | None = None
+    whole: Expr | None = None
+
+    @property
+    def true(self) -> Expr:
+        """What it stood for."""
+        return self.whole or self.expr
+
+
+@dataclass(frozen=True)
+class BoundLetter:
+    """A bound index letter: its axis, and NEW or ALL if that is positional."""
+
+    label: str
+    kind: str | None = None
+
+
+@dataclass
+class Frame:
+    """A function's body while it is rewritten: which of its arguments it needs over which axes."""
+
+    arguments: Mapping[str, Callable[[Want], Form]]
+    sizes: Mapping[str, Sizes]
+    used: dict[str, dict[Kinds, Form]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FormEnv:
+    """Names in force; ``types`` is the same for `Shapes`."""
+
+    types: TypeEnv
+    frame: Frame | None = None
+    letters: Mapping[str, BoundLetter] = field(default_factory=dict)
 
 
 class Positions:
