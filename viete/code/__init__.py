@@ -37,13 +37,14 @@ def export(card: CardData, to: str, of: str | None = None, corpus: Corpus | None
             f"a card is exported to {', '.join(TARGETS)}, latex, typst, not {to!r:.60}"
         )
     if to == "numpy":
-        from viete.code.numpy_script import write as write_numpy
+        from viete.code.numpy_script import NumpyScript
 
-        return write_numpy(prepared(card, of, backward=True), corpus)
+        return NumpyScript(prepared(card, of, backward=True), corpus).text()
+    ready = prepared(card, of, backward=False, autograd=True)
     if to == "torch":
-        from viete.code.torch_module import write
+        from viete.code.torch_module import TorchModule
 
-        return write(prepared(card, of, backward=False, autograd=True))
-    from viete.code.jax_functions import write as write_jax
+        return TorchModule(ready).text()
+    from viete.code.jax_functions import JaxFunctions
 
-    return write_jax(prepared(card, of, backward=False, autograd=True))
+    return JaxFunctions(ready).text()

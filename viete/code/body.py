@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Protocol
 
 from viete.analysis.kinds import TRUTH
 from viete.analysis.shapes import shapes_of
@@ -24,31 +25,39 @@ from viete.graph.dependence import equations_by_name, forward_slice, greatest, n
 from viete.notation.printer import show_equation
 from viete.notation.tree import Apply, Expr, Idx, Num, Ref, Symbol, refs
 
-Parameter = Callable[[Ref, tuple[str, ...], CodeEnv], str]
 Turn = Callable[[list[str]], list[str]]  # a loop's lines to those of a loop of calls
+
+
+class Enclosing(Protocol):
+    """What the statements stand in: see `viete.code.target.Target`."""
+
+    reserved: frozenset[str]
+    lowering: type[Lowering]
+
+    def parameter(self, e: Ref, places: tuple[str, ...], env: CodeEnv) -> str: ...
+
+    def block_list(self, loop: Loop) -> str | None: ...
+
+    def turn(self, loop: Loop) -> tuple[str, Turn] | None: ...
 
 
 class Body:
     """The statements of one model in one library.
 
-    ``outputs`` are the keys of the values wanted; ``parameter`` writes a parameter of given block
-    numbers; ``stages`` are the equations written one after the other, those of a stage together.
-    ``block_list`` names a list of all blocks to loop over, where a target keeps one; and ``turn``
-    puts the lines of a loop into a function of their own, where a target calls one for each block.
+    ``target`` says how it writes parameters and loops over blocks, ``outputs`` are the keys of the
+    values wanted, and ``stages`` the equations written one after the other, those of a stage
+    together.
     """
 
     def __init__(
-        self, card: CardData, dialect: Dialect, stages: Sequence[Sequence[Equation]],
-        outputs: Iterable[str], parameter: Parameter, reserved: Iterable[str] = (),
-        block_list: Callable[[Loop], str | None] = lambda loop: None,
-        lowering: type[Lowering] = Lowering,
-        turn: Callable[[Loop], tuple[str, Turn] | None] = lambda loop: None,
+        self, target: Enclosing, card: CardData, dialect: Dialect,
+        stages: Sequence[Sequence[Equation]], outputs: Iterable[str],
     ) -> None:  # fmt: skip
-        self.model, self.dialect, self.stages = card, dialect, stages
+        self.target, self.model, self.dialect, self.stages = target, card, dialect, stages
         self.shapes = shapes_of(card)
-        self.outputs, self.parameter = set(outputs), parameter
+        self.outputs = set(outputs)
         self.names = Identifiers(
-            {dialect.xp, "math", "jax", "functional", "nn", "self", *reserved}
+            {dialect.xp, "math", "jax", "functional", "nn", "self", *target.reserved}
             | {plain_letter(x) for x in card.loop_letters}
         )
         self.functions = Functions(card, dialect, self.names, self.shapes)
@@ -60,12 +69,11 @@ class Body:
         self.varying = forward_slice(card, self.inputs)  # they differ from sequence to sequence
         self.segments = [list(segments(stage)) for stage in stages]
         self.rolling = {e.name for s in stages for e in s if self.rolls(e.name)}
-        self.lowering = lowering(
+        self.lowering = target.lowering(
             card, dialect, self.names, self.shapes, self.variable, self.functions
         )
         if not dialect.casts:
             self.lowering.numbers = self.plain_numbers()
-        self.block_list, self.turn = block_list, turn
         self.begun: set[str] = set()
         self.part = ""  # the titled part of the card that was written last
         self.loop: Loop | None = None  # the one that is being written
@@ -107,7 +115,7 @@ class Body:
         lead = self.dialect.batched and e.key in self.varying
         places = tuple(self.lowering.whole(b, env) for b in blocks)
         if e.key in self.parameters:
-            return self.parameter(e, places, env), lead
+            return self.target.parameter(e, places, env), lead
         name = self.names.symbol(e.symbol)
         if not places or e.key in self.rolling:
             return name, lead
@@ -173,7 +181,7 @@ class Body:
         for loop, equations in self.segments[stage]:
             inside = depth
             env = self.lowering.env
-            turn = None if loop is None else self.turn(loop)
+            turn = None if loop is None else self.target.turn(loop)
             self.loop = loop
             if equations[0].part != part and loop is not None and turn is None:
                 out += self.heading(equations[0].part, depth, bool(out))
@@ -220,7 +228,7 @@ class Body:
     def loop_head(self, loop: Loop, lines: list[str]) -> str:
         """``for i in range(1, N + 1):``, or over the list that the target keeps its blocks in."""
         i, low = plain_letter(loop.index), self.lowering
-        blocks = self.block_list(loop)
+        blocks = self.target.block_list(loop)
         if blocks is not None:
             bare = "\n".join(line.split("#")[0] for line in lines)
             if not word(i, bare):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from viete.code.functions import word
 from viete.code.initial import renamed
 from viete.code.layout import docstring
-from viete.code.prepared import Prepared
 from viete.code.target import Target
 from viete.evaluate.schedule import program
 
@@ -35,20 +34,17 @@ class JaxFunctions(Target):
     def closing(self) -> list[str]:
         return [f"    return {self.output}, {self.loss}"]
 
-
-def write(p: Prepared) -> str:
-    """The functions, as text."""
-    it = JaxFunctions(p)
-    forward = it.forward()
-    keys = f"    keys = iter(jax.random.split(key, {len(program(p.model).parameters)}))"
-    parts = [it.drawing("key", [keys], XAVIER), renamed(it.body), forward]
-    if p.more:
-        said = "The loss as a function of the parameters; inputs as `forward` takes them"
-        parts += [
-            ["def loss(params, *inputs):", *docstring([said], 1),
-             "    return forward(*inputs, **params)[1]"],
-            ["gradients = jax.jit(jax.value_and_grad(loss))"],
-        ]  # fmt: skip
-    return it.file(
-        parts, ["Functions of a dictionary of parameters; jax.vmap makes them take a batch."]
-    )
+    def text(self) -> str:
+        forward = self.forward()
+        keys = f"    keys = iter(jax.random.split(key, {len(program(self.model).parameters)}))"
+        parts = [self.drawing("key", [keys], XAVIER), renamed(self.body), forward]
+        if self.p.more:
+            said = "The loss as a function of the parameters; inputs as `forward` takes them"
+            parts += [
+                ["def loss(params, *inputs):", *docstring([said], 1),
+                 "    return forward(*inputs, **params)[1]"],
+                ["gradients = jax.jit(jax.value_and_grad(loss))"],
+            ]  # fmt: skip
+        return self.file(
+            parts, ["Functions of a dictionary of parameters; jax.vmap makes them take a batch."]
+        )

@@ -34,11 +34,6 @@ BLOCKS = '''def arrays(tree):
             yield name, value'''
 
 
-def write(p: Prepared, corpus: Corpus | None = None) -> str:
-    """The script, as text; with a ``corpus`` it learns that and answers."""
-    return NumpyScript(p, corpus).text()
-
-
 class NumpyScript(Target):
     """One model as a NumPy script; with a ``corpus`` it learns that and answers."""
 

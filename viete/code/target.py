@@ -5,16 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any
 
-from viete.code.body import Body
+from viete.code.body import Body, Turn
 from viete.code.dialects import DIALECTS
 from viete.code.expression import CodeEnv
 from viete.code.functions import word
 from viete.code.initial import Initial, per_block
 from viete.code.layout import docstring, filled, joined, statement
+from viete.code.lowering import Lowering
 from viete.code.prepared import Prepared
-from viete.graph.card import CardData, Input
+from viete.graph.card import CardData, Input, Loop
 from viete.notation.printer import show_equation
 from viete.notation.tree import Ref
 
@@ -29,17 +29,22 @@ class Target(ABC):
     reserved: frozenset[str]
     what: str  # the file as its docstring calls it
     depth = 1
+    lowering: type[Lowering] = Lowering
 
     def __init__(self, p: Prepared, outputs: Iterable[str] = ()) -> None:
         self.p, self.model = p, p.model
         stages = [p.forward, p.more] + ([p.backward] if p.backward else [])
-        self.body = Body(p.model, DIALECTS[self.library], stages, outputs, self.parameter,
-                         self.reserved, **self.blocks())  # fmt: skip
+        self.body = Body(self, p.model, DIALECTS[self.library], stages, outputs)
         self.initial = Initial(self.body)
 
-    def blocks(self) -> dict[str, Any]:
-        """How the target writes its blocks, as arguments of `Body`."""
-        return {}
+    def block_list(self, loop: Loop) -> str | None:
+        """The name of a list of all blocks to loop over, where a target keeps one."""
+        return None
+
+    def turn(self, loop: Loop) -> tuple[str, Turn] | None:
+        """Where a function is called for each block: the array that numbers are made like in it,
+        and what puts a loop's lines there."""
+        return None
 
     def parameter(self, e: Ref, places: tuple[str, ...], env: CodeEnv) -> str:
         """How a parameter of given block numbers is written."""
@@ -50,6 +55,10 @@ class Target(ABC):
         return self.body.names.symbol(item.symbol)
 
     # -- the file ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def text(self) -> str:
+        """The file."""
 
     def file(self, parts: Sequence[list[str]], more: Sequence[str] = ()) -> str:
         """The text of a file: ``parts`` below a docstring, imports, dimensions and functions.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from viete.code.body import Turn
 from viete.code.expression import CodeEnv
@@ -30,15 +29,10 @@ XAVIER = [
 ]
 
 
-def write(p: Prepared) -> str:
-    """The module, as text."""
-    return TorchModule(p).text()
-
-
 class TorchModule(Target):
     """One model as a PyTorch module."""
 
-    library, what, depth = "torch", "as a PyTorch module", 2
+    library, what, depth, lowering = "torch", "as a PyTorch module", 2, Products
     reserved = frozenset(
         "Block blocks block renamed xavier weights names arguments forward bound shape".split()
     )
@@ -67,9 +61,6 @@ class TorchModule(Target):
         products.fuse(equations, kept, self.body.varying)
         self.called = [g for g in self.groups if is_called(g, equations, self.body.rolling)
                        and [x for x, _, _ in self.body.flat()].count(g.loop) == 1]  # fmt: skip
-
-    def blocks(self) -> dict[str, Any]:
-        return {"block_list": self.block_list, "lowering": Products, "turn": self.turn}
 
     def parameter(self, e: Ref, places: tuple[str, ...], env: CodeEnv) -> str:
         name = self.body.names.symbol(e.symbol)

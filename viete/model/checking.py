@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -140,17 +141,14 @@ def in_card_order(layout: Layout, array: Array, name: str) -> Array:
             f"{name} was recorded with {array.ndim} axes, and it has {len(groups)}: "
             f"{', '.join(' '.join(g) or '1' for g in groups)}"
         )
-    sizes: list[int] = []
     for group, n in zip(groups, array.shape, strict=True):
-        counts = [layout.counts.get(label, n) for label in group]
-        if int(np.prod(counts)) != n:
-            raise VieteError(f"{name} was recorded with {n} heads, and the card has "
-                             f"{int(np.prod(counts))}")  # fmt: skip
-        sizes += counts
-    labels = [label for group in groups for label in group]
-    letters = [x for x in labels if x not in (BATCH, ROW, COL)]
-    order = [x for x in (BATCH, *letters, ROW, COL) if x in labels]
-    out = array.reshape(sizes).transpose([labels.index(x) for x in order])
+        count = prod(layout.counts.get(label, n) for label in group)
+        if count != n:
+            raise VieteError(f"{name} was recorded with {n} heads, and the card has {count}")
+    value = Layout(groups, layout.counts).inward(np, array, array.shape, name)
+    letters = [x for x in value.axes if x not in (BATCH, ROW, COL)]
+    order = [x for x in (BATCH, *letters, ROW, COL) if x in value.axes]
+    out = value.array.transpose([value.axes.index(x) for x in order])
     return out[..., None] if () in groups else out  # a column
 
 

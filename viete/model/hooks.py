@@ -93,16 +93,12 @@ class Hooked(NamedWeights):
         """The card with the values that functions hook into, and them among what is put there."""
         if not self.hooked:
             return self.card, options
-        named = self.named_for_hooks()
+        named = named_values(self.names, {n for n in map(self.general, self.hooked) if n})
         if options.get("names") is not None:
             needed = [named.value(name) for name, _ in self.hooked]
             options["names"] = [*options["names"], *needed]
         options["put"] = {**(options.get("put") or {}), **self.interventions(named, self.hooked)}
         return named.model, options
-
-    def named_for_hooks(self) -> NamedValues:
-        """The card with the values that functions hook into as values of equations."""
-        return named_values(self.names, {n for n in map(self.general, self.hooked) if n})
 
     def general(self, hook: tuple[str, Hook]) -> str:
         """A hook's name as it stands in names.md; empty for a name of the card's."""
@@ -135,7 +131,7 @@ class Hooked(NamedWeights):
         out, run, named, names = self.forward(
             tokens, names_filter, return_type, loss_per_token, stop_at_layer, inputs
         )
-        cache = ActivationCache(self, named, run, names, self.batch(run))
+        cache = ActivationCache(self, named, run, names, run.batch or 1)
         return out, cache.remove_batch_dim() if remove_batch_dim else cache
 
     def run_with_hooks(
@@ -236,7 +232,7 @@ class Hooked(NamedWeights):
         run = execute(program(named.model), given, self.weights,
                       None if everything else needed, put=put)  # fmt: skip
         if end is not None:
-            out = named.read(run, end, self.batch(run))
+            out = named.read(run, end, run.batch or 1)
         else:
             out = self.outcome(run, return_type, per_token)
         return out, run, named, names
@@ -294,10 +290,6 @@ class Hooked(NamedWeights):
         if ids.ndim == len(self.card.heads_of(self.text.symbol)) + len(self.text.shape):
             ids = ids[None]
         return {self.text.name: ids, **inputs}
-
-    def batch(self, run: Run) -> int:
-        """How many sequences a run has."""
-        return run.batch or 1
 
     def interventions(
         self, named: NamedValues, hooks: Sequence[tuple[str, Hook]]

@@ -9,7 +9,7 @@ from viete.cards.config import Config
 from viete.errors import VieteError
 from viete.formats.tensors import from_array, in_memory, info_of, require
 from viete.graph.card import CardData
-from viete.model.folder import Card, Folder, read_card
+from viete.model.folder import Card, Folder, read_card, shapes_of
 from viete.model.mapping import to_checkpoint
 from viete.model.settings import config_of
 from viete.text.tokenizer import Tokenizer
@@ -24,8 +24,7 @@ def folder_of(net: Any, card: Card | None = None, accept: Sequence[str] = ()) ->
         raise VieteError(f"a model of transformers is wanted, and not {type(net).__name__}")
     name = type(net).__name__
     tensors = in_memory(name, net.state_dict())
-    shapes = {key: info.shape for key, info in tensors.infos.items()}
-    settings = Config(config_dict(net), shapes, f"the config of {name}")
+    settings = Config(config_dict(net), shapes_of(tensors), f"the config of {name}")
     return Folder(tensors.path, read_card(settings, card, accept), settings, tensors)
 
 

@@ -17,11 +17,10 @@ from viete.model import checkpoints
 from viete.model.folder import CONFIG, TENSORS
 from viete.model.mapping import fitting, to_checkpoint
 from viete.model.settings import FAMILY, config_of
-from viete.model.trained import CARD, is_run
+from viete.model.trained import CARD, WEIGHTS, is_run
 from viete.text.tokenizer import FILES, JSON, Tokenizer
 
 Array = Any
-WEIGHTS = "model.safetensors"
 ROLES = ("bos", "eos", "pad")
 
 
