@@ -113,7 +113,7 @@ class Body:
     def variable(self, e: Ref, blocks: Sequence[Expr], env: CodeEnv) -> tuple[str, bool]:
         """How a value is written, and whether it may have a batch in front."""
         lead = self.dialect.batched and e.key in self.varying
-        places = tuple(self.lowering.whole(b, env) for b in blocks)
+        places = tuple(self.lowering.integer(b, env) for b in blocks)
         if e.key in self.parameters:
             return self.target.parameter(e, places, env), lead
         name = self.names.symbol(e.symbol)
@@ -233,8 +233,8 @@ class Body:
             bare = "\n".join(line.split("#")[0] for line in lines)
             if not word(i, bare):
                 return f"for block in {blocks}:"
-            return f"for {i}, block in enumerate({blocks}, {low.whole(loop.lower, low.env)}):"
-        span = f"range({low.whole(loop.lower, low.env)}, {low.above(loop.upper, low.env)})"
+            return f"for {i}, block in enumerate({blocks}, {low.integer(loop.lower, low.env)}):"
+        span = f"range({low.integer(loop.lower, low.env)}, {low.above(loop.upper, low.env)})"
         return f"for {i} in {f'reversed({span})' if loop.down else span}:"
 
     def one(self, e: Equation, env: CodeEnv, depth: int) -> list[str]:
@@ -288,7 +288,7 @@ class Body:
                 codes = [self.lowering.of(x, env) for x in (y, t)]
                 if any(c.lead for c in codes) or e.left.index:
                     return None
-                columns, count = (self.lowering.whole(x, env) for x in (width, rows))
+                columns, count = (self.lowering.integer(x, env) for x in (width, rows))
                 name = self.names.symbol(e.left.symbol)
                 return [f"{name} = np.zeros(({count}, {columns}))",
                         f"np.add.at({name}, {codes[1].text}, {codes[0].text})"]  # fmt: skip
@@ -303,7 +303,7 @@ class Body:
             return self.dialect.permuted(code, (*lead, *wanted, *code.core)).text
         # The same for every member of a family: repeated, so that a sum over it counts them all.
         low, xp = self.lowering, self.dialect.xp
-        counts = {a: low.whole(low.env.index[a].count, low.env) for a in missing}
+        counts = {a: low.integer(low.env.index[a].count, low.env) for a in missing}
         if not lead and wanted[: len(missing)] == missing and code.text.isidentifier():
             sizes = ", ".join(counts[a] for a in missing)
             return f"{xp}.broadcast_to({code.text}, ({sizes}, *{code.text}.shape))"
@@ -325,7 +325,7 @@ class Body:
             twin = next((i for i in self.model.inputs if i.shape == item.shape and i != item), None)
             fill = self.lowering.of(item.default).text
             if twin is None:
-                sizes = ", ".join(self.lowering.whole(s, self.lowering.env) for s in item.shape)
+                sizes = ", ".join(self.lowering.integer(s, self.lowering.env) for s in item.shape)
                 made = f"{self.dialect.xp}.full(({sizes},), {fill})"
             else:
                 like = self.names.symbol(twin.symbol)
@@ -358,7 +358,7 @@ class Body:
             if found is None:
                 continue
             name, given = self.length(length), self.names.symbol(found[0].symbol)
-            limit = self.lowering.whole(most, self.lowering.env)
+            limit = self.lowering.integer(most, self.lowering.env)
             said = f"{given} is {{{name}}} long, and {name} is at most {{{limit}}}"
             out += statement(f"if {name} > {limit}:", depth)
             out += statement(f'raise ValueError(f"{said}")', depth + 1)

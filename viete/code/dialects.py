@@ -81,7 +81,7 @@ class Dialect:
 
     def index(self, code: Code, label: str, text: str, checked: bool = False) -> str:
         """``code[…]`` with something in the place of one axis."""
-        k = code.place(label)
+        k = code.axis(label)
         if k < 0 and LEAD in code.axes:
             items = ["...", text, *[":"] * (-k - 1)]
         else:
@@ -142,7 +142,7 @@ class Dialect:
         """An axis folded away by a reduction; kept as 1 on paper for rows' sums."""
         name = self.reductions.get(op, op)
         more = f", {self.keep}=True" if keep else ""
-        text = f"{code.at(ATOM)}.{name}({code.place(label)}{more})"
+        text = f"{code.at(ATOM)}.{name}({code.axis(label)}{more})"
         whole = op == "argmax" or (code.whole and op in ("sum", "max", "min"))
         return Code(text, axes=code.axes if keep else code.without(label), const=code.const,
                     whole=whole)  # fmt: skip
@@ -181,7 +181,7 @@ class Dialect:
     def to_real(self, const: bool, like: str) -> str:
         return "astype(float)"
 
-    def taken(self, code: Code, real: bool, inline: bool) -> Code:
+    def as_argument(self, code: Code, real: bool, inline: bool) -> Code:
         """A plain number as the library's own functions take it."""
         if inline and real and code.whole:
             return code.as_atom(f"float({code.text})", whole=False)
@@ -233,7 +233,7 @@ class TorchDialect(Dialect):
     def to_real(self, const: bool, like: str) -> str:
         return "double()" if const else f"to({like})"
 
-    def taken(self, code: Code, real: bool, inline: bool) -> Code:
+    def as_argument(self, code: Code, real: bool, inline: bool) -> Code:
         kind = ", dtype=torch.float64" if real or not code.whole else ""
         return code.as_atom(f"torch.tensor({code.text}{kind})")
 

@@ -68,7 +68,7 @@ class Code:
     def without(self, label: str) -> Axes:
         return tuple(a for a in self.axes if a != label)
 
-    def place(self, label: str) -> int:
+    def axis(self, label: str) -> int:
         """Where an axis is: from the front if all axes are counted and it is the first."""
         k = self.axes.index(label)
         return 0 if k == 0 and LEAD not in self.axes else k - len(self.axes)

@@ -108,17 +108,17 @@ class Indexing(Evaluator[Code, CodeEnv]):
 
     def arange(self, family: CodeLetter, env: CodeEnv) -> str:
         """The values of an index letter."""
-        first, n = self.of(family.first, env), self.whole(family.count, env)
+        first, n = self.of(family.first, env), self.integer(family.count, env)
         bounds = n
         if first.text != "0":
             upper = folded(Apply("add", (family.first, family.count)))
-            bounds = f"{first.text}, {self.whole(upper, env)}"
+            bounds = f"{first.text}, {self.integer(upper, env)}"
         more = ""
         if self.dialect.casts:
             more = f", device={env.like}.device" if env.like else ""
         return f"{self.xp}.arange({bounds}{more})"
 
-    def whole(self, e: Expr, env: CodeEnv) -> str:
+    def integer(self, e: Expr, env: CodeEnv) -> str:
         """A size or a bound, as a whole number."""
         code = self.of(e, env)
         return code.text if code.whole else f"int({code.text})"
@@ -134,7 +134,7 @@ class Indexing(Evaluator[Code, CodeEnv]):
             return v.relabel(old, new.label)
         start = self.zero if same else folded(Apply("sub", (new.first, among.first)))
         stop = folded(Apply("add", (start, new.count)))
-        first, last = self.whole(start, env), self.whole(stop, env)
+        first, last = self.integer(start, env), self.integer(stop, env)
         cut = self.dialect.index(v, old, f"{'' if first == '0' else first}:{last}")
         return v.as_atom(cut).relabel(old, new.label)
 
@@ -144,18 +144,18 @@ class Indexing(Evaluator[Code, CodeEnv]):
         if self.of(among.first, env).text != "0":
             index = folded(Apply("sub", (index, among.first)))
             at = self.of(index, env)
-        at = self.place(at, index, v, label, many(among), env)
+        at = self.checked_places(at, index, v, label, many(among), env)
         return replace(self.take(v, label, at, env), whole=v.whole)
 
     def cut(self, v: Code, label: str, item: Slice, e: Pick, env: CodeEnv) -> Code:
-        start = "" if item.start is None else self.whole(item.start, env)
-        stop = "" if item.stop is None else self.whole(item.stop, env)
+        start = "" if item.start is None else self.integer(item.start, env)
+        stop = "" if item.stop is None else self.integer(item.stop, env)
         if not start and not stop:
             return v
         short = f"{start}:{stop}" if (start + stop).isidentifier() else f"{start} : {stop}"
         return v.as_atom(self.dialect.index(v, label, short.strip()))
 
-    def place(
+    def checked_places(
         self, at: Code, e: Expr, code: Code, label: str, count: Size, env: CodeEnv
     ) -> Code:  # fmt: skip
         """Computed places ``e`` in an axis, as whole numbers, checked if they may be outside."""
@@ -167,9 +167,9 @@ class Indexing(Evaluator[Code, CodeEnv]):
             return at
         size_of_axis = self.card.size_expr(count) if env.arguments is None else None
         if size_of_axis is None:
-            bound = f"{code.at(ATOM)}.shape[{code.place(label)}]"
+            bound = f"{code.at(ATOM)}.shape[{code.axis(label)}]"
         else:
-            bound = self.whole(size_of_axis, env)
+            bound = self.integer(size_of_axis, env)
         return at.as_atom(f"{self.function.helper('inside')}({at.text}, {bound})", checked=True)
 
     def same(self, a: Expr, b: Expr) -> bool:
@@ -253,7 +253,7 @@ class Indexing(Evaluator[Code, CodeEnv]):
         types = self.shapes.inside(e, env.types)
         inner = replace(env, index=index, types=types, block="")
         code = self.of(e.body, inner)
-        span = f"range({self.whole(e.lower, env)}, {self.above(e.upper, env)})"
+        span = f"range({self.integer(e.lower, env)}, {self.above(e.upper, env)})"
         if e.op == "sum":
             return code.as_atom(f"sum({code.text} for {i} in {span})")
         if e.op == "concat":
@@ -263,7 +263,7 @@ class Indexing(Evaluator[Code, CodeEnv]):
 
     def above(self, upper: Expr, env: CodeEnv) -> str:
         """One beyond an inclusive bound."""
-        return self.whole(folded(Apply("add", (upper, num(1)))), env)
+        return self.integer(folded(Apply("add", (upper, num(1)))), env)
 
     def spread(self, v: Code, letters: Sequence[Letter], env: CodeEnv) -> Code:
         labels = tuple(x.label for x in letters)
@@ -271,7 +271,7 @@ class Indexing(Evaluator[Code, CodeEnv]):
         order = (*lead, *labels)
         if set(labels) <= set(v.axes):
             return self.dialect.permuted(v, order)
-        sizes = ", ".join(self.whole(x.count, env) for x in letters)
+        sizes = ", ".join(self.integer(x.count, env) for x in letters)
         sizes += "," if len(labels) == 1 else ""
         if lead:  # repeated along what is missing, whatever stands in front
             text = self.dialect.brought(v, order, True)

@@ -80,8 +80,8 @@ class Initial:
     def sizes(self, p: Parameter) -> tuple[list[str], list[str]]:
         """The lengths of an array's axes: index letters, then what it is on paper."""
         low = self.body.lowering
-        lead = [low.whole(low.env.index[s].count, low.env) for s in self.model.heads_of(p.symbol)]
-        return lead, [low.whole(e, low.env) for e in p.shape]
+        lead = [low.integer(low.env.index[s].count, low.env) for s in self.model.heads_of(p.symbol)]
+        return lead, [low.integer(e, low.env) for e in p.shape]
 
     def amount(self, text: Text) -> Code:
         """A number made of the card's dimensions."""
@@ -112,7 +112,7 @@ def block_range(body: Body, letter: str) -> str:
     """``range(1, N + 1)`` for the blocks of a letter."""
     low = body.lowering
     loop = {x.index: x for x in body.model.loops if not x.down}[letter]
-    return f"range({low.whole(loop.lower, low.env)}, {low.above(loop.upper, low.env)})"
+    return f"range({low.integer(loop.lower, low.env)}, {low.above(loop.upper, low.env)})"
 
 
 def viete_name(card: CardData, symbol: Symbol) -> str:

@@ -28,7 +28,7 @@ class JaxFunctions(Target):
     def imports(self, code: str) -> list[str]:
         return [*(["import jax"] if word("jax", code) else []), "import jax.numpy as jnp"]
 
-    def said(self, loss: bool) -> str:
+    def summary(self, loss: bool) -> str:
         return f"{self.p.output.key} of one sequence" + ("; with targets also the loss" * loss)
 
     def closing(self) -> list[str]:

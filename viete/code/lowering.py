@@ -164,7 +164,7 @@ class Lowering(Indexing):
         more = f", {self.dialect.keep}=True" if keep else ""
         if form:
             code = self.real(code, env) if code.whole else code
-            text = form.format(code.text, axis=code.place(COL), keep=more)
+            text = form.format(code.text, axis=code.axis(COL), keep=more)
         else:
             name, _ = self.function(self.card.library("logsumexp", z), [code], env)
             text = f"{name}({code.text}{more})"
@@ -311,7 +311,7 @@ class Lowering(Indexing):
             if ready[0].whole and (self.dialect.casts or form):
                 ready[0] = self.real(ready[0], env)
         if named in OF_REALS | {"ReLU"} and ready[0].const and not ready[0].axes:
-            ready[0] = self.dialect.taken(ready[0], named in OF_REALS, bool(form))
+            ready[0] = self.dialect.as_argument(ready[0], named in OF_REALS, bool(form))
         whole = self.type(e, env).interval is not None and named not in BY_HAND
         if form:
             const &= any(c.axes for c in ready)  # what a library makes of a number is an array
@@ -339,7 +339,7 @@ class Lowering(Indexing):
         zero = folded(Apply("sub", (Idx(next(iter(letters))), family.first)))
         if place != zero:
             return None
-        count = self.whole(family.count, env)
+        count = self.integer(family.count, env)
         text = f"{self.xp}.stack({self.xp}.split({value.text}, {count}, axis=-1))"
         return Code(text, axes=(family.label, ROW, COL))
 

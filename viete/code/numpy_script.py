@@ -68,7 +68,7 @@ class NumpyScript(Target):
     def output(self) -> str:
         return self.body.names.symbol(self.p.output.symbol)
 
-    def said(self, loss: bool) -> str:
+    def summary(self, loss: bool) -> str:
         return f"{self.output}; with targets also the loss and what `backward` needs"
 
     def limits(self) -> list[str]:
@@ -125,7 +125,7 @@ class NumpyScript(Target):
             if i.default is not None:
                 continue
             if i.high is None or len(i.shape) != 1:
-                shape = ", ".join(self.body.lowering.whole(e, self.body.lowering.env)
+                shape = ", ".join(self.body.lowering.integer(e, self.body.lowering.env)
                                   for e in i.shape)  # fmt: skip
                 raise VieteError(f"the input {i.name} of shape ({shape}) is not made of tokens, "
                                  f"so a script cannot train on them")  # fmt: skip
@@ -162,7 +162,7 @@ class NumpyScript(Target):
             )
         (length,) = tokens[0].shape
         most = p.model.lengths.get(length.key) if isinstance(length, Ref) else None
-        context = body.lowering.whole(length if most is None else most, body.lowering.env)
+        context = body.lowering.integer(length if most is None else most, body.lowering.env)
         return numpy_text.functions(corpus, "x, y", context)
 
     def main(self) -> list[str]:

@@ -132,14 +132,14 @@ class Target(ABC):
             none = " or ".join(f"{self.name(i)} is None" for i in self.targets)
             early, second = self.without_targets(none, second)
         head = [*self.signature("forward", [*first, *second]),
-                *docstring([self.said(bool(p.more))], self.depth)]  # fmt: skip
+                *docstring([self.summary(bool(p.more))], self.depth)]  # fmt: skip
         limits = self.limits()
         code = [*limits, *first, *second, *closing]
         ready = body.preparations(code, p.inputs((*p.forward, *p.more)), self.depth)
         return [*head, *ready, *limits, *first, *early, *second, *closing]
 
     @abstractmethod
-    def said(self, loss: bool) -> str:
+    def summary(self, loss: bool) -> str:
         """What ``forward`` gives, in words."""
 
     @abstractmethod

@@ -164,7 +164,7 @@ class TorchModule(Target):
         given = [self.name(i) + ("" if self.required(i) else "=None") for i in self.inputs]
         return joined(["self", *given], f"def {name}(", "):", 1)
 
-    def said(self, loss: bool) -> str:
+    def summary(self, loss: bool) -> str:
         shape = "of one sequence, or of a batch of them along a first axis"
         return f"{self.p.output.key} {shape}" + "; with targets also the loss" * loss
 

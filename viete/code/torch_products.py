@@ -151,7 +151,7 @@ class Products(Lowering):
         family = next(
             f for f in env.index.values() if isinstance(f, CodeLetter) and f.label == label
         )
-        return self.whole(family.count, env)
+        return self.integer(family.count, env)
 
     # -- products of all heads ---------------------------------------------------------------------
 

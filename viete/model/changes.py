@@ -129,10 +129,10 @@ class Changes:
         def make(x: Expr) -> Expr:
             return put_in(rule.formulas[0][1], rule.fits(x, self.model.function, {}) or fit)
 
-        def shown(m: re.Match[str]) -> str:
+        def formula(m: re.Match[str]) -> str:
             return show(put_in(parse(m[1], scope()), fit))
 
-        return Change(k, site, re.sub(r"\$(.+?)\$", shown, rule.meaning), make)
+        return Change(k, site, re.sub(r"\$(.+?)\$", formula, rule.meaning), make)
 
     def width(self, x: Expr, fit: Match) -> Expr | None:
         """``cols(A)`` of a rule by the name of a dimension."""

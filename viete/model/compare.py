@@ -18,7 +18,7 @@ from viete.errors import VieteError
 from viete.evaluate.schedule import parameter_shapes, program
 from viete.formats.files import TensorFile, TensorInfo
 from viete.graph.card import CardData
-from viete.model.drift import Bias, biases, constant, sizes, turned_squares, untold
+from viete.model.drift import Bias, ambiguous, biases, constant, sizes, turned_squares
 from viete.model.expected import Expected, show_shape
 from viete.model.mapping import FileMatch, equals, listed, match, read_weights
 from viete.model.recorded import Difference, Recorded, check_recorded
@@ -100,7 +100,7 @@ class Report:
     biases: tuple[Bias, ...]
     turned: tuple[str, ...]  # matrices of the file that are transposed
     squares: tuple[str, ...]  # square ones, which then may be too
-    untold: tuple[str, ...]  # what shapes cannot tell
+    ambiguous: tuple[str, ...]  # what shapes cannot tell
     recorded: Recorded | None = None
     claims: Claims | None = None
 
@@ -165,8 +165,8 @@ class Report:
         if self.agrees:
             out.append("Every tensor has its parameter, and every parameter its tensor.")
         out += self.differing() + self.guessed()
-        if self.untold and self.recorded is None:
-            out += ["", f"Shapes cannot tell {', nor '.join(self.untold)}; recorded values can: "
+        if self.ambiguous and self.recorded is None:
+            out += ["", f"Shapes cannot tell {', nor '.join(self.ambiguous)}; recorded values can: "
                     f"--against FILE."]  # fmt: skip
         out += self.compared()
         out += ["", *self.claims.lines()] if self.claims is not None else []
@@ -275,7 +275,7 @@ def compare(
         tuple((n, dtype, tensors.infos[n].dtype) for n, dtype in stated
               if dtype and dtype != tensors.infos[n].dtype),
         *suggest(found), sizes(found), tuple(biases(found)), *turned_squares(found),
-        tuple(untold(found)),
+        tuple(ambiguous(found)),
         None if outputs is None else recorded_values(found, outputs, inputs, formulas),
     )  # fmt: skip
 

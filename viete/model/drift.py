@@ -167,7 +167,7 @@ def read_sizes(e: Expected, shape: tuple[int, ...]) -> dict[str, int]:
     return {d: by_axis[a] for d, a in zip(dims, last, strict=True) if a in by_axis}
 
 
-def untold(found: FileMatch) -> list[str]:
+def ambiguous(found: FileMatch) -> list[str]:
     """What the shapes of the tensors that fit leave open."""
     loops, fits = found.card.loop_letters, found.fits.items()
     squares = [n for n, e in fits if len(e.parameters[0].shape) == 2

@@ -226,7 +226,7 @@ class Hooked(NamedWeights):
         elif return_type is not None:
             needed.append(self.output)
         needed = list(dict.fromkeys(needed))  # so that a run with other hooks there is this again
-        given = self.given(tokens, inputs)
+        given = self.inputs_of(tokens, inputs)
         check_weights(program(self.card), self.weights)
         put = self.interventions(named, hooks)
         run = execute(program(named.model), given, self.weights,
@@ -282,7 +282,7 @@ class Hooked(NamedWeights):
             return scores(self.card)
         return show(output_of(self.card, self.text))
 
-    def given(self, tokens: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def inputs_of(self, tokens: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Inputs by name, with a batch axis."""
         ids = self.ids(tokens)
         if not hasattr(ids, "ndim"):

@@ -73,7 +73,7 @@ def match(card: CardData, file: TensorFile) -> FileMatch:
         if len(spelled) > len(found):
             found, wanted, prefix = spelled, own, ""
 
-    def told(fact: str, name: str) -> bool:
+    def in_fact(fact: str, name: str) -> bool:
         """Whether a fact of the card lists a tensor's name, by a shell-style pattern."""
         globs = [g for key, text in card.facts if key == fact for g in re.split(r"[,\s`]+", text)]
         return any(g and fnmatchcase(name, g) for g in globs)
@@ -81,10 +81,10 @@ def match(card: CardData, file: TensorFile) -> FileMatch:
     seen = {id(e) for e in found.values()}
     fits = {n: e for n, e in found.items() if file.infos[n].shape == e.shape}
     rest = [n for n in file.infos if n not in found]
-    ignored = tuple(n for n in rest if told("ignore", n))
+    ignored = tuple(n for n in rest if in_fact("ignore", n))
     rest = [n for n in rest if n not in ignored]
     # Two vectors may be equal by chance, as where both are 0: of those the card must say so.
-    sure = [n for n in rest if len(file.infos[n].shape) > 1 or told("copy", n)]
+    sure = [n for n in rest if len(file.infos[n].shape) > 1 or in_fact("copy", n)]
     copies = {n: same[0] for n in sure if (same := equals(file, n, fits))}
     what = prefix.partition(" ")[2]
     new = [n for n in found if n not in wanted] if what else []

@@ -21,7 +21,7 @@ from viete.model.names import Names
 from viete.model.table import BATCH, VALUE, layout
 from viete.notation.printer import show
 from viete.notation.substitution import substitute
-from viete.notation.tree import Expr, Idx, Ref, Slot, Symbol
+from viete.notation.tree import Expr, Ref, Slot, Symbol
 from viete.rewrite.lifting import lifted
 
 V = TypeVar("V")
@@ -125,7 +125,7 @@ def lifted_values(names: Names, wanted: frozenset[str]) -> NamedValues:
         order = [*names.heads, *names.shared, *(i.name for i in model.indices)]
         slots += [s for s in dict.fromkeys(order) if s in letters and s not in slots]
         symbol = fresh(model, name, slots)
-        left = Ref(symbol, tuple(Idx(s) for s in slots))
+        left = symbol.member
         back = left if found.back is None else substitute(found.back, arguments={VALUE: left})
         origin[symbol.key] = now.home(found.place.equation)
         model = lifted(model, found.place, found.formula, back, symbol)

@@ -212,11 +212,8 @@ class Names:
         place = find(self.model, pattern, self.equations(row.found[1], self.in_block(pattern)))
         if place is None:
             return None
-        value, back = (e and self.own(e, True) for e in (row.value, row.back))
-        if value is not None:
-            value = place.put(value)
-        if back is not None:
-            back = place.put(back)
+        sides = (e and self.own(e, True) for e in (row.value, row.back))
+        value, back = (None if e is None else place.put(e) for e in sides)
         equation = self.model.equations[place.equation]
         if value is None and place.whole == equation.right:
             return Found(row, equation.left, equation.left)
@@ -330,14 +327,14 @@ class Names:
         """A text with the card's equations for the values in it, and whether there are any."""
         found = False
 
-        def said(m: re.Match[str]) -> str:
+        def equations(m: re.Match[str]) -> str:
             nonlocal found
             refs = [self.own(parse(x, conventions().scope)) for x in m[0].strip("$").split("$, $")]
             made = [self.made(r) for r in refs if isinstance(r, Ref)]
             found |= any(made)
             return ", ".join(show_equation(e.left, e.right, "unicode") for e in made if e)
 
-        return re.sub(r"\$.+\$", said, text), found
+        return re.sub(r"\$.+\$", equations, text), found
 
     def made(self, ref: Ref) -> Equation | None:
         """The equation of a value."""

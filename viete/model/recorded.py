@@ -188,7 +188,7 @@ def formula_step(run: Run, name: str, text: str, e: Expr) -> Step:
     run.program.shapes.located(Text(text, "<name>"), e, e.free, loops=True)
     letters = dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx))
     slots = tuple(Slot(s, True) for s in letters if s in e.free)
-    left = Ref(Symbol("value", f"recorded {name}", (), slots), tuple(Idx(s.text) for s in slots))
+    left = Symbol("value", f"recorded {name}", (), slots).member
     return Step(Equation(left, e), {}, (left.key, ()), needs)
 
 

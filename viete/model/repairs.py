@@ -17,7 +17,7 @@ from viete.evaluate.schedule import Member, Step
 from viete.model.changes import Change, Changes, Tensor, apply
 from viete.model.suggest import Family
 from viete.notation.printer import show, show_symbol
-from viete.notation.tree import Expr, Idx, Ref, Slot, Symbol
+from viete.notation.tree import Expr, Slot, Symbol
 
 Array = Any
 MOST_CHANGES = 4
@@ -51,7 +51,9 @@ class Trial:
         self.changed = set[Member]()
         self.given_up: set[int] = set()  # equations for which no change was found
         self.labels: dict[str, str] = {}  # how a family of tensors is written → how it is shown
-        tensors = [x for family, arrays in extra.items() for x in self.given(family, arrays)]
+        tensors = [
+            x for family, arrays in extra.items() for x in self.named_tensors(family, arrays)
+        ]
         self.changes = Changes(self.model, run.sizes, tensors)
 
     def compute(self, step: Step) -> Value:
@@ -77,7 +79,7 @@ class Trial:
             return Value(self.run.arrays.array(value), value.axes)
         return replace(self.run.full(value, step.equation), fresh=False)
 
-    def given(self, family: Family, arrays: list[Array]) -> Iterator[Tensor]:
+    def named_tensors(self, family: Family, arrays: list[Array]) -> Iterator[Tensor]:
         """The file's tensors as names that a formula can use: one, or one for each block."""
         if len(family.shape) > 2:
             return
@@ -90,12 +92,12 @@ class Trial:
                 self.labels[show_symbol(symbol)] = with_index(family, turns, loop.index)
                 for i, array in zip(turns, arrays, strict=True):
                     self.run.store[symbol.key, (i,)] = Value(np.asarray(array, np.float64), axes)
-                yield Ref(symbol, (Idx(loop.index),)), family.shape
+                yield symbol.member, family.shape
                 return
         for name, array in zip(family.names, arrays, strict=True):
             symbol = Symbol("parameter", name)
             self.run.store[name, ()] = Value(np.asarray(array, np.float64), axes)
-            yield Ref(symbol), family.shape
+            yield symbol.member, family.shape
 
     def search(
         self, step: Step, since: Sequence[Step], recorded: Array, tolerance: float
@@ -144,9 +146,9 @@ class Trial:
         self.run.store = best[0].store
         for s in steps:
             self.note(s, best[0].right)
-        return tuple((self.shown(f.says), self.shown(f.reads)) for f in best)
+        return tuple((self.in_file_names(f.says), self.in_file_names(f.reads)) for f in best)
 
-    def shown(self, text: str) -> str:
+    def in_file_names(self, text: str) -> str:
         """A text with the file's names for its tensors."""
         for written, label in self.labels.items():
             text = text.replace(written, label)

@@ -150,7 +150,7 @@ def same_equations(card: CardData, config: Mapping[str, Any]) -> None:
         if ours != theirs:
             raise VieteError(
                 f"{card.title}: transformers would compute something else: the family's card "
-                f"{again.title} says {shown(theirs)}, and this one {shown(ours)}"
+                f"{again.title} says {equation_text(theirs)}, and this one {equation_text(ours)}"
             )
     limits = {key for d in card.dims if d.at_most is not None for key in d.at_most.keys}
     keyless = {d.name for d in card.dims if not d.config}
@@ -181,7 +181,7 @@ def unrolled(card: CardData, output: str) -> list[Turn]:
     return [(e.left, e.right, turn) for e, turn in program(card).unrolled() if e.name in names]
 
 
-def shown(turn: Turn | None) -> str:
+def equation_text(turn: Turn | None) -> str:
     """An equation in words."""
     return "no more" if turn is None else show_equation(turn[0], turn[1], "unicode")
 
