@@ -15,6 +15,7 @@ from functools import cached_property
 from viete.analysis.def_use import bodies
 from viete.document.tree import Block, heading, item, table
 from viete.errors import VieteError
+from viete.evaluate.schedule import program
 from viete.graph.card import CardData, Equation, Loop
 from viete.graph.matching import match
 from viete.library.functions import resolved
@@ -83,13 +84,14 @@ class Names:
         return None
 
     @cached_property
+    def blocks(self) -> range:
+        """The card's numbers of the blocks that names count from 0."""
+        return range(0) if self.loop is None else program(self.model).range_of(self.loop.index)
+
+    @property
     def layers(self) -> int:
         """The number of blocks."""
-        if self.loop is None:
-            return 0
-        first, last = (self.model.size(e) for e in (self.loop.lower, self.loop.upper))
-        assert first is not None and last is not None
-        return int((last - first).evaluate(self.model.sizes)) + 1
+        return len(self.blocks)
 
     def own_symbols(self) -> dict[str, Symbol]:
         """The card's symbols by their keys without the letters of heads."""
@@ -357,10 +359,8 @@ class Names:
         """A formula for one block."""
         if layer is None or self.loop is None:
             return e
-        first = self.model.size(self.loop.lower)
-        assert first is not None
-        number = first.evaluate(self.model.sizes) + layer
-        return with_numbers(self.model.substitute(e, letters={self.loop.index: num(number)}))
+        number = num(self.blocks[layer])
+        return with_numbers(self.model.substitute(e, letters={self.loop.index: number}))
 
     def context(self, found: Found, formula: Expr) -> str:
         """The equation that a value is of or in."""
