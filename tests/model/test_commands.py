@@ -73,8 +73,10 @@ def test_run(folder: Path, viete: Any) -> None:
     assert "is a card, and has no tokenizer" in said
 
 
-def test_lesson(folder: Path, viete: Any) -> None:
+def test_lesson(tmp_path: Path, viete: Any) -> None:
     """With the folder's own weights, as with its file of weights."""
+    card = CARD.bind(V=5, d=4, N=1, H=1, G=1, d_k=2, d_f=4)
+    folder = saved(card, tmp_path / "model", card.initial_weights(5, "float32"))
     told, other = (
         " ".join(viete("lesson", folder, "--tokens", "3", *more).split())
         for more in ([], ["--weights", folder / "model.safetensors"])
