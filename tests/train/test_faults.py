@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.command_line import instead
+from tests.train.launching import TRAINING, Launched, Launcher
 from viete.model.checkpoints import load, path_of, steps
 
 STEPS = 60
@@ -25,12 +26,15 @@ COMMAND = [
 ]  # fmt: skip
 
 
-def viete(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "viete.cli.main", *arguments], text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(__file__).parents[2],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+Viete = Callable[..., Launched]
+
+
+@pytest.fixture(scope="module")
+def viete() -> Iterator[Viete]:
+    """``viete("train", …)`` is a process that runs."""
+    launcher = Launcher(TRAINING)
+    yield partial(Launched, launcher)
+    launcher.close()
 
 
 def losses(run: Path) -> list[tuple[int, float]]:
@@ -39,14 +43,16 @@ def losses(run: Path) -> list[tuple[int, float]]:
 
 
 @pytest.fixture(scope="module")
-def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def right(tmp_path_factory: pytest.TempPathFactory, viete: Viete) -> Path:
     """The run that nothing happened to."""
     run = tmp_path_factory.mktemp("right") / "run"
     assert viete(*COMMAND, "-o", str(run)).wait(60) == 0
     return run
 
 
-def killed_until_done(run: Path, rng: random.Random, longest: float, most: float = 6) -> int:
+def killed_until_done(
+    viete: Viete, run: Path, rng: random.Random, longest: float, most: float = 6
+) -> int:
     """Train, with kill −9 after random times, until a process comes to the end; how many did not.
 
     After so many as ``most`` one is left alone.
@@ -77,15 +83,15 @@ def killed_until_done(run: Path, rng: random.Random, longest: float, most: float
         before = there[-1] if there else 0
 
 
-def wait_for_step(process: subprocess.Popen[str], run: Path, before: int) -> None:
+def wait_for_step(process: Launched, run: Path, before: int) -> None:
     while process.poll() is None and (not steps(run) or steps(run)[-1] <= before):
         time.sleep(0.002)
 
 
 def test_killed_at_any_instant_a_run_goes_on_to_the_same_losses(
-    tmp_path: Path, right: Path
+    tmp_path: Path, right: Path, viete: Viete
 ) -> None:
-    kills = killed_until_done(tmp_path / "killed", random.Random(), 0.15)
+    kills = killed_until_done(viete, tmp_path / "killed", random.Random(), 0.15)
     assert kills
     assert losses(tmp_path / "killed") == losses(right)
     ends = [load(path_of(run, STEPS)) for run in (right, tmp_path / "killed")]
@@ -95,7 +101,7 @@ def test_killed_at_any_instant_a_run_goes_on_to_the_same_losses(
     assert len(list((tmp_path / "killed" / "checkpoints").iterdir())) == 2
 
 
-def test_killed_while_it_encodes(tmp_path: Path) -> None:
+def test_killed_while_it_encodes(tmp_path: Path, viete: Viete) -> None:
     """What it left half written is gone when the run is begun anew."""
     data, run = tmp_path / "data.txt", tmp_path / "run"
     data.write_text("a rose is a rose\n" * 1_500_000)  # so much that its tokens go into files
@@ -115,7 +121,9 @@ def test_killed_while_it_encodes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_run_that_is_stopped_saves_and_says_how_to_go_on(tmp_path: Path, number: int) -> None:
+def test_a_run_that_is_stopped_saves_and_says_how_to_go_on(
+    tmp_path: Path, number: int, viete: Viete
+) -> None:
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN and number == signal.SIGHUP:
         pytest.skip("under nohup a terminal that goes away stops nothing")
     run = tmp_path / "run"
@@ -145,7 +153,7 @@ def small_disk(tmp_path: Path):
     subprocess.run(["umount", str(place)], check=True)
 
 
-def test_a_full_disk_ends_with_a_sentence(small_disk: Path, right: Path) -> None:
+def test_a_full_disk_ends_with_a_sentence(small_disk: Path, right: Path, viete: Viete) -> None:
     run = small_disk / "run"
     process = viete(*instead(COMMAND, "--keep", "100"), "-o", str(run))
     out, err = process.communicate(timeout=60)
