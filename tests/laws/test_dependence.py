@@ -95,7 +95,7 @@ def test_a_row_depends_on_no_later_token(card: Card, data: st.DataObject) -> Non
     form = IncrementalForm(card.model, None, False)
     form.derive()
     found = zip(form.model.equations, flows_of(form.model).found, strict=True)
-    flows = {e.name: v for e, (v, _) in found if e.name in form.moving - form.refusals.keys()}
+    flows = {e.name: v for e, (v, _) in found if e.name in form.dependent - form.refusals.keys()}
     given_tokens, weights = card.given(), card.weights()
     name = form.tokens.name
     place = data.draw(st.integers(0, len(given_tokens[name]) - 1))

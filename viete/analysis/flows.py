@@ -119,7 +119,7 @@ class Flow:
         axis = self.axes[label]
         rest = {k: a for k, a in self.axes.items() if k != label}
         gone = self.mask if self.mask and label not in (self.mask.now, self.mask.later) else None
-        lost = self.lost | seen(axis, label, mask)
+        lost = self.lost | reads_along(axis, label, mask)
         return replace(self, axes=rest, count=None, mask=gone, lost=lost, lengths=self.used_lengths)
 
     def folded(self, label: str, mask: Mask | None) -> Flow:
@@ -130,7 +130,7 @@ class Flow:
         return replace(out, lengths=out.lengths | self.axes[label].size.names())
 
 
-def seen(axis: Axis, label: str, mask: Mask | None) -> frozenset[Read]:
+def reads_along(axis: Axis, label: str, mask: Mask | None) -> frozenset[Read]:
     """The reads of a sum along an axis."""
     if axis.place is None:
         return frozenset()
@@ -139,7 +139,7 @@ def seen(axis: Axis, label: str, mask: Mask | None) -> frozenset[Read]:
     return frozenset(Read(n, axis.place, hides, width) for n in axis.names)
 
 
-def turned(axis: Axis) -> frozenset[Read]:
+def reads_across(axis: Axis) -> frozenset[Read]:
     """The reads of a result that has an axis of other positions (``Q K^T``)."""
     if axis.place is None:
         return frozenset()
@@ -299,7 +299,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
         own, reads = v.own, v.lost
         axes = dict(v.axes)
         if own is not None:
-            reads = v.lost.union(*(turned(a) for k, a in axes.items() if k != own))
+            reads = v.lost.union(*(reads_across(a) for k, a in axes.items() if k != own))
             axes[own] = replace(axes[own], names=frozenset((e.name,)))
             v = replace(v, lost=frozenset())
         mask = None if e.name in self.several else v.mask  # what x^0 hides x^i may not
@@ -381,7 +381,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
         places = [k for k, a in at.axes.items() if a.size == v.axes[label].size]
         now = latest(index, lambda x: distance(x, labels, sizes(env)), places)
         rest = v.without(label, None if now is None else Mask("0", now, label))
-        return self.joined([rest, at], {**placed(v.axes[label], at.axes), **rest.axes})
+        return self.joined([rest, at], {**with_place(v.axes[label], at.axes), **rest.axes})
 
     def cut(self, v: Flow, label: str, item: Slice, e: Pick, env: Env[Flow]) -> Flow:
         start = self.size(item.start, env) if item.start else ZERO
@@ -394,7 +394,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
         if (start, stop) == (ZERO, v.axes[label].size):
             return cut
         first = Mask("0", "", label) if (start, stop) == (ZERO, ONE) else None
-        return replace(cut, lost=cut.lost | seen(axis, label, first))
+        return replace(cut, lost=cut.lost | reads_along(axis, label, first))
 
     def column(self, v: Flow) -> Flow:
         return v if COL in v.axes else replace(v, axes={**v.axes, COL: Axis(ONE)})
@@ -527,7 +527,7 @@ def sizes(env: Env[Any]) -> Callable[[Ref], Size | None]:
     return lookup
 
 
-def placed(old: Axis, axes: Mapping[str, Axis]) -> dict[str, Axis]:
+def with_place(old: Axis, axes: Mapping[str, Axis]) -> dict[str, Axis]:
     """Axes that replace an axis of positions count positions."""
     return {k: a if a.place or k == BATCH else replace(a, place=old.place)
             for k, a in axes.items()}  # fmt: skip

@@ -41,7 +41,7 @@ def readings(card: CardData, shapes: Shapes, e: Expr) -> Iterator[str]:
                 f"{show(x, 'unicode')} takes {taken}, as its definition does; the card has "
                 f"{show(own, 'unicode')}: give those too if they are meant"
             )
-        if x.op == "prod" and turned(card, shapes, *x.args):
+        if x.op == "prod" and takes_column(card, shapes, *x.args):
             other = show(Apply("prod", x.args[::-1]), "unicode")
             yield (
                 f"{show(x, 'unicode')} takes {show(x.args[1], 'unicode')} for a column; the card's "
@@ -66,7 +66,7 @@ def with_more(card: CardData, x: Apply) -> Apply | None:
     return next(reversed(same or found), None)
 
 
-def turned(card: CardData, shapes: Shapes, matrix: Expr, vector: Expr) -> bool:
+def takes_column(card: CardData, shapes: Shapes, matrix: Expr, vector: Expr) -> bool:
     """Whether a square matrix of weights stands on the left of a vector that is none."""
     if not of_weights(card, matrix) or of_weights(card, vector):
         return False

@@ -1,4 +1,4 @@
-"""Rewritings of a card that keep what it computes, by putting some of its weights into others.
+"""Folding of weights into others: rewritings of a card that keep what it computes.
 
 Each gives a card with fewer or plainer weights, and says how its weights are made of the old ones:
 ``W_Q = (γ_A ⊙ W_Q^T)^T``. Logits stay what they were; if the unembedding is centred, the
@@ -54,11 +54,11 @@ def center_stream(card: CardData) -> Folding:
     blind = blind_values(work)
     stream = [k for k, e in enumerate(work.equations) if e.name in blind]
     if not stream:
-        raise VieteError(f"the stream of {card.title} cannot be centred: {seen(work)}")
+        raise VieteError(f"the stream of {card.title} cannot be centred: {reader_of_mean(work)}")
     for k in stream:
         terms = [t for t in summands(work.equations[k].right) if lone(t) is None]
         for term in terms:
-            for ref in written(term):
+            for ref in weights_of(term):
                 work.untie(ref)
                 work.change(k, term, ref, Apply("sub", (ref, Apply("mean", (ref,)))))
     if not work.made:
@@ -83,14 +83,14 @@ def center_unembedding(card: CardData) -> Folding:
     ):  # fmt: skip
         raise VieteError(
             f"the unembedding of {card.title} cannot be centred: its scores are no product with "
-            f"it, {said(equation)}"
+            f"it, {equation_text(equation)}"
         )
     for e in work.equations:
         for parent, ref in parents(e.right):
             blind = card.library_name(parent) in BLIND_TO_A_CONSTANT
             if ref.key == equation.name and not blind:
                 raise VieteError(
-                    f"the unembedding of {card.title} cannot be centred: {said(e)} sees a "
+                    f"the unembedding of {card.title} cannot be centred: {equation_text(e)} sees a "
                     f"constant that is added to all scores"
                 )
     for part in (right.args[1], *(() if bias is None else (bias,))):
@@ -184,7 +184,7 @@ def fold_norm(work: Work, k: int, norm: Apply) -> None:
     alone = equation.right == norm
     name: Expr = equation.left if alone else norm
     if alone:
-        write_out(work, equation.left)
+        with_definitions_of(work, equation.left)
     places = [k] if not alone else [j for j in range(len(work.equations)) if j != k]
     products: list[tuple[int, Apply]] = []
     for j in places:
@@ -221,7 +221,7 @@ def follows(x: Expr, name: Expr) -> bool:
     return isinstance(x, Apply) and x.op == "prod" and x.args[0] == name and constant(x.args[1])
 
 
-def write_out(work: Work, name: Ref) -> None:
+def with_definitions_of(work: Work, name: Ref) -> None:
     """Write out functions that take the value, such as ``SwiGLU(v; W, U)``, in place."""
     for k, e in enumerate(work.equations):
         right = transform(e.right, lambda x: body_of(work.model, x, name))
@@ -245,7 +245,7 @@ def body_of(card: CardData, x: Expr, name: Ref) -> Expr | None:
 
 def blind_values(work: Work) -> set[str]:
     """Values that only layer norm reads, or sums that only layer norm reads."""
-    read = {ref.key for e in work.equations for ref in otherwise(work, e)}
+    read = {ref.key for e in work.equations for ref in other_reads(work, e)}
 
     def terms(name: str) -> Iterator[str]:
         totals = (x for e in work.equations if e.name == name for x in summands(e.right))
@@ -256,7 +256,7 @@ def blind_values(work: Work) -> set[str]:
     )
 
 
-def otherwise(work: Work, e: Equation) -> list[Ref]:
+def other_reads(work: Work, e: Equation) -> list[Ref]:
     """Values that an equation reads in another way than by layer norm or as a term of its sum."""
     terms = [t for t in map(lone, summands(e.right)) if t is not None]
     normed = [
@@ -270,16 +270,16 @@ def otherwise(work: Work, e: Equation) -> list[Ref]:
     return out
 
 
-def seen(work: Work) -> str:
+def reader_of_mean(work: Work) -> str:
     """Which equation sees the mean of the stream."""
     sums = {
         t.key for e in work.equations for t in map(lone, summands(e.right))
         if t is not None and len(summands(e.right)) > 1
     }  # fmt: skip
     for e in work.equations:
-        for ref in otherwise(work, e):
+        for ref in other_reads(work, e):
             if ref.key in sums:
-                return f"{said(e)} sees the mean of {show(ref, 'unicode')}"
+                return f"{equation_text(e)} sees the mean of {show(ref, 'unicode')}"
     return "nothing that it adds up is read by layer norm"
 
 
@@ -292,7 +292,7 @@ def summands(e: Expr) -> list[Expr]:
     return [e]
 
 
-def written(term: Expr) -> list[Ref]:
+def weights_of(term: Expr) -> list[Ref]:
     """The weight whose rows a term of the stream is made of, if that is how it is made."""
     match term:
         case Ref() if term.symbol.kind == "parameter":
@@ -300,11 +300,11 @@ def written(term: Expr) -> list[Ref]:
         case Pick(Ref() as ref, (_,)) if ref.symbol.kind == "parameter":
             return [ref]
         case Apply("times" | "prod" | "had", (a, b)) if a.constant:
-            return written(b)
+            return weights_of(b)
         case Apply("prod", (_, Ref() as ref)) if ref.symbol.kind == "parameter":
             return [ref]
         case Bind("sum", body=body):
-            return written(body)
+            return weights_of(body)
     return []
 
 
@@ -367,7 +367,7 @@ def parents(e: Expr) -> Iterator[tuple[Expr, Ref]]:
         yield e, e
 
 
-def said(e: Equation) -> str:
+def equation_text(e: Equation) -> str:
     return show_equation(e.left, e.right, "unicode")
 
 

@@ -39,7 +39,7 @@ from viete.rewrite.kv_cache import (
     DynamicCache,
     StaticCache,
     Stuck,
-    named,
+    with_names,
 )
 from viete.rewrite.positions import WHOLE, Form, Positions, Want
 
@@ -116,7 +116,7 @@ class IncrementalForm:
         self.own = {BEFORE.key: self.start, ROOM.key: self.start, PLACES.key: self.places}
         self.inputs = {i.name: i for i in card.inputs}
         self.made = equations_by_name(card)
-        self.moving = self.moved()
+        self.dependent = self.dependent_on_text()
         self.refusals: dict[str, str] = {}  # why values have no form, or read later positions
         self.taken: set[str] = set()  # values whose earlier rows the equation at hand takes
         self.positions = Positions(card, self.shapes, length.key, self.cache, self.value)
@@ -128,7 +128,7 @@ class IncrementalForm:
         base, _, label = self.model.fresh(*wishes, names[-1].partition("_")[2]).partition("_")
         return Symbol(kind, base, (Slot(label),) if label else ())
 
-    def moved(self) -> set[str]:
+    def dependent_on_text(self) -> set[str]:
         """Inputs as long as the text, and all values that depend on one or on its length."""
         longer = {
             d for d, size in self.model.definitions.items() if self.length.key in size.names()
@@ -140,7 +140,7 @@ class IncrementalForm:
 
     def value(self, e: Ref, want: Want) -> Form:
         """A named value or an input; all rows of one are those before and the new ones."""
-        if e.key not in self.moving:
+        if e.key not in self.dependent:
             return Form(e)
         axes = self.positional(e.key)
         own = self.axis(e.key)
@@ -182,7 +182,7 @@ class IncrementalForm:
         if self.target in self.refusals:
             raise self.refused(self.target)
         needed, past = self.needed(rewritten)
-        there = self.beside(needed, rewritten, past)
+        there = self.computable(needed, rewritten, past)
         right = {k: found.right for k, found in rewritten.items()
                  if self.model.equations[k].name in there}  # fmt: skip
         return self.assembled(right, past)
@@ -196,21 +196,23 @@ class IncrementalForm:
         past = set[str]()
 
         def reads(name: str) -> Iterator[str]:
-            for e in self.made.get(name, ()) if name in self.moving else ():
+            for e in self.made.get(name, ()) if name in self.dependent else ():
                 found = rewritten.get(numbers[id(e)])
                 if found is None:
                     raise self.refused(name)
                 past.update(found.past)
-                yield from (found.right.keys & self.moving) | found.past
+                yield from (found.right.keys & self.dependent) | found.past
 
         return set(reachable([self.target], reads)), past
 
-    def beside(self, needed: set[str], rewritten: dict[int, Rewritten], past: set[str]) -> set[str]:
+    def computable(
+        self, needed: set[str], rewritten: dict[int, Rewritten], past: set[str]
+    ) -> set[str]:
         """The values that are needed, and those that can be computed from no other earlier rows.
 
         A value is there with all of its equations, x^i with x^0, or not at all.
         """
-        there = needed | (self.moving & self.made.keys()) - self.refusals.keys()
+        there = needed | (self.dependent & self.made.keys()) - self.refusals.keys()
         there |= {*self.inputs, self.length.key}
         forms: dict[str, list[Rewritten | None]] = {}
         for k, e in enumerate(self.model.equations):
@@ -218,7 +220,7 @@ class IncrementalForm:
 
         def fails(name: str) -> bool:
             return name not in needed and any(
-                f is None or f.past - past or (f.right.keys & self.moving) - there
+                f is None or f.past - past or (f.right.keys & self.dependent) - there
                 for f in forms.get(name, ())
             )
 
@@ -235,7 +237,7 @@ class IncrementalForm:
             before = set(self.refusals)
             out: dict[int, Rewritten] = {}
             for k, e in enumerate(self.model.equations):
-                if e.name not in self.moving:
+                if e.name not in self.dependent:
                     continue
                 self.taken = set()
                 try:
@@ -264,7 +266,7 @@ class IncrementalForm:
         """The form of a formula of the card, in the card's names."""
         env = self.positions.env
         f = self.positions.number(self.positions.of(e, env, want), env)
-        return named(named(f.expr, self.cache.counts(self.length, None)), self.own)
+        return with_names(with_names(f.expr, self.cache.counts(self.length, None)), self.own)
 
     def because(self, k: int, e: Equation, why: str) -> str:
         return f"in equation {k + 1}, {show(e.left)} = {show(e.right)}, {why}"
@@ -276,7 +278,7 @@ class IncrementalForm:
         model = self.model
         once = list(dict.fromkeys(
             x.key for e in right.values() for x in refs(e)
-            if x.key in self.made and x.key not in self.moving
+            if x.key in self.made and x.key not in self.dependent
         ))  # fmt: skip
 
         def given(x: Expr) -> Expr | None:

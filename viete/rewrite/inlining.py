@@ -1,4 +1,4 @@
-"""A model in which some names are definitions: each put in where its name stands.
+"""Inlining: a model without the names that are definitions, each put in where its name stands.
 
 ``b_Q = 0`` leaves ``u W_Q + b_Q`` as ``u W_Q``, ``W_U = {W_E}^⊤`` ties two matrices, ``d_w = d``
 makes two widths one, and ``φ(z) = ReLU(z)`` is the ReLU wherever a φ stands.

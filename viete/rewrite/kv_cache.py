@@ -96,6 +96,6 @@ class StaticCache(DynamicCache):
         raise Stuck(f"{show(e)} is asked for at its new columns alone")
 
 
-def named(e: Expr, names: Mapping[str, Expr]) -> Expr:
+def with_names(e: Expr, names: Mapping[str, Expr]) -> Expr:
     """A formula with names in place of placeholders."""
     return transform(e, lambda x: names.get(x.key) if isinstance(x, Ref) else None)

@@ -1,4 +1,4 @@
-"""Parts of formulas: found by a pattern, and given an equation of their own.
+"""Lifting: parts of formulas, found by a pattern, get an equation of their own.
 
 ``softmax(z)`` fits the equation of A, and what fits z are its scores. Lifted out they are a value
 like any other: ``S = causal(Q K^T / sqrt(d_k))``, ``A = softmax(S)``.
@@ -41,7 +41,7 @@ def find(card: CardData, pattern: Expr, equations: Collection[int]) -> Place | N
     Symbols of the kind 'argument' are the pattern's letters and stand for anything; others are the
     card's. If it fits nowhere, it is tried with one function written out, and so on in order.
     """
-    for forms in (plain, opened):
+    for forms in (as_it_stands, with_one_inlined):
         for k in sorted(equations):
             for right in forms(card, card.equations[k]):
                 for part in walk(right):
@@ -56,12 +56,12 @@ def nameable(card: CardData, e: Expr) -> bool:
     return e.free <= {i.name for i in card.indices} | card.loop_letters
 
 
-def plain(card: CardData, equation: Equation) -> Iterator[Expr]:
+def as_it_stands(card: CardData, equation: Equation) -> Iterator[Expr]:
     """The right side as it stands."""
     yield equation.right
 
 
-def opened(card: CardData, equation: Equation) -> Iterator[Expr]:
+def with_one_inlined(card: CardData, equation: Equation) -> Iterator[Expr]:
     """The right side with one function written out: each in turn."""
     for part in walk(equation.right):
         if not isinstance(part, Apply) or part.op not in card.function:

@@ -35,9 +35,9 @@ def padded(card: CardData) -> CardData:
     if any(i.default is not None and i.shape == tokens.shape and i.high == num(1)
            for i in card.inputs):  # fmt: skip
         raise VieteError(f"{card.title} has a padding mask of its own")
-    equations = [hidden(card, shapes, n, mask, e) for e in card.equations]
+    equations = [with_padding_masked(card, shapes, n, mask, e) for e in card.equations]
     if ("padding", "takes no position") in card.facts:
-        equations = [uncounted(card, n, mask, e) for e in equations]
+        equations = [with_padding_uncounted(card, n, mask, e) for e in equations]
     if equations == list(card.equations):
         raise VieteError(f"{card.title} has no softmax over the positions of a text to mask")
     item = Input(mask, tokens.shape, num(0), num(1), num(1), "0 at positions that are padding",
@@ -45,7 +45,9 @@ def padded(card: CardData) -> CardData:
     return replace(card, inputs=(*card.inputs, item), equations=tuple(equations))
 
 
-def hidden(card: CardData, shapes: Shapes, n: Ref, mask: Symbol, e: Equation) -> Equation:
+def with_padding_masked(
+    card: CardData, shapes: Shapes, n: Ref, mask: Symbol, e: Equation
+) -> Equation:
     """The equation with padding hidden from every softmax over positions in it."""
 
     def rule(x: Expr) -> Expr | None:
@@ -59,7 +61,7 @@ def hidden(card: CardData, shapes: Shapes, n: Ref, mask: Symbol, e: Equation) ->
     return with_right(e, transform(e.right, rule))
 
 
-def uncounted(card: CardData, n: Ref, mask: Symbol, e: Equation) -> Equation:
+def with_padding_uncounted(card: CardData, n: Ref, mask: Symbol, e: Equation) -> Equation:
     """The equation with rows ``k:n + k`` picked by the number of positions without padding."""
 
     def rule(x: Expr) -> Expr | None:

@@ -40,7 +40,16 @@ from viete.notation.tree import (
     Table,
     num,
 )
-from viete.rewrite.kv_cache import ALL, ALL_COUNT, NEW, NEW_COUNT, ROOM, DynamicCache, Stuck, named
+from viete.rewrite.kv_cache import (
+    ALL,
+    ALL_COUNT,
+    NEW,
+    NEW_COUNT,
+    ROOM,
+    DynamicCache,
+    Stuck,
+    with_names,
+)
 
 EVERY, PAST = "@every", "@past"  # in sizes: how many positions there are, and come before
 
@@ -404,7 +413,7 @@ class Positions:
                 if x.size is not None and x.size[0] == WHOLE:
                     counts.setdefault(NEW if x.size[1] == LATER else ALL, Ref(a.symbol))
             semi = len(args) if k < function.semi else semi
-        body = named(body, self.cache.counts(counts.get(NEW), counts.get(ALL)))
+        body = with_names(body, self.cache.counts(counts.get(NEW), counts.get(ALL)))
         own = [(a.symbol, a.pattern) for a in function.arguments]
         if body == function.body and own == [(a.symbol, a.pattern) for a in arguments]:
             return replace(e, args=tuple(args[: len(e.args)]))
@@ -413,7 +422,7 @@ class Positions:
             if further.key in body.keys:
                 symbol = Symbol("argument", fresh(taken, SPARE))
                 taken.add(symbol.key)
-                body = named(body, {further.key: Ref(symbol)})
+                body = with_names(body, {further.key: Ref(symbol)})
                 arguments.append(Argument(symbol))
                 args.append(further)
         return Apply(self.renamed(function, tuple(arguments), body, semi), tuple(args), semi=semi)

@@ -50,16 +50,16 @@ def simplified(e: Expr) -> Expr:
         new = new or rule.of(e)
     match e:
         case Apply("add", (a, Bind("sum") as b)):
-            new = new or together(a, b)
+            new = new or joined_sums(a, b)
     return e if new is None else simplified(new)
 
 
-def together(a: Expr, b: Expr) -> Expr | None:
+def joined_sums(a: Expr, b: Expr) -> Expr | None:
     """``∑_h x + ∑_h y`` as ``∑_h (x + y)``, wherever in the sum ``a`` the first stands."""
     match a:
-        case Apply("add", (x, y)) if found := together(y, b):
+        case Apply("add", (x, y)) if found := joined_sums(y, b):
             return Apply("add", (x, found))
-        case Apply("add" | "sub" as op, (x, y)) if found := together(x, b):
+        case Apply("add" | "sub" as op, (x, y)) if found := joined_sums(x, b):
             return Apply(op, (found, y))
     return by_section(TERMS, Apply("add", (a, b)))
 

@@ -1,4 +1,4 @@
-"""Why an equation of a backward pass holds: the forward equations and the rules it comes from."""
+"""Provenance of a backward equation: the forward equations and the rules that it comes from."""
 
 from __future__ import annotations
 

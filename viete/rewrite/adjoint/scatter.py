@@ -1,4 +1,4 @@
-"""Places within arrays, going back: what a slice or an index leaves out gets zeros."""
+"""Scatter: the derivative of a slice or an index, with zeros in the places that it leaves out."""
 
 from __future__ import annotations
 

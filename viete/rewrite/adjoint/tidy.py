@@ -1,4 +1,7 @@
-"""A derivation read once more, as its author would: no helper name without need, none twice."""
+"""Common subexpressions, copies and hoisting: a derivation with no helper name without need.
+
+What its author would do on reading it once more: backward equations in, fewer of them out.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +30,14 @@ from viete.rewrite.simplify import simplified
 
 def tidied(equations: Sequence[Equation], helpers: Collection[str]) -> list[Equation]:
     """The same equations with as few as possible of the ``helpers`` (keys of their names)."""
-    out = shared(early(list(equations), helpers), helpers)
-    out = renamed(out, helpers)
-    out = counted(put_back(out, helpers), helpers)
+    out = without_common_subexpressions(hoisted(list(equations), helpers), helpers)
+    out = with_copies_propagated(out, helpers)
+    out = renumbered(with_helpers_inlined(out, helpers), helpers)
     return [replace(e, text=Text(f"{show(e.left)} = {show(e.right)}", "<backward>")) for e in out]
 
 
-def early(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
-    """Parts of the forward pass that an equation before them could have used come before it."""
+def hoisted(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
+    """Parts of the forward pass that an equation before them could have used, moved before it."""
     out = list(equations)
     back = {e.name for e in equations if e.name.startswith("partial{")}
     for e in equations:
@@ -51,7 +54,7 @@ def early(equations: list[Equation], helpers: Collection[str]) -> list[Equation]
     return out
 
 
-def counted(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
+def renumbered(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
     """Helpers numbered as they come: G_1, G_2, …"""
     count: dict[str, int] = {}
     new: dict[Symbol, Symbol] = {}
@@ -70,7 +73,9 @@ def counted(equations: list[Equation], helpers: Collection[str]) -> list[Equatio
     ]
 
 
-def shared(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
+def without_common_subexpressions(
+    equations: list[Equation], helpers: Collection[str]
+) -> list[Equation]:
     """What has a helper's name already is called by it: ``GELU(F_1)`` after ``F_1 = h W``."""
     known: list[Equation] = []
     out = []
@@ -84,7 +89,7 @@ def shared(equations: list[Equation], helpers: Collection[str]) -> list[Equation
     return out
 
 
-def renamed(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
+def with_copies_propagated(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
     """``G = …`` and later ``∂X = G``: it is ∂X from the start."""
     out = equations
     for e in equations:
@@ -106,7 +111,7 @@ def renamed(equations: list[Equation], helpers: Collection[str]) -> list[Equatio
     return out
 
 
-def put_back(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
+def with_helpers_inlined(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
     """A helper that is read once stands where it is read; one that is not read is left out."""
     out = equations
     for e in equations:

@@ -12,7 +12,7 @@ from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, Loop
 from viete.graph.matching import Match, put
 from viete.graph.rules import Rule, derivatives
-from viete.graph.sizes import Size
+from viete.graph.sizes import ONE, ZERO, Size
 from viete.library.functions import inlined
 from viete.notation.printer import INFIX, show
 from viete.notation.substitution import Abstraction, Put, apart, fresh
@@ -183,9 +183,6 @@ class Passing:
                 inner = replace(inner, sides=(*below, (test, k == "a")))  # the side that it is
             self.pass_on(values[k], made, inner)
 
-    def same(self, a: Sequence[Size], b: Sequence[Size]) -> bool:
-        return len(a) == len(b) and all(map(self.shapes.same, a, b))
-
     def put(self, formula: Expr, found: Match, c: Context) -> Expr:
         """A rule's formula with what its letters stand for.
 
@@ -219,7 +216,7 @@ class Passing:
                 case Apply("sqrt", (Apply(args=z) as v,)) if self.model.library_name(v) == "var":
                     return self.model.library("std", *z)
             if isinstance(x, Apply) and x.op == "concat":
-                args = tuple(a for a in x.args if str(self.type(a, c).shape[-1]) != "0")
+                args = tuple(a for a in x.args if self.type(a, c).shape[-1] != ZERO)
                 return args[0] if len(args) == 1 else replace(x, args=args)
             if isinstance(x, Pick):
                 return self.open_ended(x, c)
@@ -286,24 +283,22 @@ class Passing:
     def fitted(self, back: Expr, e: Expr, c: Context) -> Expr:
         """``back`` in the shape of ``e``: summed over what was repeated, repeated where summed."""
         have, want = self.type(back, c).shape, self.type(e, c).shape
-        one = [str(s) == "1" for s in want]
-        if self.same(have, want):
+        if self.shapes.same_shape(have, want):
             return back
-        if len(have) == 2 and len(want) == 2 and one[1] and str(have[1]) != "1":
+        if len(have) == len(want) == 2 and want[1] == ONE != have[1]:
             return self.fitted(Apply("sum", (back,)), e, c)
         if len(have) == 2 and len(want) < 2:
             letter = self.fresh(c, back)
-            rows = self.model.size_expr(self.type(back, c).shape[0])
-            bounds = num(0), simplified(Apply("sub", (rows, num(1))))
-            if str(have[1]) == "1" and not want:
-                entry = Pick(back, (Idx(letter), num(0)))
-                return Bind("sum", letter, bounds[0], bounds[1], entry)
+            last = simplified(Apply("sub", (self.model.size_expr(have[0]), num(1))))
+            if have[1] == ONE and not want:
+                return Bind("sum", letter, num(0), last, Pick(back, (Idx(letter), num(0))))
             row = row_of(back, letter, lambda x: len(self.type(x, c).shape))
-            return self.fitted(Bind("sum", letter, bounds[0], bounds[1], row), e, c) if want else (
-                Bind("sum", letter, bounds[0], bounds[1], Apply("sum", (row,))))  # fmt: skip
+            of = row if want else Apply("sum", (row,))
+            total = Bind("sum", letter, num(0), last, of)
+            return self.fitted(total, e, c) if want else total
         if len(have) == 1 and not want:
             return Apply("sum", (back,))
-        if len(have) == 2 and one[0] and str(have[0]) != "1":
+        if len(have) == 2 and want[0] == ONE != have[0]:
             return Apply("T", (Apply("sum", (Apply("T", (back,)),)),))
         return self.model.library("spread", back, e)
 
@@ -462,11 +457,8 @@ class Passing:
 
     def readers(self, key: str, letter: str) -> list[Loop]:
         """The loops over a letter that read a value, the first one first."""
-        return [
-            e.loop for e in self.model.equations
-            if e.loop is not None and e.loop.index == letter
-            and key in e.reads
-        ]  # fmt: skip
+        return [e.loop for e in self.model.equations
+                if e.loop is not None and e.loop.index == letter and key in e.reads]  # fmt: skip
 
     def refused(self, e: Ref, c: Context) -> VieteError:
         text = self.model.equations[c.reason.equation - 1].text
