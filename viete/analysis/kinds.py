@@ -17,12 +17,12 @@ Interval = tuple[int, int]  # the least and the greatest that a number may be
 REAL, WHOLE, TRUTH = "real", "int", "bool"
 LOGICAL = frozenset("and or not".split())
 COMPARISONS = frozenset("lt le gt ge eq ne".split())
-# Operations that make whole numbers of whole numbers.
 # Functions of the library that take whole numbers for real ones.
 OF_REALS = frozenset(
     "softmax logsumexp logsoftmax cross_entropy LN RMSNorm causal "
     "GELU GELU_tanh sigmoid SiLU softplus".split()
 )
+# Operations that make whole numbers of whole numbers.
 CLOSED = frozenset("add sub had times prod inner neg abs max min mod where sum floor".split())
 BIT, LONG = (0, 1), (1 - 2**63, 2**63 - 1)
 MOST = 100_000_000  # the length of an axis whose length is not known yet

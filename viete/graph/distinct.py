@@ -10,12 +10,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import chain, count
+from typing import Any
 
-from viete.graph.card import CardData, Equation, Loop, Parameter, memoised
+from viete.graph.card import (
+    CardData,
+    Claim,
+    Dimension,
+    Equation,
+    Index,
+    Input,
+    Loop,
+    Parameter,
+    memoised,
+)
 from viete.notation.substitution import apart
 from viete.notation.tree import Expr, Ref, Slot, Symbol, replaced
+
+# Where the names of dimensions stand; those in a function are its own.
+PARTS = (Claim, Dimension, Equation, Index, Input, Loop, Parameter)
 
 
 @memoised
@@ -45,37 +59,25 @@ def with_dimensions(card: CardData, new: Mapping[str, Symbol]) -> CardData:
     """The model with other symbols for some of its dimensions."""
     dims: dict[Expr, Expr] = {Ref(d.symbol): Ref(new[d.name]) for d in card.dims if d.name in new}
 
-    def put(e: Expr) -> Expr:
-        return replaced(e, dims)
-
-    def maybe(e: Expr | None) -> Expr | None:
-        return None if e is None else put(e)
-
-    def loop(x: Loop | None) -> Loop | None:
-        return None if x is None else replace(x, lower=put(x.lower), upper=put(x.upper))
-
-    def equation(e: Equation) -> Equation:
-        left = replace(e.left, index=tuple(map(put, e.left.index)))
-        stated = None if e.stated is None else tuple(map(put, e.stated))
-        return replace(e, left=left, right=put(e.right), loop=loop(e.loop), stated=stated)
+    def of(x: Any) -> Any:
+        """A part of the card with the new dimensions in all its formulas."""
+        if isinstance(x, Expr):
+            return replaced(x, dims)
+        if isinstance(x, tuple):
+            return tuple(map(of, x))
+        if isinstance(x, PARTS):
+            return replace(x, **{f.name: of(getattr(x, f.name)) for f in fields(x)})
+        return x
 
     def parameter(p: Parameter) -> Parameter:
-        return replace(p, shape=tuple(map(put, p.shape)), init=in_words(p.init, new),
+        return replace(p, init=in_words(p.init, new),
                        checkpoint=re.sub(r"\{[^{}]*\}", lambda m: in_words(m[0], new),
                                          p.checkpoint))  # fmt: skip
 
-    return replace(
-        card,
-        dims=tuple(replace(d, symbol=new.get(d.name, d.symbol), value=maybe(d.value),
-                           at_most=maybe(d.at_most)) for d in card.dims),
-        indices=tuple(replace(i, lower=put(i.lower), upper=put(i.upper)) for i in card.indices),
-        inputs=tuple(replace(i, shape=tuple(map(put, i.shape)), low=maybe(i.low),
-                             high=maybe(i.high), default=maybe(i.default)) for i in card.inputs),
-        parameters=tuple(map(parameter, card.parameters)),
-        equations=tuple(map(equation, card.equations)),
-        derived=tuple(map(equation, card.derived)),
-        claims=tuple(replace(c, statement=put(c.statement)) for c in card.claims),
-    )  # fmt: skip
+    parts = {f.name: of(getattr(card, f.name)) for f in fields(CardData)}
+    card = replace(card, **parts)
+    named = tuple(replace(d, symbol=new.get(d.name, d.symbol)) for d in card.dims)
+    return replace(card, dims=named, parameters=tuple(map(parameter, card.parameters)))
 
 
 def in_words(text: str, new: Mapping[str, Symbol]) -> str:

@@ -8,7 +8,7 @@ $∂a = …$`` has formulas for several things. The first rule that fits counts.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
@@ -85,6 +85,16 @@ class Rule:
         """What ``a → b`` makes of a formula."""
         found = self.fits(e, functions)
         return None if found is None else put(self.formulas[0][1], found)
+
+
+def first(
+    rules: Iterable[Rule], e: Expr, functions: Mapping[str, Function] | None = None
+) -> tuple[Rule, Expr] | None:
+    """The first rule that fits a formula, and what it makes of it."""
+    for rule in rules:
+        if rule.head == head(e) and (new := rule.of(e, functions)) is not None:
+            return rule, new
+    return None
 
 
 def head(e: Expr) -> str:
@@ -183,11 +193,11 @@ def rewrite(card: CardData, rules: Sequence[Rule]) -> tuple[CardData, list[Rewri
 
     def of(e: Expr, value: str) -> Expr:
         e = rebuilt(e, [of(x, value) for x in e.children])
-        for rule in among:
-            if rule.head == head(e) and (new := rule.of(e, card.function)) is not None:
-                steps.append(Rewriting(value, rule, e, new))
-                return of(new, value)
-        return e
+        if (found := first(among, e, card.function)) is None:
+            return e
+        rule, new = found
+        steps.append(Rewriting(value, rule, e, new))
+        return of(new, value)
 
     equations = []
     for e in card.equations:

@@ -10,8 +10,9 @@ sides count. What has no value, or none that these bounds can tell, lies between
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,15 @@ def float_below(x: arb) -> float:
     return found if found == -math.inf or arb(found) <= low else math.nextafter(found, -math.inf)
 
 
+def outward(
+    rule: Callable[..., float], lower: Sequence[np.ndarray], upper: Sequence[np.ndarray]
+) -> Bounds:
+    """Intervals by a rule of floats, ``rule(1, …)`` of lower ends and ``rule(-1, …)`` of upper."""
+    ways = (np.frompyfunc(partial(rule, way), len(of), 1)(*of)
+            for way, of in ((1, lower), (-1, upper)))  # fmt: skip
+    return bounds(*(np.asarray(x, np.float64) for x in ways))
+
+
 def increasing(
     rule: Callable[[arb], arb], least: float, low: float, high: float
 ) -> Callable[[Bounds], Bounds]:  # fmt: skip
@@ -192,18 +202,15 @@ def increasing(
     It is defined from ``least`` on, and goes from ``low`` to ``high``.
     """
 
-    def at(x: float, way: int) -> float:
+    def at(way: int, x: float) -> float:
         if x <= least or math.isinf(x):
             return low if x <= least else high
         with ctx.workprec(BITS):
             return way * float_below(way * rule(arb(x)))
 
     def of(x: Bounds) -> Bounds:
-        lower, upper = (np.frompyfunc(lambda a, way=way: at(a, way), 1, 1)(a)
-                        for way, a in zip((1, -1), ends(x), strict=True))  # fmt: skip
-        outside = x["upper"] < least
-        lower, upper = (np.asarray(a, np.float64) for a in (lower, upper))
-        return bounds(np.where(outside, np.nan, lower), np.where(outside, np.nan, upper))
+        found = outward(at, [x["lower"]], [x["upper"]])
+        return np.where(x["upper"] < least, bounds(-np.inf, np.inf), found)
 
     return of
 
@@ -211,18 +218,13 @@ def increasing(
 def turning(rule: Callable[[arb], arb]) -> Callable[[Bounds], Bounds]:
     """Sine or cosine, by Arb on a ball around the interval."""
 
-    def at(a: float, b: float, way: int) -> float:
+    def at(way: int, a: float, b: float) -> float:
         if math.isinf(a) or math.isinf(b):
             return -way * 1.0
         with ctx.workprec(BITS):
             return way * max(float_below(way * rule(arb(a).union(arb(b)))), -1.0)
 
-    def of(x: Bounds) -> Bounds:
-        lower, upper = (np.frompyfunc(lambda a, b, way=way: at(a, b, way), 2, 1)(*ends(x))
-                        for way in (1, -1))  # fmt: skip
-        return bounds(np.asarray(lower, np.float64), np.asarray(upper, np.float64))
-
-    return of
+    return lambda x: outward(at, ends(x), ends(x))
 
 
 FUNCTIONS: dict[str, Callable[[Bounds], Bounds]] = {
@@ -261,9 +263,7 @@ class Intervals(Namespace):
             return x
         if kind is not None and kind.kind in "bf":
             return bounds(x.astype(np.float64), x.astype(np.float64))
-        lower, upper = (np.frompyfunc(lambda a, way=way: nearest(a, way), 1, 1)(x)
-                        for way in (-math.inf, math.inf))  # fmt: skip
-        return bounds(np.asarray(lower, np.float64), np.asarray(upper, np.float64))
+        return outward(nearest, [x], [x])
 
     def alone(self, x: Any) -> Any:
         return Fraction(float(x["lower"])) if certain(x) else x
@@ -307,16 +307,16 @@ class Intervals(Namespace):
         return out
 
 
-def nearest(a: Any, way: float) -> float:
-    """A number as a float, rounded in one direction."""
+def nearest(way: int, a: Any) -> float:
+    """A number as a float, rounded down for the ``way`` 1 and up for −1."""
     if isinstance(a, float):
         return a
     try:
         found = float(a)
     except OverflowError:
         found = math.inf if a > 0 else -math.inf
-    wrong = found > a if way < 0 else found < a
-    return math.nextafter(found, way) if wrong else found
+    wrong = found > a if way > 0 else found < a
+    return math.nextafter(found, -way * math.inf) if wrong else found
 
 
 def argmax(rows: Bounds) -> Bounds:

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from itertools import chain
 from operator import add, mul, neg, sub, truediv
 
-from viete.graph.rules import Rule, head, table
+from viete.graph.rules import Rule, first, head, table
 from viete.notation.tree import Apply, Bind, Expr, Num, rebuilt
 
 # Sections of simplify.md that are asked for by themselves; the last two for nothing else.
@@ -30,10 +30,8 @@ def rules() -> dict[str, list[Rule]]:
 
 def by_section(section: str, e: Expr) -> Expr | None:
     """What the first rule of a section that fits makes of a formula."""
-    for rule in table("rewrite", "simplify.md")[section]:
-        if rule.head == head(e) and (new := rule.of(e)) is not None:
-            return new
-    return None
+    found = first(table("rewrite", "simplify.md")[section], e)
+    return None if found is None else found[1]
 
 
 def neutral(e: Expr) -> Expr | None:
