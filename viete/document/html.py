@@ -19,12 +19,14 @@ from viete.document.tree import (
     Equations,
     Heading,
     ItemList,
+    Kinds,
     Panel,
     Paragraph,
     Pipeline,
     TextTable,
     Written,
     inline,
+    set_in,
     with_lists,
 )
 
@@ -168,20 +170,7 @@ def chains(lines: list[Chain]) -> str:
 
 def prose(text: str) -> str:
     """Prose with formulas as MathML."""
-    out = []
-    for kind, piece in inline(text):
-        match kind:
-            case "math":
-                out.append(math(piece))
-            case "code":
-                out.append(f"<code>{escape(piece)}</code>")
-            case "strong":
-                out.append(f"<strong>{prose(piece)}</strong>")
-            case "stress":
-                out.append(f"<em>{prose(piece)}</em>")
-            case _:
-                out.append(escape(piece))
-    return "".join(out)
+    return set_in(text, KINDS)
 
 
 @cache
@@ -194,6 +183,13 @@ def math(latex: str) -> str:
     except Exception:  # of whatever kind: a card's prose may hold any LaTeX
         return f"<code>{escape(latex)}</code>"
     return checked(root)
+
+
+KINDS: Kinds = {
+    "text": escape, "math": math, "code": lambda piece: f"<code>{escape(piece)}</code>",
+    "strong": lambda piece: f"<strong>{prose(piece)}</strong>",
+    "stress": lambda piece: f"<em>{prose(piece)}</em>",
+}  # fmt: skip
 
 
 def checked(e: ElementTree.Element, first: bool = False) -> str:

@@ -18,11 +18,12 @@ from viete.document.tree import (
     Equations,
     Heading,
     ItemList,
+    Kinds,
     ListItem,
     Paragraph,
     TextTable,
     Written,
-    inline,
+    set_in,
     simple,
     with_lists,
 )
@@ -49,23 +50,20 @@ _SKIP = re.compile(
 
 def prose(text: str) -> str:
     """Prose to LaTeX; what stands between dollar signs and is no formula becomes text."""
-    return first("".join(piece_of_prose(kind, piece) for kind, piece in inline(text)))
+    return first(set_in(text, KINDS))
 
 
-def piece_of_prose(kind: str, piece: str) -> str:
-    """One piece of a text, escaped."""
-    match kind:
-        case "math":
-            inside = formula(piece)
-            return escape(f"${piece}$") if inside is None else f"${inside}$"
-        case "code":
-            return f"\\texttt{{{escape(piece)}}}"
-        case "strong" | "stress":
-            inner = "".join(piece_of_prose(k, p) for k, p in inline(piece))
-            return f"\\{'textbf' if kind == 'strong' else 'emph'}{{{inner}}}"
-    return escape(piece)
+def math(tex: str) -> str:
+    """A formula, or the text that it is."""
+    inside = formula(tex)
+    return escape(f"${tex}$") if inside is None else f"${inside}$"
 
 
+KINDS: Kinds = {
+    "text": escape, "math": math, "code": lambda piece: f"\\texttt{{{escape(piece)}}}",
+    "strong": lambda piece: f"\\textbf{{{set_in(piece, KINDS)}}}",
+    "stress": lambda piece: f"\\emph{{{set_in(piece, KINDS)}}}",
+}  # fmt: skip
 _UNESCAPED = {v: c for c, v in (ESCAPES | SYMBOLS).items()}
 _ESCAPED = re.compile("|".join(re.escape(v) for v in sorted(_UNESCAPED, key=len, reverse=True)))
 _SIGN = re.compile("|".join(map(re.escape, [*SYMBOLS.values(), ESCAPES["…"]])))

@@ -17,6 +17,7 @@ from viete.document.tree import (
     Paragraph,
     TextTable,
     Written,
+    marked_items,
     simple,
     with_lists,
 )
@@ -243,11 +244,7 @@ def written(block: Written) -> str:
         case Paragraph():
             out.append(markdown(block.text.text))
         case ItemList():
-            for number, item in enumerate(block.items, block.first):
-                assert isinstance(item, ListItem)
-                mark = f"{number}." if block.first else "-"
-                out.append(f"{mark} {markdown(item.text.text)}")
-                out += [" " * (len(mark) + 1) + f"- {markdown(n.text)}" for n in item.notes]
+            out.append(marked_items(block, markdown))
         case TextTable():
             out += [markdown(block.caption), ""] * bool(block.caption)
             rows = [[barred(markdown(t.text)) for t in row] for row in block.rows]

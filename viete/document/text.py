@@ -19,7 +19,7 @@ from viete.document.tree import (
     Paragraph,
     Pipeline,
     TextTable,
-    inline,
+    set_in,
     with_lists,
 )
 from viete.printable import display_width
@@ -130,5 +130,4 @@ def aligned(
 
 def plain(text: str) -> str:
     """A text without its inline markup, its formulas spelled in Unicode."""
-    change = {"math": spelled, "strong": plain, "stress": plain}
-    return "".join(change.get(kind, str)(piece) for kind, piece in inline(text))
+    return set_in(text, {"math": spelled, "strong": plain, "stress": plain})

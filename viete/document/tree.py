@@ -8,7 +8,7 @@ an error in a table cell can point there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -238,6 +238,9 @@ def marked(chip: Chip) -> str:
 _INLINE = re.compile(r"(\$[^$]+\$|`[^`]+`|\*\*(?=\S).+?\*\*|\*(?=[^\s*])[^*]*(?<=\S)\*)")
 
 
+Kinds = Mapping[str, Callable[[str], str]]  # how a format writes the kinds of `inline`
+
+
 def inline(text: str) -> Iterator[tuple[str, str]]:
     """The pieces of a text with their kind: 'text', 'math', 'code', 'strong' or 'stress'."""
     for k, piece in enumerate(_INLINE.split(text)):
@@ -250,3 +253,19 @@ def inline(text: str) -> Iterator[tuple[str, str]]:
             yield "strong", piece[2:-2]
         else:
             yield "stress", piece[1:-1]
+
+
+def set_in(text: str, kinds: Kinds) -> str:
+    """A text with each kind of its pieces written as ``kinds`` says; of no such kind as it is."""
+    return "".join(kinds.get(kind, str)(piece) for kind, piece in inline(text))
+
+
+def marked_items(block: ItemList, prose: Callable[[str], str]) -> str:
+    """Items behind dashes or numbers, with their notes below, as Markdown and Typst have them."""
+    out = []
+    for number, item in enumerate(block.items, block.first):
+        assert isinstance(item, ListItem)
+        mark = f"{number}." if block.first else "-"
+        out.append(f"{mark} {prose(item.text.text)}")
+        out += [f"{' ' * len(mark)} - {prose(note.text)}" for note in item.notes]
+    return "\n".join(out)

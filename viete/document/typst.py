@@ -11,11 +11,12 @@ from viete.document.tree import (
     Equations,
     Heading,
     ItemList,
-    ListItem,
+    Kinds,
     Paragraph,
     TextTable,
     Written,
-    inline,
+    marked_items,
+    set_in,
     simple,
     with_lists,
 )
@@ -31,26 +32,20 @@ _SPECIAL = re.compile(r"([\\#$_@<>\[\]~`=/+*-])")
 
 def prose(text: str) -> str:
     """Prose to Typst; formulas are Typst's already."""
-    out = []
-    for kind, piece in inline(text):
-        match kind:
-            case "math":
-                out.append(f"${piece}$")
-            case "code":
-                out.append(raw(piece))
-            case "strong":
-                out.append(f"#strong[{prose(piece)}]")
-            case "stress":
-                out.append(f"#emph[{prose(piece)}]")
-            case _:
-                out.append(_SPECIAL.sub(r"\\\1", piece))
-    return "".join(out)
+    return set_in(text, KINDS)
 
 
 def raw(text: str, block: str = "") -> str:
     """Characters as they are."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'#raw({block}"{escaped}")'
+
+
+KINDS: Kinds = {
+    "text": lambda piece: _SPECIAL.sub(r"\\\1", piece), "math": lambda piece: f"${piece}$",
+    "code": raw, "strong": lambda piece: f"#strong[{prose(piece)}]",
+    "stress": lambda piece: f"#emph[{prose(piece)}]",
+}  # fmt: skip
 
 
 def write_typst(blocks: Iterable[Block]) -> str:
@@ -68,13 +63,7 @@ def written(block: Written) -> str:
         case Paragraph():
             return prose(block.text.text)
         case ItemList():
-            lines = []
-            for number, item in enumerate(block.items, block.first):
-                assert isinstance(item, ListItem)
-                mark = f"{number}." if block.first else "-"
-                lines.append(f"{mark} {prose(item.text.text)}")
-                lines += [f"{' ' * len(mark)} - {prose(n.text)}" for n in item.notes]
-            return "\n".join(lines)
+            return marked_items(block, prose)
         case TextTable():
             columns = len(block.header) or max(map(len, block.rows), default=1)
             width = ", ".join(["auto"] * (columns - 1) + ["1fr"])
