@@ -206,6 +206,40 @@ def costs(card: CardData, lengths: Mapping[str, int] | None = None, batch: int =
     return Counter(card, dict(lengths or {}), batch).costs()
 
 
+def lengths_of(card: CardData, given: Mapping[str, int]) -> dict[str, int]:
+    """All lengths of a card that have a value: those given, checked, else the greatest allowed.
+
+    Raises VieteError for a name that is no length of the card, and for a length out of range.
+    """
+    out: dict[str, int] = {}
+    for name in given:
+        if name not in card.lengths:
+            known = ", ".join(card.lengths) or "none"
+            raise VieteError(f"{card.title} has no length {name}; it has {known}")
+    for name, at_most in card.lengths.items():
+        size = card.size(at_most)
+        most = None if size is None else evaluated(size, card.sizes)
+        if name not in given:
+            out |= {} if most is None else {name: math.floor(most)}
+            continue
+        n = given[name]
+        if not whole(n) or (most is not None and n > most):
+            limit = "up" if most is None else f"to {most}"
+            raise VieteError(f"{name} must be a whole number from 1 {limit}, not {n!r}")
+        out[name] = int(n)
+    return out
+
+
+def evaluated(size: Size, numbers: Mapping[str, Fraction]) -> Fraction | None:
+    """The number that a size is, or None where a dimension has no value."""
+    try:
+        return size.evaluate(numbers)
+    except KeyError:
+        return None
+    except ZeroDivisionError:
+        raise VieteError(f"{size} divides by zero") from None
+
+
 class Counter:
     """From the flow of every equation to a `Costs`."""
 
@@ -214,41 +248,12 @@ class Counter:
             raise VieteError(f"the batch must be a whole number from 1 up, not {batch!r}")
         self.model, self.batch = card, int(batch)
         self.numbers = dict(card.sizes)
-        self.lengths = self.lengths_of(lengths)
+        self.lengths = lengths_of(card, lengths)
         self.numbers |= {name: Fraction(n) for name, n in self.lengths.items()}
         self.flows = Flows(card, self.batch)
 
-    def lengths_of(self, given: dict[str, int]) -> dict[str, int]:
-        """All lengths that have a value: those given, checked, else the greatest allowed."""
-        out: dict[str, int] = {}
-        for name in given:
-            if name not in self.model.lengths:
-                known = ", ".join(self.model.lengths) or "none"
-                raise VieteError(f"{self.model.title} has no length {name}; it has {known}")
-        for name, at_most in self.model.lengths.items():
-            size = self.model.size(at_most)
-            most = None if size is None else self.evaluate(size)
-            if name not in given:
-                if most is not None:
-                    out[name] = math.floor(most)
-                continue
-            n = given[name]
-            if not whole(n) or (most is not None and n > most):
-                limit = "up" if most is None else f"to {most}"
-                raise VieteError(f"{name} must be a whole number from 1 {limit}, not {n!r}")
-            out[name] = int(n)
-        return out
-
-    def evaluate(self, size: Size) -> Fraction | None:
-        try:
-            return size.evaluate(self.numbers)
-        except KeyError:
-            return None
-        except ZeroDivisionError:
-            raise VieteError(f"{size} divides by zero") from None
-
     def quantity(self, size: Size) -> Quantity:
-        value = self.evaluate(size)
+        value = evaluated(size, self.numbers)
         if value is not None and value.denominator != 1:
             raise VieteError(
                 f"{size} is {value} here, which is no whole number; choose dimensions that divide"
@@ -346,7 +351,7 @@ class Counter:
         # A window counts only if every sum over these positions is through it.
         width = widths[0] if len(set(widths)) == 1 else None
         if width is not None:
-            n, w = self.evaluate(place), self.evaluate(width)
+            n, w = evaluated(place, self.numbers), evaluated(width, self.numbers)
             positions = width if n is None or w is None or w < n else place
         return CachedValue(
             e.left, place, self.quantity(each), self.quantity(positions),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from viete.analysis.cost import lengths_of
 from viete.analysis.def_use import DefUse, Use, def_use
 from viete.document.tree import capital
 from viete.errors import VieteError
@@ -44,19 +45,10 @@ class Sizes:
         self, card: CardData, lengths: Mapping[str, int] | None = None, batch: int | None = None
     ) -> None:
         self.model, self.batch = card, batch
-        self.values = dict(card.sizes)
-        for name, limit in card.lengths.items():
-            size = card.size(limit)
-            most = None if size is None else self.number(size)
-            given = most if lengths is None else (lengths or {}).get(name, most)
-            if given is None:
-                raise VieteError(f"the length {name} of {card.title} needs a number")
-            if most is not None and not 0 < given <= most:
-                raise VieteError(f"{name} = {given} does not fit: it is 1 to {most}")
-            self.values[name] = Fraction(given)
-        if unknown := (lengths or {}).keys() - card.lengths.keys():
-            known = ", ".join(card.lengths) or "none"
-            raise VieteError(f"{card.title} has no length {min(unknown)}; it has {known}")
+        found = lengths_of(card, lengths or {})
+        if lacking := card.lengths.keys() - found.keys():
+            raise VieteError(f"the length {min(lacking)} of {card.title} needs a number")
+        self.values = card.sizes | {name: Fraction(n) for name, n in found.items()}
 
     def number(self, size: Size) -> Fraction:
         try:
