@@ -150,7 +150,10 @@ class Formula:
 
     def peek(self) -> str:
         """The next token that is no blank, "" at the end."""
-        return next((t for t in self.tokens[self.at : self.at + 2] if not t.isspace()), "")
+        at = self.at
+        if at < len(self.tokens) and self.tokens[at].isspace():
+            at += 1
+        return self.tokens[at] if at < len(self.tokens) else ""
 
     def next(self) -> str:
         """That token, which is passed."""

@@ -8,7 +8,6 @@ from decimal import Decimal
 from fractions import Fraction
 
 from viete.notation.lexer import (
-    ACCENTS,
     COMBINING,
     COMMANDED,
     GREEK,
@@ -114,14 +113,14 @@ def number(value: Fraction, style: str) -> tuple[str, int]:
 
 def letters(base: str, style: str) -> str:
     """A name's base letter or word, with its accent."""
-    for accent in ACCENTS:
-        if base.startswith(accent + "{"):
-            inner = letters(base[len(accent) + 1 : -1], style)
-            if style == "unicode" and accent in PREFIXES:
-                return PREFIXES[accent] + inner
-            if style == "unicode" and len(inner) == 1:
-                return inner + _MARKS[accent]
-            return f"\\{accent}{{{inner}}}" if style == "latex" else f"{accent}{{{inner}}}"
+    accent, marked, under = base.partition("{")
+    if marked:
+        inner = letters(under[:-1], style)
+        if style == "unicode" and accent in PREFIXES:
+            return PREFIXES[accent] + inner
+        if style == "unicode" and len(inner) == 1:
+            return inner + _MARKS[accent]
+        return f"\\{accent}{{{inner}}}" if style == "latex" else f"{accent}{{{inner}}}"
     if base in GREEK_NAMES:
         return {"plain": base, "latex": f"\\{base}", "unicode": _LETTERS[base]}[style]
     return f"\\mathrm{{{base}}}" if style == "latex" and len(base) > 1 else base
@@ -222,8 +221,9 @@ class Printer:
         return f"\\mathrm{{{text}}}" if many else text
 
     def script(self, sign: str, items: list[str]) -> str:
-        items = [re.sub(r" ?([-+−/]) ?", r"\1", item) for item in items]
         text = ",".join(items)
+        if " " in text:
+            text = re.sub(r" ?([-+−/]) ?", r"\1", text)
         if self.style == "unicode" and re.fullmatch(r"[a-z]?[-−+]?\d*|[a-z]", text):
             table = _BELOW if sign == "_" else _ABOVE
             small = text.replace("−", "-")
@@ -231,7 +231,7 @@ class Printer:
                 return "".join(table[c] for c in small)
         if self.style == "latex":
             return f"{sign}{text}" if len(text) == 1 else f"{sign}{{{text}}}" if text else ""
-        return script(sign, items)
+        return script(sign, [text] if text else [])
 
     def picked(self, e: Pick) -> str:
         below = all(isinstance(x, Idx) or (isinstance(x, Pick) and isinstance(x.value, Ref))

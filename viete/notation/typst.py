@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from viete.notation.lexer import ACCENTS, COMMANDED, GREEK, GREEK_NAMES
+from viete.notation.lexer import COMMANDED, GREEK, GREEK_NAMES, PREFIXES
 from viete.notation.printer import ADD, ATOM, FACTOR, INFIX, SUM, Printer, is_phrase
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
@@ -16,12 +16,10 @@ _MARKS = {"tilde": "tilde", "hat": "hat", "bar": "macron", "vec": "arrow", "over
 
 def word(text: str) -> str:
     """A name: a letter as it is, Greek by its character, a word in quotes."""
-    for accent in ACCENTS:
-        if text.startswith(accent + "{"):
-            inner = word(text[len(accent) + 1 : -1])
-            if accent in _MARKS:
-                return f"{_MARKS[accent]}({inner})"
-            return f"{'∂' if accent == 'partial' else 'Δ'} {inner}"
+    accent, marked, under = text.partition("{")
+    if marked:
+        inner = word(under[:-1])
+        return f"{_MARKS[accent]}({inner})" if accent in _MARKS else f"{PREFIXES[accent]} {inner}"
     if text in GREEK_NAMES:
         return _LETTERS[text]
     return text if len(text) == 1 or text.isdigit() else f'"{text}"'
