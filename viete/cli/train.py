@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from inspect import Parameter
@@ -151,7 +151,7 @@ def starting_point(source: SourceOptions, has_tokenizer: bool) -> tuple[dict[str
 
 def sampler(job: Job) -> Callable[[int], str]:
     """What shows a hundred tokens that the model of a step would write, up to the text's end."""
-    from viete.sampling.generation import sample
+    from viete.sampling.texts import sample_texts
     from viete.text.dialogs import EOT
 
     data, vocabulary, model = job.batches.data, job.vocabulary, job.model
@@ -160,10 +160,8 @@ def sampler(job: Job) -> Callable[[int], str]:
     if job.settings.prompt:
         ids = list(map(int, vocabulary.encode(job.settings.prompt)))
 
-    def ended(new: Sequence[int]) -> bool:
-        return new[-1] == vocabulary.end or (
-            data.own is not None and vocabulary.decode(new).endswith(EOT)
-        )
+    stop = () if data.own is None else (EOT,)
+    ends = () if vocabulary.end is None else (vocabulary.decode([vocabulary.end]),)
 
     def show(step: int) -> str:
         weights = job.engine.whole(job.engine.weights)
@@ -171,10 +169,9 @@ def sampler(job: Job) -> Callable[[int], str]:
             return ""  # nobody hears it
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", VieteWarning)  # of a card without a cache, each time
-            tokens = sample(model, weights, ids, most=100, stop=ended,
-                            seed=job.settings.seed + step)  # fmt: skip
-        new = [token for (token,) in tokens if token is not None]
-        return f"{vocabulary.decode(ids)}▸{vocabulary.decode(new)}"
+            pieces = sample_texts(model, weights, vocabulary, ids, stop=stop, stop_tokens=ends,
+                                  most=100, seed=job.settings.seed + step)  # fmt: skip
+        return f"{vocabulary.decode(ids)}▸{''.join(text for _, text in pieces)}"
 
     return show
 

@@ -374,10 +374,13 @@ def bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
         yield tell
 
 
-def require(module: str, why: str) -> Any:
-    """An optional package, imported now, or the sentence that says how to get it."""
+def require(module: str, why: str, extra: str = "") -> Any:
+    """An optional package, imported now, or the sentence that says how to get it.
+
+    ``extra`` is what of Viète brings it, where that has another name.
+    """
     try:
         return importlib.import_module(module)
     except ImportError:
-        extra = module.split(".")[0]
-        raise VieteError(f"{why} you need {extra}: pip install viete[{extra}]") from None
+        name = module.split(".")[0]
+        raise VieteError(f"{why} you need {name}: pip install viete[{extra or name}]") from None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from array_api_compat import is_jax_array
@@ -37,6 +38,14 @@ class Room:
 
     def rows(self, start: int, stop: int) -> Array:
         return self.array[(*(slice(None),) * self.along, slice(start, stop))]
+
+    def grown(self, xp: Any, size: int) -> Room:
+        """Room for ``size`` rows, with those that there are."""
+        there = self.rows(0, self.filled)
+        shape = list(there.shape)
+        shape[self.along] = size - self.filled
+        rest = xp.zeros(tuple(shape), dtype=there.dtype, device=getattr(there, "device", None))
+        return replace(self, array=xp.concat([there, rest], axis=self.along))
 
     def put(self, it: Arrays, v: Value, start: int, axes: tuple[str, ...] = ()) -> None:
         """Write rows from ``start`` on; ``axes`` are the room's as ``v`` calls them."""
@@ -129,14 +138,10 @@ class Cached:
         core = tuple(a for a in (ROW, COL) if a in v.axes)
         axes = (BATCH,) * (BATCH in v.axes) + lead + core
         along = axes.index(self.form.axis[of[0]])
-        shape = [count if a == BATCH else v.size(a) for a in axes]
-        shape[along] = room
-        array = run.arrays.xp.zeros(
-            tuple(shape), dtype=v.array.dtype, device=getattr(v.array, "device", None)
-        )
-        made = Room(of, array, axes, along)
-        made.put(run.arrays, v, 0)
-        return made
+        xp, array = run.arrays.xp, expand(run.arrays.xp, run.arrays.lift(v), v.axes, axes)
+        shape = tuple(count if a == BATCH else v.size(a) for a in axes)
+        array = xp.broadcast_to(array, shape)
+        return Room(of, array, axes, along, shape[along]).grown(xp, room)
 
     def stacked(self, it: Arrays, args: list[Value]) -> Value | None:
         """``stack(K_past; K)``: the new rows written behind those before, and both seen as one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -77,14 +78,8 @@ class Planned(Cached):
         """Rooms of twice the size, with the rows that there are."""
         room = self.larger(self.before)
         for member, old in self.rooms.items():
-            shape = list(old.array.shape)
-            shape[old.along] = room
-            array = self.made.arrays.xp.zeros(
-                tuple(shape), dtype=old.array.dtype, device=getattr(old.array, "device", None)
-            )
-            new = type(old)(old.of, array, old.axes, old.along, old.filled)
-            new.rows(0, self.before)[...] = old.rows(0, self.before)
-            self.rooms[member] = new
+            filled = replace(old, filled=self.before)
+            self.rooms[member] = filled.grown(self.made.arrays.xp, room)
         self.prepare(self.made, self.count, room)
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from viete.atomic import replacing
 from viete.errors import VieteError, Where, os_refusals
+from viete.formats.tensors import require
 from viete.regular import regular
 from viete.text.data import Documents, Piece
 from viete.text.dialogs import MARKUP
@@ -275,14 +276,8 @@ def panics_in_silence() -> Iterator[None]:
 
 
 def tokenizers() -> Any:
-    """The library, or a sentence that says how to get it."""
-    try:
-        import tokenizers as library
-    except ModuleNotFoundError:
-        raise VieteError(
-            "byte-pair vocabularies need the tokenizers library: pip install 'viete[train]'"
-        ) from None
-    return library
+    """The library."""
+    return require("tokenizers", "for byte-pair vocabularies", "train")
 
 
 def digest(vocabulary: Vocabulary) -> str:
