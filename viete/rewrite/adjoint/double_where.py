@@ -48,6 +48,10 @@ from viete.rewrite.adjoint.activity import depends, reached
 from viete.rewrite.simplify import row_sum, simplified
 
 BY_ENTRY = ENTRYWISE | COMPARISONS | LOGICAL | {"where"}
+# What serves in place of an operand at which a slope, or the value, may be infinite.
+HARMLESS: Mapping[str, tuple[int | None, ...]] = {
+    "log": (1,), "sqrt": (1,), "exp": (0,), "div": (None, 1), "mod": (None, 1),
+}  # fmt: skip
 OF_ROWS = REDUCTIONS - {"argmax"}  # of a matrix: what is made of each row
 
 
@@ -217,14 +221,11 @@ class Doubling:
                 return e if env is None else self.under_binder(e, side, env)
             case Apply("log", _) if is_logsumexp(e):
                 return e
-            case Apply("log" | "sqrt", (z,)):
-                return replace(e, args=(self.not_zero(z, side, env),))
-            case Apply("exp", (z,)) if not z.constant:
-                return replace(e, args=(side.of(self.under(z, side, env), 0),))
-            case Apply("div" | "mod", (a, b)):
-                return replace(e, args=(self.under(a, side, env), self.not_zero(b, side, env)))
+            case Apply(op, args) if op in HARMLESS:
+                pairs = zip(args, HARMLESS[op], strict=True)
+                return replace(e, args=tuple(self.operand(a, x, side, env) for a, x in pairs))
             case Apply("pow", (a, c)) if not natural(c) and not e.constant:
-                base = self.not_zero(a, side, env) if c.constant else (
+                base = self.operand(a, 1, side, env) if c.constant else (
                     side.of(self.under(a, side, env), 1))  # fmt: skip
                 return replace(e, args=(base, self.under(c, side, env)))
             case Apply("where", (test, yes, no)):
@@ -236,10 +237,12 @@ class Doubling:
                 return self.under_operation(e, side, env)
         return e
 
-    def not_zero(self, e: Expr, side: Side, env: TypeEnv | None) -> Expr:
-        """An operand that must not be 0."""
+    def operand(self, e: Expr, other: int | None, side: Side, env: TypeEnv | None) -> Expr:
+        """An operand that is another number where it is not chosen, unless it does no harm."""
         new = self.under(e, side, env)
-        return new if e.constant or self.positive(e) else side.of(new, 1)
+        if other is None or e.constant or (other == 1 and self.positive(e)):
+            return new
+        return side.of(new, other)
 
     def under_operation(self, e: Apply, side: Side, env: TypeEnv | None) -> Expr:
         types = [self.type(a, env) for a in e.args]
@@ -281,8 +284,9 @@ class Doubling:
     def steep(self, e: Expr) -> bool:
         """Whether a part of a function's rule may be infinite where its operands are finite."""
         match e:
-            case Apply("log" | "sqrt", (z,)) | Apply("div", (_, z)):
-                return not z.constant
+            case Apply(op, args) if op in HARMLESS:
+                pairs = zip(args, HARMLESS[op], strict=True)
+                return any(x == 1 and not a.constant for a, x in pairs)
             case Apply("pow", (_, c)):
                 return not natural(c) and not e.constant
             case Apply(op) if op in self.model.function and op not in self.ruled:
