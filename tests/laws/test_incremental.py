@@ -24,6 +24,7 @@ from tests.laws.strategies import (
     worlds,
 )
 from viete import read
+from viete.analysis.cost import costs
 from viete.analysis.next_token import text_of
 from viete.analysis.traits import Traits
 from viete.cards.writer import write
@@ -388,6 +389,7 @@ def test_cards_with_ways_of_their_own(name: str) -> None:
     functions, body = FINE[name]
     model = read(HEAD.replace("FUNCTIONS", functions).replace("BODY", body))
     assert (Traits(model).generation() is None) == (name in OF_A_TABLE)
+    assert "reads later positions" not in costs(model).cache.why
     form = derived(model).model
     assert read(write(form, "md")) == form
     form = derived(model).model if name in ONLY_STACKED else derived(model, fixed=True).model
@@ -406,3 +408,4 @@ def test_what_has_no_incremental_form_says_why(name: str) -> None:
     with pytest.raises(VieteError, match=where):
         derived(model)
     assert Traits(model).generation() is None
+    assert "reads later positions" in costs(model).cache.why

@@ -25,9 +25,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
 
-from viete.analysis.flows import BATCH, Flow, Flows, Read, Tally
+from viete.analysis.flows import BATCH, Flow, Flows, Read, Tally, reads_later
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Loop, Parameter
+from viete.graph.dependence import forward_slice
 from viete.graph.sizes import ONE, ZERO, Size
 from viete.notation.printer import show_symbol
 from viete.notation.tree import Ref
@@ -325,17 +326,18 @@ class Counter:
         kept: dict[tuple[str, Size], list[Size | None]] = {}
         mine: dict[tuple[str, Size], bool] = {}  # whether it grows with the tokens that read it
         for e, v, reads in found:
-            place = v.place
-            if place is not None and any(r.place == place and not r.past for r in reads):
-                name = show_symbol(e.left.symbol, "unicode")
-                why = f"{name} reads later positions, so a new token changes every earlier value"
-                ahead.setdefault(place, why)
+            if v.place is not None and any(r.place == v.place and not r.past for r in reads):
+                ahead.setdefault(v.place, self.why_ahead(e))
+        for n in self.model.lengths:  # and what is made of a value that reads later ones
+            later = [e for e, v, reads in found if reads_later(self.model, v, reads, n)]
+            changed = forward_slice(self.model, {e.name for e in later})
+            if any(str(v.place) == n and e.name in changed for e, v, _ in found):
+                ahead.setdefault(Size.of(n), self.why_ahead(later[0]))
         for _, v, reads in found:
-            for r in reads:
-                place = v.place
-                if place is not None and place not in ahead and r.name in each:
+            for r in reads if v.place is not None and v.place not in ahead else ():
+                if r.name in each:
                     kept.setdefault((r.name, r.place), []).extend([r.width] if r.summed else [])
-                    mine[r.name, r.place] = mine.get((r.name, r.place), False) or r.place == place
+                    mine[r.name, r.place] = mine.get((r.name, r.place), False) or r.place == v.place
         rows = tuple(
             self.cached(name, place, widths, each[name]) for (name, place), widths in kept.items()
         )
@@ -344,6 +346,10 @@ class Counter:
         if not rows:
             why = next(iter(ahead.values()), "no position reads a named value of another one")
         return CacheCost(rows, sum(growing, NOTHING), sum((r.all for r in rows), NOTHING), why)
+
+    def why_ahead(self, e: Equation) -> str:
+        name = show_symbol(e.left.symbol, "unicode")
+        return f"{name} reads later positions, so a new token changes every earlier value"
 
     def cached(self, name: str, place: Size, widths: list[Size | None], each: Size) -> CachedValue:
         e = next(e for e in self.model.equations if e.name == name)
