@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import viete as vt
 from tests.command_line import viete
 from viete.cards.catalogue import shipped
-from viete.document.tex import readable
+from viete.document.tex import without_tex
 
 WORDS = """# Words
 
@@ -122,11 +122,11 @@ def test_no_tex_on_a_terminal_or_in_a_docstring(name: str) -> None:
     ],
 )  # fmt: skip
 def test_formulas_in_sentences(tex: str, wanted: str) -> None:
-    assert readable(tex) == wanted
+    assert without_tex(tex) == wanted
 
 
 @given(st.lists(st.sampled_from(
     [*"\\{}_^ abQ0,/+❴", r"\frac", r"\sqrt", r"\tilde", r"\alpha", r"\mathrm", r"\top"]
 )))  # fmt: skip
 def test_any_sentence_has_an_end(pieces: list[str]) -> None:
-    assert not re.search(r"\\[a-z]|\$", readable(f"${''.join(pieces)}$"))
+    assert not re.search(r"\\[a-z]|\$", without_tex(f"${''.join(pieces)}$"))

@@ -28,7 +28,7 @@ from viete.meanings.exact.run import ExactRun
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Num, Ref
 from viete.report.lesson.document import Lesson, LessonStep, write_lesson
-from viete.report.lesson.making import full, lesson
+from viete.report.lesson.making import lesson, with_family
 
 VARIED = [name for name in shipped() if name not in ALIKE]
 
@@ -217,7 +217,7 @@ def test_numbers_put_in_evaluate_to_the_result(name: str) -> None:
             continue
         held = run.store[s.makes]
         v, parts = derivation.derived(s.equation.right, s.loops)
-        v = full(v, held)
+        v = with_family(v, held)
         shown = permute(np, v.array, v.axes, held.axes)
         for x, y in zip(shown.flat, held.array.flat, strict=True):
             assert isinstance(x, Unevaluated)

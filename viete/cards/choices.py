@@ -94,7 +94,7 @@ class Choice:
         )
 
 
-def settled(card: CardData, choices: Sequence[Choice], config: Config | None) -> CardData:
+def family_member(card: CardData, choices: Sequence[Choice], config: Config | None) -> CardData:
     """The member of the family: the model with what holds put in."""
     if not choices:
         return card
@@ -226,4 +226,4 @@ def test(places: list[int], blocks: list[int], letter: str) -> Expr:
     return found
 
 
-__all__ = ["Choice", "Row", "settled"]
+__all__ = ["Choice", "Row", "family_member"]

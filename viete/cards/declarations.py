@@ -185,7 +185,7 @@ class Declarations(Sections):
             if real := re.match(r"(?:ℝ|\\mathbb\{R\}|R)(?![a-zA-Z])\s*", rest.text):
                 rest = rest.cut(real.end())
             else:
-                end = closing(rest.text)
+                end = bracket_end(rest.text)
                 if end is None:
                     raise wrong
                 opened = 2 if rest.text[0] == "\\" else 1
@@ -194,7 +194,7 @@ class Declarations(Sections):
             shape: tuple[Expr, ...] = ()
             if rest.text.startswith("^"):
                 rest = rest.cut(1)
-                end = closing(rest.text) or re.match(r"[^\s=,]*", rest.text).end()  # type: ignore[union-attr]
+                end = bracket_end(rest.text) or re.match(r"[^\s=,]*", rest.text).end()  # type: ignore[union-attr]
                 inner = rest.cut(1, end - 1) if rest.text.startswith("{") else rest.cut(0, end)
                 shape = self.shape(inner)
                 rest = rest.cut(end)
@@ -244,7 +244,7 @@ class Declarations(Sections):
     def shape(self, text: Text, batch: bool = False) -> tuple[Expr, ...]:
         """``V × d``, ``(L, d)`` or ``5 x 5``."""
         text = unmarked(text).cut(0)
-        if closing(text.text) == len(text.text) and text.text.startswith("("):
+        if bracket_end(text.text) == len(text.text) and text.text.startswith("("):
             text = text.cut(1, len(text.text) - 1)
         if text.text.lower() in ("", "scalar", "1 number"):
             return ()
@@ -336,7 +336,7 @@ class Declarations(Sections):
         return out
 
 
-def closing(text: str) -> int | None:
+def bracket_end(text: str) -> int | None:
     """The offset after what closes the bracket that ``text`` begins with: ``{``, ``\\{``, ``(``."""
     if text.startswith("\\{"):
         end = text.find("\\}")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from viete.analysis.shapes import shapes_of
 from viete.cards.agreement import Described, check_agreement
-from viete.cards.choices import Choice, settled
+from viete.cards.choices import Choice, family_member
 from viete.cards.config import Config
 from viete.cards.declarations import Declarations, is_range
 from viete.cards.sections import LINK, Pages
@@ -260,7 +260,7 @@ class Reader(Declarations):
         model = replace(
             skeleton, equations=tuple(equations), derived=tuple(derived), claims=tuple(claims)
         )
-        return settled(model, choices, config)
+        return family_member(model, choices, config)
 
     def numbers(self) -> list[Dimension]:
         """Facts such as ``- **num_blocks**: 2`` in front of all sections, which only state it."""
@@ -362,7 +362,7 @@ class Reader(Declarations):
                 ) from None
         families = [x.symbol for x in lefts if x.symbol.slots]
         down = [x for x in loops if x.down]
-        ends = {(x.index, spelled(e)): e for x in down for e in (x.lower, *last_blocks(x))}
+        ends = {(x.index, label_text(e)): e for x in down for e in (x.lower, *last_blocks(x))}
         out = []
         for ref in lefts:
             for family in families if not ref.symbol.slots else ():
@@ -493,7 +493,7 @@ def last_blocks(loop: Loop) -> list[Expr]:
     return [loop.upper, *(Apply("sub", (loop.upper, num(k))) for k in range(1, FURTHEST))]
 
 
-def spelled(e: Expr) -> str:
+def label_text(e: Expr) -> str:
     """An expression as a label of a name: ``N-1``."""
     return "".join(t.text for t in tokenize(Text(show(e))))
 

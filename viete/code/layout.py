@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-from viete.document.tex import readable
+from viete.document.tex import without_tex
 
 WIDTH = 100
 STEP = "    "
@@ -84,7 +84,7 @@ def comment(text: str, depth: int = 0) -> list[str]:
     """A comment, continued further in."""
     indent = STEP * depth
     return textwrap.wrap(
-        readable(text), WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}#     ",
+        without_tex(text), WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}#     ",
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
 
@@ -92,7 +92,7 @@ def comment(text: str, depth: int = 0) -> list[str]:
 def docstring(paragraphs: list[str], depth: int = 0) -> list[str]:
     """A docstring of paragraphs; the first is its summary."""
     indent = STEP * depth
-    texts = [readable(p).replace("\\", "/").replace('"""', "'''") for p in paragraphs if p]
+    texts = [without_tex(p).replace("\\", "/").replace('"""', "'''") for p in paragraphs if p]
     texts[0] = texts[0][:1].upper() + texts[0][1:]
     texts[0] += "" if texts[0].endswith((".", "?", "!")) else "."
     lines = []

@@ -24,7 +24,7 @@ from viete.document.tree import (
     Paragraph,
     Pipeline,
     TextTable,
-    Written,
+    WriterBlock,
     inline,
     set_in,
     with_lists,
@@ -58,7 +58,7 @@ def write_html(blocks: Iterable[Block]) -> str:
     return f"{head}<main>\n{body}\n</main>\n</body>\n</html>\n"
 
 
-def parts(blocks: list[Written]) -> Iterable[str]:
+def parts(blocks: list[WriterBlock]) -> Iterable[str]:
     """The elements of a page; sections are listed below its title, steps know their neighbours."""
     sections = [b for b in blocks if isinstance(b, Heading) and b.level == 2]
     links = [f'<a href="#s{k}">{prose(b.text.text)}</a>' for k, b in enumerate(sections, 1)]
@@ -81,7 +81,7 @@ def parts(blocks: list[Written]) -> Iterable[str]:
             yield element(block)
 
 
-def element(block: Written) -> str:
+def element(block: WriterBlock) -> str:
     """One block."""
     match block:
         case Paragraph():

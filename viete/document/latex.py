@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from viete.document.commonmark import lines_of
 from viete.document.markdown import joined
-from viete.document.tex import ESCAPES, SYMBOLS, declared, escape, first, formula
+from viete.document.tex import ESCAPES, SYMBOLS, declarations, escape, formula, guarded
 from viete.document.tree import (
     Block,
     CodeBlock,
@@ -22,7 +22,7 @@ from viete.document.tree import (
     ListItem,
     Paragraph,
     TextTable,
-    Written,
+    WriterBlock,
     set_in,
     simple,
     with_lists,
@@ -50,7 +50,7 @@ _SKIP = re.compile(
 
 def prose(text: str) -> str:
     """Prose to LaTeX; what stands between dollar signs and is no formula becomes text."""
-    return first(set_in(text, KINDS))
+    return guarded(set_in(text, KINDS))
 
 
 def math(tex: str) -> str:
@@ -85,11 +85,11 @@ def unescape(text: str) -> str:
 
 def write_latex(blocks: Iterable[Block]) -> str:
     """A complete LaTeX document."""
-    body = "\n\n".join([*map(written, with_lists(simple(blocks))), "\\end{document}\n"])
-    return f"{HEAD}{declared(body)}\\begin{{document}}\n\n{body}"
+    body = "\n\n".join([*map(write_block, with_lists(simple(blocks))), "\\end{document}\n"])
+    return f"{HEAD}{declarations(body)}\\begin{{document}}\n\n{body}"
 
 
-def written(block: Written) -> str:
+def write_block(block: WriterBlock) -> str:
     """One block, without the blank lines around it."""
     match block:
         case Heading():

@@ -16,7 +16,7 @@ from viete.document.tree import (
     ListItem,
     Paragraph,
     TextTable,
-    Written,
+    WriterBlock,
     marked_items,
     simple,
     with_lists,
@@ -232,10 +232,10 @@ def prose(text: str, change: Callable[[str], str]) -> str:
 
 def write_markdown(blocks: Iterable[Block]) -> str:
     """The inverse of `read_markdown`, in one canonical layout."""
-    return "\n\n".join(map(written, with_lists(simple(blocks)))) + "\n"
+    return "\n\n".join(map(write_block, with_lists(simple(blocks)))) + "\n"
 
 
-def written(block: Written) -> str:
+def write_block(block: WriterBlock) -> str:
     """One block, without the blank lines around it."""
     out: list[str] = []
     match block:

@@ -90,7 +90,7 @@ def escape(text: str) -> str:
     return "".join(ESCAPES.get(c) or SYMBOLS.get(c, c) for c in text)
 
 
-def first(text: str) -> str:
+def guarded(text: str) -> str:
     """Text of an item or a cell: a bracket or a star that begins it is no option of LaTeX's."""
     return re.sub(r"^[\[*]", r"{\g<0>}", text)
 
@@ -101,7 +101,7 @@ def formula(tex: str) -> str | None:
     return out if out.strip() and is_formula(out) else None
 
 
-def declared(text: str) -> str:
+def declarations(text: str) -> str:
     r"""A line of a preamble that gives pdfLaTeX what it has not of the characters of ``text``.
 
     A sign is the mathematical one; a letter of another script is shown by its code. Other engines
@@ -122,12 +122,12 @@ def is_formula(tex: str) -> bool:
     return Formula(tex).sound
 
 
-def readable(text: str) -> str:
-    """A sentence with its formulas spelled in Unicode, without the dollar signs."""
-    return _MATH.sub(lambda m: spelled(m[1]), text)
+def without_tex(text: str) -> str:
+    """A sentence with its formulas in Unicode, without the dollar signs."""
+    return _MATH.sub(lambda m: to_unicode(m[1]), text)
 
 
-def spelled(tex: str) -> str:
+def to_unicode(tex: str) -> str:
     """The inside of a formula without TeX's commands; what has none, as our own, stays as it is."""
     return Formula(tex).text if "\\" in tex else tex
 
@@ -299,6 +299,6 @@ def script(sign: str, inner: str) -> str:
 
 
 __all__ = [
-    "ESCAPES", "SYMBOLS", "declared", "escape", "first", "formula", "is_formula", "readable",
-    "spelled",
+    "ESCAPES", "SYMBOLS", "declarations", "escape", "formula", "guarded", "is_formula",
+    "to_unicode", "without_tex",
 ]  # fmt: skip

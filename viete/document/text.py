@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterable
 
-from viete.document.tex import spelled
+from viete.document.tex import to_unicode
 from viete.document.tree import (
     Block,
     Chain,
@@ -129,5 +129,5 @@ def aligned(
 
 
 def plain(text: str) -> str:
-    """A text without its inline markup, its formulas spelled in Unicode."""
-    return set_in(text, {"math": spelled, "strong": plain, "stress": plain})
+    """A text without its inline markup, its formulas in Unicode."""
+    return set_in(text, {"math": to_unicode, "strong": plain, "stress": plain})

@@ -131,7 +131,7 @@ class ItemList:
 Block = (
     Heading | Paragraph | ListItem | TextTable | CodeBlock | Equations | Pipeline | Chain | Panel
 )
-Written = (
+WriterBlock = (
     Heading | Paragraph | ItemList | TextTable | CodeBlock | Equations | Pipeline | Panel
 )  # what a writer meets
 
@@ -181,7 +181,7 @@ def capital(text: str) -> str:
 # -- what every writer does ------------------------------------------------------------------------
 
 
-def with_lists(blocks: Iterable[Block]) -> Iterator[Written]:
+def with_lists(blocks: Iterable[Block]) -> Iterator[WriterBlock]:
     """The blocks with items of one kind together; numbers begin anew below a section's title."""
 
     def kind(block: Block) -> tuple[type, bool] | None:

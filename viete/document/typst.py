@@ -14,7 +14,7 @@ from viete.document.tree import (
     Kinds,
     Paragraph,
     TextTable,
-    Written,
+    WriterBlock,
     marked_items,
     set_in,
     simple,
@@ -50,10 +50,10 @@ KINDS: Kinds = {
 
 def write_typst(blocks: Iterable[Block]) -> str:
     """A complete document, made in Typst style."""
-    return HEAD + "\n\n".join(map(written, with_lists(simple(blocks)))) + "\n"
+    return HEAD + "\n\n".join(map(write_block, with_lists(simple(blocks)))) + "\n"
 
 
-def written(block: Written) -> str:
+def write_block(block: WriterBlock) -> str:
     """One block, without the blank lines around it."""
     match block:
         case Heading(level=1):

@@ -79,7 +79,7 @@ class Substitution:
 
         match e:
             case Idx(name):
-                return self.whole(letters[name], around) if name in letters else e
+                return self.freshened(letters[name], around) if name in letters else e
             case Ref():
                 index = tuple(map(go, e.index))
                 new = self.of(e)
@@ -89,7 +89,7 @@ class Substitution:
                     at = dict(zip(new.letters, index, strict=True))
                     plain = Substitution({}, {}, self.taken, self.ranges)
                     return plain.into(new.body, at, around)
-                return self.whole(new, around)
+                return self.freshened(new, around)
         if not e.bound:
             return rebuilt(e, [go(part) for part in e.children])
         *ranges, body = e.children
@@ -105,7 +105,7 @@ class Substitution:
         """What is put for a name."""
         return (self.arguments if e.symbol.kind == "argument" else self.names).get(e.key)
 
-    def whole(self, new: Expr, around: frozenset[str]) -> Expr:
+    def freshened(self, new: Expr, around: frozenset[str]) -> Expr:
         """What is put in, with letters for its own binders that nothing around it has."""
         if not new.binders:
             return new

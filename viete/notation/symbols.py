@@ -56,7 +56,7 @@ Labels = tuple[str, ...]
 Index = dict[tuple[Mask, Mask], dict[tuple[Labels, Labels], list[Symbol]]]
 
 
-def fixed(mask: Mask, labels: Sequence[str]) -> Labels:
+def plain_labels(mask: Mask, labels: Sequence[str]) -> Labels:
     """The labels that are part of a name; index letters stand for many."""
     return tuple(label for index, label in zip(mask, labels, strict=False) if not index)
 
@@ -110,13 +110,13 @@ class Scope:
             for s in group:
                 masks = tuple(x.index for x in s.sub), tuple(x.index for x in s.sup)
                 labels = ([x.text for x in s.sub], [x.text for x in s.sup])
-                key = fixed(masks[0], labels[0]), fixed(masks[1], labels[1])
+                key = plain_labels(masks[0], labels[0]), plain_labels(masks[1], labels[1])
                 index.setdefault(masks, {}).setdefault(key, []).append(s)
             self.tables[id(group)] = group, len(group), index
         return [
             s for (sub, sup), table in index.items()
             if len(sub) <= len(below) and len(sup) <= len(above)
-            for s in table.get((fixed(sub, below), fixed(sup, above)), ())
+            for s in table.get((plain_labels(sub, below), plain_labels(sup, above)), ())
         ]  # fmt: skip
 
     def bases(self) -> set[str]:

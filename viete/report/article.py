@@ -45,7 +45,7 @@ def write_article(card: CardData, form: str, of: str | None = None) -> str:
 
 def article(card: CardData, forward: int, style: str) -> list[Block]:
     """The tree of an article; the first ``forward`` equations are the forward pass."""
-    said = partial(respelled, card=card, style=style)
+    said = partial(respell, card=card, style=style)
     card = replace(
         card, title=said(card.title), about=tuple(map(said, card.about)),
         **{name: tuple(replace(x, meaning=said(x.meaning)) for x in getattr(card, name))
@@ -68,7 +68,7 @@ def article(card: CardData, forward: int, style: str) -> list[Block]:
     return out
 
 
-def respelled(text: str, card: CardData, style: str) -> str:
+def respell(text: str, card: CardData, style: str) -> str:
     """Words with their formulas in ``style``.
 
     A formula that names what the card does not declare stays, where it is LaTeX, or is shown as it

@@ -105,9 +105,9 @@ class ExactPage:
         if x.name is not None and x.name.label == here:
             x = x.name.of
         self.names |= shown_names(x, self.unfold)
-        return self.spelled(x, self.unfold)
+        return self.number(x, self.unfold)
 
-    def spelled(self, x: Number, levels: int) -> str:
+    def number(self, x: Number, levels: int) -> str:
         """A number, cut where it is too long to be read."""
         speller = Speller(levels, self.places, room=ROOM)
         text = show(speller.number(x), self.style)
@@ -128,7 +128,7 @@ class ExactPage:
         if not self.names:
             return []
         ordered = sorted(self.names, key=lambda a: a.age)
-        lines = [Chain(show(label(a), self.style), "", self.spelled(a.of, 0))
+        lines = [Chain(show(label(a), self.style), "", self.number(a.of, 0))
                  for a in ordered[:MOST_NAMES]]  # fmt: skip
         deeper = {a for a in closure(self.names) if a.kind == "name"} - self.names
         rest = []
@@ -204,7 +204,7 @@ def describe(run: ExactRun, status: Status, entries: Sequence[Any]) -> str:
         again = numbers and any(member is not None for member in status.since)
         parts.append("exact: " + ("rational" if numbers else "whole numbers") + " again" * again)
     else:
-        since = [None if m is None else said(run, m) for m in status.since]
+        since = [None if m is None else member_text(run, m) for m in status.since]
         made = ", ".join(dict.fromkeys(k for k in KINDS.values() if k in kinds))
         if status.level == CLOSED:
             parts.append(
@@ -220,7 +220,7 @@ def describe(run: ExactRun, status: Status, entries: Sequence[Any]) -> str:
     return "; ".join(parts)
 
 
-def said(run: ExactRun, member: Member) -> str:
+def member_text(run: ExactRun, member: Member) -> str:
     """A member by its name in the notation."""
     symbol = next(e.left.symbol for e in run.program.model.equations if e.name == member[0])
     return member_name(symbol, run.program.loops_of(symbol, member[1]))

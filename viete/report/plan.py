@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from viete.analysis.cost import BYTES
 from viete.document.tree import Block, heading, paragraph, table
 from viete.errors import VieteError
 from viete.evaluate.gradient import Gradients
@@ -30,8 +31,8 @@ PASSES = {
     "silu": 4,
     "sigmoid": 3,
 }
+FLOAT_BYTES = {name: n for name, n in BYTES.items() if "float" in name}
 MOVES = frozenset("copy take pick concat placed astype".split())
-FLOAT_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 SIGNS = {"add": "+", "sub": "−", "mul": "·", "div": "/", "lt": "<", "le": "≤", "gt": ">",
          "ge": "≥", "eq": "=", "ne": "≠"}  # fmt: skip
 

@@ -96,14 +96,9 @@ def is_fraction(x: Any) -> bool:
     return not isinstance(x, Number) or x.rational is not None
 
 
-def entries_of(a: Any) -> list[Any]:
-    """All entries of an array, or the number that it is."""
-    return list(np.asarray(a, dtype=object).flat)
-
-
 def same(put_in: Sequence[Any]) -> bool:
     """Whether nothing was done: all entries are numbers as they were given."""
     return all(not isinstance(x, Unevaluated) or x.op == "leaf" for x in put_in)
 
 
-__all__ = ["NumberFormulas", "entries_of", "same"]
+__all__ = ["NumberFormulas", "same"]

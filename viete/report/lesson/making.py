@@ -27,11 +27,11 @@ from viete.notation.tree import Expr, Idx, Num, Pick, Ref, walk
 from viete.report.lesson.document import Lesson, LessonStep, Section
 from viete.report.lesson.explaining import Explainer
 from viete.report.lesson.formulas import NumberFormulas, same
-from viete.report.lesson.outline import Stages, closing
+from viete.report.lesson.outline import Stages, conclusions
 from viete.report.lesson.positions import (
     at_position,
-    chosen,
     followed_length,
+    followed_positions,
     position_size,
     sentence,
     tracks,
@@ -48,8 +48,8 @@ def lesson(
 ) -> Lesson:  # fmt: skip
     """A lesson on a card's run on ``tokens``, with exact ``weights`` (see `run_entries`).
 
-    ``positions`` are followed; else those of `positions.chosen`. ``digits`` are the certified ones
-    of what is no fraction, ``style`` that of formulas, ``origin`` says where the weights come from.
+    The lesson follows ``positions``, or those of `followed_positions`. What is no fraction has so
+    many certified ``digits``, formulas are in ``style``, ``origin`` says whence the weights come.
     A division by exactly zero or an undecided comparison ends the lesson at its step, which says
     so. Raises VieteError for tokens, weights and positions that do not fit.
     """
@@ -105,7 +105,7 @@ class Maker:
         elif self.failed is not None:
             followed = [next((j for j in range(count) if self.refused(j)), count - 1)]
         else:
-            followed = chosen(found)
+            followed = followed_positions(found)
         end = "to the end" if self.failed is None else "as far as the run goes"
         return Lesson(
             f"{self.model.title}: a lesson in exact numbers",
@@ -113,7 +113,7 @@ class Maker:
             self.small_tables(),
             [sentence(t, self.made, end) for t in found],
             [self.section(j) for j in followed],
-            closing(run, found, self.made, self.stopped),
+            conclusions(run, found, self.made, self.stopped),
         )
 
     # -- the beginning -----------------------------------------------------------------------------
@@ -278,7 +278,7 @@ class Maker:
             ]
             return out
         stored = self.run.store[turn.makes]
-        out.lines = list(self.lines(left, full(value, stored), stored, turn, j, drawn))
+        out.lines = list(self.lines(left, with_family(value, stored), stored, turn, j, drawn))
         digits = any(x.digits for x in (*out.lines, *out.parts))
         out.status = self.status(turn, j, digits)
         if stored.array.dtype != object:  # places in the vocabulary
@@ -414,7 +414,7 @@ def number_of(x: Any) -> Any:
     return x.number if isinstance(x, Unevaluated) else x
 
 
-def full(value: Value, stored: Value) -> Value:
+def with_family(value: Value, stored: Value) -> Value:
     """With the axes of a family along which the value is everywhere the same."""
     missing = [a for a in stored.axes if a not in value.axes]
     if not missing:

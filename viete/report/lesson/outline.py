@@ -47,7 +47,7 @@ class Stages:
         return first.equation.part or self.name(first)
 
 
-def closing(
+def conclusions(
     run: ExactRun, tracks: list[Track], name: Callable[[Turn], str], stopped: VieteError | None
 ) -> list[str]:
     """Sentences derived from the run."""

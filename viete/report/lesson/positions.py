@@ -68,7 +68,7 @@ def tracks(run: ExactRun) -> list[Track]:
     return out
 
 
-def chosen(found: list[Track]) -> list[int]:
+def followed_positions(found: list[Track]) -> list[int]:
     """The last position that goes furthest from the fractions; before it the first that never
     leaves them, where there is one: its numbers can be checked by hand."""
     furthest = max(t.highest for t in found)
