@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Protocol
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 from viete.analysis.kinds import TRUTH
 from viete.analysis.shapes import shapes_of
@@ -18,27 +19,16 @@ from viete.code.expression import ATOM, INFIX, LEAD, Code, CodeEnv
 from viete.code.functions import Functions, word
 from viete.code.identifiers import Identifiers, plain_letter
 from viete.code.layout import comment, statement
-from viete.code.lowering import Lowering
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Input, Loop
 from viete.graph.dependence import equations_by_name, forward_slice, greatest, names_read, offset
 from viete.notation.printer import show_equation
 from viete.notation.tree import Apply, Expr, Idx, Num, Ref, Symbol, refs
 
+if TYPE_CHECKING:
+    from viete.code.target import Target
+
 Turn = Callable[[list[str]], list[str]]  # a loop's lines to those of a loop of calls
-
-
-class Enclosing(Protocol):
-    """What the statements stand in: see `viete.code.target.Target`."""
-
-    reserved: frozenset[str]
-    lowering: type[Lowering]
-
-    def parameter(self, e: Ref, places: tuple[str, ...], env: CodeEnv) -> str: ...
-
-    def block_list(self, loop: Loop) -> str | None: ...
-
-    def turn(self, loop: Loop) -> tuple[str, Turn] | None: ...
 
 
 class Body:
@@ -50,7 +40,7 @@ class Body:
     """
 
     def __init__(
-        self, target: Enclosing, card: CardData, dialect: Dialect,
+        self, target: Target, card: CardData, dialect: Dialect,
         stages: Sequence[Sequence[Equation]], outputs: Iterable[str],
     ) -> None:  # fmt: skip
         self.target, self.model, self.dialect, self.stages = target, card, dialect, stages
@@ -67,7 +57,10 @@ class Body:
         self.parameters = {p.name for p in card.parameters}
         self.inputs = {i.name for i in card.inputs}
         self.varying = forward_slice(card, self.inputs)  # they differ from sequence to sequence
-        self.segments = [list(segments(stage)) for stage in stages]
+        # Stretches of equations in one loop, or in none, of each stage and of all of them.
+        self.stretches = [[(loop, list(es)) for loop, es in groupby(stage, lambda e: e.loop)]
+                          for stage in stages]  # fmt: skip
+        self.every = [stretch for stage in self.stretches for stretch in stage]
         self.rolling = {e.name for s in stages for e in s if self.rolls(e.name)}
         self.lowering = target.lowering(
             card, dialect, self.names, self.shapes, self.variable, self.functions
@@ -115,7 +108,7 @@ class Body:
         lead = self.dialect.batched and e.key in self.varying
         places = tuple(self.lowering.integer(b, env) for b in blocks)
         if e.key in self.parameters:
-            return self.target.parameter(e, places, env), lead
+            return self.target.parameter(e, places), lead
         name = self.names.symbol(e.symbol)
         if not places or e.key in self.rolling:
             return name, lead
@@ -123,7 +116,7 @@ class Body:
 
     def rolls(self, key: str) -> bool:
         """Whether one variable serves all blocks' members of a value."""
-        makers = [(s, k, e) for s in self.flat() for k, e in enumerate(s[1]) if e.name == key]
+        makers = [(s, k, e) for s in self.every for k, e in enumerate(s[1]) if e.name == key]
         inside = [m for m in makers if m[0][0] is not None]
         symbol = makers[0][2].left.symbol
         slots = self.model.blocks_of(symbol)
@@ -131,7 +124,7 @@ class Body:
             return True
         if len(slots) > 1 or len(inside) != 1 or key in self.outputs:
             return False
-        (loop, equations, _), place, maker = inside[0]
+        (loop, equations), place, maker = inside[0]
         assert loop is not None
         at = symbol.slots.index(slots[0])
         step = -1 if loop.down else 1
@@ -144,10 +137,10 @@ class Body:
         first, last = (last, first) if loop.down else (first, last)
         before, after = first - step + own, last + own
         seen = False
-        for segment in self.flat():
-            here = segment[1] is equations
+        for _, stretch in self.every:
+            here = stretch is equations
             seen = seen or here
-            for k, e in enumerate(segment[1]):
+            for k, e in enumerate(stretch):
                 for x in refs(e.right):
                     if x.key != key:
                         continue
@@ -165,9 +158,6 @@ class Body:
                     return False
         return True
 
-    def flat(self) -> list[tuple[Loop | None, list[Equation], int]]:
-        return [(loop, es, k) for k, stage in enumerate(self.segments) for loop, es in stage]
-
     def value(self, e: Expr) -> Fraction | None:
         size = self.model.size(e)
         return None if size is None else self.shapes.number(size)
@@ -178,7 +168,7 @@ class Body:
         """The lines of one stage."""
         out: list[str] = []
         part = self.part
-        for loop, equations in self.segments[stage]:
+        for loop, equations in self.stretches[stage]:
             inside = depth
             env = self.lowering.env
             turn = None if loop is None else self.target.turn(loop)
@@ -192,7 +182,7 @@ class Body:
                 letter = Code(plain_letter(loop.index), const=True, whole=True)
                 index = {**env.index, loop.index: letter}
                 like = env.like if turn is None else turn[0]
-                env = replace(env, index=index, block=loop.index, like=like)
+                env = replace(env, index=index, like=like)
             lines: list[str] = []
             for k, e in enumerate(equations):
                 if e.part != part:
@@ -403,14 +393,4 @@ def sorted_dims(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
         ready = next(x for x in left if not any(word(n, x[0].split(" = ")[1]) for n in names))
         out.append(ready)
         left.remove(ready)
-    return out
-
-
-def segments(equations: Sequence[Equation]) -> Iterable[tuple[Loop | None, list[Equation]]]:
-    """Stretches of equations in one loop, or in none."""
-    out: list[tuple[Loop | None, list[Equation]]] = []
-    for e in equations:
-        if not out or out[-1][0] != e.loop:
-            out.append((e.loop, []))
-        out[-1][1].append(e)
     return out

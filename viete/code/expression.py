@@ -88,7 +88,6 @@ class CodeEnv(Env[Code]):
 
     types: TypeEnv = field(default_factory=TypeEnv)
     like: str = ""  # an array whose dtype and device a table of numbers takes
-    block: str = ""  # the letter of the block loop that this stands in
 
 
 def many(letter: Letter) -> Size:

@@ -98,7 +98,7 @@ class Functions:
         like = ""
         for k, a in enumerate(f.arguments):
             name = local.symbol(a.symbol)
-            default = "" if a.default is None else self.lower(local, {}).of(a.default).text
+            default = "" if a.default is None else self.lower(local).of(a.default).text
             signature.append(f"{name}={default}" if default else name)
             if k < len(codes):
                 c, kinds[a.symbol.key] = codes[k], types[k]
@@ -115,7 +115,7 @@ class Functions:
         for a in f.arguments:
             for symbol in a.pattern:
                 arguments.setdefault(symbol.key, Code(local.symbol(symbol), const=True, whole=True))
-        lowering = self.lower(local, arguments)
+        lowering = self.lower(local)
         inner = CodeEnv(arguments, types=TypeEnv(kinds, sizes), like=like)
         letters = self.letters(f.body, lowering, inner, local)
         body = lowering.of(f.body, replace(inner, index={k: v[0] for k, v in letters.items()}))
@@ -161,7 +161,7 @@ class Functions:
             out[i] = replace(family, code=code), values, name
         return out
 
-    def lower(self, local: Identifiers, arguments: dict[str, Code]) -> Lowering:
+    def lower(self, local: Identifiers) -> Lowering:
         def nothing(e: Ref, blocks: Sequence[Expr], env: CodeEnv) -> tuple[str, bool]:
             raise VieteError(f"{e.key} is no argument")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from viete.analysis.shapes import Shapes
 from viete.analysis.types import Type
@@ -17,7 +17,6 @@ from viete.code.dialects import Dialect
 from viete.code.expression import (
     ATOM,
     LEAD,
-    Axes,
     Code,
     CodeEnv,
     CodeLetter,
@@ -34,22 +33,15 @@ from viete.graph.evaluator import Evaluator, Letter
 from viete.graph.sizes import Size
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, num
 
-
-class Emitted(Protocol):
-    """The functions that a file has: called with what one is called with, it gives the name."""
-
-    precision: set[str]  # those that take an array of the run's kind, `like`
-
-    def __call__(self, e: Apply, codes: Sequence[Code], env: CodeEnv) -> tuple[str, Axes]: ...
-
-    def helper(self, name: str) -> str: ...
+if TYPE_CHECKING:
+    from viete.code.functions import Functions
 
 
 class Indexing(Evaluator[Code, CodeEnv]):
     """Names, index letters and binders of one model, as code of one library.
 
-    ``variable`` writes a value, parameter or input of given block numbers; ``function`` gives the
-    name of a function emitted for arguments of given axes, and the axes of its result.
+    ``variable`` writes a value, parameter or input of given block numbers; ``functions`` are those
+    of the file, which are written when they are first called.
     """
 
     zero = Num(Fraction(0))
@@ -57,11 +49,10 @@ class Indexing(Evaluator[Code, CodeEnv]):
     def __init__(
         self, card: CardData, dialect: Dialect, names: Identifiers, shapes: Shapes,
         variable: Callable[[Ref, Sequence[Expr], CodeEnv], tuple[str, bool]],
-        function: Emitted,
-        like: str = "",
+        functions: Functions,
     ) -> None:  # fmt: skip
         self.card, self.dialect, self.names, self.shapes = card, dialect, names, shapes
-        self.variable, self.function = variable, function
+        self.variable, self.functions = variable, functions
         self.xp = dialect.xp
         self.inlined: set[str] = set()  # values that are written where they are used alone
         self.numbers: frozenset[str] = frozenset()  # values that are numbers of Python's
@@ -69,7 +60,7 @@ class Indexing(Evaluator[Code, CodeEnv]):
         for i in card.indices:
             count = shapes.count(i.lower, i.upper, i.text)
             index[i.name] = CodeLetter(i.name, i.name, i.lower, length(i.lower, i.upper), count)
-        self.env: CodeEnv = CodeEnv(index=index, types=shapes.env, like=like)
+        self.env: CodeEnv = CodeEnv(index=index, types=shapes.env)
 
     def type(self, e: Expr, env: CodeEnv) -> Type:
         return self.shapes.of(e, env.types)
@@ -170,7 +161,7 @@ class Indexing(Evaluator[Code, CodeEnv]):
             bound = f"{code.at(ATOM)}.shape[{code.axis(label)}]"
         else:
             bound = self.integer(size_of_axis, env)
-        return at.as_atom(f"{self.function.helper('inside')}({at.text}, {bound})", checked=True)
+        return at.as_atom(f"{self.functions.helper('inside')}({at.text}, {bound})", checked=True)
 
     def same(self, a: Expr, b: Expr) -> bool:
         x, y = self.card.size(a), self.card.size(b)
@@ -207,7 +198,7 @@ class Indexing(Evaluator[Code, CodeEnv]):
         name = f"{self.xp}.{self.dialect.take_along}"
         leads = (LEAD in at.axes) + (LEAD in code.axes)
         if leads == 1 or (leads and env.arguments is not None):  # which may be of unlike numbers
-            name = self.function.helper("entries")
+            name = self.functions.helper("entries")
         text = self.dialect.brought(code, (*before, *extra[:-1], label, *after), True)
         text = f"{name}({text}, {places}, {-len(after) - 1})"
         if extra:
@@ -251,7 +242,7 @@ class Indexing(Evaluator[Code, CodeEnv]):
         i = plain_letter(e.index)
         index = {**env.index, e.index: Code(i, const=True, whole=True)}
         types = self.shapes.inside(e, env.types)
-        inner = replace(env, index=index, types=types, block="")
+        inner = replace(env, index=index, types=types)
         code = self.of(e.body, inner)
         span = f"range({self.integer(e.lower, env)}, {self.above(e.upper, env)})"
         if e.op == "sum":

@@ -166,7 +166,7 @@ class Lowering(Indexing):
             code = self.real(code, env) if code.whole else code
             text = form.format(code.text, axis=code.axis(COL), keep=more)
         else:
-            name, _ = self.function(self.card.library("logsumexp", z), [code], env)
+            name, _ = self.functions(self.card.library("logsumexp", z), [code], env)
             text = f"{name}({code.text}{more})"
         return Code(text, axes=code.axes if keep else code.lead, const=code.const)
 
@@ -176,7 +176,7 @@ class Lowering(Indexing):
         codes = ", ".join(c.text for c in self.cast(aligned, env))
         text = f"{self.xp}.{self.dialect.concatenate}([{codes}], {self.dialect.axis}=-1)"
         if any(set(c.axes) != set(axes) for c in args):
-            text = f"{self.function.helper('beside')}({codes})"
+            text = f"{self.functions.helper('beside')}({codes})"
         return Code(text, axes=axes, const=all(c.const for c in args))
 
     def transpose(self, code: Code) -> Code:
@@ -251,7 +251,7 @@ class Lowering(Indexing):
                 side = "min" if op == "max" else "max"
                 text = f"{value.at(ATOM)}.clamp({side}={bound.text})"
                 return Code(text, ATOM, axes, const, whole)
-        name = self.dialect.calls.get(op) or self.function.helper(op)
+        name = self.dialect.calls.get(op) or self.functions.helper(op)
         return Code(f"{name}({given})", ATOM, axes, const, whole)
 
     def infix(self, op: str, codes: list[Code], axes: Axes, const: bool, whole: bool) -> Code:
@@ -320,9 +320,9 @@ class Lowering(Indexing):
             return Code(form.format(*texts), ATOM, axes, const, whole)
         if named == "cross_entropy" and lead:
             raise VieteError("a loss for each of a family")
-        name, core = self.function(e, ready, env)
+        name, core = self.functions(e, ready, env)
         given = [c.text for c in ready]
-        if name in self.function.precision:  # of whole numbers alone
+        if name in self.functions.precision:  # of whole numbers alone
             given.append(f"like={env.like or 'like'}")
         return Code(f"{name}({', '.join(given)})", ATOM, (*lead, *core), const, whole)
 

@@ -8,7 +8,6 @@ from fractions import Fraction
 
 from viete.code.body import Body, Turn
 from viete.code.dialects import DIALECTS
-from viete.code.expression import CodeEnv
 from viete.code.functions import word
 from viete.code.initial import Initial, per_block
 from viete.code.layout import docstring, filled, joined, statement
@@ -46,7 +45,7 @@ class Target(ABC):
         and what puts a loop's lines there."""
         return None
 
-    def parameter(self, e: Ref, places: tuple[str, ...], env: CodeEnv) -> str:
+    def parameter(self, e: Ref, places: tuple[str, ...]) -> str:
         """How a parameter of given block numbers is written."""
         name = self.body.names.symbol(e.symbol)
         return f"{name}[{', '.join(places)}]" if places else name

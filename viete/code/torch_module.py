@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from viete.code.body import Turn
-from viete.code.expression import CodeEnv
 from viete.code.functions import word
 from viete.code.identifiers import plain_letter
 from viete.code.initial import block_range, viete_name
@@ -60,9 +59,9 @@ class TorchModule(Target):
         kept = {x.key for x in (p.output, p.loss) if x is not None}
         products.fuse(equations, kept, self.body.varying)
         self.called = [g for g in self.groups if is_called(g, equations, self.body.rolling)
-                       and [x for x, _, _ in self.body.flat()].count(g.loop) == 1]  # fmt: skip
+                       and [loop for loop, _ in self.body.every].count(g.loop) == 1]  # fmt: skip
 
-    def parameter(self, e: Ref, places: tuple[str, ...], env: CodeEnv) -> str:
+    def parameter(self, e: Ref, places: tuple[str, ...]) -> str:
         name = self.body.names.symbol(e.symbol)
         if not places:
             return f"self.{name}"

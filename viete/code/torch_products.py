@@ -203,7 +203,7 @@ class Products(Lowering):
         args = [self.of(a, env) for a in e.args]
         if any(c.lead not in ((), (LEAD,)) for c in args):
             raise VieteError("a loss for each of a family")
-        name, _ = self.function(e, args, env)
+        name, _ = self.functions(e, args, env)
         return Code(f"{name}({', '.join(c.text for c in args)})", axes=args[0].lead)
 
 
