@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tests.laws.strategies import ALIKE
 from tests.model.small import card, error, small, streams, tokens, weights
 from viete.errors import VieteError
+from viete.evaluate.plan import replay
 
 CARDS = streams()
 
@@ -40,6 +42,15 @@ def test_no_hook_is_without_effect(name: str) -> None:
         for key in names:
             out = model.run_with_hooks(tokens(), fwd_hooks=[(key, moved)])
             assert error(out, logits) > 1e-6, key
+
+
+def test_a_sweep_of_hooks_is_recorded_once() -> None:
+    """Runs that hook into the same values are one recording, whatever the functions do."""
+    model, names = small("gpt2"), ["blocks.0.attn.hook_z", "blocks.1.hook_mlp_out"]
+    with patch.object(replay, "Replay", wraps=replay.Replay) as made, model.hooks([(names, keep)]):
+        for key in (*names, *names):
+            model.run_with_hooks(tokens(3, 5), fwd_hooks=[(key, lambda v, hook: 2 * v)])
+    assert made.call_count == 1
 
 
 def test_as_if_the_weights_were_others() -> None:
