@@ -15,7 +15,7 @@ from viete.evaluate.labelled import COL, ROW, Value
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Step
 from viete.model.changes import Change, Changes, Tensor, apply
-from viete.model.suggest import Family
+from viete.model.suggest import Family, hole
 from viete.notation.printer import show, show_symbol
 from viete.notation.tree import Expr, Slot, Symbol
 
@@ -182,14 +182,9 @@ class Trial:
 
 def with_index(family: Family, turns: range, letter: str) -> str:
     """``h.{i-1}.bias`` for a family of one tensor a block."""
-    holes = [
-        f"{letter}{r[0] - turns[0]:+d}" if r[0] != turns[0] else letter for r in family.numbers
-    ]
-    plain = [str(r[0]) for r in family.numbers]
-    return "".join(
-        a + (f"{{{hole}}}" if len(r) > 1 else one) for a, hole, one, r in
-        zip(family.pieces, holes, plain, family.numbers, strict=False)
-    ) + family.pieces[-1]  # fmt: skip
+    return family.with_numbers([
+        hole(letter, r[0] - turns[0]) if len(r) > 1 else str(r[0]) for r in family.numbers
+    ])  # fmt: skip
 
 
 def together(changes: Sequence[Change], count: int) -> Iterator[tuple[Change, ...]]:

@@ -58,11 +58,10 @@ class Family:
     shape: tuple[int, ...]
     names: tuple[str, ...]  # with the last number running fastest
 
-    def name(self, holes: Sequence[str] = ()) -> str:
-        """``h.{…}.weight``, with these in the braces, or the range of each number."""
-        return self.with_numbers([f"{{{h}}}" for h in holes] or [
-            f"{{{r[0]}…{r[-1]}}}" if len(r) > 1 else str(r[0]) for r in self.numbers
-        ])  # fmt: skip
+    def name(self) -> str:
+        """``h.{0…11}.weight``, with the range of each number in its place."""
+        ranges = (f"{{{r[0]}…{r[-1]}}}" if len(r) > 1 else str(r[0]) for r in self.numbers)
+        return self.with_numbers([*ranges])
 
     def with_numbers(self, numbers: Sequence[str]) -> str:
         """The name with these texts for its numbers."""
@@ -270,23 +269,24 @@ def _options(ready: Program, lacking: list[Parameter], groups: list[Family]) -> 
 
 def spelled_name(ready: Program, p: Parameter, family: Family) -> tuple[str, set[str]] | None:
     """The family's name with expressions over the parameter's letters for its numbers."""
-    letters = sorted(p.symbol.slots, key=lambda s: s not in ready.model.loop_letters)
-    counts = {s: ready.range_of(s) for s in letters}
-    holes, spelled = list[str | None](), set[str]()
+    blocks = ready.model.blocks_of(p.symbol)
+    counts = {s: ready.range_of(s) for s in (*blocks, *ready.model.heads_of(p.symbol))}
+    shown, spelled = list[str](), set[str]()
     for numbers in family.numbers:
-        fits = [s for s in letters if s not in spelled and len(counts[s]) == len(numbers)]
-        blocks = [s for s in fits if s in ready.model.loop_letters]
-        if len(numbers) == 1 and not blocks:
-            holes.append(None)
+        fits = [s for s, n in counts.items() if s not in spelled and len(n) == len(numbers)]
+        if len(numbers) == 1 and not {*fits} & {*blocks}:
+            shown.append(str(numbers[0]))
             continue
         if not fits:
             return None
-        letter = fits[0]
-        spelled.add(letter)
-        shift = numbers[0] - counts[letter][0]
-        holes.append(f"{{{letter}{shift:+d}}}" if shift else f"{{{letter}}}")
-    shown = [h or str(r[0]) for h, r in zip(holes, family.numbers, strict=True)]
+        spelled.add(fits[0])
+        shown.append(hole(fits[0], numbers[0] - counts[fits[0]][0]))
     return family.with_numbers(shown), spelled
+
+
+def hole(letter: str, shift: int) -> str:
+    """``{i-1}``, or ``{i}``, in a tensor's name."""
+    return f"{{{letter}{shift:+d}}}" if shift else f"{{{letter}}}"
 
 
 def axes(ready: Program, parameters: tuple[Parameter, ...], spelled: set[str]) -> list[Axis]:
