@@ -73,7 +73,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
         quick: bool = True, memo: dict[Any, Any] | None = None,
     ) -> None:  # fmt: skip
-        self.card, self.like, self.lookup = card, like, lookup
+        self.card, self.like, self.lookup, self.fast = card, like, lookup, quick
         self.backend: Backend = backend_of(like)
         self.xp = self.backend.xp
         self.numpy = is_numpy_array(like)
@@ -599,36 +599,22 @@ def scalar(op: str, args: list[Any]) -> Any:
 def exact_scalar(op: str, args: list[Any]) -> Fraction | bool | None:
     """An operation on fractions and truth values, where its result is one; else None."""
     exact = [Fraction(a) if isinstance(a, int) else a for a in args]
-    if all(isinstance(a, Fraction) for a in exact):
-        match op, exact:
-            case "add", [a, b]:
-                return a + b
-            case "sub", [a, b]:
-                return a - b
-            case (("times" | "had" | "prod"), [a, b]):
-                return a * b
-            case "div", [a, b] if b:
-                return a / b
-            case "quotient", [a, b] if b:
-                return Fraction(math.floor(a / b))
-            case "where", [c, a, b]:
-                return a if c else b
-            case "abs", [a]:
-                return abs(a)
-            case "neg", [a]:
-                return -a
-            case "floor", [a]:
-                return Fraction(math.floor(a))
-            case "mod", [a, b] if b:
-                return a % b
-            case "pow", [a, b] if b.denominator == 1 and abs(b) * digits(a) < 4000 and (a or b > 0):
-                return a ** int(b)
-            case (("max" | "min"), [a, b]):
-                return max(a, b) if op == "max" else min(a, b)
-            case (("and" | "or"), [a, b]):
-                return bool(a and b) if op == "and" else bool(a or b)
-            case "not", [a]:
-                return not a
-            case (("lt" | "le" | "gt" | "ge" | "eq" | "ne"), [a, b]):
-                return bool(getattr(operator, op)(a, b))
-    return None
+    if op not in EXACTLY or not all(isinstance(a, Fraction) for a in exact):
+        return None
+    if op in ("div", "quotient", "mod") and not exact[1]:
+        return None
+    if op == "pow":
+        a, b = exact
+        if b.denominator != 1 or abs(b) * digits(a) >= 4000 or not (a or b > 0):
+            return None
+    return EXACTLY[op](*exact)
+
+
+EXACTLY: dict[str, Callable[..., Any]] = {
+    **{op: getattr(operator, op) for op in "add sub mod abs neg lt le gt ge eq ne".split()},
+    **dict.fromkeys(("times", "had", "prod"), operator.mul), "div": operator.truediv,
+    "quotient": lambda a, b: Fraction(a // b), "floor": lambda a: Fraction(math.floor(a)),
+    "pow": lambda a, b: a ** int(b), "max": max, "min": min,
+    "where": lambda c, a, b: a if c else b, "and": lambda a, b: bool(a and b),
+    "or": lambda a, b: bool(a or b), "not": operator.not_,
+}  # fmt: skip

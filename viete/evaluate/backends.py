@@ -8,7 +8,7 @@ Arrays have their axes by number here; which axis is meant is what `fast` knows.
 from __future__ import annotations
 
 import math
-from operator import iadd, imul, isub, itruediv
+import operator
 from typing import Any
 
 import numpy as np
@@ -30,14 +30,12 @@ UNARY = {
 }  # fmt: skip
 TRUTHS = frozenset("lt le gt ge eq ne and or not".split())  # their results are no floats
 OPERATORS = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "had": lambda a, b: a * b,
-    "times": lambda a, b: a * b, "div": lambda a, b: a / b, "mod": lambda a, b: a % b,
-    "pow": lambda a, b: a**b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b, "and": lambda a, b: a & b, "or": lambda a, b: a | b,
-    "quotient": lambda a, b: a // b,
+    **{op: getattr(operator, op) for op in "add sub mod pow lt le gt ge eq ne".split()},
+    "had": operator.mul, "times": operator.mul, "div": operator.truediv, "and": operator.and_,
+    "or": operator.or_, "quotient": operator.floordiv,
 }  # fmt: skip
-IN_PLACE = {"add": iadd, "sub": isub, "had": imul, "times": imul, "div": itruediv}
+IN_PLACE = {"add": operator.iadd, "sub": operator.isub, "had": operator.imul,
+            "times": operator.imul, "div": operator.itruediv}  # fmt: skip
 
 
 class Backend:

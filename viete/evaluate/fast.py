@@ -18,9 +18,8 @@ import numpy as np
 
 from viete.analysis.kinds import BIT
 from viete.errors import Text
-from viete.evaluate.array import Arrays, Lookup
+from viete.evaluate.array import Arrays
 from viete.evaluate.labelled import COL, ROW, Array, Value, device_of, expand
-from viete.graph.card import CardData
 from viete.graph.evaluator import Env
 from viete.graph.matching import match
 from viete.graph.rules import scope
@@ -38,12 +37,9 @@ class FastArrays(Arrays):
 
     sparse = True
 
-    def __init__(
-        self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
-        quick: bool = True, memo: dict[Any, Any] | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(card, sizes, like, lookup, quick, memo)
-        self.quick: dict[str, Version] = dict(VERSIONS) if quick else {}
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.quick: dict[str, Version] = dict(VERSIONS) if self.fast else {}
 
     def apply(self, e: Apply, env: Env[Value]) -> Value:
         if self.quick and e.op in forms():

@@ -6,23 +6,25 @@ the last time.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from viete.analysis.card_sizes import check_sizes
 from viete.analysis.def_use import targets
 from viete.analysis.shapes import Shapes, shapes_of
 from viete.errors import VieteError
-from viete.evaluate.array import MOST_BLOCKS
+from viete.evaluate.array import MOST_BLOCKS, exact_scalar
 from viete.graph.card import CardData, Equation, Input, Parameter
 from viete.graph.sizes import Size
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Symbol, transform, walk
 
+OF_BLOCKS = frozenset("add sub prod times div max min neg floor mod".split())
+MOST_LENGTHS = 8  # of a text, of which the programs stay
+Found = TypeVar("Found")
 Member = tuple[str, tuple[int, ...]]  # a symbol's key and its block numbers
 
 
@@ -99,14 +101,16 @@ class Program:
         """
         if not self.counted or not sizes.keys() >= set(self.counted):
             return self
-        lengths = tuple(sizes[n] for n in self.counted)
-        if lengths not in self.programs:
-            known = dict(zip(self.counted, lengths, strict=True))
+        known = {n: sizes[n] for n in self.counted}
+
+        def made() -> Program:
             dims = tuple(replace(d, value=Num(known[d.name]), at_most=None) if d.name in known
                          else d for d in self.model.dims)  # fmt: skip
-            found = self.programs[lengths] = Program(replace(self.model, dims=dims))
+            found = Program(replace(self.model, dims=dims))
             found.leaves = self.leaves
-        return self.programs[lengths]
+            return found
+
+        return recent(self.programs, tuple(known.values()), made, MOST_LENGTHS)
 
     @cached_property
     def inputs(self) -> dict[str, tuple[Input, tuple[int, ...]]]:
@@ -259,13 +263,10 @@ class Program:
     def holds(self, test: Expr, loops: Mapping[str, int]) -> bool:
         """Whether a condition on block numbers and sizes is met; VieteError for any other."""
         match test:
-            case Apply("and" | "or" as op, (a, b)):
-                both = [self.holds(z, loops) for z in (a, b)]
-                return all(both) if op == "and" else any(both)
-            case Apply("not", (a,)):
-                return not self.holds(a, loops)
-            case Apply("lt" | "le" | "gt" | "ge" | "eq" | "ne" as op, (a, b)):
-                return bool(getattr(operator, op)(*(self.index_size(z, loops) for z in (a, b))))
+            case Apply("and" | "or" | "not" as op, args):
+                return bool(exact_scalar(op, [self.holds(x, loops) for x in args]))
+            case Apply("lt" | "le" | "gt" | "ge" | "eq" | "ne" as op, args):
+                return bool(exact_scalar(op, [self.index_size(x, loops) for x in args]))
         raise VieteError(f"{show(test)} is no condition on blocks")
 
     def loop_slots(self, symbol: Symbol) -> list[str]:
@@ -297,25 +298,11 @@ class Program:
                 return value
             case Ref() if index.symbol.kind == "dim" and index.key in self.numbers:
                 return self.numbers[index.key]
-            case Apply("add" | "sub" | "prod" | "times" | "div" as op, (a, b)):
-                x, y = self.index_size(a, loops), self.index_size(b, loops)
-                if op == "div" and not y:
+            case Apply(op, args) if op in OF_BLOCKS:
+                found = exact_scalar(op, [self.index_size(x, loops) for x in args])
+                if found is None:
                     raise VieteError(f"the block {show(index)} divides by zero")
-                if op == "div":
-                    return x / y
-                return x + y if op == "add" else x - y if op == "sub" else x * y
-            case Apply("max" | "min" as op, (a, b)):
-                x, y = self.index_size(a, loops), self.index_size(b, loops)
-                return max(x, y) if op == "max" else min(x, y)
-            case Apply("neg", (a,)):
-                return -self.index_size(a, loops)
-            case Apply("floor", (a,)):
-                return Fraction(self.index_size(a, loops).__floor__())
-            case Apply("mod", (a, b)):
-                y = self.index_size(b, loops)
-                if not y:
-                    raise VieteError(f"the block {show(index)} divides by zero")
-                return self.index_size(a, loops) % y
+                return Fraction(found)
         raise VieteError(
             f"{show(index)} is no block number; write a number, or give the index a value"
         )
@@ -378,6 +365,18 @@ class Program:
             for loops in combos:
                 out[member_name(p.symbol, loops)] = (p, tuple(loops.values()), tuple(shape))
         return out
+
+
+def recent(
+    cache: MutableMapping[Any, Found], key: Any, make: Callable[[], Found], most: int
+) -> Found:
+    """What a cache has under a key, made where it has nothing; so many last used stay in it."""
+    found = cache[key] if key in cache else make()
+    cache.pop(key, None)
+    cache[key] = found
+    while len(cache) > most:
+        cache.pop(next(iter(cache)), None)
+    return found
 
 
 def program(card: CardData) -> Program:

@@ -20,12 +20,13 @@ from viete.evaluate.plan.making import Compiler, Library, Plan
 from viete.evaluate.plan.node import FLOAT, HALF, INT, Node
 from viete.evaluate.plan.recorder import Recorder, uncollected
 from viete.evaluate.plan.workers import Workers
-from viete.evaluate.schedule import Member, Program
+from viete.evaluate.schedule import Member, Program, recent
 from viete.evaluate.spelling import by_own_names
 from viete.graph.card import CardData
 
 LOSS = "loss"
 PIECE = 1024  # positions in float32
+PLANS = 16  # of a thread, for so many shapes of inputs; those last used stay
 WORTH_IT = 10**7  # weights × positions, which is about a millisecond: less is not shared out
 
 
@@ -137,22 +138,21 @@ class ThreadShare:
 
     def plan(self, fed: Feeding, inputs: Mapping[Member, Value]) -> Plan:
         """The plan for inputs of these shapes, made when they first come."""
+        engine = self.engine
+        wanted = {LOSS: (engine.loss.key, ()), **engine.members}
+        totals = {LOSS: self.total.reshape(()), **self.totals}
+
+        def made() -> Plan:
+            ready = engine.program.at(fed.sizes)
+            space, results = recorded(ready, inputs, fed.sizes, wanted, engine.torch, engine.half)
+            library = Library(engine.flat, engine.computed)
+            groups = grouped(steps_of(results, onto=library.torch), space)
+            memory = laid(groups, space.batch, library.float_bytes, library.half_bytes)
+            return Compiler(space, groups, memory, engine.given, library, totals).plan()
+
         key = tuple((m, tuple(v.array.shape)) for m, v in inputs.items())
-        if key not in self.plans:
-            engine = self.engine
-            wanted = {LOSS: (engine.loss.key, ()), **engine.members}
-            totals = {LOSS: self.total.reshape(()), **self.totals}
-            with uncollected():
-                ready = engine.program.at(fed.sizes)
-                space, results = recorded(
-                    ready, inputs, fed.sizes, wanted, engine.torch, engine.half
-                )
-                library = Library(engine.flat, engine.computed)
-                groups = grouped(steps_of(results, onto=library.torch), space)
-                memory = laid(groups, space.batch, library.float_bytes, library.half_bytes)
-                compiler = Compiler(space, groups, memory, engine.given, library, totals)
-                self.plans[key] = compiler.plan()
-        return self.plans[key]
+        with uncollected():
+            return recent(self.plans, key, made, PLANS)
 
 
 def recorded(

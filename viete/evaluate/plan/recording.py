@@ -7,12 +7,10 @@ others are what their definitions say.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from viete.evaluate.array import Lookup
 from viete.evaluate.backends import Backend
 from viete.evaluate.fast import VERSIONS, Term
 from viete.evaluate.gradient import Summing
@@ -20,7 +18,6 @@ from viete.evaluate.labelled import COL, ROW, Array, Value, expand
 from viete.evaluate.plan.node import FLOAT, INT, Node, Unrecordable
 from viete.evaluate.plan.recorder import Recorder
 from viete.evaluate.plan.sparse import sum_of_rows
-from viete.graph.card import CardData
 
 Lead = tuple[int, int] | None
 
@@ -123,13 +120,10 @@ class Recording(Summing):
 
     xp: Any  # a Recorder
 
-    def __init__(
-        self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
-        quick: bool = True, memo: dict[Any, Any] | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(card, sizes, like, lookup, quick, {})  # nodes are this recording's own
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args[:5], {})  # nodes are this recording's own
         self.backend = Nodes(self.xp)
-        if quick:
+        if self.fast:
             self.quick |= {"cross_entropy": cross_entropy, "LN": layer_norm}
             self.quick.pop("RMSNorm", None)
 
@@ -179,13 +173,10 @@ class Forward(Recording):
 
     sparse = True
 
-    def __init__(
-        self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
-        quick: bool = True, memo: dict[Any, Any] | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(card, sizes, like, lookup, quick, memo)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self.backend = Nodes(self.xp, whole=True)
-        if quick:
+        if self.fast:
             self.quick |= {name: VERSIONS[name] for name in ("LN", "RMSNorm")}
             self.quick["written"] = written
 

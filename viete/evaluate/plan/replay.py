@@ -44,7 +44,7 @@ from viete.evaluate.plan.recorder import Recorder, uncollected
 from viete.evaluate.plan.recording import Forward
 from viete.evaluate.plan.workers import Workers
 from viete.evaluate.run import Run
-from viete.evaluate.schedule import Member, Program
+from viete.evaluate.schedule import Member, Program, recent
 
 RECORDINGS = 8  # of a program, those last used
 STAYS = 8 * 2**20  # bytes that the calls of one recording may hold, weights among them
@@ -286,19 +286,15 @@ def recording(
     """The recording for these shapes, made when they first come; None if they are evaluated."""
     shapes = tuple((m, tuple(store[m].array.shape), store[m].axes) for m in fed.inputs)
     key = (shapes, form, None if names is None else tuple(names), changed)
-    kept = program.recordings
-    if key in kept:
-        found = kept.pop(key, None)
-    else:
+
+    def made() -> Replay | None:
         try:
             with uncollected():
-                found = Replay(program, fed, store, names, changed)
+                return Replay(program, fed, store, names, changed)
         except (Unrecordable, MemoryError):
-            found = None
-    kept[key] = found  # as the last one used
-    while len(kept) > RECORDINGS:
-        kept.pop(next(iter(kept)), None)
-    return found
+            return None
+
+    return recent(program.recordings, key, made, RECORDINGS)
 
 
 def lent(like: Any, weights: Iterable[Array], positions: int) -> bool:
