@@ -257,14 +257,21 @@ class Compiler:
 
     def prepared(self, s: KernelStep, out: Any, args: tuple[Any, ...]) -> Call:
         """The call of a step's kernel on these arrays."""
-        if s.kernel == "matmul" and len(args) == 3:
-            args = (*args[:2], args[2].reshape(out.shape))
+        return self.kernel(s, out, self.in_place(s, out, args))
+
+    def in_place(self, s: KernelStep, out: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Arguments of which one that the result takes the memory of is the result's array."""
         home = self.memory.home
         here = home.get(s.node)
-        if here is not None:  # an argument that the result takes the memory of is the result's
+        if here is not None:
             for k, a in enumerate(s.args):
                 if isinstance(a, Node) and home.get(a.base) is here and alike(a, s.form):
                     args = (*args[:k], out, *args[k + 1 :])
+        return args
+
+    def kernel(self, s: KernelStep, out: Any, args: tuple[Any, ...]) -> Call:
+        if s.kernel == "matmul" and len(args) == 3:
+            args = (*args[:2], args[2].reshape(out.shape))
         if s.kernel not in self.library.kernels:
             raise Unrecordable(f"there is no kernel for {s.kernel}")
         call = self.library.kernels[s.kernel](out, args, s.attrs)
@@ -303,18 +310,25 @@ class Compiler:
         given = dict(zip(term.operands, operands, strict=True))
         own = Compiler(term.space, [], memory, given, library, arena=arena)
         own.placed = placed
-        Part = tuple[Any, int | None]  # an array, and its axis of rows
-        made: list[tuple[KernelStep, Part, list[Part]]] = []
+        made: list[tuple[KernelStep, int, list[int]]] = []
+        arrays: dict[int, tuple[Any, int | None]] = {}  # by identity: each with its axis of rows
+
+        def known(array: Any, lead: tuple[int, int] | None = None) -> int:
+            arrays[id(array)] = array, lead and lead[0]
+            return id(array)
 
         def run(count: int) -> Any:
             for s in () if made else term.steps:
-                args = [(own.whole(a), a.lead and a.lead[0]) if isinstance(a, Node) else (a, None)
-                        for a in s.args]  # fmt: skip
                 out = own.view(s.node.base, s.form.shape, s.form.strides, 0)
-                made.append((s, (out, s.lead and s.lead[0]), args))
-            for s, (out, axis), args in made:
-                some = tuple([library.first(a, along, count) for a, along in args])
-                own.prepared(s, library.first(out, axis, count), some)()
+                whole = tuple([own.whole(a) if isinstance(a, Node) else a for a in s.args])
+                leads = [a.lead if isinstance(a, Node) else None for a in s.args]
+                args = own.in_place(s, out, whole)
+                ids = [known(a, s.lead if a is out else lead)
+                       for a, lead in zip(args, leads, strict=True)]  # fmt: skip
+                made.append((s, known(out, s.lead), ids))
+            some = {k: library.first(a, axis, count) for k, (a, axis) in arrays.items()}
+            for s, place, ids in made:
+                own.kernel(s, some[place], tuple([some[k] for k in ids]))()
             return library.first(own.whole(term.result), 0, count)
 
         return run
