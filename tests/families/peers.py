@@ -188,13 +188,13 @@ def put(e: Any, i: int, letter: str = "i") -> Any:
 
 
 def family_tests(
-    cases: Sequence[Case], small: dict[str, Any], claims: Sequence[int]
-) -> tuple[Callable[..., None], Callable[..., None]]:
+    cases: Sequence[Case], small: dict[str, Any], claims: Sequence[int], peer: Peer = decoder,
+) -> tuple[Callable[..., None], Callable[..., None]]:  # fmt: skip
     """What holds of every family: its cases against `transformers`, and the claims of some."""
 
     @pytest.mark.parametrize("case", cases, ids=str)
     def test_against_transformers(case: Case, tmp_path: Path) -> None:
-        check(case, small, tmp_path)
+        check(case, small, tmp_path, peer)
 
     @pytest.mark.parametrize("case", [cases[k] for k in claims], ids=str)
     def test_claims(case: Case, tmp_path: Path) -> None:

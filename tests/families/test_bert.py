@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 import viete as vt
-from tests.families.peers import Case, by_block, check, holds, network, relative, tokens_of, torch
+from tests.families.peers import (
+    Case,
+    by_block,
+    check,
+    family_tests,
+    network,
+    relative,
+    tokens_of,
+    torch,
+)
 from viete.errors import VieteError
 
 SMALL = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -43,9 +52,7 @@ def encoder(net: Any, tokens: np.ndarray) -> tuple[dict[str, Any], dict[str, Any
     return values | {names[k]: v for k, v in out.items() if k in names}, {"a": a, "s": s}
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_against_transformers(case: Case, tmp_path: Path) -> None:
-    check(case, SMALL, tmp_path, encoder)
+test_against_transformers, test_claims = family_tests(CASES, SMALL, [3], encoder)
 
 
 def test_an_unembedding_of_its_own(tmp_path: Path) -> None:
@@ -79,11 +86,6 @@ def test_as_the_hub_has_it(tmp_path: Path) -> None:
     run = vt.load(tmp_path).run(tokens)
     assert relative(run["logits"], theirs.prediction_logits) <= 1e-10
     assert relative(run["next"], theirs.seq_relationship_logits) <= 1e-10
-
-
-def test_claims(tmp_path: Path) -> None:
-    network(CASES[3], SMALL).save_pretrained(tmp_path)
-    holds(tmp_path, tokens_of(CASES[3]))
 
 
 @pytest.mark.parametrize("key, value", [

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import viete as vt
-from tests.families.peers import Case, check, holds, network, relative, tokens_of, torch
+from tests.families.peers import Case, check, family_tests, network, relative, torch
 from tests.families.test_bert import encoder
 
 SMALL = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -26,9 +25,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_against_transformers(case: Case, tmp_path: Path) -> None:
-    check(case, SMALL, tmp_path, encoder)
+test_against_transformers, test_claims = family_tests(CASES, SMALL, [2], encoder)
 
 
 def test_an_unembedding_of_its_own(tmp_path: Path) -> None:
@@ -47,8 +44,3 @@ def test_padding_does_not_count(tmp_path: Path) -> None:
     run = vt.load(tmp_path).run(tokens, a=a)
     np.testing.assert_array_equal(run["p"], [[1, 1, 2, 3, 1, 4], [2, 3, 4, 1, 1, 1]])
     assert relative(run["logits"], theirs) <= 1e-10
-
-
-def test_claims(tmp_path: Path) -> None:
-    network(CASES[2], SMALL).save_pretrained(tmp_path)
-    holds(tmp_path, tokens_of(CASES[2]))
