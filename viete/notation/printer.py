@@ -81,33 +81,37 @@ def digits(n: int) -> str:
 
 
 def number(value: Fraction, style: str) -> tuple[str, int]:
-    """A rational, exactly: integers, short fractions, then decimals that end."""
-    sign, size = ("-" if value < 0 else ""), abs(value)
+    """A rational, exactly: integers, short fractions, then decimals that end.
+
+    ``style`` may be Typst's too.
+    """
+    minus = "−" if style in ("unicode", "typst") else "-"
+    sign, size = (minus if value < 0 else ""), abs(value)
     strength = ADD if value < 0 else ATOM
-    if style == "unicode" and sign:
-        sign = "−"
+    above, below = digits(size.numerator), digits(size.denominator)
     rest = size.denominator
     for p in (2, 5):
         while rest % p == 0:
             rest //= p
+
+    def power(k: int) -> str:
+        """A power of ten."""
+        shown = {"latex": f"10^{{{k}}}", "typst": f"10^({k})".replace("-", minus)}
+        return sign + shown.get(style, f"1e{k}")
+
     if size.denominator == 1:
-        if size >= 10**7 and (text := digits(size.numerator)).rstrip("0") == "1":
-            zeros = len(text) - 1
-            text = f"10^{{{zeros}}}" if style == "latex" else f"1e{zeros}"
-            return sign + text, strength
-        return sign + digits(size.numerator), strength
+        large = size >= 10**7 and above.rstrip("0") == "1"
+        return power(len(above) - 1) if large else sign + above, strength
     if rest == 1 and size.denominator > 1000:
         decimal = Decimal(size.numerator) / Decimal(size.denominator)
         if Fraction(decimal) == size:
-            if style == "latex":
-                if size.numerator == 1 and set(digits(size.denominator)) <= {"0", "1"}:
-                    return f"{sign}10^{{-{len(digits(size.denominator)) - 1}}}", strength
-                return sign + f"{decimal:f}", strength
+            if style in ("latex", "typst"):
+                ten = above == "1" and below.rstrip("0") == "1"
+                return power(1 - len(below)) if ten else sign + f"{decimal:f}", strength
             text = f"{decimal.normalize():e}" if size < Fraction(1, 1000) else f"{decimal:f}"
             return sign + text, strength
-    above, below = digits(size.numerator), digits(size.denominator)
-    if style == "latex":
-        return f"{sign}\\frac{{{above}}}{{{below}}}", min(strength, FACTOR)
+    if fraction := {"latex": "\\frac{{{}}}{{{}}}", "typst": "frac({}, {})"}.get(style):
+        return sign + fraction.format(above, below), min(strength, FACTOR)
     return f"{sign}{above}/{below}", min(strength, MUL)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 
 from viete.notation.lexer import COMMANDED, GREEK, GREEK_NAMES, PREFIXES
-from viete.notation.printer import ADD, ATOM, FACTOR, INFIX, SUM, Printer, is_phrase
+from viete.notation.printer import ATOM, FACTOR, INFIX, SUM, Printer, is_phrase, number
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
 _LETTERS = {name: char for char, name in reversed(GREEK.items())}
@@ -34,7 +33,7 @@ class Typst(Printer):
     def write(self, e: Expr) -> tuple[str, int]:
         match e:
             case Num():
-                return fraction(e.value)
+                return number(e.value, "typst")
             case Idx():
                 return word(e.name), ATOM
             case Slice():
@@ -102,17 +101,3 @@ class Typst(Printer):
                 sign = "mod" if e.op == "mod" else f'"{e.op}"'
                 return f"{self.show(a, strength)} {sign} {self.show(b, strength + 1)}", strength
         return super().apply(e)
-
-
-def fraction(value: Fraction) -> tuple[str, int]:
-    """A rational: whole, a power of ten, a decimal that ends, or a fraction."""
-    sign, size = ("−" if value < 0 else ""), abs(value)
-    strength = ADD if value < 0 else ATOM
-    if size.denominator == 1:
-        return f"{sign}{size.numerator}", strength
-    power = len(str(size.denominator)) - 1
-    if size.numerator == 1 and size.denominator == 10**power:
-        return f"{sign}10^(−{power})", strength
-    if size.denominator > 1000 and Fraction(repr(float(size))) == size:
-        return f"{sign}{float(size)}", strength
-    return f"{sign}frac({size.numerator}, {size.denominator})", min(strength, FACTOR)
