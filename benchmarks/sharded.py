@@ -136,7 +136,7 @@ def viete(given: argparse.Namespace) -> tuple[Any, Any, float]:
 
     def save() -> None:
         own = engine.weights
-        tables = [engine.stored(x) for x in (own, adam.moments(own))]
+        tables = [engine.for_checkpoint(x) for x in (own, adam.moments(own))]
         if tables[0]:
             checkpoints.save(Path(tempfile.gettempdir()), {"step": 1}, *tables)
 

@@ -133,9 +133,9 @@ def test_a_long_prompt_is_cropped_to_its_end() -> None:
 def test_the_cache_is_made_anew_only_when_the_context_is_full(monkeypatch: Any) -> None:
     model, weights = small()
     begun = []
-    begin = Planned.begin
-    monkeypatch.setattr(Planned, "begin", lambda self, text, count: (
-        begun.append(text.shape[1]), begin(self, text, count))[1])  # fmt: skip
+    prefill = Planned.prefill
+    monkeypatch.setattr(Planned, "prefill", lambda self, text, count: (
+        begun.append(text.shape[1]), prefill(self, text, count))[1])  # fmt: skip
     drawn(model, weights, [3, 1], most=14, keep=5)  # 2, then 5 when 9 are full, and again
     assert begun == [2, 5, 5]
 
@@ -145,9 +145,9 @@ def test_a_full_context_is_run_without_a_cache(monkeypatch: Any) -> None:
     model, weights = small()
     wanted = drawn(model, weights, [3, 1], most=14, cache=False)
     begun = []
-    begin = Planned.begin
-    monkeypatch.setattr(Planned, "begin", lambda self, text, count: (
-        begun.append(text.shape[1]), begin(self, text, count))[1])  # fmt: skip
+    prefill = Planned.prefill
+    monkeypatch.setattr(Planned, "prefill", lambda self, text, count: (
+        begun.append(text.shape[1]), prefill(self, text, count))[1])  # fmt: skip
     assert drawn(model, weights, [3, 1], most=14) == wanted
     assert begun == [2]
 

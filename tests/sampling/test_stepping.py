@@ -38,7 +38,7 @@ def alike(
     rng, size = np.random.default_rng(1), 3
     text = rng.integers(0, size, (1, min(start, context)))
     ways = (quick, slow, whole)
-    found = [w.begin(text, count) for w in ways]
+    found = [w.prefill(text, count) for w in ways]
     for k in range(text.shape[1], min(context, text.shape[1] + most) + 1):
         scale = max(1.0, float(np.abs(found[2]).max()))
         for other in found[:2]:
@@ -46,7 +46,7 @@ def alike(
             np.testing.assert_allclose(other / scale, found[2] / scale, **(close or EXACT))
         if k < min(context, text.shape[1] + most):
             tokens = rng.integers(0, size, (count, 1))
-            found = [np.array(w.go_on(tokens)) for w in ways]
+            found = [np.array(w.step(tokens)) for w in ways]
     return quick
 
 

@@ -353,7 +353,8 @@ def test_validation_is_the_mean_over_what_was_set_aside(tmp_path: Path, text: st
     assert job.validation is not None
     weights = dict(job.engine.weights)
     found = [
-        vt.Card.of(job.model).run(b["t"], weights, y=b["y"])["L"] for b in job.validation.fixed(7)
+        vt.Card.of(job.model).run(b["t"], weights, y=b["y"])["L"]
+        for b in job.validation.evaluation(7)
     ]
     assert list(map(len, found)) == [3, 3, 1]
     assert rows[-1]["validation"] == pytest.approx(np.mean(np.concatenate(found)), rel=1e-5)
@@ -378,7 +379,7 @@ def test_the_validation_loss_is_the_same_for_every_batch(
         training = Training(job)
         training.validate()
         found.append(training.validation)
-        assert sum(len(b["t"]) for b in job.validation.fixed(5)) == 5
+        assert sum(len(b["t"]) for b in job.validation.evaluation(5)) == 5
         job.lock.close()
     np.testing.assert_allclose(found, found[0], rtol=1e-12)
 

@@ -243,7 +243,7 @@ def test_a_divided_model_is_never_whole(tmp_path: Path) -> None:
         # W_Q and W_O, in the order of their products, are not kept for a block's backward pass.
         kept = [copies_after(x, tokens, given, drawn["W_Q^{1,g,r}"].size) for x in (engine, plain)]
         assert kept == [0, 4]
-        for name, w in engine.stored(engine.weights).items():
+        for name, w in engine.for_checkpoint(engine.weights).items():
             np.testing.assert_allclose(np.asarray(w), plain.weights[name], rtol=0, atol=1e-12)
     finally:
         torch.distributed.destroy_process_group()

@@ -164,7 +164,7 @@ def sampler(job: Job) -> Callable[[int], str]:
     ends = () if vocabulary.end is None else (vocabulary.decode([vocabulary.end]),)
 
     def show(step: int) -> str:
-        weights = job.engine.whole(job.engine.weights)
+        weights = job.engine.gather(job.engine.weights)
         if not job.team.leads:
             return ""  # nobody hears it
         with warnings.catch_warnings():

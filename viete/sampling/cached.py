@@ -107,16 +107,16 @@ class Cached:
                 found.append(step)
         return found[::-1]
 
-    def begin(self, text: np.ndarray, count: int) -> np.ndarray:
-        """As `Steps.begin`: the rooms are filled anew."""
+    def prefill(self, text: np.ndarray, count: int) -> np.ndarray:
+        """As `Steps.prefill`: the rooms are filled anew."""
         with without_gradients(self.weights), np.errstate(all="ignore"):
-            run = self.filled(text, count, self.context)
-            self.run = Run(self.program, self.kept(run), run.arrays.like, self.sizes, True)
+            run = self.run_prompt(text, count, self.context)
+            self.run = Run(self.program, self.invariant(run), run.arrays.like, self.sizes, True)
             assert isinstance(self.run.arrays, FastArrays)
             self.run.arrays.quick["stack"] = self.stacked
             return np.repeat(last_row(run, self.form.target, len(text)), count // len(text), 0)
 
-    def filled(self, text: np.ndarray, count: int, room: int) -> Run:
+    def run_prompt(self, text: np.ndarray, count: int, room: int) -> Run:
         """The run of the card on a text, whose rows are kept in rooms for ``room`` of them."""
         fed = Feeding(self.whole, {**self.inputs, self.tokens.name: text}, self.weights)
         run = Run(self.whole, fed.store, fed.like, fed.sizes, True)
@@ -125,7 +125,7 @@ class Cached:
         self.before, self.sizes = text.shape[1], dict(fed.sizes)
         return run
 
-    def kept(self, run: Run) -> dict[Member, Value]:
+    def invariant(self, run: Run) -> dict[Member, Value]:
         """What no token changes: weights, other inputs, and what was computed once."""
         keys = {p.name for p in self.form.model.parameters} | set(self.form.once)
         keys |= {i.name for i in self.form.model.inputs} - {i.name for i in self.along}
@@ -154,8 +154,8 @@ class Cached:
             room.put(it, b, self.before, a.axes)
         return Value(room.rows(0, stop), a.axes)
 
-    def go_on(self, tokens: np.ndarray) -> np.ndarray:
-        """As `Steps.go_on`."""
+    def step(self, tokens: np.ndarray) -> np.ndarray:
+        """As `Steps.step`."""
         run, count = self.run, tokens.shape[1]
         it, store = run.arrays, run.store
         self.sizes[self.length] = Fraction(count)

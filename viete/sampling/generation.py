@@ -86,7 +86,7 @@ def sample(
         steps = stepper(card, weights, inputs, context, cache)
     full = Whole(card, weights, inputs, put) if keep == context else steps
     ended = stopping(stop, size)
-    return drawn(
+    return draw_tokens(
         steps, full, choice, text, int(most), ended, int(count), int(seed), context, int(keep)
     )
 
@@ -101,7 +101,7 @@ def check_count(card: CardData, positions: int, size: int, count: int) -> None:
     check_room(needed, f"drawing {count:,} samples at once", "draw fewer with --count")
 
 
-def drawn(
+def draw_tokens(
     steps: Steps, full: Steps, choice: Decoding, text: list[int], most: int,
     ended: Callable[[list[int]], bool], count: int, seed: int, context: int, keep: int,
 ) -> Iterator[Drawn]:  # fmt: skip
@@ -112,15 +112,15 @@ def drawn(
     length = min(len(text), context if len(text) <= context else keep)
     for k in range(most):
         if k == 0:
-            found = steps.begin(np.array([text[-length:]]), count)
+            found = steps.prefill(np.array([text[-length:]]), count)
         elif length < context:
             length += 1
-            found = steps.go_on(np.array([[t[-1]] for t in new]))
+            found = steps.step(np.array([[t[-1]] for t in new]))
         else:
             length = keep
             rows = [(text + t)[-length:] for t in new]
             steps = full
-            found = steps.begin(np.array(rows), count)
+            found = steps.prefill(np.array(rows), count)
         out: list[int | None] = [None] * count
         for j in range(count):
             if going[j]:

@@ -26,21 +26,21 @@ LEAST = 64  # positions that there is room for at first
 class Planned(Cached):
     """`Cached` by the incremental form whose shapes stay, a `StepReplay` of which makes the steps.
 
-    The room doubles until it is the context. Raises Unrecordable, in `begin`, where a step cannot
+    The room doubles until it is the context. Raises Unrecordable, in `prefill`, where a step cannot
     be recorded.
     """
 
     replay: StepReplay
-    fixed: dict[Member, Value]  # what no token changes
+    constants: dict[Member, Value]  # what no token changes
     made: Run
     count: int
 
-    def begin(self, text: np.ndarray, count: int) -> np.ndarray:
-        """As `Steps.begin`."""
+    def prefill(self, text: np.ndarray, count: int) -> np.ndarray:
+        """As `Steps.prefill`."""
         with without_gradients(self.weights), np.errstate(all="ignore"):
             room = self.larger(text.shape[1])
-            run = self.filled(text, count, room)
-            self.fixed = self.kept(run)
+            run = self.run_prompt(text, count, room)
+            self.constants = self.invariant(run)
             self.prepare(run, count, room)
             return np.repeat(last_row(run, self.form.target, len(text)), count // len(text), 0)
 
@@ -53,7 +53,7 @@ class Planned(Cached):
 
     def prepare(self, run: Run, count: int, room: int) -> None:
         """Make the calls for rooms of this size."""
-        whole = {m: Value(plain(run.arrays.lift(v)), v.axes) for m, v in self.fixed.items()}
+        whole = {m: Value(plain(run.arrays.lift(v)), v.axes) for m, v in self.constants.items()}
         given = whole | {m: Value(r.array, r.axes) for m, r in self.rooms.items()}
         self.sizes |= {self.length: Fraction(1), self.form.start: Fraction(room)}
         for item in self.along:
@@ -65,8 +65,8 @@ class Planned(Cached):
         )  # fmt: skip
         self.made, self.count = run, count
 
-    def go_on(self, tokens: np.ndarray) -> np.ndarray:
-        """As `Steps.go_on`."""
+    def step(self, tokens: np.ndarray) -> np.ndarray:
+        """As `Steps.step`."""
         with without_gradients(self.weights), np.errstate(all="ignore"):
             if self.before == self.replay.room:
                 self.grow()
@@ -105,17 +105,17 @@ class Incremental:
             if not jax:
                 self.steps = Planned(card, fixed, weights, inputs, context)
 
-    def begin(self, text: np.ndarray, count: int) -> np.ndarray:
-        """As `Steps.begin`."""
+    def prefill(self, text: np.ndarray, count: int) -> np.ndarray:
+        """As `Steps.prefill`."""
         try:
-            return self.steps.begin(text, count)
+            return self.steps.prefill(text, count)
         except Unrecordable:
             self.steps = self.cached
-            return self.steps.begin(text, count)
+            return self.steps.prefill(text, count)
 
-    def go_on(self, tokens: np.ndarray) -> np.ndarray:
-        """As `Steps.go_on`."""
-        return self.steps.go_on(tokens)
+    def step(self, tokens: np.ndarray) -> np.ndarray:
+        """As `Steps.step`."""
+        return self.steps.step(tokens)
 
 
 def plain(array: Array) -> Array:

@@ -23,10 +23,10 @@ BATCH = "batch"
 class Steps(Protocol):
     """What gives the scores of the next token, for several texts of one length."""
 
-    def begin(self, text: np.ndarray, count: int) -> np.ndarray:
+    def prefill(self, text: np.ndarray, count: int) -> np.ndarray:
         """After a text of shape (count, n), or (1, n) for ``count`` texts alike: (count, V)."""
 
-    def go_on(self, tokens: np.ndarray) -> np.ndarray:
+    def step(self, tokens: np.ndarray) -> np.ndarray:
         """After one token more in each text: (count, 1) gives (count, V)."""
 
 
@@ -42,14 +42,14 @@ class Whole:
         self.put = interventions(self.program, put or {})
         self.text, self.shape = np.zeros((0, 0), np.int64), (0, 0)
 
-    def begin(self, text: np.ndarray, count: int) -> np.ndarray:
-        """As `Steps.begin`."""
+    def prefill(self, text: np.ndarray, count: int) -> np.ndarray:
+        """As `Steps.prefill`."""
         times = count // len(text)
         self.text = np.repeat(text, times, 0)
         return np.repeat(self.run(text), times, 0)
 
-    def go_on(self, tokens: np.ndarray) -> np.ndarray:
-        """As `Steps.go_on`."""
+    def step(self, tokens: np.ndarray) -> np.ndarray:
+        """As `Steps.step`."""
         self.text = np.concatenate([self.text, tokens], 1)
         return self.run(self.text)
 

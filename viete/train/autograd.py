@@ -36,17 +36,17 @@ class ModuleEngine(LossEngine):
     ) -> None:  # fmt: skip
         self.model, self.inputs = model, program(model).inputs
         self.masks = {i.name for i in model.inputs} - {i.name for i in card.inputs}
-        self.net = self.made(weights, compiled)
+        self.net = self.build(weights, compiled)
         self.bf16, self.compiled = bf16, compiled
         self.factor = 1.0  # of the loss that is differentiated
         self.parameters: dict[str, nn.Parameter] = self.net.weights()
-        self.lay_out()
-        self.call = self.ready(self.net)
+        self.flatten()
+        self.call = self.compile(self.net)
 
-    def made(self, weights: Mapping[str, Tensor], compiled: bool) -> nn.Module:
+    def build(self, weights: Mapping[str, Tensor], compiled: bool) -> nn.Module:
         return to_torch(self.model, weights)
 
-    def lay_out(self) -> None:
+    def flatten(self) -> None:
         """Put all parameters into one row, and make room for their gradients."""
         first = next(iter(self.parameters.values()))
         shapes = {name: tuple(p.shape) for name, p in self.parameters.items()}
@@ -57,7 +57,7 @@ class ModuleEngine(LossEngine):
         for name, p in self.parameters.items():
             p.data, p.grad = self.weights[name], self.gradients[name]
 
-    def ready(self, net: nn.Module) -> Any:
+    def compile(self, net: nn.Module) -> Any:
         return torch.compile(net) if self.compiled else net
 
     def __call__(self, tokens: Any, /, **inputs: Any) -> float:
@@ -87,7 +87,7 @@ class ModuleEngine(LossEngine):
         for name, (item, loops) in self.inputs.items():
             if name not in given and item.name not in self.masks:
                 continue
-            value = self.tensor(given[name]) if name in given else self.open(item)
+            value = self.tensor(given[name]) if name in given else self.open_mask(item)
             there = self.net.arguments[item.name]
             if loops:
                 out.setdefault(there, {})[loops[0] if len(loops) == 1 else loops] = value
@@ -100,7 +100,7 @@ class ModuleEngine(LossEngine):
         dtype = self.dtype if value.is_floating_point() else value.dtype
         return value.to(self.device, dtype, non_blocking=True)
 
-    def open(self, item: Input) -> Tensor:
+    def open_mask(self, item: Input) -> Tensor:
         heads = [s for s in item.symbol.slots if s not in self.model.loop_letters]
         return self.flat.new_ones((1,) * (1 + len(heads) + len(item.shape)))
 
@@ -113,9 +113,9 @@ class ModuleEngine(LossEngine):
                                     allow_unused=True)  # fmt: skip
         for p, g in zip(self.parameters.values(), found, strict=True):
             p.requires_grad_(g is not None)
-        self.call = self.ready(DistributedDataParallel(self.net))
+        self.call = self.compile(DistributedDataParallel(self.net))
 
-    def part_ways(self) -> None:
+    def leave_group(self) -> None:
         """The end of that: DDP has to go before the processes' group does."""
         self.call = self.net
 

@@ -116,7 +116,7 @@ class Batches:
         if self.order is not None:
             return self.padded(self.first + self.order.batch(k)[rows])
         s = self.settings
-        return self.windows(drawn(s.seed, PARTS.index(self.part), k, s.batch)[rows])
+        return self.windows(random_numbers(s.seed, PARTS.index(self.part), k, s.batch)[rows])
 
     def windows(self, places: Ids) -> dict[str, Ids]:
         """The windows of text that random numbers stand for."""
@@ -125,7 +125,7 @@ class Batches:
         window = self.data.ids[starts[:, None] + np.arange(n + 1)].astype(np.int64)
         return self.inputs(window, None)
 
-    def fixed(self, count: int) -> Iterator[dict[str, Ids]]:
+    def evaluation(self, count: int) -> Iterator[dict[str, Ids]]:
         """The same ``count`` sequences at every call, or all dialogs if there are fewer.
 
         Which sequences they are depends on the data and the seed, and not on ``batch``, by which
@@ -133,8 +133,8 @@ class Batches:
         """
         s, stream = self.settings, PARTS.index(self.part)
         if self.order is not None:
-            some = np.argsort(drawn(s.seed, stream, 0, len(self.order.lengths)), kind="stable")
-            some = some[:count]
+            random = random_numbers(s.seed, stream, 0, len(self.order.lengths))
+            some = np.argsort(random, kind="stable")[:count]
             lengths = self.order.lengths[some]
             order = EpochOrder(lengths, s.batch, self.takes.padded, s.seed, stream)
             for k in range(len(order)):
@@ -142,7 +142,9 @@ class Batches:
             return
         for first in range(0, count, s.batch):
             numbers = range(first, min(first + s.batch, count))
-            yield self.windows(np.concatenate([drawn(s.seed, stream, k, 1) for k in numbers]))
+            yield self.windows(
+                np.concatenate([random_numbers(s.seed, stream, k, 1) for k in numbers])
+            )
 
     def padded(self, which: Ids) -> dict[str, Ids]:
         """Dialogs in one array, with 0 after their end and no weight there."""
@@ -197,7 +199,7 @@ class Batches:
                 )
 
 
-def drawn(seed: int, stream: int, k: int, count: int) -> Ids:
+def random_numbers(seed: int, stream: int, k: int, count: int) -> Ids:
     """``count`` random uint64, the k-th draw of a stream of a seed: nothing before it is needed.
 
     Philox's (Salmon et al. 2011), whose raw stream NumPy promises to keep from version to version.
@@ -234,7 +236,7 @@ class EpochOrder:
         """The numbers of the sequences that make batch k."""
         epoch, place = divmod(k, len(self))
         if self.last[0] != epoch:
-            random = drawn(self.seed, self.stream, epoch, len(self.lengths) + len(self))
+            random = random_numbers(self.seed, self.stream, epoch, len(self.lengths) + len(self))
             first = np.argsort(random[: len(self.lengths)], kind="stable")
             sequences = first[np.argsort(self.lengths[first], kind="stable")]
             batches = np.argsort(random[len(self.lengths) :], kind="stable")
@@ -259,4 +261,4 @@ def same_data(name: str, source: str, size: int, vocabulary: str, state: Mapping
     )
 
 
-__all__ = ["Batches", "EpochOrder", "drawn", "same_data"]
+__all__ = ["Batches", "EpochOrder", "random_numbers", "same_data"]

@@ -49,18 +49,18 @@ class LossEngine:
         """``f`` over the stretches of a flat array that threads of this engine take."""
         at_once(f, count)
 
-    def whole(self, views: Mapping[str, Array]) -> Mapping[str, Array]:
+    def gather(self, views: Mapping[str, Array]) -> Mapping[str, Array]:
         """All of what this process has a part of, by NAME, m/NAME or v/NAME.
 
         All processes have to ask; the first may be the only one to get it.
         """
         return views
 
-    def stored(self, views: Mapping[str, Array]) -> Mapping[str, Array]:
-        """As `whole`, for `save_safetensors`: arrays whose numbers may come one by one."""
+    def for_checkpoint(self, views: Mapping[str, Array]) -> Mapping[str, Array]:
+        """As `gather`, for `save_safetensors`: arrays whose numbers may come one by one."""
         return views
 
-    def part(self, name: str, array: Array) -> Array:
+    def shard(self, name: str, array: Array) -> Array:
         """This process's part of all of the weight ``name``, or of a moment of it."""
         return array
 

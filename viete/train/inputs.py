@@ -64,11 +64,12 @@ def training_inputs(card: CardData) -> TrainingInputs:
     length, context = tokens.shape[0], context_of(card, tokens)
     assert context is not None
     fixed = not (isinstance(length, Ref) and length.key in card.lengths)
+    padded = weights is not None and sees_the_past(card, tokens, calls)
     return TrainingInputs(
         tokens.name, targets, weights.name if weights else None,
         weights is not None and weights.default == num(1),
         context, fixed, vocabulary_size(card, tokens),
-        weights is not None and sees_the_past(card, tokens, calls) and not beside(card, loss),
+        padded and not has_other_terms(card, loss),
     )  # fmt: skip
 
 
@@ -130,7 +131,7 @@ def sees_the_past(card: CardData, tokens: Input, calls: list[Apply]) -> bool:
     return all(traits.is_causal(k, tokens.name, length) for k in made)
 
 
-def beside(card: CardData, loss: list[Equation]) -> bool:
+def has_other_terms(card: CardData, loss: list[Equation]) -> bool:
     """Whether a loss depends on an input in some other way than through its cross-entropies.
 
     A term such as the mean of logsumexp(logits_j)^2 over all positions counts padding as well.

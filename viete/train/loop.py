@@ -173,7 +173,7 @@ class Training:
         """What to say of a loss, a gradient or weights that are not finite."""
         there = checkpoints.steps(self.job.run)
         kept = f"; the last checkpoint is that of step {there[-1]}" if there else ""
-        weights = self.engine.whole(self.engine.weights)
+        weights = self.engine.gather(self.engine.weights)
         if not self.team.leads:
             raise SystemExit(2)  # it is the loss of all of them, and the first says so
         why = culprit(card, batch, weights)
@@ -226,7 +226,7 @@ class Training:
 
     def mean_loss(self, batches: Batches) -> float:
         total, count = 0.0, 0
-        for batch in batches.fixed(self.settings.eval_sequences):
+        for batch in batches.evaluation(self.settings.eval_sequences):
             tokens, *rest = batch
             rows = len(batch[tokens])
             loss = self.engine.evaluate(batch[tokens], **{name: batch[name] for name in rest})
@@ -255,7 +255,7 @@ class Training:
         self.saved = self.step
         if validation is not None:
             self.least = min(self.least, validation)
-        tables = [job.engine.stored(x) for x in (own, job.optimiser.moments(own))]
+        tables = [job.engine.for_checkpoint(x) for x in (own, job.optimiser.moments(own))]
         if not self.team.leads:
             return
         checkpoints.save(job.run, state, *tables)

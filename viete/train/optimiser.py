@@ -97,8 +97,8 @@ class Adam:
         out, at = {}, 0
         for name, w in weights.items():
             part = slice(at, at := at + math.prod(w.shape))
-            out[f"m/{name}"] = laid_as(w, self.m[part])
-            out[f"v/{name}"] = laid_as(w, self.v[part])
+            out[f"m/{name}"] = view_as(w, self.m[part])
+            out[f"v/{name}"] = view_as(w, self.v[part])
         return out
 
     def load(self, moments: Mapping[str, np.ndarray], weights: Mapping[str, Array]) -> None:
@@ -161,7 +161,7 @@ def learning_rate(s: Settings, step: int) -> float:
     return s.min_lr + 0.5 * (1 + math.cos(math.pi * done)) * (s.lr - s.min_lr)
 
 
-def laid_as(w: Array, flat: Array) -> Array:
+def view_as(w: Array, flat: Array) -> Array:
     """A stretch of a flat array, seen as the weights that lie in such a stretch."""
     if isinstance(flat, np.ndarray):
         return np.lib.stride_tricks.as_strided(flat, w.shape, w.strides)

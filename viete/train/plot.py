@@ -53,11 +53,11 @@ def plot_runs(runs: Sequence[Path]) -> str:
                 lines.append(Curve(said, shown, key == "validation", colour))
         if len(lines) == before:
             raise VieteError(f"{run}: there is no loss in its {METRICS} to draw")
-    title = "Loss" if len(runs) > 1 else f"Loss of {named(runs[0])}"
+    title = "Loss" if len(runs) > 1 else f"Loss of {run_title(runs[0])}"
     return svg(lines, title)
 
 
-def named(run: Path) -> str:
+def run_title(run: Path) -> str:
     """The title of the card that was trained; the folder's name where there is none."""
     with suppress(OSError, ValueError):
         for line in regular(run / "card.md", SETTINGS).read_text("utf-8").splitlines():
@@ -107,11 +107,11 @@ def svg(lines: Sequence[Curve], title: str) -> str:
     out.append(text(22, middle, name, INK, "middle",
                     f'transform="rotate(-90 22 {middle:g})"'))  # fmt: skip
     for line in lines:
-        out += drawn(line, place)
+        out += curve_paths(line, place)
     return "\n".join([*out, *legend(lines), "</svg>"]) + "\n"
 
 
-def drawn(line: Curve, place: Place) -> list[str]:
+def curve_paths(line: Curve, place: Place) -> list[str]:
     """Validation as dots on a line; training as a pale line of every loss and a running mean."""
     spots = [place(*p) for p in line.points]
     if line.validation:

@@ -46,7 +46,7 @@ class Team:
         import torch
 
         total = torch.tensor(value, dtype=torch.float64)
-        with together():
+        with collective():
             torch.distributed.all_reduce(total)
         return float(total)
 
@@ -58,7 +58,7 @@ class Team:
         """Make an array, NumPy's or PyTorch's, the sum of all processes'."""
         import torch
 
-        with together():
+        with collective():
             torch.distributed.all_reduce(torch.as_tensor(array))
 
     def broadcast(self, value: Any) -> Any:
@@ -68,7 +68,7 @@ class Team:
         import torch
 
         self.announced, found = True, [value]
-        with together():
+        with collective():
             torch.distributed.broadcast_object_list(found, 0)
         return found[0]
 
@@ -79,8 +79,8 @@ class Team:
         if self.leads and not self.announced:
             with suppress(VieteError):
                 self.broadcast(None)  # they wait for what this one cannot do
-        for part_ways in self.at_exit:
-            part_ways()
+        for leave_group in self.at_exit:
+            leave_group()
         gc.collect()
         torch.distributed.destroy_process_group()
 
@@ -111,7 +111,7 @@ def own_device(device: str | None) -> str | None:
 
 
 @contextmanager
-def together() -> Iterator[None]:
+def collective() -> Iterator[None]:
     """What all processes do together. Raises VieteError where one of them is gone."""
     try:
         yield
@@ -148,8 +148,8 @@ class SharedEngine:
 
     def __call__(self, tokens: Array, /, **inputs: Array) -> float:
         engine = self.engine
-        own, inputs, weight = self.mine(tokens, inputs)
-        with together():
+        own, inputs, weight = self.local_batch(tokens, inputs)
+        with collective():
             if not self.joins:
                 loss = engine(own, **inputs)
                 engine.flat_gradient *= weight
@@ -157,17 +157,17 @@ class SharedEngine:
                 return self.team.sum(loss * weight)
             if not self.met:
                 engine.distribute(own, inputs)
-                self.team.at_exit.append(engine.part_ways)
+                self.team.at_exit.append(engine.leave_group)
                 self.met = True
             engine.factor = weight * self.team.size
             return self.team.sum(engine(own, **inputs) * weight)
 
     def evaluate(self, tokens: Array, /, **inputs: Array) -> float:
-        own, inputs, weight = self.mine(tokens, inputs)
-        with together():
+        own, inputs, weight = self.local_batch(tokens, inputs)
+        with collective():
             return self.team.sum(self.engine.evaluate(own, **inputs) * weight)
 
-    def mine(
+    def local_batch(
         self, tokens: Array, inputs: Mapping[str, Array]
     ) -> tuple[Array, dict[str, Array], float]:
         """This process's rows of a batch, and their share of it."""
@@ -177,9 +177,9 @@ class SharedEngine:
         return tokens[part], {name: array[part] for name, array in inputs.items()}, weight
 
 
-def joined(engine: Any) -> Any:
+def data_parallel(engine: Any) -> Any:
     """The engine itself, or one that works together with those of the other processes."""
     return engine if team().size == 1 else SharedEngine(engine, team())
 
 
-__all__ = ["SharedEngine", "Team", "joined", "own_device", "team"]
+__all__ = ["SharedEngine", "Team", "data_parallel", "own_device", "team"]

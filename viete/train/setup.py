@@ -56,9 +56,9 @@ from viete.train.fitting import check_sets, fit_card
 from viete.train.inputs import training_inputs
 from viete.train.metrics import read_metrics
 from viete.train.optimiser import Adam, spans
-from viete.train.processes import Team, joined, own_device, team
+from viete.train.processes import Team, data_parallel, own_device, team
 from viete.train.settings import CONFIG, Settings, load_settings, resume_settings, save_settings
-from viete.train.tokens import Tokens, mapped, tokenize
+from viete.train.tokens import Tokens, memory_mapped, tokenize
 
 TOKENS = "tokens"
 LARGE = 1 << 24  # bytes of data, above which its tokens are kept in files and mapped
@@ -128,17 +128,17 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
     # To be found again from any folder, and whatever there will be of that name in this one.
     settings = replace(settings, data=str(documents.path.resolve()))
     with ExitStack() as stack:
-        lock = stack.enter_context(owning(run))
+        lock = stack.enter_context(owned_folder(run))
         save_settings(settings, run)  # first, since it says whose folder this is
         with replacing(run / CARD) as file:
             file.write(write(card, "md").encode())
         save_vocabulary(vocabulary, run / "tokenizer.json")
         team().broadcast((settings, None))
         try:
-            found = job(settings, run, None, lock)
+            found = build_job(settings, run, None, lock)
         except VieteError as error:
             if error.where is not None and error.where.file == str(run / CARD):
-                computing(settings, card, None)  # refuses the same, where a person wrote it
+                masked_engine(settings, card, None)  # refuses the same, where a person wrote it
             raise
         return replace(found, skipped=documents.skipped, start=stack.pop_all())
 
@@ -150,12 +150,12 @@ def resume(given: Mapping[str, Any], run: Path, which: str) -> Job:
     """
     settings = resume_settings(load_settings(run), given)
     with ExitStack() as stack:
-        lock = stack.enter_context(owning(run))
+        lock = stack.enter_context(owned_folder(run))
         if not checkpoints.steps(run):
             raise VieteError(f"{run}: there is no checkpoint in it yet; start without --resume")
         last = checkpoints.choose(run, which, card_digest(run))
         team().broadcast((settings, last.step))
-        found = job(settings, run, last, lock)
+        found = build_job(settings, run, last, lock)
         read_metrics(run)  # what they hold is refused before anything changes
         stack.enter_context(finish_resuming(settings, run, last.step))
         return replace(found, start=stack.pop_all())
@@ -178,14 +178,14 @@ def follow(run: Path) -> Job:
         raise SystemExit(2)  # the first process has said why it cannot
     settings, step = found
     last = None if step is None else checkpoints.load(checkpoints.path_of(run, step))
-    return job(settings, run, last, None)
+    return build_job(settings, run, last, None)
 
 
-def job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO | None) -> Job:
+def build_job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO | None) -> Job:
     model = read(run / CARD)
     vocabulary = load_vocabulary(run / "tokenizer.json")
     check_batch(settings, model)
-    masks, engine = computing(settings, model, last)
+    masks, engine = masked_engine(settings, model, last)
     tokens = encode_data(settings, run, vocabulary, last)  # what takes longest to fail comes last
 
     count = None if tokens.starts is None else len(tokens.starts) - 1
@@ -200,7 +200,7 @@ def job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO |
     if last is not None:
         adam.steps = last.state["optimiser steps"]
         moments = last.moments
-        adam.load(LazyArrays(moments, lambda key: engine.part(key.split("/", 1)[1], moments[key])),
+        adam.load(LazyArrays(moments, lambda key: engine.shard(key.split("/", 1)[1], moments[key])),
                   engine.weights)  # fmt: skip
     held_out = validation[0] if validation else None
     return Job(settings, run, model, card_digest(run), vocabulary, batches, held_out, engine,
@@ -217,7 +217,7 @@ def check_batch(settings: Settings, card: CardData) -> None:
     check_room(needed, f"a batch of {settings.batch:,}", "give a smaller --batch or --length")
 
 
-def computing(
+def masked_engine(
     settings: Settings, card: CardData, last: Checkpoint | None
 ) -> tuple[Masks, LossEngine]:
     """What computes a card's loss, from its first weights or a checkpoint's."""
@@ -243,7 +243,7 @@ def make_engine(
     of ``weights`` it then asks for one array after another.
     """
     if kind == "numpy":
-        return joined(PlannedEngine(model, card, dict(weights)))
+        return data_parallel(PlannedEngine(model, card, dict(weights)))
     torch = require("torch", f"for the engine {kind}")
     device = own_device(device)
     divided, there = shard and team().size > 1, {}
@@ -254,14 +254,14 @@ def make_engine(
     except (RuntimeError, AssertionError) as error:
         raise VieteError(f"PyTorch cannot use {device}: {str(error).splitlines()[0]}") from None
     if kind == "torch":
-        return joined(PlannedEngine(model, card, there))
+        return data_parallel(PlannedEngine(model, card, there))
     if divided:
         from viete.train.sharded import ShardedEngine
 
-        return joined(ShardedEngine(team(), model, card, weights, device, bf16, compiled))
+        return data_parallel(ShardedEngine(team(), model, card, weights, device, bf16, compiled))
     from viete.train.autograd import ModuleEngine
 
-    return joined(ModuleEngine(model, card, there, bf16, compiled))
+    return data_parallel(ModuleEngine(model, card, there, bf16, compiled))
 
 
 class LazyArrays(Mapping[str, Any]):
@@ -323,7 +323,7 @@ def encode_data(
     """
     us = team()
     if not us.leads:
-        there = mapped(us.broadcast(None))
+        there = memory_mapped(us.broadcast(None))
         if there is None:
             raise VieteError(f"{run}: this process does not see what the first one wrote there")
         return there
@@ -360,7 +360,7 @@ def check_vacant(run: Path) -> None:
 
 
 @contextmanager
-def owning(run: Path) -> Iterator[BinaryIO]:
+def owned_folder(run: Path) -> Iterator[BinaryIO]:
     """The folder, made where it is not there, and locked until the file that is yielded is closed.
 
     If the body raises, that happens at once, and a folder that was new or empty is so again. Raises
@@ -368,7 +368,7 @@ def owning(run: Path) -> Iterator[BinaryIO]:
     """
     fresh = not run.is_dir() or not any(run.iterdir())
     new = [folder for folder in (run, *run.parents) if not folder.exists()]
-    lock = locked(run)
+    lock = lock_folder(run)
     try:
         for left in (*run.glob(".viete-*.tmp"), *(run / TOKENS).glob(".viete-*.tmp")):
             left.unlink(missing_ok=True)  # of a process that was killed as it wrote
@@ -385,7 +385,7 @@ def owning(run: Path) -> Iterator[BinaryIO]:
         raise
 
 
-def locked(run: Path) -> BinaryIO:
+def lock_folder(run: Path) -> BinaryIO:
     """The file by which a process owns a folder."""
     with os_refusals(run, "written to"):
         run.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ from viete.graph.card import CardData
 from viete.train.autograd import ModuleEngine
 from viete.train.module import empty
 from viete.train.optimiser import norm
-from viete.train.processes import Team, together
+from viete.train.processes import Team, collective
 
 PRODUCTS = ("aten.mm.", "aten.bmm.", "aten.addmm.", "aten.baddbmm.", "aten._scaled_dot_product")
 
@@ -59,7 +59,7 @@ class ShardedEngine(ModuleEngine):
         self.team, self.device = team, torch.device(device or "cpu")
         super().__init__(model, card, weights, bf16, compiled)
 
-    def made(self, weights: Mapping[str, Any], compiled: bool) -> nn.Module:
+    def build(self, weights: Mapping[str, Any], compiled: bool) -> nn.Module:
         """The module, with this process's parts of the weights."""
         self.dtype = tensor(next(iter(weights.values()))).dtype
         net = empty(self.model).to(self.dtype)
@@ -85,7 +85,7 @@ class ShardedEngine(ModuleEngine):
         self.weights, self.gradients = split(self.flat, shapes), split(self.flat_gradient, shapes)
         parts = {}
         for name, p in net.weights().items():
-            self.keep(name, weights[name])
+            self.load_shard(name, weights[name])
             parts[net.names[name]] = DTensor.from_local(
                 self.weights[name], p.device_mesh, p.placements, run_check=False, shape=p.shape,
                 stride=p.stride(),
@@ -93,17 +93,17 @@ class ShardedEngine(ModuleEngine):
         net.load_state_dict(parts, assign=True)
         return net
 
-    def keep(self, name: str, whole: Any) -> None:
+    def load_shard(self, name: str, whole: Any) -> None:
         """This process's part of a weight."""
         own = tensor(whole)[self.rows[name]]
         self.weights[name][: len(own)] = own
 
-    def lay_out(self) -> None:
+    def flatten(self) -> None:
         """Take each gradient as soon as it is there; its unit's memory is then free for others."""
         for name, p in self.parameters.items():
-            p.register_post_accumulate_grad_hook(partial(self.take, name))
+            p.register_post_accumulate_grad_hook(partial(self.collect_gradient, name))
 
-    def take(self, name: str, p: Tensor) -> None:
+    def collect_gradient(self, name: str, p: Tensor) -> None:
         assert isinstance(p.grad, DTensor)
         own = p.grad.to_local()
         self.gradients[name][: len(own)] = own
@@ -117,7 +117,7 @@ class ShardedEngine(ModuleEngine):
     def norm(self, gradient: Tensor) -> float:
         return math.sqrt(self.team.sum(norm(gradient) ** 2))
 
-    def stored(self, views: Mapping[str, Tensor]) -> dict[str, Any]:
+    def for_checkpoint(self, views: Mapping[str, Tensor]) -> dict[str, Any]:
         """The first process has to ask for all, in this order; the others give their parts here."""
         found = {name: Divided(views[name], self.parameters[name.split("/", 1)[-1]].shape,
                                self.team) for name in sorted(views)}  # fmt: skip
@@ -127,10 +127,10 @@ class ShardedEngine(ModuleEngine):
             part.gathered()
         return {}
 
-    def whole(self, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {name: part.gathered() for name, part in self.stored(views).items()}
+    def gather(self, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: part.gathered() for name, part in self.for_checkpoint(views).items()}
 
-    def part(self, name: str, array: Any) -> Tensor:
+    def shard(self, name: str, array: Any) -> Tensor:
         own = tensor(array[self.rows[name]])
         out = own.new_zeros(self.weights[name].shape)
         out[: len(own)] = own
@@ -152,7 +152,7 @@ class Divided:
     def gathered(self) -> Tensor:
         """On the first process all of it; all of them have to ask at once."""
         parts = [torch.empty_like(self.part) for _ in range(self.team.size * self.team.leads)]
-        with together():
+        with collective():
             torch.distributed.gather(self.part, parts or None)
         return torch.cat(parts)[: self.shape[0]] if parts else self.part
 

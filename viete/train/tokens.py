@@ -81,7 +81,7 @@ def tokenize(
     folder = Path(cache)
     key = hashlib.blake2b(f"{FORM} {documents.digest} {known}".encode(), digest_size=8).hexdigest()
     note = folder / f"tokens-{key}.json"
-    if (there := mapped(note)) is not None:
+    if (there := memory_mapped(note)) is not None:
         return there
     with os_refusals(folder, "made"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ def tokenize(
         sizes = {name: file.tell() for name, file in on_disk.items()}
     with replacing(note) as file:
         file.write(json.dumps({"bytes": sizes, "dtypes": dtypes, **facts}).encode())
-    if (there := mapped(note)) is None:
+    if (there := memory_mapped(note)) is None:
         raise VieteError(f"{folder}: what was just written there is gone")
     return there
 
@@ -108,7 +108,7 @@ def tokens_of(
                   facts["vocabulary"], facts["size"], facts["name"], note)  # fmt: skip
 
 
-def mapped(note: Path) -> Tokens | None:
+def memory_mapped(note: Path) -> Tokens | None:
     """The tokens that a note speaks of, mapped; None where they are not there, or not whole."""
     try:
         facts = json.loads(regular(note, SETTINGS).read_bytes())
@@ -178,4 +178,4 @@ def on_terminal() -> Tell:
     return tell
 
 
-__all__ = ["Tokens", "mapped", "tokenize"]
+__all__ = ["Tokens", "memory_mapped", "tokenize"]
