@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from viete.analysis.def_use import bodies
 from viete.analysis.flows import Flow, flows_of
-from viete.analysis.traits import numbers
+from viete.analysis.traits import counts_rows
 from viete.graph.card import CardData, Equation, memoised
-from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Table, refs, walk
+from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, refs
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,10 @@ def sparse_sums(card: CardData) -> dict[str, SparseSum]:
         return {}
     flows = flows_of(card)
     alone = {  # of every value, whether its rows are made of their own rows
-        e.name: flow.own is not None and not reads and row_by_row(card, e.right)
+        e.name: flow.place is not None
+        and not reads
+        and flow.used_lengths.isdisjoint(flow.place.names())
+        and not any(counts_rows(x, conditions=True) for x in bodies(card, e.right))
         for e, (flow, reads) in zip(card.equations, flows.found, strict=True)
     }
     return {
@@ -120,18 +123,3 @@ def has_zeros(card: CardData, e: Expr) -> bool:
             made = [x for x in card.equations if x.name == e.key]
             return bool(made) and all(has_zeros(card, x.right) for x in made)
     return False
-
-
-def row_by_row(card: CardData, e: Expr) -> bool:
-    """Whether a formula means the same of some of its rows: it counts no rows and numbers none."""
-    return not any(
-        (isinstance(x, Apply) and x.op == "rows")
-        or (isinstance(x, Table) and counts(x))
-        for body in bodies(card, e) for x in walk(body)
-    )  # fmt: skip
-
-
-def counts(e: Table) -> bool:
-    """Whether entries of a table are made of the number of their row, or of how many there are."""
-    letter, size = e.ranges[0]
-    return letter in numbers(e.body, conditions=True) or size in walk(e.body)

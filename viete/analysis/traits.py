@@ -144,9 +144,10 @@ def picks_by_block(card: CardData, e: Pick) -> bool:
     return any(not item.free.isdisjoint(card.loop_letters) for item in e.items)
 
 
-def counts_rows(e: Expr) -> bool:
-    """Whether a table's entries are computed from the number of their row."""
-    return any(isinstance(x, Table) and x.ranges[0][0] in numbers(x.body) for x in walk(e))
+def counts_rows(e: Expr, conditions: bool = False) -> bool:
+    """Whether a table's entries are computed from the number of their row; see `numbers`."""
+    return any(isinstance(x, Table) and x.ranges[0][0] in numbers(x.body, conditions)
+               for x in walk(e))  # fmt: skip
 
 
 def numbers(e: Expr, conditions: bool = False) -> Iterator[str]:

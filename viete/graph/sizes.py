@@ -33,7 +33,7 @@ class Size(Interned):
         """A number, or the dimension of that name."""
         if isinstance(value, str):
             return Size(((((value, 1),), 1),))
-        return Size((((), plain(value)),)) if value else Size(())
+        return Size((((), as_integer(value)),)) if value else Size(())
 
     @staticmethod
     def make(terms: Mapping[Monomial, Coefficient]) -> Size:
@@ -43,7 +43,7 @@ class Size(Interned):
             for m, c in terms.items()
         ):
             raise VieteError("the dimensions of this card multiply up to a size too large to state")
-        return Size(tuple(sorted((m, plain(c)) for m, c in terms.items() if c)))
+        return Size(tuple(sorted((m, as_integer(c)) for m, c in terms.items() if c)))
 
     @lru_cache(SEEN)  # noqa: B019 (what it holds is values, and bounded)
     def __add__(self, other: Size) -> Size:
@@ -72,7 +72,7 @@ class Size(Interned):
         if len(self.terms) != 1:
             return None
         ((m, c),) = self.terms
-        return Size(((tuple((n, -p) for n, p in m), plain(1 / Fraction(c))),))
+        return Size(((tuple((n, -p) for n, p in m), as_integer(1 / Fraction(c))),))
 
     def number(self) -> Fraction | None:
         """The value, if no dimension name is left."""
@@ -105,7 +105,7 @@ class Size(Interned):
         total: Coefficient = 0
         for m, c in self.terms:
             for n, p in m:
-                c *= plain(values[n]) ** p if p > 0 else values[n] ** p
+                c *= as_integer(values[n]) ** p if p > 0 else values[n] ** p
             total += c
         if total.numerator.bit_length() + total.denominator.bit_length() > MOST_BITS:
             raise VieteError(f"the size {self} has more digits than any computer can use")
@@ -147,7 +147,7 @@ class Size(Interned):
         return text[2:] if text[0] == "+" else "-" + text[2:]
 
 
-def plain(c: Coefficient) -> Coefficient:
+def as_integer(c: Coefficient) -> Coefficient:
     """The same number, as an int where it is whole."""
     return c.numerator if c.denominator == 1 else c
 

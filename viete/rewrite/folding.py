@@ -78,7 +78,7 @@ def center_unembedding(card: CardData) -> Folding:
     if isinstance(right, Apply) and right.op == "add":
         right, bias = right.args
     if (
-        not isinstance(right, Apply) or right.op != "prod" or not constant(right.args[1])
+        not isinstance(right, Apply) or right.op != "prod" or not of_weights(right.args[1])
         or not (bias is None or is_parameter(bias))
     ):  # fmt: skip
         raise VieteError(
@@ -156,7 +156,7 @@ def norms_in(work: Work, e: Expr) -> Iterator[Apply]:
     for x in walk(e):
         if isinstance(x, Apply) and work.model.library_name(x) in NORMS:
             scale, shift = parts(work, x)
-            if (scale, shift) != (num(1), num(0)) and constant(scale) and constant(shift):
+            if (scale, shift) != (num(1), num(0)) and of_weights(scale) and of_weights(shift):
                 yield x
 
 
@@ -171,7 +171,7 @@ def is_layer_norm(work: Work, x: Expr) -> bool:
     return work.model.library_name(x) == "LN"
 
 
-def plain(work: Work, norm: Apply) -> Expr:
+def unscaled(work: Work, norm: Apply) -> Expr:
     """The norm with a scale of 1 and a shift of 0."""
     args = with_defaults(norm, work.model.function)
     ones = (num(1), num(0)) if is_layer_norm(work, norm) else (num(1),)
@@ -207,7 +207,7 @@ def fold_norm(work: Work, k: int, norm: Apply) -> None:
             beside = replace(product, args=(product.args[0], left))
             work.add_bias(j, beside, left, Apply("prod", (shift, weight)))
     work.equations[k] = again(
-        equation, equation.left, replaced(work.equations[k].right, {norm: plain(work, norm)})
+        equation, equation.left, replaced(work.equations[k].right, {norm: unscaled(work, norm)})
     )
 
 
@@ -218,7 +218,7 @@ def mentions(x: Expr, name: Expr) -> bool:
 
 def follows(x: Expr, name: Expr) -> bool:
     """Whether this is ``name W`` for a weight W."""
-    return isinstance(x, Apply) and x.op == "prod" and x.args[0] == name and constant(x.args[1])
+    return isinstance(x, Apply) and x.op == "prod" and x.args[0] == name and of_weights(x.args[1])
 
 
 def with_definitions_of(work: Work, name: Ref) -> None:
@@ -352,7 +352,7 @@ def unbound(e: Expr) -> Expr:
 # -- formulas --------------------------------------------------------------------------------------
 
 
-def constant(e: Expr) -> bool:
+def of_weights(e: Expr) -> bool:
     """Whether a formula is made of numbers, dimensions and parameters alone."""
     return e.made_of <= {"dim", "parameter", "index"}
 
