@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from viete.analysis.kinds import COMPARISONS
+from viete.analysis.kinds import FLAT
 from viete.analysis.masks import SIGN, Mask, combined, distance, latest, mask_of_where
 from viete.analysis.shapes import Shapes, shapes_of
 from viete.graph.card import CardData, Equation, memoised
@@ -479,7 +479,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
 
     def entrywise(self, op: str, args: list[Flow]) -> Flow:
         out = self.joined(args, {})
-        if op in COMPARISONS | {"floor", "mod", "not", "and", "or"}:
+        if op in FLAT:
             out = replace(out, live=False)
         neutral = ONE if op in ("had", "times", "prod") else ZERO if op == "add" else None
         if not out.const and not any(v.size == neutral and neutral is not None for v in args):
@@ -499,7 +499,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
             self.spend(False, v.entries, (v,))
         passed_over = v.mask is not None and v.mask.kind == PASSED_OVER.get(op)
         out = v.folded(label, v.mask if passed_over else None)
-        return replace(out, live=False) if op == "argmax" else out
+        return replace(out, live=False) if op in FLAT else out
 
     def contract(self, a: Flow, b: Flow, over: tuple[str, ...]) -> Flow:
         """2 operations for each entry of either factor's axes."""

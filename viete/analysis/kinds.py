@@ -17,6 +17,8 @@ Interval = tuple[int, int]  # the least and the greatest that a number may be
 REAL, WHOLE, TRUTH = "real", "int", "bool"
 LOGICAL = frozenset("and or not".split())
 COMPARISONS = frozenset("lt le gt ge eq ne".split())
+# Through which no derivative passes.
+FLAT = LOGICAL | COMPARISONS | frozenset("argmax floor rows cols".split())
 # Functions of the library that take whole numbers for real ones.
 OF_REALS = frozenset(
     "softmax logsumexp logsoftmax cross_entropy LN RMSNorm causal "

@@ -11,7 +11,7 @@ from viete.code.target import Target, largest
 from viete.errors import VieteError
 from viete.graph.dependence import names_read
 from viete.notation.tree import Ref
-from viete.rewrite.adjoint.vjp import partial
+from viete.rewrite.adjoint.shares import partial
 
 XAVIER = [
     "    def xavier(*shape):",

@@ -19,7 +19,7 @@ from viete.graph.card import CardData
 from viete.graph.evaluator import Env
 from viete.notation.tree import Apply, Bind, Expr
 from viete.rewrite.adjoint.grad import grad, with_loss
-from viete.rewrite.adjoint.vjp import partial
+from viete.rewrite.adjoint.shares import partial
 
 
 class Summing(FastArrays):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from viete.analysis.kinds import REAL
+from viete.analysis.kinds import FLAT, REAL
 from viete.analysis.shapes import shapes_of
 from viete.graph.card import CardData
 from viete.graph.dependence import forward_slice
 from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, Table
-
-FLAT = frozenset("argmax floor rows cols lt le gt ge eq ne".split())  # no derivative passes
 
 
 def reached(card: CardData, wanted: Collection[str]) -> frozenset[str]:

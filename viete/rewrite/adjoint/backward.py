@@ -10,8 +10,8 @@ from viete.graph.dependence import FURTHEST, names_read, offset
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Slot, Symbol, num, refs, walk
 from viete.rewrite.adjoint.double_where import Single
-from viete.rewrite.adjoint.reasons import UNSAID, Reason, because
-from viete.rewrite.adjoint.vjp import BACK, Context, Passing, Share, partial
+from viete.rewrite.adjoint.shares import UNSAID, Context, Reason, Share, because, partial
+from viete.rewrite.adjoint.vjp import BACK, Passing
 from viete.rewrite.simplify import simplified
 
 CARRIED = Reason(said="carried")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from viete.analysis.shapes import Shapes
-from viete.analysis.types import Type, TypeEnv
+from viete.analysis.types import Type
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, Loop
 from viete.graph.matching import Match, put
@@ -35,38 +35,12 @@ from viete.notation.tree import (
 from viete.rewrite.adjoint.activity import depends, reached
 from viete.rewrite.adjoint.blocks import Readers, Reading, block_expr
 from viete.rewrite.adjoint.double_where import Side, Single, by_entry, is_where
-from viete.rewrite.adjoint.reasons import UNSAID, Reason, because
 from viete.rewrite.adjoint.scatter import picked_back, row_of
+from viete.rewrite.adjoint.shares import Binder, Context, Reason, Share, because, hatted, partial_of
 from viete.rewrite.simplify import row_sum, simplified
 
 BACK = 1000  # the order of a loop that runs back, beyond all that run forward
 UNNAMED = frozenset(INFIX) | {"neg", "T", "where", "inner"}  # said by the equation's number alone
-Binder = tuple[str, Expr | None, Expr | None]
-
-
-@dataclass
-class Share:
-    """What one use of a value adds to its derivative: ``∂X^{index} += expr``, and why."""
-
-    index: tuple[Expr, ...]  # of the block slots
-    expr: Expr
-    reason: Reason
-
-    def only_at(self, block: Expr) -> Share:
-        """It for one ``block``, which gets it if it is the one that it is of."""
-        test = Apply("eq", (block, self.index[0]))
-        return replace(self, index=(block,), expr=Apply("where", (test, self.expr, num(0))))
-
-
-@dataclass
-class Context:
-    """Where in an equation we are: its loop, the indices bound so far, the types of its letters."""
-
-    loop: Loop | None
-    binders: tuple[Binder, ...]
-    env: TypeEnv
-    reason: Reason = UNSAID
-    sides: tuple[tuple[Expr, bool], ...] = ()  # of which `where` with a doubled condition
 
 
 class Passing:
@@ -564,22 +538,3 @@ class Passing:
                 ):
                     return Pick(value, items[:first]) if first else value
         return e
-
-
-def partial(symbol: Symbol) -> Symbol:
-    """The symbol of ∂X."""
-    return replace(symbol, base=f"partial{{{symbol.base}}}", kind="value")
-
-
-def partial_of(letter: str) -> str:
-    """The key of ∂z, or of ∂f^k for the letter of a family."""
-    base, sign, index = letter.partition("^")
-    return f"partial{{{base}}}{sign}{index}"
-
-
-def hatted(part: str, whole: Ref | None) -> Symbol | None:
-    """ŷ of a value u is û; its derivative is ∂û."""
-    if whole is None:
-        return None
-    hat = replace(whole.symbol, base=f"hat{{{whole.symbol.base}}}", kind="value")
-    return partial(hat) if part.startswith("partial") else hat
