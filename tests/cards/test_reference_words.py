@@ -118,6 +118,8 @@ def test_no_tex_on_a_terminal_or_in_a_docstring(name: str) -> None:
         (r"$\{0, \dots, V-1\}^n$, $\,x^{i-1}_{j}$", "{0, …, V-1}ⁿ, xⁱ⁻¹ⱼ"),
         (r"$n_{max}$ and $∑_h A^{i,h}$", "n_{max} and ∑_h A^{i,h}"),
         (r"$\partial L/\partial\gamma_1 \le 10^{-5}$", "∂ L/∂γ₁ ≤ 10⁻⁵"),
+        (r"$\begin{cases} a & x < 1 \\ b & \text{else} \end{cases}$", "{a, x < 1; b, else}"),
+        (r"$\sqrt[3]{x} \in \mathbb{R}$, $\frac12$", "³√x ∈ ℝ, 1/2"),
         ("it costs 5 dollars, `a_b` and d_model", "it costs 5 dollars, `a_b` and d_model"),
     ],
 )  # fmt: skip
@@ -130,3 +132,8 @@ def test_formulas_in_sentences(tex: str, wanted: str) -> None:
 )))  # fmt: skip
 def test_any_sentence_has_an_end(pieces: list[str]) -> None:
     assert not re.search(r"\\[a-z]|\$", without_tex(f"${''.join(pieces)}$"))
+
+
+@pytest.mark.parametrize("command", [r"\hat ", r"\sqrt", "{", "_{", r"\left(", r"\frac", r"\text{"])
+def test_a_formula_of_one_command_stays_short(command: str) -> None:
+    assert len(without_tex(f"${command * 1000}x$")) < 8000

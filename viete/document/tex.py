@@ -237,9 +237,9 @@ class Formula:
             return "".join([*inner, self.fence()])
         if name == "begin":
             self.expect(*_CASES)
-            rows = "".join(self.row(depth + 1, r"\end", cells=True)).strip()
+            cells = "".join(self.row(depth + 1, r"\end", cells=True)).strip()
             self.expect(r"\end", *_CASES)
-            return f"{{{rows}}}"
+            return "{" + re.sub(r"\s*([,;])\s*", r"\1 ", cells) + "}"
         text = character(name)
         return text if name in _NAMED or name in _ESCAPED else self.wrong(text)
 
@@ -263,7 +263,8 @@ class Formula:
         if name in _TWO:
             return f"{bracketed(inner)}/{bracketed(self.argument(depth + 1))}"
         if name in _MARKS:
-            return unicodedata.normalize("NFC", "".join(c + _MARKS[name] for c in inner))
+            marked = (c if unicodedata.combining(c) else c + _MARKS[name] for c in inner)
+            return unicodedata.normalize("NFC", "".join(marked))
         if name == "sqrt":
             return f"{power}√{bracketed(inner)}"
         return "ℝ" if (name, inner) == ("mathbb", "R") else inner
