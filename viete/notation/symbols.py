@@ -12,6 +12,7 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from viete.notation.lexer import ELEMENTARY, GREEK_NAMES
 from viete.notation.tree import Symbol
@@ -61,6 +62,18 @@ def plain_labels(mask: Mask, labels: Sequence[str]) -> Labels:
     return tuple(label for index, label in zip(mask, labels, strict=False) if not index)
 
 
+@lru_cache(maxsize=256)
+def by_labels(group: tuple[Symbol, ...]) -> Index:
+    """Symbols of one letter by where their labels stand and what these are."""
+    index: Index = {}
+    for s in group:
+        masks = tuple(x.index for x in s.sub), tuple(x.index for x in s.sup)
+        labels = ([x.text for x in s.sub], [x.text for x in s.sup])
+        key = plain_labels(masks[0], labels[0]), plain_labels(masks[1], labels[1])
+        index.setdefault(masks, {}).setdefault(key, []).append(s)
+    return index
+
+
 @dataclass
 class Scope:
     """The names in force where a formula stands."""
@@ -70,11 +83,6 @@ class Scope:
     indices: set[str] = field(default_factory=set)
     words: dict[str, int] = field(default_factory=dict)  # of the vocabulary: E["a"], E[a]
     inputs: bool = True  # whether the card declares any; an error may have to say how
-    # The symbols of a list by where their labels stand and what these are, for long lists; the
-    # list itself is kept with it, so that no other can have its id.
-    tables: dict[int, tuple[list[Symbol], int, Index]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
 
     @classmethod
     def of(cls, symbols: Iterable[Symbol], indices: Iterable[str] = ()) -> Scope:
@@ -96,25 +104,15 @@ class Scope:
             for base, group in self.symbols.items()
         }
         letters |= self.indices
-        return Scope(symbols, self.functions, letters, self.words, self.inputs, self.tables)
+        return Scope(symbols, self.functions, letters, self.words, self.inputs)
 
     def fitting(self, base: str, below: Sequence[str], above: Sequence[str]) -> list[Symbol]:
         """The symbols of this letter that scripts with these labels may be of."""
         group = self.symbols.get(base, [])
         if len(group) <= SHORT:
             return group
-        index: Index
-        kept, size, index = self.tables.get(id(group), ([], 0, {}))
-        if kept is not group or size != len(group):
-            index = {}
-            for s in group:
-                masks = tuple(x.index for x in s.sub), tuple(x.index for x in s.sup)
-                labels = ([x.text for x in s.sub], [x.text for x in s.sup])
-                key = plain_labels(masks[0], labels[0]), plain_labels(masks[1], labels[1])
-                index.setdefault(masks, {}).setdefault(key, []).append(s)
-            self.tables[id(group)] = group, len(group), index
         return [
-            s for (sub, sup), table in index.items()
+            s for (sub, sup), table in by_labels(tuple(group)).items()
             if len(sub) <= len(below) and len(sup) <= len(above)
             for s in table.get((plain_labels(sub, below), plain_labels(sup, above)), ())
         ]  # fmt: skip
