@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 import viete as vt
 from tests.laws.strategies import cards, random_inputs, random_weights, tiny, varied
 from viete.errors import VieteError
-from viete.evaluate import execution, sparse
+from viete.evaluate import execution, inputs, sparse
 from viete.evaluate.execution import execute
 from viete.evaluate.inputs import host
 from viete.evaluate.labelled import COL, ROW
@@ -192,12 +194,68 @@ def test_few_recordings_of_few_bytes() -> None:
     assert 0 < held <= replay.RECORDINGS * replay.STAYS
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_weight_of_a_large_model_stays(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "STAYS", 0)
+    monkeypatch.setattr(inputs, "SMALL", 0)
+    arrays = MODEL.initial_weights(0, "float32")
+    there = [weakref.ref(a) for a in arrays.values()]
+    weights = {k: KINDS[kind](v) for k, v in arrays.items()}
+    for _ in range(2):
+        execute(READY, {"t": np.arange(4)}, weights, ["logits"])
+    assert recorded()
+    del arrays, weights
+    gc.collect()
+    assert not any(r() is not None for r in there)
+
+
 def test_a_choice_that_depends_on_values() -> None:
     """A place that must be looked at: refused with the place, the value and the equation."""
     weights = MODEL.initial_weights()
     for _ in range(2):
         with pytest.raises(VieteError, match="not among"):
             MODEL.run([1, 2, 30], weights)
+
+
+PLACES = """# Places
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $V$ | 4 |
+| $n$ | $≤ 9$ |
+
+## Inputs
+
+- $a ∈ ℝ^n$
+
+## Parameters
+
+| symbol | shape |
+| --- | --- |
+| $W$ | $V \\times 3$ |
+
+## Forward pass
+
+1. $p = floor(a)$
+2. $y = W[p]$
+"""
+
+
+def test_an_error_of_a_replayed_run_names_its_equation() -> None:
+    """A place that only a run knows, right at first, then wrong, then right again."""
+    card = vt.read(PLACES)
+    weights = card.initial_weights(0)
+    for a in ([0.0, 1, 2], [0.0, 1, 7], [3.0, 1, 2], [0.0, 1, 7]):
+        if max(a) > 3:
+            with pytest.raises(VieteError, match=r"index 7 is outside 0 to 3\n +2. \$y = W\[p\]"):
+                card.run(None, weights, a=a)
+        else:
+            np.testing.assert_array_equal(
+                card.run(None, weights, a=a)["y"], weights["W"][np.int64(a)]
+            )
+    assert all(r is not None for r in program(card).recordings.values())
 
 
 def test_threads_do_not_meet() -> None:

@@ -79,14 +79,15 @@ class Replay:
         self, program: Program, fed: Feeding, store: Mapping[Member, Value],
         names: Sequence[str] | None, changed: frozenset[Member],
     ) -> None:  # fmt: skip
-        self.like = fed.like
+        # Of the run that is recorded nothing stays but shapes and kinds: no weight is held by it.
+        self.dtype, self.torch = fed.like.dtype, hasattr(fed.like, "detach")
         length = max((fed.sizes[k] for k in program.model.lengths if k in fed.sizes), default=1)
         batch = next((v.size("batch") for v in fed.store.values() if "batch" in v.axes), 1)
         self.lent = lent(fed.like, fed.weights.arrays, int(length) * batch)
         self.library = Library(in_numpy(fed.like) if self.lent else fed.like)
         self.batch = next((v.size("batch") for v in store.values() if "batch" in v.axes), 1)
         self.space = Recorder(self.batch, self.library.torch)
-        self.weights = fed.weights.store.keys()
+        self.weights = frozenset(fed.weights.store)
         nodes = {m: self.given(m, v) for m, v in store.items()}
         run = RecordedForward(
             program, nodes, self.space.given("like", ()), fed.sizes, True, changed=changed
@@ -108,7 +109,7 @@ class Replay:
 
     def given(self, member: Member, v: Value) -> Value:
         """What the run is given, as a node."""
-        kind = FLOAT if v.array.dtype == self.like.dtype else INT
+        kind = FLOAT if v.array.dtype == self.dtype else INT
         shape = tuple(v.array.shape)
         if member in self.weights:
             node = as_it_lies(self.space, member, v.array, kind)
@@ -118,8 +119,7 @@ class Replay:
 
     def bound(self, store: Mapping[Member, Value], weights: GivenWeights) -> Binding:
         """The calls on these weights; one that is idle, if there is one."""
-        torch = hasattr(self.like, "detach")
-        places = [w.data_ptr() for w in weights.arrays] if torch else []
+        places = [w.data_ptr() for w in weights.arrays] if self.torch else []
         with suppress(IndexError):
             idle = self.idle.pop()  # by no two threads
             if idle.weights is weights and idle.places == places:
