@@ -280,8 +280,8 @@ def users() -> dict[int, set[str]]:
     known = {id(rule): k for k, rule in enumerate(derivatives())}
     plain, now = passing.Passing.rule, [""]
 
-    def watched(self, e, c, inside):  # type: ignore[no-untyped-def]
-        found = plain(self, e, c, inside)
+    def watched(self, e, c):  # type: ignore[no-untyped-def]
+        found = plain(self, e, c)
         if found is not None:
             used[known[id(found[0])]].add(now[0])
         return found

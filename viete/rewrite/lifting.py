@@ -41,9 +41,10 @@ def find(card: CardData, pattern: Expr, equations: Collection[int]) -> Place | N
     Symbols of the kind 'argument' are the pattern's letters and stand for anything; others are the
     card's. If it fits nowhere, it is tried with one function written out, and so on in order.
     """
-    for forms in (as_it_stands, with_one_inlined):
+    for inlining in (False, True):
         for k in sorted(equations):
-            for right in forms(card, card.equations[k]):
+            plain = card.equations[k].right
+            for right in with_one_inlined(card, plain) if inlining else (plain,):
                 for part in walk(right):
                     found = match(pattern, part, card.function)
                     if found is not None and nameable(card, part):
@@ -56,21 +57,16 @@ def nameable(card: CardData, e: Expr) -> bool:
     return e.free <= {i.name for i in card.indices} | card.loop_letters
 
 
-def as_it_stands(card: CardData, equation: Equation) -> Iterator[Expr]:
-    """The right side as it stands."""
-    yield equation.right
-
-
-def with_one_inlined(card: CardData, equation: Equation) -> Iterator[Expr]:
-    """The right side with one function written out: each in turn."""
-    for part in walk(equation.right):
+def with_one_inlined(card: CardData, e: Expr) -> Iterator[Expr]:
+    """A formula with one function written out: each in turn."""
+    for part in walk(e):
         if not isinstance(part, Apply) or part.op not in card.function:
             continue
         function = card.function[part.op]
         if any(a.pattern for a in function.arguments):
             continue  # its definition speaks of sizes
         body = inlined(part, card.function, taken=card.names)
-        yield card.apart(replaced(equation.right, {part: body}))
+        yield card.apart(replaced(e, {part: body}))
 
 
 def lifted(card: CardData, place: Place, value: Expr, back: Expr, symbol: Symbol) -> CardData:

@@ -109,7 +109,7 @@ class Passing:
             back = self.simple(back, c, "back")
             e = self.apart(e, back, c)
         inside = self.inside(e, c) if isinstance(e, Bind | Table) else c
-        found = self.rule(e, c, inside)
+        found = self.rule(e, c)
         if found is None:
             if not isinstance(e, Apply) or e.op not in self.model.function:
                 raise VieteError(f"there is no rule of differentiation for {show(e)}")
@@ -211,7 +211,7 @@ class Passing:
             items.append(item)
         return replace(e, items=tuple(items))
 
-    def rule(self, e: Expr, c: Context, inside: Context) -> tuple[Rule, Match] | None:
+    def rule(self, e: Expr, c: Context) -> tuple[Rule, Match] | None:
         """The first rule that fits an operation, and what its letters stand for."""
         plain, ranks = e, tuple[int, ...]()
         if isinstance(e, Apply) and e.op in ("times", "prod"):
