@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from viete.notation.lexer import (
+    ACCENTS,
     COMBINING,
     COMMANDED,
     GREEK,
@@ -117,8 +118,8 @@ def number(value: Fraction, style: str) -> tuple[str, int]:
 
 def letters(base: str, style: str) -> str:
     """A name's base letter or word, with its accent."""
-    accent, marked, under = base.partition("{")
-    if marked:
+    accent, _, under = base.partition("{")
+    if under and accent in ACCENTS:
         inner = letters(under[:-1], style)
         if style == "unicode" and accent in PREFIXES:
             return PREFIXES[accent] + inner
