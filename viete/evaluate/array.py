@@ -108,14 +108,16 @@ class Arrays(Algebra[Value, Env[Value]]):
         if v.interval is not None:
             return v.interval
         a = v.array
+        if (dtype := getattr(a, "dtype", None)) is not None:
+            if dtype == self.like.dtype:
+                return None
+            kind = str(dtype)
+            return BIT if "bool" in kind else USUAL if "int" in kind else None
         if isinstance(a, bool):
             return BIT
-        if isinstance(a, Fraction | int):
-            return (int(a), int(a)) if a.denominator == 1 else None
-        if isinstance(a, float) or a.dtype == self.like.dtype:
+        if isinstance(a, float):
             return None
-        kind = str(a.dtype)
-        return BIT if "bool" in kind else USUAL if "int" in kind else None
+        return (int(a), int(a)) if a.denominator == 1 else None
 
     def lift(self, v: Value) -> Array:
         """A constant as an array (or number) of the kind computed in: whole, truth or real."""
