@@ -371,11 +371,14 @@ def recent(
     cache: MutableMapping[Any, Found], key: Any, make: Callable[[], Found], most: int
 ) -> Found:
     """What a cache has under a key, made where it has nothing; so many last used stay in it."""
-    found = cache[key] if key in cache else make()
+    try:
+        found = cache[key]  # one step: another thread may take it out, to put it last
+    except KeyError:
+        found = make()
     cache.pop(key, None)
     cache[key] = found
-    while len(cache) > most:
-        cache.pop(next(iter(cache)), None)
+    for old in list(cache)[:-most]:
+        cache.pop(old, None)
     return found
 
 

@@ -224,8 +224,9 @@ def replayed(
             out.store.update(found[0].run(fed.store, fed.weights, changes, out.batch))
         out.wanted, out.missing = found[0].wanted, dict(found[0].missing)
     except (Wider, Unrecordable):
-        for key in [k for k, r in program.recordings.items() if r in found]:
-            program.recordings[key] = None
+        for key, r in list(program.recordings.items()):
+            if r in found:
+                program.recordings[key] = None
         return None
     except (Misplaced, MemoryError):
         return None  # evaluation says where

@@ -8,10 +8,12 @@ turning in a circle, and take the cores from these.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from threading import Lock
 from typing import Any
 
 MANY = 2**22  # entries, a few of them per microsecond, that are worth a second thread
@@ -22,6 +24,49 @@ Spread = Callable[[Over, int], None]  # do something over 0 … n, in one or sev
 def at_once(f: Over, count: int) -> None:
     """``f`` over 0 … count, here and now."""
     f(slice(0, count))
+
+
+class Alone:
+    """BLAS on one thread for as long as anyone is inside: its number of threads is the process's.
+
+    The first to come in sets the limit, and the last to go lifts it. If each restored the number
+    that it had found, whoever came in second would leave the process with one thread for good.
+    """
+
+    def __init__(self) -> None:
+        self.inside = 0
+        self.restore: Callable[[], Any] | None = None
+        self.lock = Lock()
+
+    @contextmanager
+    def __call__(self, blas: Any) -> Iterator[None]:
+        with self.lock:
+            self.inside += 1
+            if self.restore is None:
+                self.restore = blas.limit(limits=1).restore_original_limits
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.inside = max(0, self.inside - 1)  # what a fork came out of is no longer in
+                if not self.inside:
+                    self.leave()
+
+    def leave(self) -> None:
+        """The limit is lifted."""
+        restore, self.restore = self.restore, None
+        if restore is not None:
+            restore()
+
+    def forked(self) -> None:
+        """In a forked child nobody is inside: the threads that were are the parent's alone."""
+        self.inside, self.lock = 0, Lock()
+        self.leave()
+
+
+alone = Alone()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=alone.forked)
 
 
 class Workers:
@@ -39,14 +84,20 @@ class Workers:
         else:
             found = [int(x["num_threads"]) for x in self.blas.info()]
             self.count = threads or max(found, default=1)
-        self.pool: ThreadPoolExecutor | None = None
+        self.pools: dict[int, ThreadPoolExecutor] = {}  # by process: no thread goes into a fork
 
     def run(self, tasks: Sequence[Callable[[], Any]]) -> None:
         """All tasks at once, at most as many as there are threads."""
-        if self.pool is None:
-            self.pool = ThreadPoolExecutor(self.count, initializer=self.alone)
-        with self.blas.limit(limits=1):  # all threads have this limit in common
-            list(self.pool.map(lambda task: task(), tasks))
+        pool = self.pools.get(os.getpid())
+        if pool is None:
+            pool = ThreadPoolExecutor(self.count, initializer=self.no_others)
+            pool = self.pools.setdefault(os.getpid(), pool)
+        with alone(self.blas):
+            list(pool.map(lambda task: task(), tasks))
+        if self.torch:  # what was set last, here a pool's 1, is what a new thread begins with
+            import torch
+
+            torch.set_num_threads(torch.get_num_threads())
 
     def spread(self, f: Over, count: int) -> None:
         """``f`` over 0 … count, in as many stretches as there are threads.
@@ -66,7 +117,7 @@ class Workers:
     def by_itself(self) -> Iterator[None]:
         """Operations of this thread take no others."""
         if not self.torch:
-            with self.blas.limit(limits=1):
+            with alone(self.blas):
                 yield
             return
         import torch
@@ -78,7 +129,7 @@ class Workers:
         finally:
             torch.set_num_threads(before)
 
-    def alone(self) -> None:
+    def no_others(self) -> None:
         """PyTorch's operations on this thread take no others."""
         if self.torch:
             import torch
