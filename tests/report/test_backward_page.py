@@ -11,6 +11,7 @@ import pytest
 import viete as vt
 from tests.command_line import viete
 from viete.cards.catalogue import shipped
+from viete.document.html import math
 from viete.report.backward import write_backward
 
 LOSS = "cross_entropy(logits; x)"
@@ -77,3 +78,9 @@ def test_the_command_writes_by_suffix(tmp_path: Path) -> None:
     assert split_names("W_Q^{i,h}, b", "--by") == ["W_Q^{i,h}", "b"]
     with pytest.raises(vt.VieteError, match="text, md, latex or html"):
         write_backward(vt.read("simple-transformer"), "pdf")
+
+
+def test_a_function_s_name_is_upright() -> None:
+    """Also one with a low line, of which the converter of formulas makes a product of letters."""
+    page = math(r"L = \operatorname{cross\_entropy}(y)")
+    assert 'mathvariant="normal">c</mi>' in page and "<mi>c</mi>" not in page

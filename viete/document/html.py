@@ -5,6 +5,7 @@ Whatever comes from a card is escaped, or goes through the converter and is pars
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from html import escape
@@ -173,13 +174,18 @@ def prose(text: str) -> str:
     return set_in(text, KINDS)
 
 
+# The name of an operator with a low line in it comes out of the converter in italics.
+_WITH_LOW_LINE = re.compile(r"\\operatorname(?=\{\w*\\_)")
+
+
 @cache
 def math(latex: str) -> str:
     """LaTeX as MathML; what the converter cannot read is shown as it stands."""
     from latex2mathml.converter import convert
 
+    upright = _WITH_LOW_LINE.sub(r"\\mathrm", latex)
     try:
-        root = ElementTree.fromstring(convert(latex))
+        root = ElementTree.fromstring(convert(upright))
     except Exception:  # of whatever kind: a card's prose may hold any LaTeX
         return f"<code>{escape(latex)}</code>"
     return checked(root)
