@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import viete as vt
+from viete.evaluate.schedule import program
 
 TOKENS = [3, 1, 4, 1, 5]
 LOSS = "<logits_0, logits_0>"
@@ -18,6 +19,7 @@ SHIPPED = vt.read("gpt2").bind(V=11, d=8, N=2, H=2, d_f=8, n_max=16)
 VERBS: dict[str, Any] = {
     "run": lambda m, *w: m.run(TOKENS, *w)["logits"],
     "grad": lambda m, *w: m.grad(LOSS).run(TOKENS, *w)["∂b_O^1"],
+    "grad of the next token": lambda m, *w: m.grad().run(TOKENS, *w, target=TOKENS)["∂b_O^1"],
     "incremental": lambda m, *w: m.incremental().write(),
     "padded": lambda m, *w: m.padded().run([TOKENS], *w, a=[[1, 1, 1, 0, 0]])["logits"][0, :3],
     "bind": lambda m, *w: m.bind(epsilon=1e-3).run(TOKENS, *w)["logits"],
@@ -31,6 +33,7 @@ VERBS: dict[str, Any] = {
     "with_weights": lambda m, *w: m.with_weights(seed=1).run(TOKENS)["logits"],
     "sample": lambda m, *w: list(m.sample(TOKENS, *w, most=4, greedy=True)),
     "planned": lambda m, *w: m.planned(*w, of=LOSS)(TOKENS),
+    "planned for the next token": lambda m, *w: m.planned(*w)(TOKENS, target=TOKENS),
     "to_torch": lambda m, *w: pytest.importorskip("torch") and sorted(m.to_torch(*w).state_dict()),
     "check": lambda m, *w: m.check(*w).ok,
     "folded": lambda m, *w: m.folded().write(),
@@ -84,7 +87,7 @@ def test_the_table_is_complete_and_signatures_differ_by_weights_alone() -> None:
 
     inner = {"content", "over", "after"}
     verbs = {n for kind in (Card, Verbs) for n in vars(kind) if not n.startswith("_")} - inner
-    assert verbs | {"bind"} == VERBS.keys() | {"save"}
+    assert verbs | {"bind"} == {v for v in VERBS if " " not in v} | {"save"}
     for name in sorted(verbs - {"run"}):  # a model's run also takes texts
         ours, theirs = public(Card)[name], public(Model)[name]
         if isinstance(ours, property):
@@ -112,6 +115,75 @@ def test_chains_keep_weights_and_kind(model: vt.Model) -> None:
     assert np.allclose(run["logits"], model.run([TOKENS])["logits"], atol=1e-9)
 
 
+def test_every_verb_takes_the_same_loss(model: vt.Model) -> None:
+    """A card without a loss has the cross-entropy of its logits, whoever asks for one."""
+    graded = model.grad()
+    loss = float(graded.run(TOKENS, target=TOKENS)["L"])
+    assert np.isclose(model.planned()(TOKENS, target=TOKENS), loss)
+    torch = pytest.importorskip("torch")
+    ids = torch.tensor([TOKENS])
+    assert np.isclose(model.to_torch()(ids, ids)[1].item(), loss)
+
+
+@pytest.mark.parametrize("of", [None, LOSS])
+def test_backward_equations_that_are_there_are_derived_anew(of: str | None) -> None:
+    graded = SHIPPED.grad(of)
+    assert graded.grad() == graded
+    assert graded.grad(by=["W_E"]) == SHIPPED.grad(of, by=["W_E"])
+    assert graded.grad(by=["W_E"]).grad() == graded
+    for to in ("torch", "numpy", "jax"):
+        assert graded.export(to) == graded.grad(by=["W_E"]).export(to)
+    for to in ("latex", "typst"):
+        assert "Backward pass" in graded.export(to)
+        assert len(graded.grad(by=["W_E"]).export(to)) < len(graded.export(to))
+
+
+@pytest.mark.parametrize("chain", [[], ["folded"], ["padded"]], ids=str)
+def test_a_rewriting_carries_the_weights_that_its_card_has(
+    chain: list[str], tmp_path: Path
+) -> None:
+    """The decoder's incremental form has no encoder, and none of its weights."""
+    whole = vt.read("t5").bind(V=7, d=4, N=1, N_d=2, H=2, d_k=2, d_f=4).with_weights(seed=1)
+    for verb in chain:
+        whole = getattr(whole, verb)()
+    model = whole.incremental()
+    assert model.weights.keys() == model.parameter_shapes.keys() < whole.weights.keys()
+    assert vt.load(model.save(tmp_path / "decoder")).card == model.card
+    texts = {"seen": [1, 1]} if "padded" in chain else {}
+    first = whole.run([3, 1, 4], t=[0, 5], **texts)
+    past = {
+        name: first[name.replace(",past", "")]
+        for name in program(model.card).inputs if "^" in name
+    }  # fmt: skip
+    masks = {"a": [1, 1, 1]} | ({"seen": [1], "seen_past": [1, 1]} if texts else {})
+    found = model.run(inputs={"t": [6], **masks, **past})["logits"]
+    expected = whole.run([3, 1, 4], t=[0, 5, 6], **({"seen": [1, 1, 1]} if texts else {}))["logits"]
+    assert np.allclose(found, expected[2:])
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_a_dtype_is_read_alike_for_weights_drawn_and_loaded(
+    framework: str, dtype: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("ml_dtypes")
+    drawn = SHIPPED.with_weights(seed=1, framework=framework, dtype=dtype)
+    model = vt.load(loaded(tmp_path / "model").path, framework=framework, dtype=dtype)
+    assert {str(w.dtype) for w in drawn.weights.values()} == {
+        str(w.dtype) for w in model.weights.values()
+    }
+    for make in (SHIPPED.with_weights, lambda **given: vt.load(model.path, **given)):
+        with pytest.raises(vt.VieteError, match="weights cannot be of dtype 'int8'"):
+            make(framework=framework, dtype="int8")
+
+
+@pytest.mark.parametrize("source", [None, 3, ["gpt2"]])
+def test_what_is_no_model_is_said_in_one_sentence(source: Any) -> None:
+    with pytest.raises(vt.VieteError, match="a model is a folder, a file, an id of the hub"):
+        vt.load(source)
+
+
 def test_cards_are_equal_by_what_they_say_and_rewritten_once() -> None:
     again = vt.read(SHIPPED.write())
     assert again == SHIPPED and hash(again) == hash(SHIPPED) and type(again) is vt.Card
@@ -125,8 +197,9 @@ def test_exact_weights_make_a_model() -> None:
     card = vt.read("exact-lesson")
     model = card.with_weights(card.exact_weights)
     assert model.run([0, 1], meaning="exact")["sum(A)"][1, 0] == 1
-    with pytest.raises(vt.VieteError, match="run with meaning='exact'"):
-        model.run([0, 1])
+    for float_run in (model.run, model):
+        with pytest.raises(vt.VieteError, match="run with meaning='exact'"):
+            float_run([0, 1])
 
 
 def test_a_hook_holds_in_an_exact_run() -> None:

@@ -721,7 +721,7 @@ def test_the_command_line_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixt
     path = tmp_path / "card.md"
     path.write_text(CARD.format(equations="1. $y = argmax(A)$\n1. $L = <y, p>$"))
     for arguments, said in (
-        (["pythia"], "has no loss"), ([str(path), "--by", "A"], "y = argmax(A)"),
+        (["bert"], "has no loss"), ([str(path), "--by", "A"], "y = argmax(A)"),
         (["pythia", "--of", "logits"], "one real number"), (["nowhere"], "nowhere"),
         (["simple-transformer", "--by", "t"], "whole numbers"),
         (["simple-transformer", "-o", str(tmp_path / "none" / "x.md")], "cannot be written"),

@@ -41,7 +41,10 @@ def located(
     give, and where it cannot be reached and the model is not in the cache.
     """
     if not isinstance(source, str | os.PathLike):
-        raise VieteError(f"a model is a folder or an id of the hub, not {source!r:.60}")
+        raise VieteError(
+            f"a model is a folder, a file, an id of the hub or a mapping of arrays, not "
+            f"{source!r:.60}"
+        )
     path = Path(source)
     try:
         there = path.exists()

@@ -338,10 +338,12 @@ def is_key(where: Any) -> bool:
 
 
 def array_like(like: Array, ids: Any) -> Array:
-    """Token ids in the library, and on the device, of another array."""
+    """Token ids in the library, and on the device, of another array; exact numbers have none."""
     import numpy as np
 
     array = np.asarray(ids)
+    if not hasattr(like, "dtype"):
+        return array
     xp = array_namespace(like)
     return array if xp.__name__.endswith("numpy") else xp.asarray(array, device=like.device)
 

@@ -25,7 +25,7 @@ CARD, WEIGHTS = "card.md", "model.safetensors"
 def is_run(path: str | Path) -> bool:
     """Whether this is a folder with a card of its own."""
     try:
-        return (Path(path) / CARD).is_file()
+        return isinstance(path, str | Path) and (Path(path) / CARD).is_file()
     except OSError:
         return False
 

@@ -13,11 +13,11 @@ import numpy as np
 from viete.ask.card_claims import Claims
 from viete.errors import VieteError
 from viete.evaluate.execution import execute
-from viete.evaluate.initial_weights import initial_weights
+from viete.evaluate.initial_weights import FLOATS, initial_weights
 from viete.evaluate.inputs import Weights
 from viete.evaluate.labelled import COL, ROW, expand
 from viete.evaluate.plan.engine import Engine
-from viete.evaluate.schedule import program
+from viete.evaluate.schedule import parameter_shapes, program
 from viete.evaluate.spelling import by_own_names
 from viete.formats.tensors import TensorFile, in_memory, require
 from viete.graph.card import CardData
@@ -77,12 +77,15 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         return self.card
 
     def over(self, card: CardData, source: Source | None = None) -> Self:
-        """The model of other equations with its weights, or with others; hooks are left behind."""
+        """The model of other equations with those of its weights that they have, or with others.
+
+        Hooks are left behind.
+        """
         out = copy(self)
         for name in out.__dict__.keys() - set(ITS_OWN):
             del out.__dict__[name]  # what was made of the card as it was
         out.card = type(self.card).of(card)
-        out.source = source or (lambda card: self.weights)
+        out.source = source or (lambda card: {n: self.weights[n] for n in parameter_shapes(card)})
         return out
 
     @cached_property
@@ -242,7 +245,7 @@ def with_weights(
 ) -> Model[C]:  # fmt: skip
     """The model of a card; see `viete.Card.with_weights`."""
     if weights is None:
-        weights = initial_weights(card, seed, dtype or "float64")
+        weights = initial_weights(card, seed, dtype if dtype in FLOATS else "float64")
     if isinstance(weights, Mapping):
         named = by_own_names(card, weights, program(card).parameters)
         if {framework, dtype, device} == {None} and named.keys() == program(card).parameters.keys():

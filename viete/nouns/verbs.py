@@ -39,9 +39,10 @@ class Verbs:
         (4, 256, 64)
 
         ``of`` is the loss, a value or a formula that is one number (by default the last such value
-        that has a derivative); ``by`` are names of parameters or real inputs (by default all
-        parameters). Raises VieteError for a card without a loss, and where no derivative can pass,
-        naming the equation.
+        that has a derivative, or the cross-entropy of ``logits`` and the tokens one further, an
+        input ``y``); ``by`` are names of parameters or real inputs (by default all parameters).
+        Raises VieteError for a card without a loss and without logits, and where no derivative can
+        pass, naming the equation.
         """
         from viete.rewrite.adjoint import grad
 
@@ -77,11 +78,13 @@ class Verbs:
         self, fold_ln: bool | None = None, center_writing_weights: bool | None = None,
         center_unembed: bool | None = None, fold_value_biases: bool | None = None,
     ) -> Self:  # fmt: skip
-        """The same with some of its weights put into others; what it computes stays.
+        """The same with some of its weights put into others; what it predicts stays.
 
-        Each step is a rewriting, see `viete.rewrite.folding`: None does it where it holds, False
-        leaves it, True raises VieteError where it would change what is computed. A model's weights
-        are made of the old ones.
+        Every row of the logits moves by a constant, which no softmax sees, and so does every row of
+        a stream that layer norm reads: ``center_unembed=False`` and
+        ``center_writing_weights=False`` keep these as they are. Each step is a rewriting, see
+        `viete.rewrite.folding`: None does it where it holds, False leaves it, True raises
+        VieteError where it would change more than that. A model's weights are made of the old ones.
         """
         from viete.rewrite.folding import folded
 
@@ -142,8 +145,7 @@ class Verbs:
         """Stand-alone source, without weights: ``to`` 'torch', 'numpy', 'jax', 'latex' or 'typst'.
 
         A PyTorch module, a NumPy script with the backward pass and Adam, JAX functions, or an
-        article. ``of`` is the loss, as in `grad`; a card without one gets the cross-entropy of its
-        logits and the tokens one further. Raises VieteError for what a target cannot say.
+        article. ``of`` is the loss, as in `grad`. Raises VieteError for what a target cannot say.
         """
         if to in ("latex", "typst"):
             from viete.report.article import write_article

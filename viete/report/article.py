@@ -28,6 +28,7 @@ from viete.graph.card import CardData, Equation
 from viete.notation.parser import parse
 from viete.notation.tree import Apply, Expr, walk
 from viete.rewrite.adjoint import grad
+from viete.rewrite.adjoint.grad import forward_pass
 
 
 def write_article(card: CardData, form: str, of: str | None = None) -> str:
@@ -35,6 +36,9 @@ def write_article(card: CardData, form: str, of: str | None = None) -> str:
 
     Raises VieteError as `grad` does.
     """
+    ahead = forward_pass(card)
+    if of is None and ahead is not card:  # its backward pass is there
+        return render(article(card, len(ahead.equations), STYLES[form]), form)
     p = prepared(card, of, backward=False)
     card = p.model if of is not None or not p.added else card
     forward = len(card.equations)

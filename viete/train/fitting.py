@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from viete.analysis.next_token import vocabulary_size
 from viete.code.numpy_text import Corpus
-from viete.code.prepared import with_targets
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Input, exact_number
 from viete.graph.sizes import Size
 from viete.notation.printer import show, show_equation
 from viete.notation.tree import Apply, Expr, Ref, Symbol, num, transform
+from viete.rewrite.adjoint.grad import with_own_loss
 from viete.text.data import Documents, read_data
 from viete.text.dialogs import EOT
 from viete.text.vocabulary import Vocabulary, make_vocabulary
@@ -29,14 +29,13 @@ def with_loss(card: CardData) -> CardData:
 
     Raises VieteError for a card that has neither a loss nor logits.
     """
-    if loss_equations(card):
-        return card
-    if not any(e.name == "logits" for e in card.equations):
+    found = with_own_loss(card)
+    if found is None:
         raise VieteError(
             f"{card.title} says no loss to train by, and has no logits to make one of; add an "
             f"equation such as L = cross_entropy(logits; y)"
         )
-    return type(card).of(with_targets(card)[0])
+    return type(card).of(found[0])
 
 
 OF_DATA = "vocabulary of the training data"

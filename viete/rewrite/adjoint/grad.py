@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,29 +10,32 @@ from viete.analysis.kinds import REAL, WHOLE
 from viete.analysis.shapes import shapes_of
 from viete.analysis.types import text
 from viete.errors import Text, VieteError
-from viete.graph.card import CardData, Equation, memoised
+from viete.graph.card import CardData, Equation, Input, memoised
 from viete.graph.dependence import backward_slice
 from viete.graph.distinct import distinct
 from viete.notation.cursor import parse_name
 from viete.notation.parser import parse
-from viete.notation.printer import show
-from viete.notation.tree import Ref, Symbol
+from viete.notation.printer import show, show_equation
+from viete.notation.tree import Apply, Ref, Symbol, num
 from viete.rewrite.adjoint.activity import reached
 from viete.rewrite.adjoint.backward import Backward
 from viete.rewrite.adjoint.double_where import doubled
 from viete.rewrite.adjoint.tidy import tidied
+
+OF = "of=… (--of on the command line)"
 
 
 def grad(card: CardData, of: str | None = None, by: Sequence[str] | None = None) -> CardData:
     """The model with its backward equations: ``∂X`` for every X on the way to the loss.
 
     ``of`` is the loss, a value of the card or a formula that is one number (by default the last
-    value that is and that has a derivative); ``by`` are the names of parameters or real inputs to
-    differentiate by (by default all parameters). Run with a batch, every sequence has derivatives
-    of its own.
+    value that is and that has a derivative, else the cross-entropy of the logits and targets, the
+    tokens one further, which are then an input); ``by`` are the names of parameters or real inputs
+    to differentiate by (by default all parameters). Run with a batch, every sequence has
+    derivatives of its own. Backward equations that the model has already are derived anew.
 
-    Raises VieteError for a card without a loss, a loss that is no single real number, and where
-    no derivative can pass (an argmax, a token id).
+    Raises VieteError for a card without a loss and without logits, a loss that is no single real
+    number, and where no derivative can pass (an argmax, a token id).
     """
     if not isinstance(of, str | None) or isinstance(by, str):
         raise VieteError("of is a formula as text, and by a list of names: by=['W_Q^h']")
@@ -80,6 +84,7 @@ def loss_of(card: CardData) -> Equation | None:
 
     An accuracy behind the loss, ``mean(argmax(logits) = y)``, has none.
     """
+    card = forward_pass(card)
     leaves = {p.name for p in card.parameters} | {i.name for i in card.inputs if i.high is None}
     active = reached(card, leaves)
     return next((e for e in reversed(numbers(card)) if e.name in active), None)
@@ -93,19 +98,40 @@ def numbers(card: CardData) -> list[Equation]:
 
 
 @memoised
+def forward_pass(card: CardData) -> CardData:
+    """The model without the backward equations that `grad` gave it.
+
+    Those that other equations read, as in a loss made of a derivative, stay.
+    """
+    derivatives = {e.name for e in card.equations if e.name.startswith("partial{")}
+    if not derivatives:
+        return card
+    own = [e.name for e in card.equations
+           if e.name not in derivatives and not re.match(r"Backward(:|$)", e.part)]  # fmt: skip
+    needed = {e.name for e in backward_slice(card, own)}
+    return replace(card, equations=tuple(e for e in card.equations if e.name in needed))
+
+
+@memoised
 def with_loss(card: CardData, of: str | None) -> tuple[CardData, Ref]:
-    """The model and its loss; a formula gets an equation of its own."""
+    """The forward pass and its loss; a formula gets an equation of its own.
+
+    By default the loss is that of `with_own_loss`.
+    """
+    card = forward_pass(card)
     shapes = shapes_of(card)
     if of is None:
+        if (default := with_own_loss(card)) is not None:
+            return default
         # Of a number that cannot be differentiated is said why; of a real one before a whole one.
         rest = sorted(numbers(card), key=lambda e: shapes.types[e.name].kind == REAL)
-        loss = loss_of(card) or (rest[-1] if rest else None)
-        if loss is None:
+        if not rest:
             raise VieteError(
-                f"{card.title} has no loss: no value of it is one number; add an equation such as "
-                f"L = cross_entropy(logits; y), or say which with --of"
+                f"{card.title} has no loss: there is neither a value that is one number nor a "
+                f"value called logits to take one of; add an equation such as "
+                f"L = cross_entropy(logits; y), or say what with {OF}"
             )
-        return card, loss.left
+        return card, rest[-1].left
     source = Text(of, "<loss>")
     e = parse(source, card.scope)
     found = shapes.located(source, e, frozenset())
@@ -129,6 +155,38 @@ def with_loss(card: CardData, of: str | None) -> tuple[CardData, Ref]:
     part = "Loss" if card.equations[-1].part else ""
     loss = Equation(left, e, None, part, "what is differentiated", text=source)
     return replace(card, equations=(*card.equations, loss)), left
+
+
+@memoised
+def with_own_loss(card: CardData) -> tuple[CardData, Ref] | None:
+    """The model and its loss; else with the cross-entropy of its logits and targets, an input.
+
+    None where it has neither. Raises VieteError for logits that are not a row for each position.
+    """
+    if (own := loss_of(card)) is not None:
+        return card, own.left
+    logits = next((e.left for e in card.equations if e.name == "logits"), None)
+    if logits is None:
+        return None
+    shape = shapes_of(card).types["logits"].shape
+    if len(shape) != 2 or logits.symbol.slots:
+        raise VieteError(
+            f"{card.title} has no loss, and its logits are not one row for each position; say "
+            f"what the loss is with {OF}"
+        )
+    rows, columns = map(card.size_expr, shape)
+    name = card.fresh("y", "target", "targets", "wanted")
+    loss = card.fresh("L", "loss", "objective")
+    y = Symbol("input", name)
+    item = Input(y, (rows,), num(0), Apply("sub", (columns, num(1))), None,
+                 "targets, the tokens one further")  # fmt: skip
+    left = Ref(Symbol("value", loss))
+    right = card.library("cross_entropy", logits, Ref(y))
+    part = "" if not card.equations[-1].part else "Loss"
+    text = Text(show_equation(left, right), "<loss>")
+    equation = Equation(left, right, part=part, text=text)
+    model = replace(card, inputs=(*card.inputs, item), equations=(*card.equations, equation))
+    return model, left
 
 
 def blocked(found: Backward, card: CardData, loss: Ref) -> str:
