@@ -586,3 +586,57 @@ def test_names_are_python(tmp_path: Path) -> None:
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                     assert node.id not in {"np", "jnp", "torch", "math", "functional"}
                     assert not hasattr(builtins, node.id)
+
+
+DOWNWARDS = r"""
+# Downwards
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $n$ | $≤ 9$ |
+| $V$ | 5 |
+| $d$ | 4 |
+| $N$ | 3 |
+
+## Inputs
+
+- $t ∈ \{0, …, V-1\}^n$
+
+## Parameters
+
+| symbol | shape |
+| --- | --- |
+| $E$ | $V × d$ |
+| $W^i$ | $d × d$ |
+
+## Forward pass
+
+1. $x^0 = E[t]$
+
+For $i = 1, …, N$:
+
+2. $x^i = x^{i-1} + tanh(x^{i-1} W^i)$
+
+3. $y^4 = x^N$
+
+For $i = N, …, 1$:
+
+4. $y^i = y^{i+1} + tanh(y^{i+1} W^i)$
+
+5. $logits = y^1 E^⊤$
+6. $L = cross_entropy(logits; t)$
+"""
+
+
+@pytest.mark.parametrize("to", ["latex", "typst"])
+def test_an_article_needs_no_derivative(to: str) -> None:
+    """It says why the backward pass is left out, and refuses a loss that is asked for."""
+    card = vt.read(DOWNWARDS)
+    with pytest.raises(vt.VieteError) as refused:
+        card.export(to, of="L")
+    text = re.sub(
+        r"\\textasciicircum\{\}|\\", lambda m: "^" if len(m[0]) > 1 else "", card.export(to)
+    )
+    assert f"The backward pass is left out: {refused.value.message}." in text

@@ -26,7 +26,8 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The name is click's, which takes the last of several values without a word.
 
-        Raises VieteError for an option that is given again, unless it collects its values.
+        Raises VieteError for an option that is given again, unless it collects its values, and for
+        a value that it does not take.
         """
         order = self.make_parser(ctx).parse_args(args=list(args))[2]
         for p in order:
@@ -34,7 +35,10 @@ class Command(TyperCommand):
                 name = "/".join([max(p.opts, key=len), *p.secondary_opts])
                 times = "twice" if count == 2 else f"{count} times"
                 raise VieteError(f"{name} is given {times}; give it once")
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:  # click's own would come with three lines of usage
+            raise VieteError(error.format_message().rstrip(".")) from None
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """The name is click's."""

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from viete.cli.options import Output, SourceOptions, emit, format_of, format_option, split_names
+from viete.cli.options import (
+    Output,
+    SourceOptions,
+    choice,
+    emit,
+    format_of,
+    format_option,
+    split_names,
+)
 from viete.document.rendering import PAGES, render
 from viete.errors import VieteError
 
-
-class Precision(StrEnum):
-    """What ``--dtype`` takes."""
-
-    float64 = "float64"
-    float32 = "float32"
-    bfloat16 = "bfloat16"
+PRECISIONS = ("float64", "float32", "bfloat16")
 
 
 def grad(
@@ -38,7 +39,7 @@ def grad(
     length: Annotated[
         int | None, typer.Option(help="Of the plan: positions; by default the whole context.")
     ] = None,
-    dtype: Annotated[Precision, typer.Option(help="Of the plan.")] = Precision.float32,
+    dtype: Annotated[str, choice(PRECISIONS, "--dtype", help="Of the plan.")] = "float32",
     output: Output = None,
 ) -> None:
     """Derive the backward pass: every equation with its number, its shape and its reason.
@@ -54,7 +55,7 @@ def grad(
 
         if by is not None:
             raise VieteError("a plan is of all gradients; leave out --by, or --plan")
-        page = plan_document(card, of, batch, length, dtype.value)
+        page = plan_document(card, of, batch, length, dtype)
         return emit(render(page, form), output, source.name)
     wanted = None if by is None else split_names(by, "--by")
     emit(write_backward(card, form, of, wanted), output, source.name)

@@ -370,15 +370,20 @@ def split_names(text: str, option: str) -> list[str]:
 # -- outputs -------------------------------------------------------------------------------------
 
 
-def format_option(forms: Sequence[str], help: str = "By the output's suffix, else text.") -> Any:
-    """``--format`` of a command that writes these."""
+def choice(words: Sequence[str], *names: str, help: str) -> Any:
+    """An option that takes one of these words."""
 
     def known(text: str) -> str:
-        if text not in forms:
-            raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, forms))}.")
+        if text not in words:
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, words))}")
         return text
 
-    return typer.Option("--format", "-f", parser=known, metavar=f"[{'|'.join(forms)}]", help=help)
+    return typer.Option(*names, parser=known, metavar=f"[{'|'.join(words)}]", help=help)
+
+
+def format_option(forms: Sequence[str], help: str = "By the output's suffix, else text.") -> Any:
+    """``--format`` of a command that writes these."""
+    return choice(forms, "--format", "-f", help=help)
 
 
 def format_of(form: str | None, output: Path | None, forms: Sequence[str]) -> str:

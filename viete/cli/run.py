@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from viete.cli.options import InputOptions, SourceOptions, WeightOptions, format_option, split_names
+from viete.cli.options import (
+    InputOptions,
+    SourceOptions,
+    WeightOptions,
+    choice,
+    format_option,
+    split_names,
+)
 from viete.document.rendering import PAGES
 from viete.errors import VieteError
 from viete.graph.card import CardData
 
-
-class Meaning(StrEnum):
-    """What ``--meaning`` takes."""
-
-    float = "float"
-    exact = "exact"
-    interval = "interval"
+MEANINGS = ("float", "exact", "interval")
 
 
 def run(
@@ -42,12 +42,14 @@ def run(
     ] = None,
     device: Annotated[str | None, typer.Option(help="Run on PyTorch: cpu or cuda.")] = None,
     meaning: Annotated[
-        Meaning,
-        typer.Option(
+        str,
+        choice(
+            MEANINGS,
+            "--meaning",
             help="The numbers: float; exact, of which nothing is rounded; or interval, the floats "
-            "between which the exact ones lie."
+            "between which the exact ones lie.",
         ),
-    ] = Meaning.float,
+    ] = "float",
     digits: Annotated[
         int | None, typer.Option(min=1, help="Of exact numbers: so many certified digits.")
     ] = None,
@@ -62,14 +64,14 @@ def run(
     card, model = source.opened(weights, dtype, device)
     ids, others = inputs.ids(card, model), inputs.others(card)
     names = None if save is not None or show is None else split_names(show, "--show")
-    if meaning is not Meaning.float and (save, device, dtype) != (None, None, None):
+    if meaning != "float" and (save, device, dtype) != (None, None, None):
         raise VieteError(f"--meaning {meaning} goes without --save, --device and --dtype")
-    exact = meaning is Meaning.exact
+    exact = meaning == "exact"
     if exact:
         estimate(card, ids)
     elif (digits, unfold, form) != (None, None, None):
         raise VieteError("--digits, --unfold and --format go with --meaning exact")
-    arrays = weights.arrays(card, model, meaning is not Meaning.float, dtype, device)
+    arrays = weights.arrays(card, model, meaning != "float", dtype, device)
     result = evaluate(card, ids, arrays, names=names, meaning=meaning, inputs=others)
     if exact:
         return print_exact(result, names, digits, unfold or 0, form or "text")

@@ -34,21 +34,30 @@ from viete.rewrite.adjoint.grad import forward_pass
 def write_article(card: CardData, form: str, of: str | None = None) -> str:
     """The article as 'latex' or 'typst'; with a loss, the card's own or ``of``, backward too.
 
-    Raises VieteError as `grad` does.
+    An article needs no derivative: where that of the card's own loss is not derived, a sentence
+    says why. Raises VieteError as `grad` does for ``of``.
     """
     ahead = forward_pass(card)
     if of is None and ahead is not card:  # its backward pass is there
         return render(article(card, len(ahead.equations), STYLES[form]), form)
     p = prepared(card, of, backward=False)
     card = p.model if of is not None or not p.added else card
-    forward = len(card.equations)
+    forward, left_out = len(card.equations), ""
     if p.loss is not None and not (p.added and of is None):
-        card = grad(card, of=p.loss.key)
-    return render(article(card, forward, STYLES[form]), form)
+        try:
+            card = grad(card, of=p.loss.key)
+        except VieteError as error:
+            if of is not None:
+                raise
+            left_out = f"The backward pass is left out: {error.message}."
+    return render(article(card, forward, STYLES[form], left_out), form)
 
 
-def article(card: CardData, forward: int, style: str) -> list[Block]:
-    """The tree of an article; the first ``forward`` equations are the forward pass."""
+def article(card: CardData, forward: int, style: str, left_out: str = "") -> list[Block]:
+    """The tree of an article; the first ``forward`` equations are the forward pass.
+
+    ``left_out`` is a sentence in place of the others.
+    """
     said = partial(respell, card=card, style=style)
     card = replace(
         card, title=said(card.title), about=tuple(map(said, card.about)),
@@ -64,7 +73,9 @@ def article(card: CardData, forward: int, style: str) -> list[Block]:
         "Parameters": columns(w.parameters(), "symbol shape meaning"),
         "Functions": functions(w, said),
         "Forward pass": equations(w, card.equations[:forward]),
-        "Backward pass": equations(w, card.equations[forward:]),
+        "Backward pass": [paragraph(left_out)]
+        if left_out
+        else equations(w, card.equations[forward:]),
     }
     out: list[Block] = [heading(1, card.title), *map(paragraph, card.about)]
     for title, blocks in sections.items():
