@@ -190,7 +190,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("run -t 1 --seed 0 --set d=1000000000000000", "this machine has"),
     ("run -t 1 --seed 0 --set H=7", "d_k = d / H is 6/7 with d = 6, H = 7, but a size of W_Q"),
     ("run -t 1 --seed 0 --set N=1000000000", "blocks"),
-    ("run -t 1 --seed 0 --device nowhere", "PyTorch cannot use nowhere"),
+    ("run -t 1 --seed 0 --device nowhere", "PyTorch cannot use the device nowhere"),
     ("show -o OUT/none/card.md", "cannot be written (No such file or directory)"),
     ("show -o OUT", "cannot be written (Is a directory)"),
     ("check --weights OUT/none.npz", "none.npz"), ("show --config OUT/none.json", "cannot read"),

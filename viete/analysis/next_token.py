@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from viete.analysis.shapes import shapes_of
 from viete.errors import VieteError
-from viete.graph.card import CardData, Input, memoised
+from viete.graph.card import CardData, Equation, Input, memoised
 from viete.graph.dependence import forward_slice
 from viete.graph.sizes import Size
 from viete.notation.tree import Pick, Ref, walk
@@ -40,8 +40,9 @@ def scores(card: CardData) -> str:
     Else the last such value that is not a softmax. Raises VieteError where there is none.
     """
     tokens = text_of(card)
-    for name in scored(card, tokens):
-        return name
+    for e in scored(card, tokens):
+        if e.name == "logits" or not is_softmax(card, e):
+            return e.name
     said = " × ".join("?" if s is None else str(s) for s in score_shape(card, tokens))
     raise VieteError(
         f"{card.title} has no value of shape {said}, a score for each next token; it cannot be "
@@ -57,8 +58,12 @@ def score_shape(card: CardData, tokens: Input) -> tuple[Size | None, Size]:
     return card.size(tokens.shape[0]), high - low + Size.of(1)
 
 
-def scored(card: CardData, tokens: Input) -> list[str]:
-    """The values with a score for each next token of a text that they are made of, best first."""
+def scored(card: CardData, tokens: Input) -> list[Equation]:
+    """What makes a score for each next token of a text that it is made of, best first.
+
+    ``logits`` comes first, then the last one; a softmax, whose entries are probabilities, after
+    all others.
+    """
     shapes, shape = shapes_of(card), score_shape(card, tokens)
     after = forward_slice(card, [tokens.name])
     fits = [
@@ -68,8 +73,12 @@ def scored(card: CardData, tokens: Input) -> list[str]:
         and all(b is not None and shapes.same_number(a, b)
                 for a, b in zip(shapes.types[e.name].shape, shape, strict=True))
     ]  # fmt: skip
-    plain = [e for e in fits if card.library_name(e.right) != "softmax"]
-    return [e.name for e in [*(e for e in fits if e.name == "logits"), *reversed(plain)]]
+    return sorted(reversed(fits), key=lambda e: (e.name != "logits", is_softmax(card, e)))
+
+
+def is_softmax(card: CardData, e: Equation) -> bool:
+    """Whether an equation makes probabilities."""
+    return card.library_name(e.right) == "softmax"
 
 
 def context_of(card: CardData, item: Input) -> int | None:

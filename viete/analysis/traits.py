@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from viete.analysis.def_use import DefUse, bodies, called, def_use
 from viete.analysis.flows import Read, flows_of, reads_later
+from viete.analysis.next_token import is_softmax, score_shape, scored, text_of
+from viete.errors import VieteError
 from viete.graph.card import CardData, Input
-from viete.graph.sizes import ONE, ZERO, Size
+from viete.graph.sizes import Size
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Table, walk
 
 
@@ -19,12 +21,12 @@ from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Table, walk
 class Generation:
     """How a card writes text: row j of equation ``scores`` is about what follows token j.
 
-    ``given`` says that the scores are probabilities already, a softmax of something unnamed.
+    ``probabilities`` says that the scores are some already, a softmax of something unnamed.
     """
 
     tokens: Input
     scores: int
-    given: bool
+    probabilities: bool
     length: Size
     vocabulary: Size
 
@@ -42,34 +44,18 @@ class Traits:
 
     def generation(self) -> Generation | None:
         """For a card that gives logits over its own tokens and whose positions see no later one."""
-        shapes, size = self.uses.shapes, self.model.size
-        for k in reversed(range(len(self.model.equations))):
-            shape = shapes.computed[k]
-            real = shapes.types[self.model.equations[k].name].kind == "real"
-            if len(shape) != 2 or not real or not self.uses.is_output(k):
-                continue
-            for item in self.model.inputs:
-                if item.low is None or item.high is None or len(item.shape) != 1:
-                    continue
-                low, high, length = size(item.low), size(item.high), size(item.shape[0])
-                if (
-                    low == ZERO and high is not None and shapes.same(high + ONE, shape[1])
-                    and shape[0] == length == self.places[k]
-                    and str(length) in self.model.lengths
-                    and self.is_causal(k, item.name, length)
-                ):  # fmt: skip
-                    return Generation(item, *self.unsoftened(k), length, shape[1])
+        try:
+            tokens = text_of(self.model)
+        except VieteError:
+            return None
+        length, vocabulary = score_shape(self.model, tokens)
+        assert length is not None  # it is a dimension
+        for e in scored(self.model, tokens)[:1]:
+            k = self.uses.by_name[e.name][-1]
+            if self.places[k] == length and self.is_causal(k, tokens.name, length):
+                probabilities = is_softmax(self.model, e)
+                return Generation(tokens, k, probabilities, length, vocabulary)
         return None
-
-    def unsoftened(self, k: int) -> tuple[int, bool]:
-        """The equation of the logits behind probabilities, and whether there is none."""
-        right = self.model.equations[k].right
-        if not self.model.applies(right, "softmax"):
-            return k, False
-        match right:
-            case Apply(args=(Ref() as ref,)) if ref.symbol.kind == "value":
-                return self.uses.definitions.of(k, ref)[-1][0], False
-        return k, True
 
     def is_causal(self, k: int, tokens: str, length: Size) -> bool:
         """Whether equation k's row j depends on ``tokens`` up to position j only, and on those.

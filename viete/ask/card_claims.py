@@ -180,8 +180,8 @@ def random_input(
         assert size is not None
         return int(size.evaluate(sizes))
 
-    letters = [s for s in item.symbol.slots if s not in ready.model.loop_letters]
-    shape = (*(len(ready.range_of(s)) for s in letters), *map(number, item.shape))
+    heads = ready.model.heads_of(item.symbol)
+    shape = (*(len(ready.range_of(s)) for s in heads), *map(number, item.shape))
     if item.low is None or item.high is None:
         return draw.standard_normal(shape)
     out = draw.integers(number(item.low), number(item.high), shape, endpoint=True)

@@ -247,7 +247,7 @@ class WeightOptions:
         else:
             self.complete(card)
             arrays = initial_weights(card, self.seed or 0, "float64" if device else dtype)
-        return on_device(arrays, dtype, device) if device else arrays
+        return tensors_on(arrays, dtype, device) if device else arrays
 
     def exact(self, card: CardData) -> dict[str, Any]:
         """Those of the file, as the fractions that its floats are; else the card's own values.
@@ -265,15 +265,13 @@ class WeightOptions:
         return drawn | literal_fractions(card)
 
 
-def on_device(arrays: Mapping[str, Any], dtype: str, device: str) -> dict[str, Any]:
+def tensors_on(arrays: Mapping[str, Any], dtype: str, device: str) -> dict[str, Any]:
     """The arrays as PyTorch tensors of that type, on that device."""
-    from viete.formats.tensors import require
+    from viete.formats.tensors import on_device, require
 
     torch = require("torch", "for --device")
-    try:
+    with on_device(device):
         return {k: torch.asarray(v).to(device, getattr(torch, dtype)) for k, v in arrays.items()}
-    except (RuntimeError, AssertionError) as error:
-        raise VieteError(f"PyTorch cannot use {device}: {str(error).splitlines()[0]}") from None
 
 
 # -- inputs --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import builtins
 import keyword
 import re
 
-from viete.notation.lexer import ACCENTS
+from viete.notation.lexer import PREFIXES, accent_of
 from viete.notation.tree import Symbol
 
 TAKEN = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
@@ -20,13 +20,12 @@ def identifier(symbol: Symbol) -> str:
 
 def spelled(base: str) -> str:
     """A base with its accents behind it, and a derivative's d in front."""
-    for accent in ACCENTS:
-        if base.startswith(accent + "{"):
-            inner = spelled(base[len(accent) + 1 : -1])
-            if accent in ("partial", "Delta"):
-                return ("d" if accent == "partial" else "Delta_") + inner
-            return f"{inner}_{accent}"
-    return base
+    accent, under = accent_of(base)
+    if not accent:
+        return base
+    if accent in PREFIXES:
+        return ("d" if accent == "partial" else f"{accent}_") + spelled(under)
+    return f"{spelled(under)}_{accent}"
 
 
 def plain(text: str) -> str:

@@ -374,6 +374,16 @@ def bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
         yield tell
 
 
+@contextmanager
+def on_device(device: object) -> Iterator[None]:
+    """PyTorch is used on a device within. Raises VieteError, saying why, where it cannot be."""
+    try:
+        yield
+    except (RuntimeError, AssertionError, ValueError, TypeError) as error:
+        why = str(error).strip().split("\n")[0]
+        raise VieteError(f"PyTorch cannot use the device {device!s:.40} ({why})") from None
+
+
 def require(module: str, why: str, extra: str = "") -> Any:
     """An optional package, imported now, or the sentence that says how to get it.
 

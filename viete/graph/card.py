@@ -190,14 +190,17 @@ class CardData:
 
     @classmethod
     def of(cls, card: CardData) -> Self:
-        """A card as one of this class, with what was found out about it; always the same object."""
-        if isinstance(card, cls):
+        """A card as one of this class; always the same object.
+
+        The two are one content, and share whatever is found out about it.
+        """
+        if type(card) is cls:
             return card
         found = card.rewritten
+        found.setdefault((type(card),), card)
         if (cls,) not in found:
-            made = cls.__new__(cls)
-            made.__dict__.update(card.__dict__)
-            found[(cls,)] = made
+            found[(cls,)] = made = cls.__new__(cls)
+            object.__setattr__(made, "__dict__", card.__dict__)
         made = found[(cls,)]
         return made
 
@@ -348,10 +351,10 @@ class CardData:
         return apart(e, self.function, self.names, self.ranges)
 
     @cached_property
-    def unstated(self) -> Self:
+    def unstated(self) -> CardData:
         """The model without the shapes and claims that its card states, for other sizes."""
         plain = tuple(replace(e, stated=None) for e in self.equations)
-        return replace(self, equations=plain, claims=())
+        return replace(CardData.of(self), equations=plain, claims=())
 
     @cached_property
     def rewritten(self) -> dict[tuple[Any, ...], Any]:
@@ -485,13 +488,24 @@ def exact_number(value: int | float | str | Fraction) -> Fraction | None:
 def memoised(
     rewriting: Callable[Concatenate[CardData, P], T],
 ) -> Callable[Concatenate[CardData, P], T]:
-    """A rewriting that is done once for a model and its other arguments: models do not change."""
+    """A rewriting that is done once for a model and its other arguments: models do not change.
+
+    It is given the content alone, and its cards are given back as the noun that was asked about:
+    what is made does not depend on which noun asked first.
+    """
 
     @wraps(rewriting)
     def once(card: CardData, /, *args: P.args, **options: P.kwargs) -> T:
         key = (rewriting, args, *options.items())
         if key not in card.rewritten:
-            card.rewritten[key] = rewriting(card, *args, **options)
-        return card.rewritten[key]
+            card.rewritten[key] = rewriting(CardData.of(card), *args, **options)
+        return as_noun(type(card), card.rewritten[key])
 
     return once
+
+
+def as_noun(noun: type[CardData], made: Any) -> Any:
+    """What a rewriting made; a card, alone or in a tuple, as one of this class."""
+    if isinstance(made, CardData):
+        return noun.of(made)
+    return tuple(as_noun(noun, x) for x in made) if type(made) is tuple else made

@@ -169,10 +169,10 @@ def read_sizes(e: Expected, shape: tuple[int, ...]) -> dict[str, int]:
 
 def ambiguous(found: FileMatch) -> list[str]:
     """What the shapes of the tensors that fit leave open."""
-    loops, fits = found.card.loop_letters, found.fits.items()
+    fits = found.fits.items()
     squares = [n for n, e in fits if len(e.parameters[0].shape) == 2
                and e.stacked[-2] == e.stacked[-1]]  # fmt: skip
-    heads = [n for n, e in fits if "(" in e.pattern and {*e.parameters[0].symbol.slots} - loops]
+    heads = [n for n, e in fits if "(" in e.pattern and found.card.heads_of(e.parameters[0].symbol)]
     packed = [n for n, e in fits if len(e.parameters) > 1]
     questions = {
         "whether square matrices are transposed": squares,

@@ -26,7 +26,7 @@ from viete.evaluate.initial_weights import literal_weights
 from viete.evaluate.schedule import parameter_shapes
 from viete.evaluate.spelling import by_own_names, declared, plain
 from viete.formats.files import TensorFile, open_tensors
-from viete.formats.tensors import SIZES, require
+from viete.formats.tensors import SIZES, on_device, require
 from viete.graph.card import CardData
 from viete.model.expected import Expected, expected_tensors, layouts, show_shape
 
@@ -214,11 +214,8 @@ def place(device: str | None, file: TensorFile, dtype: str | None) -> str | None
     torch = require("torch", f"to load for the device {device}")
     if device == "auto":
         return roomiest(torch, weight_bytes(file, dtype))
-    try:
+    with on_device(device):
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, ValueError, TypeError) as error:
-        why = str(error).strip().split("\n")[0]
-        raise VieteError(f"PyTorch cannot use the device {device!s:.40} ({why})") from None
     return str(device)
 
 

@@ -378,10 +378,9 @@ def tied(found: FileMatch) -> dict[str, tuple[str, ...]]:
 
     A matrix of a block is tied to nothing: no family shares it with another block.
     """
-    loops = found.card.loop_letters
 
     def single(e: Expected) -> bool:
-        return len(e.shape) == 2 and not any(loops & {*p.symbol.slots} for p in e.parameters)
+        return len(e.shape) == 2 and not any(found.card.blocks_of(p.symbol) for p in e.parameters)
 
     out = {}
     for name, e in found.missing.items():

@@ -37,6 +37,13 @@ PREFIXES = {"Delta": "Δ", "partial": "∂"}  # accents that stand before their 
 COMBINING = {"\u0303": "tilde", "\u0302": "hat", "\u0304": "bar", "\u20d7": "vec",
              "\u0305": "overline", "\u0332": "underline"}  # fmt: skip
 
+
+def accent_of(base: str) -> tuple[str, str]:
+    """A base's outermost accent, and what stands under it: '' and the base where there is none."""
+    accent, _, under = base.partition("{")
+    return (accent, under[:-1]) if under and accent in ACCENTS else ("", base)
+
+
 # Letters of other alphabets that look like Latin ones, in the order of LATIN.
 ALIKE = "асеіјорѕухАВСЕНІЈКМОРЅТХΑΒΕΖΗΙΚΜΝΟΡΤΥΧο"
 LATIN = "aceijopsyxABCEHIJKMOPSTXABEZHIKMNOPTYXo"

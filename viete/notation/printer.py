@@ -8,7 +8,6 @@ from decimal import Decimal
 from fractions import Fraction
 
 from viete.notation.lexer import (
-    ACCENTS,
     COMBINING,
     COMMANDED,
     GREEK,
@@ -16,6 +15,7 @@ from viete.notation.lexer import (
     PREFIXES,
     SUBSCRIPTS,
     SUPERSCRIPTS,
+    accent_of,
 )  # fmt: skip
 from viete.notation.tree import (
     Apply,
@@ -118,9 +118,9 @@ def number(value: Fraction, style: str) -> tuple[str, int]:
 
 def letters(base: str, style: str) -> str:
     """A name's base letter or word, with its accent."""
-    accent, _, under = base.partition("{")
-    if under and accent in ACCENTS:
-        inner = letters(under[:-1], style)
+    accent, under = accent_of(base)
+    if accent:
+        inner = letters(under, style)
         if style == "unicode" and accent in PREFIXES:
             return PREFIXES[accent] + inner
         if style == "unicode" and len(inner) == 1:

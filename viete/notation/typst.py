@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from viete.notation.lexer import ACCENTS, COMMANDED, GREEK, GREEK_NAMES, PREFIXES
+from viete.notation.lexer import COMMANDED, GREEK, GREEK_NAMES, PREFIXES, accent_of
 from viete.notation.printer import ATOM, FACTOR, INFIX, SUM, Printer, is_phrase, number
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
@@ -15,9 +15,9 @@ _MARKS = {"tilde": "tilde", "hat": "hat", "bar": "macron", "vec": "arrow", "over
 
 def word(text: str) -> str:
     """A name: a letter as it is, Greek by its character, a word in quotes."""
-    accent, _, under = text.partition("{")
-    if under and accent in ACCENTS:
-        inner = word(under[:-1])
+    accent, under = accent_of(text)
+    if accent:
+        inner = word(under)
         return f"{_MARKS[accent]}({inner})" if accent in _MARKS else f"{PREFIXES[accent]} {inner}"
     if text in GREEK_NAMES:
         return _LETTERS[text]

@@ -311,7 +311,7 @@ class _Document(SizedCard):
         if spare:
             forward += f"; {listed(spare)} {'is' if len(spare) == 1 else 'are'} not needed for it"
         last = f"Take the last position of {scores}, row ${n} - 1$, of shape `(1, {v})`"
-        if g.given:
+        if g.probabilities:
             draw = [f"It holds probabilities; draw one of the {v} tokens from them, `(1, 1)`"]
         else:
             draw = [

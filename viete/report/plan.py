@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from viete.analysis.cost import BYTES
+from viete.analysis.cost import BYTES, lengths_of
 from viete.document.tree import Block, heading, paragraph, table
 from viete.errors import VieteError
 from viete.evaluate.gradient import Gradients
@@ -58,23 +58,17 @@ def planned_page(
     program = equations.program
     if batch < 1 or (length is not None and length < 1):
         raise VieteError("a plan takes at least one sequence of at least one position")
-    sizes: dict[str, Fraction] = {}
-    for name, most in card.lengths.items():
-        limit = card.size(most)
-        assert limit is not None
-        longest = limit.evaluate(program.sizes)
-        if length is not None and length > longest:
-            raise VieteError(f"{name} is at most {longest}, and --length says {length}")
-        sizes[name] = Fraction(length or longest)
+    given = {} if length is None else dict.fromkeys(card.lengths, length)
+    sizes = {name: Fraction(n) for name, n in lengths_of(card, given).items()}
     positions = int(max(sizes.values(), default=Fraction(1)))
     check_countable(card, positions)
     together = min(batch, max(1, piece * 4 // FLOAT_BYTES[dtype] // positions))
-    given = {}
+    inputs = {}
     for item in card.inputs:
         dims = [card.size(e) for e in item.shape]
         shape = [int(d.evaluate(program.sizes | sizes)) for d in dims if d is not None]
-        given[item.name] = np.zeros((together, *shape), np.int64 if item.high else np.float64)
-    store = Feeding(program, given, {}).store
+        inputs[item.name] = np.zeros((together, *shape), np.int64 if item.high else np.float64)
+    store = Feeding(program, inputs, {}).store
     wanted = {LOSS: (equations.loss.key, ()), **equations.members}
     half = FLOAT_BYTES[dtype] == 2
     space, results = recorded(program, store, program.sizes | sizes, wanted, half=half)

@@ -76,6 +76,7 @@ class Rewritten:
     past: frozenset[str]
 
 
+@memoised
 def incremental(card: CardData, of: str | None = None, fixed: bool = False) -> CardData:
     """The model for ``n`` new tokens that come after ``m`` others, whose K and V are given.
 

@@ -101,7 +101,7 @@ class ModuleEngine(LossEngine):
         return value.to(self.device, dtype, non_blocking=True)
 
     def open_mask(self, item: Input) -> Tensor:
-        heads = [s for s in item.symbol.slots if s not in self.model.loop_letters]
+        heads = self.model.heads_of(item.symbol)
         return self.flat.new_ones((1,) * (1 + len(heads) + len(item.shape)))
 
     def distribute(self, tokens: Any, inputs: Mapping[str, Any]) -> None:

@@ -40,8 +40,7 @@ class Masks:
             if item.name not in self.chances:
                 continue
             p = self.chances[item.name]
-            heads = [s for s in item.symbol.slots if s not in model.loop_letters]
-            shape = [batch, *(len(ready.range_of(s)) for s in heads)]
+            shape = [batch, *(len(ready.range_of(s)) for s in model.heads_of(item.symbol))]
             for e in item.shape:
                 size = model.size(e)
                 assert size is not None

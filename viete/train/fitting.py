@@ -35,7 +35,7 @@ def with_loss(card: CardData) -> CardData:
             f"{card.title} says no loss to train by, and has no logits to make one of; add an "
             f"equation such as L = cross_entropy(logits; y)"
         )
-    return type(card).of(found[0])
+    return found[0]
 
 
 OF_DATA = "vocabulary of the training data"

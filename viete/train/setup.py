@@ -32,7 +32,7 @@ from viete.evaluate.initial_weights import initial_weight, literal_weights
 from viete.evaluate.inputs import writable
 from viete.evaluate.memory import check_room, counted
 from viete.evaluate.schedule import parameter_shapes, program
-from viete.formats.tensors import require
+from viete.formats.tensors import on_device, require
 from viete.graph.card import CardData
 from viete.model import checkpoints
 from viete.model.checkpoints import Checkpoint
@@ -247,12 +247,10 @@ def make_engine(
     torch = require("torch", f"for the engine {kind}")
     device = own_device(device)
     divided, there = shard and team().size > 1, {}
-    try:
+    with on_device(device or "cpu"):
         float(torch.ones((), device=device))  # which a device for shapes alone cannot say
         for name in () if divided else weights:
             there[name] = torch.as_tensor(writable(weights[name])).to(device or "cpu")
-    except (RuntimeError, AssertionError) as error:
-        raise VieteError(f"PyTorch cannot use {device}: {str(error).splitlines()[0]}") from None
     if kind == "torch":
         return data_parallel(PlannedEngine(model, card, there))
     if divided:

@@ -170,8 +170,7 @@ class Maker:
             v = self.run.store.get((p.name, blocks))
             if v is None:
                 continue
-            letters = [s for s in p.symbol.slots if s in self.model.loop_letters]
-            heads = [s for s in p.symbol.slots if s not in letters]
+            letters, heads = self.model.blocks_of(p.symbol), self.model.heads_of(p.symbol)
             ranges = [self.run.program.range_of(s) for s in heads]
             array = np.asarray(v.array, dtype=object).reshape(shape)
             for places in product(*ranges):

@@ -78,7 +78,7 @@ class Backward(Passing):
         pairs = self.shares[e.name]
         if e.name == self.loss.key:
             return num(1)
-        blocks = self.blocks(e.left)
+        blocks = self.model.block_index(e.left)
         here = [s for at, s in pairs if at == loop and s.index == blocks]
         self.shares[e.name] = [p for p in pairs if p[1] not in here]
         if loop is None:
@@ -113,12 +113,6 @@ class Backward(Passing):
         size = self.model.size(Apply("sub", (block, lower)))
         number = None if size is None else size.number()
         return number is not None and number < 0
-
-    def blocks(self, left: Ref) -> tuple[Expr, ...]:
-        return tuple(
-            x for s, x in zip(left.symbol.slots, left.index, strict=True)
-            if s in self.model.loop_letters
-        )  # fmt: skip
 
     def state(self, left: Ref, shares: Sequence[Share], loop: Loop | None) -> Ref:
         """Write down ``left = the sum of the shares``."""
@@ -225,7 +219,7 @@ class Backward(Passing):
     def outside(self, e: Equation, loop: Loop) -> None:
         """Uses after the loop of one block's member: they count for that block alone."""
         pairs, i = self.shares.get(e.name, []), Idx(loop.index)
-        firsts = [self.blocks(x.left) for x in self.model.equations
+        firsts = [self.model.block_index(x.left) for x in self.model.equations
                   if x.name == e.name and x.loop is None]  # fmt: skip
         for k, (at, s) in enumerate(list(pairs)):
             if at is not None or not s.index or self.below(s.index[0], loop.lower):
@@ -290,7 +284,7 @@ class Backward(Passing):
             return
         symbol = next(s for g in self.model.scope.symbols.values() for s in g if s.key == key)
         pairs = self.shares[key]
-        blocks = [s for s in symbol.slots if s in self.model.loop_letters]
+        blocks = self.model.blocks_of(symbol)
         if blocks:
             later = next((at for at, _ in pairs if at is not None and at.order >= 2 * BACK), None)
             if key in self.one_for_all:  # what all blocks add to one is there after their loop

@@ -96,6 +96,7 @@ def doubled(card: CardData) -> Doubled:
     return Doubled(card, made.conditions, made.names)
 
 
+@memoised
 def double_where(card: CardData) -> CardData:
     """The same model, whose derivatives are finite below sides of `where` that are not chosen."""
     return doubled(card).model

@@ -341,15 +341,13 @@ class Passing:
     def share(self, e: Ref, back: Expr, c: Context) -> None:
         """Add ``back`` to ∂e: sums over what e does not vary over, tests where e is one member."""
         index = dict(zip(e.symbol.slots, e.index, strict=True))
-        blocks = tuple(index[s] for s in e.symbol.slots if s in self.model.loop_letters)
+        blocks = self.model.block_index(e)
         pending = {b[0]: b for b in c.binders}
         for letter in self.order(self.type(back, c).family):
             pending.setdefault(letter, (letter, None, None))
         loop = c.loop
         members: list[Expr] = []
-        for slot in e.symbol.slots:
-            if slot in self.model.loop_letters:
-                continue
+        for slot in self.model.heads_of(e.symbol):
             at = index[slot]
             if isinstance(at, Idx) and at.name in pending and at.name not in (
                 x.name for s, v in index.items() if s != slot for x in walk(v) if isinstance(x, Idx)
@@ -369,8 +367,7 @@ class Passing:
                         back, at = (self.renamed(x, slot, other) for x in (back, at))
                         test = Apply("eq", (Idx(slot), at))
                     back = Apply("where", (test, back, num(0)))
-        for slot, at in zip((s for s in e.symbol.slots if s in self.model.loop_letters), blocks,
-                            strict=True):  # fmt: skip
+        for slot, at in zip(self.model.blocks_of(e.symbol), blocks, strict=True):
             if {x.name for x in walk(at) if isinstance(x, Idx)}:
                 back, loop = self.block_share(e, slot, at, back, c, pending)
                 blocks = tuple(Idx(slot) if x == at and loop != c.loop else x for x in blocks)
