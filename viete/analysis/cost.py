@@ -299,7 +299,7 @@ class Counter:
         embeddings = self.flows.embeddings.kinds()
         rows = []
         for p in self.model.parameters:
-            if p.given:
+            if p.from_config:
                 continue
             each = math.prod((self.flows.size(e, self.flows.env) for e in p.shape), start=ONE)
             count = ONE

@@ -195,7 +195,7 @@ class Config:
             if needed and self.look_up(keys)[1] is None:
                 raise self.missing(keys, dim.name)
         for p in card.parameters:
-            if p.given and not p.value:
+            if p.from_config and not p.value:
                 raise self.missing(given_keys(p), p.name)
 
     def missing(self, keys: Sequence[str], name: str) -> VieteError:
@@ -273,7 +273,7 @@ def asked(card: CardData) -> list[str]:
     cells = [d.config for d in card.dims]
     cells += [fact.removeprefix("config ") for fact, _ in card.facts if fact.startswith("config ")]
     keys = [key for cell in cells for key in listed(cell)[0]]
-    return keys + [key for p in card.parameters if p.given for key in given_keys(p)]
+    return keys + [key for p in card.parameters if p.from_config for key in given_keys(p)]
 
 
 def given_keys(p: Parameter) -> list[str]:

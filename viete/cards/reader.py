@@ -214,7 +214,7 @@ class Reader(Declarations):
         letters = {i.name for i in self.indices} | {loop.index for loop in loops}
         parameters = self.parameters(letters)
         if config is not None:
-            parameters = [config.numbers(p) if p.given else p for p in parameters]
+            parameters = [config.numbers(p) if p.from_config else p for p in parameters]
         functions = self.functions()
         choices = self.choices(functions, parameters)
         lines = self.equation_lines()

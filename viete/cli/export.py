@@ -44,7 +44,7 @@ def export(
         if data is not None:
             raise VieteError("--data goes with --to numpy; viete train learns from data")
         return folder(source, weights, dtype, output)
-    if weights.given or dtype is not None:
+    if weights.present or dtype is not None:
         raise VieteError("--weights, --seed and --dtype go with --to hf; code has no weights in it")
     suffix = SUFFIXES.get(to, ".py")
     if output is not None and output.suffix not in ("", suffix):

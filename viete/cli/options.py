@@ -179,7 +179,7 @@ class SourceOptions:
         self, weights: WeightOptions, dtype: str | None = None, device: str | None = None
     ) -> tuple[CardData, Model | None]:
         """The card, and the model that it is of, unless it is a card or has other ``weights``."""
-        if weights.given or not self.is_model:
+        if weights.present or not self.is_model:
             return self.card(weights.weights), None
         found = self.model(dtype, device)
         return found.card, found
@@ -206,7 +206,7 @@ class WeightOptions:
     ] = None
 
     @property
-    def given(self) -> bool:
+    def present(self) -> bool:
         """Whether there are any. Raises VieteError where both options are there."""
         if self.weights is not None and self.seed is not None:
             raise VieteError("give either --weights or --seed, not both")

@@ -75,7 +75,7 @@ class NumpyScript(Target):
         return []
 
     def closing(self) -> list[str]:
-        kept = self.kept()
+        kept = self.saved_values()
         end = ",)" if len(kept) == 1 else ")"
         return joined(kept, f"return {self.output}, {self.loss}, (", end, 1)
 
@@ -86,7 +86,7 @@ class NumpyScript(Target):
             return [], [*second[:-1], *statement(f"{self.loss} = {code}", 1)]
         return ["", f"    if {none}:", f"        return {self.output}, None, None"], second
 
-    def kept(self) -> list[str]:
+    def saved_values(self) -> list[str]:
         """Names of the forward values that the backward equations read."""
         keys = names_read(self.p.backward)
         found = [e for e in (*self.p.forward, *self.p.more) if e.name in keys]
@@ -99,7 +99,7 @@ class NumpyScript(Target):
         found = [f"{body.names.symbol(q.symbol)}={by_key[key]}" for q in p.model.parameters
                  if (key := partial(q.symbol).key) in by_key]  # fmt: skip
         closing = joined(found, "return dict(", ")", 1)
-        kept = self.kept()
+        kept = self.saved_values()
         long = len(", ".join(kept)) > 84
         after = ")" if long else "," if len(kept) == 1 else ""
         unpack = joined(kept, "(" if long else "", f"{after} = kept", 1) if kept else []

@@ -132,7 +132,7 @@ class TorchModule(Target):
         for q in parameters:
             name = self.body.names.symbol(q.symbol)
             value = self.initial.of(q)
-            if q.given:
+            if q.from_config:
                 out += statement(f'self.register_buffer("{name}", {value})', 2)
             else:
                 out += statement(f"self.{name} = nn.Parameter({value})", 2)

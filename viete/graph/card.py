@@ -80,7 +80,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A learned array, one for every value of its index letters; or, if ``given``, a config's."""
+    """A learned array, one for every value of its index letters; or numbers of a config."""
 
     symbol: Symbol
     shape: tuple[Expr, ...]
@@ -96,7 +96,7 @@ class Parameter:
         return self.symbol.key
 
     @property
-    def given(self) -> bool:
+    def from_config(self) -> bool:
         """Whether its numbers are a config's, and not learned: ``config KEY`` for a tensor."""
         return self.checkpoint.startswith("config ")
 

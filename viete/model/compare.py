@@ -128,7 +128,7 @@ class Report:
     @property
     def card_count(self) -> int:
         card = self.found.card
-        given = {p.name for p in card.parameters if p.given}
+        given = {p.name for p in card.parameters if p.from_config}
         return sum(prod(s) for name, s in parameter_shapes(card).items() if name not in given)
 
     @property

@@ -100,7 +100,7 @@ def by_name(card: CardData, own: bool, layout: int) -> Mapping[str, Expected]:
     ready = program(card)
     sharing: dict[str, list[tuple[Parameter, str, dict[str, int]]]] = {}
     for p in card.parameters:
-        if p.given and not own:
+        if p.from_config and not own:
             continue
         column = "" if own else layouts(p)[: layout + 1][-1]
         name = column.partition(" : ")[0].strip()

@@ -269,7 +269,7 @@ def load_weights(
 
 def given_weights(card: CardData) -> dict[str, Array]:
     """The numbers that a config gave."""
-    names = {p.name for p in card.parameters if p.given}
+    names = {p.name for p in card.parameters if p.from_config}
     found = literal_weights(card) if names else {}
     return {name: found[name] for name in names & found.keys()}
 

@@ -192,7 +192,7 @@ class _Document(SizedCard):
         arrow = self.write.sign(" -> ", r" \to ", " → ")
         out = []
         for (a, b), names in found.items():
-            numbers = f"{self.sizes.shown(a)} → {self.sizes.shown(b)}"
+            numbers = f"{self.sizes.text(a)} → {self.sizes.text(b)}"
             symbols = a.show(self.style) + arrow + b.show(self.style)
             verb = "map" if len(names) > 1 else "maps"
             out.append(f"{listed(list(names))} {verb} {self.both(symbols, numbers)}")
@@ -292,7 +292,7 @@ class _Document(SizedCard):
 
     def generation(self, g: Generation) -> list[Block]:
         """The loop that writes text, one token after another."""
-        n, v = g.length.show(self.style), self.sizes.shown(g.vocabulary)
+        n, v = g.length.show(self.style), self.sizes.text(g.vocabulary)
         plain = g.length.show("unicode")
         tokens, scores = self.value(g.tokens.name), self.name(g.scores)
         (length,) = g.length.names()

@@ -73,7 +73,7 @@ class SizedCard:
         shown = [s.show(self.style) for s in sizes]
         return (
             times.join(f"({s})" if " " in s and len(sizes) > 1 else s for s in shown),
-            " × ".join(self.sizes.shown(s) for s in sizes),
+            " × ".join(self.sizes.text(s) for s in sizes),
         )
 
     def size(self, e: Expr) -> Size:

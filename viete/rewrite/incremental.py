@@ -282,7 +282,7 @@ class IncrementalForm:
             if x.key in self.made and x.key not in self.dependent
         ))  # fmt: skip
 
-        def given(x: Expr) -> Expr | None:
+        def as_input(x: Expr) -> Expr | None:
             if isinstance(x, Ref) and x.key in once:
                 return replace(x, symbol=replace(x.symbol, kind="input"))
             return None
@@ -293,7 +293,7 @@ class IncrementalForm:
             if k in right:
                 if e.loop is not None:  # counted anew: an encoder's may be gone
                     loops.setdefault(e.loop, replace(e.loop, order=len(loops) - 1))
-                new = transform(right[k], given)
+                new = transform(right[k], as_input)
                 text = Text(f"{show(e.left)} = {show(new)}", "<incremental>")
                 equations.append(replace(e, right=new, loop=loops[e.loop], stated=None, text=text))
         gone = model.loop_letters - {loop.index for loop in loops if loop is not None}

@@ -104,7 +104,7 @@ class StepReplay:
                       outputs=own | {scores.base})  # fmt: skip
         compiler = Compiler(
             self.space, grouped([*fixed, *moving], self.space), memory, given, self.library,
-            own={"written": self.written},
+            own={"written": self.cache_update},
         )  # fmt: skip
         calls = compiler.plan().calls
         for call in calls[: len(fixed)]:
@@ -124,7 +124,7 @@ class StepReplay:
                        for a in node.args if isinstance(a, Node))  # fmt: skip
         return PLACES if found <= {PLACES, FIXED} and constant else MOVES
 
-    def written(self, compiler: Compiler, s: KernelStep) -> Call:
+    def cache_update(self, compiler: Compiler, s: KernelStep) -> Call:
         """A row of a room, taken from a value of one position."""
         room, row = self.rows[s.reads[0].base.attrs[0]], compiler.whole(s.reads[1])
         before = (slice(None),) * s.attrs[0]

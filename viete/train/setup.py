@@ -116,7 +116,7 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
     card = fit_card(card, documents, vocabulary, settings)
     check_sets(card, settings.sets)
     training_inputs(card)
-    if given := next((p for p in card.parameters if p.given), None):
+    if given := next((p for p in card.parameters if p.from_config), None):
         raise VieteError(
             f"{card.title}: {given.name} is given by a config, and is not learned; training would "
             f"change it with the others"

@@ -61,7 +61,7 @@ class Sizes:
         except ZeroDivisionError:
             raise VieteError(f"{size} divides by zero") from None
 
-    def shown(self, size: Size) -> str:
+    def text(self, size: Size) -> str:
         return str(self.number(size))
 
 
@@ -99,7 +99,7 @@ class Axes:
     def count(self, axes: tuple[Size, ...], batched: bool, sizes: Sizes) -> str:
         """``(64, 4, 256, 16)``."""
         front = [str(sizes.batch)] if batched and sizes.batch is not None else []
-        return f"({', '.join(front + [sizes.shown(a) for a in axes])})"
+        return f"({', '.join(front + [sizes.text(a) for a in axes])})"
 
 
 class _Flow:
