@@ -1,4 +1,4 @@
-"""``viete train``: a card, a text, and a folder with what was learned."""
+"""``viete train``: a card, a text, and a folder with what was learned; ``plot``: its losses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from viete.cli.options import SourceOptions
+from viete.cli.options import Output, SourceOptions, emit
 from viete.errors import VieteError, VieteWarning
 from viete.train.settings import Settings, load_settings, option
 
@@ -210,3 +210,16 @@ def set_threads(threads: int | None) -> None:
     for library in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM"):
         if threads is not None or f"{library}_NUM_THREADS" not in os.environ:
             os.environ[f"{library}_NUM_THREADS"] = count
+
+
+def plot(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of viete train.")],
+    output: Output = None,
+) -> None:
+    """Draw training and validation loss over the steps, of one run or of several."""
+    from viete.train.plot import plot_runs
+
+    picture = plot_runs(runs)
+    target = output or runs[0] / "loss.svg"
+    emit(picture, target)
+    print(f"written: {target}")

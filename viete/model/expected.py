@@ -128,15 +128,15 @@ def shared(
 ) -> Expected:
     """The tensor that every parameter of ``group`` shares, each with the indices it spells."""
     first, column, _ = group[0]
-    blocks = ready.model.loop_letters
     parts: list[Part] = []
     stacks = set()
     for k, (p, other, spelled) in enumerate(group):
         if sum(q is p for q, *_ in group) > 1:
             raise at_row(p, name, f"{name} would be {p.name} at two indices; spell every index of "
                                   f"it")  # fmt: skip
+        blocks = ready.model.blocks_of(p.symbol)
         free = [s for s in p.symbol.slots if s not in spelled]
-        loops = [s for s in free if s in blocks]
+        loops = [s for s in blocks if s in free]
         core: tuple[int, ...] = ()
         for values in product(*(ready.range_of(s) for s in loops)):
             turn = {**spelled, **dict(zip(loops, values, strict=True))}
