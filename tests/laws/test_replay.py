@@ -169,6 +169,35 @@ def test_a_tensor_that_gets_other_memory() -> None:
         close(found, values(execute(READY, {"t": [1, 2, 3]}, weights)))
 
 
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_weight_that_lies_otherwise(stays: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same numbers at the same place or another, in another order; then of another shape."""
+    if not stays:
+        monkeypatch.setattr(inputs, "SMALL", 0)
+    weights = {k: torch.from_numpy(v) for k, v in MODEL.initial_weights().items()}
+    weights["W_O^{1,h}"] = torch.zeros(2, 4, 8, dtype=torch.float64) + weights["W_O^{1,h}"]
+    first = [values(execute(READY, {"t": [1, 2, 3]}, weights)) for _ in range(2)][1]
+    w = weights["W_O^{1,h}"]
+    w.data = w.data.transpose(1, 2).contiguous().transpose(1, 2)
+    close(values(execute(READY, {"t": [1, 2, 3]}, weights)), first)
+    w.data = w.data.as_strided((2, 4, 8), (32, 8, 1))  # as in memory, so that it is other numbers
+    found = values(execute(READY, {"t": [1, 2, 3]}, weights))
+    with evaluating():
+        close(found, values(execute(READY, {"t": [1, 2, 3]}, weights)))
+    w.data = w.data[:1]
+    with pytest.raises(VieteError, match=r"has shape \(1, 4, 8\), and the card says \(2, 4, 8\)"):
+        execute(READY, {"t": [1, 2, 3]}, weights)
+
+
+def test_a_weight_of_numpy_that_gets_another_shape() -> None:
+    weights = MODEL.initial_weights()
+    for _ in range(2):
+        execute(READY, {"t": [1, 2, 3]}, weights)
+    weights["W_E"].shape = (8, 11)
+    with pytest.raises(VieteError, match=r"has shape \(8, 11\), and the card says \(11, 8\)"):
+        execute(READY, {"t": [1, 2, 3]}, weights)
+
+
 def test_derivatives_are_taken_of_evaluated_runs() -> None:
     weights = {k: torch.from_numpy(v).requires_grad_() for k, v in MODEL.initial_weights().items()}
     for _ in range(2):

@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_jax_array, is_numpy_array
+from array_api_compat import array_namespace, is_numpy_array
 
 from viete.analysis.kinds import (
     BIT,
@@ -43,6 +43,7 @@ from viete.evaluate.labelled import (
     fits,
     number,
     permute,
+    traced,
 )
 from viete.graph.card import CardData
 from viete.graph.evaluator import Algebra, Env, Letter
@@ -79,7 +80,8 @@ class Arrays(Algebra[Value, Env[Value]]):
         self.numpy = is_numpy_array(like)
         self.writes = self.backend.writes
         self.int64, self.within = self.backend.int64, self.backend.within
-        self.memo = {} if memo is None else memo
+        # An array that is made while a function is transformed is that transformation's alone.
+        self.memo = {} if memo is None or self.backend.transforming() else memo
         # What is kept in the memo as an array of this kind must not reach a run on another kind.
         self.kind = (self.xp.__name__, str(like.dtype), str(device_of(like)))
         index: dict[str, int | Letter] = {}
@@ -578,15 +580,6 @@ def check_places(at: Value, first: int, size: int) -> None:
     if low < first or high >= first + size:
         wrong = low if low < first else high
         raise VieteError(f"index {wrong} is outside {first} to {size + first - 1}")
-
-
-def traced(array: Array) -> bool:
-    """Whether JAX is tracing: then there are no values yet, and a wrong place will be NaN."""
-    if not is_jax_array(array):
-        return False
-    from jax.core import Tracer
-
-    return isinstance(array, Tracer)
 
 
 def scalar(op: str, args: list[Any]) -> Any:

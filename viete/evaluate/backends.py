@@ -15,7 +15,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_jax_array, is_numpy_array
 
 from viete.analysis.kinds import LONG, Interval
-from viete.evaluate.labelled import Array, is_float
+from viete.evaluate.labelled import Array, device_of, is_float, traced
 from viete.notation.lexer import ELEMENTARY
 
 BINARY = {
@@ -47,6 +47,10 @@ class Backend:
     def __init__(self, xp: Any) -> None:
         self.xp = xp
         self.int64 = xp.int64
+
+    def transforming(self) -> bool:
+        """Whether what is computed now is a function that is being transformed."""
+        return False
 
     # -- primitives --------------------------------------------------------------------------------
 
@@ -88,7 +92,7 @@ class Backend:
             return model.dtype if fits else None
 
         return [
-            a if hasattr(a, "shape") else xp.asarray(a, dtype=dtype(a), device=model.device)
+            a if hasattr(a, "shape") else xp.asarray(a, dtype=dtype(a), device=device_of(model))
             for a in args
         ]
 
@@ -291,7 +295,14 @@ class Torch(Backend):
         import torch
 
         super().__init__(xp)
-        self.writes = not torch.is_grad_enabled()
+        self.writes = not (torch.is_grad_enabled() or self.transforming())
+
+    def transforming(self) -> bool:
+        """By ``torch.func``, or with tangents carried along."""
+        from torch._C import _functorch
+        from torch.autograd import forward_ad
+
+        return forward_ad._current_level >= 0 or _functorch.maybe_current_level() is not None
 
     def into(self, out: Array, op: str, args: list[Array]) -> Array | None:
         return IN_PLACE[op](out, args[1]) if op in IN_PLACE else None
@@ -371,6 +382,10 @@ class Jax(Backend):
         self.int64 = dtypes.canonicalize_dtype(np.int64)
         most = int(np.iinfo(self.int64).max)
         self.within = -most, most
+
+    def transforming(self) -> bool:
+        """By ``jax.jit``, under which constants are traced as well."""
+        return traced(self.xp.zeros(()))
 
     def erf(self, x: Array) -> Array:
         from jax.scipy.special import erf

@@ -166,7 +166,7 @@ def causal(it: FastArrays, args: list[Value]) -> Value:
     key = ("hidden", n, m, it.kind)
     if key not in it.memo:
         hidden = np.arange(m)[None, :] > np.arange(n)[:, None] + (m - n)
-        it.memo[key] = hidden if it.numpy else it.xp.asarray(hidden, device=it.like.device)
+        it.memo[key] = hidden if it.numpy else it.xp.asarray(hidden, device=device_of(it.like))
     hidden = expand(it.xp, it.memo[key], (ROW, COL), v.axes)
     return made(it.backend.masked(v.array, hidden, v.fresh), v.axes)
 

@@ -9,10 +9,17 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from array_api_compat import (
+    array_namespace,
+    is_array_api_obj,
+    is_jax_array,
+    is_numpy_array,
+    is_torch_array,
+)
 
 from viete.errors import VieteError
 from viete.evaluate.backends import backend_of
-from viete.evaluate.labelled import COL, ROW, Array, Value, is_float
+from viete.evaluate.labelled import COL, ROW, Array, Value, device_of, is_float, traced
 from viete.evaluate.schedule import Member, Program
 from viete.evaluate.spelling import by_own_names
 from viete.graph.card import Input
@@ -21,6 +28,7 @@ from viete.notation.tree import Ref
 
 NO_TARGET = -100  # of a position that has none, in the library's losses and in PyTorch
 SMALL = 8 * 2**20  # bytes of weights that may be held from one run to the next
+STRIDES = operator.attrgetter("strides")
 NO_WEIGHT = np.zeros(0)
 PIECE = 1024  # positions: what a layer makes of them fits the cache, and keeps the cores busy
 
@@ -113,7 +121,13 @@ class Feeding:
         ]
 
     def check_range(self, item: Input, array: Array) -> None:
-        if item.low is None or item.high is None or not array.shape or 0 in array.shape:
+        if (
+            item.low is None
+            or item.high is None
+            or not array.shape
+            or 0 in array.shape
+            or traced(array)
+        ):
             return
         bounds = []
         for e in (item.low, item.high):
@@ -163,10 +177,13 @@ class Feeding:
 
 
 class GivenWeights:
-    """Weights as labelled values, by member; ``strides`` are noted where they are asked for."""
+    """Weights as labelled values, by member; ``strides`` are noted where they are asked for.
 
-    def __init__(self, program: Program, weights: Mapping[str, Array]) -> None:
-        self.names, self.arrays = tuple(weights), list(weights.values())
+    ``layout`` says how they lay in memory, see `layout_of`.
+    """
+
+    def __init__(self, program: Program, weights: Mapping[str, Array], layout: Any) -> None:
+        self.names, self.arrays, self.layout = tuple(weights), list(weights.values()), layout
         self.strides: tuple[tuple[int, ...], ...] | None = None
         self.bytes = sum(math.prod(w.shape) * int(getattr(w, "itemsize", 8)) for w in self.arrays)
         self.store: dict[Member, Value] = {}
@@ -182,24 +199,46 @@ class GivenWeights:
 
 
 def given_weights(program: Program, weights: Mapping[str, Array]) -> GivenWeights:
-    """As `GivenWeights`; small ones are looked at again only where an array was replaced."""
+    """As `GivenWeights`; small ones are looked at again only where an array was replaced.
+
+    Or where the same array got other memory, or another shape.
+    """
     known: GivenWeights | None = program.weights
+    layout = layout_of(weights)
     if (
         known is not None
         and len(known.arrays) == len(weights)
         and all(map(operator.is_, known.arrays, weights.values()))
         and known.names == tuple(weights)
+        and known.layout == layout
     ):
         return known
-    found = GivenWeights(program, weights)
-    program.weights = found if found.bytes <= SMALL else None
+    found = GivenWeights(program, weights, layout)
+    program.weights = None if layout is None or found.bytes > SMALL else found
     return found
 
 
-def as_input(item: Input, given: Array, like: Array) -> Array:
-    """An input as an array of the kind the weights are."""
-    from array_api_compat import array_namespace, is_numpy_array
+def layout_of(weights: Mapping[str, Array]) -> Any:
+    """What can change of arrays that stay the same objects: how they lie in memory, and where.
 
+    None where nothing may be held of them, as long as a function of theirs is transformed.
+    """
+    like = next(iter(weights.values()), NO_WEIGHT)
+    if is_numpy_array(like):
+        # Whose memory stays; the strides tell its shape as well, for the count of entries stays.
+        return [*map(STRIDES, weights.values())]
+    if not is_torch_array(like):
+        return None if any(map(traced, weights.values())) else ()
+    if backend_of(like).transforming():
+        return None
+    import torch
+
+    asked = (torch.Tensor.data_ptr, torch.Tensor.stride, torch.Tensor.size)
+    return [[*map(ask, weights.values())] for ask in asked]
+
+
+def as_input(item: Input, given: Array, like: Array) -> Array:
+    """An input as an array of the kind the weights are, in memory that no caller writes to."""
     whole = item.high is not None
     if not hasattr(given, "dtype"):
         try:
@@ -214,12 +253,19 @@ def as_input(item: Input, given: Array, like: Array) -> Array:
     if whole and is_float(given) and 0 not in given.shape:
         raise VieteError(f"the input {item.name} takes whole numbers, not {given.dtype}")
     xp = array_namespace(like)
+    if array_namespace(given) is not xp and traced(given):
+        raise VieteError(
+            f"the input {item.name} has no values while its function is transformed, so that it "
+            f"must be of the library that the weights are of"
+        )
     if is_numpy_array(like):
-        return host(given).astype(np.int64 if whole else like.dtype, copy=False)
+        return host(given).astype(np.int64 if whole else like.dtype)
     dtype = backend_of(like).int64 if whole else like.dtype
     if array_namespace(given) is not xp:  # one library reads another's bytes as it likes
-        given = host(given)
-    return xp.asarray(writable(given), dtype=dtype, device=like.device)
+        given = np.array(host(given))
+    elif is_torch_array(given):
+        return given.to(like.device, dtype, copy=True)
+    return xp.asarray(given, dtype=dtype, device=None if traced(given) else device_of(like))
 
 
 def writable(array: Any) -> Any:
@@ -244,7 +290,11 @@ class Weights(dict[str, Array]):
 
 
 def check_weights(ready: Program, weights: Mapping[str, Array]) -> None:
-    """Refuse weights that do not fit the card: names, kinds of array and values."""
+    """Refuse weights that do not fit the card: names, kinds of array and values.
+
+    What is written into one of `Weights` is not looked at: for a small model that would take a
+    third of its run.
+    """
     if isinstance(weights, Weights) and weights.checked == (id(ready), *weights.arrays):
         return
     check_each(ready, weights)
@@ -254,40 +304,53 @@ def check_weights(ready: Program, weights: Mapping[str, Array]) -> None:
 
 def check_each(ready: Program, weights: Mapping[str, Array]) -> None:
     """As `check_weights`, in any case."""
-    from array_api_compat import array_namespace, is_array_api_obj
-
     if not isinstance(weights, Mapping):
         raise VieteError(
             f"weights are a mapping from names to arrays, not {type(weights).__name__}"
         )
     check_names(ready, weights)
     kinds = set()
-    for name, w in weights.items():
-        if not is_array_api_obj(w):
-            exact = isinstance(w, list | Fraction)
-            hint = "; exact numbers, as card.exact_weights gives them, run with meaning='exact'"
-            raise VieteError(
-                f"the weight {name} must be an array, not {type(w).__name__}{hint * exact}"
-            )
-        if not is_float(w):
-            raise VieteError(f"the weight {name} must be floating-point numbers, not {w.dtype}")
-        xp = array_namespace(w)
-        kinds.add((xp.__name__, str(w.dtype)))
-        if not finite(xp, w):
-            raise VieteError(f"the weight {name} holds a value that is not a finite number")
+    with np.errstate(all="ignore"):  # once: it takes as long as to look at a small weight
+        for name, w in weights.items():
+            if not is_array_api_obj(w):
+                exact = isinstance(w, list | Fraction)
+                hint = "; exact numbers, as card.exact_weights gives them, run with meaning='exact'"
+                raise VieteError(
+                    f"the weight {name} must be an array, not {type(w).__name__}{hint * exact}"
+                )
+            if not is_float(w):
+                raise VieteError(f"the weight {name} must be floating-point numbers, not {w.dtype}")
+            kinds.add((array_namespace(w), w.dtype))
+            if not finite(w):
+                raise VieteError(f"the weight {name} holds a value that is not a finite number")
     if len(kinds) > 1:
-        shown = " and ".join(sorted(f"{k.rsplit('.', 1)[-1]} {d}" for k, d in kinds))
+        names = (f"{xp.__name__.rsplit('.', 1)[-1]} {dtype}" for xp, dtype in kinds)
+        shown = " and ".join(sorted(names))
         raise VieteError(f"the weights are of different kinds: {shown}; convert them to one")
 
 
-def finite(xp: Any, w: Array) -> bool:
-    """Whether all entries are finite numbers. If their sum is one, so are they."""
-    with np.errstate(all="ignore"):
-        return bool(xp.isfinite(xp.sum(w))) or bool(xp.all(xp.isfinite(w)))
+def finite(w: Array) -> bool:
+    """Whether all entries are finite numbers, as far as can be known.
+
+    They are if their sum is one, or the sum of their squares, which is quick to find.
+    """
+    if isinstance(w, np.ndarray) and w.dtype.char in "fd" and w.flags.c_contiguous:
+        flat = w.reshape(-1)
+        if math.isfinite(np.dot(flat, flat)):
+            return True
+    if traced(w):
+        return True
+    xp = array_namespace(w)
+    total = xp.isfinite(xp.sum(w))
+    if is_jax_array(total) and traced(total):  # as under `jax.jit` of arrays that are known
+        return finite(host(w))
+    return bool(total) or bool(xp.all(xp.isfinite(w)))
 
 
 def check_names(ready: Program, weights: Mapping[str, Array]) -> None:
     """Refuse weights of which some are missing or not the card's."""
+    if weights.keys() == ready.parameters.keys():
+        return
     unknown = [str(n) for n in weights if n not in ready.parameters]
     missing = [n for n in ready.parameters if n not in weights]
     if unknown or missing:

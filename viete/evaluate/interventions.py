@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from viete.errors import Text, VieteError
-from viete.evaluate.labelled import Array, Layout, Value, in_order
+from viete.evaluate.inputs import host
+from viete.evaluate.labelled import Array, Layout, Value, device_of, in_order, traced
 from viete.evaluate.schedule import Member, Program
 from viete.notation.parser import parse
 from viete.notation.tree import Idx, Ref
@@ -111,14 +113,33 @@ def intervention(
         mine = xp.asarray(array, copy=True)
         shape = tuple(mine.shape)
         made = by(mine)
-        out = order.inward(
-            xp, mine if made is None else made, shape, f"what takes the place of {name}"
-        )
+        what = f"what takes the place of {name}"
+        made = mine if made is None else as_library(made, value.array, what)
+        out = order.inward(xp, made, shape, what)
         # A run of one text has no axis for the batch, and a function may have been given one.
         alone = batch is None and out.axes[:1] == ("batch",)
         return Value(out.array[0], out.axes[1:]) if alone else out
 
     return apply
+
+
+def as_library(array: Any, like: Array, what: str) -> Any:
+    """An array as one of the library, and on the device, of another; what is no array as it is.
+
+    Raises VieteError for complex numbers and for what holds no numbers.
+    """
+    if not is_array_api_obj(array):
+        return array
+    kind = str(array.dtype).removeprefix("torch.")
+    if "complex" in kind or getattr(array.dtype, "kind", "f") not in "biufVO":
+        raise VieteError(f"{what} must be real numbers, not {kind}")
+    xp = array_namespace(like)
+    if array_namespace(array) is xp:
+        move = hasattr(array, "detach") and array.device != like.device
+        return array.to(like.device) if move else array
+    if traced(array):
+        raise VieteError(f"{what} has no values here, and must be of the library of the weights")
+    return xp.asarray(np.array(host(array)), device=device_of(like))
 
 
 __all__ = [

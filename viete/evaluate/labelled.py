@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from array_api_compat import is_jax_array, is_torch_array
+
 from viete.errors import VieteError
 from viete.graph.evaluator import COL as COL
 from viete.graph.evaluator import ROW as ROW
@@ -115,6 +117,22 @@ def as_fraction(value: Any) -> Fraction:
 def device_of(array: Array) -> Any:
     """Where an array lives; None for plain numbers."""
     return getattr(array, "device", None)
+
+
+def traced(array: Array) -> bool:
+    """Whether a transformation of functions has the array, so that it may have no values yet.
+
+    Under ``jax.jit``, ``jax.grad`` and ``torch.func`` nothing can be asked of its entries.
+    """
+    if is_torch_array(array):
+        from torch._C import _functorch
+
+        return bool(_functorch.is_functorch_wrapped_tensor(array))
+    if not is_jax_array(array):
+        return False
+    from jax.core import Tracer
+
+    return isinstance(array, Tracer)
 
 
 def is_float(array: Array) -> bool:

@@ -15,7 +15,7 @@ from viete.errors import Text, VieteError
 from viete.evaluate.array import Arrays
 from viete.evaluate.fast import FastArrays
 from viete.evaluate.interventions import Intervention
-from viete.evaluate.labelled import COL, ROW, Array, Value, in_order, permute
+from viete.evaluate.labelled import COL, ROW, Array, Value, device_of, in_order, permute, traced
 from viete.evaluate.schedule import Member, Program, Step
 from viete.evaluate.sparse import sparse_value
 from viete.graph.card import Equation
@@ -143,9 +143,11 @@ class Run(Mapping[str, Array]):
 
     def taken(self, array: Any, like: Array, what: str) -> Array:
         """An array that takes the place of another, in the numbers of this run."""
-        if type(array) is type(like):  # PyTorch's asarray would warn of a derivative that it keeps
+        if type(array) is type(like) or traced(
+            array
+        ):  # PyTorch's asarray would warn of a derivative that it keeps
             return self.arrays.xp.astype(array, like.dtype, copy=False)
-        return self.arrays.xp.asarray(array, dtype=like.dtype, device=like.device)
+        return self.arrays.xp.asarray(array, dtype=like.dtype, device=device_of(like))
 
     def store_piece(self, member: Member, v: Value, place: range, batch: int) -> None:
         """Store a value that was computed for some sequences of a batch."""

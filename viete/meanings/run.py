@@ -57,6 +57,10 @@ def run(
     `viete.meanings.exact.numbers.Number`; or 'interval', two floats between which the exact number
     lies, see `viete.meanings.interval`. Of both weights may be fractions too.
 
+    Inputs are copied, weights are not. Under ``jax.jit``, ``jax.grad`` or ``torch.func`` arrays
+    have no values that could be checked. The values of a model's weights are checked once, and
+    again where an array is replaced, but not where a number is written into one.
+
     Raises VieteError for a missing, mis-shaped or non-finite weight, a token out of range and a
     text longer than the card's context; in an exact run also for a division by exactly zero, and
     where a comparison cannot be decided.

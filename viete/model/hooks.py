@@ -18,7 +18,7 @@ from viete.errors import VieteError
 from viete.evaluate.execution import execute
 from viete.evaluate.inputs import check_weights
 from viete.evaluate.interventions import Intervention, composed, intervention, member_of
-from viete.evaluate.labelled import Array
+from viete.evaluate.labelled import Array, device_of
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, program
 from viete.graph.card import CardData, Input
@@ -345,7 +345,7 @@ def array_like(like: Array, ids: Any) -> Array:
     if not hasattr(like, "dtype"):
         return array
     xp = array_namespace(like)
-    return array if xp.__name__.endswith("numpy") else xp.asarray(array, device=like.device)
+    return array if xp.__name__.endswith("numpy") else xp.asarray(array, device=device_of(like))
 
 
 __all__ = ["Filter", "Hook", "HookPoint", "Hooked"]

@@ -14,7 +14,8 @@ steps (`arranging`), steps get memory (`buffers`) and become calls (`making`). W
   others they are made anew for each run, what is handed out is what was written, and nothing of a
   run stays. So a recording never holds large memory, and no array is written to twice once a caller
   has it. Two threads that replay at once have arrays of their own.
-- What derivatives are taken of is evaluated, as is what a library without writing (JAX) computes.
+- What derivatives are taken of is evaluated, as is a function that PyTorch transforms, and what a
+  library without writing (JAX) computes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
 from numpy.lib.stride_tricks import as_strided
 
+from viete.evaluate.backends import backend_of
 from viete.evaluate.inputs import Feeding, GivenWeights
 from viete.evaluate.interventions import Intervention
 from viete.evaluate.labelled import Array, Value, expand
@@ -63,7 +65,6 @@ class Binding:
     """The calls of a recording on some weights, and the ``outputs`` that they make."""
 
     weights: GivenWeights
-    places: list[int]  # where PyTorch's weights lie, which may be given other memory
     plan: Plan
     outputs: dict[Member, Value]
     changes: Changes
@@ -80,7 +81,7 @@ class Replay:
         names: Sequence[str] | None, changed: frozenset[Member],
     ) -> None:  # fmt: skip
         # Of the run that is recorded nothing stays but shapes and kinds: no weight is held by it.
-        self.dtype, self.torch = fed.like.dtype, hasattr(fed.like, "detach")
+        self.dtype = fed.like.dtype
         length = max((fed.sizes[k] for k in program.model.lengths if k in fed.sizes), default=1)
         batch = next((v.size("batch") for v in fed.store.values() if "batch" in v.axes), 1)
         self.lent = lent(fed.like, fed.weights.arrays, int(length) * batch)
@@ -119,10 +120,9 @@ class Replay:
 
     def bound(self, store: Mapping[Member, Value], weights: GivenWeights) -> Binding:
         """The calls on these weights; one that is idle, if there is one."""
-        places = [w.data_ptr() for w in weights.arrays] if self.torch else []
         with suppress(IndexError):
             idle = self.idle.pop()  # by no two threads
-            if idle.weights is weights and idle.places == places:
+            if idle.weights is weights:
                 return idle
         given: dict[Any, Array] = {
             m: self.inward(in_a_row(v.array)) for m, v in weights.store.items()
@@ -134,7 +134,7 @@ class Replay:
             plan = compiler.plan()
         outputs = {m: Value(compiler.whole(v.array), v.axes, False, False, v.interval)
                    for m, v in self.results.items()}  # fmt: skip
-        return Binding(weights, places, plan, outputs, changes)
+        return Binding(weights, plan, outputs, changes)
 
     def made(
         self, store: Mapping[Member, Value], weights: GivenWeights,
@@ -329,6 +329,8 @@ def signature(fed: Feeding, changes: bool) -> Any:
         library = f"torch {torch.is_inference_mode_enabled()}"
         if like.device.type != "cpu" or dtype_of(like) not in KINDS:
             return None
+        if fed.weights.layout is None or backend_of(like).transforming():
+            return None
         if torch.is_grad_enabled() and (
             changes or any(v.array.requires_grad for v in fed.store.values())
         ):
@@ -337,12 +339,13 @@ def signature(fed: Feeding, changes: bool) -> Any:
         return None
     weights = fed.weights
     if weights.strides is None:
+        if any(w.dtype != like.dtype for w in weights.arrays):
+            return None
         try:
             weights.strides = tuple(strides_of(w) for w in weights.arrays)
         except Unrecordable:
             return None
-    same = all(w.dtype == like.dtype for w in weights.arrays)
-    return (library, str(like.dtype), weights.strides) if same else None
+    return library, str(like.dtype), weights.strides
 
 
 def changed(changes: Changes, compiler: Compiler, s: KernelStep) -> Call:
