@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from viete.analysis.def_use import bodies
 from viete.document.tree import Block, heading, item, table
@@ -440,6 +440,7 @@ def parted(key: Key) -> tuple[str, int | None, str]:
     return word, layer, PARTS.get(part, part)
 
 
+@lru_cache(maxsize=1024)  # a name of the card's own is none of these, in every run with its hook
 def near(word: str) -> str:
     """What there is instead of a name that is none."""
     short = {name.rsplit(".", 1)[-1].removeprefix("hook_"): name for name in conventions().values}
