@@ -1,1 +1,1 @@
-"""The command line: one thin command a file, all work done in the rooms above."""
+"""The command line: thin commands, a file for each subject, all work done in the rooms above."""

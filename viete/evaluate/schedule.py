@@ -119,7 +119,7 @@ class Program:
         out: dict[str, tuple[Input, tuple[int, ...]]] = {}
         for item in self.model.inputs:
             blocks = [b for key, b in used if key == item.name]
-            for loops in blocks if self.loop_slots(item.symbol) else [()]:
+            for loops in blocks if self.model.blocks_of(item.symbol) else [()]:
                 out[member_name(item.symbol, self.loops_of(item.symbol, loops))] = item, loops
         return out
 
@@ -161,7 +161,8 @@ class Program:
         if not known:
             return "none comes before it"
         ranges = []
-        for slot, numbers in zip(self.loop_slots(symbol), zip(*known, strict=True), strict=True):
+        slots = self.model.blocks_of(symbol)
+        for slot, numbers in zip(slots, zip(*known, strict=True), strict=True):
             first, last = min(numbers), max(numbers)
             ranges.append(f"{slot} = {first}" + (f", …, {last}" if last > first else ""))
         return f"{symbol.key} is there for {' and '.join(ranges)}"
@@ -269,11 +270,8 @@ class Program:
                 return bool(exact_scalar(op, [self.index_size(x, loops) for x in args]))
         raise VieteError(f"{show(test)} is no condition on blocks")
 
-    def loop_slots(self, symbol: Symbol) -> list[str]:
-        return [s for s in symbol.slots if s in self.model.loop_letters]
-
     def loops_of(self, symbol: Symbol, values: tuple[int, ...]) -> dict[str, int]:
-        return dict(zip(self.loop_slots(symbol), values, strict=True))
+        return dict(zip(self.model.blocks_of(symbol), values, strict=True))
 
     def made(self, left: Ref, loops: Mapping[str, int]) -> Member:
         return left.key, self.places(left, loops)
@@ -281,13 +279,12 @@ class Program:
     def places(self, ref: Ref, loops: Mapping[str, int]) -> tuple[int, ...]:
         """The block numbers of a reference."""
         out = []
-        for slot, index in zip(ref.symbol.slots, ref.index, strict=True):
-            if slot in self.model.loop_letters:
-                size = self.index_size(index, loops)
-                if size.denominator != 1:
-                    said = show(index) if isinstance(index, Num) else f"{show(index)} = {size}"
-                    raise VieteError(f"the block {said} is not a whole number")
-                out.append(int(size))
+        for index in self.model.block_index(ref):
+            size = self.index_size(index, loops)
+            if size.denominator != 1:
+                said = show(index) if isinstance(index, Num) else f"{show(index)} = {size}"
+                raise VieteError(f"the block {said} is not a whole number")
+            out.append(int(size))
         return tuple(out)
 
     def index_size(self, index: Expr, loops: Mapping[str, int]) -> Fraction:
@@ -345,10 +342,7 @@ class Program:
         """
         out: dict[str, tuple[Parameter, tuple[int, ...], tuple[int, ...]]] = {}
         for p in self.model.parameters:
-            shape = []
-            for letter in p.symbol.slots:
-                if letter not in self.model.loop_letters:
-                    shape.append(len(self.range_of(letter)))
+            shape = [len(self.range_of(s)) for s in self.model.heads_of(p.symbol)]
             for e in p.shape:
                 size = self.model.size(e)
                 assert size is not None  # shapes were checked
@@ -358,9 +352,8 @@ class Program:
                         f"{p.name} has the size {size} = {value}, which is no whole number"
                     )
                 shape.append(int(value))
-            slots = self.loop_slots(p.symbol)
             combos: list[dict[str, int]] = [{}]
-            for slot in slots:
+            for slot in self.model.blocks_of(p.symbol):
                 combos = [{**c, slot: k} for c in combos for k in self.range_of(slot)]
             for loops in combos:
                 out[member_name(p.symbol, loops)] = (p, tuple(loops.values()), tuple(shape))

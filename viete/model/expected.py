@@ -106,7 +106,7 @@ def by_name(card: CardData, own: bool, layout: int) -> Mapping[str, Expected]:
         name = column.partition(" : ")[0].strip()
         holes = [hole(p, card, m[1]) for m in HOLE.finditer(name)]
         letters = {x.name for e in holes for x in walk(e) if isinstance(x, Idx)}
-        letters = letters if name else set(ready.loop_slots(p.symbol))
+        letters = letters if name else set(card.blocks_of(p.symbol))
         spelled = [s for s in p.symbol.slots if s in letters]
         for values in product(*(ready.range_of(s) for s in spelled)):
             at = dict(zip(spelled, values, strict=True))

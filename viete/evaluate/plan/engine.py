@@ -173,8 +173,7 @@ def recorded(
         nodes[m] = Value(node, v.axes)
     laid = orders(program)
     for name, (p, loops, shape) in program.parameters.items():
-        axes = tuple(s for s in p.symbol.slots if s not in program.model.loop_letters)
-        axes += (ROW, COL)[2 - len(p.shape) :]
+        axes = program.model.heads_of(p.symbol) + (ROW, COL)[2 - len(p.shape) :]
         node = space.given(name, in_memory(name, shape, laid))
         if name in laid:
             node = space.permute_dims(node, back(laid[name]))
