@@ -67,7 +67,7 @@ class Feeding:
             return None
         sizes = self.sizes
         array = as_input(item, given[name], self.like)
-        letters = tuple(s for s in item.symbol.slots if s not in self.model.loop_letters)
+        letters = self.model.heads_of(item.symbol)
         rank = len(letters) + len(item.shape)
         if array.ndim not in (rank, rank + 1):
             raise VieteError(
@@ -158,7 +158,7 @@ class Feeding:
         for name, (item, loops) in known.items():
             if name in given or item.default is None:
                 continue
-            letters = tuple(s for s in item.symbol.slots if s not in self.model.loop_letters)
+            letters = self.model.heads_of(item.symbol)
             shape = [len(self.program.range_of(s)) for s in letters]
             for e in item.shape:
                 size = self.model.size(e)
@@ -194,8 +194,8 @@ class GivenWeights:
                     raise VieteError(
                         f"the weight {name} has shape {tuple(w.shape)}, and the card says {shape}"
                     )
-                axes = tuple(s for s in p.symbol.slots if s not in program.model.loop_letters)
-                self.store[p.name, loops] = Value(w, axes + ((ROW, COL)[2 - len(p.shape) :]))
+                axes = program.model.heads_of(p.symbol) + (ROW, COL)[2 - len(p.shape) :]
+                self.store[p.name, loops] = Value(w, axes)
 
 
 def given_weights(program: Program, weights: Mapping[str, Array]) -> GivenWeights:

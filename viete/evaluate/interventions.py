@@ -83,8 +83,7 @@ def whole(ready: Program, ref: Ref) -> bool:
 
 def letters_of(ready: Program, member: Member) -> tuple[str, ...]:
     """The index letters of a value other than those of blocks."""
-    slots = next(e.left.symbol.slots for e in ready.model.equations if e.name == member[0])
-    return tuple(s for s in slots if s not in ready.model.loop_letters)
+    return ready.model.heads_of(ready.model.symbols[member[0]])
 
 
 def by_name(ready: Program, name: str, member: Member, by: Any) -> Intervention:

@@ -164,9 +164,7 @@ class Run(Mapping[str, Array]):
 
     def full(self, v: Value, equation: Equation) -> Value:
         """A constant side as an array; a family that does not vary gets its axis all the same."""
-        letters = [
-            s for s in equation.left.symbol.slots if s not in self.program.model.loop_letters
-        ]
+        letters = self.program.model.heads_of(equation.left.symbol)
         it, interval = self.arrays, self.arrays.interval(v)
         if interval is not None and self.program.shapes.types[equation.name].whole is None:
             # It is whole here and real in another block, or a derivative.
