@@ -14,6 +14,8 @@ from hypothesis import given, settings
 
 import viete as vt
 from tests.laws.strategies import Card, cards, random_inputs, shipped, tiny, varied
+from viete.analysis.next_token import scores
+from viete.analysis.traits import Traits
 from viete.sampling.planned import Planned
 
 SCORELESS = ("bert.md", "roberta.md")
@@ -254,3 +256,47 @@ def test_sampling_on_numpy_needs_no_other_library() -> None:
     )
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert made.returncode == 0, made.stderr
+
+
+CHANCES = """# Chances
+
+## Dimensions
+| symbol | size |
+| --- | --- |
+| $n$ | ≤ 9 |
+| $V$ | 5 |
+
+## Inputs
+- $t ∈ {0, …, V - 1}^n$
+
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $B$ | V × V |
+
+## Forward
+"""
+
+
+@pytest.mark.parametrize(
+    ("forward", "found", "sampled"),
+    [
+        ("1. $p = softmax(B[t])$", ("p", True), False),
+        ("1. $z = B[t]$\n2. $p = softmax(z)$", ("z", False), True),
+        ("1. $logits = B[t]$\n2. $z = logits + 1$", ("logits", False), True),
+        ("1. $z = B[t]$\n2. $y = z + 1$", ("y", False), True),
+        ("1. $p = sum(B[t])$", None, False),
+    ],
+)
+def test_a_document_says_of_the_scores_what_sampling_takes(
+    forward: str, found: tuple[str, bool] | None, sampled: bool
+) -> None:
+    """A value that holds probabilities is described as such, and not taken for scores."""
+    card = vt.read(CHANCES + forward)
+    g = Traits(card).generation()
+    assert (g and (card.equations[g.scores].name, g.probabilities)) == found
+    if sampled:
+        assert found is not None and scores(card) == found[0]
+    else:
+        with pytest.raises(vt.VieteError, match="it cannot be sampled"):
+            scores(card)

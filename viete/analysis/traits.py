@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from viete.analysis.def_use import DefUse, bodies, called, def_use
 from viete.analysis.flows import Read, flows_of, reads_later
-from viete.analysis.next_token import is_softmax, score_shape, scored, text_of
+from viete.analysis.next_token import is_softmax, scored, text_of
 from viete.errors import VieteError
 from viete.graph.card import CardData, Input
 from viete.graph.sizes import Size
@@ -48,13 +48,13 @@ class Traits:
             tokens = text_of(self.model)
         except VieteError:
             return None
-        length, vocabulary = score_shape(self.model, tokens)
+        length = self.model.size(tokens.shape[0])
         assert length is not None  # it is a dimension
         for e in scored(self.model, tokens)[:1]:
             k = self.uses.by_name[e.name][-1]
             if self.places[k] == length and self.is_causal(k, tokens.name, length):
-                probabilities = is_softmax(self.model, e)
-                return Generation(tokens, k, probabilities, length, vocabulary)
+                vocabulary = self.uses.shapes.computed[k][1]
+                return Generation(tokens, k, is_softmax(self.model, e), length, vocabulary)
         return None
 
     def is_causal(self, k: int, tokens: str, length: Size) -> bool:
