@@ -115,7 +115,10 @@ def test_a_value_of_another_library(kind: str) -> None:
             TOKENS, fwd_hooks=[("x^1", lambda a, hook, other=other: other[None])]
         )
         np.testing.assert_allclose(host(hooked)[0], truth, atol=1e-6)
-    for wrong in (new + 0j, new.astype(str)):
+    for odd in (torch.ones(3, 8, dtype=torch.bfloat16), np.ones((3, 8), object)):
+        one = logits(weights, put={"x^1": kinds[kind](np.ones((3, 8), np.float32))})
+        np.testing.assert_array_equal(host(logits(weights, put={"x^1": odd})), host(one))
+    for wrong in (new + 0j, new.astype(str), new.astype(str).astype(object) + "x"):
         with pytest.raises(VieteError, match=r"place of x\^1 must be real numbers"):
             logits(weights, put={"x^1": lambda a, wrong=wrong: wrong})
 

@@ -221,20 +221,24 @@ def given_weights(program: Program, weights: Mapping[str, Array]) -> GivenWeight
 def layout_of(weights: Mapping[str, Array]) -> Any:
     """What can change of arrays that stay the same objects: how they lie in memory, and where.
 
-    None where nothing may be held of them, as long as a function of theirs is transformed.
+    None where nothing may be held of them: as long as a function of theirs is transformed, or
+    where they are of several libraries.
     """
     like = next(iter(weights.values()), NO_WEIGHT)
-    if is_numpy_array(like):
-        # Whose memory stays; the strides tell its shape as well, for the count of entries stays.
-        return [*map(STRIDES, weights.values())]
-    if not is_torch_array(like):
-        return None if any(map(traced, weights.values())) else ()
-    if backend_of(like).transforming():
-        return None
-    import torch
+    try:
+        if is_numpy_array(like):
+            # The memory stays, and the count of entries: so the strides tell the shape as well.
+            return [*map(STRIDES, weights.values())]
+        if not is_torch_array(like):
+            return None if any(map(traced, weights.values())) else ()
+        if backend_of(like).transforming():
+            return None
+        import torch
 
-    asked = (torch.Tensor.data_ptr, torch.Tensor.stride, torch.Tensor.size)
-    return [[*map(ask, weights.values())] for ask in asked]
+        asked = (torch.Tensor.data_ptr, torch.Tensor.stride, torch.Tensor.size)
+        return [[*map(ask, weights.values())] for ask in asked]
+    except (AttributeError, TypeError):  # of several libraries
+        return None
 
 
 def as_input(item: Input, given: Array, like: Array) -> Array:

@@ -10,7 +10,7 @@ from array_api_compat import array_namespace, is_array_api_obj
 
 from viete.errors import Text, VieteError
 from viete.evaluate.inputs import host
-from viete.evaluate.labelled import Array, Layout, Value, device_of, in_order, traced
+from viete.evaluate.labelled import Array, Layout, Value, device_of, in_order, is_float, traced
 from viete.evaluate.schedule import Member, Program
 from viete.notation.parser import parse
 from viete.notation.tree import Idx, Ref
@@ -130,14 +130,22 @@ def as_library(array: Any, like: Array, what: str) -> Any:
     if not is_array_api_obj(array):
         return array
     kind = str(array.dtype).removeprefix("torch.")
+    wrong = VieteError(f"{what} must be real numbers, not {kind}")
     if "complex" in kind or getattr(array.dtype, "kind", "f") not in "biufVO":
-        raise VieteError(f"{what} must be real numbers, not {kind}")
+        raise wrong
+    if kind == "object" and is_float(like):
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError):
+            raise wrong from None
     xp = array_namespace(like)
     if array_namespace(array) is xp:
         move = hasattr(array, "detach") and array.device != like.device
         return array.to(like.device) if move else array
     if traced(array):
         raise VieteError(f"{what} has no values here, and must be of the library of the weights")
+    if hasattr(array, "detach") and is_float(array):
+        array = array.double()  # NumPy has no bfloat16
     return xp.asarray(np.array(host(array)), device=device_of(like))
 
 

@@ -323,13 +323,15 @@ def signature(fed: Feeding, changes: bool) -> Any:
     """What arrays a run is of and how its weights lie in memory; None if it is not replayed."""
     like: Any = fed.like
     library = ""
+    if fed.weights.layout is None:
+        return None
     if hasattr(like, "detach"):
         import torch
 
         library = f"torch {torch.is_inference_mode_enabled()}"
         if like.device.type != "cpu" or dtype_of(like) not in KINDS:
             return None
-        if fed.weights.layout is None or backend_of(like).transforming():
+        if backend_of(like).transforming():
             return None
         if torch.is_grad_enabled() and (
             changes or any(v.array.requires_grad for v in fed.store.values())
