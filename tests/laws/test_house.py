@@ -136,6 +136,17 @@ def test_a_class_name_stands_once() -> None:
     assert not {name: files for name, files in found.items() if len(files) > 1}
 
 
+def test_a_function_is_named_by_what_it_gives() -> None:
+    """A participle alone does not tell: what is kept, or given, and as what?"""
+    vague = {"said", "kept", "given", "told", "shown", "written"}
+    found = {
+        f"{path.relative_to(HOUSE)}: {node.name}"
+        for path in FILES for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name in vague
+    }  # fmt: skip
+    assert not found
+
+
 def test_every_room_says_what_lives_there() -> None:
     for folder in sorted({p.parent for p in FILES}):
         said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8")))

@@ -161,6 +161,13 @@ def test_a_rewriting_carries_the_weights_that_its_card_has(
     assert np.allclose(found, expected[2:])
 
 
+def test_no_rewriting_drops_blocks(model: vt.Model) -> None:
+    for blocks in (1, 3):
+        for other in (model.padded().bind(N=blocks), model.bind(N=blocks).padded()):
+            with pytest.raises(vt.VieteError, match="fit"):
+                other.run([TOKENS], a=[[1, 1, 1, 1, 1]])
+
+
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_a_dtype_is_read_alike_for_weights_drawn_and_loaded(

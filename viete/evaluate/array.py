@@ -460,7 +460,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         found = self.version(named, args)
         if found is not None:
             return found
-        found = self.defined(function, [v.kept() for v in args], level)
+        found = self.defined(function, [v.frozen() for v in args], level)
         if key:
             if len(self.memo) > 512:
                 self.memo.clear()

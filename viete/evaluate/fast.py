@@ -279,7 +279,7 @@ def loss_back(it: FastArrays, of: dict[str, Value]) -> Value | None:
     z, t = of["z"], of["t"]
     if z.const or t.const or z.axes[-2:] != (ROW, COL) or t.axes != (*z.axes[:-2], COL):
         return None
-    p = it.quick["softmax"](it, [z.kept()])
+    p = it.quick["softmax"](it, [z.frozen()])
     array = None if p is None else it.backend.less_onehot(p.array, t.array)
     return None if array is None else made(array, z.axes)
 

@@ -39,7 +39,7 @@ class Value:
     def size(self, label: str) -> int:
         return int(self.array.shape[self.axes.index(label)])
 
-    def kept(self) -> Value:
+    def frozen(self) -> Value:
         """The same, held under a name: no longer to be written into."""
         return Value(self.array, self.axes, self.const, False, self.interval)
 

@@ -94,7 +94,7 @@ class Run(Mapping[str, Array]):
         """Make the values of steps; of those not to keep none stays longer than it is needed."""
         last = {m: k for k, step in enumerate(steps) for m in (*step.needs, step.makes)}
         for k, step in enumerate(steps):
-            self.store[step.makes] = self.value(step).kept()
+            self.store[step.makes] = self.value(step).frozen()
             if keep is not None:
                 for m in (*step.needs, step.makes):
                     if last[m] == k and m not in keep and m[0] in self.program.computed:

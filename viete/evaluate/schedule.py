@@ -30,11 +30,11 @@ Member = tuple[str, tuple[int, ...]]  # a symbol's key and its block numbers
 
 def member_name(symbol: Symbol, loops: Mapping[str, int]) -> str:
     """The name of one block's member of a family: ``W_Q^{i,h}`` at i = 3 is ``W_Q^{3,h}``."""
-    return written(symbol, tuple(loops.get(s) for s in symbol.slots))
+    return indexed_name(symbol, tuple(loops.get(s) for s in symbol.slots))
 
 
 @lru_cache(maxsize=2**16)
-def written(symbol: Symbol, places: tuple[int | None, ...]) -> str:
+def indexed_name(symbol: Symbol, places: tuple[int | None, ...]) -> str:
     """A member's name once more: one of many blocks is asked for again and again."""
     index = (Idx(s) if k is None else Num(Fraction(k))
              for s, k in zip(symbol.slots, places, strict=True))  # fmt: skip

@@ -37,7 +37,7 @@ def sparse_value(it: FastArrays, s: SparseSum, env: Env[Value]) -> Value | None:
         at = tuple(0 if a == COL else slice(None) for a in factor.axes)
         factor = Value(factor.array[at], tuple(a for a in factor.axes if a != COL))
     zero = Value(Fraction(0), (), True)
-    kept = permute(it.xp, it.entrywise("ne", [factor.kept(), zero]).array, factor.axes, axes)
+    kept = permute(it.xp, it.entrywise("ne", [factor.frozen(), zero]).array, factor.axes, axes)
     shape = tuple(kept.shape[1:])
     refs = {r.key: r for e in (s.term, *(i.right for i in s.inside)) for r in walk(e)
             if isinstance(r, Ref) and r.key in s.rows}  # fmt: skip
@@ -48,7 +48,7 @@ def sparse_value(it: FastArrays, s: SparseSum, env: Env[Value]) -> Value | None:
         own = dict(rows)
         inner = replace(env, index={**env.index, s.letter: letter.first + k}, arguments=own)
         for e in s.inside:
-            own[e.name] = it.of(e.right, inner).kept()
+            own[e.name] = it.of(e.right, inner).frozen()
         made = it.of(s.term, inner)
         if {*made.axes} != {ROW, COL}:
             return None

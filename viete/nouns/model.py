@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from viete.evaluate.initial_weights import FLOATS, initial_weights
 from viete.evaluate.inputs import Weights
 from viete.evaluate.labelled import COL, ROW, expand
 from viete.evaluate.plan.engine import Engine
-from viete.evaluate.schedule import parameter_shapes, program
+from viete.evaluate.schedule import program
 from viete.evaluate.spelling import by_own_names
 from viete.formats.tensors import TensorFile, in_memory, require
 from viete.graph.card import CardData
@@ -85,8 +85,13 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         for name in out.__dict__.keys() - set(ITS_OWN):
             del out.__dict__[name]  # what was made of the card as it was
         out.card = type(self.card).of(card)
-        out.source = source or (lambda card: {n: self.weights[n] for n in parameter_shapes(card)})
+        out.source = source or partial(self.weights_of, {p.name for p in card.parameters})
         return out
+
+    def weights_of(self, parameters: Set[str], card: CardData) -> Mapping[str, Array]:
+        """The weights of these parameters, of all blocks, and what fits none, to be refused."""
+        own = {name: p.name for name, (p, _, _) in program(self.card).parameters.items()}
+        return {n: w for n, w in self.weights.items() if n not in own or own[n] in parameters}
 
     @cached_property
     def weights(self) -> Weights:

@@ -174,7 +174,7 @@ class Cached:
                 store[member] = Value(view, room.axes)
                 self.views[id(view)] = room
             for step in self.steps:
-                store[step.makes] = run.value(step).kept()
+                store[step.makes] = run.value(step).frozen()
             self.before += count
             for room in self.rooms.values():
                 if room.filled != self.before:  # not stacked by the form above

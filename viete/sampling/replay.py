@@ -61,7 +61,7 @@ class StepReplay:
             store[m] = Value(node, v.axes)
         self.depends[store[places, ()].array.base] = PLACES
         self.rows = {m: v.array for m, v in given.items() if m in rooms}
-        run = RecordedForward(program, store, self.space.given("like", ()), sizes, True)
+        run = RecordedForward(program, store, self.space.leaf("like", ()), sizes, True)
         run.compute_members({target})
         found = run.store[target]
         axes = tuple(a for a in ("batch", "row", "col") if a in found.axes)

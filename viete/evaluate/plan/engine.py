@@ -169,16 +169,16 @@ def recorded(
     nodes: dict[Member, Value] = {}
     for m, v in store.items():
         kind = INT if "int" in str(v.array.dtype) else FLOAT
-        node = space.given(m, tuple(v.array.shape), kind, "batch" in v.axes)
+        node = space.leaf(m, tuple(v.array.shape), kind, "batch" in v.axes)
         nodes[m] = Value(node, v.axes)
     laid = orders(program)
     for name, (p, loops, shape) in program.parameters.items():
         axes = program.model.heads_of(p.symbol) + (ROW, COL)[2 - len(p.shape) :]
-        node = space.given(name, in_memory(name, shape, laid))
+        node = space.leaf(name, in_memory(name, shape, laid))
         if name in laid:
             node = space.permute_dims(node, back(laid[name]))
         nodes[p.name, loops] = Value(node, axes)
-    run = RecordedRun(program, nodes, space.given("like", ()), sizes, True)
+    run = RecordedRun(program, nodes, space.leaf("like", ()), sizes, True)
     run.compute_members(set(wanted.values()))
     space.equation = None
     results = {}

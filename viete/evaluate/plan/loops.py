@@ -64,7 +64,7 @@ class RecordedRun(Backprop):
         if found is None:
             for step in steps:
                 self.space.equation = step
-                self.store[step.makes] = self.value(step).kept()
+                self.store[step.makes] = self.value(step).frozen()
             return
         values, key = found
         if key not in self.turns:
@@ -137,7 +137,7 @@ class RecordedRun(Backprop):
         """A turn recorded in a namespace of its own."""
         space = Recorder(self.space.batch, self.space.fused, self.space.half)
         bases = {v.array.base: None for v in values.values()}
-        stand_in = {b: space.given(f"operand {k}", b.shape, b.kind) for k, b in enumerate(bases)}
+        stand_in = {b: space.leaf(f"operand {k}", b.shape, b.kind) for k, b in enumerate(bases)}
         for b, s in stand_in.items():
             s.lead = b.lead
         arrays, kept = self.arrays, (self.store, self.arrays.memo)
@@ -150,7 +150,7 @@ class RecordedRun(Backprop):
                 self.store[m] = Value(copy, v.axes, v.const, False, v.interval)
             for k, step in enumerate(steps):
                 space.equation = k
-                self.store[step.makes] = self.value(step).kept()
+                self.store[step.makes] = self.value(step).frozen()
             results = [self.store[step.makes] for step in steps]
         finally:
             self.store, arrays.memo = kept

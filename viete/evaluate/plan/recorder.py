@@ -59,7 +59,7 @@ class Recorder:
         if name == "astype" and kind == HALF and args[0].name == "given" and (
             args[0].attrs[0] in self.weights
         ):  # fmt: skip
-            return self.given((HALF, args[0].attrs[0]), shape, HALF)
+            return self.leaf((HALF, args[0].attrs[0]), shape, HALF)
         key = (
             name,
             *(a.id if isinstance(a, Node) else ("number", type(a), a) for a in args),
@@ -76,7 +76,7 @@ class Recorder:
         self.nodes.append(node)
         return node
 
-    def given(self, name: Any, shape: Shape, kind: str = FLOAT, batched: Any = False) -> Node:
+    def leaf(self, name: Any, shape: Shape, kind: str = FLOAT, batched: Any = False) -> Node:
         """An input or a weight."""
         return self.node("given", (), shape, kind, (0, 1) if batched else None, (name,))
 

@@ -178,13 +178,13 @@ class Forward(Recording):
         self.backend = Nodes(self.xp, whole=True)
         if self.fast:
             self.quick |= {name: VERSIONS[name] for name in ("LN", "RMSNorm")}
-            self.quick["written"] = written
+            self.quick["written"] = cache_update
 
     def sum_of_rows(self, kept: Node, rows: Mapping[str, Value], term: Term) -> Node:
         return sum_of_rows(self, kept, rows, term)
 
 
-def written(it: Recording, args: list[Value]) -> Value:
+def cache_update(it: Recording, args: list[Value]) -> Value:
     """The new row put into the room, which the first argument is."""
     a, b, _ = args
     if a.array.name != "given":

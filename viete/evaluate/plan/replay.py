@@ -89,9 +89,9 @@ class Replay:
         self.batch = next((v.size("batch") for v in store.values() if "batch" in v.axes), 1)
         self.space = Recorder(self.batch, self.library.torch)
         self.weights = frozenset(fed.weights.store)
-        nodes = {m: self.given(m, v) for m, v in store.items()}
+        nodes = {m: self.leaf(m, v) for m, v in store.items()}
         run = RecordedForward(
-            program, nodes, self.space.given("like", ()), fed.sizes, True, changed=changed
+            program, nodes, self.space.leaf("like", ()), fed.sizes, True, changed=changed
         )
         run.compute(names)
         self.wanted, self.missing, self.layouts = run.wanted, run.missing, run.layouts
@@ -108,14 +108,14 @@ class Replay:
         self.bytes += max((t.memory(each).arena for t in terms), default=0)
         self.idle: list[Binding] = []
 
-    def given(self, member: Member, v: Value) -> Value:
+    def leaf(self, member: Member, v: Value) -> Value:
         """What the run is given, as a node."""
         kind = FLOAT if v.array.dtype == self.dtype else INT
         shape = tuple(v.array.shape)
         if member in self.weights:
             node = as_it_lies(self.space, member, v.array, kind)
         else:
-            node = self.space.given(member, shape, kind, "batch" in v.axes)
+            node = self.space.leaf(member, shape, kind, "batch" in v.axes)
         return Value(node, v.axes, v.const, False, v.interval)
 
     def bound(self, store: Mapping[Member, Value], weights: GivenWeights) -> Binding:
@@ -365,9 +365,9 @@ def as_it_lies(space: Recorder, name: Any, array: Array, kind: str) -> Node:
     """
     shape = tuple(array.shape)
     if in_rows(array):
-        return space.given(name, shape, kind)
+        return space.leaf(name, shape, kind)
     strides = strides_of(array)
-    base = space.given(name, (span(shape, strides),), kind)
+    base = space.leaf(name, (span(shape, strides),), kind)
     return space.view(base, as_strided(base.probe, shape, strides), None, 0)
 
 

@@ -47,14 +47,14 @@ def sum_of_rows(it: FastArrays, kept: Node, rows: Mapping[str, Value], term: Ter
         if a.space is it.xp:  # a derived name, evaluated here
             return v
         others[base] = None
-        there = it.xp.given(base.id, base.shape, base.kind)
+        there = it.xp.leaf(base.id, base.shape, base.kind)
         return Value(it.xp.view(there, a.probe, None, a.offset), v.axes, v.const, False, v.interval)
 
     for k in range(kept.shape[0]):
         it.xp = it.backend.xp = space = Recorder(kept.shape[1], outer.fused)
         it.lookup, it.memo = stand_in, {}
         own = {
-            key: Value(space.given(key, v.array.shape, v.array.kind, True), v.axes, False, False,
+            key: Value(space.leaf(key, v.array.shape, v.array.kind, True), v.axes, False, False,
                        v.interval)
             for key, v in rows.items()
         }  # fmt: skip
