@@ -63,7 +63,8 @@ const { result, exceptionDetails } =
 console.log(JSON.stringify({ value: result.value, thrown: exceptionDetails ?? null, events }));
 browser.removeAllListeners("exit");
 browser.on("exit", () => {
-  rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+  // What the browser started may still write there for a moment.
+  rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   process.exit(0);
 });
 browser.kill();
