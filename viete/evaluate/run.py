@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,12 +17,23 @@ from viete.errors import Text, VieteError
 from viete.evaluate.array import Arrays
 from viete.evaluate.fast import FastArrays
 from viete.evaluate.interventions import Intervention
-from viete.evaluate.labelled import COL, ROW, Array, Value, device_of, in_order, permute, traced
+from viete.evaluate.labelled import (
+    COL,
+    ROW,
+    Array,
+    Value,
+    device_of,
+    expand,
+    in_order,
+    permute,
+    traced,
+)
 from viete.evaluate.schedule import Member, Program, Step
 from viete.evaluate.sparse import sparse_value
 from viete.graph.card import Equation
 from viete.graph.dependence import reachable
 from viete.notation.parser import parse
+from viete.notation.printer import show
 from viete.notation.tree import Expr, Idx, Ref, Symbol, walk
 
 
@@ -208,23 +221,53 @@ class Run(Mapping[str, Array]):
             loops = self.program.loops_of(equation.left.symbol, member[1])
             return self.program.needed(equation.right, loops)
 
-        found = reachable(self.program.needed(self.parse(name), {}), made_of)
+        e = self.parse(name)
+        asked = [self.program.needed(e, loops) for loops in self.assignments(e)]
+        found = reachable(frozenset[Member]().union(*asked), made_of)
         return {member for member in found if member[0] not in self.derived}
+
+    def assignments(self, e: Expr) -> list[dict[str, int]]:
+        """The blocks that a formula is asked of: all, by its free letters, in which it has a value.
+
+        A formula without such a letter is asked once. Raises VieteError where it has a value in no
+        block, or in pairs of blocks that make no table.
+        """
+        loose = e.free & self.program.model.loop_letters
+        letters = dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx) and x.name in loose)
+        if not letters:
+            return [{}]
+        # What stands before the first block, as x^0, and after the last, as x^{i-1}, counts too.
+        ranges = [self.program.range_of(s) for s in letters]
+        wider = (range(r.start - 1, r.stop + 1) for r in ranges)
+        found = [dict(zip(letters, k, strict=True)) for k in product(*wider)]
+        found = [turn for turn in found if self.has_value(e, turn)]
+        if not found:
+            raise VieteError(f"{show(e)} has a value in no block")
+        if len(found) != prod(len({turn[s] for turn in found}) for s in letters):
+            raise VieteError(
+                f"{show(e)} has a value for some of the blocks {', '.join(letters)} together, and "
+                f"not for others; give one of them a number"
+            )
+        return found
+
+    def has_value(self, e: Expr, loops: Mapping[str, int]) -> bool:
+        """Whether all that a formula refers to is there in some blocks, or is made by the card."""
+        for member in self.program.needed(e, loops):
+            equation = self.derived.get(member[0])
+            if equation is not None:
+                inner = self.program.loops_of(equation.left.symbol, member[1])
+                if not self.has_value(equation.right, inner):
+                    return False
+            elif member not in self.program.members_made:
+                return False
+        return True
 
     def parse(self, name: str) -> Expr:
         if not isinstance(name, str):
             raise VieteError(f"a value is asked for by its name or a formula, not {name!r:.60}")
-        if name in self.program.asked:
-            return self.program.asked[name]
-        e = parse(Text(name, "<name>"), self.program.model.scope)
-        if loose := sorted(e.free & self.program.model.loop_letters):
-            values = self.program.range_of(loose[0])
-            raise VieteError(
-                f"{name} is one value for each {loose[0]}; give a number, {values.start} to "
-                f"{values.stop - 1}"
-            )
-        self.program.asked[name] = e
-        return e
+        if name not in self.program.asked:
+            self.program.asked[name] = parse(Text(name, "<name>"), self.program.model.scope)
+        return self.program.asked[name]
 
     def lookup(self, key: str, loops: tuple[int, ...]) -> Value:
         found = self.store.get((key, loops))
@@ -270,13 +313,26 @@ class Run(Mapping[str, Array]):
         warn_of_readings(self.program.model, self.program.shapes, e, level=3)
         try:
             with np.errstate(all="ignore"):
-                found = self.arrays.of(e)
+                found = self.over_blocks(e, self.assignments(e))
         except MemoryError:
             raise VieteError(f"{name} needs more memory than there is") from None
         slots = e.symbol.slots if isinstance(e, Ref) else ()
         if any(isinstance(x, Ref) and x.symbol.is_partial for x in walk(e)):
             found = self.for_each(found)
         return found, (*slots, *letters)
+
+    def over_blocks(self, e: Expr, turns: list[dict[str, int]]) -> Value:
+        """The value of a formula for each turn, with an axis for each letter of blocks."""
+        env = self.arrays.env
+        values = [self.arrays.of(e, replace(env, index={**env.index, **t})) for t in turns]
+        if not turns[0]:
+            return values[0]
+        axes = tuple(dict.fromkeys(a for v in values for a in v.axes))
+        xp = self.arrays.xp
+        arrays = [expand(xp, self.arrays.array(v), v.axes, axes) for v in values]
+        whole = xp.stack(xp.broadcast_arrays(*arrays), axis=0)
+        counts = [len({turn[s] for turn in turns}) for s in turns[0]]
+        return Value(xp.reshape(whole, (*counts, *whole.shape[1:])), (*turns[0], *axes))
 
     @property
     def batch(self) -> int | None:

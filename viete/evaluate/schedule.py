@@ -89,6 +89,13 @@ class Program:
         }  # fmt: skip
 
     @cached_property
+    def members_made(self) -> frozenset[Member]:
+        """All that has a value: what the equations make, the weights and the inputs."""
+        weights = {(p.name, loops) for p, loops, _ in self.parameters.values()}
+        return frozenset({s.makes for s in self.steps} | weights
+                         | {(i.name, ()) for i in self.model.inputs})  # fmt: skip
+
+    @cached_property
     def counted(self) -> tuple[str, ...]:
         """The lengths of the text that say how many turns a loop has."""
         names = {n for loop in self.model.loops for n in self.model.lengths_of(loop)}
