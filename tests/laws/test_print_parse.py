@@ -16,6 +16,7 @@ from viete.errors import VieteError
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES, show
 from viete.notation.symbols import Scope
+from viete.notation.tree import Apply, Bind, Idx, num
 
 FORMS = ("md", "latex", "json")
 
@@ -226,3 +227,11 @@ def test_a_run_with_two_readings_is_an_error(
     with pytest.raises(VieteError) as error:
         parse(run, scope_of(*names))
     assert all(way in str(error.value) for way in ways)
+
+
+def test_a_sum_whose_letter_is_read_behind_it_is_printed_in_brackets() -> None:
+    scope = Scope(indices={"k"})
+    total = Bind("sum", "k", num(0), num(2), Idx("k"))
+    e = Apply("times", (total, Idx("k")))
+    for style in STYLES:
+        assert parse(show(e, style), scope) == e

@@ -328,6 +328,8 @@ class Printer:
         # All binary operations group from the left; after a slash only one factor may stand.
         after = FACTOR if e.op == "div" else strength + 1
         before = strength if strength not in (COMPARE,) else strength + 1
+        if isinstance(left, Bind) and left.op == "sum" and left.index in right.free:
+            before = ATOM  # it would be asked whether the sum goes on
         if e.op == "prod":
             after = FACTOR
         a, b = self.show(left, before), self.show(right, after)
