@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from itertools import pairwise
 from typing import TypeGuard
@@ -41,7 +41,7 @@ class Function:
     meaning: str = ""
     text: Text = field(default=Text(""), compare=False, repr=False)
 
-    @property
+    @cached_property  # every scope of every card has those of the library
     def signature(self) -> Signature:
         least = sum(a.default is None for a in self.arguments)
         return Signature(self.name, least, len(self.arguments), self.semi)

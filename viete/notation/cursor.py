@@ -90,7 +90,11 @@ class Cursor:
         return token
 
     def accept(self, *signs: str) -> Token | None:
-        return self.next() if self.peek.kind == "op" and self.peek.text in signs else None
+        token = self.tokens[self.pos]
+        if token.kind != "op" or token.text not in signs:
+            return None
+        self.pos += 1
+        return token
 
     def expect(self, sign: str, opened: Token | None = None) -> Token:
         if token := self.accept(sign):

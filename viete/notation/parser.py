@@ -490,6 +490,10 @@ class Parser(Cursor):
         self, base: str, items: list[Script]
     ) -> tuple[Symbol, list[Script], list[Script]] | None:
         """The declared symbol that fits best, its index scripts, and the scripts left over."""
+        if not items:  # most names: they stand in scripts
+            bare = [s for s in self.scope.symbols.get(base, ()) if not s.sub and not s.sup]
+            if len(bare) < 2:
+                return (bare[0], [], []) if bare else None
         found: list[tuple[tuple[int, int], Symbol, list[Script], list[Script]]] = []
         given = [[(s, s.label) for s in items if s.sign == sign] for sign in "_^"]
         below, above = ([label for _, label in side] for side in given)
