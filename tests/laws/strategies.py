@@ -476,7 +476,7 @@ class Grower:
         choices: list[Callable[[], Expr]] = [
             *(
                 lambda f=f: op(f, z)
-                for f in ("softmax", "sigmoid", "ReLU", "GELU", "GELU_tanh", "SiLU")
+                for f in ("softmax", "sigmoid", "ReLU", "GELU", "GELU_tanh", "SiLU", "centred")
             ),
             lambda: op("LN", z, row, self.leaf((last,), index), Num(Fraction("0.1")), semi=1),
             lambda: op(
@@ -531,6 +531,10 @@ class Grower:
                 "cols", self.ref(self.one(*self.world.of_shape(("n", "d"))), {})
             ),  # the same for all of a family
         ]
+        if not self.tame:
+            other = self.grow((s,), depth, index)
+            rules += [lambda: op("length", vector), lambda: op("cosine", vector, other),
+                      lambda: op("length", self.grow((), depth, index))]  # fmt: skip
         if near := [x for x, count in index.items() if count == s]:
             rules += [lambda: Pick(vector, (Idx(self.one(*near)),))] * 3
         pairs = [

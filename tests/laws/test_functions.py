@@ -13,6 +13,7 @@ import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import viete as vt
 from tests.laws.strategies import (
     Card,
     cards,
@@ -25,6 +26,7 @@ from tests.laws.strategies import (
 )  # fmt: skip
 from viete.analysis.shapes import Shapes
 from viete.analysis.types import Type
+from viete.errors import VieteError
 from viete.evaluate.array import COL, ROW, Value
 from viete.evaluate.fast import FastArrays
 from viete.evaluate.run import Run
@@ -304,6 +306,111 @@ def test_places(quick: bool) -> None:
     wanted[[3, 0]] = S[:2] + 1
     check("written", of("written", S, S[:2] + 1, np.array([3, 0]), quick=quick), wanted)
     check("stack", of("stack", S, S[:2], quick=quick), np.concatenate([S, S[:2]]))
+
+
+# Vectors ------------------------------------------------------------------------------------------
+
+
+@quick
+def test_vectors(quick: bool) -> None:
+    norm, u, v = np.linalg.norm, Z[0], Z[1]
+    check("length", of("length", v, quick=quick), norm(v))
+    check("length", of("length", Z, quick=quick), norm(Z, axis=1))  # a column
+    check("length", of("length", -3, quick=quick), 3)
+    check("unit", of("unit", Z, quick=quick), Z / norm(Z, axis=1)[:, None])
+    check("centred", of("centred", Z, quick=quick), Z - Z.mean(axis=1)[:, None])
+    check("tr", of("tr", Z[:, :5], quick=quick), np.trace(Z))
+    cosine = u @ v / (norm(u) * norm(v))
+    check("cosine", of("cosine", u, v, quick=quick), cosine)
+    check("cosine", of("cosine", Z, v, quick=quick), Z @ v / (norm(Z, axis=1) * norm(v)))
+    check("angle", of("angle", u, v, quick=quick), np.arccos(cosine))
+    check("angle", of("angle", v, v, quick=quick), 0)
+    check("angle", of("angle", v, -2 * v, quick=quick), np.pi)
+    check("twice_arctan", of("twice_arctan", 3, 4, quick=quick), 2 * np.arctan2(3, 4))
+    e, tiny_one = np.eye(8)[0], 1e-9  # whose cosine is 1
+    check("angle", of("angle", e, e + tiny_one * np.eye(8)[1], quick=quick) / tiny_one, 1)
+    assert np.isnan(of("angle", v, 0 * v, quick=quick))
+
+
+ANGLE = """# Words for vectors
+
+## Inputs
+
+- $v ∈ ℝ^d$
+- $w ∈ ℝ^d$
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $d$ | {d} |
+
+## Forward pass
+
+1. $u = c(v)$
+2. $y = |u| + ‖w‖$
+
+## Claims
+
+- $⟨u, LN(w)⟩ = {scale} |u| \\cos{{θ_{{u,c(w)}}}}$
+- $⟨u, LN(w)⟩ = {scale} |u| cos(u, c(w))$
+- ${scale} \\lVert u \\rVert \\cos θ_{{u,c(w)}} = \\left\\| {scale} u \\right\\| cos θ_{{u,c(w)}}$
+"""
+
+
+@given(st.integers(3, 9))
+@settings(max_examples=5)
+def test_a_vector_times_a_normalized_one_is_a_length_and_an_angle(d: int) -> None:
+    """⟨v, LN(w)⟩ = √d |v| cos θ for v with mean 0, at γ = 1, β = 0, ε = 0; without √d it fails."""
+    checked = [vt.read(ANGLE.format(d=d, scale=scale)).check() for scale in ("√d", "")]
+    held = [[v.failure is None for v in claims.verdicts] for claims in checked]
+    assert held == [[True] * 3, [False, False, True]]
+
+
+def test_the_words_for_vectors_are_questions() -> None:
+    card = vt.read(ANGLE.format(d=3, scale="√d"))
+    v, w = [2, 0, 1], [3, 1, -1]
+    run, exact = card.run(np.array(v) / 1, w=np.array(w) / 1), card.run(v, w=w, meaning="exact")
+    for question, wanted in {"|v - w|": "sqrt(6)", "|v_0 - w_0|": "1", "θ_{v,v}": "0"}.items():
+        assert str(exact[question]) == wanted
+        assert run[question] == pytest.approx(float(exact[question]))
+
+
+LEARNED = """# Derivatives
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $d$ | 3 |
+
+## Parameters
+
+| symbol | shape |
+| --- | --- |
+| $v$ | $d$ |
+| $w$ | $d$ |
+| $W$ | $d × d$ |
+
+## Forward pass
+
+1. $L = |v_0| + tr(W W) + θ_{v,w} + cos(c(v), w) + |W|_{1,0} + |c(w)|$
+"""
+
+
+def test_the_words_for_vectors_have_derivatives() -> None:
+    weights = {"v": Z[3, :3], "w": Z[4, :3], "W": Z[:3, :3]}
+    back = vt.read(LEARNED).grad().run(weights=weights)
+    asked = {k: t(x).requires_grad_() for k, x in weights.items()}
+    vt.read(LEARNED).run(weights=asked)["L"].backward()
+    for name, x in asked.items():
+        check("gradient", back[f"∂{name}"], x.grad)
+
+
+def test_a_base_of_the_cards_own_is_no_angle() -> None:
+    text = ANGLE.format(d=3, scale="√d").replace("| $d$ | 3 |", "| $d$ | 3 |\n| $θ$ | 10000 |")
+    with pytest.raises(VieteError, match=r"between two vectors is angle\(a, b\) here"):
+        vt.read(text)
 
 
 def test_every_function_of_the_library_is_tested() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,11 @@ from tests.laws.strategies import cards, expressions, shipped, worlds
 from viete import read
 from viete.cards.writer import write
 from viete.errors import VieteError
+from viete.library.functions import library
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES, show
 from viete.notation.symbols import Scope
-from viete.notation.tree import Apply, Bind, Idx, num
+from viete.notation.tree import Apply, Bind, Idx, Symbol, num
 
 FORMS = ("md", "latex", "json")
 
@@ -34,6 +36,35 @@ def test_a_formula_reads_back_as_itself(data: st.DataObject) -> None:
         again = parse(text, world.model.scope)
         assert again == e, f"{style}: {text}\n gives {show(again, style)}"
         assert show(again, style) == text
+
+
+@pytest.mark.parametrize(("written", "plain"), [
+    ("|u| |v| cos θ_{u,c(v)}", "|u| |v| cos(angle(u, centred(v)))"),
+    (r"|u| \cos{\theta^2_{u,v}}", "|u| cos(angle(u, v)^2)"),
+    (r"\|u\| + ‖u‖ + \lVert u\rVert + \lvert u \rvert", "|u| + |u| + |u| + |u|"),
+    (r"\left|u \left\|v\right\| \right|", "|u (|v|)|"), ("|u ‖v‖|", "|u (|v|)|"),
+    ("||u|| |u - |v||", "||u|| |u - |v||"), ("|u| v |u|", "|u| v |u|"), ("|(u |v|)|", "|u (|v|)|"),
+    ("|<u, v>| + <u, |v| u>", "|<u, v>| + <u, |v| u>"), ("cos |u|^2", "cos(|u|^2)"),
+    ("cos(u, v) / |u v|", "cos(u, v) / |u v|"), ("|u_k - v_k|", "|u_k - v_k|"), ("tr(u)", "tr(u)"),
+])  # fmt: skip
+def test_the_words_for_vectors_read_back(written: str, plain: str) -> None:
+    scope = Scope.of([Symbol("value", "u"), Symbol("value", "v")], "k")
+    scope.functions |= {f.name: f.signature for f in library().values()}
+    e = parse(written, scope)
+    assert show(e) == plain
+    assert all(parse(show(e, style), scope) == e for style in STYLES)
+
+
+@pytest.mark.parametrize(("written", "message"), [
+    ("|u", "this | is never closed; expected |"), ("u|", "the formula breaks off here"),
+    ("θ_u", "unknown symbol θ_u"), ("c", "unknown symbol c"),
+    ("cos(u, v, u)", "cos takes 1 argument, not 3"),
+])  # fmt: skip
+def test_the_words_for_vectors_say_what_is_wrong(written: str, message: str) -> None:
+    scope = Scope.of([Symbol("value", "u"), Symbol("value", "v")])
+    scope.functions |= {f.name: f.signature for f in library().values()}
+    with pytest.raises(VieteError, match=re.escape(message)):
+        parse(written, scope)
 
 
 # Whole cards --------------------------------------------------------------------------------------

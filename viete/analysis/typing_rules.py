@@ -191,9 +191,11 @@ class TypingRules(CardSizes):
         value = self.of(e.value, env)
         if len(e.items) > len(value.shape):
             what = f"{len(e.items)} indices" if len(e.items) > 1 else "an index"
+            angle = isinstance(e.value, Ref) and e.value.key == "theta" and len(e.items) == 2
             raise Mismatch(
                 f"{what} on {show(e.value)}, which is "
-                + (f"of shape {text(value.shape)}" if value.shape else "one number"), e,
+                + (f"of shape {text(value.shape)}" if value.shape else "one number")
+                + ("; the angle between two vectors is angle(a, b) here" if angle else ""), e,
             )  # fmt: skip
         shape: list[Size] = []
         family = set(value.family)

@@ -15,6 +15,8 @@ MAX_DEPTH = 120
 MAX_NESTING = 60  # counts brackets twice
 CLOSERS = {"(": ")", "[": "]", "{": "}", "⟨": "⟩", "\\{": "\\}", "⌊": "⌋", "⌈": "⌉"}
 CLOSED = frozenset(CLOSERS.values())
+# Bars around a length. | and ‖ open where an operand begins and close behind one; TeX's tell.
+BARS = {"|": "|", "‖": "‖", "\\lvert": "\\rvert", "\\lVert": "\\rVert"}
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class Cursor:
         self.source, self.tokens, self.scope = source, tokens, scope
         self.pos = self.depth = 0
         self.left: set[str] = set()  # index letters whose binder has ended
+        self.bar = ""  # what closes the innermost bracket, if that is a pair of bars
         self.script = False  # whether the tokens are those of a script
         self.spans: dict[Expr, tuple[int, int]] = {}  # where a part was read last
 

@@ -54,14 +54,16 @@ SIGNS = {
     "⟨": "⟨", "⟩": "⟩", "〈": "⟨", "〉": "⟩", "⊤": "⊤", "∈": "∈", "∞": "∞", "⊙": "⊙", "×": "×",
     "·": "·", "∑": "∑", "Σ": "∑", "→": "→", "∧": "and", "∨": "or", "⌈": "⌈", "⌉": "⌉", "@": "·",
     "⌊": "⌊", "⌋": "⌋", "<=": "<=", ">=": ">=", "!=": "!=", "...": "...", "->": "→",
-} | {sign: sign for sign in "+-*/^_()[]{},;:=<>&"}  # fmt: skip
+    "∣": "|", "∥": "‖",
+} | {sign: sign for sign in "+-*/^_()[]{},;:=<>&|‖"}  # fmt: skip
 COMMANDS = {
     "cdot": "·", "times": "×", "odot": "⊙", "top": "⊤", "intercal": "⊤", "sum": "∑", "in": "∈",
     "langle": "⟨", "rangle": "⟩", "le": "<=", "leq": "<=", "ge": ">=", "geq": ">=", "ne": "!=",
     "neq": "!=", "lt": "<", "gt": ">", "infty": "∞", "dots": "...", "ldots": "...", "cdots": "...",
     "land": "and", "lor": "or", "bmod": "mod", "to": "→", "{": "\\{", "}": "\\}", "_": "_",
     "lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "\\": "\\\\", "frac": "\\frac",
-    "tfrac": "\\frac", "dfrac": "\\frac",
+    "tfrac": "\\frac", "dfrac": "\\frac", "|": "‖", "vert": "|", "Vert": "‖",
+    "lvert": "\\lvert", "rvert": "\\rvert", "lVert": "\\lVert", "rVert": "\\rVert",
 }  # fmt: skip
 IGNORED = frozenset(
     ", ; : ! quad qquad left right big Big bigl bigr Bigl Bigr bigg Bigg displaystyle limits "
@@ -96,6 +98,7 @@ _LETTER_NEXT = re.compile(r"(?:\{\s*)?(?:\\(?:mathrm|text)(?!\{ ?(?:and|or|not)\
 _FONT = re.compile(r"\*?\s*\{\s*((?:[A-Za-z0-9 -]|\\_|_)*?)\s*\}")
 _COMMAND = re.compile(r"\\([A-Za-z]+|.?)")
 _CASES = re.compile(r"\s*\{cases\}")
+_BAR = re.compile(r"\s*(?:\||‖|\\\||\\[lr]?[vV]ert(?![A-Za-z]))")  # behind \left or \right
 _BRACED = re.compile(r"\*?\s*\{[^{}]*\}")
 _SIGN = re.compile("|".join(map(re.escape, sorted(SIGNS, key=len, reverse=True))))
 _MARKS = frozenset(COMBINING)
@@ -214,6 +217,9 @@ def command(text: str, i: int) -> tuple[tuple[Token, ...], int]:
     m = _COMMAND.match(text, i)
     assert m is not None
     name, end = VARIANTS.get(m[1], m[1]), m.end()
+    if name in ("left", "right") and (bar := _BAR.match(text, end)):
+        side = "vert" if "vert" in bar[0] or bar[0] == "|" else "Vert"
+        return (Token("op", f"\\{name[0]}{side}", i, bar.end()),), bar.end()
     bare = name == "Delta" and not _LETTER_NEXT.match(text[end:].lstrip())
     if name in IGNORED:
         return (), end

@@ -18,6 +18,7 @@ from itertools import pairwise, takewhile
 
 from viete.errors import Text, VieteError
 from viete.notation.cursor import (
+    BARS,
     CLOSED,
     CLOSERS,
     MAX_DEPTH,
@@ -127,12 +128,15 @@ def parse_left(source: Text, letters: set[str], scope: Scope) -> Ref:
 def script_letters(source: Text) -> set[str]:
     """The single letters that stand above or below a name, as j and k in ``A_{j,k+1}``."""
     found, depth, script = set[str](), 0, 0
-    for before, token in pairwise(tokenize(source)):
+    tokens = tokenize(source)
+    for (before, token), after in zip(pairwise(tokens), [*tokens[2:], tokens[-1]], strict=True):
         begins = before.kind == "op" and before.text in ("_", "^")
         if token.kind == "op" and token.text in "{}":
             depth += 1 if token.text == "{" else -1
             script = script or (depth if begins else 0)
             script = 0 if depth < script else script
+        elif (token.text, after.text) == ("c", "("):
+            pass  # the function, as in θ_{a,c(b)}
         elif token.kind == "word" and len(token.text) == 1 and (script or begins):
             found.add(token.text)
     return found - TRANSPOSE
@@ -153,9 +157,12 @@ class Parser(Cursor):
 
     # -- precedence levels -------------------------------------------------------------------------
 
-    def expression(self) -> Expr:
+    def expression(self, bar: str = "") -> Expr:
+        """What fills a pair of brackets, or of bars, which ``bar`` closes."""
         self.deeper()
+        outer, self.bar = self.bar, bar
         result = self.binary(0)
+        self.bar = outer
         self.depth -= 1
         return result
 
@@ -238,8 +245,10 @@ class Parser(Cursor):
     def starts_factor(self) -> bool:
         t = self.peek
         return t.kind in ("num", "word", "accent") or (
-            t.kind == "op" and t.text in ("(", "{", "⟨", "∑", "\\frac", "\\begin", "∞", "⌈", "⌊")
-        )
+            t.kind == "op"
+            and (t.text in ("(", "{", "⟨", "∑", "\\frac", "\\begin", "∞", "⌈", "⌊")
+                 or (t.text in BARS and t.text != self.bar))
+        )  # fmt: skip
 
     def factor(self) -> Expr:
         self.deeper()
@@ -274,6 +283,10 @@ class Parser(Cursor):
             elif opened.text == "⌈":  # ⌈a⌉ = −⌊−a⌋, so that interpreters need only one of them
                 inner = Apply("neg", (Apply("floor", (self.negated(inner, opened),)),))
             return self.node(inner, opened)
+        if opened := self.accept(*BARS):
+            inner = self.expression(BARS[opened.text])
+            self.expect(BARS[opened.text], opened)
+            return self.applied("length", [inner], opened)
         if opened := self.accept("⟨"):
             a = self.expression()
             self.expect(",", opened)
@@ -331,9 +344,22 @@ class Parser(Cursor):
             return self.call(function, t)
         if text in scope.symbols or text in scope.indices or text in CONSTANTS:
             return self.name(text, t)
+        if text == "c" and self.peek.text == "(" and "centred" in scope.functions:
+            return self.call("centred", t)
+        if text == "theta" and self.peek.text in ("_", "^") and "angle" in scope.functions:
+            return self.theta(t)
         if text == "e" and self.peek.text == "^":
             return self.node(Apply("exp", (self.tower(self.scripts()),)), t)
         return self.run(t)
+
+    def theta(self, t: Token) -> Expr:
+        """``θ_{a,b}`` where no θ is declared: the angle between two vectors."""
+        items = self.scripts()
+        below = [s for s in items if s.sign == "_"]
+        if len(below) != 2:
+            raise self.unknown("theta", items, False, t)
+        e = self.applied("angle", [self.inside(s) for s in below], t)
+        return self.scripted(e, [s for s in items if s.sign == "^"], t)
 
     def function_name(self, t: Token) -> tuple[str | None, int]:
         """The function that begins here and how many tokens its own subscripts take.
@@ -393,7 +419,6 @@ class Parser(Cursor):
         return result
 
     def call(self, name: str, t: Token) -> Expr:
-        signature = self.scope.functions[name]
         if self.peek.text != "(" or self.peek.kind != "op":
             if name in ELEMENTARY and (self.starts_factor() or self.peek.text == "^"):
                 if name == "sqrt" and self.peek.text == "{":
@@ -410,6 +435,15 @@ class Parser(Cursor):
         if listed is not None:
             self.expect("]", listed)
         self.expect(")", opened)
+        if name == "cos" and len(args) == 2 and "cosine" in self.scope.functions:
+            name = "cosine"
+        return self.applied(name, args, t)
+
+    def applied(self, name: str, args: list[Expr], t: Token) -> Expr:
+        """A function, as its name or a sign that stands for it at ``t`` says, of its arguments."""
+        signature = self.scope.functions.get(name)
+        if signature is None:
+            raise self.error(f"{t.text} stands for the function {name}, which is not known here", t)
         most = signature.most
         if len(args) < signature.least or (most is not None and len(args) > most):
             takes = (

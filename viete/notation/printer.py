@@ -147,6 +147,7 @@ class Printer:
 
     def __init__(self, style: str, loss: Ref | None = None) -> None:
         self.style, self.loss = style, loss
+        self.bars = 0  # how many pairs of bars stand around what is written
         self.column = 1 + STYLES.index(style)
 
     def show(self, e: Expr, place: int = 0) -> str:
@@ -300,6 +301,13 @@ class Printer:
                 return f"inner({self.show(args[0])}, {self.show(args[1])})", ATOM
             left, right = self.pick("<", r"\langle ", "⟨"), self.pick(">", r" \rangle", "⟩")
             return f"{left}{self.show(args[0])}, {self.show(args[1])}{right}", ATOM
+        if op == "length" and len(args) == 1:
+            self.bars += 1
+            text = self.show(args[0])
+            self.bars -= 1
+            return self.pick(f"|{text}|", f"\\lvert {text} \\rvert", f"|{text}|"), ATOM
+        if op == "cosine" and len(args) == 2:
+            return f"{self.function('cos')}({self.show(args[0])}, {self.show(args[1])})", ATOM
         if op == "where" and self.style == "latex":
             condition, yes, no = map(self.show, args)
             rows = f"{yes} & {condition} \\\\ {no} & \\text{{otherwise}}"
@@ -337,6 +345,8 @@ class Printer:
             # Side by side, \Delta x would be one name and a <u, v> a comparison.
             a = f"({a})" if a.endswith(r"\Delta") else a
             b = f"({b})" if b.startswith("<") else b
+            # Within bars, a bar behind a factor would close them.
+            b = f"({b})" if self.bars and b.startswith("|") else b
         return f"{a}{signs[self.column - 1]}{b}", strength
 
     def long_sum(self, e: Expr) -> str:

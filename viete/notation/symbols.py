@@ -141,7 +141,8 @@ class Scope:
     def suggest(self, name: str) -> str:
         """``; did you mean …?`` for a misspelled name, or nothing."""
         known = {s.key for group in self.symbols.values() for s in group}
-        known |= {f for f in self.functions if not f.endswith("_library")}  # their second names
+        if len(name) > 1:  # a letter is near to tr, and is none
+            known |= {f for f in self.functions if not f.endswith("_library")}  # second names
         known |= GREEK_NAMES & set(self.symbols)
         plain = re.sub(r"[_ {}]", "", name.lower())
         near = sorted(f for f in self.functions if re.sub("_", "", f.lower()) == plain != "")

@@ -85,6 +85,8 @@ class Typst(Printer):
                 return f"frac({self.show(a)}, {self.show(b)})", FACTOR
             case "sqrt", (a,):
                 return f"sqrt({self.show(a)})", ATOM
+            case "length", (a,):
+                return f"abs({self.show(a)})", ATOM
             case "where", (test, yes, no):
                 rows = f'{self.show(yes)} &"if" {self.show(test)}, {self.show(no)} &"otherwise"'
                 return f"cases({rows})", ATOM
