@@ -78,6 +78,7 @@ def test_blocks_are_those_in_which_all_that_is_named_exists() -> None:
     assert made["x^i - x^{i-1}"].shape == (3, 4, 16)
     assert made["A^{i,h}"].shape == (3, 2, 4, 4)
     assert made["A^{i,1}_3"].shape == (3, 4)
+    assert made["scale_A^i"].shape == (3, 4, 1)  # though the norm could read x^3 as well
     assert np.array_equal(made["W_{OV}^{i,h}"][2], made["W_{OV}^{3,h}"])
     with pytest.raises(VieteError, match=r"x\^\{i\+9\} has a value in no block"):
         made["x^{i+9}"]

@@ -256,7 +256,8 @@ class Run(Mapping[str, Array]):
             equation = self.derived.get(member[0])
             if equation is not None:
                 inner = self.program.loops_of(equation.left.symbol, member[1])
-                if not self.has_value(equation.right, inner):
+                own = all(k in self.program.range_of(letter) for letter, k in inner.items())
+                if not (own and self.has_value(equation.right, inner)):
                     return False
             elif member not in self.program.members_made:
                 return False
