@@ -271,6 +271,8 @@ class ByHand:
                 return getattr(np, op)(a, axis=-1, keepdims=a.ndim == 2)
             case "rows", [a]:
                 return np.float64(a.shape[0])
+            case "len", [a]:
+                return np.float64(a.shape[0])
             case "cols", [a]:
                 return np.float64(a.shape[-1])
             case "concat", parts:

@@ -36,7 +36,8 @@ FORMULAS = {
     "mod": "x mod 2", "pow": "p^{3/2}", "prod": "x W", "pi": "pi * x", "inf": "max(x, -∞)",
     "sum": "table_{j<n}(sum(x_j))", "mean": "table_{j<n}(mean(x_j))", "max": "max(x, p / 2)",
     "min": "min(x, p / 2)", "argmax": "table_{j<n}(argmax(x_j) * sum(x_j))",
-    "rows": "cols(x) * x", "cols": "cols(x) * x", "T": "table_{j<n}(sum(x_j W^T))",
+    "rows": "cols(x) * x", "cols": "cols(x) * x", "len": "len(W) * x",
+    "T": "table_{j<n}(sum(x_j W^T))",
     "inner": "table_{j<n}(<x_j, p_j>)", "concat": "concat(x, p)",
     "where": "where(x > 0, x, 2 * p)", "not": "where(not x > 0, x, p)",
     "and": "where(x > 0 and p < 2, x, p)", "or": "where(x > 0 or p < 2, x, p)",
@@ -231,7 +232,7 @@ def test_every_primitive_has_a_row() -> None:
 )
 def test_namespaces_have_every_operation_on_entries(rules: Mapping[str, Any]) -> None:
     """What the evaluator does not do itself, with what folds, joins and names values."""
-    moved = {"sum", "mean", "argmax", "rows", "cols", "T", "inner", "concat", "pi", "inf"}
+    moved = {"sum", "mean", "argmax", "rows", "cols", "len", "T", "inner", "concat", "pi", "inf"}
     chosen = {"max", "min", "where", "and", "or", "not"}  # by comparing, in exact's namespace
     assert {*PRIMITIVES, *SIGNS} - moved <= rules.keys() | chosen
     assert rules.keys() <= {*PRIMITIVES, *SIGNS}

@@ -267,6 +267,8 @@ class Flows(Algebra[Flow, Env[Flow]]):
         self.several = {name for name in made if made.count(name) > 1}
         self.known: dict[str, Flow] = {}
         self.found: list[tuple[Flow, frozenset[Read]]] = []
+        self.by_length: list[str] = []  # equations that pick a position by how many there are
+        self.equation_name = ""
         self.ranges = {i.name: self.count(i.lower, i.upper, self.env) for i in card.indices}
         letters = {k: Letter(k, k, ZERO, n) for k, n in self.ranges.items()}
         self.env = Env(index=letters)
@@ -291,6 +293,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
     def equation(self, e: Equation) -> tuple[Flow, frozenset[Read]]:
         """The named value, and the reads of other positions by its own, as one block makes it."""
         self.shared.clear()
+        self.equation_name = e.name
         v = self.of(e.right)
         for s in e.left.symbol.slots:
             if s in self.ranges and s not in v.axes:
@@ -376,12 +379,20 @@ class Flows(Algebra[Flow, Env[Flow]]):
     ) -> Flow:  # fmt: skip
         if self.embeddings.looked_up(v, label, at):
             at = replace(at, ids=frozenset())
+        place = v.axes[label].place
+        if place is not None and at.count is not None and place.names() & at.count.names():
+            self.by_length.append(self.equation_name)
         # x_{j-1} inside table_{j<n} reads a position of the past, and x_0 one of everybody's.
         labels = {letter: x.label for letter, x in env.index.items()}
         places = [k for k, a in at.axes.items() if a.size == v.axes[label].size]
         now = latest(index, lambda x: distance(x, labels, sizes(env)), places)
         rest = v.without(label, None if now is None else Mask("0", now, label))
         return self.joined([rest, at], {**with_place(v.axes[label], at.axes), **rest.axes})
+
+    def from_end(
+        self, v: Flow, label: str, k: int, item: Expr, among: Letter, env: Env[Flow]
+    ) -> Flow:  # fmt: skip
+        return self.gather(v, label, self.sized(among.count - Size.of(k)), item, among, env)
 
     def cut(self, v: Flow, label: str, item: Slice, e: Pick, env: Env[Flow]) -> Flow:
         start = self.size(item.start, env) if item.start else ZERO

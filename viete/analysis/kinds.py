@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from viete.notation.tree import Apply, Expr
+from viete.notation.tree import MEASURES, Apply, Expr
 
 Interval = tuple[int, int]  # the least and the greatest that a number may be
 
@@ -18,7 +18,7 @@ REAL, WHOLE, TRUTH = "real", "int", "bool"
 LOGICAL = frozenset("and or not".split())
 COMPARISONS = frozenset("lt le gt ge eq ne".split())
 # Through which no derivative passes.
-FLAT = LOGICAL | COMPARISONS | frozenset("argmax floor rows cols".split())
+FLAT = LOGICAL | COMPARISONS | frozenset(("argmax", "floor", *MEASURES))
 # Functions of the library that take whole numbers for real ones.
 OF_REALS = frozenset(
     "softmax logsumexp logsoftmax cross_entropy LN RMSNorm causal "

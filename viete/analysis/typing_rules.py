@@ -31,7 +31,7 @@ from viete.graph.evaluator import REDUCTIONS
 from viete.graph.sizes import ONE, ZERO, Size, size_of
 from viete.notation.lexer import ELEMENTARY
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
+from viete.notation.tree import MEASURES, Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
 ENTRYWISE = frozenset((*ELEMENTARY, *"neg abs floor add sub had times div pow mod".split()))
 
@@ -199,7 +199,7 @@ class TypingRules(CardSizes):
             )  # fmt: skip
         shape: list[Size] = []
         family = set(value.family)
-        for size, item in zip(value.shape, e.items, strict=False):
+        for axis, (size, item) in enumerate(zip(value.shape, e.items, strict=False)):
             if isinstance(item, Slice):
                 start = self.needed_size(item.start, env) if item.start else Size.of(0)
                 stop = self.needed_size(item.stop, env) if item.stop else size
@@ -211,6 +211,11 @@ class TypingRules(CardSizes):
             t = self.of(item, env)
             if len(t.shape) > 1:
                 raise Mismatch(f"{show(item)} cannot be an index", item)
+            if (k := e.from_end(axis)) is not None and self.most(size) < k:
+                raise Mismatch(
+                    f"-{k} is no index here: {self.ends(size)}there are {self.valued(size)} places",
+                    item,
+                )
             if isinstance(item, Num) and (
                 item.value < 0 or item.value.denominator != 1
                 or ((n := size.value(self.model.greatest)) is not None and item.value >= n)
@@ -369,11 +374,11 @@ class TypingRules(CardSizes):
             return Type((args[0].shape[1], args[0].shape[0]), family)
         if op in REDUCTIONS and len(args) == 1:
             return self.reduced(e, args[0])
-        if op in ("rows", "cols"):
+        if op in MEASURES:
             shape = args[0].shape
             if len(shape) < (2 if op == "rows" else 1):
                 raise Mismatch(f"{show(e.args[0])} has no {op}: its shape is {text(shape)}", e)
-            return self.as_number(shape[0] if op == "rows" else shape[-1])
+            return self.as_number(shape[-1] if op == "cols" else shape[0])
         if op == "inner":
             u, v = (t.shape for t in args)
             if len(u) != 1 or len(v) != 1 or not self.same(u[0], v[0]):

@@ -138,6 +138,17 @@ class Indexing(Evaluator[Code, CodeEnv]):
         at = self.checked_places(at, index, v, label, many(among), env)
         return replace(self.take(v, label, at, env), whole=v.whole)
 
+    def from_end(
+        self, v: Code, label: str, k: int, item: Expr, among: Letter, env: CodeEnv
+    ) -> Code:  # fmt: skip
+        least = self.shapes.as_number(among.count).interval
+        if least is not None and k <= least[0]:
+            return replace(self.take(v, label, Code(f"-{k}", whole=True), env), whole=v.whole)
+        # Python counts -1 of n - 2 from the end too: what may be too much is counted from 0.
+        if env.arguments is None:
+            item = Apply("sub", (self.card.size_expr(among.count), num(k)))
+        return self.gather(v, label, self.of(item, env), item, among, env)
+
     def cut(self, v: Code, label: str, item: Slice, e: Pick, env: CodeEnv) -> Code:
         start = "" if item.start is None else self.integer(item.start, env)
         stop = "" if item.stop is None else self.integer(item.stop, env)
@@ -150,9 +161,9 @@ class Indexing(Evaluator[Code, CodeEnv]):
         self, at: Code, e: Expr, code: Code, label: str, count: Size, env: CodeEnv
     ) -> Code:  # fmt: skip
         """Computed places ``e`` in an axis, as whole numbers, checked if they may be outside."""
-        interval, size = self.type(e, env).whole, self.shapes.number(count)
         if (not at.whole and at.axes and at.const) or (not at.whole and not at.const):
             at = replace(self.dialect.whole_numbers(at), whole=True)
+        interval, size = self.type(e, env).whole, self.shapes.number(count)
         inside = size is not None and interval is not None
         if isinstance(e, Num) or (inside and interval[0] >= 0 and interval[1] < size):  # type: ignore[index,operator]
             return at

@@ -33,7 +33,7 @@ from viete.code.indexing import Indexing
 from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, walk
+from viete.notation.tree import MEASURES, Apply, Bind, Expr, Idx, Pick, Ref, walk
 from viete.rewrite.simplify import row_sum
 
 TESTS = frozenset("lt le gt ge eq ne and or not".split())
@@ -56,9 +56,10 @@ class Lowering(Indexing):
             return Code(f"math.{op}", const=True)
         if op in self.card.function:
             return self.call(e, env)
-        if op in ("rows", "cols"):
+        if op in MEASURES:
             value = self.of(e.args[0], env)
-            shape = f"{value.at(ATOM)}.shape[{-1 if op == 'cols' else -2}]"
+            first = op == "rows" or (op == "len" and ROW in value.axes)
+            shape = f"{value.at(ATOM)}.shape[{-2 if first else -1}]"
             return Code(shape, const=True, whole=True)
         if op in LOGICAL:
             return self.entrywise(op, [self.of(a, env) for a in e.args], env)

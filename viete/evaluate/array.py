@@ -301,6 +301,14 @@ class Arrays(Algebra[Value, Env[Value]]):
         rest = tuple(a for a in v.axes if a != label)
         return Value(v.array[place], rest, v.const, False, v.interval)
 
+    def from_end(
+        self, v: Value, label: str, k: int, item: Expr, among: Letter, env: Env[Value]
+    ) -> Value:  # fmt: skip
+        if k > among.count:
+            places = "is 1 place" if among.count == 1 else f"are {among.count} places"
+            raise VieteError(f"-{k} is no index here: there {places}")
+        return self.gather(v, label, self.sized(among.count - k), item, among, env)
+
     def gathered(self, v: Value, label: str, at: Value, first: int) -> Value:
         """Members of an axis at computed places: ``E[x]``, ``p_{j,t_j}``, ``K^{⌈h/2⌉}``."""
         size, const = v.size(label), at.const and v.const

@@ -19,7 +19,7 @@ from viete.errors import VieteError
 from viete.graph.card import CardData
 from viete.library.functions import Function
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
+from viete.notation.tree import MEASURES, Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
 ROW, COL, INNER = "row", "col", "inner"
 REDUCTIONS = frozenset("sum mean max min argmax".split())
@@ -117,6 +117,10 @@ class Evaluator(ABC, Generic[V, E]):
         """Members at the computed places ``at``, whose axes come in the place of the axis."""
 
     @abstractmethod
+    def from_end(self, v: V, label: str, k: int, item: Expr, among: Letter, env: E) -> V:
+        """The member ``-k`` of an axis, whose place counted from 0 is ``item``."""
+
+    @abstractmethod
     def cut(self, v: V, label: str, item: Slice, e: Pick, env: E) -> V:
         """A stretch of an axis."""
 
@@ -198,12 +202,15 @@ class Evaluator(ABC, Generic[V, E]):
         for label in core[: len(e.items)]:
             # Out of the way, so that what the index brings in may be called row or column.
             v = v.relabel(label, "picked" + label)
-        for label, count, item in zip(core, lengths, e.items, strict=False):
+        for axis, (label, count, item) in enumerate(zip(core, lengths, e.items, strict=False)):
             picked = "picked" + label
             if isinstance(item, Slice):
                 v = self.cut(v, picked, item, e, env).relabel(picked, label)
                 continue
             among = Letter(picked, picked, self.zero, count)
+            if (k := e.from_end(axis)) is not None:
+                v = self.from_end(v, picked, k, item, among, env)
+                continue
             at = None if isinstance(item, Idx) else self.of(item, env)
             if at is None:
                 v = self.along(v, picked, item, among, env)
@@ -339,10 +346,11 @@ class Algebra(Evaluator[V, E]):
             return self.transpose(args[0])
         if len(args) == 1 and op in REDUCTIONS:
             return self.reduce(op, args[0])
-        if op in ("cols", "inner", "concat"):
+        if op in ("cols", "len", "inner", "concat"):
             args = [self.column(v) for v in args]
-        if op in ("rows", "cols"):
-            return self.sized(self.length(args[0], ROW if op == "rows" else COL))
+        if op in MEASURES:
+            first = op == "rows" or (op == "len" and ROW in args[0].axes)
+            return self.sized(self.length(args[0], ROW if first else COL))
         if op == "inner":
             return self.contract(args[0].relabel(COL, INNER), args[1].relabel(COL, INNER), (INNER,))
         if op == "concat":

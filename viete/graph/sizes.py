@@ -197,7 +197,7 @@ def size_of(
     ``cols(x)``.
     """
     match e:
-        case Apply("rows" | "cols") if measure is not None:
+        case Apply("rows" | "cols" | "len") if measure is not None:
             return measure(e)
         case Num():
             return Size.of(e.value)

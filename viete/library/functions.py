@@ -16,7 +16,7 @@ from viete.notation.lexer import Token, tokenize
 from viete.notation.parser import parse_tokens
 from viete.notation.substitution import substitute
 from viete.notation.symbols import Scope, Signature
-from viete.notation.tree import MEASURES, Apply, Expr, Ref, Symbol, transform
+from viete.notation.tree import Apply, Expr, Ref, Symbol, transform
 
 _BULLET = re.compile(r"^- \$(.+?)\$:?\s*(.*)$")
 
@@ -128,7 +128,9 @@ def inlined(
     sizes: dict[str, Expr] = {}
     for argument, given in zip(function.arguments, with_defaults(e, functions), strict=True):
         arguments[argument.symbol.key] = given
-        for symbol, what in zip(argument.pattern, MEASURES[-len(argument.pattern) :], strict=False):
+        for symbol, what in zip(
+            argument.pattern, ("rows", "cols")[-len(argument.pattern) :], strict=False
+        ):
             sizes.setdefault(symbol.key, Apply(what, (given,)))
     return substitute(function.body, arguments=arguments, names=sizes, around=around, taken=taken)
 

@@ -42,6 +42,7 @@ from viete.notation.tree import (
     Slot,
     Symbol,
     Table,
+    place_from_end,
 )  # fmt: skip
 
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "=": "eq", "!=": "ne"}
@@ -575,7 +576,7 @@ class Parser(Cursor):
         if len(below) > 2:
             raise self.error("a matrix has rows and columns: at most two indices", below[2])
         if below:
-            e = self.node(Pick(e, tuple(map(self.inside, below))), t)
+            e = self.node(self.picked(e, list(map(self.inside, below))), t)
         while above:
             if above[0].label in TRANSPOSE:
                 e = self.node(Apply("T", (e,)), t)
@@ -613,22 +614,20 @@ class Parser(Cursor):
                 self.expect("]", opened)
                 if len(items) == 3 and items[0] == Slice(None, None):
                     items = items[1:]  # logits[:, -1, :], whose batch is every sequence here
-                if len(items) == 2:
-                    sizes = (Apply(name, (e,)) for name in ("rows", "cols"))
-                    items = [self.from_end(x, size) for x, size in zip(items, sizes, strict=True)]
                 if len(items) > 2:
                     raise self.error("a matrix has rows and columns: at most two indices", opened)
-                e = self.node(Pick(e, tuple(items)), start)
+                e = self.node(self.picked(e, items), start)
             elif self.peek.kind == "op" and self.peek.text in ("_", "^"):
                 e = self.scripted(e, self.scripts(), start)
             else:
                 return e
 
-    def from_end(self, item: Expr, size: Expr) -> Expr:
-        """An index counted from the end, ``-1``, as one counted from 0."""
-        if isinstance(item, Num) and item.value < 0:
-            return Apply("sub", (size, Num(-item.value)))
-        return item
+    def picked(self, value: Expr, items: list[Expr]) -> Pick:
+        """Rows or entries of a value; an index written as a negative number counts from the end."""
+        for axis, item in enumerate(items):
+            if isinstance(item, Num) and item.value < 0 and item.value.denominator == 1:
+                items[axis] = self.node(place_from_end(value, axis, -int(item.value)), item)
+        return Pick(value, tuple(items))
 
     def item(self) -> Expr:
         """One index in brackets or a script: an expression, ``a:b``, ``:b``, ``a:`` or ``:``.

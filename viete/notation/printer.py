@@ -28,6 +28,7 @@ from viete.notation.tree import (
     Slice,
     Symbol,
     Table,
+    num,
     script,
     walk,
 )  # fmt: skip
@@ -240,11 +241,13 @@ class Printer:
         return script(sign, [text] if text else [])
 
     def picked(self, e: Pick) -> str:
+        items = [num(-k) if (k := e.from_end(axis)) else computed(x)
+                 for axis, x in enumerate(e.items)]  # fmt: skip
         below = all(isinstance(x, Idx) or (isinstance(x, Pick) and isinstance(x.value, Ref))
-                    for x in e.items)  # fmt: skip
+                    or (isinstance(x, Num) and x.value < 0) for x in items)  # fmt: skip
         if below and isinstance(e.value, Ref) and e.value.symbol.kind != "dim":
-            return self.ref(e.value, e.items)
-        inner = ", ".join(self.show(x) for x in e.items)
+            return self.ref(e.value, tuple(items))
+        inner = ", ".join(self.show(x) for x in items)
         value = self.show(e.value, ATOM)
         return f"{value}[{inner}]"
 
@@ -375,3 +378,10 @@ class Printer:
         elif taken and (power or text[-1] in SUPERSCRIPTS):
             text = f"({text})"
         return text + mark, ATOM
+
+
+def computed(index: Expr) -> Expr:
+    """An index as it is written: a negative number that a formula came to is ``0 - 1``."""
+    if isinstance(index, Num) and index.value < 0:
+        return Apply("sub", (num(0), num(-index.value)))
+    return index

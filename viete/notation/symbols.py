@@ -34,7 +34,7 @@ PRIMITIVES = {
     s.name: s
     for s in (
         *(Signature(n, 1, 1) for n in (
-            *ELEMENTARY, "abs", "floor", "sum", "mean", "argmax", "rows", "cols",
+            *ELEMENTARY, "abs", "floor", "sum", "mean", "argmax", "rows", "cols", "len",
         )),
         Signature("max", 1, 2), Signature("min", 1, 2), Signature("where", 3, 3),
         Signature("concat", 2, None), Signature("inner", 2, 2),

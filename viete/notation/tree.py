@@ -18,7 +18,8 @@ from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 INTERNED: WeakValueDictionary[tuple[object, ...], Interned] = WeakValueDictionary()
-MEASURES = ("rows", "cols")  # of a matrix; of a vector the last
+MEASURES = ("rows", "cols", "len")  # of a matrix; of a vector the second; of its first axis
+LENGTHS = ("len", "cols")  # of a value's first axis, and of its second
 LOCK = Lock()  # two threads that make one content get one object
 
 
@@ -371,6 +372,24 @@ class Pick(Expr):
 
     def over(self, parts: Sequence[Expr], bound: tuple[str, ...] | None = None) -> Pick:
         return Pick(parts[0], tuple(parts[1:]))
+
+    def from_end(self, axis: int) -> int | None:
+        """The k of an index ``-k`` on an axis, which counts from its end; None of another index."""
+        match self.items[axis] if axis < len(self.items) else None:
+            case Apply("sub", (Apply(op, (value,)), Num(k))) if (
+                value is self.value and op == LENGTHS[axis] and k > 0 and k.denominator == 1
+            ):
+                return int(k)
+        return None
+
+
+def place_from_end(value: Expr, axis: int, k: int) -> Apply:
+    """The index ``-k`` on an axis of a value, counted from 0: ``len(x) - k``, ``cols(x) - k``.
+
+    So every meaning has it, and a rewriting may put another value there. A negative number that a
+    formula comes to, as ``j - 1`` may, is not this tree, and stays an error.
+    """
+    return Apply("sub", (Apply(LENGTHS[axis], (value,)), num(k)))
 
 
 def rebuilt(e: Expr, parts: Sequence[Expr]) -> Expr:

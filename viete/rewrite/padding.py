@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from viete.analysis.flows import flows_of
 from viete.analysis.next_token import text_of
 from viete.analysis.shapes import Shapes, shapes_of
 from viete.errors import Text, VieteError
@@ -24,7 +25,8 @@ def padded(card: CardData) -> CardData:
     """The model with an input ``a ∈ {0, 1}^n = 1`` that says which positions are no padding.
 
     Rows of values at padding hold numbers that mean nothing. Raises VieteError for a model without
-    a softmax over the text's positions, such as an encoder that has its own padding mask.
+    a softmax over the text's positions, such as an encoder that has its own padding mask, and for
+    one that picks a position by the text's length, ``x_{-1}``, where padding may stand.
     """
     tokens = text_of(card)
     (n,) = tokens.shape
@@ -35,6 +37,11 @@ def padded(card: CardData) -> CardData:
     if any(i.default is not None and i.shape == tokens.shape and i.high == num(1)
            for i in card.inputs):  # fmt: skip
         raise VieteError(f"{card.title} has a padding mask of its own")
+    if by_length := flows_of(card).by_length:
+        raise VieteError(
+            f"{card.title} takes no padding: {by_length[0]} picks a position counted from the end "
+            f"of the text, where padding may stand"
+        )
     equations = [with_padding_masked(card, shapes, n, mask, e) for e in card.equations]
     if ("padding", "takes no position") in card.facts:
         equations = [with_padding_uncounted(card, n, mask, e) for e in equations]

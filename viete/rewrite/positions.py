@@ -27,6 +27,7 @@ from viete.library.functions import Argument, Function, with_defaults
 from viete.notation.printer import show
 from viete.notation.substitution import apart, fresh
 from viete.notation.tree import (
+    MEASURES,
     Apply,
     Bind,
     Expr,
@@ -39,6 +40,7 @@ from viete.notation.tree import (
     Symbol,
     Table,
     num,
+    place_from_end,
 )
 from viete.rewrite.kv_cache import (
     ALL,
@@ -231,7 +233,9 @@ class Positions:
         rest = iter(want[2 - sum(stay) :])
         wants = {ROW: ALL, COL: ALL}
         new: list[Expr] = []
-        for name, place, item, stays in zip(names, axes, items, stay, strict=True):
+        for axis, (name, place, item, stays) in enumerate(
+            zip(names, axes, items, stay, strict=True)
+        ):
             kind = next(rest) if stays else ALL
             if item is None:  # the axis is left alone
                 wants[name] = kind
@@ -242,9 +246,14 @@ class Positions:
             elif place and isinstance(item, Idx) and (at := env.letters.get(item.name)) and at.kind:
                 wants[name] = at.kind  # the row of the table's own position
                 new.append(item)
+            elif (k := e.from_end(axis)) is not None:  # of all positions, not of the new ones
+                new.append(Apply("sub", (ALL_COUNT, num(k))) if place else item)
             else:
                 new.append(self.number(self.of(item, env, (ALL, kind)), env).expr)
         v = self.of(e.value, env, (wants[ROW], wants[COL]))
+        for axis in range(len(e.items)):
+            if not axes[axis] and (k := e.from_end(axis)) is not None:
+                new[axis] = place_from_end(v.expr, axis, k)
         everything = all(isinstance(i, Slice) and i.start is i.stop is None for i in new)
         return Form(v.expr if everything else replace(e, value=v.expr, items=tuple(new)))
 
@@ -312,7 +321,7 @@ class Positions:
             return self.call(e, env, want)
         if op == "prod" and all(self.table.of(x, env.types).shape for x in args):
             return self.product(e, env, want)
-        if op in ("rows", "cols"):
+        if op in MEASURES:
             return self.counted(e, env)
         if op == "T":
             want = want[::-1]
@@ -329,11 +338,11 @@ class Positions:
         """``rows(x)``: as a number what x had; as written what it has now."""
         f = self.of(e.args[0], env, (NEW, ALL))
         shape = self.table.of(e.args[0], env.types).shape
-        size = self.size(shape[0] if e.op == "rows" else shape[-1])
+        size = self.size(shape[-1] if e.op == "cols" else shape[0])
         expr = replace(e, args=(f.expr,))
         if not self.positional(size, e):
             return Form(expr, size=(size, size))
-        new = e.op == "rows" or len(shape) == 1
+        new = e.op != "cols" or len(shape) == 1
         return Form(expr, size=(size, LATER if new else self.every), whole=ALL_COUNT)
 
     def entrywise(self, e: Apply, fs: list[Form], env: FormEnv) -> Form:

@@ -39,7 +39,19 @@ from viete.meanings.exact.run import ExactRun
 from viete.meanings.exact.spelling import E, first_digits, short, spelled
 from viete.notation.lexer import ELEMENTARY
 from viete.notation.substitution import substitute
-from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Symbol, Table, transform
+from viete.notation.tree import (
+    MEASURES,
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Num,
+    Pick,
+    Ref,
+    Symbol,
+    Table,
+    transform,
+)
 from viete.rewrite.simplify import evaluated, neutral
 
 MOST, FIRST = 8, 3  # terms that are written, and of a longer sum those before the dots
@@ -240,7 +252,7 @@ class Derivation(Entries):
             return super().apply(e, env)
 
         def rule(x: Expr) -> Expr | None:
-            if isinstance(x, Apply) and x.op in ("rows", "cols") and x.free <= e.free:
+            if isinstance(x, Apply) and x.op in MEASURES and x.free <= e.free:
                 return Num(Fraction(self.size(x, env)))
             return neutral(x) or evaluated(x)
 

@@ -63,7 +63,10 @@ class Explainer:
                     "mean": f"The mean over {letter} is taken",
                 }.get(op, f"The greatest over {letter} is taken")
             case Pick(Ref() as value, (item, *_)):
-                yield self.picked(value, item)
+                if (k := e.from_end(0)) is not None:
+                    yield f"Place {k} of {self.called(value)} is picked, counted from the end"
+                else:
+                    yield self.picked(value, item)
             case Pick() | Table() | Ref():
                 return
             case Apply(_, args):

@@ -70,7 +70,9 @@ def picked_back(
             used.add(item.name)
             new[item.name] = here
         else:
-            tests.append(Apply("eq", (here, item)))
+            k = e.from_end(axis)
+            at = item if k is None else Apply("sub", (size, num(k)))
+            tests.append(Apply("eq", (here, at)))
     entry = Pick(back, tuple(places)) if places else back
     for test in tests:
         test = card.substitute(test, letters=new)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,6 +17,7 @@ from viete.library.functions import inlined
 from viete.notation.printer import INFIX, show
 from viete.notation.substitution import Abstraction, Put, apart, fresh
 from viete.notation.tree import (
+    MEASURES,
     Apply,
     Bind,
     Expr,
@@ -29,6 +30,7 @@ from viete.notation.tree import (
     Symbol,
     Table,
     num,
+    place_from_end,
     transform,
     walk,
 )
@@ -175,7 +177,7 @@ class Passing:
         """Simplified, with ``rows(x)`` and ``cols(x)`` by the names of the sizes."""
 
         def rule(x: Expr) -> Expr | None:
-            if isinstance(x, Apply) and x.op in ("rows", "cols") and not x.free - set(
+            if isinstance(x, Apply) and x.op in MEASURES and not x.free - set(
                 c.env.ranges
             ):  # fmt: skip
                 size = self.type(x, c).size
@@ -193,12 +195,22 @@ class Passing:
                 args = tuple(a for a in x.args if self.type(a, c).shape[-1] != ZERO)
                 return args[0] if len(args) == 1 else replace(x, args=args)
             if isinstance(x, Pick):
-                return self.open_ended(x, c)
+                return self.open_ended(self.counted_from_end(x, ends, c) if ends else x, c)
             if isinstance(x, Bind) and x.op == "sum" and x.body == num(1):
                 return self.count(x.index, x.lower, x.upper)
             return None
 
+        ends = {k for x in walk(e) if isinstance(x, Pick) for k in map(x.from_end, range(2)) if k}
         return simplified(transform(simplified(e), rule))
+
+    def counted_from_end(self, e: Pick, ends: Collection[int], c: Context) -> Pick:
+        """``x_{n-1}`` as ``x_{-1}`` again, where x has n rows, for the ``ends`` of a formula."""
+        items = list(e.items)
+        for axis, (item, size) in enumerate(zip(items, self.type(e.value, c).shape, strict=False)):
+            for k in ends:
+                if item == Apply("sub", (self.model.size_expr(size), num(k))):
+                    items[axis] = place_from_end(e.value, axis, k)
+        return replace(e, items=tuple(items))
 
     def open_ended(self, e: Pick, c: Context) -> Expr:
         """``x[:, 2:d]`` as ``x[:, 2:]`` where x has d columns."""
@@ -239,7 +251,7 @@ class Passing:
         todo, count = list(needed), 0
         while todo:
             formula = formulas[todo.pop()]
-            for x in walk(formula, lambda x: isinstance(x, Apply) and x.op in ("rows", "cols")):
+            for x in walk(formula, lambda x: isinstance(x, Apply) and x.op in MEASURES):
                 if isinstance(x, Ref) and x.key == letter:
                     count += 1
                 if isinstance(x, Ref) and x.key in formulas and x.key not in needed:
