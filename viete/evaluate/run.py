@@ -233,9 +233,9 @@ class Run(Mapping[str, Array]):
         block, or in pairs of blocks that make no table.
         """
         loose = e.free & self.program.model.loop_letters
-        letters = dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx) and x.name in loose)
-        if not letters:
+        if not loose:  # as almost every formula: it need not be walked
             return [{}]
+        letters = dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx) and x.name in loose)
         # What stands before the first block, as x^0, and after the last, as x^{i-1}, counts too.
         ranges = [self.program.range_of(s) for s in letters]
         wider = (range(r.start - 1, r.stop + 1) for r in ranges)

@@ -32,7 +32,6 @@ import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
 from numpy.lib.stride_tricks import as_strided
 
-from viete.evaluate.backends import backend_of
 from viete.evaluate.inputs import Feeding, GivenWeights
 from viete.evaluate.interventions import Intervention
 from viete.evaluate.labelled import Array, Value, expand
@@ -330,8 +329,6 @@ def signature(fed: Feeding, changes: bool) -> Any:
 
         library = f"torch {torch.is_inference_mode_enabled()}"
         if like.device.type != "cpu" or dtype_of(like) not in KINDS:
-            return None
-        if backend_of(like).transforming():
             return None
         if torch.is_grad_enabled() and (
             changes or any(v.array.requires_grad for v in fed.store.values())
