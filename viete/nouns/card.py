@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from viete.ask.card_claims import Claims
     from viete.evaluate.plan.engine import Engine
-    from viete.evaluate.run import Run
     from viete.model.compare import Report
     from viete.nouns.model import Model
+    from viete.nouns.run import Questions
     from viete.rewrite.reparametrization import Folding
 
 
@@ -56,7 +56,7 @@ class Card(CardData, Verbs):
 
         return with_weights(self, weights, seed, framework, dtype, device)
 
-    def run(self, tokens: Any = None, weights: Any = None, /, **options: Any) -> Run:
+    def run(self, tokens: Any = None, weights: Any = None, /, **options: Any) -> Questions:
         """Run the equations on arrays, NumPy, PyTorch or JAX, or on exact numbers.
 
         >>> run = card.run([3, 1, 4], weights)                                      # doctest: +SKIP
@@ -67,8 +67,9 @@ class Card(CardData, Verbs):
         `viete.meanings.run.run`. Raises VieteError for what does not fit the card.
         """
         from viete.meanings.run import run
+        from viete.nouns.run import questions
 
-        return run(self, tokens, weights, **options)
+        return questions(run(self, tokens, weights, **options), self)
 
     def sample(
         self, prompt: Sequence[int], weights: Mapping[str, Any], **options: Any

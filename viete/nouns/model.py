@@ -32,6 +32,7 @@ from viete.model.tokens import Texts
 from viete.model.trained import is_run, open_run
 from viete.notation.substitution import substitute
 from viete.notation.tree import num
+from viete.nouns.run import Questions, questions
 from viete.nouns.verbs import Verbs
 from viete.rewrite.reparametrization import Folding
 from viete.sampling.generation import sample
@@ -118,6 +119,10 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         out.tensors, out.framework = made.tensors, made.framework
         out.dtype, out.device = made.dtype, made.device
         return out
+
+    def run(self, tokens: Any = None, /, **options: Any) -> Questions:
+        """As `Hooked.run`: a run of token ids, (n) or (batch, n), or of text, to be asked."""
+        return questions(super().run(tokens, **options), self)
 
     def sample(self, prompt: Any, /, **options: Any) -> Iterator[tuple[int | None, ...]]:
         """Go on with a text, or with token ids, token by token, as `Card.sample` does.
