@@ -102,10 +102,10 @@ def check_scales(card: vt.Card, run: Run) -> None:
 
 
 def check_logits(card: vt.Card, run: Run, weights: dict[str, np.ndarray]) -> None:
-    """A column of U times the last stream, normed, is a logit, but for bias and cap."""
+    """A row of U times the last stream, normed, is a logit, but for bias and cap."""
     last = [norm for e in card.derived if e.name == "scale" if (norm := norm_of(card, e.right))]
     stream = show(last[0]) if last else f"x^{show(card.loops[0].upper)}"
-    found = run[stream] @ run["U"] + sum(weights[b] for b in ("b_U", "c_U") if b in weights)
+    found = run[stream] @ run["U"].T + sum(weights[b] for b in ("b_U", "c_U") if b in weights)
     if card.title.startswith("Gemma 2") and "c_U" in card.sizes:
         cap = float(card.sizes["c_U"])
         found = cap * np.tanh(found / cap)
