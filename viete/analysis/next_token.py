@@ -52,10 +52,25 @@ def scores(card: CardData) -> str:
 
 def score_shape(card: CardData, tokens: Input) -> tuple[Size | None, Size]:
     """A score for each token of the vocabulary at every position of a text."""
-    assert tokens.high is not None and tokens.low is not None
-    high, low = card.size(tokens.high), card.size(tokens.low)
-    assert high is not None and low is not None
-    return card.size(tokens.shape[0]), high - low + Size.of(1)
+    count = value_count(card, tokens)
+    assert count is not None
+    return card.size(tokens.shape[0]), count
+
+
+def value_count(card: CardData, item: Input) -> Size | None:
+    """How many values an entry of an input may have; None of real numbers."""
+    high = None if item.high is None else card.size(item.high)
+    low = None if item.low is None else card.size(item.low)
+    return None if high is None or low is None else high - low + Size.of(1)
+
+
+@memoised
+def vocabulary(card: CardData) -> Size | None:
+    """How many tokens there are for the text that goes on; None of a card without a text."""
+    try:
+        return value_count(card, text_of(card))
+    except VieteError:
+        return None
 
 
 def scored(card: CardData, tokens: Input) -> list[Equation]:

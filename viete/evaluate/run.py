@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any
@@ -28,12 +29,14 @@ from viete.evaluate.labelled import (
     permute,
     traced,
 )
+from viete.evaluate.labels import axis_labels
 from viete.evaluate.schedule import Member, Program, Step
 from viete.evaluate.sparse import sparse_value
 from viete.graph.card import Equation
 from viete.graph.dependence import reachable
 from viete.notation.parser import parse
 from viete.notation.printer import show
+from viete.notation.symbols import Scope
 from viete.notation.tree import Expr, Idx, Ref, Symbol, walk
 
 
@@ -263,12 +266,22 @@ class Run(Mapping[str, Array]):
                 return False
         return True
 
+    @cached_property
+    def scope(self) -> Scope:
+        """The names, and the words of the vocabulary, that a question may use."""
+        return self.program.model.scope
+
+    @cached_property
+    def asked(self) -> dict[str, Expr]:
+        """Names and formulas that were read in this scope; its program keeps the card's own."""
+        return self.program.asked if self.scope is self.program.model.scope else {}
+
     def parse(self, name: str) -> Expr:
         if not isinstance(name, str):
             raise VieteError(f"a value is asked for by its name or a formula, not {name!r:.60}")
-        if name not in self.program.asked:
-            self.program.asked[name] = parse(Text(name, "<name>"), self.program.model.scope)
-        return self.program.asked[name]
+        if name not in self.asked:
+            self.asked[name] = parse(Text(name, "<name>"), self.scope)
+        return self.asked[name]
 
     def lookup(self, key: str, loops: tuple[int, ...]) -> Value:
         found = self.store.get((key, loops))
@@ -301,6 +314,20 @@ class Run(Mapping[str, Array]):
         shape = self.program.shapes.located(Text(name, "<name>"), e, e.free, loops=True).shape
         core = [str(size) for size in shape]
         return (*(a for a in in_order(value, letters) if a not in (ROW, COL)), *core)
+
+    def labels(self, name: str) -> tuple[Sequence[str], ...]:
+        """What the entries of each axis of ``run[name]`` are called, axis by axis as in `axes`.
+
+        Those of ``run.labels("A^{2,h}")`` are ``1 = L1H0``, …, and then ``0 "I"``, ``1 " live"``,
+        … twice: heads, also counted from 0, and positions with their tokens, where every text has
+        the same there. An axis over the vocabulary has its words; blocks, and whatever has no
+        name, have numbers. Raises VieteError as ``run[name]`` does.
+        """
+        e, sizes = self.parse(name), self[name].shape
+        return tuple(
+            axis_labels(self, e, axis, size)
+            for axis, size in zip(self.axes(name), sizes, strict=True)
+        )
 
     def found(self, name: str) -> tuple[Value, tuple[str, ...]]:
         """A value or formula, and the index letters in the order in which its axes come."""

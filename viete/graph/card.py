@@ -22,6 +22,7 @@ from viete.notation.printer import show_equation
 from viete.notation.substitution import apart, fresh, substitute
 from viete.notation.symbols import Scope
 from viete.notation.tree import Apply, Expr, Ref, Symbol
+from viete.notation.words import Words
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -281,10 +282,15 @@ class CardData:
         """The names that an equation of this card may use."""
         scope = Scope(indices={i.name for i in self.indices} | set(self.loop_letters))
         scope.functions |= {f.name: f.signature for f in self.function.values()}
-        scope.words = {word: k for k, word in enumerate(self.vocabulary)}
+        scope.words = lambda: self.words
         for symbol in self.symbols.values():
             scope.declare(symbol)
         return scope
+
+    @cached_property
+    def words(self) -> Words:
+        """The vocabulary that the card lists, by which a question names tokens."""
+        return Words(self.vocabulary)
 
     @cached_property
     def names(self) -> frozenset[str]:

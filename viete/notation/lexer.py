@@ -99,6 +99,7 @@ _FONT = re.compile(r"\*?\s*\{\s*((?:[A-Za-z0-9 -]|\\_|_)*?)\s*\}")
 _COMMAND = re.compile(r"\\([A-Za-z]+|.?)")
 _CASES = re.compile(r"\s*\{cases\}")
 _BAR = re.compile(r"\s*(?:\||‖|\\\||\\[lr]?[vV]ert(?![A-Za-z]))")  # behind \left or \right
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BRACED = re.compile(r"\*?\s*\{[^{}]*\}")
 _SIGN = re.compile("|".join(map(re.escape, sorted(SIGNS, key=len, reverse=True))))
 _MARKS = frozenset(COMBINING)
@@ -178,9 +179,9 @@ def scan(text: str) -> Iterator[Token]:
             yield Token("word", "sqrt", i, end)
         elif len(parts := unicodedata.normalize("NFD", c)) == 2 and parts[1] in COMBINING:
             yield from accented(parts[0], parts[1], i, end)
-        elif c == '"' and (closing := text.find('"', end)) > 0:
-            end = closing + 1
-            yield Token("token", text[i + 1 : closing], i, end)
+        elif m := _QUOTED.match(text, i):
+            end = m.end()
+            yield Token("token", m[0], i, end)  # with its quotes it is like no sign and no label
         else:
             raise no_character(text, i)
         i = end
@@ -196,6 +197,8 @@ def code_point(c: str) -> str:
     """What a character is called, and what to write for it; nothing for most of plain ASCII."""
     if c == "'":
         return r"; a name has no prime: write \hat{x} or x_1"
+    if c == '"':
+        return " alone; a word stands between two of them"
     if c.isascii():
         return ""
     at = ALIKE.find(c)

@@ -44,6 +44,7 @@ from viete.notation.tree import (
     Table,
     place_from_end,
 )  # fmt: skip
+from viete.notation.words import unquoted
 
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "=": "eq", "!=": "ne"}
 BINARY = (  # from loose to tight
@@ -52,6 +53,7 @@ BINARY = (  # from loose to tight
 )  # fmt: skip
 OPERATORS = {sign: op for signs in BINARY for sign, op in signs.items()}
 LEVELS = {sign: level for level, signs in enumerate(BINARY) for sign in signs}
+NUMBERS = ("num", "token")
 TRANSPOSE = frozenset(("T", "⊤"))
 
 
@@ -237,7 +239,7 @@ class Parser(Cursor):
                 pass
             elif not self.starts_factor():
                 return left
-            elif self.peek.kind == self.tokens[self.pos - 1].kind == "num":
+            elif self.peek.kind in NUMBERS and self.tokens[self.pos - 1].kind in NUMBERS:
                 raise self.error("two numbers stand side by side; write * between them, or one "
                                  "number without a space", self.peek)  # fmt: skip
             right = self.factor()
@@ -245,7 +247,7 @@ class Parser(Cursor):
 
     def starts_factor(self) -> bool:
         t = self.peek
-        return t.kind in ("num", "word", "accent") or (
+        return t.kind in ("num", "word", "accent", "token") or (
             t.kind == "op"
             and (t.text in ("(", "{", "⟨", "∑", "\\frac", "\\begin", "∞", "⌈", "⌊")
                  or (t.text in BARS and t.text != self.bar))
@@ -272,6 +274,9 @@ class Parser(Cursor):
             if "e" in t.text.lower() and abs(int(t.text.lower().split("e")[1])) > 400:
                 raise self.error(f"{t.text} is outside what any number here can hold", t)
             return self.node(Num(Fraction(t.text)), t)
+        if t.kind == "token":
+            self.next()
+            return self.node(self.token(unquoted(t.text), t), t)
         if t.kind == "accent" or self.at_accent_word():
             return self.name(self.accent(), t)
         if t.kind == "word":
@@ -306,6 +311,14 @@ class Parser(Cursor):
         if t.kind == "end":
             raise self.error("the formula breaks off here; something must follow", t)
         raise self.error(f"{t.text!r} cannot stand here", t)
+
+    def token(self, text: str, at: Token | tuple[int, int]) -> Num:
+        """The number of a word of the vocabulary."""
+        words = self.scope.words()
+        number = words.get(text)
+        if number is None:
+            raise self.error(words.unknown(text), at)
+        return Num(Fraction(number))
 
     def within(self, opened: Token) -> Expr:
         """An expression up to what closes the bracket that was ``opened``."""
@@ -638,13 +651,9 @@ class Parser(Cursor):
         bare = start.kind == "word" and start.text not in self.scope.bases()
         after = self.tokens[min(self.pos + 1, len(self.tokens) - 1)]
         alone = after.kind == "end" or after.text in (",", "]")
-        if start.kind == "token" or (bare and alone and start.text in self.scope.words):
+        if bare and alone and (words := self.scope.words()).bare and start.text in words:
             self.next()
-            if start.text not in self.scope.words:
-                known = " ".join(list(self.scope.words)[:12])
-                hint = f"; it has {known}" if known else ", for the card has none"
-                raise self.error(f"{start.text!r} is no word of the vocabulary{hint}", start)
-            return self.node(Num(Fraction(self.scope.words[start.text])), start)
+            return self.node(Num(Fraction(words[start.text])), start)
         lower = None if self.peek.text == ":" else self.expression()
         if not self.accept(":"):
             assert lower is not None

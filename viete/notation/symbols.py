@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from viete.notation.lexer import ELEMENTARY, GREEK_NAMES
 from viete.notation.tree import Symbol
+from viete.notation.words import Words
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Scope:
     symbols: dict[str, list[Symbol]] = field(default_factory=dict)
     functions: dict[str, Signature] = field(default_factory=lambda: dict(PRIMITIVES))
     indices: set[str] = field(default_factory=set)
-    words: dict[str, int] = field(default_factory=dict)  # of the vocabulary: E["a"], E[a]
+    words: Callable[[], Words] = Words  # of the vocabulary, found when first asked for: E["a"]
     inputs: bool = True  # whether the card declares any; an error may have to say how
 
     @classmethod

@@ -32,11 +32,13 @@ from viete.model.tokens import Texts
 from viete.model.trained import is_run, open_run
 from viete.notation.substitution import substitute
 from viete.notation.tree import num
+from viete.notation.words import Words
 from viete.nouns.run import Questions, questions
 from viete.nouns.verbs import Verbs
 from viete.rewrite.reparametrization import Folding
 from viete.sampling.generation import sample
 from viete.text.tokenizer import Tokenizer, open_tokenizer
+from viete.text.words import TokenizerWords
 
 if TYPE_CHECKING:
     import torch
@@ -174,6 +176,12 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
     def own_tokenizer(self) -> Tokenizer | None:
         """The tokenizer, if there is one."""
         return self.__dict__.get("tokenizer") or self.read_tokenizer()
+
+    @cached_property
+    def words(self) -> Words:
+        """The words that questions name tokens by: those of the tokenizer, else of the card."""
+        tokenizer = self.own_tokenizer()
+        return self.card.words if tokenizer is None else TokenizerWords(tokenizer)
 
     def to_transformers(self) -> Any:
         """The same as a module of `transformers`, with copies of the weights."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
+from dataclasses import replace
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from viete.evaluate.run import Run
+from viete.graph.card import CardData
+from viete.notation.symbols import Scope
 
 if TYPE_CHECKING:
     from viete.nouns.card import Card
@@ -21,6 +24,14 @@ class Questions(Run):
 
     of: Card | Model[Any]
 
+    @cached_property
+    def scope(self) -> Scope:
+        """As `Run.scope`; its words are a model's own, which may be its tokenizer's."""
+        scope = self.program.model.scope
+        return (
+            scope if isinstance(self.of, CardData) else replace(scope, words=lambda: self.of.words)
+        )
+
 
 @cache
 def asked(kind: type[Run]) -> type[Questions]:
@@ -35,6 +46,8 @@ def questions(run: Run, of: Card | Model[Any]) -> Questions:
     change its numbers by being asked, so that it is this object that gets the verbs.
     """
     run.__class__ = asked(type(run))
+    for name in ("scope", "asked"):  # of a run that no model had yet
+        run.__dict__.pop(name, None)
     out = cast(Questions, run)
     out.of = of
     return out

@@ -79,6 +79,14 @@ class Tokenizer:
         """The text of ids, special tokens spelled out."""
         return self.vocabulary.decode(ids)
 
+    def spelling(self, k: int) -> str | None:
+        """One token as text of its own; see `Vocabulary`."""
+        return self.vocabulary.spelling(k)
+
+    def number(self, text: str) -> int | None:
+        """The token that is spelled so; see `Vocabulary`."""
+        return self.vocabulary.number(text)
+
     def dumps(self) -> str:
         """The text of a ``tokenizer.json``."""
         return self.vocabulary.dumps()

@@ -29,6 +29,7 @@ from viete.text.dialogs import MARKUP
 LARGEST = 200_000_000  # bytes of a tokenizer.json: those of released models have up to 35 MB
 END = "<|endoftext|>"  # between two plain documents, as GPT-2 has it
 ENDS = (END, "<eot>", "<END>", "</s>", "<eos>", "<|end_of_text|>")
+SPACE = "▁"  # of sentencepiece's vocabularies
 BYTES = 256
 GROWTH = 1_000  # of a text; that of released tokenizers is below 10
 MOST = 1 << 22  # tokens of a vocabulary that is trained here
@@ -50,6 +51,12 @@ class Vocabulary(Protocol):
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids. Raises VieteError for an id that there is not."""
+
+    def spelling(self, k: int) -> str | None:
+        """One token as text of its own, its space in front of it; None where there is none."""
+
+    def number(self, text: str) -> int | None:
+        """The token that is spelled so, or is called so in the vocabulary, or None."""
 
     def dumps(self) -> str:
         """The text of a ``tokenizer.json``."""
@@ -114,6 +121,12 @@ class Characters:
 
     def decode(self, ids: Iterable[int]) -> str:
         return "".join(self.tokens[k] for k in checked_ids(ids, len(self)))
+
+    def spelling(self, k: int) -> str | None:
+        return self.tokens[k]
+
+    def number(self, text: str) -> int | None:
+        return self.id.get(text)
 
     def dumps(self) -> str:
         plain = len(self) - len(self.special)
@@ -236,6 +249,22 @@ class BytePairs:
     def decode(self, ids: Iterable[int]) -> str:
         found = list(checked_ids(ids, self.size))
         return str(self.tokenizer.decode(found, skip_special_tokens=False))
+
+    def spelling(self, k: int) -> str | None:
+        """As `Vocabulary.spelling`; a token that is half a character is what the file calls it."""
+        called: str | None = self.tokenizer.id_to_token(k)
+        if called is None:
+            return None
+        if SPACE in called and called not in self.special:  # left out where a text begins
+            return called.replace(SPACE, " ")
+        text = self.decode([k])
+        return called if "\ufffd" in text or not text else text
+
+    def number(self, text: str) -> int | None:
+        """As `Vocabulary.number`."""
+        names = dict.fromkeys((text.replace(" ", SPACE), text))
+        found: Iterator[int | None] = map(self.tokenizer.token_to_id, names)
+        return next((k for k in found if k is not None), None)
 
     def dumps(self) -> str:
         return str(self.tokenizer.to_str())

@@ -1,0 +1,86 @@
+"""What the axes of an answer are called: tokens at their places, words, heads, blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tokenizers")
+
+import viete as vt
+from tests.ask.vocabularies import KINDS, reader, vocabulary
+from viete.notation.words import quoted, unquoted
+from viete.text.words import TokenizerWords
+
+SENTENCE = "I live in Dublin"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_name_of_a_token_is_read_as_that_token(kind: str) -> None:
+    words = TokenizerWords(vocabulary(kind))
+    names = [words.name(k) for k in range(len(words))]
+    assert all(name is not None and words.name(words[name]) == name for name in names)
+    assert list(words) == names
+    assert all(unquoted(quoted(name)) == name for name in names)
+    assert words.name(len(words)) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_spell_the_text(kind: str) -> None:
+    model = reader(kind)
+    run = model.run(SENTENCE)
+    ids, words = model.to_tokens(SENTENCE)[0], model.words
+    positions = [f"{j} {quoted(words.name(int(k)))}" for j, k in enumerate(ids)]
+    scores = run.labels("logits")[-1]
+    assert list(run.labels("logits")[1]) == positions
+    assert len(scores) == len(words) + 3 and scores[-1] == str(len(scores) - 1)
+    assert scores[:4] == [quoted(words.name(k)) for k in range(4)]
+    spelled = "".join(words.name(int(k)) for k in ids)
+    if kind != "wordpiece":
+        assert spelled.lstrip() == SENTENCE
+
+
+def test_labels_are_those_of_the_axes() -> None:
+    run = reader("bytes").run([SENTENCE, SENTENCE])
+    for question in ("A^{i,h}", "x^i", "A^{2,h}_{0}", "x^2_3", "W_E", "logits_3", "W_Q^{1,h}"):
+        labels, value = run.labels(question), run[question]
+        assert tuple(map(len, labels)) == np.shape(value)
+        assert len(labels) == len(run.axes(question))
+    assert list(run.labels("A^{2,h}")[1]) == ["1 = L1H0", "2 = L1H1"]
+    assert list(run.labels("A^{i,h}")[1:3]) == [["1", "2"], ["1", "2"]]
+    assert list(run.labels("x^i")[1]) == ["0", "1", "2"]
+    assert list(run.labels("A^{1,1} - A^{2,h}")[1]) == ["1 = L1H0", "2 = L1H1"]
+    assert list(run.labels("A^{1,h} - A^{2,h}")[1]) == ["1", "2"]
+
+
+def test_a_place_where_texts_differ_has_its_number_alone() -> None:
+    run = reader("characters").run(["cat sat", "cat mat"])
+    assert list(run.labels("x^1")[1])[3:6] == ['3 " "', "4", '5 "a"']
+
+
+def test_heads_of_grouped_queries_count_on() -> None:
+    card = vt.read("llama").bind(V=9, d=8, N=2, H=4, G=2, d_f=12, n_max=8)
+    run = card.run([1, 2, 3], card.initial_weights(seed=0))
+    assert run.labels("A^{2,2,r}")[0] == ["1 = L1H2", "2 = L1H3"]
+    assert run.labels("K^{1,g}")[0] == ["1 = L0H0", "2 = L0H1"]
+    assert run.labels("A^{2,g,r}")[:2] == (["1", "2"], ["1", "2"])
+
+
+def test_a_card_s_own_words() -> None:
+    card = vt.read("exact-lesson")
+    run = card.run([0, 1], card.initial_weights())
+    assert list(run.labels("logits")[0]) == ['0 "a"', '1 "b"']
+    assert list(run.labels("logits")[1]) == ['"a"', '"b"', '"c"']
+
+
+def test_the_words_of_one_model_are_not_another_s() -> None:
+    """Runs of one card share what they have read, but no tokens."""
+    card = reader("characters").card
+    one, other = (card.with_weights(seed=0) for _ in range(2))
+    one.__dict__["tokenizer"] = reader("characters").tokenizer
+    with pytest.raises(vt.VieteError, match="there is no tokenizer; write the number"):
+        other.run([1, 2])['W_E["a"]']
+    k = one.words["a"]
+    assert np.array_equal(one.run([1, 2])['W_E["a"]'], one.weights["W_E"][k])
+    with pytest.raises(vt.VieteError, match="there is no tokenizer"):
+        other.run([1, 2])['W_E["a"]']

@@ -1,0 +1,97 @@
+"""Labels: what the entries of each axis of an answer are called, tokens, heads, blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from viete.analysis.next_token import value_count, vocabulary
+from viete.evaluate.inputs import host
+from viete.graph.card import CardData, Input
+from viete.notation.tree import Expr, Idx, Num, Ref, Symbol, refs
+from viete.notation.words import WordLabels, Words, quoted
+
+if TYPE_CHECKING:
+    from viete.evaluate.run import Run
+
+
+def axis_labels(run: Run, e: Expr, axis: str, size: int) -> Sequence[str]:
+    """What the entries of one axis of a formula's value are called.
+
+    ``axis`` is as ``run.axes`` has it, the size of its range or the letter that it ranges over.
+    """
+    card, letter = run.program.model, axis.rstrip("'")
+    if axis == str(vocabulary(card)):
+        return WordLabels(run.scope.words(), size)
+    ids = tokens_along(run, axis)
+    if ids is not None and ids.shape[-1] == size:
+        return position_labels(ids, run.scope.words())
+    if letter in card.loop_letters:
+        return [str(k) for k in sorted({turn[axis] for turn in run.assignments(e)})]
+    if letter in card.ranges:
+        numbers = run.program.range_of(letter)
+        heads = head_names(run, e, letter)
+        return [f"{k} = {heads[k]}" if k in heads else str(k) for k in numbers]
+    return [str(k) for k in range(size)]
+
+
+def position_labels(ids: np.ndarray, words: Words) -> list[str]:
+    """``0 "I"``: positions with their tokens, where those are the same in every text."""
+    labels = []
+    for j, column in enumerate(ids.reshape(-1, ids.shape[-1]).T):
+        name = words.name(int(column[0])) if (column == column[0]).all() else None
+        labels.append(str(j) if name is None else f"{j} {quoted(name)}")
+    return labels
+
+
+def tokens_along(run: Run, length: str) -> np.ndarray | None:
+    """The ids whose text has this length, (n) or (batch, n); None where there are none."""
+    item = next((i for i in run.program.model.inputs if holds_text(run.program.model, i, length)),
+                None)  # fmt: skip
+    found = None if item is None else run.store.get((item.name, ()))
+    return None if found is None else np.asarray(host(found.array))
+
+
+def holds_text(card: CardData, item: Input, length: str) -> bool:
+    """Whether an input has a token of the vocabulary for each position of this length."""
+    (size,) = item.shape if len(item.shape) == 1 else (None,)
+    return (
+        isinstance(size, Ref) and size.key == length and item.low is not None
+        and item.high is not None and value_count(card, item) == vocabulary(card)
+    )  # fmt: skip
+
+
+def head_names(run: Run, e: Expr, letter: str) -> Mapping[int, str]:
+    """``L1H0`` for each value of a letter of heads, where one block and one head are meant by it.
+
+    Blocks and heads count from 0 there, and the heads of grouped queries one after the other.
+    """
+    found: list[dict[int, str]] = []
+    for ref in refs(e):
+        slots = dict(zip(ref.symbol.slots, ref.index, strict=True))
+        if slots.get(letter) == Idx(letter):
+            found.append(dict(heads_of(run, ref.symbol, slots, letter)))
+    return found[0] if found and all(names == found[0] for names in found) else {}
+
+
+def heads_of(
+    run: Run, symbol: Symbol, slots: Mapping[str, Expr], letter: str
+) -> Iterator[tuple[int, str]]:
+    """The heads of one symbol in one block by the values of a letter; nothing where they vary."""
+    card, program = run.program.model, run.program
+    blocks = [(slots[s], program.range_of(s).start) for s in card.blocks_of(symbol)]
+    others = [s for s in card.heads_of(symbol) if s != letter]
+    if len(blocks) != 1 or not all(isinstance(slots[s], Num) for s in others):
+        return
+    block, first = blocks[0]
+    if not isinstance(block, Num):
+        return
+    for k in program.range_of(letter):
+        number = 0
+        for s in card.heads_of(symbol):
+            values, index = program.range_of(s), slots[s]
+            at = k if s == letter else int(index.value) if isinstance(index, Num) else values.start
+            number = number * len(values) + at - values.start
+        yield k, f"L{int(block.value) - first}H{number}"

@@ -1,0 +1,102 @@
+"""Words of a vocabulary: what a text in quotes is the number of, and what that number is called."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
+_ESCAPE = re.compile(r'\\(?:([ntr"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))')
+SHORT = {c: letter for letter, c in ESCAPES.items()}
+MOST = 12  # words that an error lists
+
+
+def quoted(text: str) -> str:
+    """A text as the notation writes it: in quotes, with what cannot be printed escaped."""
+    return f'"{"".join(map(escaped, text))}"'
+
+
+def escaped(c: str) -> str:
+    """A character within quotes."""
+    if c in SHORT:
+        return f"\\{SHORT[c]}"
+    return c if c.isprintable() else f"\\u{ord(c):04x}" if ord(c) < 1 << 16 else f"\\U{ord(c):08x}"
+
+
+def unquoted(text: str) -> str:
+    """What stands in quotes; a backslash that escapes nothing is itself."""
+    return _ESCAPE.sub(
+        lambda m: ESCAPES[m[1]] if m[1] else chr(min(int(m[2] or m[3], 16), sys.maxunicode)),
+        text[1:-1],
+    )
+
+
+class Words(Mapping[str, int]):
+    """The words that a card lists, by their places.
+
+    A vocabulary that is no list, as a tokenizer's, is a class of its own. ``bare``: a word may
+    stand in brackets without quotes, ``E[a]``.
+    """
+
+    bare = True
+    __hash__ = object.__hash__
+
+    def __init__(self, words: Sequence[str] = ()) -> None:
+        self.words = tuple(words)
+        self.number = {word: k for k, word in enumerate(self.words)}
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __getitem__(self, word: str) -> int:
+        return self.number[word]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.number)
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def name(self, k: int) -> str | None:
+        """The word of a number; None where it has none."""
+        return self.words[k] if 0 <= k < len(self.words) else None
+
+    def unknown(self, text: str) -> str:
+        """The sentence for a text that is no word: what it is instead, and what is near."""
+        if not self.words:
+            return (
+                f"{text!r:.60} is no word of the vocabulary, for the card has none, and there is "
+                f"no tokenizer; write the number of the token"
+            )
+        near = difflib.get_close_matches(text, self.number, 3)
+        near = near or [word for word in self.number if word.strip() == text.strip()]
+        hint = f"did you mean {' or '.join(map(quoted, near))}?" if near else (
+            f"it has {' '.join(list(self)[:MOST])}{' …' if len(self) > MOST else ''}")  # fmt: skip
+        return f"{text!r:.60} is no word of the vocabulary; {hint}"
+
+
+class WordLabels(Sequence[str]):
+    """What the entries of an axis over a vocabulary are called, each found when it is asked for."""
+
+    def __init__(self, words: Words, size: int) -> None:
+        self.words, self.size = words, size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, k):  # type: ignore[no-untyped-def]
+        """The word in quotes, or the number where there is no word for it."""
+        if isinstance(k, slice):
+            return [self[i] for i in range(self.size)[k]]
+        k = range(self.size)[k]
+        word = self.words.name(k)
+        return str(k) if word is None else quoted(word)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(self[i] for i in range(min(self.size, 4)))
+        return f"<{self.size} labels: {shown}{', …' if self.size > 4 else ''}>"
+
+
+__all__ = ["WordLabels", "Words", "quoted", "unquoted"]
