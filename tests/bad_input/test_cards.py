@@ -386,7 +386,7 @@ CASES = [
      None, "U+039D GREEK CAPITAL LETTER NU; write the Latin N"),
     ("a Cyrillic letter in a LaTeX word", "s = x^N W_U", r"s = \mathrm{v«а»lue} W_U",
      None, "no character 'а', U+0430 CYRILLIC SMALL LETTER A; write the Latin a"),
-    ("a prime", "s = x^N W_U", "s = x«'» W_U", None, r"a name has no prime: write \hat{x}"),
+    ("a prime", "s = x^N W_U", "s = «W_U'»", None, "unknown symbol W_U'; "),
     ("a full-width letter", "s = x^N W_U", "s = «ｘ»^N W_U", None, "; write the Latin x"),
     ("a number with two points", "s = x^N W_U", "s = «0.1.2» x^N W_U", None, "0.1.2 is no number"),
     ("a number with a space in it", "s = x^N W_U", "s = 10 «000» x^N W_U",

@@ -50,7 +50,8 @@ LATIN = [*"abcdefghijklmnopqrstuvwxyz", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ"]
 GREEK = "alpha beta gamma epsilon eta theta lambda mu rho sigma phi ell Gamma Delta Omega".split()
 WORDS = "logits attn ublin X2 kv vocab_size d_model_2".replace("_", "").split()
 ACCENTED = ["tilde{A}", "hat{x}", "bar{gamma}", "vec{v}", "overline{ublin}", "underline{token}",
-            "Delta{x}", "Delta{logits}", "overline{W}"]  # fmt: skip
+            "Delta{x}", "Delta{logits}", "overline{W}", "A'", "gamma''", "tilde{B'}", "Delta{u'}",
+            "logits'"]  # fmt: skip
 LABELS = ["Q", "K", "QK", "out", "attn", "1", "2", "12", "max", "gamma", "2a", "O1"]
 
 
@@ -100,6 +101,7 @@ def worlds(draw: st.DrawFn) -> World:
     letters = iter(sorted((x for x in plain[30:] if x != "T"), key=str.lower, reverse=True))
     loop, head = next(letters), next(letters)
     fresh = tuple(next(letters) for _ in range(5))
+    fresh = (*fresh[:3], f"{fresh[0]}'", f"{head}''")
     taken = {loop, head, *fresh}
     labels = iter(rng.sample(LABELS, len(LABELS)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from viete.library.functions import library
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES, show
 from viete.notation.symbols import Scope
-from viete.notation.tree import Apply, Bind, Idx, Symbol, num
+from viete.notation.tree import Apply, Bind, Idx, Ref, Slot, Symbol, num
 
 FORMS = ("md", "latex", "json")
 
@@ -53,6 +54,26 @@ def test_the_words_for_vectors_read_back(written: str, plain: str) -> None:
     e = parse(written, scope)
     assert show(e) == plain
     assert all(parse(show(e, style), scope) == e for style in STYLES)
+
+
+@pytest.mark.parametrize("written", [
+    "∂x'^3", "∂x′³", r"\partial x'^{3}", r"\partial{x'}^3", r"\partial x^{\prime3}", "∂x^3'",
+])  # fmt: skip
+def test_a_prime_is_part_of_a_name(written: str) -> None:
+    third = Symbol("value", "partial{x'}", (), (Slot("i", True),))
+    scope = Scope.of([third, Symbol("value", "x", (), third.sup)], "i")
+    e = parse(written, scope)
+    assert e == Ref(third, (num(3),))
+    assert [show(e, style) for style in STYLES] == ["partial{x}'^3", r"\partial{x}'^3", "∂x′³"]
+
+
+@pytest.mark.parametrize("written", ["W_Q'^{i,h''}", "W'_Q^{i,h''}", r"W'^{i,h^{\prime\prime}}_Q",
+                                     r"W_{Q}^{\prime}^{i,h″}", "W_Q^{i,h''}'"])  # fmt: skip
+def test_a_letter_has_primes_of_its_own(written: str) -> None:
+    weight = Symbol("value", "W'", (Slot("Q"),), (Slot("i", True), Slot("h", True)))
+    e = parse(written, Scope.of([weight, replace(weight, base="W")], ("i", "h''")))
+    assert e == Ref(weight, (Idx("i"), Idx("h''")))
+    assert show(e, "latex") == "W_Q'^{i,h''}"
 
 
 @pytest.mark.parametrize(("written", "message"), [

@@ -6,7 +6,7 @@ import builtins
 import keyword
 import re
 
-from viete.notation.lexer import PREFIXES, accent_of
+from viete.notation.lexer import PREFIXES, accent_of, unprimed
 from viete.notation.tree import Symbol
 
 TAKEN = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
@@ -20,6 +20,9 @@ def identifier(symbol: Symbol) -> str:
 
 def spelled(base: str) -> str:
     """A base with its accents behind it, and a derivative's d in front."""
+    base, primes = unprimed(base)
+    if primes:
+        return spelled(base) + "_prime" * len(primes)
     accent, under = accent_of(base)
     if not accent:
         return base
@@ -36,6 +39,7 @@ def plain(text: str) -> str:
 
 def plain_letter(letter: str) -> str:
     """An index letter as a Python name."""
+    letter = letter.replace("'", "_prime")
     return f"{letter}_" if letter in TAKEN else letter
 
 

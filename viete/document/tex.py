@@ -184,15 +184,16 @@ class Formula:
         return out
 
     def scripts(self, depth: int) -> str:
-        """One script, or several: TeX refuses two of a kind."""
-        out, seen = "", set[str]()
+        """One script, or several: TeX refuses two of a kind, but takes ``x'^2``."""
+        out, seen, before = "", set[str](), ""
         while (sign := self.peek()) and sign in "_^'":
             self.next()
+            before, after = sign, before
             if sign == "'":
                 seen.add("^")
                 out += sign
                 continue
-            if sign in seen:
+            if sign in seen and (after, sign) != ("'", "^"):
                 self.wrong()
             seen.add(sign)
             size = len(self.peek())

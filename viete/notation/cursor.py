@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from viete.errors import Text, VieteError
-from viete.notation.lexer import ACCENTS, Token, tokenize
+from viete.notation.lexer import ACCENTS, Token, primed, tokenize, unprimed
 from viete.notation.symbols import Scope
 from viete.notation.tree import Expr, Slot, Symbol
 
@@ -47,8 +47,9 @@ def parse_name(source: Text, kind: str, indices: set[str]) -> Symbol:
             raise source.error("a name must begin with a letter")
         base = first.text
     slots: dict[str, list[Slot]] = {"_": [], "^": []}
-    for item in parser.scripts():
-        if not all(t.kind in ("word", "num") or t.text in ("'", "*") for t in item.tokens):
+    base, items = parser.scripted_name(base)
+    for item in items:
+        if not all(t.kind in ("word", "num") or t.text == "*" for t in item.tokens):
             raise source.error(f"{item.label} cannot stand in a name that is declared", *item.at)
         slots[item.sign].append(Slot(item.label, item.label in indices))
     parser.finish()
@@ -161,7 +162,14 @@ class Cursor:
             inner = letter.text
         if braced:
             self.expect("}", braced)
-        return f"{mark.text}{{{inner}}}"
+        return primed(f"{mark.text}{{{inner}}}", self.primes())
+
+    def primes(self) -> str:
+        """The primes that stand here."""
+        found = ""
+        while self.accept("'"):
+            found += "'"
+        return found
 
     def script_group(self, sign: str) -> list[Script]:
         """The items of one ``_…`` or ``^…``, whose sign has been read."""
@@ -179,7 +187,15 @@ class Cursor:
         t = self.peek
         if t.text == "-" and self.tokens[self.pos + 1].kind == "num":
             return [Script(sign, (self.next(), self.next()), False)]
-        if t.kind in ("num", "word") or t.text in ("⊤", "'", "*"):
+        if t.kind == "word" and t.text.endswith("'"):  # W_Q' is W'_Q, as in TeX
+            letter, primes = unprimed(t.text)
+            ends = t.end - len(primes)
+            self.tokens[self.pos : self.pos + 1] = [
+                Token("word", letter, t.start, ends),
+                *(Token("op", x, ends, t.end) for x in primes),
+            ]
+            t = self.peek
+        if t.kind in ("num", "word") or t.text in ("⊤", "*"):
             return [Script(sign, (self.next(),), False)]
         raise self.error(f"expected a script after {sign}", t)
 
@@ -188,3 +204,11 @@ class Cursor:
         while self.peek.kind == "op" and self.peek.text in ("_", "^"):
             items += self.script_group(self.next().text)
         return items
+
+    def scripted_name(self, base: str) -> tuple[str, list[Script]]:
+        """A base with the primes that stand among its scripts, and these: ``W_Q'^i`` is of W'."""
+        items = self.scripts()
+        while primes := self.primes():
+            base = primed(base, primes)
+            items += self.scripts()
+        return base, items

@@ -38,6 +38,22 @@ COMBINING = {"\u0303": "tilde", "\u0302": "hat", "\u0304": "bar", "\u20d7": "vec
              "\u0305": "overline", "\u0332": "underline"}  # fmt: skip
 
 
+PRIMES = {"'": 1, "’": 1, "′": 1, "″": 2, "‴": 3}
+
+
+def unprimed(base: str) -> tuple[str, str]:
+    """A base without its letter's primes, and these: ``tilde{A}`` and ``'`` of ``tilde{A'}``."""
+    inner = base.rstrip("}")
+    plain = inner.rstrip("'")
+    return plain + base[len(inner) :], inner[len(plain) :]
+
+
+def primed(base: str, primes: str) -> str:
+    """A base whose letter has more primes: with one, ``tilde{A}`` is ``tilde{A'}``."""
+    inner = base.rstrip("}")
+    return inner + primes + base[len(inner) :]
+
+
 def accent_of(base: str) -> tuple[str, str]:
     """A base's outermost accent, and what stands under it: '' and the base where there is none."""
     accent, _, under = base.partition("{")
@@ -63,7 +79,7 @@ COMMANDS = {
     "land": "and", "lor": "or", "bmod": "mod", "to": "→", "{": "\\{", "}": "\\}", "_": "_",
     "lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "\\": "\\\\", "frac": "\\frac",
     "tfrac": "\\frac", "dfrac": "\\frac", "|": "‖", "vert": "|", "Vert": "‖",
-    "lvert": "\\lvert", "rvert": "\\rvert", "lVert": "\\lVert", "rVert": "\\rVert",
+    "prime": "'", "lvert": "\\lvert", "rvert": "\\rvert", "lVert": "\\lVert", "rVert": "\\rVert",
 }  # fmt: skip
 IGNORED = frozenset(
     ", ; : ! quad qquad left right big Big bigl bigr Bigl Bigr bigg Bigg displaystyle limits "
@@ -100,6 +116,7 @@ _COMMAND = re.compile(r"\\([A-Za-z]+|.?)")
 _CASES = re.compile(r"\s*\{cases\}")
 _BAR = re.compile(r"\s*(?:\||‖|\\\||\\[lr]?[vV]ert(?![A-Za-z]))")  # behind \left or \right
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_RAISED = re.compile(r"\^\s*(\{\s*)?((?:(?:\\prime(?![A-Za-z])|['’′″‴])\s*)+)(?(1)(\})?)")
 _BRACED = re.compile(r"\*?\s*\{[^{}]*\}")
 _SIGN = re.compile("|".join(map(re.escape, sorted(SIGNS, key=len, reverse=True))))
 _MARKS = frozenset(COMBINING)
@@ -129,7 +146,22 @@ def split(text: str) -> tuple[Token, ...]:
     if len(text) > MAX_LENGTH:
         message = f"a formula has at most {MAX_LENGTH:,} characters; name its parts"
         raise Unreadable(message, 0, 1)
-    return (*scan(text), Token("end", "", len(text), len(text)))
+    return (*with_primes(scan(text)), Token("end", "", len(text), len(text)))
+
+
+def with_primes(tokens: Iterator[Token]) -> Iterator[Token]:
+    """The primes directly behind a letter or a word are part of it: ``h'`` is one."""
+    before = None
+    for t in tokens:
+        behind = before and before.kind == "word" and before.end in (t.start, t.end)
+        if before and behind and (t.kind, t.text) == ("op", "'"):
+            before = before._replace(text=before.text + "'", end=t.end)
+            continue
+        if before:
+            yield before
+        before = t
+    if before:
+        yield before
 
 
 def scan(text: str) -> Iterator[Token]:
@@ -172,6 +204,15 @@ def scan(text: str) -> Iterator[Token]:
             for t in scan("".join(table[x] for x in text[i:end])):
                 yield Token(t.kind, t.text, i + t.start, i + t.end)
             yield Token("op", "}", end, end)
+        elif c in PRIMES:
+            yield from (Token("op", "'", i, end) for _ in range(PRIMES[c]))
+        elif m := _RAISED.match(text, i):
+            end = m.end()
+            for _ in range(sum(PRIMES.get(x, 0) for x in m[2]) + m[2].count("\\prime")):
+                yield Token("op", "'", i, end)
+            if m[1] and not m[3]:  # x^{\prime 3} is x'^3
+                yield Token("op", "^", end, end)
+                yield Token("op", "{", end, end)
         elif m := _SIGN.match(text, i):
             end = m.end()
             yield Token("op", SIGNS[m[0]], i, end)
@@ -195,8 +236,6 @@ def no_character(text: str, i: int) -> Unreadable:
 
 def code_point(c: str) -> str:
     """What a character is called, and what to write for it; nothing for most of plain ASCII."""
-    if c == "'":
-        return r"; a name has no prime: write \hat{x} or x_1"
     if c == '"':
         return " alone; a word stands between two of them"
     if c.isascii():

@@ -356,7 +356,8 @@ class Parser(Cursor):
         if function is not None:
             self.pos += used
             return self.call(function, t)
-        if text in scope.symbols or text in scope.indices or text in CONSTANTS:
+        known = text in scope.indices or text in CONSTANTS
+        if known or self.behind(text) in scope.symbols:
             return self.name(text, t)
         if text == "c" and self.peek.text == "(" and "centred" in scope.functions:
             return self.call("centred", t)
@@ -365,6 +366,14 @@ class Parser(Cursor):
         if text == "e" and self.peek.text == "^":
             return self.node(Apply("exp", (self.tower(self.scripts()),)), t)
         return self.run(t)
+
+    def behind(self, base: str) -> str:
+        """A base with the primes that stand behind its scripts; they are not read yet."""
+        start = self.pos
+        if base not in self.scope.symbols and self.peek.kind == "op":
+            base, _ = self.scripted_name(base)
+        self.pos = start
+        return base
 
     def theta(self, t: Token) -> Expr:
         """``θ_{a,b}`` where no θ is declared: the angle between two vectors."""
@@ -474,8 +483,8 @@ class Parser(Cursor):
     # -- names and their scripts -------------------------------------------------------------------
 
     def name(self, base: str, t: Token) -> Expr:
-        start = self.pos
-        items = self.scripts()
+        start, plain = self.pos, base
+        base, items = self.scripted_name(plain)
         after = self.pos
         whole = self.match(base, items)
         loose = next((k for k, s in enumerate(items) if not s.braced and s.tokens[0].kind == "word"
@@ -489,7 +498,7 @@ class Parser(Cursor):
                 Token("word", token.text[0], token.start, token.start + 1),
                 Token("word", token.text[1:], token.start + 1, token.end),
             ]
-            items = self.scripts()
+            base, items = self.scripted_name(plain)
             after = self.pos
             whole = self.match(base, items)
         self.pos = after
@@ -675,7 +684,7 @@ class Parser(Cursor):
                 raise self.error(f"{op} folds one index at a time", items[1])
             tokens = list(items[0].tokens)
             if sign == "_":
-                index = tokens[0].text
+                index = tokens[0].text + self.primes()
                 if tokens[0].kind != "word":
                     raise self.error(f"{op} needs an index letter below it", tokens[0])
                 if len(tokens) > 1:

@@ -16,6 +16,7 @@ from viete.notation.lexer import (
     SUBSCRIPTS,
     SUPERSCRIPTS,
     accent_of,
+    unprimed,
 )  # fmt: skip
 from viete.notation.tree import (
     Apply,
@@ -119,6 +120,9 @@ def number(value: Fraction, style: str) -> tuple[str, int]:
 
 def letters(base: str, style: str) -> str:
     """A name's base letter or word, with its accent."""
+    base, primes = unprimed(base)
+    if primes:
+        return letters(base, style) + (primes if style != "unicode" else "′" * len(primes))
     accent, under = accent_of(base)
     if accent:
         inner = letters(under, style)
@@ -209,6 +213,10 @@ class Printer:
             return self.pick("{}/{}", r"\frac{{{}}}{{{}}}", "{}/{}").format(
                 sign + above, sign + below
             )
+        if self.style == "latex" and sub:  # x'_j^2 would have two superscripts for TeX, x_j'^2 one
+            base, primes = unprimed(e.symbol.base)
+            scripts = self.script("_", sub) + primes + self.script("^", sup)
+            return letters(base, self.style) + scripts
         return letters(e.symbol.base, self.style) + scripts
 
     def phrase(self, symbol: Symbol) -> str:

@@ -141,6 +141,8 @@ class Scope:
 
     def suggest(self, name: str) -> str:
         """``; did you mean …?`` for a misspelled name, or nothing."""
+        if "'" in name:
+            return "; no name with this prime is declared here, and a transpose is written K^T"
         known = {s.key for group in self.symbols.values() for s in group}
         if len(name) > 1:  # a letter is near to tr, and is none
             known |= {f for f in self.functions if not f.endswith("_library")}  # second names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from viete.notation.lexer import COMMANDED, GREEK, GREEK_NAMES, PREFIXES, accent_of
+from viete.notation.lexer import COMMANDED, GREEK, GREEK_NAMES, PREFIXES, accent_of, unprimed
 from viete.notation.printer import ATOM, FACTOR, INFIX, SUM, Printer, is_phrase, number
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
@@ -15,6 +15,9 @@ _MARKS = {"tilde": "tilde", "hat": "hat", "bar": "macron", "vec": "arrow", "over
 
 def word(text: str) -> str:
     """A name: a letter as it is, Greek by its character, a word in quotes."""
+    text, primes = unprimed(text)
+    if primes:
+        return word(text) + primes
     accent, under = accent_of(text)
     if accent:
         inner = word(under)
