@@ -151,7 +151,7 @@ ASKED: list[tuple[str, str]] = [
     ("table_{j<1/2}(1)", "j is 1/2, but"), ("table_{j<10^9}(j)", "1,000,000,000 values"),
     ("sum_{j=1}^{10^9}(j)", "1,000,000,000 values"), ("max_{j=2}^{1}(j)", "over nothing"),
     ("sum_{i=1}^{9}(x^i)", "there is no x^i at block 3"),
-    ("sum_{i=1}^{10^9}(x^i)", "1,000,000,000 blocks"), ("x^{1 mod (1 - 1)}", "no size"),
+    ("sum_{i=1}^{10^9}(x^i)", "1,000,000,000 blocks"), ("x^{1 mod (1 - 1)}", "divides by zero"),
     ("10^{400} 10^{400} x^1", "larger than any float64"), ("x^1 /", "breaks off"),
     ("(" * 500 + "x^1" + ")" * 500, "nested too deep"),
     ("1 + " * 500 + "1", "nested more than 120"),
@@ -237,8 +237,6 @@ def test_asked_for_no_text(name) -> None:
 def test_names_as_one_text() -> None:
     with pytest.raises(vt.VieteError, match="names is a list"):
         M.run(T, W, names="s")
-    with pytest.raises(vt.VieteError, match="it was not asked for"):
-        M.run(T, W, names=["s"])["x^1"]
 
 
 def test_two_libraries() -> None:

@@ -50,8 +50,9 @@ def tokens_along(run: Run, length: str) -> np.ndarray | None:
     """The ids whose text has this length, (n) or (batch, n); None where there are none."""
     item = next((i for i in run.program.model.inputs if holds_text(run.program.model, i, length)),
                 None)  # fmt: skip
-    found = None if item is None else run.store.get((item.name, ()))
-    return None if found is None else np.asarray(host(found.array))
+    if item is None or not run.is_there((item.name, ())):
+        return None
+    return np.asarray(host(run.lookup(item.name, ()).array))
 
 
 def holds_text(card: CardData, item: Input, length: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from viete.analysis.questions import warn_of_readings
 from viete.analysis.sparsity import sparse_sums
 from viete.errors import Text, VieteError
 from viete.evaluate.array import Arrays
+from viete.evaluate.derivatives import derivatives, differentiates
 from viete.evaluate.fast import FastArrays
 from viete.evaluate.interventions import Intervention
 from viete.evaluate.labelled import (
@@ -30,6 +31,7 @@ from viete.evaluate.labelled import (
     traced,
 )
 from viete.evaluate.labels import axis_labels
+from viete.evaluate.origins import Origin
 from viete.evaluate.schedule import Member, Program, Step
 from viete.evaluate.sparse import sparse_value
 from viete.graph.card import Equation
@@ -66,6 +68,7 @@ class Run(Mapping[str, Array]):
     ) -> None:  # fmt: skip
         self.program, self.store, self.sizes = program, store, dict(sizes)
         self.wanted: set[Member] | None = None
+        self.origins: Mapping[str, Origin] = {}  # of what is looked up in another run
         self.interventions = put or {}
         self.missing: dict[Member, str] = {}  # what could not be computed, and for want of what
         self.arrays = self.meaning(program.model, sizes, like, self.lookup, quick, program.memo)
@@ -85,7 +88,7 @@ class Run(Mapping[str, Array]):
         self.compute_members({m for name in listed(names) for m in self.members(name)})
 
     def compute_members(self, keep: set[Member] | None) -> None:
-        """As `compute`, for members."""
+        """As `compute`, for members; what is there already stays."""
         steps, self.missing = self.runnable()
         steps = self.without_inside(steps)
         if keep is not None:
@@ -98,11 +101,13 @@ class Run(Mapping[str, Array]):
                 raise VieteError(f"{what[0]} needs {why}, which was not given")
             needed, chosen = set(keep), []
             for step in reversed(steps):
-                if step.makes in needed:
+                if step.makes in needed and step.makes not in self.store:
                     needed |= step.needs
                     chosen.append(step)
             steps = chosen[::-1]
-            self.wanted = keep
+            self.wanted = keep | (self.wanted or set())
+            self.ask_origins(needed)
+            keep = keep | self.store.keys()
         with np.errstate(all="ignore"):  # 0/0 is nan, as arrays have it, and says nothing
             self.perform(steps, keep)
 
@@ -115,6 +120,32 @@ class Run(Mapping[str, Array]):
                 for m in (*step.needs, step.makes):
                     if last[m] == k and m not in keep and m[0] in self.program.computed:
                         self.store.pop(m, None)
+
+    def supply(self, wanted: Set[Member]) -> None:
+        """Compute of these values those that are not there yet, in one pass, and keep them."""
+        self.ask_origins(wanted)
+        lacking = {m for m in wanted if m not in self.store and m[0] not in self.origins}
+        if lacking:
+            self.compute_members(lacking)
+
+    def ask_origins(self, wanted: Iterable[Member]) -> None:
+        """`supply` those of the values that come from other runs."""
+        runs: dict[int, tuple[Run, set[Member]]] = {}
+        for key, loops in wanted:
+            if (origin := self.origins.get(key)) is not None:
+                _, own = runs.setdefault(id(origin.run), (origin.run, set()))
+                own.add((origin.key, loops))
+        for run, own in runs.values():
+            run.supply(run.made_of(own))
+
+    def extended(
+        self, ready: Program, sizes: Mapping[str, Fraction], store: dict[Member, Value],
+        origins: Mapping[str, Origin],
+    ) -> Self:  # fmt: skip
+        """A run in the same numbers of another card, whose values are those of other runs."""
+        out = type(self)(ready, store, self.arrays.like, sizes, self.arrays.fast)
+        out.origins, out.wanted = origins, set()
+        return out
 
     def without_inside(self, steps: list[Step]) -> list[Step]:
         """Steps of which those inside of sparse sums are left out, but for what these need."""
@@ -199,7 +230,10 @@ class Run(Mapping[str, Array]):
         steps = []
         made = set(self.store)
         for step in self.program.steps:
-            lacking = next((m for m in step.needs if m not in made), None)
+            if step.makes[0] in self.origins:
+                continue
+            lacking = next((m for m in step.needs if m not in made and m[0] not in self.origins),
+                           None)  # fmt: skip
             if lacking is None:
                 steps.append(step)
                 made.add(step.makes)
@@ -217,17 +251,26 @@ class Run(Mapping[str, Array]):
         return f"{member[0]}{block}"
 
     def members(self, name: str) -> set[Member]:
-        def made_of(member: Member) -> frozenset[Member]:
+        e = self.parse(name)
+        return self.needs(e, self.assignments(e))
+
+    def needs(self, e: Expr, turns: Iterable[Mapping[str, int]]) -> set[Member]:
+        """The values that a formula is made of in each of these turns."""
+        asked = [self.program.needed(e, loops) for loops in turns]
+        return self.made_of(frozenset[Member]().union(*asked))
+
+    def made_of(self, members: Set[Member]) -> set[Member]:
+        """The values themselves; of derived names those that these are made of."""
+
+        def read(member: Member) -> frozenset[Member]:
             equation = self.derived.get(member[0])
-            if equation is None:
+            if equation is None or member[0] in self.origins:
                 return frozenset()
             loops = self.program.loops_of(equation.left.symbol, member[1])
             return self.program.needed(equation.right, loops)
 
-        e = self.parse(name)
-        asked = [self.program.needed(e, loops) for loops in self.assignments(e)]
-        found = reachable(frozenset[Member]().union(*asked), made_of)
-        return {member for member in found if member[0] not in self.derived}
+        found = reachable(frozenset(members), read)
+        return {m for m in found if m[0] in self.origins or m[0] not in self.derived}
 
     def assignments(self, e: Expr) -> list[dict[str, int]]:
         """The blocks that a formula is asked of: all, by its free letters, in which it has a value.
@@ -257,7 +300,10 @@ class Run(Mapping[str, Array]):
         """Whether all that a formula refers to is there in some blocks, or is made by the card."""
         for member in self.program.needed(e, loops):
             equation = self.derived.get(member[0])
-            if equation is not None:
+            if (origin := self.origins.get(member[0])) is not None:
+                if not origin.run.is_made(origin.key, member[1]):
+                    return False
+            elif equation is not None:
                 inner = self.program.loops_of(equation.left.symbol, member[1])
                 own = all(k in self.program.range_of(letter) for letter, k in inner.items())
                 if not (own and self.has_value(equation.right, inner)):
@@ -269,12 +315,24 @@ class Run(Mapping[str, Array]):
     @cached_property
     def scope(self) -> Scope:
         """The names, and the words of the vocabulary, that a question may use."""
-        return self.program.model.scope
+        return self.program.scope
 
     @cached_property
     def asked(self) -> dict[str, Expr]:
         """Names and formulas that were read in this scope; its program keeps the card's own."""
-        return self.program.asked if self.scope is self.program.model.scope else {}
+        return self.program.asked if self.scope is self.program.scope else {}
+
+    def is_there(self, member: Member) -> bool:
+        """Whether a value was given or computed, here or where it comes from."""
+        if (origin := self.origins.get(member[0])) is not None:
+            return origin.run.is_there((origin.key, member[1]))
+        return member in self.store
+
+    def is_made(self, key: str, loops: tuple[int, ...]) -> bool:
+        """Whether there is such a value, computed or not."""
+        if (origin := self.origins.get(key)) is not None:
+            return origin.run.is_made(origin.key, loops)
+        return key in self.inside or (key, loops) in self.program.members_made
 
     def parse(self, name: str) -> Expr:
         if not isinstance(name, str):
@@ -283,7 +341,14 @@ class Run(Mapping[str, Array]):
             self.asked[name] = parse(Text(name, "<name>"), self.scope)
         return self.asked[name]
 
+    def resolved(self, name: str) -> tuple[Run, Expr]:
+        """A question, and the run to evaluate it on: another, where it has derivatives in it."""
+        e = self.parse(name)
+        return derivatives(self, Text(name, "<name>"), e) if differentiates(e) else (self, e)
+
     def lookup(self, key: str, loops: tuple[int, ...]) -> Value:
+        if (origin := self.origins.get(key)) is not None:
+            return origin.value(loops)
         found = self.store.get((key, loops))
         if found is not None:
             return found
@@ -298,7 +363,7 @@ class Run(Mapping[str, Array]):
             raise VieteError(f"there is no {key}{place}")
         if (key, loops) in self.missing:
             raise VieteError(f"{key}{place} needs {self.missing[key, loops]}, which was not given")
-        raise VieteError(f"{key}{place} was not computed: it was not asked for")
+        raise VieteError(f"{key}{place} was not computed")
 
     def __getitem__(self, name: str) -> Array:
         return self.ordered(*self.found(name))
@@ -309,9 +374,9 @@ class Run(Mapping[str, Array]):
         ``run.axes("A^{1,h}")`` is ``("batch", "h", "n", "n")``, of one text ``("h", "n", "n")``.
         Raises VieteError as ``run[name]`` does.
         """
-        value, letters = self.found(name)
-        e = self.parse(name)
-        shape = self.program.shapes.located(Text(name, "<name>"), e, e.free, loops=True).shape
+        run, e = self.resolved(name)
+        value, letters = run.answered(name, e)
+        shape = run.program.shapes.located(Text(name, "<name>"), e, e.free, loops=True).shape
         core = [str(size) for size in shape]
         return (*(a for a in in_order(value, letters) if a not in (ROW, COL)), *core)
 
@@ -323,9 +388,9 @@ class Run(Mapping[str, Array]):
         the same there. An axis over the vocabulary has its words; blocks, and whatever has no
         name, have numbers. Raises VieteError as ``run[name]`` does.
         """
-        e, sizes = self.parse(name), self[name].shape
+        (run, e), sizes = self.resolved(name), self[name].shape
         return tuple(
-            axis_labels(self, e, axis, size)
+            axis_labels(run, e, axis, size)
             for axis, size in zip(self.axes(name), sizes, strict=True)
         )
 
@@ -335,13 +400,19 @@ class Run(Mapping[str, Array]):
             symbol = self.symbol(name)
             v = self.store[self.program.names[name]]
             return self.for_each(v) if symbol.is_partial else v, symbol.slots
-        e = self.parse(name)
+        run, e = self.resolved(name)
+        return run.answered(name, e)
+
+    def answered(self, name: str, e: Expr) -> tuple[Value, tuple[str, ...]]:
+        """The value of a question that was read, and the order of its axes; see `found`."""
         letters = tuple(dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx)))
         self.program.shapes.located(Text(name, "<name>"), e, e.free, loops=True)
-        warn_of_readings(self.program.model, self.program.shapes, e, level=3)
+        warn_of_readings(self.program.model, self.program.shapes, e, level=4)
         try:
+            turns = self.assignments(e)
+            self.supply(self.needs(e, turns))
             with np.errstate(all="ignore"):
-                found = self.over_blocks(e, self.assignments(e))
+                found = self.over_blocks(e, turns)
         except MemoryError:
             raise VieteError(f"{name} needs more memory than there is") from None
         slots = e.symbol.slots if isinstance(e, Ref) else ()

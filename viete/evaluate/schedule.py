@@ -20,6 +20,7 @@ from viete.evaluate.array import MOST_BLOCKS, exact_scalar
 from viete.graph.card import CardData, Equation, Input, Parameter
 from viete.graph.sizes import Size
 from viete.notation.printer import show
+from viete.notation.symbols import Scope, Signature
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Symbol, transform, walk
 
 OF_BLOCKS = frozenset("add sub prod times div max min neg floor mod".split())
@@ -77,6 +78,7 @@ class Program:
         self.reads: dict[Expr, tuple[list[Bind], list[Ref]]] = {}
         self.ranges: dict[str, range] = {}
         self.asked: dict[str, Expr] = {}  # names and formulas, read once
+        self.questions: dict[Any, Any] = {}  # cards of questions, see `viete.ask.asking`
         self.leaves: frozenset[str] = frozenset()  # values that are summed over a batch
         self.parameters = self.members()
         check_sizes(card)
@@ -87,6 +89,12 @@ class Program:
             member_name(s.equation.left.symbol, self.loops_of(s.equation.left.symbol, s.makes[1])):
             s.makes for s in self.steps
         }  # fmt: skip
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The names that a question may use: the card's, and ∂ before what is differentiated."""
+        own = self.model.scope
+        return replace(own, functions={**own.functions, "partial": Signature("partial", 1, 1)})
 
     @cached_property
     def members_made(self) -> frozenset[Member]:

@@ -277,6 +277,8 @@ class Parser(Cursor):
         if t.kind == "token":
             self.next()
             return self.node(self.token(unquoted(t.text), t), t)
+        if t.kind == "accent" and t.text == "partial" and self.differentiates():
+            return self.derivative(t)
         if t.kind == "accent" or self.at_accent_word():
             return self.name(self.accent(), t)
         if t.kind == "word":
@@ -319,6 +321,29 @@ class Parser(Cursor):
         if number is None:
             raise self.error(words.unknown(text), at)
         return Num(Fraction(number))
+
+    def derivative(self, t: Token) -> Expr:
+        """``∂(…)/∂x``, which is one factor, or in a fraction what stands above or below."""
+        self.next()
+        of = self.node(Apply("partial", (self.factor(),)), t)
+        below = self.tokens[min(self.pos + 1, len(self.tokens) - 1)]
+        if below.text != "partial" or not self.accept("/"):
+            return of
+        by = self.factor()
+        return self.node(Apply("div", (of, by)), t)
+
+    def differentiates(self) -> bool:
+        """Whether this ∂ stands before what is differentiated, and is no part of a name."""
+        if "partial" not in self.scope.functions:
+            return False
+        start, tokens = self.pos, list(self.tokens)
+        try:
+            base = self.accent()
+            return self.match(base, self.scripts()) is None and base not in self.scope.symbols
+        except VieteError:
+            return True
+        finally:
+            self.pos, self.tokens = start, tokens
 
     def within(self, opened: Token) -> Expr:
         """An expression up to what closes the bracket that was ``opened``."""

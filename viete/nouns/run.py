@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
+from viete.errors import VieteError
 from viete.evaluate.run import Run
 from viete.graph.card import CardData
 from viete.notation.symbols import Scope
@@ -27,10 +28,36 @@ class Questions(Run):
     @cached_property
     def scope(self) -> Scope:
         """As `Run.scope`; its words are a model's own, which may be its tokenizer's."""
-        scope = self.program.model.scope
+        scope = self.program.scope
         return (
             scope if isinstance(self.of, CardData) else replace(scope, words=lambda: self.of.words)
         )
+
+    def extended(self, *given: Any) -> Self:
+        """As `Run.extended`: it is of the same model."""
+        out = super().extended(*given)
+        out.of = self.of
+        return out
+
+    def ask(self, *questions: str, against: Run | None = None, **values: Any) -> Any:
+        """The answers to questions in the notation, about this run and what is given besides.
+
+        >>> run.ask("⟨x^3_{-1}, probe⟩", probe=v)                                  # doctest: +SKIP
+        >>> run.ask("|x^3 - x'^3|", "cos(x^3_4, x'^3_4)", against=other)           # doctest: +SKIP
+
+        One question gets an array, as ``run[question]`` does, and several get a tuple of arrays.
+        ``values`` are numbers, vectors and matrices by names that the card does not have.
+        ``against`` is another run, of the same card or of another; its names have a prime: ``x'^3``
+        beside ``x^3``. Dimensions and index letters that differ have primes too. Raises VieteError
+        for a name that the card has, and as ``run[question]`` does.
+        """
+        from viete.ask.asking import asked
+
+        if not questions:
+            raise VieteError("ask takes a question, such as run.ask('x^1_0')")
+        run = asked(self, values, against)
+        found = tuple(run[question] for question in questions)
+        return found[0] if len(found) == 1 else found
 
 
 @cache

@@ -16,7 +16,7 @@ from viete.graph.distinct import distinct
 from viete.notation.cursor import parse_name
 from viete.notation.parser import parse
 from viete.notation.printer import show, show_equation
-from viete.notation.tree import Apply, Ref, Symbol, num
+from viete.notation.tree import Apply, Expr, Ref, Symbol, num
 from viete.rewrite.adjoint.activity import reached
 from viete.rewrite.adjoint.backward import Backward
 from viete.rewrite.adjoint.double_where import doubled
@@ -25,7 +25,9 @@ from viete.rewrite.adjoint.tidy import tidied
 OF = "of=… (--of on the command line)"
 
 
-def grad(card: CardData, of: str | None = None, by: Sequence[str] | None = None) -> CardData:
+def grad(
+    card: CardData, of: str | Expr | None = None, by: Sequence[str] | None = None
+) -> CardData:  # fmt: skip
     """The model with its backward equations: ``∂X`` for every X on the way to the loss.
 
     ``of`` is the loss, a value of the card or a formula that is one number (by default the last
@@ -37,13 +39,13 @@ def grad(card: CardData, of: str | None = None, by: Sequence[str] | None = None)
     Raises VieteError for a card without a loss and without logits, a loss that is no single real
     number, and where no derivative can pass (an argmax, a token id).
     """
-    if not isinstance(of, str | None) or isinstance(by, str):
+    if not isinstance(of, str | Expr | None) or isinstance(by, str):
         raise VieteError("of is a formula as text, and by a list of names: by=['W_Q^h']")
     return derived(card, of, None if by is None else tuple(by))
 
 
 @memoised
-def derived(card: CardData, of: str | None, by: Sequence[str] | None) -> CardData:
+def derived(card: CardData, of: str | Expr | None, by: Sequence[str] | None) -> CardData:
     """`grad`, of arguments of the right kind."""
     card, loss = with_loss(card, of)
     card = distinct(card)
@@ -51,7 +53,10 @@ def derived(card: CardData, of: str | None, by: Sequence[str] | None) -> CardDat
     real = {i.name for i in card.inputs if i.high is None}
     if by is not None:
         letters = set(card.scope.indices)
-        by = [parse_name(Text(name, "<by>"), "parameter", letters).key for name in by]
+        by = [
+            name if name in leaves | real else
+            parse_name(Text(name, "<by>"), "parameter", letters).key for name in by
+        ]  # fmt: skip
     for name in by or ():
         if name in leaves | real:
             continue
@@ -113,7 +118,7 @@ def forward_pass(card: CardData) -> CardData:
 
 
 @memoised
-def with_loss(card: CardData, of: str | None) -> tuple[CardData, Ref]:
+def with_loss(card: CardData, of: str | Expr | None) -> tuple[CardData, Ref]:
     """The forward pass and its loss; a formula gets an equation of its own.
 
     By default the loss is that of `with_own_loss`.
@@ -132,8 +137,8 @@ def with_loss(card: CardData, of: str | None) -> tuple[CardData, Ref]:
                 f"L = cross_entropy(logits; y), or say what with {OF}"
             )
         return card, rest[-1].left
-    source = Text(of, "<loss>")
-    e = parse(source, card.scope)
+    source = Text(show(of) if isinstance(of, Expr) else of, "<loss>")
+    e = of if isinstance(of, Expr) else parse(source, card.scope)
     found = shapes.located(source, e, frozenset())
     if found.shape or found.family or found.kind != REAL:
         raise source.error(

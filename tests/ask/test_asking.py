@@ -1,0 +1,165 @@
+"""Asking a run: values of one's own, what was not computed yet, derivatives of any number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import viete as vt
+from tests.laws.strategies import random_inputs, shipped, tiny
+from viete.errors import VieteError
+
+SIZES = {"V": 11, "d": 8, "N": 2, "H": 2, "d_f": 12}
+CARD = vt.read("gpt2").bind(**SIZES)
+WEIGHTS = CARD.initial_weights()
+TOKENS = [1, 2, 3]
+RUN = CARD.run(TOKENS, WEIGHTS)
+V = np.linspace(-1, 2, 8)
+
+
+# -- values of one's own ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("question", "values", "answer"),
+    [
+        ("<x^2_1, probe>", {"probe": V}, RUN["x^2"][1] @ V),
+        ("x^2 + p_1", {"p_1": np.outer([1, 2, 3], V)}, RUN["x^2"] + np.outer([1, 2, 3], V)),
+        ("x^i_0 M", {"M": np.diag(V)}, RUN["x^i"][:, 0] * V),
+        ("k x^1_{-1} - <w, x^1_0>", {"k": 2, "w": list(V)},
+         2 * RUN["x^1"][-1] - RUN["x^1"][0] @ V),
+        ("W_E[ids]", {"ids": np.array([3, 1, 4, 1])}, WEIGHTS["W_E"][[3, 1, 4, 1]]),
+    ],
+)  # fmt: skip
+def test_a_question_may_have_values_of_its_own(
+    question: str, values: Mapping[str, Any], answer: Any
+) -> None:
+    np.testing.assert_allclose(RUN.ask(question, **values), answer, rtol=1e-12)
+
+
+def test_a_value_of_a_batch_is_one_for_each_text() -> None:
+    run = CARD.run([TOKENS, TOKENS[::-1]], WEIGHTS)
+    own = run["x^1_2"]
+    found = run.ask("<x^2_2, own>", own=own)
+    np.testing.assert_allclose(found, (run["x^2"][:, 2] * own).sum(-1))
+    assert run.ask("x^2 + M", M=run["x^1"]).shape == (2, 3, 8)
+    assert run.ask("x^2_1 M", M=np.eye(8)).shape == (2, 8)
+
+
+@pytest.mark.parametrize(
+    ("question", "values", "message"),
+    [
+        ("x", {"x": V}, "x is a name of GPT-2; give yours another name, such as my_x"),
+        ("x^1", {"d": 3}, "d is a dimension of GPT-2"),
+        ("x^1", {"LN": V}, "LN is a name of GPT-2"),
+        ("<x^2_1, probe>", {"probe": V[:7]}, "two vectors of one length, not .d. and .7."),
+        ("x^2 + p", {"p": np.ones((4, 8))}, ".n, d. and .4, 8. do not match"),
+        ("x^2 + p", {"p": np.ones((2, 3, 4, 8))}, "p has the shape .2, 3, 4, 8."),
+        ("x^2 + p", {"p": [[1.0], [2.0, 3.0]]}, "p must be a rectangular list of numbers"),
+        ("x^2 + p", {"p": "abc"}, "p must be numbers, not 'abc'"),
+        ("x^2 + q", {"p": V}, "unknown symbol q"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(
+    question: str, values: Mapping[str, Any], message: str
+) -> None:
+    with pytest.raises(VieteError, match=message):
+        RUN.ask(question, **values)
+
+
+def test_several_questions_get_several_answers() -> None:
+    a, b = RUN.ask("x^1_0", "<x^1_0, w>", w=V)
+    np.testing.assert_allclose(b, a @ V)
+    with pytest.raises(VieteError, match="ask takes a question"):
+        RUN.ask()
+
+
+# -- what was not computed yet ---------------------------------------------------------------------
+
+
+def test_what_lacks_is_computed_and_stays() -> None:
+    run = CARD.run(TOKENS, WEIGHTS, names=["x^1"])
+    assert list(run) == ["x^1"]
+    np.testing.assert_array_equal(run["A^{2,1}"], RUN["A^{2,1}"])
+    assert ("x^i", (1,)) in run.store and ("logits", ()) not in run.store
+    np.testing.assert_allclose(run.ask("<x^2_1, w>", w=V), RUN["x^2_1"] @ V)
+    assert list(run) == ["x^1", "A^{2,h}", "x^2"]
+    with pytest.raises(VieteError, match=r"there is no x.i at block 7"):
+        run["x^7"]
+
+
+def test_an_exact_run_answers_exact_numbers() -> None:
+    card = vt.read("exact-lesson")
+    run = card.run([0, 1], card.exact_weights, meaning="exact", names=["x"])
+    own, twice = run.ask("<x[1], w>", "2 logits_{0,0}", w=[Fraction(1, 3), 2])
+    assert own == run["x"][1, 0] / 3 + 2 * run["x"][1, 1] and twice == 2 * run["logits"][0, 0]
+    slope = run["∂(logits_{1,0})/∂x"]
+    floats = card.run([0, 1], card.initial_weights())["∂(logits_{1,0})/∂x"]
+    np.testing.assert_allclose(slope.astype(float), floats, rtol=1e-12)
+
+
+# -- derivatives -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["attention-only-2", "pythia", "gemma2", "mixtral", "t5"])
+def test_the_derivative_of_any_number_by_any_value_is_autograds(name: str) -> None:
+    card = tiny(next(path for path in shipped() if Path(path).stem == name))
+    weights = {k: torch.tensor(v, requires_grad=True) for k, v in card.initial_weights(1).items()}
+    run = card.run(None, weights, **random_inputs(card))
+    number = "logits_{1,0} * logits_{-1,1}"
+    truth, errors, sizes = run[number], [0.0], [0.0]
+    for name, member in run.program.names.items():
+        v = run.store.get(member)
+        if v is None or not v.array.requires_grad or name == "L":
+            continue
+        (by_torch,) = torch.autograd.grad(truth, v.array, retain_graph=True, allow_unused=True)
+        by_torch = torch.zeros_like(v.array) if by_torch is None else by_torch
+        found = run[f"∂({number})/∂{name}"]
+        expected = run.ordered(replace(v, array=by_torch), run.symbol(name).slots)
+        errors.append(float((found - expected).detach().abs().max()))
+        sizes.append(float(expected.detach().abs().max()))
+    assert len(sizes) > 10 and max(errors) < 1e-12 * max(sizes)
+
+
+def test_derivatives_are_parts_of_formulas() -> None:
+    plain = CARD.grad(of="logits_{-1,5}").run(TOKENS, WEIGHTS)["∂x^2"]
+    for spelling in ("∂(logits_{-1,5})/∂x^2", "∂logits_{-1,5}/∂x^2",
+                     r"\frac{∂ logits_{-1,5}}{∂ x^2}"):  # fmt: skip
+        np.testing.assert_allclose(RUN[spelling], plain, rtol=1e-12)
+        assert RUN.axes(spelling) == ("n", "d")
+    np.testing.assert_allclose(
+        RUN["x^2_{-1} ⊙ ∂(logits_{-1,5})/∂x^2_{-1}"], RUN["x^2"][-1] * plain[-1], rtol=1e-12
+    )
+    every = RUN["∂(logits_{-1,5} - logits_{-1,6})/∂x^i"]
+    one = RUN["∂(logits_{-1,5})/∂x^1 - ∂(logits_{-1,6})/∂x^1"]
+    assert RUN.axes("∂(logits_{-1,5})/∂A^{i,h}") == ("i", "h", "n", "n")
+    np.testing.assert_allclose(every[1], one, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(RUN.ask("∂(<x^2_1, w>)/∂w", w=V), RUN["x^2_1"], rtol=1e-12)
+    assert not RUN["∂(x^1_{0,0})/∂x^2"].any()
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ("∂(logits_{-1})/∂x^2", "one real number, and this is .V."),
+        ("∂(logits_{-1,5})", "∂ is read in a quotient"),
+        ("∂x^2", "∂ is read in a quotient"),
+        ("∂(logits_{-1,5})/∂Δx^2", "a derivative is by a value that an equation makes"),
+        ("∂(logits_{-1,5})/∂(x^2 + x^1)", "a derivative is by a value"),
+        ("∂(∂(logits_{-1,5})/∂x^2_{0,0})/∂x^1", "a derivative of a derivative is not derived"),
+        ("∂(x^1_{0,0})/∂logits", "no equation leads from one to the other"),
+    ],
+)
+def test_derivatives_that_there_are_not(question: str, message: str) -> None:
+    with pytest.raises(VieteError, match=message):
+        RUN[question]
+    put = CARD.run(TOKENS, WEIGHTS, put={"x^1": np.zeros((3, 8))})
+    with pytest.raises(VieteError, match="of a run with replaced values"):
+        put["∂(logits_{-1,5})/∂x^2"]

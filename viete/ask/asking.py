@@ -1,0 +1,164 @@
+"""Asking a run: questions with values of one's own, and about a second run beside it.
+
+A question with given values is one of a card with more inputs; a question about two runs is one of
+the card that both are together, the second one's names with primes. The lengths of the texts have
+numbers there. Values stay where they are: they are looked up in the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from viete.errors import Text, VieteError
+from viete.evaluate.inputs import host
+from viete.evaluate.labelled import COL, ROW, Array, Value
+from viete.evaluate.origins import Origin, whole_names
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Program, recent
+from viete.graph.card import CardData, Input
+from viete.notation.cursor import parse_name
+from viete.notation.tree import Symbol, num
+from viete.rewrite.renaming import joined
+
+QUESTIONS = 8  # cards of questions that stay with the program of a run
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value of one's own: its name, its shape on paper, and its entries with labels."""
+
+    symbol: Symbol
+    shape: tuple[int, ...]
+    value: Value
+    ends: tuple[int, int] | None = None  # of whole numbers
+
+    @property
+    def input(self) -> Input:
+        low, high = map(num, self.ends) if self.ends else (None, None)
+        return Input(self.symbol, tuple(map(num, self.shape)), low, high, None, "a value given")
+
+
+def asked(run: Run, values: Mapping[str, Any], against: Run | None = None) -> Run:
+    """The run that questions about ``run``, about ``values`` by their names and about a second run
+    are asked of; ``run`` itself where there is neither.
+
+    The names of ``against`` have a prime: ``x'^3``. Raises VieteError for a name that the card has,
+    for what is no vector, matrix or number, and for two runs in different kinds of numbers.
+    """
+    if against is not None and not isinstance(against, Run):
+        raise VieteError(f"against is another run, not {against!r:.60}")
+    if not values and against is None:
+        return run
+    given = [own_value(run, name, v) for name, v in values.items()]
+    if against is not None and type(against.arrays) is not type(run.arrays):
+        raise VieteError("both runs must be in the same numbers: one is exact, or an interval")
+    key = (
+        tuple((g.symbol, g.shape, g.ends) for g in given), tuple(sorted(run.sizes.items())),
+        against and (against.program, tuple(sorted(against.sizes.items()))),
+    )  # fmt: skip
+    ready, both = recent(
+        run.program.questions, key, lambda: question_card(run, given, against), QUESTIONS
+    )
+    origins = {name: Origin(run, name, {}) for name in whole_names(run.program.model)}
+    if against is not None:
+        origins |= {new: Origin(against, old, both.labels) for old, new in both.names.items()}
+    sizes = {name: ready.sizes.get(name, n) for name, n in run.sizes.items()} | ready.sizes
+    return run.extended(ready, sizes, {(g.symbol.key, ()): g.value for g in given}, origins)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What the values and the index letters of a second run are called beside the first."""
+
+    names: Mapping[str, str]
+    labels: Mapping[str, str]
+
+
+def question_card(
+    run: Run, given: list[Given], against: Run | None
+) -> tuple[Program, Beside]:  # fmt: skip
+    """The card that questions are asked of, ready to run."""
+    card = measured(run)
+    both = Beside({}, {})
+    if against is not None:
+        other = measured(against)
+        card, new = joined(card, other, shared(run, against))
+        both = Beside(
+            {name: new.symbol(other.symbols[name]).key for name in whole_names(other)},
+            {letter: new.letter(letter) for letter in other.ranges},
+        )
+    card = replace(card, inputs=(*card.inputs, *(g.input for g in given)))
+    return Program(card.unstated), both
+
+
+def measured(run: Run) -> CardData:
+    """A run's card with the lengths of its texts."""
+    card = run.program.model
+    dims = tuple(
+        d if d.at_most is None or d.name not in run.sizes
+        else replace(d, value=num(run.sizes[d.name]), at_most=None)
+        for d in card.dims
+    )  # fmt: skip
+    return replace(card, dims=dims)
+
+
+def shared(run: Run, other: Run) -> set[str]:
+    """The dimensions and index letters that are the same number in both runs."""
+    a, b = run.program.model, other.program.model
+    sizes = {n for n in run.sizes.keys() & other.sizes if run.sizes[n] == other.sizes[n]}
+    letters = {
+        s for s in a.ranges.keys() & b.ranges.keys()
+        if run.program.range_of(s) == other.program.range_of(s)
+        and (s in a.loop_letters) == (s in b.loop_letters)
+    }  # fmt: skip
+    return sizes | letters
+
+
+def own_value(run: Run, name: str, value: Any) -> Given:
+    """A vector, a matrix or a number of one's own, in the run's numbers."""
+    card = run.program.model
+    symbol = parse_name(Text(name), "input", set())
+    if symbol.key in card.names or any(s.key == symbol.key for s in card.symbols.values()):
+        what = {"dim": "a dimension", "input": "an input", "parameter": "a weight"}
+        own = card.symbols.get(symbol.key)
+        kind = what.get(own.kind, "a value") if own else "a name"
+        raise VieteError(
+            f"{name} is {kind} of {card.title}; give yours another name, such as my_{name}"
+        )
+    array = value if hasattr(value, "dtype") else as_array(name, value)
+    whole = getattr(array.dtype, "kind", "f") in "iu"
+    made = array if whole else run.taken(array, run.arrays.like, f"the value {name}")
+    batch = run.batch
+    rows = int(array.ndim > 2 or (array.ndim == 2 and batch is not None and len(array) == batch))
+    if array.ndim - rows > 2 or (rows and batch != len(array)):
+        raise VieteError(
+            f"{name} has the shape {tuple(array.shape)}; it is a number, a vector or a matrix"
+            + (f", or {batch} of them, one for each text" if batch else "")
+        )
+    axes = ("batch",) * rows + (ROW, COL)[2 - (array.ndim - rows) :]
+    ends = (int(host(array).min()), int(host(array).max())) if whole else None
+    return Given(symbol, tuple(array.shape)[rows:], Value(made, axes, interval=ends), ends)
+
+
+def as_array(name: str, value: Any) -> Array:
+    """A list or a number as an array."""
+    try:
+        array = np.array(value)
+    except ValueError:
+        raise VieteError(f"{name} must be a rectangular list of numbers") from None
+    if array.dtype.kind == "b" or (array.dtype.kind not in "iuf" and not exact(array)):
+        raise VieteError(f"{name} must be numbers, not {value!r:.40}")
+    return array.astype(float) if array.dtype.kind in "iu" and not array.ndim else array
+
+
+def exact(array: np.ndarray) -> bool:
+    """Whether all entries are exact numbers."""
+    return array.dtype == object and all(isinstance(x, int | Fraction) for x in array.flat)
+
+
+__all__ = ["asked"]

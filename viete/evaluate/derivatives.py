@@ -1,0 +1,135 @@
+"""Derivatives in questions: ``∂(logits_{-1,5})/∂x^3``, of any number by any value of a run.
+
+The card's backward equations are derived for that number, and run over the values that are there;
+of them only those that the question needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from viete.errors import Text, VieteError
+from viete.evaluate.origins import Origin, whole_names
+from viete.evaluate.schedule import Program, program
+from viete.graph.card import CardData, Input, memoised
+from viete.notation.printer import show
+from viete.notation.tree import Apply, Expr, Pick, Ref, replaced, transform, walk
+from viete.rewrite.adjoint.grad import grad
+from viete.rewrite.adjoint.shares import partial
+from viete.rewrite.inlining import Puts
+
+if TYPE_CHECKING:
+    from viete.evaluate.run import Run
+
+SIGN = "partial"  # what ∂ is in the tree of a question
+
+
+def differentiates(e: Expr) -> bool:
+    """Whether ∂ stands somewhere in a formula before what is no derivative of the card's own."""
+    return any(isinstance(x, Apply) and x.op == SIGN for x in walk(e))
+
+
+def derivatives(run: Run, source: Text, e: Expr) -> tuple[Run, Expr]:
+    """A question with a name for each derivative in it, and a run that has these names.
+
+    Raises VieteError for a ∂ without what it is of or by, for a number that is none, and for a
+    derivative by what no equation makes.
+    """
+    card = run.program.model
+    origins = {name: Origin(run, name, {}) for name in whole_names(card)}
+    inputs: list[Input] = []
+
+    def rule(x: Expr) -> Expr | None:
+        of, by = quotient(x)
+        if of is None or by is None:
+            return None
+        value = aliased(card, by.value if isinstance(by, Pick) else by)
+        if value is None:
+            raise source.error(
+                f"a derivative is by a value that an equation makes, as in ∂(…)/∂x^3, and "
+                f"{show(by)} is none", *source.place(by),
+            )  # fmt: skip
+        again = not of.keys.isdisjoint(i.name for i in inputs)
+        if again or run.interventions:
+            why = "of a derivative" if again else "of a run with replaced values"
+            raise source.error(f"a derivative {why} is not derived", *source.place(x))
+        symbol = replace(value.symbol, base=f"{SIGN}{{{value.symbol.base}:{len(inputs)}}}",
+                         kind="input")  # fmt: skip
+        inner, shape = backward(run, source, of, value)
+        inputs.append(Input(symbol, shape))
+        origins[symbol.key] = Origin(inner, partial(value.symbol).key, {})
+        name = Ref(symbol, value.index)
+        return replaced(by, {by.value: name}) if isinstance(by, Pick) else name
+
+    e = transform(e, rule)
+    if differentiates(e):
+        raise source.error(
+            "∂ is read in a quotient, as in ∂(logits_{-1,5})/∂x^3: what is differentiated stands "
+            "in parentheses, and below it a value"
+        )
+    ready = Program(replace(card, inputs=(*card.inputs, *inputs)).unstated)
+    return run.extended(ready, run.sizes, {}, origins), e
+
+
+def backward(
+    run: Run, source: Text, of: Expr, by: Ref
+) -> tuple[Run, tuple[Expr, ...]]:  # fmt: skip
+    """A run of the backward equations of a number, and the shape of its derivative by a value."""
+    card = run.program.model
+    try:
+        back = differentiated(card, of)
+    except VieteError as error:
+        raise source.error(error.message, *source.place(of)) from None
+    key, ready = partial(by.symbol).key, program(back)
+    if key not in ready.shapes.types:
+        raise source.error(
+            f"there is no derivative of {show(of)} by {show(by)}: no equation leads from one to "
+            f"the other", *source.place(of),
+        )  # fmt: skip
+    # A dimension may have another name there, where a value has its name too.
+    names = {a.name: b.name for a, b in zip(card.dims, back.dims, strict=False)}
+    sizes = {names[name]: n for name, n in run.sizes.items()}
+    origins = {name: Origin(run, name, {}) for name in whole_names(card)}
+    shape = tuple(map(card.size_expr, run.program.shapes.types[by.key].shape))
+    return run.extended(ready.at(sizes), sizes, {}, origins), shape
+
+
+@memoised
+def differentiated(card: CardData, of: Expr) -> CardData:
+    """The card with the backward equations of a number, by all that it can depend on."""
+    of = Puts(card, {e.name: e for e in card.derived}, {}).into(of)
+    real = [i.name for i in card.inputs if i.high is None]
+    return grad(card, of, [*(p.name for p in card.parameters), *real])
+
+
+def quotient(x: Expr) -> tuple[Expr | None, Expr | None]:
+    """What is differentiated by what, if this is a derivative."""
+    match x:
+        case Apply("div", (Apply(a, (of,)), Apply(b, (by,)))) if a == b == SIGN:
+            return of, by
+        case Apply("div", (Apply(a, (of,)), below)) if a == SIGN:
+            return of, bare(below)
+        case Apply("div", (above, Apply(b, (by,)))) if b == SIGN:
+            return bare(above), by
+    return None, None
+
+
+def bare(e: Expr) -> Expr | None:
+    """X of a ``∂X`` that the card has a name for, or of a row or an entry of one."""
+    if isinstance(e, Pick) and (value := bare(e.value)) is not None:
+        return replaced(e, {e.value: value})
+    if isinstance(e, Ref) and e.symbol.is_partial:
+        return Ref(replace(e.symbol, base=e.symbol.base[len(SIGN) + 1 : -1]), e.index)
+    return None
+
+
+def aliased(card: CardData, e: Expr) -> Ref | None:
+    """The value that a name stands for, through derived names that are only others."""
+    derived = {d.name: d for d in card.derived}
+    while isinstance(e, Ref) and e.key in derived:
+        definition = derived[e.key]
+        at = dict(zip(definition.left.symbol.slots, e.index, strict=True))
+        e = card.substitute(definition.right, letters=at)
+    made = isinstance(e, Ref) and e.symbol.kind in ("value", "parameter", "input")
+    return e if made and isinstance(e, Ref) else None

@@ -1,0 +1,33 @@
+"""Values that come from other runs: a question about them copies none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from viete.evaluate.labelled import Value
+from viete.graph.card import CardData
+
+if TYPE_CHECKING:
+    from viete.evaluate.run import Run
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a value comes from: another run, its key there, and what its letters are here."""
+
+    run: Run
+    key: str
+    labels: Mapping[str, str]
+
+    def value(self, loops: tuple[int, ...]) -> Value:
+        """The value in some blocks."""
+        v = self.run.lookup(self.key, loops)
+        return replace(v, axes=tuple(self.labels.get(a, a) for a in v.axes))
+
+
+def whole_names(card: CardData) -> list[str]:
+    """The keys of values, weights and inputs; derived names are made of these."""
+    values = dict.fromkeys(e.name for e in card.equations)
+    return [*(i.name for i in card.inputs), *(p.name for p in card.parameters), *values]

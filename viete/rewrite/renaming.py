@@ -1,0 +1,118 @@
+"""Renaming: two cards as one, in which the second one's names have primes.
+
+``x'^3`` beside ``x^3`` is the value of another run, of the same card or of another. Dimensions and
+index letters that are the same number in both keep their names, so that values of both meet in a
+formula; others have primes too, so that a mismatch is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TypeVar
+
+from viete.errors import Text
+from viete.graph.card import CardData, Dimension, Equation, Loop
+from viete.library.functions import Function
+from viete.notation.lexer import accent_of
+from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Slot, Symbol, Table, transform
+
+T = TypeVar("T", Expr, "Expr | None")
+
+
+def primed(text: str) -> str:
+    """``x'``; of an accented letter ``tilde{A'}``."""
+    accent, under = accent_of(text)
+    return f"{accent}{{{primed(under)}}}" if accent else f"{text}'"
+
+
+class Renaming:
+    """What the names of a card become beside those of another; ``shared`` stay as they are.
+
+    ``shared`` are dimensions and index letters. A function that the other card has too stays.
+    """
+
+    def __init__(self, card: CardData, beside: CardData, shared: Collection[str]) -> None:
+        self.card, self.shared = card, shared
+        self.functions = {
+            f.name: primed(f.name) for f in card.functions if f not in beside.functions
+        }
+
+    def letter(self, name: str) -> str:
+        """An index letter; a bound one is renamed too, which changes nothing."""
+        return name if name in self.shared else primed(name)
+
+    def symbol(self, s: Symbol) -> Symbol:
+        if s.kind == "argument" or (s.kind == "dim" and s.key in self.shared):
+            return s
+        sub, sup = (
+            tuple(Slot(self.letter(x.text), True) if x.index else x for x in slots)
+            for slots in (s.sub, s.sup)
+        )
+        return Symbol(s.kind, primed(s.base), sub, sup)
+
+    def of(self, e: T) -> T:
+        """A formula with the new names."""
+        return None if e is None else transform(e, self.rule)
+
+    def rule(self, x: Expr) -> Expr | None:
+        match x:
+            case Ref():
+                return Ref(self.symbol(x.symbol), x.index)
+            case Idx(name):
+                return Idx(self.letter(name))
+            case Bind() | Table():
+                return x.over(x.children, tuple(map(self.letter, x.bound)))
+            case Apply(op, args) if op in self.functions:
+                return Apply(self.functions[op], args, x.semi)
+        return None
+
+    def loop(self, loop: Loop | None, after: int) -> Loop | None:
+        """A loop, which stands behind as many others."""
+        return loop and replace(
+            loop, index=self.letter(loop.index), lower=self.of(loop.lower),
+            upper=self.of(loop.upper), order=loop.order + after,
+        )  # fmt: skip
+
+    def equation(self, e: Equation, after: int) -> Equation:
+        left = self.of(e.left)
+        assert isinstance(left, Ref)
+        text = Text(e.text.text, e.text.file, e.text.line, e.text.column, e.text.whole)
+        return replace(e, left=left, right=self.of(e.right), loop=self.loop(e.loop, after),
+                       stated=None, text=text)  # fmt: skip
+
+    def function(self, f: Function) -> Function:
+        return replace(f, name=self.functions.get(f.name, f.name), body=self.of(f.body))
+
+
+def joined(card: CardData, other: CardData, shared: Collection[str]) -> tuple[CardData, Renaming]:
+    """Both cards' equations as one card, and what the names of the other are in it."""
+    new, after = Renaming(other, card, shared), len(card.loops)
+
+    def dimension(d: Dimension) -> Dimension:
+        return replace(d, symbol=new.symbol(d.symbol), value=new.of(d.value),
+                       at_most=new.of(d.at_most))  # fmt: skip
+
+    made = replace(
+        card, claims=(),
+        dims=(*card.dims, *(dimension(d) for d in other.dims if d.name not in shared)),
+        indices=(*card.indices, *(
+            replace(i, name=new.letter(i.name), lower=new.of(i.lower), upper=new.of(i.upper))
+            for i in other.indices if i.name not in shared
+        )),
+        inputs=(*card.inputs, *(
+            replace(i, symbol=new.symbol(i.symbol), shape=tuple(map(new.of, i.shape)),
+                    low=new.of(i.low), high=new.of(i.high), default=new.of(i.default))
+            for i in other.inputs
+        )),
+        parameters=(*card.parameters, *(
+            replace(p, symbol=new.symbol(p.symbol), shape=tuple(map(new.of, p.shape)), value="")
+            for p in other.parameters
+        )),
+        functions=(*card.functions, *(
+            new.function(f) for f in other.functions if f.name in new.functions
+        )),
+        equations=(*card.equations, *(new.equation(e, after) for e in other.equations)),
+        derived=(*card.derived, *(new.equation(e, after) for e in other.derived)),
+    )  # fmt: skip
+    return made, new
