@@ -163,3 +163,60 @@ def test_derivatives_that_there_are_not(question: str, message: str) -> None:
     put = CARD.run(TOKENS, WEIGHTS, put={"x^1": np.zeros((3, 8))})
     with pytest.raises(VieteError, match="of a run with replaced values"):
         put["∂(logits_{-1,5})/∂x^2"]
+
+
+# -- two runs --------------------------------------------------------------------------------------
+
+
+OTHER = CARD.run([4, 2, 5], WEIGHTS)
+LONGER = CARD.run([4, 2, 5, 6], WEIGHTS)
+LLAMA = vt.read("llama").bind(V=11, d=8, N=3, G=2, H=4, d_k=4, d_f=12)
+LLAMAS = LLAMA.run([4, 2, 5], LLAMA.initial_weights(3))
+GRADS = CARD.grad(of="logits_{-1,5}").run([4, 2, 5], WEIGHTS)
+
+
+@pytest.mark.parametrize(
+    ("question", "other", "answer"),
+    [
+        ("x^2 - x'^2", OTHER, RUN["x^2"] - OTHER["x^2"]),
+        ("x^i - x'^i", OTHER, RUN["x^i"] - OTHER["x^i"]),
+        ("x'^2_3", LONGER, LONGER["x^2"][3]),
+        ("A'^{1,h}", LONGER, LONGER["A^{1,h}"]),
+        (r"\tilde{A}'^1 - Δx'^2", LONGER, LONGER[r"\tilde{A}^1 - Δx^2"]),
+        ("n' - n", LONGER, 1),
+        ("(x^2 - x'^2) ⊙ ∂x'^2", GRADS, (RUN["x^2"] - GRADS["x^2"]) * GRADS["∂x^2"]),
+        ("A'^{2,g,r}", LLAMAS, LLAMAS["A^{2,g,r}"]),
+        ("x'^{i'}", LLAMAS, LLAMAS["x^i"]),
+        ("∂(logits'_{-1,5})/∂x'^2", LLAMAS, LLAMAS["∂(logits_{-1,5})/∂x^2"]),
+        ("∂(<x^2_1, x'^3_1>)/∂x'^3_1", LLAMAS, RUN["x^2"][1]),
+    ],
+)  # fmt: skip
+def test_the_values_of_another_run_have_a_prime(question: str, other: Any, answer: Any) -> None:
+    np.testing.assert_allclose(RUN.ask(question, against=other), answer, rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ("x^2 - x'^2", r"\(n, d\) and \(n', d\) do not match"),
+        ("x'^2_7", "there are n' = 4 places"),
+        ("x''^2", "unknown symbol x''"),
+    ],
+)
+def test_what_two_runs_do_not_share(question: str, message: str) -> None:
+    with pytest.raises(VieteError, match=message):
+        RUN.ask(question, against=LONGER)
+    with pytest.raises(VieteError, match="against is another run, not 3"):
+        RUN.ask("x^1", against=3)
+    exact = vt.read("exact-lesson")
+    with pytest.raises(VieteError, match="both runs must be in the same numbers"):
+        RUN.ask("x^1", against=exact.run([0, 1], exact.exact_weights, meaning="exact"))
+    two, three = (CARD.run([TOKENS] * k, WEIGHTS) for k in (2, 3))
+    with pytest.raises(VieteError, match="one run has 2 texts and the other 3"):
+        two.ask("x^1", against=three)
+
+
+def test_what_another_run_lacks_is_computed_there() -> None:
+    lazy = CARD.run([4, 2, 5], WEIGHTS, names=[])
+    np.testing.assert_allclose(RUN.ask("<x'^2_1, w>", against=lazy, w=V), OTHER["x^2_1"] @ V)
+    assert list(lazy) == ["x^2"]

@@ -57,9 +57,12 @@ def asked(run: Run, values: Mapping[str, Any], against: Run | None = None) -> Ru
     given = [own_value(run, name, v) for name, v in values.items()]
     if against is not None and type(against.arrays) is not type(run.arrays):
         raise VieteError("both runs must be in the same numbers: one is exact, or an interval")
+    batches = [r.batch for r in (run, against) if r is not None and r.batch not in (None, 1)]
+    if len(set(batches)) > 1:
+        raise VieteError(f"one run has {batches[0]} texts and the other {batches[1]}")
     key = (
         tuple((g.symbol, g.shape, g.ends) for g in given), tuple(sorted(run.sizes.items())),
-        against and (against.program, tuple(sorted(against.sizes.items()))),
+        None if against is None else (against.program, tuple(sorted(against.sizes.items()))),
     )  # fmt: skip
     ready, both = recent(
         run.program.questions, key, lambda: question_card(run, given, against), QUESTIONS
@@ -108,7 +111,10 @@ def measured(run: Run) -> CardData:
 
 
 def shared(run: Run, other: Run) -> set[str]:
-    """The dimensions and index letters that are the same number in both runs."""
+    """The dimensions and index letters of another run that are the same number in this one.
+
+    Or that have no meaning in this one.
+    """
     a, b = run.program.model, other.program.model
     sizes = {n for n in run.sizes.keys() & other.sizes if run.sizes[n] == other.sizes[n]}
     letters = {
@@ -116,7 +122,7 @@ def shared(run: Run, other: Run) -> set[str]:
         if run.program.range_of(s) == other.program.range_of(s)
         and (s in a.loop_letters) == (s in b.loop_letters)
     }  # fmt: skip
-    return sizes | letters
+    return sizes | letters | {n for n in (*other.sizes, *b.ranges) if n not in a.names}
 
 
 def own_value(run: Run, name: str, value: Any) -> Given:

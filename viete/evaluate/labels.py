@@ -10,6 +10,7 @@ import numpy as np
 from viete.analysis.next_token import value_count, vocabulary
 from viete.evaluate.inputs import host
 from viete.graph.card import CardData, Input
+from viete.notation.lexer import unprimed
 from viete.notation.tree import Expr, Idx, Num, Ref, Symbol, refs
 from viete.notation.words import WordLabels, Words, quoted
 
@@ -47,12 +48,15 @@ def position_labels(ids: np.ndarray, words: Words) -> list[str]:
 
 
 def tokens_along(run: Run, length: str) -> np.ndarray | None:
-    """The ids whose text has this length, (n) or (batch, n); None where there are none."""
-    item = next((i for i in run.program.model.inputs if holds_text(run.program.model, i, length)),
-                None)  # fmt: skip
-    if item is None or not run.is_there((item.name, ())):
-        return None
-    return np.asarray(host(run.lookup(item.name, ()).array))
+    """The ids whose text has this length, (batch, n); None where there are none.
+
+    Of two runs the texts of both, where they have the same length.
+    """
+    card = run.program.model
+    items = [i for i in card.inputs if holds_text(card, i, length) and run.is_there((i.name, ()))]
+    first = [i for i in items if unprimed(i.name)[0] == unprimed(items[0].name)[0]]
+    found = [np.atleast_2d(host(run.lookup(i.name, ()).array)) for i in first]
+    return np.concatenate(found) if found else None
 
 
 def holds_text(card: CardData, item: Input, length: str) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 from viete.analysis.questions import warn_of_readings
 from viete.analysis.sparsity import sparse_sums
 from viete.errors import Text, VieteError
+from viete.evaluate.answers import Answer
 from viete.evaluate.array import Arrays
 from viete.evaluate.derivatives import derivatives, differentiates
 from viete.evaluate.fast import FastArrays
@@ -374,11 +375,7 @@ class Run(Mapping[str, Array]):
         ``run.axes("A^{1,h}")`` is ``("batch", "h", "n", "n")``, of one text ``("h", "n", "n")``.
         Raises VieteError as ``run[name]`` does.
         """
-        run, e = self.resolved(name)
-        value, letters = run.answered(name, e)
-        shape = run.program.shapes.located(Text(name, "<name>"), e, e.free, loops=True).shape
-        core = [str(size) for size in shape]
-        return (*(a for a in in_order(value, letters) if a not in (ROW, COL)), *core)
+        return self.answer(name).axes
 
     def labels(self, name: str) -> tuple[Sequence[str], ...]:
         """What the entries of each axis of ``run[name]`` are called, axis by axis as in `axes`.
@@ -388,11 +385,18 @@ class Run(Mapping[str, Array]):
         the same there. An axis over the vocabulary has its words; blocks, and whatever has no
         name, have numbers. Raises VieteError as ``run[name]`` does.
         """
-        (run, e), sizes = self.resolved(name), self[name].shape
-        return tuple(
-            axis_labels(run, e, axis, size)
-            for axis, size in zip(self.axes(name), sizes, strict=True)
-        )
+        return self.answer(name).labels
+
+    def answer(self, name: str) -> Answer:
+        """The array ``run[name]`` with its axes and their labels, evaluated once."""
+        run, e = self.resolved(name)
+        value, letters = run.answered(name, e)
+        shape = run.program.shapes.located(Text(name, "<name>"), e, e.free, loops=True).shape
+        lead = (a for a in in_order(value, letters) if a not in (ROW, COL))
+        axes = (*lead, *(str(size) for size in shape))
+        array = run.ordered(value, letters)
+        pairs = zip(axes, getattr(array, "shape", ()), strict=True)
+        return Answer(name, array, axes, tuple(axis_labels(run, e, a, n) for a, n in pairs))
 
     def found(self, name: str) -> tuple[Value, tuple[str, ...]]:
         """A value or formula, and the index letters in the order in which its axes come."""
@@ -436,7 +440,9 @@ class Run(Mapping[str, Array]):
     @property
     def batch(self) -> int | None:
         """How many sequences there are, or None where inputs come without a batch."""
-        return next((v.size("batch") for v in self.store.values() if "batch" in v.axes), None)
+        own = next((v.size("batch") for v in self.store.values() if "batch" in v.axes), None)
+        others = {id(o.run): o.run for o in self.origins.values()} if own is None else {}
+        return next((n for n in (run.batch for run in others.values()) if n is not None), own)
 
     def for_each(self, v: Value) -> Value:
         """The value once for every sequence, without copies, where no input changes it."""

@@ -14,16 +14,10 @@ from typing import TypeVar
 from viete.errors import Text
 from viete.graph.card import CardData, Dimension, Equation, Loop
 from viete.library.functions import Function
-from viete.notation.lexer import accent_of
+from viete.notation.lexer import primed
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Slot, Symbol, Table, transform
 
 T = TypeVar("T", Expr, "Expr | None")
-
-
-def primed(text: str) -> str:
-    """``x'``; of an accented letter ``tilde{A'}``."""
-    accent, under = accent_of(text)
-    return f"{accent}{{{primed(under)}}}" if accent else f"{text}'"
 
 
 class Renaming:
@@ -35,12 +29,12 @@ class Renaming:
     def __init__(self, card: CardData, beside: CardData, shared: Collection[str]) -> None:
         self.card, self.shared = card, shared
         self.functions = {
-            f.name: primed(f.name) for f in card.functions if f not in beside.functions
+            f.name: primed(f.name, "'") for f in card.functions if f not in beside.functions
         }
 
     def letter(self, name: str) -> str:
         """An index letter; a bound one is renamed too, which changes nothing."""
-        return name if name in self.shared else primed(name)
+        return name if name in self.shared else primed(name, "'")
 
     def symbol(self, s: Symbol) -> Symbol:
         if s.kind == "argument" or (s.kind == "dim" and s.key in self.shared):
@@ -49,7 +43,7 @@ class Renaming:
             tuple(Slot(self.letter(x.text), True) if x.index else x for x in slots)
             for slots in (s.sub, s.sup)
         )
-        return Symbol(s.kind, primed(s.base), sub, sup)
+        return Symbol(s.kind, primed(s.base, "'"), sub, sup)
 
     def of(self, e: T) -> T:
         """A formula with the new names."""
@@ -93,12 +87,15 @@ def joined(card: CardData, other: CardData, shared: Collection[str]) -> tuple[Ca
         return replace(d, symbol=new.symbol(d.symbol), value=new.of(d.value),
                        at_most=new.of(d.at_most))  # fmt: skip
 
+    sizes, letters = {d.name for d in card.dims}, {i.name for i in card.indices}
     made = replace(
         card, claims=(),
-        dims=(*card.dims, *(dimension(d) for d in other.dims if d.name not in shared)),
+        dims=(*card.dims, *(
+            dimension(d) for d in other.dims if d.name not in shared or d.name not in sizes
+        )),
         indices=(*card.indices, *(
             replace(i, name=new.letter(i.name), lower=new.of(i.lower), upper=new.of(i.upper))
-            for i in other.indices if i.name not in shared
+            for i in other.indices if i.name not in shared or i.name not in letters
         )),
         inputs=(*card.inputs, *(
             replace(i, symbol=new.symbol(i.symbol), shape=tuple(map(new.of, i.shape)),
