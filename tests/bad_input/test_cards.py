@@ -405,7 +405,7 @@ CASES = [
      None, "in a circle: V needs V; V is also a dimension"),
     ("an accent that nothing has", "s = x^N W_U", r"s = «\tilde{R}» W_U",
      None, "unknown symbol \\tilde{R}\n"),
-    ("a token of no vocabulary", "E[t]", 'E[«"ab"»]', None, "'ab' is no word of the vocabulary"),
+    ("a token of no vocabulary", "E[t]", 'E[«"ab"»]', None, '"ab" is no word of the vocabulary'),
     ("code among the equations", "## Derived", "«```»\n11. $z = y$\n```\n\n## Derived",
      None, "code is no part of a card's Forward"),
     ("raw HTML among the equations", "## Derived", "«<div>»\n11. $z = y$\n</div>\n\n## Derived",

@@ -274,7 +274,7 @@ def test_words_of_the_vocabulary_last_rows_and_lists() -> None:
     np.testing.assert_allclose(run['E["a"]'], weights["E"][0])
     np.testing.assert_allclose(run["tower"], 512)
     assert read(write(model, "md")) == model
-    with pytest.raises(VieteError, match="'q' is no word of the vocabulary; it has a b z"):
+    with pytest.raises(VieteError, match='"q" is no word of the vocabulary; it has a b z'):
         run['E["q"]']
 
 

@@ -73,6 +73,15 @@ def vocabulary(card: CardData) -> Size | None:
         return None
 
 
+@memoised
+def scored_tokens(card: CardData) -> Size | None:
+    """How many tokens have scores; None of a card without scores."""
+    try:
+        return shapes_of(card).types[scores(card)].shape[1]
+    except VieteError:
+        return None
+
+
 def scored(card: CardData, tokens: Input) -> list[Equation]:
     """What makes a score for each next token of a text that it is made of, best first.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from viete.analysis.next_token import value_count, vocabulary
+from viete.analysis.next_token import scored_tokens, value_count, vocabulary
 from viete.evaluate.inputs import host
 from viete.graph.card import CardData, Input
 from viete.notation.lexer import unprimed
@@ -24,7 +24,7 @@ def axis_labels(run: Run, e: Expr, axis: str, size: int) -> Sequence[str]:
     ``axis`` is as ``run.axes`` has it, the size of its range or the letter that it ranges over.
     """
     card, letter = run.program.model, axis.rstrip("'")
-    if axis == str(vocabulary(card)):
+    if axis in (str(vocabulary(card)), str(scored_tokens(card))):
         return WordLabels(run.scope.words(), size)
     ids = tokens_along(run, axis)
     if ids is not None and ids.shape[-1] == size:

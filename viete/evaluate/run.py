@@ -146,6 +146,8 @@ class Run(Mapping[str, Array]):
         """A run in the same numbers of another card, whose values are those of other runs."""
         out = type(self)(ready, store, self.arrays.like, sizes, self.arrays.fast)
         out.origins, out.wanted = origins, set()
+        own = self.scope  # a token is one of this run's model
+        out.scope = replace(ready.scope, words=own.words, text=own.text, vector=own.vector)
         return out
 
     def without_inside(self, steps: list[Step]) -> list[Step]:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from viete.analysis.card_sizes import check_sizes
 from viete.analysis.def_use import targets
 from viete.analysis.shapes import Shapes, shapes_of
+from viete.analysis.token_vectors import question_scope
 from viete.errors import VieteError
 from viete.evaluate.array import MOST_BLOCKS, exact_scalar
 from viete.graph.card import CardData, Equation, Input, Parameter
@@ -92,8 +93,8 @@ class Program:
 
     @cached_property
     def scope(self) -> Scope:
-        """The names that a question may use: the card's, and ∂ before what is differentiated."""
-        own = self.model.scope
+        """The names that a question may use, and ∂ before what is differentiated."""
+        own = question_scope(self.model)
         return replace(own, functions={**own.functions, "partial": Signature("partial", 1, 1)})
 
     @cached_property

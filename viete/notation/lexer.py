@@ -33,6 +33,7 @@ SUPERSCRIPTS = dict(
 )  # fmt: skip
 
 ACCENTS = ("tilde", "hat", "bar", "vec", "overline", "underline", "Delta", "partial")
+TOKEN_BARS = ("overline", "underline")  # a token's vector, where no name has the bar
 PREFIXES = {"Delta": "Δ", "partial": "∂"}  # accents that stand before their letter
 COMBINING = {"\u0303": "tilde", "\u0302": "hat", "\u0304": "bar", "\u20d7": "vec",
              "\u0305": "overline", "\u0332": "underline"}  # fmt: skip
@@ -115,7 +116,11 @@ _FONT = re.compile(r"\*?\s*\{\s*((?:[A-Za-z0-9 -]|\\_|_)*?)\s*\}")
 _COMMAND = re.compile(r"\\([A-Za-z]+|.?)")
 _CASES = re.compile(r"\s*\{cases\}")
 _BAR = re.compile(r"\s*(?:\||‖|\\\||\\[lr]?[vV]ert(?![A-Za-z]))")  # behind \left or \right
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+QUOTED = r'"(?:[^"\\]|\\.)*"'
+_QUOTED = re.compile(QUOTED, re.DOTALL)
+_UNDER = re.compile(r"\s*\{")
+_QUOTED_UNDER = re.compile(rf"\s*{QUOTED}\s*\}}", re.DOTALL)
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _RAISED = re.compile(r"\^\s*(\{\s*)?((?:(?:\\prime(?![A-Za-z])|['’′″‴])\s*)+)(?(1)(\})?)")
 _BRACED = re.compile(r"\*?\s*\{[^{}]*\}")
 _SIGN = re.compile("|".join(map(re.escape, sorted(SIGNS, key=len, reverse=True))))
@@ -178,7 +183,10 @@ def scan(text: str) -> Iterator[Token]:
             yield Token("num", m[0], i, end)
         elif m := _WORD.match(text, i):
             end = m.end()
-            if text[end : end + 1] in _MARKS:  # typed behind the letter that it belongs to
+            if m[0] in TOKEN_BARS and (tokens := under_bar(text, m[0], i, end)):
+                yield from tokens
+                end = tokens[-1].end
+            elif text[end : end + 1] in _MARKS:  # typed behind the letter that it belongs to
                 if end - i > 1:
                     yield Token("word", text[i : end - 1], i, end - 1)
                 yield from accented(text[end - 1], text[end], end - 1, end + 1)
@@ -272,6 +280,8 @@ def command(text: str, i: int) -> tuple[tuple[Token, ...], int]:
         if cases is None:
             raise Unreadable("of LaTeX's environments the notation has only {cases}", i, end)
         token = Token("op", f"\\{name}", i, cases.end())
+    elif name in TOKEN_BARS and (tokens := under_bar(text, name, i, end)):
+        return tokens, tokens[-1].end
     elif name in ("widetilde", "widehat") or (name in ACCENTS and not bare):
         token = Token("accent", name.removeprefix("wide"), i, end)
     elif name in COMMANDS:
@@ -281,6 +291,47 @@ def command(text: str, i: int) -> tuple[tuple[Token, ...], int]:
     else:
         raise Unreadable(f"the notation has no LaTeX command \\{name}", i, end)
     return (token,), token.end
+
+
+def under_bar(text: str, bar: str, i: int, end: int) -> tuple[Token, ...]:
+    """The bar at ``i`` with what stands in braces under it, if that is a text and reads as no name.
+
+    Nothing otherwise: then a name, with a bar, follows.
+    """
+    opened = _UNDER.match(text, end)
+    if opened is None:
+        return ()
+    first, depth = opened.end(), 1
+    quotes = _QUOTED_UNDER.match(text, first)
+    last = quotes.end() - 1 if quotes else -1
+    for m in () if quotes else _BRACE.finditer(text, first):
+        depth += {"{": 1, "}": -1}.get(m[0], 0)
+        if not depth:
+            last = m.start()
+            break
+    inside = text[first:last]
+    if last < 0 or reads_as_name(inside):
+        return ()
+    return (
+        Token("accent", bar, i, end), Token("op", "{", first - 1, first),
+        Token("token", f'"{inside}"', first, last), Token("op", "}", last, last + 1),
+    )  # fmt: skip
+
+
+def reads_as_name(text: str) -> bool:
+    """Whether a text begins with a name and has the signs of scripts at most."""
+    try:
+        tokens = list(scan(text))
+    except Unreadable:
+        return False
+    if not tokens or tokens[0].kind not in ("word", "accent"):
+        return False
+    depth = 0
+    for t in tokens:
+        depth += {"{": 1, "}": -1}.get(t.text, 0) if t.kind == "op" else 0
+        if depth < 0 or t.kind == "token" or (t.kind == "op" and t.text not in "_^{}+-,"):
+            return False
+    return depth == 0
 
 
 def in_font(text: str, i: int, name: str, end: int) -> tuple[tuple[Token, ...], int]:

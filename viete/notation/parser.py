@@ -17,6 +17,7 @@ from fractions import Fraction
 from itertools import pairwise, takewhile
 
 from viete.errors import Text, VieteError
+from viete.notation.barred import barred
 from viete.notation.cursor import (
     BARS,
     CLOSED,
@@ -280,7 +281,7 @@ class Parser(Cursor):
         if t.kind == "accent" and t.text == "partial" and self.differentiates():
             return self.derivative(t)
         if t.kind == "accent" or self.at_accent_word():
-            return self.name(self.accent(), t)
+            return barred(self, t) or self.name(self.accent(), t)
         if t.kind == "word":
             self.next()
             return self.word(t)

@@ -11,11 +11,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from viete.notation.lexer import ELEMENTARY, GREEK_NAMES
-from viete.notation.tree import Symbol
+from viete.notation.tree import Expr, Symbol
 from viete.notation.words import Words
 
 
@@ -83,6 +83,8 @@ class Scope:
     functions: dict[str, Signature] = field(default_factory=lambda: dict(PRIMITIVES))
     indices: set[str] = field(default_factory=set)
     words: Callable[[], Words] = Words  # of the vocabulary, found when first asked for: E["a"]
+    text: Callable[[], Symbol] | None = None  # of a question: the input that is the text
+    vector: Callable[[str, Expr], Expr] | None = None  # and what a bar makes of a token's number
     inputs: bool = True  # whether the card declares any; an error may have to say how
 
     @classmethod
@@ -105,7 +107,7 @@ class Scope:
             for base, group in self.symbols.items()
         }
         letters |= self.indices
-        return Scope(symbols, self.functions, letters, self.words, self.inputs)
+        return replace(self, symbols=symbols, indices=letters)
 
     def fitting(self, base: str, below: Sequence[str], above: Sequence[str]) -> list[Symbol]:
         """The symbols of this letter that scripts with these labels may be of."""

@@ -65,16 +65,15 @@ class Words(Mapping[str, int]):
 
     def unknown(self, text: str) -> str:
         """The sentence for a text that is no word: what it is instead, and what is near."""
+        what = f"{quoted(text[:60])} is no word of the vocabulary"
         if not self.words:
-            return (
-                f"{text!r:.60} is no word of the vocabulary, for the card has none, and there is "
-                f"no tokenizer; write the number of the token"
-            )
+            why = "for the card has none, and there is no tokenizer"
+            return f"{what}, {why}; write the number of the token"
         near = difflib.get_close_matches(text, self.number, 3)
         near = near or [word for word in self.number if word.strip() == text.strip()]
         hint = f"did you mean {' or '.join(map(quoted, near))}?" if near else (
             f"it has {' '.join(list(self)[:MOST])}{' …' if len(self) > MOST else ''}")  # fmt: skip
-        return f"{text!r:.60} is no word of the vocabulary; {hint}"
+        return f"{what}; {hint}"
 
 
 class WordLabels(Sequence[str]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from copy import copy
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import numpy as np
 
 from viete.ask.card_claims import Claims
-from viete.errors import VieteError
+from viete.errors import Text, VieteError
 from viete.evaluate.execution import execute
 from viete.evaluate.initial_weights import FLOATS, initial_weights
 from viete.evaluate.inputs import Weights
 from viete.evaluate.labelled import COL, ROW, expand
 from viete.evaluate.plan.engine import Engine
+from viete.evaluate.run import listed
 from viete.evaluate.schedule import program
 from viete.evaluate.spelling import by_own_names
 from viete.formats.tensors import TensorFile, in_memory, require
@@ -30,6 +32,8 @@ from viete.model.mapping import load_weights, place, precision
 from viete.model.saving import save
 from viete.model.tokens import Texts
 from viete.model.trained import is_run, open_run
+from viete.notation.parser import parse
+from viete.notation.printer import show
 from viete.notation.substitution import substitute
 from viete.notation.tree import num
 from viete.notation.words import Words
@@ -124,6 +128,10 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
 
     def run(self, tokens: Any = None, /, **options: Any) -> Questions:
         """As `Hooked.run`: a run of token ids, (n) or (batch, n), or of text, to be asked."""
+        if options.get("names") is not None:  # as the card itself would say it, without words
+            names = listed(options["names"])
+            scope = replace(program(self.card).scope, words=lambda: self.words)
+            options["names"] = [show(parse(Text(name, "<name>"), scope)) for name in names]
         return questions(super().run(tokens, **options), self)
 
     def sample(self, prompt: Any, /, **options: Any) -> Iterator[tuple[int | None, ...]]:

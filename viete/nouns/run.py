@@ -28,10 +28,8 @@ class Questions(Run):
     @cached_property
     def scope(self) -> Scope:
         """As `Run.scope`; its words are a model's own, which may be its tokenizer's."""
-        scope = self.program.scope
-        return (
-            scope if isinstance(self.of, CardData) else replace(scope, words=lambda: self.of.words)
-        )
+        of, scope = self.of, self.program.scope
+        return scope if isinstance(of, CardData) else replace(scope, words=lambda: of.words)
 
     def extended(self, *given: Any) -> Self:
         """As `Run.extended`: it is of the same model."""

@@ -59,8 +59,8 @@ class TokenizerWords(Words):
         pieces = " ".join(quoted(self.name(k) or str(k)) for k in ids[:MOST])
         what = f"{len(ids)} tokens and not one: {pieces}" if ids else "no token of the tokenizer"
         other = text[1:] if text[:1] == " " else f" {text}"
-        near = f"; {quoted(other)} is one" if other and self.find(other) is not None else ""
-        return f"{text!r:.60} is {what}{near}"
+        near = f"; {quoted(other)} is one" if ids and self.find(other) is not None else ""
+        return f"{quoted(text[:60])} is {what}{near}"
 
 
 __all__ = ["TokenizerWords"]

@@ -1,0 +1,139 @@
+"""Token vectors: the row of the embedding that a token picks, and what its score is a product with.
+
+They are found by what the equations do, not by names; where a card has a matrix ``U`` of them, for
+each token one, that is the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from viete.analysis.flows import flows_of
+from viete.analysis.next_token import scored_tokens, scores, text_of, vocabulary
+from viete.analysis.questions import of_weights
+from viete.analysis.shapes import shapes_of
+from viete.errors import VieteError
+from viete.graph.card import CardData, memoised
+from viete.graph.sizes import Size
+from viete.notation.printer import show
+from viete.notation.symbols import Scope
+from viete.notation.tree import Apply, Expr, Pick, Ref, Slice
+
+UNEMBEDDING = "U"
+
+
+@memoised
+def question_scope(card: CardData) -> Scope:
+    """The names that a question may use: those of the card, and tokens under bars."""
+    return replace(
+        card.scope, text=lambda: text_of(card).symbol,
+        vector=lambda bar, token: (unembedding if bar == "overline" else embedding)(card, token),
+    )  # fmt: skip
+
+
+def embedding(card: CardData, token: Expr) -> Expr:
+    """The row of a token in the matrix whose rows the text picks: ``W_E[5]``.
+
+    Raises VieteError for a card without such a matrix, or with several.
+    """
+    found = embeddings(card)
+    if len(found) != 1:
+        known = ", ".join(show(Pick(m, (token,))) for m in found)
+        why = f"has several: write {known}" if found else "has none: no text picks rows of a matrix"
+        raise VieteError(f"a bar below is the embedding of a token, and {card.title} {why}")
+    return Pick(found[0], (token,))
+
+
+@memoised
+def embeddings(card: CardData) -> tuple[Expr, ...]:
+    """The matrices of weights of which a token of the text picks a row."""
+    size = vocabulary(card)
+    kinds = flows_of(card).embeddings.kinds()
+    return tuple(
+        Ref(p.symbol) for p in card.parameters
+        if "token" in kinds[p.name] and card.size(p.shape[0]) == size and not p.symbol.slots
+    )  # fmt: skip
+
+
+def unembedding(card: CardData, token: Expr) -> Expr:
+    """The vector with which the last row of the stream has the token's score as product: ``U[5]``.
+
+    It is d long. What is done to the scores after that product, as a bias or a cap, is no part of
+    it. Raises VieteError for a card without scores of tokens, and where no product makes them.
+    """
+    matrix, axis = unembedding_matrix(card)
+    return (column if axis else row)(card, matrix, token)
+
+
+@memoised
+def unembedding_matrix(card: CardData) -> tuple[Expr, int]:
+    """The matrix of weights that makes the scores, and its axis that has one place a token."""
+    what = "a bar above is the unembedding of a token, and"
+    size, own = scored_tokens(card), card.symbols.get(UNEMBEDDING)
+    if size is None:
+        raise VieteError(f"{what} {card.title} has none: no value of it scores the tokens")
+    if own is not None and of_weights(card, Ref(own)):
+        shape = shapes_of(card).types[own.key].shape
+        if len(shape) == 2 and size in shape:
+            return Ref(own), shape.index(size)
+    name = scores(card)
+    for e in reversed(card.equations):
+        if e.name == name and (found := next(products(card, e.right, 1, size), None)) is not None:
+            return found
+    raise VieteError(
+        f"{what} no product with weights makes the {name} of {card.title}; give the matrix the "
+        f"name U under Derived, with a row for each token"
+    )
+
+
+def products(card: CardData, e: Expr, axis: int, size: Size) -> Iterator[tuple[Expr, int]]:
+    """The weights in products that an axis of a formula comes from, the nearest first."""
+    shapes = shapes_of(card)
+    match e:
+        case Ref() if made := [x.right for x in card.equations if x.name == e.key]:
+            yield from products(card, made[-1], axis, size)
+        case Apply("T", (x,)):
+            yield from products(card, x, 1 - axis, size)
+        case Apply("prod", (a, b)) if size in shapes.of(b if axis else a).shape:
+            x, other = (b, a) if axis else (a, b)
+            if of_weights(card, x):
+                yield widest(card, x, other, axis), axis
+            else:
+                yield from products(card, x, axis, size)
+        case Apply():
+            for x in e.args:
+                shape = shapes.of(x).shape
+                if len(shape) == 2 and shape[axis] == size:
+                    yield from products(card, x, axis, size)
+
+
+def widest(card: CardData, x: Expr, other: Expr, axis: int) -> Expr:
+    """A factor with those beside it that are weights too: of ``(z W) V`` the product ``W V``."""
+    while isinstance(other, Apply) and other.op == "prod" and of_weights(card, other.args[axis]):
+        x = Apply("prod", (other.args[1], x) if axis else (x, other.args[0]))
+        other = other.args[1 - axis]
+    return x
+
+
+def row(card: CardData, m: Expr, k: Expr) -> Expr:
+    """A row of a matrix, by as few operations as its formula allows."""
+    match m:
+        case Apply("T", (x,)):
+            return column(card, x, k)
+        case Apply("prod", (a, b)) if len(shapes_of(card).of(a).shape) == 2:
+            return Apply("prod", (row(card, a, k), b))
+    return Pick(m, (k,))
+
+
+def column(card: CardData, m: Expr, k: Expr) -> Expr:
+    """A column of a matrix, as a vector."""
+    match m:
+        case Apply("T", (x,)):
+            return row(card, x, k)
+        case Apply("prod", (a, b)) if len(shapes_of(card).of(b).shape) == 2:
+            return Apply("prod", (a, column(card, b, k)))
+    return Pick(m, (Slice(None, None), k))
+
+
+__all__ = ["embedding", "question_scope", "unembedding"]

@@ -1,0 +1,86 @@
+"""A bar makes a token's vector: ``\\overline{ublin}`` scores it, ``\\underline{ublin}`` embeds it.
+
+Under the bar stands a text, in braces or in quotes, or an entry of the text that runs,
+``\\underline{t_j}``. A name that the card declares with its bar is that name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from viete.errors import VieteError
+from viete.notation.cursor import end_token, top_level
+from viete.notation.lexer import COMBINING, FONTS, QUOTED, TOKEN_BARS, Token
+from viete.notation.tree import Expr, Ref
+from viete.notation.words import unquoted
+
+if TYPE_CHECKING:
+    from viete.notation.parser import Parser
+
+TEXT = "token"  # what the entries of the text are called where they have no other name
+_FONT = re.compile(rf"\\(?:{'|'.join(sorted(FONTS))})\*?\s*\{{(.*)\}}", re.DOTALL)
+_QUOTED = re.compile(QUOTED)
+_ESCAPED = re.compile(r"\\([_$%&#{} ])")
+
+
+def barred(parser: Parser, t: Token) -> Expr | None:
+    """The vector of the token that stands under the bar here; None where the bar is of a name."""
+    vector = parser.scope.vector
+    if t.text not in TOKEN_BARS or vector is None:
+        return None
+    start = parser.pos
+    try:
+        named = parser.accent() in parser.scope.symbols
+    except VieteError:  # more than a letter stands there
+        named = False
+    parser.pos = start + 1
+    if named:
+        parser.pos = start
+        return None
+    opened = parser.accept("{")
+    end = parser.pos + 1 if opened is None else next(top_level(parser.tokens, "}", start=start + 2))
+    inside = parser.tokens[start + 1 if opened is None else start + 2 : end]
+    parser.pos = end if opened is None else end + 1
+    number = entry(parser, inside)
+    if number is None:
+        at = inside[0].start, inside[-1].end
+        if opened is not None and opened.start < opened.end:  # no mark typed behind a letter
+            at = opened.end, parser.tokens[end].start
+        text = spelled(parser.source.text[slice(*at)])
+        if not text:
+            raise parser.error("a token stands under a bar, and here is none", t)
+        number = parser.token(text, at)
+    try:
+        return parser.node(vector(t.text, number), t)
+    except VieteError as error:
+        raise parser.error(error.message, t) from None
+
+
+def spelled(raw: str) -> str:
+    """The text that stands under a bar as it is written."""
+    raw = "".join(c for c in raw if c not in COMBINING)
+    plain = raw.strip()
+    if _QUOTED.fullmatch(plain):
+        return unquoted(plain)
+    font = _FONT.fullmatch(plain)
+    return _ESCAPED.sub(r"\1", raw if font is None else font[1])
+
+
+def entry(parser: Parser, inside: list[Token]) -> Expr | None:
+    """An entry of the text that runs, ``t_j`` or ``\\text{token}_j``; None of anything else."""
+    if len(inside) < 3 or inside[0].kind != "word" or inside[1].text != "_":
+        return None
+    inner = parser.part([*inside, end_token(inside[-1])])
+    name = inner.next()
+    text = parser.scope.text
+    symbols = parser.scope.symbols.get(name.text, [])
+    if any(s.kind == "input" for s in symbols):
+        inner.pos = 0
+        made = inner.expression()
+    elif name.text == TEXT and not symbols and text is not None:
+        made = inner.scripted(Ref(text()), inner.scripts(), name)
+    else:
+        return None
+    inner.finish()
+    return made
