@@ -241,22 +241,29 @@ def reads_later(card: CardData, value: Flow, reads: frozenset[Read], length: str
 @memoised
 def flows_of(card: CardData) -> Flows:
     """The flows of all of a card's equations, of one sequence."""
-    flows = Flows(card)
-    for e in card.equations:
-        flows.equation(e)
-    return flows
+    loose = frozenset[str]()
+    while True:  # what several equations mask alike is masked; assumed, and then seen
+        flows = Flows(card, loose=loose)
+        for e in card.equations:
+            flows.equation(e)
+        if not flows.unlike:
+            return flows
+        loose |= flows.unlike
 
 
 class Flows(Algebra[Flow, Env[Flow]]):
     """Evaluates a card's equations in order; ``tally`` counts, ``known`` holds what was named.
 
     ``found`` has of each equation the value, and the reads of other positions by its own.
-    ``batch`` sequences are run at once.
+    ``batch`` sequences are run at once. ``loose`` are values that several equations make, of which
+    no mask is taken over, by default all of them; ``unlike`` has the others whose masks differ.
     """
 
     zero = ZERO
 
-    def __init__(self, card: CardData, batch: int = 1) -> None:
+    def __init__(
+        self, card: CardData, batch: int = 1, loose: frozenset[str] | None = None
+    ) -> None:  # fmt: skip
         self.card, self.shapes = card, shapes_of(card)
         self.tally, self.scale = Tally(), ONE
         self.env: Env[Flow] = Env()
@@ -264,7 +271,9 @@ class Flows(Algebra[Flow, Env[Flow]]):
         self.shared: dict[tuple[int, Expr], tuple[Env[Flow], Flow]] = {}
         self.embeddings = Embeddings(card, self.shapes)
         made = [e.name for e in card.equations]
-        self.several = {name for name in made if made.count(name) > 1}
+        several = {name for name in made if made.count(name) > 1}
+        self.several = several if loose is None else loose
+        self.unlike: set[str] = set()
         self.known: dict[str, Flow] = {}
         self.found: list[tuple[Flow, frozenset[Read]]] = []
         self.by_length: list[str] = []  # equations that pick a position by how many there are
@@ -306,6 +315,8 @@ class Flows(Algebra[Flow, Env[Flow]]):
             axes[own] = replace(axes[own], names=frozenset((e.name,)))
             v = replace(v, lost=frozenset())
         mask = None if e.name in self.several else v.mask  # what x^0 hides x^i may not
+        if (earlier := self.known.get(e.name)) is not None and earlier.mask != mask:
+            self.unlike.add(e.name)
         self.known[e.name] = replace(v, axes=axes, const=False, count=None, mask=mask,
                                      lengths=v.used_lengths)  # fmt: skip
         self.found.append((v, reads))
@@ -387,7 +398,8 @@ class Flows(Algebra[Flow, Env[Flow]]):
         places = [k for k, a in at.axes.items() if a.size == v.axes[label].size]
         now = latest(index, lambda x: distance(x, labels, sizes(env)), places)
         rest = v.without(label, None if now is None else Mask("0", now, label))
-        return self.joined([rest, at], {**with_place(v.axes[label], at.axes), **rest.axes})
+        out = self.joined([rest, at], {**with_place(v.axes[label], at.axes), **rest.axes})
+        return out if at.axes else replace(out, mask=rest.mask)  # one head of a pattern is one
 
     def from_end(
         self, v: Flow, label: str, k: int, item: Expr, among: Letter, env: Env[Flow]
@@ -436,7 +448,9 @@ class Flows(Algebra[Flow, Env[Flow]]):
 
     def spread(self, v: Flow, letters: Sequence[Letter], env: Env[Flow]) -> Flow:
         axes = {**{x.label: Axis(x.count) for x in letters}, **v.axes}
-        return replace(v, axes=axes, count=None, lengths=v.used_lengths)
+        zeros = v.count == ZERO and len(letters) == 2
+        mask = Mask("0", letters[0].label, letters[1].label) if zeros else v.mask
+        return replace(v, axes=axes, count=None, mask=mask, lengths=v.used_lengths)
 
     def merge(self, v: Flow, label: str) -> Flow:
         wide = replace(v.axes[COL], size=v.axes[label].size * v.axes[COL].size)

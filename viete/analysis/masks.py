@@ -48,6 +48,8 @@ def mask_of_where(
         return mask
     if first is not None and blank(e.args[2]) == first.kind:
         return first
+    if second is not None and blank(e.args[1]) == second.kind:
+        return second  # of where(h = 1, 0, A)
     if first is None or second is None:
         return None
     if (first.kind, first.now, first.later) != (second.kind, second.now, second.later):
@@ -122,6 +124,8 @@ def conjuncts(e: Expr) -> list[Expr]:
     """The conditions that ``and`` joins."""
     if isinstance(e, Apply) and e.op == "and":
         return [c for a in e.args for c in conjuncts(a)]
+    if isinstance(e, Apply) and e.op == "eq":  # as on the diagonal
+        return [replace(e, op=op) for op in ("ge", "le")]
     return [e]
 
 
@@ -150,6 +154,9 @@ def combined(op: str, masks: list[Mask | None], const: bool) -> Mask | None:
     if op == "neg":
         return replace(mask, kind={"-inf": "inf", "inf": "-inf", "0": "0"}[mask.kind])
     if mask.kind == "0":
+        if op in ("add", "sub"):
+            same = all(m and (m.kind, m.now, m.later) == ("0", mask.now, mask.later) for m in masks)
+            return replace(mask, width=None) if same else None
         return mask if op in ("had", "times") or (op == "div" and k == 0) else None
     if op == "add" or (op == "sub" and k == 0):
         return mask

@@ -64,8 +64,7 @@ def faults(card: CardData) -> Iterator[tuple[Text, str]]:
         for x in (e.left, e.right):
             yield from parts(e.text, x, declared, letters, card.function)
     for c in card.claims:
-        for x in c.formulas:
-            yield from parts(c.text, x, declared, letters | c.free, card.function)
+        yield from parts(c.text, c.statement, declared, letters | c.statement.free, card.function)
 
 
 def parts(

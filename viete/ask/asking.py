@@ -127,15 +127,7 @@ def shared(run: Run, other: Run) -> set[str]:
 
 def own_value(run: Run, name: str, value: Any) -> Given:
     """A vector, a matrix or a number of one's own, in the run's numbers."""
-    card = run.program.model
-    symbol = parse_name(Text(name), "input", set())
-    if symbol.key in card.names or any(s.key == symbol.key for s in card.symbols.values()):
-        what = {"dim": "a dimension", "input": "an input", "parameter": "a weight"}
-        own = card.symbols.get(symbol.key)
-        kind = what.get(own.kind, "a value") if own else "a name"
-        raise VieteError(
-            f"{name} is {kind} of {card.title}; give yours another name, such as my_{name}"
-        )
+    symbol = own_symbol(run.program.model, name, "input")
     array = value if hasattr(value, "dtype") else as_array(name, value)
     whole = getattr(array.dtype, "kind", "f") in "iu"
     made = array if whole else run.taken(array, run.arrays.like, f"the value {name}")
@@ -149,6 +141,19 @@ def own_value(run: Run, name: str, value: Any) -> Given:
     axes = ("batch",) * rows + (ROW, COL)[2 - (array.ndim - rows) :]
     ends = (int(host(array).min()), int(host(array).max())) if whole else None
     return Given(symbol, tuple(array.shape)[rows:], Value(made, axes, interval=ends), ends)
+
+
+def own_symbol(card: CardData, name: str, kind: str) -> Symbol:
+    """The symbol of a value of one's own. Raises VieteError for a name that the card has."""
+    symbol = parse_name(Text(name), kind, set())
+    if symbol.key in card.names or any(s.key == symbol.key for s in card.symbols.values()):
+        what = {"dim": "a dimension", "input": "an input", "parameter": "a weight"}
+        own = card.symbols.get(symbol.key)
+        said = what.get(own.kind, "a value") if own else "a name"
+        raise VieteError(
+            f"{name} is {said} of {card.title}; give yours another name, such as my_{name}"
+        )
+    return symbol
 
 
 def as_array(name: str, value: Any) -> Array:

@@ -16,9 +16,9 @@ from pathlib import Path
 from viete.analysis.shapes import shapes_of
 from viete.cards.agreement import Described, check_agreement
 from viete.cards.choices import Choice, family_member
-from viete.cards.claims import read_claim
 from viete.cards.config import Config
 from viete.cards.declarations import Declarations, is_range
+from viete.cards.members import changes
 from viete.cards.sections import LINK, Pages
 from viete.document.commonmark import lines_of
 from viete.document.markdown import MAX_LINE, check_shown, read_markdown
@@ -26,6 +26,7 @@ from viete.document.tree import Block, Heading, ListItem, Paragraph
 from viete.errors import Text, VieteError, Where
 from viete.graph.card import (
     CardData,
+    Claim,
     Dimension,
     Equation,
     Loop,
@@ -33,12 +34,13 @@ from viete.graph.card import (
 )  # fmt: skip
 from viete.graph.dependence import FURTHEST
 from viete.notation.lexer import tokenize
-from viete.notation.parser import parse, parse_left, parse_range
+from viete.notation.parser import parse, parse_left, parse_range, script_letters
 from viete.notation.printer import show
 from viete.notation.symbols import PRIMITIVES, Scope
 from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, num, walk
 from viete.printable import STEERING
 from viete.regular import regular
+from viete.rewrite.put import put
 
 MAX_BYTES, MAX_LINES = 1_000_000, 20_000
 _INCLUDED = re.compile(rf"^\s*(?:[-*+|]|\d+[.)])\s*{LINK.pattern}", re.M)
@@ -217,7 +219,10 @@ class Reader(Declarations):
             parameters = [config.numbers(p) if p.from_config else p for p in parameters]
         functions = self.functions()
         choices = self.choices(functions, parameters)
-        lines = self.equation_lines()
+        all_lines = self.equation_lines()
+        changing = changes([math for _, math, *_ in all_lines], letters)
+        lines = [x for x, change in zip(all_lines, changing, strict=True) if not change]
+        changed = [x[1] for x, change in zip(all_lines, changing, strict=True) if change]
         derived_lines = [(b, *self.split(b.text)) for b in self.items("derived")]
         lefts = self.left_sides(
             [math for _, math, *_ in lines] + [math for _, math, _ in derived_lines],
@@ -228,7 +233,7 @@ class Reader(Declarations):
                 f"{self.file}: no equations; a card lists them under a heading 'Forward pass'"
             )
         self.check_equations(self.for_line)
-        self.unique(parameters, lefts, letters)
+        self.unique(parameters, lefts, lines, letters)
         skeleton = CardData(
             self.title, tuple(self.about), tuple(self.facts), vocabulary,
             tuple(self.glossary), tuple(self.dims),
@@ -256,11 +261,11 @@ class Reader(Declarations):
         claims = []
         for block in self.items("claims"):
             math, meaning = self.split(block.text)
-            claims.append(read_claim(math, scope, meaning))
+            claims.append(Claim(parse(math, with_places(math, scope)), meaning, math))
         model = replace(
             skeleton, equations=tuple(equations), derived=tuple(derived), claims=tuple(claims)
         )
-        return family_member(model, choices, config)
+        return put(family_member(model, choices, config), changed)
 
     def numbers(self) -> list[Dimension]:
         """Facts such as ``- **num_blocks**: 2`` in front of all sections, which only state it."""
@@ -365,16 +370,20 @@ class Reader(Declarations):
         ends = {(x.index, label_text(e)): e for x in down for e in (x.lower, *last_blocks(x))}
         out = []
         for ref in lefts:
-            for family in families if not ref.symbol.slots else ():
+            for family in families:
+                if len(ref.symbol.slots) >= len(family.slots):
+                    continue
                 if (member := member_index(ref.symbol, family, ends)) is not None:
                     ref = Ref(family, member)
                     break
             out.append(ref)
         return out
 
-    def unique(self, parameters: list[Parameter], lefts: list[Ref], letters: set[str]) -> None:
+    def unique(
+        self, parameters: list[Parameter], lefts: list[Ref],
+        lines: list[tuple[ListItem, Text, str, int | None, str]], letters: set[str],
+    ) -> None:  # fmt: skip
         texts = {i.name: i.text for i in self.inputs}
-        lines = self.equation_lines()
         given = {left.symbol.key for left in lefts[: len(lines)]}
         for left, item in zip(lefts[len(lines) :], self.items("derived"), strict=True):
             if left.symbol.key in given:
@@ -478,6 +487,16 @@ class Reader(Declarations):
         return out
 
 
+def with_places(claim: Text, scope: Scope) -> Scope:
+    """The scope of a claim, with its own letters: what it says of ``A_{j,k}`` it says of all.
+
+    They are those that stand in an index and that nothing declares.
+    """
+    symbols = [s for group in scope.symbols.values() for s in group]
+    known = {slot.text for s in symbols for slot in s.sub + s.sup} | scope.bases()
+    return scope.inside(script_letters(claim) - known)
+
+
 def last_blocks(loop: Loop) -> list[Expr]:
     """``N``, ``N - 1``, …: what a loop that runs down may begin with."""
     return [loop.upper, *(Apply("sub", (loop.upper, num(k))) for k in range(1, FURTHEST))]
@@ -508,6 +527,8 @@ def member_index(
                 index.append(ends[place.text, slot.text])
             elif slot != place:
                 return None
+            elif place.index:  # as h in A^{0,h}
+                index.append(Idx(place.text))
     return tuple(index)
 
 

@@ -59,6 +59,8 @@ _NAME = r"(?:\*\*[^*=]+\*\*|\$[^$=]*\$|`[^`=]*`|\${1,2}[^$=:]*|`[^`=:]*|[^\s=:$`
 EQUATION = re.compile(rf"^[>\s]*(?:\d+[.)]\s+|[-*+]\s+)?{_NAME}\s*(?<![<>!])=(?!=)|\\\[|\\begin\{{")
 _INLINE = re.compile(r"\$[^$]*[^$<>!=:]=(?!=)[^$]*\$")  # a formula with an equals sign
 _NESTED = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s")
+# Where and for whom a change holds: $x^3_j = 0$ in $Q^{5,1}$ for $j ≥ 5$, $j ≤ 7$
+_HOLDS = re.compile(r"(?:[\s,]*(?:\b(?:for|in|and)\b)?[\s,]*(?<=[\s,])\$[^$]*\$)+")
 _AND = re.compile(r"^[\s,;.&]*(?:and\b|where\b|with\b)?[\s,;]*(?=[$`])")
 
 
@@ -251,6 +253,10 @@ class Sections:
             raise text.error("an item cannot begin with the mark of another", *nested.span())
         mark = next((m for m in ("$$", "$", "`") if t.startswith(m)), "")
         if mark and (end := t.find(mark, len(mark))) > 0:
+            rest = t[end + len(mark) :]
+            if re.match(r"[\s,]*(?:for|in)\s", rest) and (holds := _HOLDS.match(rest)):
+                stop = end + len(mark) + holds.end()
+                return plain_math(text.cut(len(mark), stop)), t[stop:].lstrip(" :—-.").strip()
             self.check_alone(text, end + len(mark))
             return text.cut(len(mark), end), t[end + len(mark) :].lstrip(" :—-.").strip()
         bare = unmarked(text)
@@ -358,3 +364,8 @@ def read_page(content: str, file: str) -> Sections:
     blocks = read_markdown(content, file)
     check_shown(blocks)
     return Sections(blocks, file)
+
+
+def plain_math(text: Text) -> Text:
+    """A formula in several pieces, ``x = 0$ for $j ≥ 5$``, without the marks between them."""
+    return replace(text, text=re.sub(r"[$`]", " ", text.text))

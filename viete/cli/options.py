@@ -97,6 +97,11 @@ class SourceOptions:
         typer.Option(help="Of a model: a branch, tag or commit. Of a run: latest, previous, best "
                      "or the step of a checkpoint."),
     ] = None  # fmt: skip
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--put", metavar="EQUATION", help="Change an equation: --put 'A^{2,1} = 0'; "
+                     "or a Markdown file of such equations (repeatable)."),
+    ] = None  # fmt: skip
 
     @property
     def values(self) -> dict[str, str]:
@@ -134,7 +139,21 @@ class SourceOptions:
             return False
         return "/" in self.name and is_id(self.name) and path.suffix not in (".md", ".tex", ".json")
 
+    @property
+    def equations(self) -> list[str | Path]:
+        """What ``--put`` names: equations, and files of them."""
+        return [Path(x) if x.endswith(".md") else x for x in self.changes or ()]
+
     def card(self, weights: Path | None = None) -> CardData:
+        """The card with what is put there; see `unchanged`."""
+        found = self.unchanged(weights)
+        if self.changes:
+            from viete.nouns.card import Card
+
+            found = Card.of(found).put(*self.equations)
+        return found
+
+    def unchanged(self, weights: Path | None = None) -> CardData:
         """The card, or that of the model, bound to the dimensions asked for; no weights are read.
 
         Where a card is held against a file of ``weights``, the tensors say what it asks of them.
@@ -173,7 +192,8 @@ class SourceOptions:
         framework = "numpy" if device is None else "torch"
         found = load(self.name, self.instead, self.accept or (), framework, dtype, device,
                      self.revision, self.config)  # fmt: skip
-        return found.bind(**values) if (values := self.values) else found
+        found = found.bind(**values) if (values := self.values) else found
+        return found.put(*self.equations) if self.changes else found
 
     def opened(
         self, weights: WeightOptions, dtype: str | None = None, device: str | None = None

@@ -30,6 +30,10 @@ def show(
         int | None, typer.Option("-T", "--length", help="Sequence length for --costs.")
     ] = None,
     batch: Annotated[int, typer.Option("-B", "--batch", help="Batch size for --costs.")] = 1,
+    against: Annotated[
+        str | None,
+        typer.Option(help="The equations that differ from those of this card or model."),
+    ] = None,
     output: Output = None,
 ) -> None:
     """Print a card in canonical form: notation, parameters, equations with their shapes."""
@@ -40,7 +44,13 @@ def show(
 
         steps = fold(card)
         card = steps[-1].model if steps else card
-    if costs or names:
+    if against is not None:
+        from viete.report.differences import difference_blocks
+
+        check_format("--against", form)
+        other = SourceOptions(against, source.sets).card()
+        emit(render(difference_blocks(other, card, STYLES[form]), form), output)
+    elif costs or names:
         from viete.model.names import Names
         from viete.report.costs import cost_blocks
 

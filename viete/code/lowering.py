@@ -231,6 +231,8 @@ class Lowering(Indexing):
             return Code(text, COMPARE if scalar and const else ATOM, axes, const)
         if op == "where":
             test, yes, no = codes
+            if self.dialect.casts and not test.axes and test.const and not const:
+                yes, no = self.as_like(yes, no), self.as_like(no, yes)
             same = set(yes.axes) == set(no.axes) or self.dialect.casts
             if not test.axes and test.const and same:  # else 0 would lose its shape
                 text = f"{yes.at(COMPARE)} if {test.at(COMPARE)} else {no.at(ELSE)}"
@@ -254,6 +256,13 @@ class Lowering(Indexing):
                 return Code(text, ATOM, axes, const, whole)
         name = self.dialect.calls.get(op) or self.functions.helper(op)
         return Code(f"{name}({given})", ATOM, axes, const, whole)
+
+    def as_like(self, side: Code, other: Code) -> Code:
+        """A number that may be chosen in the place of an array, with the array's shape."""
+        if side.axes or not side.const or not other.axes:
+            return side
+        text = f"{self.xp}.full_like({other.text}, {as_float(side)})"
+        return Code(text, axes=other.axes)
 
     def infix(self, op: str, codes: list[Code], axes: Axes, const: bool, whole: bool) -> Code:
         level, sign = INFIX[op]

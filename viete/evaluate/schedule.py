@@ -19,10 +19,24 @@ from viete.analysis.token_vectors import question_scope
 from viete.errors import VieteError
 from viete.evaluate.array import MOST_BLOCKS, exact_scalar
 from viete.graph.card import CardData, Equation, Input, Parameter
+from viete.graph.conditions import settled
 from viete.graph.sizes import Size
 from viete.notation.printer import show
+from viete.notation.substitution import LETTERS
 from viete.notation.symbols import Scope, Signature
-from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Symbol, transform, walk
+from viete.notation.tree import (
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Num,
+    Pick,
+    Ref,
+    Symbol,
+    Table,
+    transform,
+    walk,
+)  # fmt: skip
 
 OF_BLOCKS = frozenset("add sub prod times div max min neg floor mod".split())
 MOST_LENGTHS = 8  # of a text, of which the programs stay
@@ -255,36 +269,44 @@ class Program:
     def decided(self, e: Equation, loops: Mapping[str, int]) -> Equation:
         """An equation as it is in one block: of ``where(i mod 2 = 1, …, …)`` one branch is left.
 
-        The other is neither computed nor needs to have a meaning in this block.
+        The other is neither computed nor needs to have a meaning in this block. Of a condition
+        such as ``i = 2 and h = 1`` what is about the block is left out.
         """
         if not any(isinstance(x, Apply) and x.op == "where" for x in walk(e.right)):
             return e
+
+        def number(x: Expr) -> Fraction | None:
+            try:
+                return self.index_size(x, loops)
+            except VieteError:  # it is about entries, not about blocks
+                return None
 
         def rule(x: Expr) -> Expr | None:
             entry = isinstance(x, Pick)
             x = x.value if isinstance(x, Pick) else x
             if not isinstance(x, Apply) or x.op != "where":
                 return None
-            try:
-                left = x.args[1 if self.holds(x.args[0], loops) else 2]
-            except VieteError:  # it is about entries, not about blocks
-                return None
+            test = settled(x.args[0], number)
+            if not isinstance(test, bool):
+                return None if entry or test is x.args[0] else replace(x, args=(test, *x.args[1:]))
+            left = x.args[1 if test else 2]
             # A number alone would lose the shape that the other branch gives it.
             bare = isinstance(left, Num) and not all(isinstance(b, Num) for b in x.args[1:])
             return left if bare == entry else None
 
         right = transform(e.right, rule)
+        match right:
+            case Apply("where", (test, *sides)) if isinstance(known := settled(test, number), bool):
+                right = self.filled(e, sides[0 if known else 1])
         # Blocks that have the same formula share the object, and what is kept about it.
         return e if right == e.right else self.memo.setdefault((e, right), replace(e, right=right))
 
-    def holds(self, test: Expr, loops: Mapping[str, int]) -> bool:
-        """Whether a condition on block numbers and sizes is met; VieteError for any other."""
-        match test:
-            case Apply("and" | "or" | "not" as op, args):
-                return bool(exact_scalar(op, [self.holds(x, loops) for x in args]))
-            case Apply("lt" | "le" | "gt" | "ge" | "eq" | "ne" as op, args):
-                return bool(exact_scalar(op, [self.index_size(x, loops) for x in args]))
-        raise VieteError(f"{show(test)} is no condition on blocks")
+    def filled(self, e: Equation, value: Expr) -> Expr:
+        """A number alone as a table of the shape that the equation's value has."""
+        sizes = map(self.model.size_expr, self.shapes.types[e.name].shape)
+        letters = (x for x in LETTERS if x not in self.model.names)
+        ranges = tuple(zip(letters, sizes, strict=False))
+        return Table(ranges, value) if ranges else value
 
     def loops_of(self, symbol: Symbol, values: tuple[int, ...]) -> dict[str, int]:
         return dict(zip(self.model.blocks_of(symbol), values, strict=True))

@@ -14,7 +14,6 @@ from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from viete.errors import Text, VieteError
-from viete.graph.claim import Claim as Claim
 from viete.graph.sizes import Size, size_of
 from viete.library.functions import Function, behind, in_force, library
 from viete.notation.cursor import parse_name
@@ -153,6 +152,15 @@ def restated(e: Equation, left: Ref, right: Expr) -> Equation:
     """An equation with other sides, which its text says."""
     text = Text(show_equation(left, right), e.text.file, e.text.line)
     return replace(e, left=left, right=right, text=text)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """``left = right`` (or ``≤``, …) said to hold of every run; ``meaning`` may say when."""
+
+    statement: Expr
+    meaning: str = ""
+    text: Text = field(default=Text(""), compare=False, repr=False)
 
 
 @dataclass(frozen=True, repr=False)
@@ -302,14 +310,14 @@ class CardData:
     def formulas(self) -> tuple[Expr, ...]:
         """The right sides of all equations, derived ones among them, and the claims."""
         sides = (e.right for e in (*self.equations, *self.derived))
-        return (*sides, *(e for c in self.claims for e in c.formulas))
+        return (*sides, *(c.statement for c in self.claims))
 
     def with_formulas(self, rule: Callable[[Expr], Expr]) -> Self:
         """The card with what a rule makes of its `formulas`; itself where that is the same."""
         equations, derived = (
             tuple(with_right(e, rule(e.right)) for e in of) for of in (self.equations, self.derived)
         )
-        claims = tuple(c.over(rule) for c in self.claims)
+        claims = tuple(replace(c, statement=rule(c.statement)) for c in self.claims)
         if (equations, derived, claims) == (self.equations, self.derived, self.claims):
             return self
         return replace(self, equations=equations, derived=derived, claims=claims)

@@ -40,6 +40,12 @@ class Card(CardData, Verbs):
         """As `Verbs` asks."""
         return self.over(steps[-1].model) if steps else self
 
+    def keeping(self, card: CardData, arrays: Mapping[str, Any]) -> Self:
+        """As `Verbs` asks: a card has them among its literal values."""
+        from viete.ask.putting import with_literals
+
+        return self.over(with_literals(card, arrays))
+
     def with_weights(
         self, weights: Mapping[str, Any] | str | Path | None = None, *, seed: int = 0,
         framework: str | None = None, dtype: str | None = None, device: str | None = None,
@@ -125,20 +131,16 @@ class Card(CardData, Verbs):
         return to_torch(self, weights, of)
 
     def check(
-        self, weights: Any = None, *claims: str | Path, tokens: Any = None, texts: Any = None,
-        against: Any = None, seed: int = 0, **inputs: Any,
+        self, weights: Any = None, tokens: Any = None, *, against: Any = None, seed: int = 0,
+        **inputs: Any,
     ) -> Report | Claims:  # fmt: skip
-        """Hold the card to claims, to weights, to recorded values; see `viete check`.
+        """Hold the card to its claims, to weights, to recorded values; see `viete check`.
 
-        >>> card.check(None, "sum(A^{i,h}) = 1", "page.md").ok                      # doctest: +SKIP
-
-        Without ``claims`` they are its own. ``weights`` and ``against`` are files or arrays by
-        name, ``texts`` a file or a list: see `viete.model.checking.check`.
+        ``weights`` and ``against`` are files or arrays by name: see `viete.model.checking.check`.
         """
         from viete.model.checking import check
 
-        return check(self, weights, *claims, tokens=tokens, texts=texts, against=against,
-                     seed=seed, **inputs)  # fmt: skip
+        return check(self, weights, tokens, against=against, seed=seed, **inputs)
 
     def save(self, folder: str | Path, weights: Mapping[str, Any] | None = None) -> Path:
         """Write a folder that `viete.load` opens: what it is, safetensors, the tokenizer.

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from viete.ask.card_claims import Claims
 from viete.errors import Text, VieteError
 from viete.evaluate.execution import execute
 from viete.evaluate.initial_weights import FLOATS, initial_weights
 from viete.evaluate.inputs import Weights
+from viete.evaluate.interventions import as_library
 from viete.evaluate.labelled import COL, ROW, expand
 from viete.evaluate.plan.engine import Engine
 from viete.evaluate.run import listed
@@ -95,6 +97,18 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         out.source = source or partial(self.weights_of, {p.name for p in card.parameters})
         return out
 
+    def keeping(self, card: CardData, arrays: Mapping[str, Array]) -> Self:
+        """As `Verbs` asks: a model has them among its weights."""
+        out = self.over(card)
+        if arrays:
+            old = {p.name for p in self.card.parameters}
+            like = next(iter(self.weights.values()))
+            new = {name: weight_like(array, like, name) for name, array in arrays.items()}
+            weights = {**self.weights_of(old, card), **new}
+            out.source = lambda card: weights
+            out.tensors = in_memory(f"{self.tensors.path}, changed", weights)
+        return out
+
     def weights_of(self, parameters: Set[str], card: CardData) -> Mapping[str, Array]:
         """The weights of these parameters, of all blocks, and what fits none, to be refused."""
         own = {name: p.name for name, (p, _, _) in program(self.card).parameters.items()}
@@ -155,27 +169,15 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         return to_torch(self.card, self.weights, of)
 
     def check(
-        self, *claims: str | Path, tokens: Any = None, texts: Any = None, against: Any = None,
-        seed: int = 0, **inputs: Any,
-    ) -> Report | Claims:  # fmt: skip
-        """Hold the model to claims, to its tensors, to recorded values, as `viete check` does.
+        self, tokens: Any = None, *, against: Any = None, seed: int = 0, **inputs: Any
+    ) -> Report | Claims:
+        """Hold the card to its claims and to the tensors it was opened with, as `viete check` does.
 
-        >>> claim = "A^{2,1}_{j,j-15} ≥ 0.5 for j ≥ 16 for texts of repeated(16)"
-        >>> model.check(claim).ok                                                   # doctest: +SKIP
-
-        Without ``claims`` the card's own are evaluated, and compared with the tensors that it was
-        opened with. ``texts`` are what is run, a file or a list, or ``tokens``, ids or one text;
-        ``against`` are values recorded of the model for these. See `viete.model.checking.check`.
+        ``against`` are values recorded of the model for these ``tokens`` or this text. See
+        `viete.model.checking.check`.
         """
         ids = None if tokens is None else self.ids(tokens)
-        return check(
-            self.card, self.tensors, *claims, tokens=ids, texts=texts, against=against, seed=seed,
-            encode=self.text_ids, words=lambda: self.words, **inputs,
-        )  # fmt: skip
-
-    def text_ids(self, text: str) -> Array:
-        """The ids (n) of one text."""
-        return self.to_tokens(text, truncate=False)[0]
+        return check(self.card, self.tensors, ids, against=against, seed=seed, **inputs)
 
     def after(self, steps: Sequence[Folding]) -> Self:
         """As `Verbs` asks: the new weights are made of the old ones."""
@@ -239,6 +241,12 @@ def reweighted(folding: Folding, weights: Mapping[str, Array]) -> dict[str, Arra
         array = expand(run.arrays.xp, run.arrays.lift(value), value.axes, axes)
         out[name] = run.arrays.xp.broadcast_to(array, shape)
     return out
+
+
+def weight_like(array: Array, like: Array, name: str) -> Array:
+    """A value of one's own as a weight beside others: of their library, precision and device."""
+    made = as_library(array, like, name)
+    return array_namespace(made).astype(made, like.dtype)
 
 
 def of_folder(

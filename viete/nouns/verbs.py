@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from viete.analysis.cost import Costs
     from viete.analysis.shapes import Shapes
     from viete.graph.card import CardData
+    from viete.notation.words import Words
     from viete.rewrite.reparametrization import Folding
 
 
@@ -29,7 +31,38 @@ class Verbs:
     def after(self, steps: Sequence[Folding]) -> Self:
         """The same noun after rewritings with other weights, for the class that is made of this."""
 
+    @abstractmethod
+    def keeping(self, card: CardData, arrays: Mapping[str, Any]) -> Self:
+        """The same noun with other equations, and numbers for parameters that are new."""
+
+    @property
+    @abstractmethod
+    def words(self) -> Words:
+        """The words that name tokens, for the class that is made of this."""
+
     # -- rewritings --------------------------------------------------------------------------------
+
+    def put(self, *equations: str | Path, **values: Any) -> Self:
+        """The same with some of its equations changed, and with new names.
+
+        >>> ablated = model.put("A^{2,1} = 0")                                      # doctest: +SKIP
+        >>> steered = model.put("x^3_j = x^3_j + 4 probe for j ≥ 5", probe=v)       # doctest: +SKIP
+        >>> steered.sample("I live in")                                             # doctest: +SKIP
+
+        An equation changes a value, members of a family, rows or entries. The name that it changes
+        means on its right the old value, and every reader sees the new one, or with ``in Q^{5,1}``
+        only those named. Behind ``for`` stand conditions on letters. A new name on the left is a
+        name for a formula. A path is a Markdown file of equations, with its new parameters in a
+        table. ``values`` are numbers, vectors and matrices by new names: parameters from then on.
+        Raises VieteError for what the card does not have, and for shapes that do not fit.
+        """
+        from dataclasses import replace
+
+        from viete.ask.putting import edited
+
+        found = edited(self.content, equations, values,
+                       lambda card: replace(card.scope, words=lambda: self.words))  # fmt: skip
+        return self.keeping(found.card, found.arrays)
 
     def grad(self, of: str | None = None, by: Sequence[str] | None = None) -> Self:
         """The same with its backward equations: ``∂X`` for every X that leads to a loss.

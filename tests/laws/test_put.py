@@ -1,0 +1,190 @@
+"""Interventions are equations: a card with one changed computes what a hook makes of the card.
+
+What is held to the hook are random members of random values of every shipped family, some of their
+rows. The changed card is well-formed, prints and reads back, derives its cache and its gradient.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import viete as vt
+from tests.command_line import viete
+from tests.laws.strategies import random_inputs, random_weights, tiny, varied
+from viete.analysis.well_formed import check_well_formed
+from viete.errors import VieteError
+from viete.evaluate.schedule import member_name, program
+from viete.graph.card import Equation
+
+GPT2 = vt.read("gpt2").bind(V=11, d=8, N=3, H=2, n_max=16)
+WEIGHTS = random_weights(GPT2, 3)
+TOKENS = [1, 7, 3, 4, 7, 6]
+
+
+def matrices(card: vt.Card) -> list[Equation]:
+    """The equations in a loop that make a matrix of real numbers."""
+    types = card.shapes.types
+    return [e for e in card.equations if e.loop is not None and len(types[e.name].shape) == 2
+            and types[e.name].kind == "real" and "partial" not in e.name]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", varied(), ids=lambda path: Path(path).stem)
+def test_an_equation_is_the_hook_that_does_the_same(path: str) -> None:
+    card, random = tiny(path), Random(path)
+    inputs, weights, ready = random_inputs(card), random_weights(card), program(card)
+    found = matrices(card)
+    for e in random.sample(found, min(2, len(found))):
+        assert e.loop is not None
+        block = random.choice(ready.range_of(e.loop.index))
+        name = member_name(e.left.symbol, {e.loop.index: block})
+        heads = card.heads_of(e.left.symbol)
+        first = "".join(f", {s} = {ready.range_of(s).start}" for s in heads)
+        row = next(x for x in "jkuv" if x not in card.names)
+        changed = card.put(f"{name}_{row} = 2 {name}_{row} + 1 for {row} ≥ 1{first}")
+        check_well_formed(changed)
+        assert vt.read(changed.write("md")) == changed
+
+        def by_hand(a: np.ndarray, heads: int = len(heads)) -> np.ndarray:
+            rows = a[(0,) * heads]  # of the first head, as a view
+            rows[1:] = 2 * rows[1:] + 1
+            return a
+
+        run, want = (c.run(None, weights, **inputs, **more) for c, more in (
+            (changed, {}), (card, {"put": {name: by_hand}})))  # fmt: skip
+        for value in want:
+            np.testing.assert_allclose(run[value], want[value], rtol=1e-11, atol=1e-11)
+
+
+CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "A^{2,1} = 0": ({"A^{2,h}": lambda a: np.stack([0 * a[0], a[1]])}, {}),
+    "A^{2,1} = A^{2,2}": ({"A^{2,h}": lambda a: a[[1, 1]]}, {}),
+    "A^{i,h}_{j,0} = 0 for i = 1, …, 2, h ≤ 1": (
+        {f"A^{{{i},h}}": lambda a: a * ((np.arange(6) > 0) | (np.arange(2) > 0)[:, None, None])
+         for i in (1, 2)}, {}),
+    "x^2 = 0": ({"x^2": lambda a: 0 * a}, {}),
+    "x^N = x^1": ({}, {"x^3": "x^1"}),
+    "A^{3,h} = A^{1,h}": ({}, {"A^{3,h}": "A^{1,h}"}),
+    "x^i_j = 0 for i in {0, 2}, j = 2": (
+        {f"x^{i}": lambda a: a * (np.arange(6) != 2)[:, None] for i in (0, 2)}, {}),
+    "x^0_j = x^0_j + γ for t_j = 7": (
+        {"x^0": lambda a: a + (np.array(TOKENS) == 7)[:, None] * WEIGHTS["gamma"]}, {}),
+    r"\tilde{A}^2 = -\tilde{A}^2": ({"a^2": lambda a: -a}, {}),
+    "W_O^{2,1} = 0": ({"A^{2,h}": lambda a: np.stack([0 * a[0], a[1]])}, {"but": "A^{2,h}"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", CHANGES)
+def test_changes_and_the_cache(text: str) -> None:
+    """Heads, entries, other blocks, tokens, derived names, weights; and each with its KV cache."""
+    by_hand, others = CHANGES[text]
+    changed = GPT2.put(text)
+    assert vt.read(changed.write("md")) == changed
+    run, plain = changed.run(TOKENS, WEIGHTS), GPT2.run(TOKENS, WEIGHTS)
+    hooks = by_hand | {k: plain[v] for k, v in others.items() if k != "but"}
+    want = GPT2.run(TOKENS, WEIGHTS, put=hooks)
+    for name in set(want) - {others.get("but")}:
+        np.testing.assert_allclose(run[name], want[name], rtol=1e-12, atol=1e-13)
+    cached, whole = (list(changed.sample(TOKENS, WEIGHTS, most=4, greedy=True, cache=c))
+                     for c in (True, False))  # fmt: skip
+    assert changed.incremental() and cached == whole
+
+
+def test_gradient_and_program() -> None:
+    card = GPT2.put("A^{2,1} = 0", "x^3_j = x^3_j + 4 γ for j ≥ 3", "m^1 = x^0")
+    weights = {k: torch.tensor(v, requires_grad=True) for k, v in WEIGHTS.items()}
+
+    def by_hand(a: torch.Tensor) -> torch.Tensor:
+        return a + 4 * weights["gamma"] * (torch.arange(6) >= 3)[:, None]
+
+    hooked = GPT2.run(torch.tensor(TOKENS), weights, put={
+        "A^{2,h}": lambda a: a * torch.tensor([0.0, 1.0])[:, None, None], "x^3": by_hand,
+        "m^1": lambda a: GPT2.run(torch.tensor(TOKENS), weights)["x^0"],
+    })["logits"]  # fmt: skip
+    targets = torch.tensor(TOKENS[::-1])
+    torch.nn.functional.cross_entropy(hooked, targets).backward()
+    run = card.grad().run(TOKENS, WEIGHTS, target=targets.numpy())
+    for name in ("W_E", "gamma", "W_Q^{2,h}", "W_1^2", "W_O^{2,h}"):
+        np.testing.assert_allclose(run[f"∂{name}"], weights[name].grad, rtol=1e-9, atol=1e-11)
+    net = card.to_torch(WEIGHTS)
+    torch.testing.assert_close(net(torch.tensor(TOKENS)), hooked, rtol=1e-9, atol=1e-11)
+
+
+def test_values_and_names_of_ones_own(tmp_path: Path) -> None:
+    model = GPT2.with_weights(WEIGHTS)
+    v = np.linspace(-1, 1, 8)
+    steered = model.put("both = probe - γ", "x^2_j = x^2_j + 4 both for j ≥ 3", probe=v)
+    by_hand = model.run(
+        TOKENS, put={"x^2": lambda a: a + 4 * (v - WEIGHTS["gamma"]) * (np.arange(6) > 2)[:, None]}
+    )
+    np.testing.assert_allclose(steered.run(TOKENS)["logits"], by_hand["logits"], rtol=1e-12)
+    again = vt.load(steered.save(tmp_path / "steered"))
+    np.testing.assert_array_equal(again.run(TOKENS)["logits"], steered.run(TOKENS)["logits"])
+    as_card = GPT2.put("x^2_j = x^2_j + 4 probe for j ≥ 3", probe=v)
+    assert as_card.initial_weights()["probe"].tolist() == v.tolist()
+    with pytest.raises(VieteError, match="γ is a weight of GPT-2"):
+        model.put("x^2 = 0", γ=v)
+
+
+EDIT = """# Steering
+
+## Parameters
+
+| symbol | shape | value |
+| --- | --- | --- |
+| $p$ | $d$ | 1/2 |
+
+## Equations
+
+- $A^{2,1} = 0$: without this head
+- $x^3_j = x^3_j + 4 p$ for $j ≥ 2$, $j ≤ 4$: steer
+"""
+
+
+def test_the_same_as_a_card_and_on_the_command_line(tmp_path: Path) -> None:
+    file, card = tmp_path / "edit.md", tmp_path / "card.md"
+    file.write_text(EDIT)
+    changed = GPT2.put(file)
+    lines = GPT2.write("md").splitlines()
+    place = next(k for k, x in enumerate(lines) if x.startswith("## Derived"))
+    row = next(k for k, x in enumerate(lines) if x.startswith("| $\\beta$"))
+    lines[place:place] = ["14. $A^{2,1} = 0$", "15. $x^3_j = x^3_j + 4 p$ for $2 ≤ j$, $j ≤ 4$", ""]
+    lines[row + 1 : row + 1] = ["| $p$ | $d$ | 1/2 | | |"]
+    card.write_text("\n".join(lines))
+    equations = [(e.left, e.right) for e in vt.read(card).equations]
+    assert len(equations) == len(changed.equations) == len(GPT2.equations) + 1
+    assert (changed.equations[5].left, changed.equations[5].right) == equations[5]
+    shown = viete("show", "gpt2", "--put", str(file), "--against", "gpt2").out
+    assert "+ A^{i,h} = where(i = 2 and h = 1, 0, softmax(" in shown and "x_oldⁱ = yⁱ + mⁱ" in shown
+    assert "W_E" not in shown
+
+
+WRONG = {
+    "A^{2,3} = 0": "there is no A^{2,3}: h runs from 1 to 2",
+    "x^7 = 0": "there is no x^7",
+    "x^2 = x^3": "x^3 comes after x^2",
+    "u^2 = y^2": "go in a circle",
+    "A^{2,1} = x^1": "shape (n, n), and this has (n, d)",
+    "x^2_j = x^2": "shape (d), and this has (n, d)",
+    "B^{2,1} = 0": "GPT-2 has no B",
+    "A^{2,1}": "is written as an equation",
+    "A^{2,1} = A^{2,h}": "h is no letter of A^{2,1}",
+    "x^2_j = 0 for": "something must follow",
+    "x^2_j = 0 for j ≥ 3 ≥ 1": "join two comparisons",
+    "dir = γ for j ≥ 2": "dir is a new name",
+    "n = 3": "on the left of a change stands a value",
+    "x^{2}_{1:3} = 0": "some rows are written with a letter",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_refused(text: str) -> None:
+    with pytest.raises(VieteError, match=re.escape(WRONG[text])) as caught:
+        GPT2.put(text)
+    assert caught.value.where is not None and caught.value.where.file == "<put>"

@@ -1,0 +1,80 @@
+"""Values of one's own in a card that is changed: each a parameter, whose numbers are given with it.
+
+``x^3_j = x^3_j + 4 probe`` with a vector ``probe`` makes the card one with a parameter more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from viete.ask.asking import as_array, own_symbol
+from viete.cards.edits import read_edit
+from viete.errors import Text, VieteError
+from viete.evaluate.labelled import Array
+from viete.graph.card import CardData, Parameter
+from viete.notation.symbols import Scope
+from viete.notation.tree import num
+from viete.rewrite.put import put
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A card that was changed, and the numbers of its new parameters by their names."""
+
+    card: CardData
+    arrays: Mapping[str, Array]
+
+
+def edited(
+    card: CardData, equations: Sequence[str | Path], values: Mapping[str, Any],
+    scope: Callable[[CardData], Scope] = lambda card: card.scope,
+) -> Edited:  # fmt: skip
+    """The card with ``equations`` put in, texts or Markdown files, and ``values`` by their names.
+
+    Raises VieteError for a name that the card has, for what is no number, vector or matrix, and
+    where `viete.rewrite.put.put` does.
+    """
+    arrays: dict[str, Array] = {}
+    for name, value in values.items():
+        symbol = own_symbol(card, name, "parameter")
+        array = value if hasattr(value, "dtype") else as_array(name, value)
+        if len(array.shape) > 2:
+            raise VieteError(
+                f"{name} has the shape {tuple(array.shape)}; it is a number, a vector or a matrix"
+            )
+        new = Parameter(symbol, tuple(map(num, array.shape)), meaning="given")
+        card = replace(card, parameters=(*card.parameters, new))
+        arrays[symbol.key] = array
+    for equation in equations:
+        texts: Iterable[Text]
+        if isinstance(equation, Path):
+            card, texts = read_edit(equation, card)
+        elif isinstance(equation, str):
+            lines = enumerate(equation.splitlines(), 1)
+            texts = [Text(line.replace("$", " "), "<put>", k, 1, line)
+                     for k, line in lines if line.strip()]  # fmt: skip
+        else:
+            raise VieteError(f"a change is an equation or a path to a file, not {equation!r:.40}")
+        card = put(card, texts, scope)
+    return Edited(card, arrays)
+
+
+def with_literals(card: CardData, arrays: Mapping[str, Array]) -> CardData:
+    """A card whose new parameters have their numbers in it."""
+
+    def literal(array: Any) -> str:
+        if not array.shape:
+            return repr(float(array))
+        rows = [array] if len(array.shape) == 1 else array
+        return "[" + "; ".join(" ".join(repr(float(x)) for x in row) for row in rows) + "]"
+
+    return replace(card, parameters=tuple(
+        replace(p, value=literal(arrays[p.name])) if p.name in arrays else p
+        for p in card.parameters
+    ))  # fmt: skip
+
+
+__all__ = ["Edited", "edited", "with_literals"]

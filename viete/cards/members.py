@@ -1,0 +1,70 @@
+"""Which lines of a card change a value that another defines, as ``A^{2,1} = 0`` after ``A^{i,h}``.
+
+A line is such a change where it says for what it holds (``for j ≥ 5``), where it stands for rows
+(``x^3_j``, ``logits[-1]``), and where it is a member of a family that is defined above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from itertools import zip_longest
+
+from viete.errors import Text, VieteError
+from viete.notation.cursor import parse_name, top_level
+from viete.notation.lexer import tokenize
+from viete.notation.tree import Symbol
+from viete.rewrite.replacement import words_of
+
+
+def changes(maths: Iterable[Text], letters: Collection[str]) -> list[bool]:
+    """Of each line whether it changes a value that a line before it defines."""
+    out: list[bool] = []
+    before: list[Symbol] = []
+    for math in maths:
+        tokens = tokenize(math)
+        equals = next(top_level(tokens, "="), None)
+        if equals is None:
+            out.append(False)
+            continue
+        behind = {tokens[k].text for k in words_of(tokens, equals)}
+        symbol = name_of(math.cut(0, tokens[equals].start), letters)
+        change = "for" in behind or any(t.text == "[" for t in tokens[:equals]) or (
+            symbol is not None and symbol not in before
+            and any(is_member(symbol, family) for family in before)
+        )  # fmt: skip
+        out.append(change)
+        if not change and symbol is not None:
+            before.append(symbol)
+    return out
+
+
+def name_of(left: Text, letters: Collection[str]) -> Symbol | None:
+    """The name on a left side; nothing where it is more than that."""
+    try:
+        return parse_name(left, "value", set(letters))
+    except VieteError:
+        return None
+
+
+def is_member(symbol: Symbol, family: Symbol) -> bool:
+    """Whether a name is that of a numbered member, or of rows of one: x^3, x^3_j, A^{2,1}_{j,0}."""
+    if symbol.base != family.base or len(symbol.sup) != len(family.sup):
+        return False
+    numbered = False
+    for given, own in ((symbol.sub, family.sub), (symbol.sup, family.sup)):
+        for one, slot in zip_longest(given, own):
+            if one is None:
+                return False
+            if slot is None:  # a row or an entry
+                if len(one.text) > 1 and not one.text.isdigit():
+                    return False
+            elif slot.index and not one.index:
+                if not one.text.isdigit():
+                    return False
+                numbered = True
+            elif one != slot:
+                return False
+    return numbered
+
+
+__all__ = ["changes"]

@@ -1,0 +1,67 @@
+"""The order of equations: each behind those whose values it reads in the same turn of its loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import groupby
+
+from viete.errors import Text
+from viete.graph.card import CardData, Equation
+from viete.notation.tree import Ref, refs
+
+
+def ordered(card: CardData, source: Text) -> CardData:
+    """The card with equations moved down behind what they read; others stay where they are.
+
+    Raises VieteError, at ``source``, where a value would be made of itself.
+    """
+    out: list[Equation] = []
+    for _, group in groupby(card.equations, lambda e: e.loop):
+        out += stretch(list(group), source)
+    return card if tuple(out) == card.equations else replace(card, equations=tuple(out))
+
+
+def stretch(equations: list[Equation], source: Text) -> list[Equation]:
+    """A loop's equations, or those between loops, in order."""
+    waiting = list(range(len(equations)))
+    reads = [
+        {k for k, other in enumerate(equations) if k != at and any(
+            same_turn(x, other) for x in refs(e.right))}
+        for at, e in enumerate(equations)
+    ]  # fmt: skip
+    if all(max(r, default=-1) < k for k, r in enumerate(reads)):
+        return equations
+    out: list[int] = []
+    while waiting:
+        free = next((k for k in waiting if reads[k] <= {*out}), None)
+        if free is None:
+            raise source.error(
+                f"these equations go in a circle: {circle(equations, reads, waiting)}"
+            )
+        waiting.remove(free)
+        out.append(free)
+    return [equations[k] for k in out]
+
+
+def same_turn(x: Ref, made: Equation) -> bool:
+    """Whether a reference is to what an equation makes, in the same turn where that is a loop's."""
+    if x.key != made.name:
+        return False
+    if made.loop is None:
+        return x.index == made.left.index
+    pairs = zip(x.symbol.slots, x.index, made.left.index, strict=True)
+    return all(a == b for slot, a, b in pairs if slot == made.loop.index)
+
+
+def circle(equations: list[Equation], reads: list[set[int]], waiting: list[int]) -> str:
+    """``x needs a needs x``."""
+    path = [waiting[0]]
+    while True:
+        after = min(reads[path[-1]] & {*waiting})
+        if after in path:
+            names = [equations[k].name for k in (*path[path.index(after) :], after)]
+            return " needs ".join(names)
+        path.append(after)
+
+
+__all__ = ["ordered"]

@@ -1,0 +1,132 @@
+"""Put: interventions as equations, each folded into the equation whose value it changes.
+
+``A^{2,1} = 0`` makes ``A^{i,h} = where(i = 2 and h = 1, 0, softmax(…))`` of the equation of A, one
+like any other, so that every meaning and every rewriting has it; see `viete.rewrite.folding_in`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from viete.analysis.shapes import shapes_of
+from viete.errors import Text, VieteError
+from viete.graph.card import CardData, Equation
+from viete.notation.printer import show
+from viete.notation.substitution import Abstraction
+from viete.notation.symbols import Scope
+from viete.notation.tree import Expr, Idx, Pick, Ref, refs
+from viete.rewrite.carried import with_carried
+from viete.rewrite.folding_in import FoldingIn, labelled
+from viete.rewrite.ordering import ordered
+from viete.rewrite.replacement import Naming, Replacement, parse_replacement
+
+FAMILY = "config model_type"  # the fact by which a card is one of `transformers`
+
+
+def put(
+    card: CardData, equations: Iterable[Text],
+    scope: Callable[[CardData], Scope] = lambda card: card.scope,
+) -> CardData:  # fmt: skip
+    """The card with some equations changed, one after the other, and with new derived names.
+
+    ``scope`` gives the names that an equation may use, by default the card's. Raises VieteError,
+    pointing into the equation, for a name or a member that the card does not have, for a shape that
+    does not fit, and where a value would be made of itself.
+    """
+    for text in equations:
+        found = parse_replacement(text, card, scope(card))
+        card = with_name(card, found) if isinstance(found, Naming) else changed(card, found)
+    return card
+
+
+def with_name(card: CardData, new: Naming) -> CardData:
+    """The card with one more derived name."""
+    named = replace(card, derived=(*card.derived, Equation(new.left, new.right, text=new.text)))
+    return checked(named, new.text)
+
+
+def changed(card: CardData, change: Replacement) -> CardData:
+    """The card with a change folded in."""
+    check_letters(card, change)
+    card = with_directions(card, change.right)
+    change = replace(change, right=underived(card, change.right))
+    card, change = as_equation(card, change)
+    blocks = dict(zip(change.left.symbol.slots, change.left.index, strict=True))
+    card, right = with_carried(card, change.right, change.left.key, blocks, change.right_text)
+    change = replace(change, right=right)
+    found = FoldingIn(card, change).card()
+    facts = tuple(f for f in found.facts if f[0] != FAMILY)
+    return checked(replace(ordered(found, change.text), facts=facts), change.text)
+
+
+def check_letters(card: CardData, change: Replacement) -> None:
+    """That the right side and the conditions are about letters of the left side."""
+    own = {x.name for x in (*change.left.index, *change.items) if isinstance(x, Idx)}
+    for e in (change.right, *change.conditions):
+        if loose := sorted(e.free - own):
+            where = change.right_text.place(Idx(loose[0])) if e is change.right else (0, None)
+            source = change.right_text if e is change.right else change.text
+            what = show(Pick(change.left, change.items) if change.items else change.left)
+            raise source.error(f"{loose[0]} is no letter of {what}, so nothing says what it is",
+                                    *where)  # fmt: skip
+
+
+def checked(card: CardData, source: Text) -> CardData:
+    """The card, if it is well-formed. Raises VieteError at the change that it would not bear."""
+    try:
+        shapes_of(card)
+    except VieteError as error:
+        raise source.error(error.message) from None
+    return card
+
+
+def with_directions(card: CardData, e: Expr) -> CardData:
+    """The card in which what a formula reads of derived names, made of weights, is computed once.
+
+    Such a name is then that of an equation, in front of all others.
+    """
+    first = [d for d in card.derived if d.name in e.keys and not d.left.symbol.slots
+             and not any(x.symbol.kind in ("value", "input") for x in refs(d.right))]  # fmt: skip
+    rest = tuple(d for d in card.derived if d not in first)
+    return replace(card, derived=rest, equations=(*first, *card.equations)) if first else card
+
+
+def underived(card: CardData, e: Expr) -> Expr:
+    """A formula with what derived names stand for: an equation is made of equations alone."""
+    names = {d.name: Abstraction(d.left.symbol.slots, d.right) for d in card.derived}
+    while e.keys & names.keys():
+        e = card.substitute(e, names=names)
+    return e
+
+
+def as_equation(card: CardData, change: Replacement) -> tuple[CardData, Replacement]:
+    """The same change of a value that an equation makes.
+
+    A derived name that is another one stands for that. What is given, a parameter or an input, gets
+    an equation ``W_{new}^i = W^i``, which all formulas read in its place.
+    """
+    left = change.left
+    derived = {d.name: d for d in card.derived}
+    while left.key in derived and isinstance(derived[left.key].right, Ref):
+        at = dict(zip(left.symbol.slots, left.index, strict=True))
+        found = card.substitute(derived[left.key].right, letters=at)
+        assert isinstance(found, Ref)
+        left = found
+    if left.symbol.kind == "value":
+        if left.key in derived or all(e.name != left.key for e in card.equations):
+            raise change.left_text.error(f"{left.key} is derived, and no equation computes it")
+        return card, replace(change, left=left)
+    new = labelled(card, left.symbol, "new")
+    whole = Abstraction(new.slots, new.member)
+    loop = next((x for x in card.loops if x.index in new.slots), None)
+    equation = Equation(new.member, left.symbol.member, loop)
+    reading = card.with_formulas(lambda e: card.substitute(e, names={left.key: whole}))
+    place = next((k for k, e in enumerate(card.equations) if e.loop == loop or loop is None), 0)
+    equation = replace(equation, part=card.equations[place].part, text=change.text)
+    before, after = reading.equations[:place], reading.equations[place:]
+    card = replace(reading, equations=(*before, equation, *after))
+    return card, replace(change, left=Ref(new, left.index))
+
+
+__all__ = ["changed", "put", "underived"]
