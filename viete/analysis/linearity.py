@@ -1,0 +1,329 @@
+"""Linearity: which parts of a formula it is linear in, and the terms into which it falls apart.
+
+A formula is read as a sum of terms, each a linear `context` with one place (`HOLE`) for a
+`focus`: a computed value, a constant, or a part that is not linear in any value. A context is one
+formula, so that the term is the formula with the focus put in.
+
+Two factors that both depend on values make a product that is not linear. Two kinds of factor are
+then held, as if they were given: the weights of a sum over positions (an attention pattern), and the
+root that a norm divides by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from viete.analysis.shapes import shapes_of
+from viete.analysis.types import Mismatch
+from viete.graph.card import CardData, memoised
+from viete.library.functions import inlined, is_argument
+from viete.notation.substitution import fresh
+from viete.notation.tree import (
+    MEASURES,
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Num,
+    Pick,
+    Ref,
+    Symbol,
+    Table,
+    num,
+    place_from_end,
+    replaced,
+    walk,
+)
+
+HOLE = Ref(Symbol("argument", "□"))
+ATOM, CONSTANT, UNOPENED, PAIR = "value", "constant", "unopened", "pair"
+PATTERN, SCALE = "A", "scale"  # what is held
+HELD = frozenset((PATTERN, SCALE))
+# The arguments in which an operation is linear; in several of them it is so one at a time.
+LINEAR: Mapping[str, tuple[int, ...]] = {
+    "neg": (0,), "T": (0,), "sum": (0,), "mean": (0,), "div": (0,),
+    "prod": (0, 1), "had": (0, 1), "times": (0, 1), "inner": (0, 1),
+}  # fmt: skip
+PRODUCTS = frozenset(("prod", "had", "times", "inner"))
+FOLDS = frozenset(("sum", "mean", "concat"))  # over a letter
+
+
+@dataclass(frozen=True)
+class Part:
+    """One term of a formula: ``context`` with ``focus`` in its place."""
+
+    focus: Expr
+    context: Expr = HOLE
+    kind: str = ATOM
+
+    @property
+    def whole(self) -> Expr:
+        """The term."""
+        return filled(self.context, self.focus)
+
+    def within(self, around: Callable[[Expr], Expr]) -> Part:
+        """This term under one more linear operation; a constant stays one."""
+        if self.kind == CONSTANT:
+            return replace(self, focus=around(self.focus))
+        return replace(self, context=around(self.context))
+
+
+def filled(context: Expr, focus: Expr) -> Expr:
+    """A context with what stands in its place."""
+    return focus if context is HOLE else replaced(context, {HOLE: focus})
+
+
+def through(context: Expr) -> Iterator[Expr]:
+    """The operations around the place of a context, from the outermost in."""
+    while context is not HOLE:
+        yield context
+        context = next(x for x in context.children if holds(x))
+
+
+def holds(e: Expr) -> bool:
+    """Whether a formula has the place for a focus in it."""
+    return HOLE.key in e.keys
+
+
+class Linearity:
+    """The terms of formulas of one card; ``held`` are the kinds of factors that are held."""
+
+    def __init__(self, card: CardData, held: Collection[str] = HELD) -> None:
+        self.card, self.held = card, frozenset(held)
+        self.shapes = shapes_of(card.unstated)
+        self.env = self.shapes.env
+        self.values = {e.name for e in card.equations}
+        self.values |= {d.name for d in card.derived if self.depends(d.right)}
+        self.degrees: dict[tuple[str, tuple[int, ...]], int | None] = {}
+        self.found: dict[Expr, list[Part]] = {}
+        self.known: dict[Expr, tuple[Any, ...]] = {}
+        products = (x for e in card.equations for x in walk(e.right) if self.mixes(x))
+        self.patterns = {
+            x.args[0].key for x in products
+            if isinstance(x, Apply) and isinstance(x.args[0], Ref)
+        } & self.values  # fmt: skip
+
+    # -- what a formula depends on -----------------------------------------------------------------
+
+    def depends(self, e: Expr) -> bool:
+        """Whether a computed value is in a formula; its size alone does not count."""
+        if self.values.isdisjoint(e.keys):
+            return False
+        if isinstance(e, Ref):
+            return e.key in self.values
+        if isinstance(e, Apply) and e.op in MEASURES:
+            return False
+        return any(map(self.depends, e.children))
+
+    def is_value(self, e: Expr) -> bool:
+        """Whether it is a computed value, or a row or an entry of one."""
+        if isinstance(e, Pick):
+            return self.is_value(e.value) and not any(map(self.depends, e.items))
+        return isinstance(e, Ref) and e.key in self.values
+
+    def rank(self, e: Expr) -> int:
+        """How many axes a formula has on paper."""
+        return len(self.shape(e))
+
+    def shape(self, e: Expr) -> tuple[Any, ...]:
+        """Its shape; letters of positions may be free in it, and of heads with primes."""
+        if e not in self.known:
+            self.known[e] = self.typed(e)
+        return self.known[e]
+
+    def typed(self, e: Expr) -> tuple[Any, ...]:
+        loose = {x: self.env.ranges[x.rstrip("'")] for x in e.free
+                 if x not in self.env.ranges and x.rstrip("'") in self.env.ranges}  # fmt: skip
+        env = replace(self.shapes.env, ranges={**self.env.ranges, **loose}, places={})
+        try:
+            return self.shapes.of(e, env).shape
+        except Mismatch as error:
+            raise AssertionError(f"{error.message} in a term") from error
+
+    def mixes(self, e: Expr) -> bool:
+        """Whether a product sums over positions: its inner size is a length of the text."""
+        if not (isinstance(e, Apply) and e.op == "prod") or holds(e.args[0]):
+            return False
+        shape = self.shape(e.args[0])
+        size = shape[-1].substitute(self.card.definitions) if shape else None
+        return size is not None and not self.card.lengths.keys().isdisjoint(size.names())
+
+    def is_pattern(self, e: Expr) -> bool:
+        """Whether it is one of the weights of a sum over positions, or all of a row."""
+        while isinstance(e, Pick):
+            e = e.value
+        return self.card.applies(e, "softmax") or (isinstance(e, Ref) and e.key in self.patterns)
+
+    def is_root(self, e: Expr) -> bool:
+        """Whether a divisor is a root, as the scale of a norm is."""
+        if isinstance(e, Apply) and e.op in self.card.function:
+            return self.is_root(self.inlined(e))
+        return isinstance(e, Apply) and e.op == "sqrt"
+
+    def inlined(self, e: Apply) -> Expr:
+        """A call as its definition has it."""
+        return inlined(e, self.card.function, taken=self.card.names)
+
+    # -- the terms ---------------------------------------------------------------------------------
+
+    def parts(self, e: Expr) -> list[Part]:
+        """The terms of a formula, in reading order; together they are the formula."""
+        if e not in self.found:
+            self.found[e] = self.split(e)
+        return self.found[e]
+
+    def split(self, e: Expr) -> list[Part]:
+        if not self.depends(e):
+            return [Part(e, kind=CONSTANT)]
+        if self.is_value(e):
+            return [Part(e)]
+        match e:
+            case Apply("add", (a, b)):
+                return [*self.parts(self.level(a, e)), *self.parts(self.level(b, e))]
+            case Apply("sub", (a, Apply("mean", (b,)))) if a == b:
+                return self.parts(self.card.library("centred", a))
+            case Apply("sub", (a, b)):
+                a, b = self.level(a, e), self.level(b, e)
+                return [*self.parts(a), *(p.within(negative) for p in self.parts(b))]
+            case Apply("where", (test, *_)) if not self.depends(test):
+                return self.jointly(e, 1)
+            case Apply("concat"):
+                return self.jointly(e, 0)
+            case Apply(op) if op in LINEAR and op not in self.card.function:
+                return self.product(e)
+            case Apply(op) if op in self.card.function:
+                return self.call(e)
+            case Pick(value, items) if not any(map(self.depends, items)):
+                return [p.within(lambda x: repicked(e, x)) for p in self.parts(value)]
+            case Bind(op, letter) if op in FOLDS and letter not in self.card.loop_letters:
+                return self.under(e, len(e.children) - 1)
+            case Table():
+                return self.under(e, len(e.children) - 1)
+        return [Part(e, kind=UNOPENED)]
+
+    def level(self, term: Expr, e: Expr) -> Expr:
+        """A term of a sum with as many axes as the sum: a vector along every row, as a matrix."""
+        shape = self.shape(e)
+        if (missing := len(shape) - self.rank(term)) <= 0 or self.depends(term):
+            return term
+        letters: list[str] = []
+        for _ in shape:
+            letters.append(fresh({*self.card.names, *term.free, *letters}))
+        ranges = zip(letters, map(self.card.size_expr, shape), strict=True)
+        items = tuple(map(Idx, letters[missing:]))
+        return Table(tuple(ranges), Pick(term, items) if items else term)
+
+    def under(self, e: Expr, k: int) -> list[Part]:
+        """The terms of an operation that is linear in its k-th part, as no other depends."""
+        if any(self.depends(x) for j, x in enumerate(e.children) if j != k):
+            return [Part(e, kind=UNOPENED)]
+        before, after = e.children[:k], e.children[k + 1 :]
+        return [p.within(lambda x: e.over([*before, x, *after])) for p in self.parts(e.children[k])]
+
+    def jointly(self, e: Apply, first: int) -> list[Part]:
+        """The terms of an operation that is linear in all of its arguments together."""
+        out = []
+        for k, a in enumerate(e.args[first:], first):
+            def around(x: Expr, k: int = k) -> Expr:
+                return e.over([
+                    x if j == k else y if j < first else self.nothing(y, e.op)
+                    for j, y in enumerate(e.args)
+                ])  # fmt: skip
+
+            if not isinstance(a, Num) or a.value:
+                out += [p.within(around) for p in self.parts(a)]
+        return out
+
+    def nothing(self, e: Expr, op: str) -> Expr:
+        """Zeros in the place of a part, of its width where that counts."""
+        return num(0) if op == "where" else Apply("times", (num(0), e))
+
+    def product(self, e: Apply) -> list[Part]:
+        """The terms of an operation of `LINEAR`."""
+        dependent = [k for k, a in enumerate(e.args) if self.depends(a)]
+        if e.op == "div" and dependent == [0, 1] and SCALE in self.held and self.is_root(e.args[1]):
+            dependent = [0]
+        if dependent == [0, 1] and e.op in ("prod", "times") and PATTERN in self.held:
+            dependent = [1] if self.is_pattern(e.args[0]) or self.mixes(e) else dependent
+        if len(dependent) == 2 and e.op in PRODUCTS and all(map(self.opens, e.args)):
+            return [Part(e, kind=PAIR)]
+        if len(dependent) > 1 or dependent[0] not in LINEAR[e.op]:
+            return [Part(e, kind=UNOPENED)]
+        k = dependent[0]
+        before, after = e.args[:k], e.args[k + 1 :]
+        return [p.within(lambda x: e.over([*before, x, *after])) for p in self.parts(e.args[k])]
+
+    def opens(self, e: Expr) -> bool:
+        """Whether a formula is a sum of values in linear places and of constants."""
+        return all(p.kind in (ATOM, CONSTANT) for p in self.parts(e))
+
+    def call(self, e: Apply) -> list[Part]:
+        """The terms of a call: of its argument where it is linear, else of its definition."""
+        dependent = [k for k, a in enumerate(e.args) if self.depends(a)]
+        if len(dependent) == 1 and self.degree_of(e.op, len(e.args), dependent[0]) == 1:
+            return self.under(e, dependent[0])
+        inner = self.parts(self.inlined(e))
+        return inner if any(p.kind in (ATOM, PAIR) for p in inner) else [Part(e, kind=UNOPENED)]
+
+    # -- the degree of a function ------------------------------------------------------------------
+
+    def degree_of(self, name: str, count: int, k: int) -> int | None:
+        """The degree of a function in its k-th argument: 0, 1, or None where it is not linear."""
+        key = name, (count, k)
+        if key not in self.degrees:
+            symbol = self.card.function[name].arguments[k].symbol.key
+            self.degrees[key] = self.degree(self.card.function[name].body, symbol)
+        return self.degrees[key]
+
+    def degree(self, e: Expr, name: str) -> int | None:
+        """The degree of a formula in one of its arguments, as `degree_of`."""
+        if name not in e.keys or (isinstance(e, Apply) and e.op in MEASURES):
+            return 0
+        if is_argument(e):
+            return 1 if e.key == name else 0
+        degrees = [self.degree(x, name) for x in e.children]
+        if None in degrees:
+            return None
+        some = {d for d, x in zip(degrees, e.children, strict=True)
+                if not (isinstance(x, Num) and not x.value)}  # fmt: skip
+        match e:
+            case Apply("add" | "sub" | "concat"):
+                return some.pop() if len(some) == 1 else None
+            case Apply("where"):
+                some = {d for d, x in zip(degrees[1:], e.args[1:], strict=True)
+                        if not (isinstance(x, Num) and not x.value)}  # fmt: skip
+                return some.pop() if degrees[0] == 0 and len(some) == 1 else None
+            case Apply(op) if op in self.card.function:
+                return self.degree(self.inlined(e), name)
+            case Apply(op) if op in LINEAR:
+                places = {k for k, d in enumerate(degrees) if d}
+                return 1 if len(places) == 1 and places <= {*LINEAR[op]} else None
+            case Pick():
+                return degrees[0] if not any(degrees[1:]) else None
+            case Bind(op) if op in FOLDS:
+                return degrees[-1] if not any(degrees[:-1]) else None
+            case Table():
+                return degrees[-1] if not any(degrees[:-1]) else None
+        return None
+
+
+def repicked(e: Pick, value: Expr) -> Pick:
+    """The same rows and entries of another value; what is counted from the end still is."""
+    ends = [e.from_end(k) for k in range(len(e.items))]
+    return Pick(value, tuple(
+        x if k is None else place_from_end(value, axis, k)
+        for axis, (x, k) in enumerate(zip(e.items, ends, strict=True))
+    ))  # fmt: skip
+
+
+def negative(e: Expr) -> Expr:
+    """With the other sign."""
+    return Apply("neg", (e,))
+
+
+@memoised
+def linearity(card: CardData, held: frozenset[str] = HELD) -> Linearity:
+    """The card's `Linearity`."""
+    return Linearity(card, held)
