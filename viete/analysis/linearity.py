@@ -5,8 +5,8 @@ A formula is read as a sum of terms, each a linear `context` with one place (`HO
 formula, so that the term is the formula with the focus put in.
 
 Two factors that both depend on values make a product that is not linear. Two kinds of factor are
-then held, as if they were given: the weights of a sum over positions (an attention pattern), and the
-root that a norm divides by.
+then held, as if they were given: the weights of a sum over positions (an attention pattern), and
+the root that a norm divides by.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from viete.analysis.shapes import shapes_of
 from viete.analysis.types import Mismatch
 from viete.graph.card import CardData, memoised
 from viete.library.functions import inlined, is_argument
+from viete.notation.lexer import unprimed
 from viete.notation.substitution import fresh
 from viete.notation.tree import (
     MEASURES,
@@ -51,7 +52,7 @@ FOLDS = frozenset(("sum", "mean", "concat"))  # over a letter
 
 
 @dataclass(frozen=True)
-class Part:
+class Summand:
     """One term of a formula: ``context`` with ``focus`` in its place."""
 
     focus: Expr
@@ -63,7 +64,7 @@ class Part:
         """The term."""
         return filled(self.context, self.focus)
 
-    def within(self, around: Callable[[Expr], Expr]) -> Part:
+    def within(self, around: Callable[[Expr], Expr]) -> Summand:
         """This term under one more linear operation; a constant stays one."""
         if self.kind == CONSTANT:
             return replace(self, focus=around(self.focus))
@@ -88,16 +89,24 @@ def holds(e: Expr) -> bool:
 
 
 class Linearity:
-    """The terms of formulas of one card; ``held`` are the kinds of factors that are held."""
+    """The terms of formulas of one card.
 
-    def __init__(self, card: CardData, held: Collection[str] = HELD) -> None:
+    ``held`` are the kinds of factors that are held. ``lengths`` are the lengths of texts, where the
+    card has numbers for them.
+    """
+
+    def __init__(
+        self, card: CardData, held: Collection[str] = HELD, lengths: Collection[str] = ()
+    ) -> None:
         self.card, self.held = card, frozenset(held)
+        self.lengths = frozenset(card.lengths) | frozenset(lengths)
         self.shapes = shapes_of(card.unstated)
         self.env = self.shapes.env
+        self.inputs = {i.name for i in card.inputs}
         self.values = {e.name for e in card.equations}
         self.values |= {d.name for d in card.derived if self.depends(d.right)}
         self.degrees: dict[tuple[str, tuple[int, ...]], int | None] = {}
-        self.found: dict[Expr, list[Part]] = {}
+        self.found: dict[Expr, list[Summand]] = {}
         self.known: dict[Expr, tuple[Any, ...]] = {}
         products = (x for e in card.equations for x in walk(e.right) if self.mixes(x))
         self.patterns = {
@@ -116,6 +125,10 @@ class Linearity:
         if isinstance(e, Apply) and e.op in MEASURES:
             return False
         return any(map(self.depends, e.children))
+
+    def is_given(self, e: Expr) -> bool:
+        """Whether an input is in a formula, as in the embedding of a token."""
+        return not self.inputs.isdisjoint(e.keys)
 
     def is_value(self, e: Expr) -> bool:
         """Whether it is a computed value, or a row or an entry of one."""
@@ -148,7 +161,9 @@ class Linearity:
             return False
         shape = self.shape(e.args[0])
         size = shape[-1].substitute(self.card.definitions) if shape else None
-        return size is not None and not self.card.lengths.keys().isdisjoint(size.names())
+        return size is not None and not self.lengths.isdisjoint(
+            unprimed(n)[0] for n in size.names()
+        )
 
     def is_pattern(self, e: Expr) -> bool:
         """Whether it is one of the weights of a sum over positions, or all of a row."""
@@ -168,17 +183,17 @@ class Linearity:
 
     # -- the terms ---------------------------------------------------------------------------------
 
-    def parts(self, e: Expr) -> list[Part]:
+    def parts(self, e: Expr) -> list[Summand]:
         """The terms of a formula, in reading order; together they are the formula."""
         if e not in self.found:
             self.found[e] = self.split(e)
         return self.found[e]
 
-    def split(self, e: Expr) -> list[Part]:
-        if not self.depends(e):
-            return [Part(e, kind=CONSTANT)]
+    def split(self, e: Expr) -> list[Summand]:
+        if not self.depends(e) and not (is_sum(e) and self.is_given(e)):
+            return [Summand(e, kind=CONSTANT)]
         if self.is_value(e):
-            return [Part(e)]
+            return [Summand(e)]
         match e:
             case Apply("add", (a, b)):
                 return [*self.parts(self.level(a, e)), *self.parts(self.level(b, e))]
@@ -201,7 +216,7 @@ class Linearity:
                 return self.under(e, len(e.children) - 1)
             case Table():
                 return self.under(e, len(e.children) - 1)
-        return [Part(e, kind=UNOPENED)]
+        return [Summand(e, kind=UNOPENED)]
 
     def level(self, term: Expr, e: Expr) -> Expr:
         """A term of a sum with as many axes as the sum: a vector along every row, as a matrix."""
@@ -215,17 +230,18 @@ class Linearity:
         items = tuple(map(Idx, letters[missing:]))
         return Table(tuple(ranges), Pick(term, items) if items else term)
 
-    def under(self, e: Expr, k: int) -> list[Part]:
+    def under(self, e: Expr, k: int) -> list[Summand]:
         """The terms of an operation that is linear in its k-th part, as no other depends."""
         if any(self.depends(x) for j, x in enumerate(e.children) if j != k):
-            return [Part(e, kind=UNOPENED)]
+            return [Summand(e, kind=UNOPENED)]
         before, after = e.children[:k], e.children[k + 1 :]
         return [p.within(lambda x: e.over([*before, x, *after])) for p in self.parts(e.children[k])]
 
-    def jointly(self, e: Apply, first: int) -> list[Part]:
+    def jointly(self, e: Apply, first: int) -> list[Summand]:
         """The terms of an operation that is linear in all of its arguments together."""
         out = []
         for k, a in enumerate(e.args[first:], first):
+
             def around(x: Expr, k: int = k) -> Expr:
                 return e.over([
                     x if j == k else y if j < first else self.nothing(y, e.op)
@@ -240,7 +256,7 @@ class Linearity:
         """Zeros in the place of a part, of its width where that counts."""
         return num(0) if op == "where" else Apply("times", (num(0), e))
 
-    def product(self, e: Apply) -> list[Part]:
+    def product(self, e: Apply) -> list[Summand]:
         """The terms of an operation of `LINEAR`."""
         dependent = [k for k, a in enumerate(e.args) if self.depends(a)]
         if e.op == "div" and dependent == [0, 1] and SCALE in self.held and self.is_root(e.args[1]):
@@ -248,9 +264,9 @@ class Linearity:
         if dependent == [0, 1] and e.op in ("prod", "times") and PATTERN in self.held:
             dependent = [1] if self.is_pattern(e.args[0]) or self.mixes(e) else dependent
         if len(dependent) == 2 and e.op in PRODUCTS and all(map(self.opens, e.args)):
-            return [Part(e, kind=PAIR)]
+            return [Summand(e, kind=PAIR)]
         if len(dependent) > 1 or dependent[0] not in LINEAR[e.op]:
-            return [Part(e, kind=UNOPENED)]
+            return [Summand(e, kind=UNOPENED)]
         k = dependent[0]
         before, after = e.args[:k], e.args[k + 1 :]
         return [p.within(lambda x: e.over([*before, x, *after])) for p in self.parts(e.args[k])]
@@ -259,13 +275,13 @@ class Linearity:
         """Whether a formula is a sum of values in linear places and of constants."""
         return all(p.kind in (ATOM, CONSTANT) for p in self.parts(e))
 
-    def call(self, e: Apply) -> list[Part]:
+    def call(self, e: Apply) -> list[Summand]:
         """The terms of a call: of its argument where it is linear, else of its definition."""
         dependent = [k for k, a in enumerate(e.args) if self.depends(a)]
         if len(dependent) == 1 and self.degree_of(e.op, len(e.args), dependent[0]) == 1:
             return self.under(e, dependent[0])
         inner = self.parts(self.inlined(e))
-        return inner if any(p.kind in (ATOM, PAIR) for p in inner) else [Part(e, kind=UNOPENED)]
+        return inner if any(p.kind in (ATOM, PAIR) for p in inner) else [Summand(e, kind=UNOPENED)]
 
     # -- the degree of a function ------------------------------------------------------------------
 
@@ -309,6 +325,11 @@ class Linearity:
         return None
 
 
+def is_sum(e: Expr) -> bool:
+    """Whether a formula is a sum or a difference."""
+    return isinstance(e, Apply) and e.op in ("add", "sub")
+
+
 def repicked(e: Pick, value: Expr) -> Pick:
     """The same rows and entries of another value; what is counted from the end still is."""
     ends = [e.from_end(k) for k in range(len(e.items))]
@@ -324,6 +345,8 @@ def negative(e: Expr) -> Expr:
 
 
 @memoised
-def linearity(card: CardData, held: frozenset[str] = HELD) -> Linearity:
+def linearity(
+    card: CardData, held: frozenset[str] = HELD, lengths: frozenset[str] = frozenset()
+) -> Linearity:  # fmt: skip
     """The card's `Linearity`."""
-    return Linearity(card, held)
+    return Linearity(card, held, lengths)

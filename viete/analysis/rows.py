@@ -6,14 +6,12 @@ the function's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from viete.analysis.linearity import Linearity
 from viete.analysis.typing_rules import ENTRYWISE
 from viete.graph.evaluator import REDUCTIONS
 from viete.notation.tree import (
-    LENGTHS,
     Apply,
     Bind,
     Expr,
@@ -34,7 +32,7 @@ ALL = Slice(None, None)
 
 
 @dataclass(frozen=True)
-class Place:
+class Subscript:
     """An index on an axis: ``at``, or ``end`` places from the axis's end."""
 
     at: Expr | None
@@ -45,10 +43,10 @@ class Place:
         return place_from_end(e, axis, self.end) if self.at is None else self.at
 
 
-def place(e: Pick, axis: int) -> Place:
+def place(e: Pick, axis: int) -> Subscript:
     """The index of an axis in a pick."""
     end = e.from_end(axis)
-    return Place(e.items[axis]) if end is None else Place(None, end)
+    return Subscript(e.items[axis]) if end is None else Subscript(None, end)
 
 
 class Rows:
@@ -79,7 +77,7 @@ class Rows:
             return value if len(places) < 2 or places[1] is None else self.entry(value, places[1])
         return value if len(places) < 2 or places[1] is None else self.column(value, places[1])
 
-    def row(self, e: Expr, at: Place) -> Expr:
+    def row(self, e: Expr, at: Subscript) -> Expr:
         """One row of a matrix; of what goes along every row, itself."""
         if self.lines.rank(e) < 2:
             return e
@@ -115,7 +113,7 @@ class Rows:
                 return Pick(value, (self.entry(item, at),))
         return Pick(e, (at.of(e, 0),))
 
-    def column(self, e: Expr, at: Place) -> Expr:
+    def column(self, e: Expr, at: Subscript) -> Expr:
         """One column of a matrix, as a vector."""
         match e:
             case Apply("T", (a,)):
@@ -124,24 +122,28 @@ class Rows:
                 return Apply("prod", (a, self.column(b, at)))
         return Pick(e, (ALL, at.of(e, 1)))
 
-    def entry(self, e: Expr, at: Place) -> Expr:
+    def entry(self, e: Expr, at: Subscript) -> Expr:
         """One entry of a vector; of a number, itself."""
         if not self.lines.rank(e):
             return e
         if self.lines.shape(e)[0].number() == 1:  # which goes along all the others
-            at = Place(num(0))
+            at = Subscript(num(0))
         match e:
             case Apply("prod", (a, b)) if self.lines.rank(a) == 1:
                 return Apply("inner", (a, self.column(b, at)))
             case Apply("prod", (a, b)) if self.lines.rank(a) == 2:
                 return Apply("inner", (self.row(a, at), b))
-            case Apply(op, args) if op in ENTRYWISE and op not in self.card.function or op == "prod":
+            case Apply(op, args) if (
+                op in ENTRYWISE and op not in self.card.function
+            ) or op == "prod":
                 return e.over([self.entry(x, at) for x in args])
             case Apply(op, args) if op in self.card.function and self.by_entry(
                 self.card.function[op].body
             ):
                 return e.over([self.entry(x, at) for x in args])
-            case Pick(value, (item,)) if not isinstance(item, Slice) and self.lines.rank(value) == 2:
+            case Pick(value, (item,)) if (
+                not isinstance(item, Slice) and self.lines.rank(value) == 2
+            ):
                 return Pick(value, (item, at.of(value, 1)))
         return Pick(e, (at.of(e, 0),))
 

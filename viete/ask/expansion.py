@@ -8,26 +8,30 @@ have no shares.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from viete.analysis.linearity import CONSTANT, HELD, UNOPENED
-from viete.analysis.rows import Place
-from viete.ask.terms import DEPTH, Expander, Family, Mark
+from viete.analysis.rows import Subscript
+from viete.ask.term_table import Hidden, floats, in_short, term_table
+from viete.ask.terms import DEPTH, Expander, Mark, Terms
+from viete.document.rendering import render
 from viete.errors import VieteError
 from viete.evaluate.contraction import Contraction
 from viete.evaluate.labelled import COL, ROW, Array, Value, expand
+from viete.evaluate.labels import position_labels, tokens_along
 from viete.evaluate.run import Run
+from viete.evaluate.schedule import Member
 from viete.graph.evaluator import Env, Letter
 from viete.notation.printer import show
 from viete.notation.substitution import fresh
 from viete.notation.tree import Expr, Idx, num
 
+NONE = np.zeros(0)
 PRECISE = 1e3  # of the precision: what may be lost in adding up
 
 
@@ -36,12 +40,35 @@ def words(said: str | Collection[str]) -> tuple[str, ...]:
     return tuple(re.findall(r"\w+", said)) if isinstance(said, str) else tuple(said)
 
 
-def expanded(
-    run: Run, text: str, into: str | Collection[str] = "block", *, top: int | None = None,
-    least: float = 0.0, depth: int = DEPTH, held: str | Collection[str] = HELD,
-) -> Expansion:  # fmt: skip
+@dataclass(frozen=True)
+class Options:
+    """How far an expansion goes, what it holds and what it lists; see `Questions.expand`."""
+
+    into: tuple[str, ...] = ("block",)
+    top: int | None = None
+    least: float = 0.0
+    depth: int = DEPTH
+    held: frozenset[str] = HELD
+    cumulative: bool = False
+
+
+def options(
+    into: str | Collection[str], top: int | None, least: float, depth: int,
+    held: str | Collection[str], cumulative: bool = False,
+) -> Options:  # fmt: skip
+    """Checked options. Raises VieteError for a word that means nothing."""
+    wanted = frozenset(words(held))
+    if unknown := sorted(wanted - HELD):
+        raise VieteError(f"{unknown[0]!r} cannot be held; {' and '.join(sorted(HELD))} can")
+    if top is not None and top < 1:
+        raise VieteError(f"top is how many terms are listed, at least 1, not {top}")
+    return Options(words(into), top, least, depth, wanted, cumulative)
+
+
+def expanded(run: Run, text: str, options: Options, lengths: Collection[str] = ()) -> Expansion:
     """The terms that made an expression of a run; see `viete.nouns.run.Questions.expand`."""
-    return Expansion(run, run.parse(text), words(into), top, least, depth, frozenset(words(held)))
+    run, e = run.resolved(text)
+    return Expansion(run, e, options, frozenset(lengths))
 
 
 @dataclass(eq=False)
@@ -49,7 +76,7 @@ class Term:
     """One term of an expansion, which is an expression of the run again."""
 
     expansion: Expansion = field(repr=False)
-    family: Family = field(repr=False)
+    family: Terms = field(repr=False)
     place: tuple[int, ...]  # of its letters, counted from the first value
     value: Any
     size: float
@@ -64,7 +91,8 @@ class Term:
     def formula(self) -> Expr:
         """The term as a formula."""
         put: dict[str, Expr] = {k: num(v) for k, v in self.letters.items()}
-        return self.expansion.card.substitute(self.family.formula, letters=put)
+        named = self.expansion.expander.named(self.family.formula)
+        return self.expansion.card.substitute(named, letters=put)
 
     @property
     def expression(self) -> str:
@@ -84,27 +112,30 @@ class Term:
     @cached_property
     def label(self) -> str:
         """Where it comes from: ``block 3, head 2, source 0``."""
-        steps = [self.said(m) for m in self.family.marks]
+        steps = [self.step(m) for m in self.family.marks]
         if not self.family.marks or self.family.marks[-1].word in ("block", "query", "key"):
             put: dict[str, Expr] = {k: num(v) for k, v in self.letters.items()}
             focus = self.expansion.card.substitute(self.family.focus, letters=put)
             steps.append(show(focus, "unicode"))
         return ", ".join(filter(None, steps))
 
-    def said(self, m: Mark) -> str:
+    def step(self, m: Mark) -> str:
+        """One step: ``block 3``, ``head 2``, ``source 0 "I"``."""
         if m.word == "block":
             return f"{m.word} {m.number}"
-        return f"{m.word} {self.letters[m.letter]}" if m.letter else m.word
+        if not m.letter:
+            return m.word
+        k = self.letters[m.letter]
+        return f"{m.word} {self.expansion.positions(self.family, m.letter).get(k, k)}"
 
-    def expand(self, into: str | Collection[str], **options: Any) -> Expansion:
-        """The terms of this term; see `expanded`."""
+    def expand(self, into: str | Collection[str], **changes: Any) -> Expansion:
+        """The terms of this term, with the options of the expansion that it is of."""
         e = self.expansion
-        top, least = options.pop("top", None), options.pop("least", 0.0)
-        return Expansion(e.run, self.formula, words(into), top, least,
-                         options.get("depth", e.depth), e.held_kinds)  # fmt: skip
+        changed = replace(e.options, into=words(into), **changes)
+        return Expansion(e.run, self.formula, changed, e.lengths)
 
     def __repr__(self) -> str:
-        return f"<{self.label}: {shown(self.value)}>"
+        return f"<{self.label}: {in_short(self.value)}>"
 
 
 class Expansion:
@@ -113,24 +144,25 @@ class Expansion:
     It has the listed terms by size, or in the order in which they add up. ``constants`` and
     ``unopened`` are terms by themselves: the biases, and the parts that are not linear. ``hidden``
     is the sum of the terms below the cut-off and the sum of their sizes. ``held`` names what was
-    taken as given. ``total`` is the value of the expression, and ``rest`` what the terms lack of it.
+    taken as given. ``total`` is the value of the expression, ``rest`` what the terms lack of it.
     Raises VieteError where they lack more than rounding.
     """
 
-    def __init__(
-        self, run: Run, e: Expr, into: tuple[str, ...], top: int | None, least: float,
-        depth: int, held: frozenset[str],
-    ) -> None:  # fmt: skip
-        self.run, self.into, self.top, self.least = run, into, top, least
-        self.depth, self.held_kinds, self.card = depth, held, run.program.model
-        if unknown := sorted(held - HELD):
-            raise VieteError(f"{unknown[0]!r} cannot be held; {' and '.join(sorted(HELD))} can")
-        self.expander = Expander(run.program, frozenset(into), depth, held)
+    def __init__(self, run: Run, e: Expr, options: Options, lengths: frozenset[str]) -> None:
+        self.run, self.options, self.lengths = run, options, lengths
+        self.card = run.program.model
         if loose := e.free & self.card.loop_letters:
-            raise VieteError(f"give the block {sorted(loose)[0]} a number to expand {show(e)}")
+            raise VieteError(
+                f"{show(e, 'unicode')} is asked of all blocks {sorted(loose)[0]}; give one of them "
+                f"a number to expand it"
+            )
+        self.expander = Expander(
+            run.program, frozenset(options.into), options.depth, options.held, lengths
+        )
         self.formula, self.rows = self.by_row(self.expander.normal(e))
         self.families = self.expander.families(self.formula)
-        self.contraction = Contraction(run.arrays)
+        self.contraction, self.tokens = Contraction(run.arrays), dict[Any, dict[int, str]]()
+        run.supply(set[Member]().union(*(run.needs(f.formula, [{}]) for f in self.families)))
 
     def by_row(self, e: Expr) -> tuple[Expr, tuple[Letter, ...]]:
         """A matrix as one row of it, by a letter; what has no rows stays."""
@@ -139,7 +171,7 @@ class Expansion:
             return e, ()
         name = fresh(self.card.names | e.free, "jpqs")
         count = int(lines.shape(e)[0].evaluate(self.run.sizes))
-        return self.expander.rows.row(e, Place(Idx(name))), (Letter(name, name, 0, count),)
+        return self.expander.rows.row(e, Subscript(Idx(name))), (Letter(name, name, 0, count),)
 
     # -- values ------------------------------------------------------------------------------------
 
@@ -149,7 +181,7 @@ class Expansion:
         index = {**env.index, **{x.name: x for x in (*self.rows, *letters)}}
         return replace(env, index=index)
 
-    def letters(self, family: Family) -> list[Letter]:
+    def letters(self, family: Terms) -> list[Letter]:
         """The letters of a family, as axes."""
         index, out = self.run.arrays.env.index, list[Letter]()
         for name, values in family.letters:
@@ -160,7 +192,18 @@ class Expansion:
                 out.append(Letter(name, name, 0, int(values.evaluate(self.run.sizes))))
         return out
 
-    def array(self, family: Family) -> Array:
+    def positions(self, family: Terms, letter: str) -> Mapping[int, str]:
+        """What the positions are called that a letter stands for: their tokens."""
+        size = dict(family.letters)[letter]
+        if isinstance(size, str):
+            return {}
+        if size not in self.tokens:
+            ids = tokens_along(self.run, str(size))
+            names = [] if ids is None else position_labels(ids, self.run.scope.words())
+            self.tokens[size] = dict(enumerate(names))
+        return self.tokens[size]
+
+    def array(self, family: Terms) -> Array:
         """The values of a family: an axis for each letter, then those of the whole."""
         letters = self.letters(family)
         v = self.contraction.value(family.formula, self.env(letters))
@@ -172,6 +215,8 @@ class Expansion:
         xp, array = self.run.arrays.xp, self.run.arrays.array(v)
         whole = self.axes_of_whole
         array = expand(xp, array, v.axes, (*names, *whole))
+        if not hasattr(array, "shape"):  # an exact number
+            return np.array(array, dtype=object)
         shape = (*counts, *array.shape[len(names) :])
         return xp.broadcast_to(array, shape) if tuple(array.shape) != shape else array
 
@@ -238,17 +283,17 @@ class Expansion:
     @cached_property
     def listed(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """The family and the place of each term that is listed, and of those that are hidden."""
-        owner = np.concatenate([np.full(s.size, k) for k, s in enumerate(self.sizes)] or [[]])
-        place = np.concatenate([np.arange(s.size) for s in self.sizes] or [[]])
-        sizes = np.concatenate([s.reshape(-1) for s in self.sizes] or [[]])
+        owner = np.concatenate([np.full(s.size, k) for k, s in enumerate(self.sizes)] or [NONE])
+        place = np.concatenate([np.arange(s.size) for s in self.sizes] or [NONE])
+        sizes = np.concatenate([s.reshape(-1) for s in self.sizes] or [NONE])
         alone = np.isin(owner, [k for k, f in enumerate(self.families) if f.kind in (
             CONSTANT, UNOPENED)])  # fmt: skip
         order = np.argsort(-sizes, kind="stable")
         order = order[~alone[order]]
-        count = len(order) if self.top is None else min(self.top, len(order))
-        count = min(count, int((sizes[order] >= self.least).sum()))
-        pairs = [(int(owner[x]), int(place[x])) for x in order]
-        return pairs[:count], pairs[count:]
+        count = len(order) if self.options.top is None else min(self.options.top, len(order))
+        count = min(count, int((sizes[order] >= self.options.least).sum()))
+        shown = np.sort(order[:count]) if self.options.cumulative else order[:count]
+        return tuple([(int(owner[x]), int(place[x])) for x in xs] for xs in (shown, order[count:]))  # type: ignore[return-value]
 
     def term(self, k: int, flat: int) -> Term:
         """One term of a family."""
@@ -288,10 +333,13 @@ class Expansion:
     @cached_property
     def hidden(self) -> Hidden:
         """The terms below the cut-off, together."""
-        found = self.listed[1]
-        total = sum(self.arrays[k][np.unravel_index(j, self.sizes[k].shape)] for k, j in found)
-        mass = float(sum(self.sizes[k].reshape(-1)[j] for k, j in found))
-        return Hidden(len(found), total if found else 0.0 * self.total, mass)
+        return self.together(self.term(*x) for x in self.listed[1])
+
+    def together(self, terms: Iterable[Term]) -> Hidden:
+        """Some terms as one sum."""
+        found = list(terms)
+        zero = 0 * self.total
+        return Hidden(len(found), sum((t.value for t in found), zero), sum(t.size for t in found))
 
     @cached_property
     def held(self) -> tuple[str, ...]:
@@ -303,28 +351,8 @@ class Expansion:
     def __repr__(self) -> str:
         return f"<{show(self.formula, 'unicode')} in {len(self)} terms>"
 
-
-@dataclass(frozen=True)
-class Hidden:
-    """Terms that are not listed: how many, their sum, and the sum of their sizes."""
-
-    count: int
-    value: Any
-    mass: float
+    def __str__(self) -> str:
+        return render(term_table(self), "text")
 
 
-def floats(array: Array) -> Any:
-    """An array of any library, or a number, as NumPy's floats."""
-    if hasattr(array, "detach"):
-        array = array.detach().cpu()
-    a = np.asarray(array)
-    return a if a.dtype.kind == "f" else a.astype(np.float64)
-
-
-def shown(value: Any) -> str:
-    """A number, or what kind of array it is."""
-    a = floats(value)
-    return f"{float(a):+.4g}" if a.ndim == 0 else f"array of {' × '.join(map(str, a.shape))}"
-
-
-__all__ = ["Expansion", "Hidden", "Term", "expanded", "words"]
+__all__ = ["Expansion", "Options", "Term", "expanded", "options", "words"]

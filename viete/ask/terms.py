@@ -5,7 +5,7 @@ its own terms (`viete.analysis.linearity`), until what is left are the terms tha
 Which values are the stream, which sub-layers look at other positions and which letters count heads
 is read off the equations.
 
-A `Family` is a term for each value of some letters of its own: one for each head h and source k.
+A `Terms` is a term for each value of some letters of its own: one for each head h and source k.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from viete.analysis.linearity import (
     SCALE,
     UNOPENED,
     Linearity,
-    Part,
+    Summand,
     filled,
     holds,
     linearity,
     repicked,
     through,
 )
-from viete.analysis.rows import Place, Rows
+from viete.analysis.rows import Rows, Subscript
 from viete.errors import VieteError
 from viete.evaluate.schedule import Program
+from viete.graph.card import Equation
 from viete.graph.dependence import reachable
 from viete.graph.sizes import Size
 from viete.notation.printer import show, show_symbol
@@ -47,7 +48,7 @@ ENTRYWISE = frozenset(("neg", "had", "times", "div"))
 
 @dataclass(frozen=True)
 class Mark:
-    """One step to a term: a block by its number, or a head, source, neuron or expert by a letter."""
+    """One step to a term: a block by its number; a head, source, neuron or expert by a letter."""
 
     word: str
     letter: str
@@ -55,7 +56,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Family:
+class Terms:
     """Terms: ``context`` with ``focus`` in its place, one for each value of ``letters``.
 
     ``kind`` is 'value', 'constant' or 'unopened'. ``letters`` has for each letter how many values
@@ -108,6 +109,7 @@ class Expander:
     words: frozenset[str]
     depth: int = DEPTH
     held: frozenset[str] = HELD
+    lengths: frozenset[str] = frozenset()  # of texts, where the card has numbers for them
     lines: Linearity = field(init=False)
     taken: frozenset[str] = frozenset()  # letters and names that mean something already
 
@@ -117,13 +119,14 @@ class Expander:
                 f"nothing is expanded into {unknown[0]!r}; the words are {', '.join(WORDS)}"
             )
         self.card = self.program.model
-        self.lines = linearity(self.card, self.held)
+        self.lines = linearity(self.card, self.held, self.lengths)
         self.rows = Rows(self.lines)
         self.made = {s.makes: s.equation for s in self.program.steps}
         self.derived = {d.name: d for d in self.card.derived}
         self.carried, self.stream = self.streams()
         self.mixing: dict[Expr, bool] = {}
         self.members: dict[Expr, Expr] = {}
+        self.scales: dict[Expr, Expr] = {}
 
     # -- what the equations say --------------------------------------------------------------------
 
@@ -135,15 +138,15 @@ class Expander:
         reads: dict[str, set[str]] = {}
         for e in self.card.equations:
             if e.loop is not None:
-                found = {key_of(p.focus) for p in self.lines.parts(e.right)
+                found: set[str] = {key_of(p.focus) for p in self.lines.parts(e.right)
                          if p.kind == ATOM and self.carries(p.context)}  # fmt: skip
                 reads.setdefault(e.name, set()).update(found)
 
-        def after(name: str) -> set[str]:
-            return reads.get(name, set())
+        def after(*names: str) -> dict[str, None]:
+            return reachable(names, lambda name: reads.get(name, ()))
 
-        cycles = {x for x in reads if x in reachable(after(x), after)}
-        return cycles, {x for x in reads if not cycles.isdisjoint(reachable([x], after))}
+        cycles = {x for x in reads if x in after(*reads[x])}
+        return cycles, {x for x in reads if not cycles.isdisjoint(after(x))}
 
     def carries(self, context: Expr) -> bool:
         """Whether a context changes each entry by itself, or norms a row."""
@@ -211,13 +214,13 @@ class Expander:
 
     # -- the terms ---------------------------------------------------------------------------------
 
-    def families(self, e: Expr) -> list[Family]:
+    def families(self, e: Expr) -> list[Terms]:
         """The terms of a formula without loose block letters, in the order in which they add up."""
         self.taken = self.card.names | e.free
         found = list(self.terms(HOLE, self.normal(e), State()))
         return found if self.words & FINER else by_block(found)
 
-    def terms(self, around: Expr, e: Expr, state: State) -> Iterator[Family]:
+    def terms(self, around: Expr, e: Expr, state: State) -> Iterator[Terms]:
         """The terms of a formula that stands in a context, up to the sub-layers of the stream."""
         for p in self.lines.parts(e):
             context = filled(around, p.context)
@@ -248,16 +251,15 @@ class Expander:
         parts = self.lines.parts(self.opened(atom))
         return any(p.kind in (ATOM, PAIR) for p in parts) or all(p.kind == CONSTANT for p in parts)
 
-    def family(self, context: Expr, focus: Expr, state: State, kind: str = ATOM) -> Family:
+    def family(self, context: Expr, focus: Expr, state: State, kind: str = ATOM) -> Terms:
         """A family of terms at a state."""
-        given = (isinstance(x, Ref) and x.symbol.kind == "input" for x in walk(focus))
-        if kind == CONSTANT and (isinstance(focus, Pick) or any(given)):
+        if kind == CONSTANT and (isinstance(focus, Pick) or self.lines.is_given(focus)):
             kind = ATOM  # the row of a token or a position
-        return Family(focus, context, kind, state.marks, state.letters)
+        return Terms(focus, context, kind, state.marks, state.letters)
 
     def sublayer(
         self, around: Expr, e: Expr, state: State, kind: str = ATOM
-    ) -> Iterator[Family]:  # fmt: skip
+    ) -> Iterator[Terms]:  # fmt: skip
         """The terms of what a sub-layer adds."""
         if self.mixes(e):
             if self.words & {"head", "source", "path"}:
@@ -269,7 +271,7 @@ class Expander:
         else:
             yield self.family(around, e, state, UNOPENED if "path" in self.words else kind)
 
-    def heads(self, around: Expr, e: Expr, state: State) -> Iterator[Family]:
+    def heads(self, around: Expr, e: Expr, state: State) -> Iterator[Terms]:
         """The terms of what attention adds."""
         for p in self.lines.parts(e):
             if p.kind != ATOM:
@@ -281,7 +283,7 @@ class Expander:
             else:
                 yield self.family(around, p.whole, state)
 
-    def head(self, around: Expr, p: Part, state: State) -> Iterator[Family]:
+    def head(self, around: Expr, p: Summand, state: State) -> Iterator[Terms]:
         """The terms of one sum over positions: by head, by source, by what it reads there."""
         if "head" in self.words:
             p, state = self.apart(p, state, "head")
@@ -295,7 +297,7 @@ class Expander:
             else:
                 yield self.family(around, q.whole, state, q.kind)
 
-    def apart(self, p: Part, state: State, word: str) -> tuple[Part, State]:
+    def apart(self, p: Summand, state: State, word: str) -> tuple[Summand, State]:
         """A term without the sums over declared letters around it: one for each of their values."""
         context, focus = p.context, p.focus
 
@@ -315,9 +317,9 @@ class Expander:
             return x.over([go(y) if holds(y) else y for y in x.children])
 
         context = go(context)
-        return Part(focus, context, p.kind), state
+        return Summand(focus, context, p.kind), state
 
-    def sources(self, p: Part, state: State) -> tuple[list[Part], State] | None:
+    def sources(self, p: Summand, state: State) -> tuple[list[Summand], State] | None:
         """A term by the positions that it takes in; None where it is one for all positions."""
         at = next(x for x in through(p.context) if self.lines.mixes(x))
         assert isinstance(at, Apply)
@@ -326,35 +328,38 @@ class Expander:
             return None
         letter = fresh_letter("k", state, self.taken)
         state = with_letter(state, "source", letter, self.lines.shape(weights)[0])
-        place = Place(Idx(letter))
+        place = Subscript(Idx(letter))
         product = Apply("times", (
             self.rows.entry(weights, place), self.rows.pushed(self.rows.row(values, place)),
         ))  # fmt: skip
         outer = transform(p.context, lambda x: HOLE if x is at else None)
         return self.lines.parts(filled(outer, product)), state
 
-    def neurons(self, around: Expr, inner: Expr, e: Expr, state: State) -> Iterator[Family]:
+    def neurons(self, around: Expr, inner: Expr, e: Expr, state: State) -> Iterator[Terms]:
         """The terms of what an MLP adds: the rows of its last matrix, as much as each is active."""
         for p in self.lines.parts(e):
             context = filled(inner, p.context)
             if p.kind == CONSTANT:
                 yield self.family(around, filled(inner, p.whole), state, CONSTANT)
-            elif p.kind == ATOM and key_of(p.focus) not in self.stream and inner_of(
-                q := self.lines.parts(self.opened(p.focus))
-            ):
+            elif p.kind == ATOM and self.is_computed(p.focus):
                 yield from self.neurons(around, context, self.opened(p.focus), state)
             else:
-                q, at = self.apart(Part(p.focus, context), state, "expert")
+                q, at = self.apart(Summand(p.focus, context), state, "expert")
                 yield self.neuron(around, q, at)
 
-    def neuron(self, around: Expr, p: Part, state: State) -> Family:
+    def is_computed(self, atom: Expr) -> bool:
+        """Whether a value is made of others, and is not of the stream."""
+        inner = [] if key_of(atom) in self.stream else self.lines.parts(self.opened(atom))
+        return any(p.kind != CONSTANT for p in inner)
+
+    def neuron(self, around: Expr, p: Summand, state: State) -> Terms:
         """A term that is one for each entry of its focus, if that meets a matrix."""
         steps = list(through(p.context))
         match steps[-1] if steps else HOLE:
             case Apply("prod", (a, matrix)) as last if a is HOLE and self.lines.rank(p.focus) == 1:
                 letter = fresh_letter("f", state, self.taken)
                 state = with_letter(state, "neuron", letter, self.lines.shape(p.focus)[0])
-                place = Place(Idx(letter))
+                place = Subscript(Idx(letter))
                 one = Apply("times", (
                     self.rows.entry(p.focus, place), self.rows.row(matrix, place),
                 ))  # fmt: skip
@@ -362,7 +367,7 @@ class Expander:
                 return self.family(around, filled(outer, one), state)
         return self.family(around, p.whole, state, UNOPENED)
 
-    def held_in(self, families: Sequence[Family]) -> tuple[str, ...]:
+    def held_in(self, families: Sequence[Terms]) -> tuple[str, ...]:
         """What terms take as given: patterns of attention, and scales of norms."""
         found: dict[str, None] = {}
         for x in chain.from_iterable(walk(f.formula) for f in families):
@@ -375,14 +380,51 @@ class Expander:
                 found[SCALE] = None
             elif self.lines.is_pattern(side):
                 found[pattern_name(side)] = None
-        return tuple(found)
+        return tuple(sorted(found, key=SCALE.__eq__))
 
-    def pairs(self, around: Expr, e: Expr, state: State) -> Iterator[Family]:
+    def named(self, e: Expr) -> Expr:
+        """A formula in which the scales of norms have the names that the card derives for them."""
+
+        def rule(x: Expr) -> Expr | None:
+            if isinstance(x, Apply) and x.op == "div" and self.lines.is_root(x.args[1]):
+                return Apply("div", (x.args[0], self.scale(x.args[1])))
+            return None
+
+        return transform(e, rule)
+
+    def scale(self, root: Expr) -> Expr:
+        """The derived name of a root, of one row of it, or the root itself."""
+        if root not in self.scales:
+            tries = (self.scale_at(root, d, atom) for d in self.card.derived
+                     if self.lines.is_root(d.right) for atom in values_in(root)
+                     if self.lines.depends(atom))  # fmt: skip
+            self.scales[root] = next((x for x in tries if x is not None), root)
+        return self.scales[root]
+
+    def scale_at(self, root: Expr, d: Equation, atom: Expr) -> Expr | None:
+        """A derived name, where its definition for some block and row is this root."""
+        letters = self.card.blocks_of(d.left.symbol)
+        near = self.program.places(value_of(atom), {}) or (0,)
+        for step in (0, 1) if letters else (0,):
+            blocks = dict.fromkeys(letters, near[0] + step)
+            if any(k not in self.program.range_of(x) for x, k in blocks.items()):
+                continue
+            name: Expr = self.numbered(d.left, blocks)
+            right = self.numbered(d.right, blocks)
+            if isinstance(atom, Pick):
+                end = atom.from_end(0)
+                place = Subscript(atom.items[0]) if end is None else Subscript(None, end)
+                name, right = (Pick(x, (place.of(x, 0),)) for x in (name, right))
+            if self.rows.pushed(right) == root:
+                return name
+        return None
+
+    def pairs(self, around: Expr, e: Expr, state: State) -> Iterator[Terms]:
         """The terms of a product of two sums: those of one side with those of the other."""
         assert isinstance(e, Apply)
         sides = [w for w in ("query", "key") if w in self.words] or ["query", "key"]
         left, right = e.args
-        first = [Family(left, marks=state.marks, letters=state.letters)]
+        first = [Terms(left, marks=state.marks, letters=state.letters)]
         if "query" in sides:
             first = list(self.terms(HOLE, left, state))
         for one in first:
@@ -407,6 +449,12 @@ def pattern_name(e: Expr) -> str:
     return show_symbol(e.symbol, "unicode") if isinstance(e, Ref) else show(e, "unicode")
 
 
+def values_in(e: Expr) -> Iterator[Expr]:
+    """The names in a formula, those of which rows are picked with these."""
+    return (x for x in walk(e, lambda x: isinstance(x, Pick))
+            if isinstance(x, Ref | Pick))  # fmt: skip
+
+
 def key_of(atom: Expr) -> str:
     """The name of a value, a row or an entry."""
     return value_of(atom).key
@@ -425,11 +473,6 @@ def put_value(atom: Expr, right: Expr) -> Expr:
     return repicked(atom, put_value(atom.value, right)) if isinstance(atom, Pick) else right
 
 
-def inner_of(parts: Sequence[Part]) -> bool:
-    """Whether a value is made of others in a linear or in another way, and is no constant."""
-    return any(p.kind != CONSTANT for p in parts)
-
-
 def fresh_letter(wish: str, state: State, taken: frozenset[str] = frozenset()) -> str:
     """A letter, with as many primes as it needs to be a new one."""
     there = {name for name, _ in state.letters}
@@ -446,9 +489,9 @@ def with_letter(state: State, word: str, letter: str, values: Size | str) -> Sta
     return state.at(word, letter)
 
 
-def by_block(families: Sequence[Family]) -> list[Family]:
+def by_block(families: Sequence[Terms]) -> list[Terms]:
     """The terms of a block as one, in the order in which the blocks come first."""
-    out: dict[object, Family] = {}
+    out: dict[object, Terms] = {}
     for k, f in enumerate(families):
         key = (f.block, f.context) if f.kind == ATOM and f.block is not None else k
         there = out.get(key)
@@ -457,4 +500,4 @@ def by_block(families: Sequence[Family]) -> list[Family]:
     return list(out.values())
 
 
-__all__ = ["WORDS", "Expander", "Family", "Mark"]
+__all__ = ["WORDS", "Expander", "Mark", "Terms"]

@@ -91,10 +91,11 @@ class Contraction:
             case Apply("prod", (a, b)):
                 return self.product(self.network(a, env), self.network(b, env))
             case Apply("inner", (a, b)):
-                one, two = self.network(a, env), self.network(b, env)
-                if one.core == two.core == {COL}:
+                sides = [self.network(x, env) for x in (a, b)]
+                if all(side.core == {COL} for side in sides):
                     name = self.fresh()
-                    return one.renamed(col=name).times(two.renamed(col=name), name)
+                    first, second = (side.renamed(col=name) for side in sides)
+                    return first.times(second, name)
             case Apply("T", (a,)):
                 inner = self.network(a, env)
                 if inner.core == {ROW, COL}:
@@ -110,7 +111,7 @@ class Contraction:
                     name = self.fresh()
                     inner = inner.renamed(col=name)
                     return Network((*inner.factors, Factor((name, COL))), (*inner.bound, name))
-            case Apply(op) if self.productive(e):
+            case Apply() if self.productive(e):
                 return leaf(self.around(e, env))
         return leaf(self.leaf(e, env))
 
@@ -208,8 +209,10 @@ class Contraction:
             centred = self.arrays.entrywise("sub", [a.value, mean]).relabel(old, new)
             return Factor(centred.axes, centred)
         over = tuple(x for x in a.axes if x in b.axes and x not in outside)
-        value = (self.arrays.contract(a.value, b.value, over) if over
-                 else self.arrays.entrywise("times", [a.value.frozen(), b.value.frozen()]))  # fmt: skip
+        if over:
+            value = self.arrays.contract(a.value, b.value, over)
+        else:
+            value = self.arrays.entrywise("times", [a.value.frozen(), b.value.frozen()])
         return Factor(value.axes, value.frozen())
 
 

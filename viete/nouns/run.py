@@ -12,6 +12,9 @@ from viete.graph.card import CardData
 from viete.notation.symbols import Scope
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from viete.ask.expansion import Expansion
     from viete.nouns.card import Card
     from viete.nouns.model import Model
 
@@ -56,6 +59,31 @@ class Questions(Run):
         run = asked(self, values, against)
         found = tuple(run[question] for question in questions)
         return found[0] if len(found) == 1 else found
+
+    def expand(
+        self, expression: str, into: str | Collection[str] = "block", *, top: int | None = None,
+        least: float = 0.0, depth: int = 2, held: str | Collection[str] = "A, scale",
+        cumulative: bool = False, against: Run | None = None, **values: Any,
+    ) -> Expansion:  # fmt: skip
+        """An expression into the terms that made it, by the card's own equations.
+
+        >>> e = run.expand("logits_{-1, 5}", into="block, head, source", top=8)     # doctest: +SKIP
+        >>> for term in e: print(term.label, term.value, term.expression)           # doctest: +SKIP
+
+        ``into`` says how far: 'block', 'sublayer', 'head', 'source' (the position that a head takes
+        from), 'neuron', 'path' (what a head read there, through ``depth`` heads), and of scores
+        'query' and 'key'. The terms add up to the expression. Listed are the ``top`` largest whose
+        size is at least ``least``; ``cumulative`` lists them in the order in which they add up.
+        ``held`` is what is taken as given: A, the patterns of attention, and scale, what norms
+        divide by. ``against`` and ``values`` are as in `ask`. Raises VieteError for a word that
+        means nothing, and where the terms do not add up to the expression.
+        """
+        from viete.ask.asking import asked
+        from viete.ask.expansion import expanded, options
+
+        chosen = options(into, top, least, depth, held, cumulative)
+        lengths = self.program.model.lengths
+        return expanded(asked(self, values, against), expression, chosen, lengths)
 
 
 @cache

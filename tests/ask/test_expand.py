@@ -1,0 +1,145 @@
+"""An expansion's terms add up to what was expanded: every family, every word, random cards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import viete as vt
+from tests.command_line import viete
+from tests.laws.strategies import Card, cards, random_inputs, random_weights, shipped, tiny
+from viete.ask.expansion import Expansion
+
+INTO = ["block", "sublayer", "head", "head, source", "neuron", "head, path", "source, path"]
+
+
+def run_of(name: str, n: int = 4) -> Any:
+    card = tiny(next(path for path in shipped() if Path(path).stem == name))
+    return card.run(**random_inputs(card, 1, n), weights=random_weights(card, 1))
+
+
+def check(e: Expansion, whole: Any) -> None:
+    """The terms add up, each is an expression of the run, and a share is one of their sizes."""
+    terms = [*e.terms, *e.unopened, *e.constants]
+    total = sum(t.value for t in terms) + e.hidden.value
+    assert np.max(np.abs(total - whole)) <= 1e-12 * max(e.mass, 1.0)
+    assert sum(t.share for t in terms) + e.hidden.mass / (e.mass or 1) == pytest.approx(1.0)
+
+
+def last(run: Any) -> str:
+    """The scores, or the last value that is real."""
+    return (
+        "logits"
+        if "logits" in run
+        else next(name for name in reversed(list(run)) if run[name].dtype.kind == "f")
+    )
+
+
+@pytest.mark.parametrize("path", shipped(), ids=lambda path: Path(path).stem)
+def test_terms_add_up_for_every_family(path: str) -> None:
+    run = run_of(Path(path).stem)
+    name = last(run)
+    row = name if np.ndim(run[name]) < 2 else f"{name}_{{-1}}"
+    for into in INTO:
+        check(run.expand(row, into, top=3), run[row])
+
+
+@pytest.mark.parametrize("name", ["pythia", "gpt2", "llama", "gemma2", "formal-decoder", "t5"])
+def test_a_term_is_an_expression_of_the_run(name: str) -> None:
+    run = run_of(name)
+    place = "x^2_{-1}" if name not in ("formal-decoder", "t5") else f"{last(run)}_{{-1}}"
+    for into in ("block", "sublayer", "head, source", "head, source, path", "neuron"):
+        e = run.expand(place, into, top=2)
+        for term in [*e.terms, *e.unopened[:1], *e.constants[:1]]:
+            np.testing.assert_allclose(run[term.expression], term.value, atol=1e-12)
+            finer = term.expand("sublayer")
+            check(finer, term.value)
+
+
+@given(cards())
+@settings(max_examples=12)
+def test_terms_of_random_cards_add_up(card: Card) -> None:
+    run = card.model.run(weights=card.weights(), **card.given(4))
+    for into in ("block", "head, source", "head, path", "neuron"):
+        check(run.expand("logits_{-1}", into), run["logits_{-1}"])
+
+
+def test_attribution_of_gpt2_by_hand() -> None:
+    run = run_of("gpt2")
+    w, n = run.weights_of if hasattr(run, "weights_of") else run, 4
+    u, x = run["W_E"][3], run["x^2"][-1]
+    scale = np.sqrt(x.var() + 1e-5)
+    by_hand = {}
+    for i in (1, 2):
+        for h in (1, 2):
+            for k in range(n):
+                v = run[f"A^{{{i},{h}}}"][-1, k] * run[f"V^{{{i},{h}}}"][k] @ w[f"W_O^{{{i},{h}}}"]
+                by_hand[i, h, k] = u @ (w["γ"] * (v - v.mean()) / scale)
+    e = run.expand("logits_{-1, 3}", "block, head, source")
+    found = {(t.family.block[1], *t.letters.values()): t.value for t in e if t.letters}
+    assert found.keys() == by_hand.keys()
+    for place, value in by_hand.items():
+        assert found[place] == pytest.approx(value, rel=1e-12, abs=1e-14)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "pythia", "llama", "qwen3"])
+def test_a_score_is_query_times_key(name: str) -> None:
+    run = run_of(name)
+    h = "1" if name in ("gpt2", "pythia") else "1,1"
+    g = h[:1]
+    score = f"(Q^{{2,{h}}} {{K^{{2,{g}}}}}^T)_{{-1, 1}}"
+    e = run.expand(score, "query, key")
+    if name != "qwen3":  # which norms both, by scales that are held
+        assert "scale" in e.held
+    check(e, run[score])
+    query = run.expand(score, "query")
+    check(query, run[score])
+    assert len(query) < len(e)
+
+
+def test_what_is_not_held_is_named_and_stops_the_expansion() -> None:
+    run = run_of("gpt2")
+    e = run.expand("logits_{-1, 3}", "head", held="A")
+    assert [t.kind for t in e.unopened] == ["unopened"] and e.held == ()
+    check(e, run["logits_{-1, 3}"])
+    capped = run_of("gemma2").expand("logits_{-1, 3}", "head")
+    assert [t.expression for t in capped.unopened] == ["logits[-1, 3]"]
+    inside = run_of("gemma2").expand("⟨U_3, RMSNorm(x^2_{-1}; 1 + γ, ε)⟩", "head")
+    assert not inside.unopened and inside.held == ("A^{i,g,r}", "scale")
+
+
+def test_exact_terms_add_up_exactly() -> None:
+    card = tiny(next(p for p in shipped() if Path(p).stem == "attention-only-1"))
+    weights = {k: np.round(4 * v) / 4 for k, v in random_weights(card, 1).items()}
+    run = card.run(**random_inputs(card, 1, 3), weights=weights, meaning="exact")
+    e = run.expand("x^1_{-1, 0}", "head, source")
+    assert float(sum(t.value for t in e) - run["x^1_{-1, 0}"]) == 0
+
+
+def test_values_of_ones_own_and_options() -> None:
+    run = run_of("gpt2")
+    probe = np.arange(16.0)
+    e = run.expand("⟨probe, x^2_{-1}⟩", "head", probe=probe, top=2)
+    assert len(e) == 2 and e.hidden.count > 0
+    check(e, probe @ run["x^2"][-1])
+    with pytest.raises(vt.VieteError, match="into 'blocks'; the words are block"):
+        run.expand("x^2_{-1}", "blocks")
+    with pytest.raises(vt.VieteError, match="'B' cannot be held; A and scale can"):
+        run.expand("x^2_{-1}", held="B")
+    with pytest.raises(vt.VieteError, match="asked of all blocks i"):
+        run.expand("x^i_{-1}")
+
+
+def test_the_command_prints_terms_and_what_was_held() -> None:
+    told = viete("expand", "gpt2", "--seed", 0, *"--set d=16 --set N=2 --set H=2 --set V=9".split(),
+                 "--tokens", "1,2,3", "--of", "logits_{-1, 4}", "--into", "block,head,source",
+                 "--top", 2).out  # fmt: skip
+    assert "block 0, W_P[n − 1]" in told and "the whole" in told
+    assert "held: A" in told and "rest: " in told
+    wrong = viete("expand", "gpt2", "--seed", 0, "--tokens", "1,2", "--of", "logits", "--into", "x",
+                  code=2).err  # fmt: skip
+    assert "nothing is expanded into 'x'" in wrong

@@ -1,0 +1,83 @@
+"""An expansion as a document: its terms, what is left, and what was held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from viete.document.tree import Block, paragraph, table
+from viete.evaluate.labelled import Array
+from viete.notation.printer import letters, show
+
+if TYPE_CHECKING:
+    from viete.ask.expansion import Expansion, Term
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """Terms that are not listed: how many, their sum, and the sum of their sizes."""
+
+    count: int
+    value: Any
+    mass: float
+
+
+def term_table(e: Expansion, style: str = "unicode") -> list[Block]:
+    """A row for each term that is listed, then the constants, the others and the whole."""
+    of = "its length" if floats(e.total).ndim else "its value"
+    rows = [row(t, style) for t in e.terms]
+    if e.hidden.count:
+        rows.append(together(e, "smaller terms", e.hidden))
+    for terms, what in ((e.unopened, "unopened"), (e.constants, "constants")):
+        first = sorted((t for t in terms if t.size), key=lambda t: -t.size)[: e.options.top]
+        rows += [row(t, style) for t in first]
+        if len(first) < len(terms):
+            rows.append(together(e, f"other {what}", e.together(set(terms) - {*first})))
+    rows.append(["**the whole**", number(e.total), "", f"${show(e.formula, style)}$"])
+    out: list[Block] = [table(["term", of, "share of sizes", "formula"], rows)]
+    if e.held:
+        names = [f"${letters(name, style)}$" for name in e.held]
+        out.append(paragraph(f"held: {', '.join(names)}"))
+    out.append(paragraph(f"rest: {size(e.rest):.1g}"))
+    return out
+
+
+def row(t: Term, style: str) -> list[str]:
+    """One term."""
+    kind = "" if t.kind == "value" else f" ({t.kind})"
+    return [t.label + kind, number(t.value), f"{t.share:.1%}", f"${show(t.formula, style)}$"]
+
+
+def together(e: Expansion, what: str, some: Hidden) -> list[str]:
+    """Terms that have no row of their own."""
+    return [f"{some.count} {what}", number(some.value), f"{some.mass / (e.mass or 1.0):.1%}", ""]
+
+
+def size(value: Any) -> float:
+    """The absolute value of a number, the length of an array."""
+    return float((floats(value) ** 2).sum() ** 0.5)
+
+
+def number(value: Any) -> str:
+    """A number with its sign; of an array its length."""
+    a = floats(value)
+    return f"{float(a):+.4f}" if a.ndim == 0 else f"{size(a):.4f}"
+
+
+def floats(array: Array) -> Any:
+    """An array of any library, or a number, as NumPy's floats."""
+    if hasattr(array, "detach"):
+        array = array.detach().cpu()
+    a = np.asarray(array)
+    return a if a.dtype.kind == "f" else a.astype(np.float64)
+
+
+def in_short(value: Any) -> str:
+    """A number, or what kind of array it is."""
+    a = floats(value)
+    return f"{float(a):+.4g}" if a.ndim == 0 else f"array of {' × '.join(map(str, a.shape))}"
+
+
+__all__ = ["Hidden", "floats", "in_short", "term_table"]
