@@ -109,6 +109,21 @@ def test_top_keeps_the_greatest_and_of_equals_the_first(
     check("top", of("top", z, k, quick=quick), kept, 0)
 
 
+@quick
+@settings(max_examples=25)
+@given(st.lists(st.sampled_from((-2, 0, 1, 1, np.inf, -np.inf)), min_size=1, max_size=6), st.data())
+def test_the_rank_counts_what_is_greater(
+    quick: bool, row: list[float], data: st.DataObject
+) -> None:
+    k = data.draw(st.integers(0, len(row) - 1))
+    z = np.array([row, row[::-1]], dtype=float)
+    check("places", of("places", len(row)), np.arange(len(row)))
+    check("entry", of("entry", z, k, quick=quick), z[:, k], 0)
+    check("entry", of("entry", z[0], k, quick=quick), z[0, k], 0)
+    check("rank", of("rank", z, k, quick=quick), 1 + (z > z[:, [k]]).sum(-1), 0)
+    check("rank", of("rank", z[0], k, quick=quick), 1 + (z[0] > z[0, k]).sum(), 0)
+
+
 # Entry by entry -----------------------------------------------------------------------------------
 
 

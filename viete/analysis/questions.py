@@ -7,6 +7,7 @@ vectors are rows.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 
@@ -18,10 +19,16 @@ from viete.notation.printer import letters, show
 from viete.notation.tree import Apply, Expr, Num, refs, walk
 
 
-def warn_of_readings(card: CardData, shapes: Shapes, e: Expr, level: int = 2) -> None:
-    """A `VieteWarning` for each part of a question that the card would have written otherwise."""
+def warn_of_readings(card: CardData, shapes: Shapes, e: Expr) -> None:
+    """A `VieteWarning` for each part of a question that the card would have written otherwise.
+
+    Its place is where somebody outside asked.
+    """
     for sentence in dict.fromkeys(readings(card, shapes, e)):
-        warnings.warn(sentence, VieteWarning, stacklevel=level + 1)
+        frame, level = sys._getframe(), 1
+        while frame.f_back and frame.f_globals.get("__name__", "").startswith("viete."):
+            frame, level = frame.f_back, level + 1
+        warnings.warn(sentence, VieteWarning, stacklevel=level)
 
 
 def readings(card: CardData, shapes: Shapes, e: Expr) -> Iterator[str]:

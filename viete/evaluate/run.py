@@ -413,7 +413,7 @@ class Run(Mapping[str, Array]):
         """The value of a question that was read, and the order of its axes; see `found`."""
         letters = tuple(dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx)))
         self.program.shapes.located(Text(name, "<name>"), e, e.free, loops=True)
-        warn_of_readings(self.program.model, self.program.shapes, e, level=4)
+        warn_of_readings(self.program.model, self.program.shapes, e)
         try:
             turns = self.assignments(e)
             self.supply(self.needs(e, turns))

@@ -44,10 +44,10 @@ def barred(parser: Parser, t: Token) -> Expr | None:
     parser.pos = end if opened is None else end + 1
     number = entry(parser, inside)
     if number is None:
-        at = inside[0].start, inside[-1].end
-        if opened is not None and opened.start < opened.end:  # no mark typed behind a letter
-            at = opened.end, parser.tokens[end].start
-        text = spelled(parser.source.text[slice(*at)])
+        at, marks = (inside[0].start, inside[-1].end), frozenset(COMBINING)
+        if opened is not None and opened.start < opened.end:  # else a mark is typed behind a letter
+            at, marks = (opened.end, parser.tokens[end].start), frozenset()
+        text = spelled("".join(c for c in parser.source.text[slice(*at)] if c not in marks))
         if not text:
             raise parser.error("a token stands under a bar, and here is none", t)
         number = parser.token(text, at)
@@ -59,7 +59,6 @@ def barred(parser: Parser, t: Token) -> Expr | None:
 
 def spelled(raw: str) -> str:
     """The text that stands under a bar as it is written."""
-    raw = "".join(c for c in raw if c not in COMBINING)
     plain = raw.strip()
     if _QUOTED.fullmatch(plain):
         return unquoted(plain)

@@ -6,7 +6,9 @@ from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from viete.ask.top import top, top_of
 from viete.errors import VieteError
+from viete.evaluate.answers import Answer
 from viete.evaluate.run import Run
 from viete.graph.card import CardData
 from viete.notation.symbols import Scope
@@ -33,6 +35,15 @@ class Questions(Run):
         """As `Run.scope`; its words are a model's own, which may be its tokenizer's."""
         of, scope = self.of, self.program.scope
         return scope if isinstance(of, CardData) else replace(scope, words=lambda: of.words)
+
+    def __getitem__(self, name: str) -> Any:
+        """As `Run`; ``run["top_5(logits_{-1})"]`` is a `viete.ask.top.Top`."""
+        return super().__getitem__(name) if top_of(self, name) is None else self.answer(name)
+
+    def answer(self, name: str) -> Answer:
+        """As `Run.answer`, of ``top_5(…)`` too."""
+        found = top_of(self, name)
+        return super().answer(name) if found is None else top(self, *found)
 
     def extended(self, *given: Any) -> Self:
         """As `Run.extended`: it is of the same model."""

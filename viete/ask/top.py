@@ -1,0 +1,180 @@
+"""``top_5(logits_{-1})``: the greatest entries of each row of an answer, with their names.
+
+It is a question of its own and no formula, since what it gives is places as much as numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cmp_to_key
+from heapq import nsmallest
+from itertools import islice
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from viete.errors import Text, VieteError
+from viete.evaluate.answers import Answer
+from viete.evaluate.inputs import host
+from viete.evaluate.run import Run
+from viete.notation.cursor import top_level
+from viete.notation.lexer import tokenize
+
+TOP = "top"
+ROWS = 24  # that are printed
+WIDTH, DIGITS = 48, 6  # of an exact number
+
+
+@dataclass(frozen=True, repr=False)
+class Top(Answer):
+    """The greatest entries of each row of a value, the greatest first, of equal ones the first.
+
+    ``values``, ``indices`` and ``names`` have the axes of the value, the last of them as long as
+    there were entries asked for, or as there are. ``names`` are the labels of the entries.
+    """
+
+    indices: np.ndarray
+    names: np.ndarray
+
+    @property
+    def values(self) -> np.ndarray:
+        """The entries."""
+        found: np.ndarray = self.array
+        return found
+
+    @property
+    def rows(self) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+        """Each row's name, empty where there is one alone, and its entries' names and values."""
+        for place in np.ndindex(self.values.shape[:-1]):
+            where = ", ".join(f"{axis} {labels[k]}" for axis, labels, k in
+                              zip(self.axes, self.labels, place, strict=False)
+                              if len(labels) > 1)  # fmt: skip
+            yield where, list(zip(self.names[place], self.values[place], strict=True))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values, dtype=dtype)
+
+    @property
+    def alone(self) -> Top:
+        """As `Answer.alone`."""
+        plain = super().alone
+        if plain is self:
+            return self
+        return Top(plain.question, plain.array, plain.axes, plain.labels, self.indices[0],
+                   self.names[0])  # fmt: skip
+
+    def __repr__(self) -> str:
+        lines, count = [self.question], prod(self.values.shape[:-1])
+        for where, entries in islice(self.rows, ROWS):
+            lines += [where] * bool(where)
+            wide = max((len(name) for name, _ in entries), default=0)
+            lines += [f"  {name:{wide}}  {spelled(value)}" for name, value in entries]
+        lines += [f"… ({count - ROWS} rows more)"] * (count > ROWS)
+        return "\n".join(lines)
+
+
+def spelled(value: Any) -> str:
+    """An entry as text: a float, or an exact number that is long, in six digits."""
+    if isinstance(value, float | np.floating):
+        return f"{value:.6g}"
+    text = str(value)
+    return text if len(text) <= WIDTH or not hasattr(value, "decimal") else value.decimal(DIGITS)
+
+
+def top_of(run: Run, question: str) -> tuple[int, str] | None:
+    """How many entries of what a question asks for the greatest; None of any other question.
+
+    Raises VieteError where something stands behind it, and for no entry at all.
+    """
+    if not isinstance(question, str) or TOP not in question or TOP in run.scope.symbols:
+        return None
+    source = Text(question, "<name>")
+    tokens = tokenize(source)
+    if [t.text for t in tokens[:2]] != [TOP, "_"]:
+        return None
+    braced = tokens[2].text == "{"
+    number, opened = (tokens[2 + braced], tokens[3 + 2 * braced : 4 + 2 * braced])
+    if number.kind != "num" or not opened or opened[0].text != "(":
+        return None
+    end = next(top_level(tokens, ")", start=4 + 2 * braced), None)
+    if end is None:
+        raise source.error("this ( is never closed; expected )", opened[0].start, opened[0].end)
+    if tokens[end + 1].kind != "end":
+        behind = tokens[end + 1]
+        raise source.error(
+            f"{TOP}_{number.text} is a question of its own, and nothing stands behind it",
+            behind.start, behind.end,
+        )  # fmt: skip
+    if not number.text.isdigit() or int(number.text) == 0:
+        raise source.error("so many entries there are not", number.start, number.end)
+    return int(number.text), question[opened[0].end : tokens[end].start].strip()
+
+
+def top(run: Run, count: int, question: str) -> Top:
+    """The ``count`` greatest entries of each row of what is asked, or all where there are fewer.
+
+    Raises VieteError as ``run[question]`` does, for one number, and where the order of entries is
+    undecided: of exact numbers that cannot be told apart, of intervals that overlap.
+    """
+    answer = run.answer(question)
+    array = in_numpy(answer.array)
+    if not array.ndim:
+        raise VieteError(f"{question} is one number; {TOP}_{count} takes a vector or a matrix")
+    size = array.shape[-1]
+    places = np.empty((*array.shape[:-1], min(count, size)), np.int64)
+    for place in np.ndindex(array.shape[:-1]):
+        places[place] = greatest(run, array[place], min(count, size))
+    names = np.empty(places.shape, object)
+    for place in np.ndindex(places.shape):
+        names[place] = answer.labels[-1][int(places[place])]
+    one = places.size == places.shape[-1]
+    ranks = list(names.reshape(-1)) if one else [str(k + 1) for k in range(places.shape[-1])]
+    return Top(
+        f"{TOP}_{count}({question})", np.take_along_axis(array, places, axis=-1),
+        (*answer.axes[:-1], TOP), (*answer.labels[:-1], ranks), places, names,
+    )  # fmt: skip
+
+
+def greatest(run: Run, row: np.ndarray, count: int) -> list[int]:
+    """The places of the greatest entries of a vector, from the greatest on; NaN comes last."""
+    if row.dtype.names:
+        return surely_greatest(row, count)
+    if row.dtype == object:
+
+        def order(a: int, b: int) -> int:
+            return int(run.arrays.xp.compared(row[b], row[a])) or a - b
+
+        return nsmallest(count, range(len(row)), key=cmp_to_key(order))
+    if row.dtype.kind != "f":
+        return [int(k) for k in np.argsort(-row.astype(np.int64), kind="stable")[:count]]
+    down = np.where(np.isnan(row), np.inf, -row)
+    there = np.arange(len(row))
+    if count < len(row):
+        there = np.flatnonzero(down <= np.partition(down, count - 1)[count - 1])
+    places = there[np.lexsort((down[there], np.isnan(row[there])))]
+    return [int(k) for k in places[:count]]
+
+
+def surely_greatest(row: np.ndarray, count: int) -> list[int]:
+    """As `greatest`, of intervals, each of which lies above those that follow."""
+    order = np.argsort(-row["lower"], kind="stable")
+    for k in range(count):
+        rest = order[k + 1 :]
+        wide = [int(j) for j in rest if row["upper"][j] > row["lower"][order[k]]]
+        if wide:
+            raise VieteError(
+                f"which of the entries {order[k]} and {wide[0]} is greater is undecided: their "
+                f"bounds overlap"
+            )
+    return [int(k) for k in order[:count]]
+
+
+def in_numpy(array: Any) -> np.ndarray:
+    """An array, or one number, as NumPy has it, to which bfloat16 is unknown."""
+    array = array.float() if "bfloat16" in str(getattr(array, "dtype", "")) else array
+    return np.asarray(host(array))
+
+
+__all__ = ["Top", "top", "top_of"]
