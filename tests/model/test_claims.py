@@ -197,6 +197,6 @@ def test_a_loaded_model_checks_itself_folded_or_not(tmp_path: Path) -> None:
     save_safetensors(tmp_path / "w.safetensors", to_checkpoint(card, weights_of(card)))
     found = vt.load(tmp_path / "w.safetensors", card=tmp_path / "card.md")
     for model in (found, found.folded()):
-        checked = model.check([1, 2, 3])
+        checked = model.check(tokens=[1, 2, 3])
         assert checked.ok and checked.claims is not None, checked.lines()
         assert "these weights and this input" in "\n".join(checked.lines())

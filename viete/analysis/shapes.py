@@ -141,10 +141,13 @@ class Shapes(TypingRules):
 
     def claimed(self, claim: Claim) -> tuple[Type, dict[str, Places]]:
         """A claim's type, and what those of its letters count that the card declares nowhere."""
-        letters = claim.statement.free
+        letters = claim.free
         places = dict[str, Places]()
         env = replace(self.env, places=places)
-        found = self.located(claim.text, claim.statement, letters & env.ranges.keys(), True, env)
+        found = self.located(claim.text, claim.implication, letters & env.ranges.keys(), True, env)
+        for letter, first, last in claim.ranges:
+            if letter not in env.ranges and (start := self.model.size(first)) is not None:
+                places.setdefault(letter, (start, self.count(first, last, claim.text)))
         if loose := sorted(letters - env.ranges.keys() - places.keys()):
             raise claim.text.error(f"the index {loose[0]} counts no rows, columns or heads here")
         return found, places
@@ -225,4 +228,4 @@ def check_inlined(card: CardData) -> None:
     for equation in (*card.equations, *card.derived):
         check(equation.text, equation.name, equation.right)
     for claim in card.claims:
-        check(claim.text, "this claim", claim.statement)
+        check(claim.text, "this claim", claim.implication)

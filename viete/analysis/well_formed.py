@@ -64,7 +64,8 @@ def faults(card: CardData) -> Iterator[tuple[Text, str]]:
         for x in (e.left, e.right):
             yield from parts(e.text, x, declared, letters, card.function)
     for c in card.claims:
-        yield from parts(c.text, c.statement, declared, letters | c.statement.free, card.function)
+        for x in c.formulas:
+            yield from parts(c.text, x, declared, letters | c.free, card.function)
 
 
 def parts(

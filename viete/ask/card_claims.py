@@ -1,44 +1,80 @@
-"""A card's claims against runs of it: on given weights and inputs, or on random ones.
-
-A random draw forgets the card's ``init`` column, in which biases are 0 and norms 1: of such
-weights much would hold that is false of others.
-"""
+"""A card's claims, or others about it, and what became of each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from math import prod
 from typing import Any
 
-import numpy as np
-
-from viete.ask.claims import TOLERANCE, Failure, failure
+from viete.ask.claim_runs import ClaimRuns
+from viete.ask.claim_texts import ReadTexts
+from viete.ask.claims import Choice, Finding, all_of, one_of, outcomes
+from viete.ask.statements import TOLERANCE, Witness
 from viete.errors import VieteError
-from viete.evaluate.execution import execute
-from viete.evaluate.initial_weights import initial_weights
-from viete.evaluate.inputs import host
 from viete.evaluate.memory import rounded
-from viete.evaluate.schedule import Program, parameter_shapes, program
-from viete.graph.card import CardData, Claim, Input
+from viete.evaluate.schedule import parameter_shapes, program
+from viete.graph.card import CardData
+from viete.graph.claim import Claim
 from viete.notation.printer import show
 from viete.notation.tree import Num
 
 Array = Any
-DRAWS = 3  # of what is random
 MOST_WEIGHTS = 2 * 10**8  # of float64: 1.6 GB
-LENGTHS = (5, 2, 7)  # of a draw's texts
 NAMES = {"row": "row", "col": "column", "batch": "sequence"}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One claim, and where it is false; ``draw`` counts from 1."""
+    """One claim and what became of it over ``texts`` runs; ``proof`` says why no run was needed."""
 
     claim: Claim
-    failure: Failure | None = None
-    draw: int = 1
+    finding: Finding
+    texts: int = 0
+    proof: str = ""
+
+    @property
+    def failure(self) -> Witness | None:
+        """Where the claim is false."""
+        return self.finding.failure
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is as it is said to be: true, or false of a claim that is said to be."""
+        return not self.finding.empty and (self.failure is None) != self.claim.refuted
+
+    def lines(self) -> list[str]:
+        """The verdict as text: the claim, then what was found of it."""
+        word = "proved" if self.proof else "holds" if self.failure is None else "FALSE"
+        if self.finding.empty:
+            word = "EMPTY"
+        elif self.claim.refuted:
+            word = "fails" if self.ok else "HOLDS"
+        said = self.claim.show("unicode")
+        said += f": {self.claim.meaning}" if self.claim.meaning else ""
+        text = self.claim.text
+        if not self.ok and text.file.endswith(".md"):
+            said += f" ({text.file}:{text.line})"
+        return [f"  {word:7} {said}", f"          {self.found()}"]
+
+    def found(self) -> str:
+        """What was found, in a line."""
+        claim, out = self.claim, self.finding
+        over = f"{self.texts} text{'s' * (self.texts != 1)}"
+        over += f" of {claim.texts}" if claim.texts else ""
+        if self.proof:
+            return self.proof
+        if out.empty:
+            return f"it says nothing: nothing satisfies its conditions, over {over}"
+        chosen = f" with {place_text(dict(out.choice))}" if out.choice else ""
+        if out.failure is not None:
+            return numbers_of(out.failure, claim) + chosen
+        said = f"over {over}{chosen}"
+        if (near := out.closest) is None:
+            return said
+        if near.equates:
+            return f"to {near.difference:.0e} {said}".replace("to 0e+00", "exactly")
+        return f"{said}; closest {near.left:.6g} to {near.right:.6g} at {place_text(near.where)}"
 
 
 @dataclass(frozen=True)
@@ -49,36 +85,38 @@ class Claims:
     of: str
     verdicts: tuple[Verdict, ...] = ()
     why_not: str = ""  # the claims were not evaluated
+    defined: tuple[str, ...] = ()  # by a page of claims, names
+    prose: tuple[str, ...] = ()  # and formulas that are no claims
+    unread: tuple[VieteError, ...] = ()  # and why others cannot be read
 
     @property
     def ok(self) -> bool:
-        """Whether no claim was found false."""
-        return all(v.failure is None for v in self.verdicts)
+        """Whether every claim is as it is said to be."""
+        return all(v.ok for v in self.verdicts) and not self.unread
 
     def lines(self) -> list[str]:
         """The verdicts as text, with the numbers of what is false."""
         if self.why_not:
             return [f"Its claims were not evaluated: {self.why_not}."]
-        if not self.verdicts:
-            return [f"{self.card} makes no claims."]
-        out = [f"Claims of {self.card}, with {self.of}, to {TOLERANCE:.0e} of their terms:"]
-        for v in self.verdicts:
-            said = show(v.claim.statement) + (f": {v.claim.meaning}" if v.claim.meaning else "")
-            out.append(f"  {'holds' if v.failure is None else 'FALSE'}  {said}")
-            if v.failure is not None:
-                out.append(f"         {failure_line(v)}")
+        out = [f"{self.card} makes no claims."]
+        if self.verdicts:
+            out = [f"Claims of {self.card}, with {self.of}, to {TOLERANCE:.0e} of their terms:"]
+        out += [line for v in self.verdicts for line in v.lines()]
+        if self.defined:
+            out.append(f"Defined for them: {', '.join(self.defined)}.")
+        if self.prose:
+            out.append(f"No claims: {'; '.join(dict.fromkeys(self.prose))}.")
+        for error in self.unread:
+            out += ["Not read:", *str(error).splitlines()]
         return out
 
 
-def failure_line(v: Verdict) -> str:
+def numbers_of(f: Witness, claim: Claim) -> str:
     """The two sides of a false claim, where they are furthest apart."""
-    f = v.failure
-    assert f is not None
-    alone = f.comparison == show(v.claim.statement)
+    alone = f.comparison == show(claim.statement, "unicode")
     return (
         f"{'' if alone else f'{f.comparison}: '}left {f.left:.6g}, right {f.right:.6g}, a "
         f"difference of {f.difference:.3g} (tolerance {f.tolerance:.0e}) at {place_text(f.where)}"
-        f"{f', draw {v.draw}' if v.draw > 1 else ''}"
     )
 
 
@@ -89,45 +127,56 @@ def place_text(where: Mapping[str, int]) -> str:
 
 def check_claims(
     card: CardData, weights: Mapping[str, Array] | None = None,
-    inputs: Mapping[str, Array] | None = None, seed: int = 0,
+    inputs: Mapping[str, Array] | None = None, seed: int = 0, *,
+    claims: Sequence[Claim] | None = None, texts: Sequence[Array] | None = None,
+    read: ReadTexts | None = None,
 ) -> Claims:  # fmt: skip
-    """Evaluate every claim of a card in float64, for all blocks, heads and positions.
+    """Evaluate claims, by default the card's, in float64, for all values of their letters.
 
     ``weights`` are by the names of `parameter_shapes`; without them they are the card's own
-    ``value`` column, and what has none is drawn. An input that is not given is drawn too, unless
-    the card has a default. What is drawn comes from ``seed``, `DRAWS` times. Raises VieteError for
-    weights or inputs that do not fit the card, and for a claim about a block that is not there.
+    ``value`` column, and what has none is drawn. ``texts`` are ids (n) for the first input, one
+    run each; without them, and without an input of ``inputs``, an input is drawn, unless the card
+    has a default. A claim that names its texts is evaluated on those; ``read`` gives the ids of a
+    file of texts. What is drawn comes from ``seed``, weights and inputs three times, texts that
+    a claim names twelve times. Raises VieteError for weights or inputs that do not fit the card,
+    and for a claim about a block that is not there.
     """
-    if not card.claims:
+    claims = card.claims if claims is None else claims
+    if not claims:
         return Claims(card.title, "")
-    ready = program(card)
     own = all(p.value for p in card.parameters)
-    loose = [i.name for i, _ in ready.inputs.values() if i.default is None]
-    loose = [name for name in loose if name not in (inputs or {})]
-    drawn = [what for what, some in (("weights", weights is None and not own), ("inputs", loose))
-             if some]  # fmt: skip
-    fixed = "the card's own weights" if weights is None else "these weights"
-    of = [] if "weights" in drawn else [fixed]
-    if drawn:
-        of.append(f"random {' and '.join(drawn)} ({DRAWS} draws, seed {seed})")
-    elif inputs:
-        of.append("this input")
     count = sum(map(prod, parameter_shapes(card).values()))
     if weights is None and count > MOST_WEIGHTS:
         raise VieteError(
             f"{card.title} has {rounded(count)} weights, too many to draw for its claims; give "
             f"smaller dimensions with --set, such as {smaller(card)}"
         )
-    wide = None if weights is None else {n: host(w).astype(np.float64) for n, w in weights.items()}
-    verdicts = [Verdict(c) for c in card.claims]
-    for k in range(DRAWS if drawn else 1):
-        draw = np.random.default_rng([seed, k])
-        given = {**random_inputs(ready, draw, LENGTHS[k], inputs or {}), **(inputs or {})}
-        run = execute(ready, given, random_weights(card, seed + k) if wide is None else wide)
-        for j, v in enumerate(verdicts):
-            if v.failure is None:
-                verdicts[j] = Verdict(v.claim, failure(run, v.claim), k + 1)
-    return Claims(card.title, " and ".join(of), tuple(verdicts))
+    runs_of = ClaimRuns(program(card), weights, weights is None and not own, inputs or {}, texts,
+                  read, seed)  # fmt: skip
+    verdicts: dict[int, Verdict] = {}
+    for source in dict.fromkeys(c.texts for c in claims):
+        group = {j: c for j, c in enumerate(claims) if c.texts == source}
+        found: dict[int, dict[Choice, Finding]] = {j: {} for j in group}
+        runs = 0
+        for place, run in runs_of.runs(source):
+            runs += 1
+            for j, claim in group.items():
+                for choice, made in outcomes(run, claim).items():
+                    before = found[j].get(choice)
+                    placed = at(made, place)
+                    found[j][choice] = placed if before is None else all_of((before, placed))
+        for j, claim in group.items():
+            verdicts[j] = Verdict(claim, one_of(found[j].values()), runs)
+    return Claims(card.title, runs_of.of, tuple(verdicts[j] for j in range(len(claims))))
+
+
+def at(out: Finding, place: Mapping[str, int]) -> Finding:
+    """An outcome whose places say also in which run they are."""
+
+    def moved(x: Witness | None) -> Witness | None:
+        return x and replace(x, where={**x.where, **place})
+
+    return replace(out, failure=moved(out.failure), closest=moved(out.closest))
 
 
 def smaller(card: CardData) -> str:
@@ -137,57 +186,6 @@ def smaller(card: CardData) -> str:
     large = {d.name: int(card.sizes[d.name]) for d in card.dims
              if d.name in sizes and isinstance(d.value, Num) and d.value.value > 1000}  # fmt: skip
     return " ".join(f"--set {name}={n // 64}" for name, n in large.items()) or "--set N=2"
-
-
-def random_weights(card: CardData, seed: int) -> dict[str, np.ndarray]:
-    """Weights of which none is 0 and no norm 1, unless the card's ``value`` column says so."""
-    plain = tuple(replace(p, init="") for p in card.parameters)
-    return initial_weights(replace(card, parameters=plain), seed)
-
-
-def random_inputs(
-    ready: Program, draw: np.random.Generator, length: int, given: Mapping[str, Array]
-) -> dict[str, np.ndarray]:
-    """A value for each input that has none; texts are ``length`` long where the card allows it.
-
-    Texts whose length is another dimension have another length.
-    """
-    model, sizes = ready.model, dict(ready.sizes)
-    for k, (name, most) in enumerate(model.lengths.items()):
-        limit = model.size(most)
-        longest = length + k if limit is None else ready.evaluate(limit, f"the length {name}")
-        sizes[name] = Fraction(min(length + k, longest))
-    for name, (item, _) in ready.inputs.items():  # what is given says how long its text is
-        if name in given:
-            shape = np.shape(given[name])[-len(item.shape) or None :]
-            for e, n in zip(item.shape, shape, strict=False):
-                if show(e) in model.lengths:
-                    sizes[show(e)] = Fraction(n)
-    return {
-        name: random_input(ready, item, sizes, draw)
-        for name, (item, _) in ready.inputs.items()
-        if name not in given and item.default is None
-    }
-
-
-def random_input(
-    ready: Program, item: Input, sizes: Mapping[str, Fraction], draw: np.random.Generator
-) -> np.ndarray:
-    """One input: any of its whole numbers, or normal ones."""
-
-    def number(e: Any) -> int:
-        size = ready.model.size(e)
-        assert size is not None
-        return int(size.evaluate(sizes))
-
-    heads = ready.model.heads_of(item.symbol)
-    shape = (*(len(ready.range_of(s)) for s in heads), *map(number, item.shape))
-    if item.low is None or item.high is None:
-        return draw.standard_normal(shape)
-    out = draw.integers(number(item.low), number(item.high), shape, endpoint=True)
-    if shape and (number(item.low), number(item.high)) == (0, 1):
-        out[..., 0] = 1  # of a mask: a row of scores of which all are hidden has no softmax
-    return out
 
 
 __all__ = ["Claims", "Verdict", "check_claims"]

@@ -170,7 +170,7 @@ def without(
             missing = missing | {e.name}
         elif e.name not in gone:
             derived.append(e)
-    claims = [c for c in card.claims if not names_in([c.statement]) & missing]
+    claims = [c for c in card.claims if not names_in(c.formulas) & missing]
     equations = tuple(e for e in card.equations if e.name not in gone)
     left = replace(card, equations=equations, derived=tuple(derived), claims=tuple(claims))
     return left, needed - {e.name for e in equations}

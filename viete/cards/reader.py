@@ -16,6 +16,7 @@ from pathlib import Path
 from viete.analysis.shapes import shapes_of
 from viete.cards.agreement import Described, check_agreement
 from viete.cards.choices import Choice, family_member
+from viete.cards.claims import read_claim
 from viete.cards.config import Config
 from viete.cards.declarations import Declarations, is_range
 from viete.cards.members import changes
@@ -26,7 +27,6 @@ from viete.document.tree import Block, Heading, ListItem, Paragraph
 from viete.errors import Text, VieteError, Where
 from viete.graph.card import (
     CardData,
-    Claim,
     Dimension,
     Equation,
     Loop,
@@ -34,7 +34,7 @@ from viete.graph.card import (
 )  # fmt: skip
 from viete.graph.dependence import FURTHEST
 from viete.notation.lexer import tokenize
-from viete.notation.parser import parse, parse_left, parse_range, script_letters
+from viete.notation.parser import parse, parse_left, parse_range
 from viete.notation.printer import show
 from viete.notation.symbols import PRIMITIVES, Scope
 from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, num, walk
@@ -261,7 +261,7 @@ class Reader(Declarations):
         claims = []
         for block in self.items("claims"):
             math, meaning = self.split(block.text)
-            claims.append(Claim(parse(math, with_places(math, scope)), meaning, math))
+            claims.append(read_claim(math, scope, meaning))
         model = replace(
             skeleton, equations=tuple(equations), derived=tuple(derived), claims=tuple(claims)
         )
@@ -485,16 +485,6 @@ class Reader(Declarations):
             if ends is not None:
                 closed[ends] = out[-1]
         return out
-
-
-def with_places(claim: Text, scope: Scope) -> Scope:
-    """The scope of a claim, with its own letters: what it says of ``A_{j,k}`` it says of all.
-
-    They are those that stand in an index and that nothing declares.
-    """
-    symbols = [s for group in scope.symbols.values() for s in group]
-    known = {slot.text for s in symbols for slot in s.sub + s.sup} | scope.bases()
-    return scope.inside(script_letters(claim) - known)
 
 
 def last_blocks(loop: Loop) -> list[Expr]:

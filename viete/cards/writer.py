@@ -100,7 +100,7 @@ class CardWriter:
                     for d in m.derived]  # fmt: skip
         if m.claims:
             out += [heading(2, "Claims")]
-            out += [item(self.math(self.e(c.statement)), c.meaning) for c in m.claims]
+            out += [item(self.math(c.show(self.style)), c.meaning) for c in m.claims]
         return out
 
     # -- declarations ------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def write_json(card: CardData) -> str:
     out["derived"] = [
         entry("equation", w.equation(e.left, e.right), e.meaning) for e in card.derived
     ]
-    out["claims"] = [entry("claim", w.e(c.statement), c.meaning) for c in card.claims]
+    out["claims"] = [entry("claim", c.show(w.style), c.meaning) for c in card.claims]
     return json.dumps({k: v for k, v in out.items() if v}, ensure_ascii=False, indent=1) + "\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,6 +12,14 @@ from viete.cli.options import InputOptions, SourceOptions, WeightOptions
 
 def check(
     source: SourceOptions,
+    claims: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[CLAIM|PAGE.md]...",
+            help="Statements in the notation, or Markdown "
+            "pages of them, instead of the card's own.",
+        ),
+    ] = None,
     weights: Annotated[
         Path | None,
         typer.Option(
@@ -24,22 +32,31 @@ def check(
         Path | None,
         typer.Option(help="Recorded values, by the card's names, formulas or hooks' names."),
     ] = None,
+    texts: Annotated[
+        Path | None,
+        typer.Option(help="Of a model: a file of texts to run, one a line, or JSON lines."),
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, help="Of the claims: draws what is random, weights and inputs.")
     ] = 0,
     *,
     inputs: InputOptions,
 ) -> None:
-    """Hold a card to its claims, to a file of weights, to recorded values.
+    """Hold a card or a model to claims, to a file of weights, to recorded values.
 
-    Exits with 1 where something differs or a claim is false.
+    Exits with 1 where something differs or a claim is false, with 2 where a claim cannot be read.
     """
-    from viete.model.checking import check as checked
+    from viete.ask.card_claims import Claims
+    from viete.nouns.card import Card
 
     card, model = source.opened(WeightOptions(weights))
-    file = weights if model is None else model.tensors
     ids = inputs.ids(card, model) if inputs.tokens is not None or inputs.text is not None else None
-    report = checked(card, file, ids, against=against, seed=seed, **inputs.others(card))
+    options: dict[str, Any] = {"tokens": ids, "texts": texts, "against": against, "seed": seed}
+    options |= inputs.others(card)
+    if model is not None and weights is None:
+        report = model.check(*claims or (), **options)
+    else:
+        report = Card.of(card).check(weights, *claims or (), **options)
     print("\n".join(report.lines()))
     if not report.ok:
-        raise typer.Exit(1)
+        raise typer.Exit(2 if isinstance(report, Claims) and report.unread else 1)

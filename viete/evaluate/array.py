@@ -216,6 +216,8 @@ class Arrays(Algebra[Value, Env[Value]]):
         meaning = env.index[e.name]
         if isinstance(meaning, int):
             return Value(Fraction(meaning), (), True)
+        if isinstance(meaning, Value):  # some of its values, along an axis of theirs
+            return meaning
         first, count = meaning.first, meaning.count
         if count > MOST_VALUES:
             raise VieteError(
@@ -366,7 +368,8 @@ class Arrays(Algebra[Value, Env[Value]]):
             if last < first - (e.op == "sum"):
                 raise VieteError(f"{e.op}_{e.index} runs from {first} to {last}: over nothing")
             return Letter(e.index, label, first, last - first + 1)
-        meaning = env.index.get(e.index)
+        own = env.index.get(e.index)
+        meaning = self.env.index.get(e.index) if isinstance(own, Value) else own
         if not isinstance(meaning, Letter):
             raise VieteError(f"{e.op}_{e.index} needs bounds")
         return replace(meaning, label=label)

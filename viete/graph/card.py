@@ -14,6 +14,7 @@ from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from viete.errors import Text, VieteError
+from viete.graph.claim import Claim as Claim
 from viete.graph.sizes import Size, size_of
 from viete.library.functions import Function, behind, in_force, library
 from viete.notation.cursor import parse_name
@@ -152,15 +153,6 @@ def restated(e: Equation, left: Ref, right: Expr) -> Equation:
     """An equation with other sides, which its text says."""
     text = Text(show_equation(left, right), e.text.file, e.text.line)
     return replace(e, left=left, right=right, text=text)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """``left = right`` (or ``≤``, …) said to hold of every run; ``meaning`` may say when."""
-
-    statement: Expr
-    meaning: str = ""
-    text: Text = field(default=Text(""), compare=False, repr=False)
 
 
 @dataclass(frozen=True, repr=False)
@@ -310,14 +302,14 @@ class CardData:
     def formulas(self) -> tuple[Expr, ...]:
         """The right sides of all equations, derived ones among them, and the claims."""
         sides = (e.right for e in (*self.equations, *self.derived))
-        return (*sides, *(c.statement for c in self.claims))
+        return (*sides, *(e for c in self.claims for e in c.formulas))
 
     def with_formulas(self, rule: Callable[[Expr], Expr]) -> Self:
         """The card with what a rule makes of its `formulas`; itself where that is the same."""
         equations, derived = (
             tuple(with_right(e, rule(e.right)) for e in of) for of in (self.equations, self.derived)
         )
-        claims = tuple(replace(c, statement=rule(c.statement)) for c in self.claims)
+        claims = tuple(c.over(rule) for c in self.claims)
         if (equations, derived, claims) == (self.equations, self.derived, self.claims):
             return self
         return replace(self, equations=equations, derived=derived, claims=claims)

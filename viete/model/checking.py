@@ -1,4 +1,4 @@
-"""A card held to its claims, to a file of weights, and to values recorded from the model."""
+"""A card held to claims, to a file of weights, and to values recorded from the model."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from viete.analysis.shapes import shapes_of
 from viete.ask.card_claims import MOST_WEIGHTS, Claims, check_claims
-from viete.errors import VieteError
+from viete.cards.claim_pages import ClaimPage, read_page
+from viete.cards.claims import read_claim
+from viete.cards.reader import MAX_BYTES, decoded
+from viete.errors import Text, VieteError, os_refusals
 from viete.evaluate.labelled import COL, ROW, Layout
 from viete.formats.files import TensorFile, in_memory, open_tensors
 from viete.formats.tensors import TensorInfo
@@ -22,38 +27,59 @@ from viete.model.named_values import NamedValues
 from viete.model.names import Names
 from viete.model.table import BATCH
 from viete.notation.printer import show
+from viete.regular import regular
+from viete.text.prompts import Encode, Given, TextReader, WordIds
 
 Array = Any
 Tensors = TensorFile | str | os.PathLike[str] | Mapping[str, Array]
 
 
 def check(
-    card: CardData, weights: Tensors | None = None, tokens: Array | Sequence[int] | None = None, *,
-    against: Tensors | None = None, seed: int = 0, **inputs: Array,
+    card: CardData, weights: Tensors | None = None, *claims: str | os.PathLike[str],
+    tokens: Array | Sequence[int] | None = None, texts: Given | None = None,
+    against: Tensors | None = None, seed: int = 0, encode: Encode | None = None, **inputs: Array,
 ) -> Report | Claims:  # fmt: skip
-    """Evaluate a card's claims; compare its parameters with ``weights``, its runs with ``against``.
+    """Evaluate claims; compare a card's parameters with ``weights``, its runs with ``against``.
+
+    Without ``claims`` it is the card that is checked: its own claims, and with weights whether it
+    describes them. A claim is a statement in the notation, or the path of a page of them in
+    Markdown; then these alone are evaluated. See `viete.cards.claims` and
+    `viete.cards.claim_pages`.
 
     ``weights`` and the values recorded in ``against`` are files of any format that `open_tensors`
-    reads, or arrays by name. Without weights only the claims are evaluated, on random ones.
-    ``tokens``, for the first input, and ``inputs`` are what is run; what is not given is drawn with
-    ``seed``, and for recorded values taken from beside them. These go by names of values, of single
-    heads, by formulas, or by names of TransformerLens, whose order of axes they then have. ``ok``
-    of the result says whether nothing differs, ``lines()`` what does.
+    reads, or arrays by name. Without weights claims are evaluated on random ones. ``tokens``, for
+    the first input, and ``inputs`` are what is run; ``texts`` are several such runs: a file, one
+    text a line, or a list of texts or of ids. What is not given is drawn with ``seed``, and for
+    recorded values taken from beside them. These go by names of values, of single heads, by
+    formulas, or by names of TransformerLens, whose order of axes they then have. ``encode`` makes
+    ids of a text. ``ok`` of the result says whether nothing differs, ``lines()`` what does.
 
-    Raises VieteError for a file that cannot be read, for inputs that do not fit, and for recorded
-    values without weights.
+    Raises VieteError for a file that cannot be read, for inputs that do not fit, for recorded
+    values without weights, and for a claim that is none.
     """
     given = dict(inputs)
     if tokens is not None:
         if not card.inputs:
             raise VieteError(f"{card.title} takes no input")
         given[card.inputs[0].name] = np.asarray(tokens)
+    if encode is None and card.vocabulary:
+        encode = WordIds(card.title, card.scope.words)
+    reading = TextReader(encode)
+    about: dict[str, Any] = {"seed": seed, "read": reading.file}
+    if texts is not None:
+        about["texts"] = reading.ids(texts)
+    if claims:
+        if against is not None:
+            raise VieteError("recorded values are compared by a check without claims")
+        file = None if weights is None else tensor_file(weights, "the weights")
+        arrays = None if file is None else given_weights(card) | read_weights(match(card, file))
+        return check_pages(card, claims, arrays, given, **about)
     if weights is None:
         if against is not None:
             raise VieteError(
                 f"{card.title} is a card: recorded values need its weights too (--weights)"
             )
-        return check_claims(card, None, given, seed)
+        return check_claims(card, None, given, **about)
     file = tensor_file(weights, "the weights")
     recorded, formulas = None, dict[str, str]()
     if against is not None:
@@ -61,12 +87,43 @@ def check(
     report = compare(card, file, recorded, None, formulas, **given)
     if not card.claims:
         return report
-    return replace(report, claims=claims_of(report, card, file, given, seed))
+    return replace(report, claims=claims_of(report, card, file, given, about))
+
+
+def check_pages(
+    card: CardData, claims: Sequence[str | os.PathLike[str]],
+    weights: Mapping[str, Array] | None, inputs: Mapping[str, Array], **about: Any,
+) -> Claims:  # fmt: skip
+    """Claims as they are given, or of pages in Markdown, in one report."""
+    statements = [c for c in claims if not is_page(c)]
+    given = [read_claim(Text(str(c), "<claim>"), card.scope) for c in statements]
+    for claim in given:
+        shapes_of(replace(CardData.of(card), claims=(claim,)))
+    pages = [ClaimPage(card, given)] if given else []
+    for path in (Path(c) for c in claims if is_page(c)):
+        with os_refusals(path):
+            content = regular(path, MAX_BYTES).read_bytes()
+        pages.append(read_page(decoded(content, str(path)), str(path), card))
+    found = [check_claims(page.card, weights, inputs, claims=page.claims, **about)
+             for page in pages]  # fmt: skip
+    return replace(
+        next((x for x in found if x.of), found[0]),
+        verdicts=tuple(v for x in found for v in x.verdicts),
+        defined=tuple(name for page in pages for name in page.defined),
+        prose=tuple(text for page in pages for text in page.prose),
+        unread=tuple(error for page in pages for error in page.unread),
+    )
+
+
+def is_page(claim: str | os.PathLike[str]) -> bool:
+    """Whether this is the path of a page, and no statement."""
+    return not isinstance(claim, str) or claim.strip().endswith(".md")
 
 
 def claims_of(
-    report: Report, card: CardData, file: TensorFile, given: Mapping[str, Array], seed: int
-) -> Claims:
+    report: Report, card: CardData, file: TensorFile, given: Mapping[str, Array],
+    about: Mapping[str, Any],
+) -> Claims:  # fmt: skip
     """The claims with the weights of a file, where it has all of them."""
     if report.missing or report.shapes:
         return Claims(card.title, "", why_not="they need all weights, and the file lacks some")
@@ -76,7 +133,7 @@ def claims_of(
             f"computed with; check the card alone, with smaller dimensions"
         ))  # fmt: skip
     weights = given_weights(card) | read_weights(match(card, file))
-    return check_claims(card, weights, given, seed)
+    return check_claims(card, weights, given, **about)
 
 
 def tensor_file(tensors: Tensors, what: str) -> TensorFile:

@@ -43,11 +43,12 @@ from viete.notation.tree import (
     Slot,
     Symbol,
     Table,
+    near,
     place_from_end,
 )  # fmt: skip
 from viete.notation.words import unquoted
 
-COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "=": "eq", "!=": "ne"}
+COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "=": "eq", "!=": "ne", "≈": "le"}
 BINARY = (  # from loose to tight
     {"or": "or"}, {"and": "and"}, COMPARISONS, {"+": "add", "-": "sub"},
     {"⊙": "had", "*": "times", "×": "times", "/": "div", "mod": "mod"},
@@ -84,7 +85,13 @@ def parse_tokens(source: Text, tokens: list[Token], scope: Scope) -> Expr:
 
 def parse_range(source: Text, scope: Scope) -> tuple[str, Expr, Expr]:
     """Read ``i = 1, …, N`` (or ``i = 1 … N``)."""
-    tokens = tokenize(source)
+    return parse_range_of(source, tokenize(source), scope)
+
+
+def parse_range_of(
+    source: Text, tokens: list[Token], scope: Scope
+) -> tuple[str, Expr, Expr]:  # fmt: skip
+    """As `parse_range`, of tokens of the source, of which the last is an end."""
     cut = next((k for k, t in enumerate(tokens) if t.text == "..."), None)
     if cut is None or len(tokens) < 5 or tokens[0].kind != "word" or tokens[1].text != "=":
         raise source.error("expected a range such as i = 1, …, N")
@@ -130,13 +137,14 @@ def parse_left(source: Text, letters: set[str], scope: Scope) -> Ref:
 
 
 def script_letters(source: Text) -> set[str]:
-    """The single letters that stand above or below a name, as j and k in ``A_{j,k+1}``."""
+    """The single letters in scripts and brackets, as j and k in ``A_{j,k+1}`` and ``A[j, k]``."""
     found, depth, script = set[str](), 0, 0
     tokens = tokenize(source)
     for (before, token), after in zip(pairwise(tokens), [*tokens[2:], tokens[-1]], strict=True):
         begins = before.kind == "op" and before.text in ("_", "^")
-        if token.kind == "op" and token.text in "{}":
-            depth += 1 if token.text == "{" else -1
+        if token.kind == "op" and token.text in "{}[]":
+            depth += 1 if token.text in "{[" else -1
+            begins = begins or token.text == "["
             script = script or (depth if begins else 0)
             script = 0 if depth < script else script
         elif (token.text, after.text) == ("c", "("):
@@ -194,11 +202,24 @@ class Parser(Cursor):
                 )
             if op == "div":
                 left = self.quotient(left, right, start)
+            elif sign.text == "≈":
+                left = self.node(near(left, right, self.tolerance()), start)
             else:
                 left = self.node(Apply(op, (left, right)), start)
             if of == 2 and self.peek.text in COMPARISONS:
                 raise self.error("join two comparisons with 'and'", self.peek)
         return left
+
+    def tolerance(self) -> Expr | None:
+        """What follows ``a ≈ b within``, if that word does."""
+        if not self.at_within():
+            return None
+        self.next()
+        return self.binary(3)
+
+    def at_within(self) -> bool:
+        """Whether a tolerance follows, and no value of that name."""
+        return self.peek[:2] == ("word", "within") and "within" not in self.scope.symbols
 
     def operand(self, level: int) -> Expr:
         """A product, or what a ``not`` or a minus sign begins: ``-a b + c`` is ``(-(a b)) + c``."""
@@ -248,6 +269,8 @@ class Parser(Cursor):
 
     def starts_factor(self) -> bool:
         t = self.peek
+        if self.at_within():
+            return False
         return t.kind in ("num", "word", "accent", "token") or (
             t.kind == "op"
             and (t.text in ("(", "{", "⟨", "∑", "\\frac", "\\begin", "∞", "⌈", "⌊")

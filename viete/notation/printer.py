@@ -31,6 +31,7 @@ from viete.notation.tree import (
     Table,
     num,
     script,
+    sides_near,
     walk,
 )  # fmt: skip
 
@@ -56,6 +57,7 @@ INFIX: dict[str, tuple[int, str, str, str]] = {
     "div": (MUL, " / ", "", " / "),
     "prod": (PROD, " ", r" ", " "),
 }
+TEX_NEAR = r"\approx"
 _LETTERS = {name: char for char, name in reversed(GREEK.items())}
 _BELOW = {plain: char for char, plain in SUBSCRIPTS.items()}
 _ABOVE = {plain: char for char, plain in SUPERSCRIPTS.items()}
@@ -339,6 +341,11 @@ class Printer:
 
     def infix(self, e: Apply) -> tuple[str, int]:
         strength, *signs = INFIX[e.op]
+        if (sides := sides_near(e)) is not None:
+            a, b, within = (None if x is None else self.show(x, strength + 1) for x in sides)
+            word = self.pick(" within ", r" \text{ within } ", " within ")
+            said = f"{a} {self.pick('≈', TEX_NEAR, '≈')} {b}"
+            return said + ("" if within is None else word + within), strength
         if e.op in ("add", "sub"):
             return self.long_sum(e), strength
         left, right = e.args

@@ -392,6 +392,25 @@ def place_from_end(value: Expr, axis: int, k: int) -> Apply:
     return Apply("sub", (Apply(LENGTHS[axis], (value,)), num(k)))
 
 
+NEAR = Fraction(1, 100)  # of the larger side: what ``a ≈ b`` allows without a tolerance of its own
+
+
+def near(a: Expr, b: Expr, within: Expr | None = None) -> Apply:
+    """``a ≈ b within e``: the two differ by no more, entry by entry."""
+    if within is None:
+        larger = Apply("max", (Apply("abs", (a,)), Apply("abs", (b,))))
+        within = Apply("times", (Num(NEAR), larger))
+    return Apply("le", (Apply("abs", (Apply("sub", (a, b)),)), within))
+
+
+def sides_near(e: Expr) -> tuple[Expr, Expr, Expr | None] | None:
+    """a, b and the tolerance of ``a ≈ b within e``, None for the usual one; None of any other."""
+    match e:
+        case Apply("le", (Apply("abs", (Apply("sub", (a, b)),)), within)):
+            return a, b, None if e is near(a, b) else within
+    return None
+
+
 def rebuilt(e: Expr, parts: Sequence[Expr]) -> Expr:
     """The node with other `children`; itself where they are the same objects."""
     if all(map(is_, e.children, parts)) and len(e.children) == len(parts):

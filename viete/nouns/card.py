@@ -131,16 +131,20 @@ class Card(CardData, Verbs):
         return to_torch(self, weights, of)
 
     def check(
-        self, weights: Any = None, tokens: Any = None, *, against: Any = None, seed: int = 0,
-        **inputs: Any,
+        self, weights: Any = None, *claims: str | Path, tokens: Any = None, texts: Any = None,
+        against: Any = None, seed: int = 0, **inputs: Any,
     ) -> Report | Claims:  # fmt: skip
-        """Hold the card to its claims, to weights, to recorded values; see `viete check`.
+        """Hold the card to claims, to weights, to recorded values; see `viete check`.
 
-        ``weights`` and ``against`` are files or arrays by name: see `viete.model.checking.check`.
+        >>> card.check(None, "sum(A^{i,h}) = 1", "page.md").ok                      # doctest: +SKIP
+
+        Without ``claims`` they are its own. ``weights`` and ``against`` are files or arrays by
+        name, ``texts`` a file or a list: see `viete.model.checking.check`.
         """
         from viete.model.checking import check
 
-        return check(self, weights, tokens, against=against, seed=seed, **inputs)
+        return check(self, weights, *claims, tokens=tokens, texts=texts, against=against,
+                     seed=seed, **inputs)  # fmt: skip
 
     def save(self, folder: str | Path, weights: Mapping[str, Any] | None = None) -> Path:
         """Write a folder that `viete.load` opens: what it is, safetensors, the tokenizer.

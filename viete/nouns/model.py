@@ -169,15 +169,25 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         return to_torch(self.card, self.weights, of)
 
     def check(
-        self, tokens: Any = None, *, against: Any = None, seed: int = 0, **inputs: Any
-    ) -> Report | Claims:
-        """Hold the card to its claims and to the tensors it was opened with, as `viete check` does.
+        self, *claims: str | Path, tokens: Any = None, texts: Any = None, against: Any = None,
+        seed: int = 0, **inputs: Any,
+    ) -> Report | Claims:  # fmt: skip
+        """Hold the model to claims, to its tensors, to recorded values, as `viete check` does.
 
-        ``against`` are values recorded of the model for these ``tokens`` or this text. See
-        `viete.model.checking.check`.
+        >>> claim = "A^{2,1}_{j,j-15} ≥ 0.5 for j ≥ 16 for texts of repeated(16)"
+        >>> model.check(claim).ok                                                   # doctest: +SKIP
+
+        Without ``claims`` the card's own are evaluated, and compared with the tensors that it was
+        opened with. ``texts`` are what is run, a file or a list, or ``tokens``, ids or one text;
+        ``against`` are values recorded of the model for these. See `viete.model.checking.check`.
         """
         ids = None if tokens is None else self.ids(tokens)
-        return check(self.card, self.tensors, ids, against=against, seed=seed, **inputs)
+        return check(self.card, self.tensors, *claims, tokens=ids, texts=texts, against=against,
+                     seed=seed, encode=self.text_ids, **inputs)  # fmt: skip
+
+    def text_ids(self, text: str) -> Array:
+        """The ids (n) of one text."""
+        return self.to_tokens(text, truncate=False)[0]
 
     def after(self, steps: Sequence[Folding]) -> Self:
         """As `Verbs` asks: the new weights are made of the old ones."""

@@ -95,7 +95,7 @@ def without_unread(card: CardData, optional: Collection[str]) -> CardData:
         card,
         equations=equations,
         derived=tuple(e for e in card.derived if e.name not in gone),
-        claims=tuple(c for c in card.claims if not c.statement.keys & gone),
+        claims=tuple(c for c in card.claims if not c.keys & gone),
     )
 
 

@@ -77,7 +77,7 @@ class Work:
             else:
                 derived.append(e if right == e.right else again(e, e.left, right))
         about_weights = lost | weights
-        claims = (c for c in self.model.claims if not names_in([c.statement]) & about_weights)
+        claims = (c for c in self.model.claims if not names_in(c.formulas) & about_weights)
         return replace(card, derived=tuple(derived), claims=tuple(claims))
 
     def described(self, p: Parameter) -> Parameter:

@@ -1,0 +1,199 @@
+"""Claims with clauses, held to NumPy; pages of claims; texts that a claim names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import viete as vt
+from tests.command_line import viete
+from viete.ask.claim_texts import TEXTS, texts_of
+from viete.cards.claim_pages import read_page
+from viete.cards.claims import read_claim
+from viete.cards.writer import write
+from viete.errors import Text, VieteError
+
+CARD = vt.read("pythia").bind(V=9, d=24, N=2, H=3, n_max=16, d_f=8)
+MODEL = CARD.with_weights(seed=3)
+LENGTHS = (6, 4)
+IDS = [[3, 1, 4, 1, 5, 8], [2, 7, 1, 0]]
+
+
+def patterns() -> list[np.ndarray]:
+    """A for every text: (block, head, j, k)."""
+    return [np.asarray(MODEL.run(ids)["A^{i,h}"]) for ids in IDS]
+
+
+BY_HAND = {  # a clause, and what is left of A by it, text by text
+    "": lambda a: a.reshape(-1),
+    "for k ≤ j": lambda a: np.concatenate([a[:, :, j, : j + 1].reshape(-1)
+                                          for j in range(a.shape[2])]),
+    "for h = 2, …, 3, j ≥ 1": lambda a: a[:, 1:, 1:].reshape(-1),
+    "for i ∈ {2} for k < j - 1": lambda a: np.concatenate(
+        [a[1, :, j, : max(j - 1, 0)].reshape(-1) for j in range(a.shape[2])]),
+    "for j = k": lambda a: a.diagonal(axis1=2, axis2=3).reshape(-1),
+    "for every h, t_j = t_k": None,
+}  # fmt: skip
+
+
+@settings(max_examples=12)
+@given(st.sampled_from([c for c in BY_HAND if BY_HAND[c]]), st.floats(0, 1), st.booleans())
+def test_a_clause_chooses_what_numpy_chooses(clause: str, bound: float, least: bool) -> None:
+    numbers = np.concatenate([BY_HAND[clause](a) for a in patterns()])
+    holds = (numbers >= bound).all() if least else (numbers <= bound).all()
+    found = MODEL.check(f"A^{{i,h}}_{{j,k}} {'≥' if least else '≤'} {bound:.12f} {clause}",
+                        texts=IDS)  # fmt: skip
+    (verdict,) = found.verdicts
+    assert verdict.ok == holds and verdict.texts == len(IDS)
+    worst = numbers.min() if least else numbers.max()
+    seen = verdict.failure or verdict.finding.closest
+    assert seen is not None and np.isclose(seen.left, worst, rtol=1e-9, atol=1e-15)
+
+
+def test_a_witness_stands_where_it_says() -> None:
+    (verdict,) = MODEL.check("A^{i,h}_{j,k} < 0.4 for j > k", texts=IDS).verdicts
+    found = verdict.failure
+    assert found is not None
+    i, h, j, k, text = (found.where[s] for s in ("i", "h", "j", "k", "text"))
+    assert found.left == pytest.approx(patterns()[text - 1][i - 1, h - 1, j, k])
+    assert f"i {i}, h {h}, j {j}, k {k}, text {text}" in "\n".join(verdict.lines())
+
+
+def test_places_outside_of_a_condition_are_never_read() -> None:
+    """``j - 3`` is no position for j < 3, and is not asked about."""
+    found = MODEL.check("A^{i,h}_{j,j-3} ≥ 0 for j ≥ 3", texts=IDS)
+    assert found.ok
+    with pytest.raises(VieteError, match="-3 is outside"):
+        MODEL.check("A^{i,h}_{j,j-3} ≥ 0", texts=IDS)
+
+
+@pytest.mark.parametrize("bound", [0.3, 0.5, 0.7, 0.9])
+def test_one_head_is_enough_and_is_the_same_for_all_texts(bound: float) -> None:
+    least = np.array([a[:, :, 1:, 0].min(axis=(0, 2)) for a in patterns()])  # by text and head
+    claim = f"A^{{i,h}}_{{j,0}} ≥ {bound} for j ≥ 1 for some h"
+    (verdict,) = MODEL.check(claim, texts=IDS).verdicts
+    assert verdict.ok == bool((least.min(axis=0) >= bound).any())
+    if verdict.ok:
+        assert dict(verdict.finding.choice)["h"] == 1 + int(least.min(axis=0).argmax())
+
+
+def test_a_position_may_differ_from_text_to_text() -> None:
+    assert MODEL.check("t_j ≥ 5 for some j", texts=IDS).ok
+    assert not MODEL.check("t_j ≥ 8 for some j", texts=IDS).ok
+
+
+def test_what_says_nothing_is_no_truth() -> None:
+    found = MODEL.check("A^{i,h}_{j,k} = 7 for j > 90", texts=IDS)
+    assert not found.ok and "nothing satisfies its conditions" in "\n".join(found.lines())
+
+
+@pytest.mark.parametrize(
+    ("claim", "holds"),
+    [
+        ("sum(A^{i,h}) ≈ 1", True),
+        ("sum(A^{i,h}) ≈ 1.009", True),
+        ("sum(A^{i,h}) ≈ 1.02", False),
+        ("sum(A^{i,h}) ≈ 1.02 within 0.03", True),
+        (r"sum(A^{i,h}) \approx 1.02 \text{ within } 1e-3", False),
+        ("not (sum(A^{i,h}) ≈ 1.02)", True),
+        ("0 ≤ A^{i,h}_{j,k} ≤ 1", True),
+        ("A^{i,h}_{j,k} ≤ 1 = 2 - 1 ≥ 3", False),
+        (r"A^{i,h}_{j,k} = 0 \text{ for } k > j", True),
+    ],
+)
+def test_near_and_chains(claim: str, holds: bool) -> None:
+    assert MODEL.check(claim, texts=IDS).ok == holds
+
+
+CLAIMS = (
+    "A^{i,h}_{j,j-3} >= 1/2 for h = 1, …, 2 for j >= 3 and j < 5 for texts of repeated(4)",
+    "x^i_j ≈ x^{i-1}_j within 10 for some i", "x^N ≈ x^0",
+    "A^{i,h}_{j,k} = 0 for k > j for h ∈ {1, 2} for some j, k",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize("style", ["plain", "latex", "unicode"])
+def test_print_parse(claim: str, style: str) -> None:
+    made = read_claim(Text(claim), CARD.scope)
+    assert read_claim(Text(made.show(style)), CARD.scope) == made
+    card = replace(CARD, claims=(made,))
+    assert vt.read(write(card, "md")) == vt.read(write(card, "json")) == card
+
+
+def test_texts_that_are_drawn() -> None:
+    for name, length in ("random(5)", 5), ("repeated(5)", 10):
+        texts = texts_of(name, CARD, seed=1)
+        assert len(texts) == TEXTS and {len(t) for t in texts} == {length}
+        assert all(t.min() >= 0 and t.max() < 9 for t in texts)
+    assert all((t[:5] == t[5:]).all() and len(set(t[:5])) == 5 for t in texts)
+
+
+def test_texts_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "\n".join(f"`{w}`" for w in "abcdefghi")
+    card = vt.read(
+        CARD.write().replace("## Dimensions", f"## Vocabulary\n\n{words}\n\n## Dimensions")
+    )
+    (tmp_path / "lines.txt").write_text("a b c\n\nb b\n")
+    (tmp_path / "lines.jsonl").write_text('{"text": "a b c"}\n{"text": "b b"}\n')
+    monkeypatch.chdir(tmp_path)
+    for name in ("lines.txt", "lines.jsonl"):
+        (verdict,) = card.check(None, f"t_j ≤ 2 for texts of {name}").verdicts
+        assert verdict.ok and verdict.texts == 6  # of three draws of weights
+        assert card.check(None, "t_0 = t_1", "t_0 ≤ t_1", texts=name).verdicts[1].ok
+    with pytest.raises(VieteError, match="no such file of texts"):
+        card.check(None, "t_j ≤ 2 for texts of nothing.txt")
+    with pytest.raises(VieteError, match="is no word of the vocabulary"):
+        card.check(None, "t_j ≤ 2", texts=["a z"])
+
+
+PAGE = r"""# What we found
+
+The stream $x^i_j$ is a sum, and $i = 1, …, N$ counts blocks:
+
+$$
+x^N = x^0 + \sum_{i=1}^{N} Δx^i .
+$$
+
+With $D^i = x^i - x^{i-1}$ we have
+$$\begin{aligned} D^i &= Δx^i \\ D^i &= \tilde{A}^i + \tilde{M}^i \tag{2} \end{aligned}$$
+but ~~$D^i = \tilde{A}^i$~~.
+
+| claim | |
+| --- | --- |
+| $A^{i,h}_{j,k} = 0$ for $k > j$ | no head looks ahead |
+| $|x^i_j| ≥ 0$ for all $j$ for texts of `random(3)` | code such as `$1 = 2$` is none |
+
+<!-- $1 = 2$ -->
+"""
+
+
+def test_a_page() -> None:
+    page = read_page(PAGE, "page.md", CARD)
+    assert page.defined == ["D^i"] and page.prose == ["x^i_j", "i = 1, …, N"] and not page.unread
+    assert [c.refuted for c in page.claims] == [False, False, False, True, False, False]
+    assert [c.text.line for c in page.claims] == [6, 10, 10, 11, 15, 16]
+    assert page.claims[-1].texts == "random(3)"
+
+
+def test_the_command(tmp_path: Path) -> None:
+    small = ("--set", "V=9", "--set", "d=16", "--set", "N=2", "--set", "H=2", "--set", "n_max=16")
+    path = tmp_path / "page.md"
+    path.write_text(PAGE)
+    out = viete("check", "pythia", path, *small).out
+    assert "Defined for them: D^i." in out and "No claims: x^i_j" in out and "fails" in out
+    path.write_text(PAGE.replace("~~$D^i = \\tilde{A}^i$~~", "~~$D^i = D^i$~~"))
+    out = viete("check", "pythia", path, *small, code=1).out
+    assert "HOLDS" in out and "page.md:11" in out
+    path.write_text(PAGE + "\n$x^i = foo$\n")
+    out = viete("check", "pythia", path, *small, code=2).out
+    assert "unknown symbol foo" in out and "page.md:20:8" in out
+    assert "holds" in viete("check", "pythia", "x^i = x^{i-1} + Δx^i", *small).out
+    assert "set is written" in viete("check", "pythia", "x^i = 0 for i ∈ 3", *small, code=2).err
+    said = viete("check", "pythia", tmp_path / "none.md", *small, code=2).err
+    assert "cannot be read" in said

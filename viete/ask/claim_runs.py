@@ -1,0 +1,142 @@
+"""The runs that claims are held to: on given weights and inputs, or on random ones.
+
+A random draw forgets the card's ``init`` column, in which biases are 0 and norms 1: of such
+weights much would hold that is false of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from viete.ask.claim_texts import ReadTexts, Texts, texts_of
+from viete.evaluate.execution import execute
+from viete.evaluate.initial_weights import initial_weights
+from viete.evaluate.inputs import host
+from viete.evaluate.labelled import Array
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Program
+from viete.graph.card import CardData, Input
+from viete.notation.printer import show
+
+DRAWS = 3  # of what is random
+LENGTHS = (5, 2, 7)  # of a draw's texts
+
+
+@dataclass(frozen=True)
+class ClaimRuns:
+    """The runs that claims are held to; ``loose`` says whether the weights are drawn."""
+
+    ready: Program
+    weights: Mapping[str, Array] | None
+    loose: bool
+    inputs: Mapping[str, Array]
+    texts: Sequence[Array] | None
+    read: ReadTexts | None
+    seed: int
+
+    @property
+    def of(self) -> str:
+        """Which weights and inputs these are, in words."""
+        missing = [i.name for i, _ in self.ready.inputs.values() if i.default is None]
+        missing = [name for name in missing if name not in self.inputs]
+        if self.texts is not None:
+            missing = missing[1:]
+        drawn = ["weights"] * self.loose + ["inputs"] * bool(missing)
+        fixed = "the card's own weights" if self.weights is None else "these weights"
+        of = [] if self.loose else [fixed]
+        if drawn:
+            of.append(f"random {' and '.join(drawn)} ({DRAWS} draws, seed {self.seed})")
+        elif self.inputs:
+            of.append("this input")
+        return " and ".join(of)
+
+    def runs(self, source: str) -> Iterator[tuple[dict[str, int], Run]]:
+        """Each run on these texts, or on what is given or drawn, and which one it is."""
+        texts = self.texts
+        if source:
+            texts = texts_of(source, self.ready.model, self.seed, self.read)
+        drawn = self.loose or (texts is None and self.draws_inputs)
+        weights = None
+        for k in range(DRAWS if drawn else 1):
+            weights = self.weights_of(k) if weights is None or self.loose else weights
+            draw = np.random.default_rng([self.seed, k])
+            several: Texts = [None] if texts is None else texts
+            for number, text in enumerate(several, 1):
+                given = dict(self.inputs)
+                if text is not None:
+                    given[self.ready.model.inputs[0].name] = text
+                rest = random_inputs(self.ready, draw, LENGTHS[k], given)
+                place = {"draw": k + 1} if drawn and k else {}
+                place |= {"text": number} if text is not None else {}
+                yield place, execute(self.ready, {**rest, **given}, weights)
+
+    @property
+    def draws_inputs(self) -> bool:
+        """Whether an input that has no default is not given."""
+        found = (i for i, _ in self.ready.inputs.values() if i.default is None)
+        return any(i.name not in self.inputs for i in found)
+
+    def weights_of(self, k: int) -> dict[str, np.ndarray]:
+        """The weights of draw ``k``, in float64."""
+        if self.weights is None:
+            return random_weights(self.ready.model, self.seed + k)
+        return {n: host(w).astype(np.float64) for n, w in self.weights.items()}
+
+
+def random_weights(card: CardData, seed: int) -> dict[str, np.ndarray]:
+    """Weights of which none is 0 and no norm 1, unless the card's ``value`` column says so."""
+    plain = tuple(replace(p, init="") for p in card.parameters)
+    return initial_weights(replace(card, parameters=plain), seed)
+
+
+def random_inputs(
+    ready: Program, draw: np.random.Generator, length: int, given: Mapping[str, Array]
+) -> dict[str, np.ndarray]:
+    """A value for each input that has none; texts are ``length`` long where the card allows it.
+
+    Texts whose length is another dimension have another length.
+    """
+    model, sizes = ready.model, dict(ready.sizes)
+    for k, (name, most) in enumerate(model.lengths.items()):
+        limit = model.size(most)
+        longest = length + k if limit is None else ready.evaluate(limit, f"the length {name}")
+        sizes[name] = Fraction(min(length + k, longest))
+    for name, (item, _) in ready.inputs.items():  # what is given says how long its text is
+        if name in given:
+            shape = np.shape(given[name])[-len(item.shape) or None :]
+            for e, n in zip(item.shape, shape, strict=False):
+                if show(e) in model.lengths:
+                    sizes[show(e)] = Fraction(n)
+    return {
+        name: random_input(ready, item, sizes, draw)
+        for name, (item, _) in ready.inputs.items()
+        if name not in given and item.default is None
+    }
+
+
+def random_input(
+    ready: Program, item: Input, sizes: Mapping[str, Fraction], draw: np.random.Generator
+) -> np.ndarray:
+    """One input: any of its whole numbers, or normal ones."""
+
+    def number(e: Any) -> int:
+        size = ready.model.size(e)
+        assert size is not None
+        return int(size.evaluate(sizes))
+
+    heads = ready.model.heads_of(item.symbol)
+    shape = (*(len(ready.range_of(s)) for s in heads), *map(number, item.shape))
+    if item.low is None or item.high is None:
+        return draw.standard_normal(shape)
+    out = draw.integers(number(item.low), number(item.high), shape, endpoint=True)
+    if shape and (number(item.low), number(item.high)) == (0, 1):
+        out[..., 0] = 1  # of a mask: a row of scores of which all are hidden has no softmax
+    return out
+
+
+__all__ = ["DRAWS", "ClaimRuns"]

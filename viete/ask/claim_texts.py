@@ -1,0 +1,65 @@
+"""The texts that a claim is about: ``repeated(16)``, ``random(32)``, or those of a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from viete.errors import VieteError
+from viete.graph.card import CardData
+
+TEXTS = 12  # that are drawn
+Texts = Sequence[Any]
+ReadTexts = Callable[[str], Texts]  # ids of a file of texts
+_DRAWN = re.compile(r"(repeated|random)\((\d{1,7})\)")
+
+
+def texts_of(
+    source: str, card: CardData, seed: int, read: ReadTexts | None = None
+) -> Texts:  # fmt: skip
+    """The texts of a name, as ids (n) of the card's first input.
+
+    ``random(32)`` are texts of 32 tokens, ``repeated(16)`` such of 16 tokens, and then the same
+    again; these 16 differ where the vocabulary is large enough. `TEXTS` of them are drawn with
+    ``seed``. Any other name is a file, which ``read`` knows. Raises VieteError for a card whose
+    first input is no text.
+    """
+    found = _DRAWN.fullmatch(source)
+    if found is None:
+        if read is None:
+            raise VieteError(
+                f"texts of {source}: there are texts of repeated(16), of random(32), and of a file "
+                f"where a model has a tokenizer"
+            )
+        return read(source)
+    low, high = vocabulary_of(card)
+    kind, count = found[1], int(found[2])
+    if not count:
+        raise VieteError(f"texts of {source} have no token")
+    draw = np.random.default_rng([seed, count])
+    out = []
+    for _ in range(TEXTS):
+        different = kind == "repeated" and count <= high - low + 1
+        if different:
+            ids = low + draw.choice(high - low + 1, count, replace=False)
+        else:
+            ids = draw.integers(low, high, count, endpoint=True)
+        out.append(np.concatenate([ids, ids]) if kind == "repeated" else ids)
+    return out
+
+
+def vocabulary_of(card: CardData) -> tuple[int, int]:
+    """The least and the greatest token of a card's first input."""
+    item = card.inputs[0] if card.inputs else None
+    sizes = [] if item is None or len(item.shape) != 1 else [item.low, item.high]
+    found = [card.size(e) for e in sizes if e is not None]
+    if len(found) < 2 or any(x is None or not x.names() <= card.sizes.keys() for x in found):
+        raise VieteError(f"the first input of {card.title} is no text, so there are no texts of it")
+    low, high = (int(x.evaluate(card.sizes)) for x in found if x is not None)
+    return low, high
+
+
+__all__ = ["TEXTS", "Texts", "texts_of"]

@@ -1,0 +1,156 @@
+"""A page of claims: Markdown in, the statements in its formulas out, and what it defines for them.
+
+A formula that says something (``=``, ``≤``, …) is a claim; one that begins with a new name and
+``=`` defines it, for the formulas below. A formula that is struck through, ``~~$a = b$~~``, is said
+not to hold. All else is prose, code too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from viete.analysis.shapes import shapes_of
+from viete.cards.claims import read_claim, says_something
+from viete.document.commonmark import visible_lines
+from viete.errors import Text, VieteError
+from viete.graph.card import CardData, Equation
+from viete.graph.claim import Claim
+from viete.notation.lexer import tokenize
+from viete.notation.parser import parse, parse_left
+
+_FORMULA = re.compile(
+    r"(?<!\\)(?P<struck>~~\s*)?(?:\$\$(?P<shown>(?s:.+?))(?<!\\)\$\$|"
+    r"\$(?!\s)(?P<inline>(?:[^$\n]|\n(?!\n))+?)(?<![\s\\])\$)"
+)
+_CLAUSE = re.compile(  # behind a formula, a clause of the same claim
+    r"\s*,?\s+for\s+(?:(?:all|every|each|any|some)\s+)?\$[^$\n]+\$|"
+    r"\s*,?\s+for\s+(?:all\s+)?texts?\s+of\s+(?:`[^`\n]+`|[^\s`]*[^\s`.,;:])"
+)
+_ALIGNED = re.compile(r"\\(?:begin|end)\s*\{(?:align|aligned|gather|gathered|equation|split)\*?\}")
+_LABEL = re.compile(r"\\(?:tag\*?|label)\s*\{[^{}]*\}|\\(?:notag|nonumber)\b")
+_RANGE = re.compile(r"^\s*\w+\s*=[^=]*(?:…|\.\.\.|\\l?dots|\\cdots)")
+
+
+@dataclass
+class ClaimPage:
+    """What stands on a page: a card with what the page defines, its claims, and the rest.
+
+    ``prose`` are formulas that say nothing; ``unread`` says of statements why they are none of this
+    card's.
+    """
+
+    card: CardData
+    claims: list[Claim] = field(default_factory=list)
+    defined: list[str] = field(default_factory=list)
+    prose: list[str] = field(default_factory=list)
+    unread: list[VieteError] = field(default_factory=list)
+
+    def read(self, source: Text, refuted: bool) -> None:
+        """One formula, with the clauses behind it."""
+        try:
+            if _RANGE.match(source.text) or not says_something(source):
+                self.prose.append(source.text.strip())
+            elif not refuted and (equation := self.definition(source)) is not None:
+                card = replace(self.card, derived=(*self.card.derived, equation))
+                shapes_of(card)
+                self.card = card
+                self.defined.append(equation.name)
+            else:
+                claim = replace(read_claim(source, self.card.scope), refuted=refuted)
+                shapes_of(replace(self.card, claims=(claim,)))
+                self.claims.append(claim)
+        except VieteError as error:
+            self.unread.append(error)
+
+    def definition(self, source: Text) -> Equation | None:
+        """The formula as an equation of a new name; None where its left side means something."""
+        tokens = tokenize(source)
+        at = next((t for t in tokens if (t.kind, t.text) == ("op", "=")), None)
+        if at is None:
+            return None
+        left, letters = source.cut(0, at.start), self.card.scope.indices
+        try:
+            parse(left, self.card.scope.inside(letters))
+            return None
+        except VieteError:
+            pass
+        try:
+            name = parse_left(left, set(letters), self.card.size_scope)
+        except VieteError:
+            return None
+        if any(s.base == name.symbol.base for s in self.card.symbols.values()):
+            return None  # a member of a family, or a known name with other scripts
+        blank = replace(source, text=" " * at.end + source.text[at.end :])
+        return Equation(name, parse(blank, self.card.scope), None, "", "", None, source)
+
+
+def read_page(content: str, file: str, card: CardData) -> ClaimPage:
+    """A page's claims about a card."""
+    page = ClaimPage(card)
+    for source, refuted in formulas(content, file):
+        page.read(source, refuted)
+    return page
+
+
+def formulas(content: str, file: str) -> Iterator[tuple[Text, bool]]:
+    """Every formula of a page with its clauses, and whether it is struck through.
+
+    Of an aligned display each line is one.
+    """
+    lines = [x.text.text if x.kind == "text" else "" for x in visible_lines(content, file)]
+    rows = [hidden_code(line) for line in lines]
+    whole = "\n".join(rows)
+    at = 0
+    while m := _FORMULA.search(whole, at):
+        group = "shown" if m["shown"] is not None else "inline"
+        start, end = m.span(group)
+        at = m.end()
+        while clause := _CLAUSE.match(whole, at):
+            at = end = clause.end()
+        text = re.sub("[$`\n]", " ", whole[start:end])
+        text = re.sub("|".join((_LABEL.pattern, _ALIGNED.pattern)), spaces, text)
+        for piece in pieces(text) if group == "shown" else [(0, len(text))]:
+            yield placed(lines, file, whole, start, text, *piece), bool(m["struck"])
+
+
+def pieces(text: str) -> Iterator[tuple[int, int]]:
+    """The lines of an aligned display, which ends them with ``\\\\``."""
+    start = 0
+    cases = 0
+    for m in re.finditer(r"\\begin\s*\{cases\}|\\end\s*\{cases\}|\\\\|$", text):
+        cases += m[0].startswith("\\begin") - m[0].startswith("\\end")
+        if m[0] in ("\\\\", "") and not cases:
+            if text[start : m.start()].strip():
+                yield start, m.start()
+            start = m.end()
+
+
+def placed(
+    lines: list[str], file: str, whole: str, offset: int, text: str, start: int, end: int
+) -> Text:
+    """A stretch of a formula that begins at ``offset`` of the page, with its line and column."""
+    inside = text[start:end]
+    inside = inside if "cases" in inside else inside.replace("&", " ")
+    first = start + len(inside) - len(inside.lstrip())
+    inside = inside.strip().rstrip(".,;")
+    before = whole[: offset + first]
+    line = before.count("\n")
+    column = len(before) - (before.rfind("\n") + 1)
+    if lines[line].lstrip().startswith("|"):  # in a table a bar is no border behind a backslash
+        inside = inside.replace("\\|", "|")
+    return Text(inside, file, line + 1, column + 1, lines[line])
+
+
+def hidden_code(line: str) -> str:
+    """A line without what stands in backticks, but for the texts of a claim."""
+    return re.sub(r"(?<!texts of )(?<!text of )`[^`]*`", spaces, line)
+
+
+def spaces(m: re.Match[str]) -> str:
+    """As many spaces."""
+    return " " * len(m[0])
+
+
+__all__ = ["ClaimPage", "read_page"]

@@ -1,0 +1,85 @@
+"""A claim: a statement, what its letters range over, and the texts that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from viete.errors import Text
+from viete.notation.printer import letters, show
+from viete.notation.tree import Apply, Expr
+
+
+@dataclass(frozen=True)
+class Claim:
+    """``left = right`` (or ``≤``, …) said to hold of every run; ``meaning`` may say when.
+
+    It holds for all values of its letters, of those that satisfy every condition in ``given`` and
+    lie in ``ranges``, first and last value included; of letters in ``some`` it holds for one value.
+    ``texts`` names the texts that it is about, as ``repeated(16)``; it is empty for all texts.
+    ``refuted`` marks a claim that is said not to hold.
+    """
+
+    statement: Expr
+    meaning: str = ""
+    text: Text = field(default=Text(""), compare=False, repr=False)
+    given: tuple[Expr, ...] = ()
+    ranges: tuple[tuple[str, Expr, Expr], ...] = ()
+    some: tuple[str, ...] = ()
+    texts: str = ""
+    refuted: bool = False
+
+    @property
+    def formulas(self) -> tuple[Expr, ...]:
+        """All formulas in it, the statement first."""
+        bounds = (e for _, *ends in self.ranges for e in ends)
+        return (self.statement, *self.given, *bounds)
+
+    @property
+    def free(self) -> frozenset[str]:
+        """The letters that it says something of."""
+        own = (self.statement, *self.given)
+        return frozenset(x for x, *_ in self.ranges).union(self.some, *(e.free for e in own))
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The names of all that it refers to."""
+        return frozenset[str]().union(*(e.keys for e in self.formulas))
+
+    @property
+    def implication(self) -> Expr:
+        """The statement, or one of its conditions fails: a formula of the same letters."""
+        out = self.statement
+        for condition in reversed(self.given):
+            out = Apply("or", (Apply("not", (condition,)), out))
+        return out
+
+    def over(self, rule: Callable[[Expr], Expr]) -> Self:
+        """The claim with what a rule makes of its formulas."""
+        return replace(
+            self,
+            statement=rule(self.statement),
+            given=tuple(map(rule, self.given)),
+            ranges=tuple((x, rule(a), rule(b)) for x, a, b in self.ranges),
+        )
+
+    def show(self, style: str = "plain") -> str:
+        """The claim in one of the printer's styles, as the reader of claims takes it."""
+        latex = style == "latex"
+        word = r" \text{{ {} }} ".format if latex else " {} ".format
+        dots = {"plain": "...", "latex": r"\dots"}.get(style, "…")
+        out = show(self.statement, style)
+        for x, first, last in self.ranges:
+            ends = f"{show(first, style)}, {dots}, {show(last, style)}"
+            out += f"{word('for')}{letters(x, style)} = {ends}"
+        for condition in self.given:
+            out += word("for") + show(condition, style)
+        if self.some:
+            out += word("for some") + ", ".join(letters(x, style) for x in self.some)
+        if self.texts:
+            out += word(f"for texts of {self.texts}").rstrip()
+        return out
+
+
+__all__ = ["Claim"]
