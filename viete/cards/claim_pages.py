@@ -8,7 +8,7 @@ not to hold. All else is prose, code too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from viete.analysis.shapes import shapes_of
@@ -19,6 +19,8 @@ from viete.graph.card import CardData, Equation
 from viete.graph.claim import Claim
 from viete.notation.lexer import tokenize
 from viete.notation.parser import parse, parse_left
+from viete.notation.symbols import Scope
+from viete.notation.words import Words
 
 _FORMULA = re.compile(
     r"(?<!\\)(?P<struck>~~\s*)?(?:\$\$(?P<shown>(?s:.+?))(?<!\\)\$\$|"
@@ -37,15 +39,22 @@ _RANGE = re.compile(r"^\s*\w+\s*=[^=]*(?:…|\.\.\.|\\l?dots|\\cdots)")
 class ClaimPage:
     """What stands on a page: a card with what the page defines, its claims, and the rest.
 
-    ``prose`` are formulas that say nothing; ``unread`` says of statements why they are none of this
-    card's.
+    ``words`` name tokens, where they are not the card's own. ``prose`` are formulas that say
+    nothing; ``unread`` says of statements why they are none of this card's.
     """
 
     card: CardData
+    words: Callable[[], Words] | None = None
     claims: list[Claim] = field(default_factory=list)
     defined: list[str] = field(default_factory=list)
     prose: list[str] = field(default_factory=list)
     unread: list[VieteError] = field(default_factory=list)
+
+    @property
+    def scope(self) -> Scope:
+        """The names that a formula may use."""
+        own = self.card.scope
+        return own if self.words is None else replace(own, words=self.words)
 
     def read(self, source: Text, refuted: bool) -> None:
         """One formula, with the clauses behind it."""
@@ -58,7 +67,7 @@ class ClaimPage:
                 self.card = card
                 self.defined.append(equation.name)
             else:
-                claim = replace(read_claim(source, self.card.scope), refuted=refuted)
+                claim = replace(read_claim(source, self.scope), refuted=refuted)
                 shapes_of(replace(self.card, claims=(claim,)))
                 self.claims.append(claim)
         except VieteError as error:
@@ -72,7 +81,7 @@ class ClaimPage:
             return None
         left, letters = source.cut(0, at.start), self.card.scope.indices
         try:
-            parse(left, self.card.scope.inside(letters))
+            parse(left, self.scope.inside(letters))
             return None
         except VieteError:
             pass
@@ -83,12 +92,14 @@ class ClaimPage:
         if any(s.base == name.symbol.base for s in self.card.symbols.values()):
             return None  # a member of a family, or a known name with other scripts
         blank = replace(source, text=" " * at.end + source.text[at.end :])
-        return Equation(name, parse(blank, self.card.scope), None, "", "", None, source)
+        return Equation(name, parse(blank, self.scope), None, "", "", None, source)
 
 
-def read_page(content: str, file: str, card: CardData) -> ClaimPage:
+def read_page(
+    content: str, file: str, card: CardData, words: Callable[[], Words] | None = None
+) -> ClaimPage:  # fmt: skip
     """A page's claims about a card."""
-    page = ClaimPage(card)
+    page = ClaimPage(card, words)
     for source, refuted in formulas(content, file):
         page.read(source, refuted)
     return page

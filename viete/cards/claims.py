@@ -156,7 +156,10 @@ def with_places(claim: Text, scope: Scope) -> Scope:
     declares."""
     symbols = [s for group in scope.symbols.values() for s in group]
     labels = {slot.text for s in symbols for slot in s.sub + s.sup if slot.text.isupper()}
-    return scope.inside(script_letters(claim) - labels - scope.bases() - set(scope.words))
+    own = script_letters(claim) - labels - scope.bases()
+    if own and (words := scope.words()).bare:  # E[a] is the row of a word
+        own = {letter for letter in own if letter not in words}
+    return scope.inside(own)
 
 
 def without_command(m: re.Match[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -27,6 +27,7 @@ from viete.model.named_values import NamedValues
 from viete.model.names import Names
 from viete.model.table import BATCH
 from viete.notation.printer import show
+from viete.notation.words import Words
 from viete.regular import regular
 from viete.text.prompts import Encode, Given, TextReader, WordIds
 
@@ -37,7 +38,8 @@ Tensors = TensorFile | str | os.PathLike[str] | Mapping[str, Array]
 def check(
     card: CardData, weights: Tensors | None = None, *claims: str | os.PathLike[str],
     tokens: Array | Sequence[int] | None = None, texts: Given | None = None,
-    against: Tensors | None = None, seed: int = 0, encode: Encode | None = None, **inputs: Array,
+    against: Tensors | None = None, seed: int = 0, encode: Encode | None = None,
+    words: Callable[[], Words] | None = None, **inputs: Array,
 ) -> Report | Claims:  # fmt: skip
     """Evaluate claims; compare a card's parameters with ``weights``, its runs with ``against``.
 
@@ -52,7 +54,8 @@ def check(
     text a line, or a list of texts or of ids. What is not given is drawn with ``seed``, and for
     recorded values taken from beside them. These go by names of values, of single heads, by
     formulas, or by names of TransformerLens, whose order of axes they then have. ``encode`` makes
-    ids of a text. ``ok`` of the result says whether nothing differs, ``lines()`` what does.
+    ids of a text, and ``words`` name its tokens. ``ok`` of the result says whether nothing differs,
+    ``lines()`` what does.
 
     Raises VieteError for a file that cannot be read, for inputs that do not fit, for recorded
     values without weights, and for a claim that is none.
@@ -63,7 +66,7 @@ def check(
             raise VieteError(f"{card.title} takes no input")
         given[card.inputs[0].name] = np.asarray(tokens)
     if encode is None and card.vocabulary:
-        encode = WordIds(card.title, card.scope.words)
+        encode = WordIds(card.title, card.words)
     reading = TextReader(encode)
     about: dict[str, Any] = {"seed": seed, "read": reading.file}
     if texts is not None:
@@ -73,7 +76,7 @@ def check(
             raise VieteError("recorded values are compared by a check without claims")
         file = None if weights is None else tensor_file(weights, "the weights")
         arrays = None if file is None else given_weights(card) | read_weights(match(card, file))
-        return check_pages(card, claims, arrays, given, **about)
+        return check_pages(card, claims, words, arrays, given, **about)
     if weights is None:
         if against is not None:
             raise VieteError(
@@ -91,19 +94,19 @@ def check(
 
 
 def check_pages(
-    card: CardData, claims: Sequence[str | os.PathLike[str]],
+    card: CardData, claims: Sequence[str | os.PathLike[str]], words: Callable[[], Words] | None,
     weights: Mapping[str, Array] | None, inputs: Mapping[str, Array], **about: Any,
 ) -> Claims:  # fmt: skip
     """Claims as they are given, or of pages in Markdown, in one report."""
-    statements = [c for c in claims if not is_page(c)]
-    given = [read_claim(Text(str(c), "<claim>"), card.scope) for c in statements]
-    for claim in given:
-        shapes_of(replace(CardData.of(card), claims=(claim,)))
-    pages = [ClaimPage(card, given)] if given else []
+    alone = ClaimPage(card, words)
+    for text in (Text(str(c), "<claim>") for c in claims if not is_page(c)):
+        alone.claims.append(read_claim(text, alone.scope))
+        shapes_of(replace(CardData.of(card), claims=(alone.claims[-1],)))
+    pages = [alone] if alone.claims else []
     for path in (Path(c) for c in claims if is_page(c)):
         with os_refusals(path):
             content = regular(path, MAX_BYTES).read_bytes()
-        pages.append(read_page(decoded(content, str(path)), str(path), card))
+        pages.append(read_page(decoded(content, str(path)), str(path), card, words))
     found = [check_claims(page.card, weights, inputs, claims=page.claims, **about)
              for page in pages]  # fmt: skip
     return replace(

@@ -182,8 +182,10 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         ``against`` are values recorded of the model for these. See `viete.model.checking.check`.
         """
         ids = None if tokens is None else self.ids(tokens)
-        return check(self.card, self.tensors, *claims, tokens=ids, texts=texts, against=against,
-                     seed=seed, encode=self.text_ids, **inputs)  # fmt: skip
+        return check(
+            self.card, self.tensors, *claims, tokens=ids, texts=texts, against=against, seed=seed,
+            encode=self.text_ids, words=lambda: self.words, **inputs,
+        )  # fmt: skip
 
     def text_ids(self, text: str) -> Array:
         """The ids (n) of one text."""
