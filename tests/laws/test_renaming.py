@@ -23,6 +23,7 @@ from tests.laws.test_incremental import check as check_incremental
 from viete import read
 from viete.analysis.next_token import text_of
 from viete.errors import Text
+from viete.graph.operator import Operator
 from viete.library.functions import Function, behind, library, parse_function
 from viete.model.names import Names
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Symbol, Table, transform
@@ -121,7 +122,7 @@ class Renaming:
                         return replace(x, op=self.functions[op])
                     case Apply(op) if op in hidden and op in library():
                         return replace(x, op=behind(op))
-                    case Ref() if x.symbol.kind == "value":
+                    case Ref() if x.symbol.kind in ("value", "function"):
                         return replace(x, symbol=self.symbol(x.symbol))
                 return None
 
@@ -143,8 +144,11 @@ class Renaming:
             left = replace(e.left, symbol=self.symbol(e.left.symbol))
             return replace(e, left=left, right=formula(e.right))
 
+        def operator(o: Operator) -> Operator:
+            return replace(o, symbol=self.symbol(o.symbol), definition=formula(o.definition))
+
         return replace(
-            model, functions=tuple(functions),
+            model, functions=tuple(functions), operators=tuple(map(operator, model.operators)),
             equations=tuple(map(equation, model.equations)),
             derived=tuple(map(equation, model.derived)),
             claims=tuple(replace(c, statement=formula(c.statement)) for c in model.claims),

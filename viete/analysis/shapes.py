@@ -15,9 +15,10 @@ from viete.analysis.typing_rules import TypingRules
 from viete.errors import Text
 from viete.graph.card import CardData, Claim, Equation, memoised
 from viete.graph.dependence import reaching_definitions
+from viete.graph.operator import Operator
 from viete.graph.sizes import ONE, Size
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Expr, Idx, walk
+from viete.notation.tree import WITH, Apply, Expr, Idx, Ref, walk
 
 MOST_OPERATIONS = 100_000
 
@@ -77,6 +78,8 @@ class Shapes(TypingRules):
         self.derived: dict[str, Type] = {}
         for equation in card.derived:
             self.derived_equation(equation)
+        for operator in card.operators:
+            self.defined(operator)
         for claim in card.claims:
             if self.claimed(claim)[0].kind != TRUTH:
                 raise claim.text.error(
@@ -138,6 +141,17 @@ class Shapes(TypingRules):
         )
         family = self.axis_letters(equation.left.symbol.slots) | found.family
         self.types[equation.name] = replace(found, family=family)
+
+    def defined(self, operator: Operator) -> None:
+        """That what a function replaces is a value of the card."""
+        e = operator.definition
+        if not (isinstance(e, Apply) and e.op == WITH):
+            return
+        source = operator.text
+        for target in e.args[1::2]:
+            if not isinstance(target, Ref) or target.key not in self.types:
+                raise source.error(f"{show(target)} is no value of the card, so nothing can take "
+                                   f"its place", *source.place(target))  # fmt: skip
 
     def claimed(self, claim: Claim) -> tuple[Type, dict[str, Places]]:
         """A claim's type, and what those of its letters count that the card declares nowhere."""

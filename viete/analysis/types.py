@@ -56,6 +56,13 @@ class TypeEnv:
     ranges: Mapping[str, Size | None] = field(default_factory=dict)  # index letter → how many
     places: dict[str, Places] | None = None  # of a claim: what it counts in letters of its own
     first: Mapping[str, Size] = field(default_factory=dict)  # index letter → its first value
+    alone: bool = True  # of arguments: whether nothing of the card besides is in force
+    shared: dict[Expr, Type | None] | None = None  # what stands more than once, and its type by now
+
+    @property
+    def of_library(self) -> bool:
+        """Whether these are the names in a definition of the library's kind, and no others."""
+        return self.arguments is not None and self.alone
 
 
 def text(shape: Shape) -> str:

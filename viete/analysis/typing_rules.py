@@ -28,10 +28,25 @@ from viete.analysis.kinds import (
 from viete.analysis.types import Mismatch, Places, Shape, Type, TypeEnv, text
 from viete.graph.card import CardData
 from viete.graph.evaluator import REDUCTIONS
+from viete.graph.opening import body_of
+from viete.graph.operator import Operator
 from viete.graph.sizes import ONE, ZERO, Size, size_of
 from viete.notation.lexer import ELEMENTARY
 from viete.notation.printer import show
-from viete.notation.tree import MEASURES, Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
+from viete.notation.tree import (
+    CALL,
+    COMPOSE,
+    MEASURES,
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Num,
+    Pick,
+    Ref,
+    Slice,
+    Table,
+)
 
 ENTRYWISE = frozenset((*ELEMENTARY, *"neg abs floor add sub had times div pow mod".split()))
 
@@ -51,7 +66,10 @@ class TypingRules(CardSizes):
     def of(self, e: Expr, env: TypeEnv | None = None) -> Type:
         """The type of an expression; raises Mismatch."""
         if env is not None and env is not self.env:
-            return self.found(e, env)
+            if env.shared is None or e not in env.shared:
+                return self.found(e, env)
+            t = env.shared[e] = env.shared[e] or self.found(e, env)
+            return t
         found = self.outside.get(e)
         if found is None:
             found = self.found(e, self.env)
@@ -83,7 +101,7 @@ class TypingRules(CardSizes):
         """An expression as a symbolic size, seen from inside ``env``."""
 
         def lookup(r: Ref) -> Size | None:
-            if env.arguments is not None:
+            if env.of_library and env.arguments is not None:
                 found = env.sizes.get(r.key)
                 argument = env.arguments.get(r.key)
                 return found or (argument.size if argument else None)
@@ -112,7 +130,7 @@ class TypingRules(CardSizes):
         return size
 
     def ref(self, e: Ref, env: TypeEnv) -> Type:
-        if env.arguments is not None:
+        if env.arguments is not None and (env.alone or e.key in env.arguments):
             if e.key in env.sizes:
                 return self.as_number(env.sizes[e.key])
             return env.arguments[e.key]
@@ -268,7 +286,7 @@ class TypingRules(CardSizes):
             return replace(env, ranges={**env.ranges, **sizes}, first=first)
         first, count = dict(env.first), env.ranges.get(e.index)
         if e.ranges is not None:
-            if e.index in self.model.loop_letters and env.arguments is None:
+            if e.index in self.model.loop_letters and not env.of_library:
                 count = None
             else:
                 lower, upper = (self.needed_size(x, env) for x in e.ranges)
@@ -325,10 +343,12 @@ class TypingRules(CardSizes):
         op = e.op
         if op in ("inf", "pi"):
             return Type()
-        args = [self.of(a, env) for a in e.args]
+        args = [Type() if is_function(a) else self.of(a, env) for a in e.args]
         family = frozenset[str]().union(*(t.family for t in args))
         if op in self.model.function:
             return self.call(e, args)
+        if op == CALL:
+            return self.derived_call(e, e.args[0], args[1:], env)
         for t, a in zip(args, e.args, strict=True):
             logical = op in LOGICAL or (op == "where" and a is e.args[0])
             if logical and t.kind != TRUTH:
@@ -454,6 +474,58 @@ class TypingRules(CardSizes):
             self.calls[key] = replace(found, family=frozenset(f[:-1] for f in found.family))
         return self.calls[key]
 
+    def derived_call(self, e: Apply, f: Expr, args: list[Type], env: TypeEnv) -> Type:
+        """A function of the card's values: its body, in which the card's names are in force."""
+        if isinstance(f, Bind):
+            inner = self.derived_call(e, f.body, args, self.inside(f, env))
+            if len(args) != 1 or not self.same_shape(inner.shape, args[0].shape):
+                shapes = f"{text(inner.shape)} of {text(args[0].shape)}"
+                raise Mismatch(f"{show(f.body)} makes {shapes}, so no other can follow it", e)
+            return inner
+        assert isinstance(f, Ref)
+        operator = self.model.operator[f.symbol]
+        places = {x: self.index_type(i, env) for x, i in zip(f.symbol.slots, f.index, strict=True)}
+        given = [*(places[x] for x in operator.places), *args]
+        body = body_of(self.model, operator)
+        key = (f.symbol, *places.values(), *args)
+        if key not in self.calls:
+            # As in `call`: the letters of the arguments are not those of the body.
+            types = [replace(t, family=frozenset(f"{x}*" for x in t.family)) for t in given]
+            own = (a.symbol.key for a in body.arguments)
+            inner_env = replace(
+                self.env, arguments=dict(zip(own, types, strict=True)), alone=False,
+                shared=dict.fromkeys(body.shared),
+            )  # fmt: skip
+            try:
+                found = self.of(body.formula, inner_env)
+            except Mismatch as error:
+                raise Mismatch(self.misapplied(operator, args, error), e) from None
+            family = set(found.family)
+            for letter in family.intersection(operator.letters):
+                family = (family - {letter}) | places[letter].family
+            plain = frozenset(x.removesuffix("*") for x in family)
+            self.calls[key] = replace(found, family=plain, size=None)
+        return self.calls[key]
+
+    def index_type(self, index: Expr, env: TypeEnv) -> Type:
+        """The type of an index of a function's name, a whole number."""
+        t = self.of(index, env)
+        if t.shape:
+            raise Mismatch(f"an index is one number, and {show(index)} is {text(t.shape)}", index)
+        self.check_index(index, t)
+        return t
+
+    def misapplied(self, operator: Operator, args: Sequence[Type], error: Mismatch) -> str:
+        """What is wrong with the arguments of a function of the card's values."""
+        name = show(operator.symbol.member)
+        shapes = ", ".join(text(t.shape) for t in args)
+        if len(args) == 1 and len(args[0].shape) == 1:
+            return (
+                f"{name} takes a matrix with a row for each position, not one vector; row j of "
+                f"what it makes of x is {name}(x)_j"
+            )
+        return f"in {name}({shapes}): {error.message}"
+
     def applied(self, e: Apply, args: Sequence[Type]) -> TypeEnv:
         """What the letters of a function's definition stand for where it is applied."""
         function = self.model.function[e.op]
@@ -489,6 +561,13 @@ class TypingRules(CardSizes):
                 raise Mismatch(f"{what}: {text(out)} and {text(t.shape)} do not match", node)
             out = a[: len(a) - len(b)] + tuple(m for m in merged if m is not None)
         return out
+
+
+def is_function(e: Expr) -> bool:
+    """Whether it is the function of a call, which has no value by itself."""
+    return (isinstance(e, Ref) and e.symbol.kind == "function") or (
+        isinstance(e, Bind) and e.op == COMPOSE
+    )
 
 
 def natural(t: Type) -> bool:

@@ -14,7 +14,7 @@ from viete.graph.card import CardData
 from viete.library.functions import Function
 from viete.notation.printer import INFIX, show
 from viete.notation.symbols import PRIMITIVES
-from viete.notation.tree import Apply, Expr, Idx, Ref, Symbol
+from viete.notation.tree import CALL, WITH, Apply, Expr, Idx, Ref, Symbol
 
 # Operations that have a sign and no name, by how many arguments they take.
 SIGNS = dict.fromkeys(INFIX, 2) | {
@@ -52,6 +52,8 @@ def faults(card: CardData) -> Iterator[tuple[Text, str]]:
     for e in (*card.equations, *card.derived):
         if all(s.kind != "value" for s in declared.get(e.name, ())):
             declared.setdefault(e.name, []).append(e.left.symbol)
+    for o in card.operators:
+        declared.setdefault(o.name, []).append(o.symbol)
     letters = {i.name for i in card.indices} | card.loop_letters
     own_names = {f.name for f in card.functions}
     before = {n: f for n, f in card.function.items() if n not in own_names}
@@ -63,6 +65,9 @@ def faults(card: CardData) -> Iterator[tuple[Text, str]]:
     for e in (*card.equations, *card.derived):
         for x in (e.left, e.right):
             yield from parts(e.text, x, declared, letters, card.function)
+    for o in card.operators:
+        given = {a.symbol.key: [a.symbol] for a in o.arguments}
+        yield from parts(o.text, o.definition, declared | given, letters, card.function)
     for c in card.claims:
         for x in c.formulas:
             yield from parts(c.text, x, declared, letters | c.free, card.function)
@@ -84,6 +89,8 @@ def parts(
         case Apply(op, args):
             signature = functions[op].signature if op in functions else PRIMITIVES.get(op)
             least, most = (SIGNS.get(op),) * 2
+            if op in (CALL, WITH):
+                least, most = (2, None) if op == CALL else (3, None)
             if signature is not None:
                 least, most = signature.least, signature.most
             if least is None:

@@ -163,6 +163,7 @@ def without(
     Derived names and claims that are made of them go too, unless ``values`` define them.
     """
     needed = names_in([e.right for e in (*card.equations, *card.derived) if e.name in gone])
+    needed |= names_in([o.definition for o in card.operators])
     derived = []
     missing = gone - values.keys()
     for e in card.derived:
@@ -172,7 +173,9 @@ def without(
             derived.append(e)
     claims = [c for c in card.claims if not names_in(c.formulas) & missing]
     equations = tuple(e for e in card.equations if e.name not in gone)
-    left = replace(card, equations=equations, derived=tuple(derived), claims=tuple(claims))
+    operators = [o for o in card.operators if not names_in([o.definition]) & missing]
+    left = replace(card, equations=equations, derived=tuple(derived), operators=tuple(operators),
+                   claims=tuple(claims))  # fmt: skip
     return left, needed - {e.name for e in equations}
 
 

@@ -20,6 +20,7 @@ from viete.cards.claims import read_claim
 from viete.cards.config import Config
 from viete.cards.declarations import Declarations, is_range
 from viete.cards.members import changes
+from viete.cards.operators import is_function, operators
 from viete.cards.sections import LINK, Pages
 from viete.document.commonmark import lines_of
 from viete.document.markdown import MAX_LINE, check_shown, read_markdown
@@ -223,7 +224,8 @@ class Reader(Declarations):
         changing = changes([math for _, math, *_ in all_lines], letters)
         lines = [x for x, change in zip(all_lines, changing, strict=True) if not change]
         changed = [x[1] for x, change in zip(all_lines, changing, strict=True) if change]
-        derived_lines = [(b, *self.split(b.text)) for b in self.items("derived")]
+        derived = [(b, *self.split(b.text)) for b in self.items("derived")]
+        derived_lines = [line for line in derived if not is_function(line[1])]
         lefts = self.left_sides(
             [math for _, math, *_ in lines] + [math for _, math, _ in derived_lines],
             letters, loops,
@@ -253,8 +255,11 @@ class Reader(Declarations):
         for symbol in defined.values():
             scope.declare(symbol)
         self.choose_values(choices, letters, scope)
+        functions_of_values = operators(
+            [(math, meaning) for _, math, meaning in derived if is_function(math)], letters, scope
+        )  # fmt: skip
         equations = self.equations(lines, lefts[: len(lines)], loops, scope)
-        derived = [
+        names = [
             Equation(left, self.right(math, scope), None, "", meaning, None, math)
             for left, (_, math, meaning) in zip(lefts[len(lines) :], derived_lines, strict=True)
         ]
@@ -263,8 +268,9 @@ class Reader(Declarations):
             math, meaning = self.split(block.text)
             claims.append(read_claim(math, scope, meaning))
         model = replace(
-            skeleton, equations=tuple(equations), derived=tuple(derived), claims=tuple(claims)
-        )
+            skeleton, equations=tuple(equations), derived=tuple(names),
+            operators=tuple(functions_of_values), claims=tuple(claims),
+        )  # fmt: skip
         return put(family_member(model, choices, config), changed)
 
     def numbers(self) -> list[Dimension]:
@@ -385,7 +391,8 @@ class Reader(Declarations):
     ) -> None:  # fmt: skip
         texts = {i.name: i.text for i in self.inputs}
         given = {left.symbol.key for left in lefts[: len(lines)]}
-        for left, item in zip(lefts[len(lines) :], self.items("derived"), strict=True):
+        items = [b for b in self.items("derived") if not is_function(self.split(b.text)[0])]
+        for left, item in zip(lefts[len(lines) :], items, strict=True):
             if left.symbol.key in given:
                 raise item.text.error(f"{left.symbol.key} is already defined above")
             given.add(left.symbol.key)
@@ -393,7 +400,7 @@ class Reader(Declarations):
             if parameter.name in texts:
                 raise parameter.text.error(f"{parameter.name} is both an input and a parameter")
             texts[parameter.name] = parameter.text
-        places = [math for _, math, *_ in lines] + [item.text for item in self.items("derived")]
+        places = [math for _, math, *_ in lines] + [item.text for item in items]
         bare = {s.base for s in [*(p.symbol for p in parameters), *(x.symbol for x in lefts)]
                 if not s.sup}  # fmt: skip
         for left, text in zip(lefts, places, strict=True):

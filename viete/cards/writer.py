@@ -55,7 +55,9 @@ class CardWriter:
 
     def __init__(self, card: CardData, style: str, loss: Ref | None = None) -> None:
         self.model, self.style = card, style
-        self.printer = Typst() if style == "typst" else Printer(style, loss)
+        functions = frozenset(o.symbol.base for o in card.operators)
+        plain = Printer(style if style != "typst" else "unicode", loss, functions)
+        self.printer = Typst(functions) if style == "typst" else plain
         self.shapes = shapes_of(card)
 
     def math(self, text: str) -> str:
@@ -94,10 +96,9 @@ class CardWriter:
             out += [heading(2, "Functions")]
             out += [item(self.math(self.function(f)), f.meaning) for f in m.functions]
         out += [heading(2, "Forward pass"), *self.forward()]
-        if m.derived:
+        if m.derived or m.operators:
             out += [heading(2, "Derived")]
-            out += [item(self.math(self.equation(d.left, d.right)), d.meaning)
-                    for d in m.derived]  # fmt: skip
+            out += [item(self.math(text), meaning) for text, meaning in self.derived()]
         if m.claims:
             out += [heading(2, "Claims")]
             out += [item(self.math(c.show(self.style)), c.meaning) for c in m.claims]
@@ -173,6 +174,12 @@ class CardWriter:
 
     # -- equations ---------------------------------------------------------------------------------
 
+    def derived(self) -> list[tuple[str, str]]:
+        """The derived names and functions, each as a formula and what it means."""
+        names = [(self.equation(d.left, d.right), d.meaning) for d in self.model.derived]
+        functions = [(self.equation(o.left, o.definition), o.meaning) for o in self.model.operators]
+        return names + functions
+
     def forward(self) -> list[Block]:
         out: list[Block] = []
         for k, line in self.lines(self.model.equations):
@@ -246,9 +253,7 @@ def write_json(card: CardData) -> str:
         if e.part:
             line["part"] = e.part
         out["forward"].append(line)
-    out["derived"] = [
-        entry("equation", w.equation(e.left, e.right), e.meaning) for e in card.derived
-    ]
+    out["derived"] = [entry("equation", text, meaning) for text, meaning in w.derived()]
     out["claims"] = [entry("claim", c.show(w.style), c.meaning) for c in card.claims]
     return json.dumps({k: v for k, v in out.items() if v}, ensure_ascii=False, indent=1) + "\n"
 

@@ -478,6 +478,9 @@ class Arrays(Algebra[Value, Env[Value]]):
             self.memo[key] = (args, found)  # holding the arguments keeps their ids their own
         return found
 
+    def reusable(self, v: Value) -> Value:
+        return v.frozen()
+
     def version(self, name: str, args: list[Value]) -> Value | None:
         """A function of the library without its definition; None where that is what there is."""
         return None

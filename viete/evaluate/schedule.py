@@ -20,6 +20,7 @@ from viete.errors import VieteError
 from viete.evaluate.array import MOST_BLOCKS, exact_scalar
 from viete.graph.card import CardData, Equation, Input, Parameter
 from viete.graph.conditions import settled
+from viete.graph.opening import body_of
 from viete.graph.sizes import Size
 from viete.notation.printer import show
 from viete.notation.substitution import LETTERS
@@ -90,7 +91,7 @@ class Program:
         self.memo: dict[Any, Any] = {}
         self.recordings: dict[Any, Any] = {}  # of runs, see `viete.evaluate.plan.replay`
         self.weights: Any = None  # those of the last run, see `viete.evaluate.inputs`
-        self.reads: dict[Expr, tuple[list[Bind], list[Ref]]] = {}
+        self.reads: dict[Expr, tuple[list[Bind], list[Ref], list[Ref]]] = {}
         self.ranges: dict[str, range] = {}
         self.asked: dict[str, Expr] = {}  # names and formulas, read once
         self.questions: dict[Any, Any] = {}  # cards of questions, see `viete.ask.asking`
@@ -352,12 +353,17 @@ class Program:
                 )
             parts = [self.needed(e.body, {**loops, e.index: k}) for k in range(first, last + 1)]
             return frozenset[Member]().union(*parts)
-        binders, refs = self.reads.get(e) or self.reading(e)
+        binders, refs, functions = self.reads.get(e) or self.reading(e)
         own = {(x.key, self.places(x, loops)) for x in refs}
-        return frozenset(own.union(*(self.needed(x, loops) for x in binders)))
+        parts = [self.needed(x, loops) for x in binders]
+        for f in functions:
+            operator = self.model.operator[f.symbol]
+            at = dict(zip(self.model.blocks_of(f.symbol), self.places(f, loops), strict=True))
+            parts.append(self.needed(body_of(self.model, operator).formula, at))
+        return frozenset(own.union(*parts))
 
-    def reading(self, e: Expr) -> tuple[list[Bind], list[Ref]]:
-        """An expression's folds over blocks, and what it refers to outside of them.
+    def reading(self, e: Expr) -> tuple[list[Bind], list[Ref], list[Ref]]:
+        """An expression's folds over blocks, and what it refers to and applies outside of them.
 
         It is kept: the same equation is asked in every block.
         """
@@ -366,10 +372,11 @@ class Program:
             return isinstance(x, Bind) and x.index in self.model.loop_letters and bool(x.ranges)
 
         parts = list(walk(e, over_blocks))
-        refs = [x for x in parts if isinstance(x, Ref)
-                and x.symbol.kind in ("value", "parameter", "input")]  # fmt: skip
+        names = [x for x in parts if isinstance(x, Ref)]
+        refs = [x for x in names if x.symbol.kind in ("value", "parameter", "input")]
+        functions = [x for x in names if x.symbol.kind == "function"]
         binders = [x for x in parts if isinstance(x, Bind) and over_blocks(x)]
-        found = self.reads[e] = binders, refs
+        found = self.reads[e] = binders, refs, functions
         return found
 
     def members(self) -> dict[str, tuple[Parameter, tuple[int, ...], tuple[int, ...]]]:

@@ -15,6 +15,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from viete.errors import Text, VieteError
 from viete.graph.claim import Claim as Claim
+from viete.graph.operator import Operator
 from viete.graph.sizes import Size, size_of
 from viete.library.functions import Function, behind, in_force, library
 from viete.notation.cursor import parse_name
@@ -174,6 +175,7 @@ class CardData:
     functions: tuple[Function, ...] = ()
     equations: tuple[Equation, ...] = ()
     derived: tuple[Equation, ...] = ()
+    operators: tuple[Operator, ...] = ()
     claims: tuple[Claim, ...] = ()
 
     def __eq__(self, other: object) -> bool:
@@ -270,6 +272,11 @@ class CardData:
         return declared
 
     @cached_property
+    def operator(self) -> dict[Symbol, Operator]:
+        """The functions that the card derives of its values, by their names."""
+        return {o.symbol: o for o in self.operators}
+
+    @cached_property
     def scope(self) -> Scope:
         """The names that an equation of this card may use."""
         scope = Scope(indices={i.name for i in self.indices} | set(self.loop_letters))
@@ -277,6 +284,7 @@ class CardData:
         scope.words = lambda: self.words
         for symbol in self.symbols.values():
             scope.declare(symbol)
+        scope.operators = {o.symbol: o.signature for o in self.operators}
         return scope
 
     @cached_property
@@ -287,7 +295,8 @@ class CardData:
     @cached_property
     def names(self) -> frozenset[str]:
         """Every word that means something here: what a new name must not be."""
-        return frozenset((*self.scope.symbols, *self.scope.functions, *self.scope.indices))
+        own = (o.symbol.base for o in self.operators if not (o.symbol.sub or o.symbol.sup))
+        return frozenset((*self.scope.symbols, *self.scope.functions, *self.scope.indices, *own))
 
     def fresh(self, *wishes: str) -> str:
         """The first of some words that means nothing here, not even as a bound letter."""
@@ -300,19 +309,22 @@ class CardData:
 
     @cached_property
     def formulas(self) -> tuple[Expr, ...]:
-        """The right sides of all equations, derived ones among them, and the claims."""
+        """The right sides of all equations and derived names, and the claims."""
         sides = (e.right for e in (*self.equations, *self.derived))
-        return (*sides, *(e for c in self.claims for e in c.formulas))
+        functions = (o.definition for o in self.operators)
+        return (*sides, *functions, *(e for c in self.claims for e in c.formulas))
 
     def with_formulas(self, rule: Callable[[Expr], Expr]) -> Self:
         """The card with what a rule makes of its `formulas`; itself where that is the same."""
         equations, derived = (
             tuple(with_right(e, rule(e.right)) for e in of) for of in (self.equations, self.derived)
         )
+        operators = tuple(replace(o, definition=rule(o.definition)) for o in self.operators)
         claims = tuple(c.over(rule) for c in self.claims)
-        if (equations, derived, claims) == (self.equations, self.derived, self.claims):
-            return self
-        return replace(self, equations=equations, derived=derived, claims=claims)
+        parts: dict[str, Any] = {"equations": equations, "derived": derived, "operators": operators,
+                 "claims": claims}  # fmt: skip
+        same = all(getattr(self, name) == part for name, part in parts.items())
+        return self if same else replace(self, **parts)
 
     @cached_property
     def plain_names(self) -> frozenset[str]:

@@ -25,11 +25,12 @@ from viete.graph.card import (
     Parameter,
     memoised,
 )
+from viete.graph.operator import Operator
 from viete.notation.substitution import apart
 from viete.notation.tree import Expr, Ref, Slot, Symbol, replaced
 
 # Where the names of dimensions stand; those in a function are its own.
-PARTS = (Claim, Dimension, Equation, Index, Input, Loop, Parameter)
+PARTS = (Claim, Dimension, Equation, Index, Input, Loop, Operator, Parameter)
 
 
 @memoised

@@ -17,9 +17,10 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from viete.errors import VieteError
 from viete.graph.card import CardData
+from viete.graph.opening import body_of
 from viete.library.functions import Function
 from viete.notation.printer import show
-from viete.notation.tree import MEASURES, Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
+from viete.notation.tree import CALL, MEASURES, Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
 ROW, COL, INNER = "row", "col", "inner"
 REDUCTIONS = frozenset("sum mean max min argmax".split())
@@ -66,6 +67,8 @@ class Env(Generic[V]):
     sizes: Mapping[str, Any] = field(default_factory=dict)
     index: Mapping[str, Any] = field(default_factory=dict)
     level: int = 0
+    alone: bool = False  # in the definition of a library's function, whose letters are its own
+    shared: dict[Expr, V | None] | None = None  # what stands more than once, and its value by now
 
 
 E = TypeVar("E", bound=Env[Any])
@@ -153,6 +156,23 @@ class Evaluator(ABC, Generic[V, E]):
     def of(self, e: Expr, env: E | None = None) -> V:
         """The value of an expression."""
         env = self.env if env is None else env
+        if env.shared is not None and e in env.shared:
+            return self.computed_once(e, env, env.shared)
+        return self.uncached(e, env)
+
+    def computed_once(self, e: Expr, env: E, shared: dict[Expr, V | None]) -> V:
+        """The value of what stands more than once in a function's body."""
+        v = shared[e]
+        if v is None:
+            shared[e] = v = self.reusable(self.uncached(e, env))
+        return v
+
+    def reusable(self, v: V) -> V:
+        """A value that is read more than once, and so not written over."""
+        return v
+
+    def uncached(self, e: Expr, env: E) -> V:
+        """The value, found anew."""
         match e:
             case Apply():
                 return self.apply(e, env)
@@ -236,9 +256,7 @@ class Evaluator(ABC, Generic[V, E]):
 
     def over_blocks(self, e: Bind, env: E) -> bool:
         """Whether a binder runs over blocks, whose values are apart from each other."""
-        return bool(
-            e.index in self.card.loop_letters and env.arguments is None and e.lower and e.upper
-        )
+        return bool(e.index in self.card.loop_letters and not env.alone and e.lower and e.upper)
 
     def bound(self, e: Bind, env: E) -> tuple[E, str]:
         """The names in force under a binder, and its index's label."""
@@ -336,6 +354,8 @@ class Algebra(Evaluator[V, E]):
     def apply(self, e: Apply, env: E) -> V:
         if e.op in self.card.function:
             return self.call(e.op, [self.of(a, env) for a in e.args], env.level + 1)
+        if e.op == CALL:
+            return self.applied(e.args[0], [self.of(a, env) for a in e.args[1:]], env)
         return self.operation(e.op, [self.of(a, env) for a in e.args])
 
     def operation(self, op: str, args: list[V]) -> V:
@@ -382,8 +402,35 @@ class Algebra(Evaluator[V, E]):
             for symbol, label in zip(argument.pattern, labels, strict=False):
                 sizes[symbol.key] = self.length(v, label)
             values[argument.symbol.key] = v
-        env = replace(self.env, arguments=values, sizes=sizes, index={}, level=level)
+        env = replace(self.env, arguments=values, sizes=sizes, index={}, level=level, alone=True)
         return self.of(function.body, env)
+
+    def applied(self, f: Expr, args: list[V], env: E) -> V:
+        """A function of the card's values, or one for each block after the other."""
+        if isinstance(f, Bind) and f.ranges is not None:
+            first, last = (int(self.size(x, env)) for x in f.ranges)
+            for k in range(first, last + 1):
+                at = replace(env, index={**env.index, f.index: k})
+                args = [self.applied(f.body, args, at)]
+            return args[0]
+        assert isinstance(f, Ref)
+        operator = self.card.operator[f.symbol]
+        body = body_of(self.card, operator)
+        own = dict(zip(f.symbol.slots, f.index, strict=True))
+        given = [*(self.of(own[x], env) for x in operator.places), *map(self.reusable, args)]
+        inner = replace(
+            self.env,
+            arguments={a.symbol.key: v for a, v in zip(body.arguments, given, strict=True)},
+            index={**self.env.index, **{x: self.member(own[x], env) for x in operator.letters}},
+            level=env.level + 1,
+            shared=dict.fromkeys(body.shared),
+        )  # fmt: skip
+        return self.of(body.formula, inner)
+
+    def member(self, index: Expr, env: E) -> Any:
+        """Which member of a family an index means: a letter's axis, or a number."""
+        letter = env.index.get(index.name) if isinstance(index, Idx) else None
+        return letter if isinstance(letter, Letter) else self.size(index, env)
 
     def product(self, a: V, b: V, also: tuple[str, ...] = ()) -> V:
         """Juxtaposition: scaling by a number, or the matrix product (summed over ``also``)."""

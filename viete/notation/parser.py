@@ -17,6 +17,7 @@ from fractions import Fraction
 from itertools import pairwise, takewhile
 
 from viete.errors import Text, VieteError
+from viete.notation.application import application, composition
 from viete.notation.barred import barred
 from viete.notation.cursor import (
     BARS,
@@ -32,6 +33,7 @@ from viete.notation.cursor import (
 from viete.notation.lexer import ELEMENTARY, Token, tokenize
 from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, Scope
 from viete.notation.tree import (
+    CALL,
     Apply,
     Bind,
     Expr,
@@ -304,7 +306,12 @@ class Parser(Cursor):
         if t.kind == "accent" and t.text == "partial" and self.differentiates():
             return self.derivative(t)
         if t.kind == "accent" or self.at_accent_word():
-            return barred(self, t) or self.name(self.accent(), t)
+            if (found := barred(self, t)) is not None:
+                return found
+            base = self.accent()
+            return application(self, base, t) or self.name(base, t)
+        if (composed := composition(self)) is not None:
+            return composed
         if t.kind == "word":
             self.next()
             return self.word(t)
@@ -401,11 +408,14 @@ class Parser(Cursor):
             return self.table(t)
         if text in BINDERS and self.peek.text == "_" and text not in scope.symbols:
             return self.binder(text, t)
+        if (applied := application(self, text, t)) is not None:
+            return applied
         function, used = self.function_name(t)
         if function is not None:
             self.pos += used
             return self.call(function, t)
         known = text in scope.indices or text in CONSTANTS
+        known |= any(s.base == text for s in scope.operators)
         if known or self.behind(text) in scope.symbols:
             return self.name(text, t)
         if text == "c" and self.peek.text == "(" and "centred" in scope.functions:
@@ -568,6 +578,9 @@ class Parser(Cursor):
             end = self.peek.end  # d_model is one name, whatever begins like it
         name, span = self.source.text[t.start : end], (t.start, end)
         declared = self.scope.symbols.get(base, [])
+        if function := next((s for s in self.scope.operators if s.base == base), None):
+            of = function.key.replace(CALL, "(…)")
+            return self.error(f"unknown symbol {name}; the card has a function {of}", span)
         if lacking := next((s for s in declared if s.slots and self.begins(s, items)), None):
             return self.error(
                 f"{name} is one value for each {' and '.join(lacking.slots)}; write {lacking.key}, "

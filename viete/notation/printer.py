@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
@@ -18,7 +18,10 @@ from viete.notation.lexer import (
     accent_of,
     unprimed,
 )  # fmt: skip
+from viete.notation.substitution import substitute
 from viete.notation.tree import (
+    CALL,
+    WITH,
     Apply,
     Bind,
     Expr,
@@ -58,6 +61,8 @@ INFIX: dict[str, tuple[int, str, str, str]] = {
     "prod": (PROD, " ", r" ", " "),
 }
 TEX_NEAR = r"\approx"
+WITH_SIGNS = " with ", r" \text{ with } ", " with "
+DOTS = " ∘ ... ∘ ", r" \circ \cdots \circ ", " ∘ ⋯ ∘ "
 _LETTERS = {name: char for char, name in reversed(GREEK.items())}
 _BELOW = {plain: char for char, plain in SUBSCRIPTS.items()}
 _ABOVE = {plain: char for char, plain in SUPERSCRIPTS.items()}
@@ -149,11 +154,14 @@ def is_phrase(symbol: Symbol) -> bool:
 class Printer:
     """One spelling's writer.
 
-    With a ``loss``, ∂X is written as a quotient: ``∂L/∂X``, for people alone.
+    With a ``loss``, ∂X is written as a quotient: ``∂L/∂X``, for people alone. ``functions`` are the
+    letters of a card's own functions: a value of that name does not stand before a parenthesis.
     """
 
-    def __init__(self, style: str, loss: Ref | None = None) -> None:
-        self.style, self.loss = style, loss
+    def __init__(
+        self, style: str, loss: Ref | None = None, functions: Collection[str] = ()
+    ) -> None:
+        self.style, self.loss, self.functions = style, loss, functions
         self.bars = 0  # how many pairs of bars stand around what is written
         self.column = 1 + STYLES.index(style)
 
@@ -332,12 +340,25 @@ class Printer:
                 under = self.show(args[0])
                 simple = isinstance(args[0], Ref | Idx) or under.isdigit()
                 return (f"√{under}", FACTOR) if simple else (f"√({under})", ATOM)
+        if op == CALL:
+            return f"{self.called(args[0])}({', '.join(map(self.show, args[1:]))})", ATOM
+        if op == WITH:
+            pairs = zip(args[1::2], args[2::2], strict=True)
+            sides = [f"{self.show(a)} = {self.show(b)}" for a, b in pairs]
+            return f"{self.show(args[0])}{self.pick(*WITH_SIGNS)}{', '.join(sides)}", 0
         shown = [self.show(a) for a in args]
         if e.semi:
             text = ", ".join(shown[: e.semi]) + "; " + ", ".join(shown[e.semi :])
         else:
             text = ", ".join(shown)
         return f"{self.function(op)}({text})", ATOM
+
+    def called(self, f: Expr) -> str:
+        """A function, or several of them one after the other: ``(B_N ∘ ⋯ ∘ B_1)``."""
+        if not isinstance(f, Bind) or f.ranges is None:
+            return self.show(f)
+        ends = [self.show(substitute(f.body, letters={f.index: x})) for x in f.ranges]
+        return f"({ends[1]}{self.pick(*DOTS)}{ends[0]})"
 
     def infix(self, e: Apply) -> tuple[str, int]:
         strength, *signs = INFIX[e.op]
@@ -360,6 +381,8 @@ class Printer:
             after = FACTOR
         a, b = self.show(left, before), self.show(right, after)
         if e.op == "prod":
+            if isinstance(left, Ref) and b.startswith("(") and left.symbol.base in self.functions:
+                a = f"({a})"
             # Side by side, \Delta x would be one name and a <u, v> a comparison.
             a = f"({a})" if a.endswith(r"\Delta") else a
             b = f"({b})" if b.startswith("<") else b

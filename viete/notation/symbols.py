@@ -81,6 +81,7 @@ class Scope:
 
     symbols: dict[str, list[Symbol]] = field(default_factory=dict)
     functions: dict[str, Signature] = field(default_factory=lambda: dict(PRIMITIVES))
+    operators: dict[Symbol, Signature] = field(default_factory=dict)  # functions of a card's values
     indices: set[str] = field(default_factory=set)
     words: Callable[[], Words] = Words  # of the vocabulary, found when first asked for: E["a"]
     text: Callable[[], Symbol] | None = None  # of a question: the input that is the text
@@ -146,6 +147,7 @@ class Scope:
         if "'" in name:
             return "; no name with this prime is declared here, and a transpose is written K^T"
         known = {s.key for group in self.symbols.values() for s in group}
+        known |= {s.key for s in self.operators}
         if len(name) > 1:  # a letter is near to tr, and is none
             known |= {f for f in self.functions if not f.endswith("_library")}  # second names
         known |= GREEK_NAMES & set(self.symbols)

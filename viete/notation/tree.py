@@ -20,6 +20,9 @@ T = TypeVar("T")
 INTERNED: WeakValueDictionary[tuple[object, ...], Interned] = WeakValueDictionary()
 MEASURES = ("rows", "cols", "len")  # of a matrix; of a vector the second; of its first axis
 LENGTHS = ("len", "cols")  # of a value's first axis, and of its second
+# Operations that no name can be: a function of the card applied to arguments, with the function
+# first; several one after the other; a formula with some of what it is made of replaced.
+CALL, COMPOSE, WITH = "()", "∘", "with"
 LOCK = Lock()  # two threads that make one content get one object
 
 
@@ -145,7 +148,8 @@ class Slot:
 class Symbol(Interned):
     """A declared name: a base with labels and index slots below and above.
 
-    ``kind`` is 'dim', 'input', 'parameter', 'value' or 'argument'.
+    ``kind`` is 'dim', 'input', 'parameter', 'value', 'argument' or 'function', of a card's own
+    function of values, which may have the name of a value besides.
     """
 
     kind: str
@@ -160,6 +164,7 @@ class Symbol(Interned):
             self.base
             + script("_", [s.text for s in self.sub])
             + script("^", [s.text for s in self.sup])
+            + (CALL if self.kind == "function" else "")
         )
 
     @cached_property

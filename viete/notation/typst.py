@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from viete.notation.lexer import COMMANDED, GREEK, GREEK_NAMES, PREFIXES, accent_of, unprimed
 from viete.notation.printer import ATOM, FACTOR, INFIX, SUM, Printer, is_phrase, number
@@ -30,8 +31,8 @@ def word(text: str) -> str:
 class Typst(Printer):
     """The printer of Typst's maths, which takes most signs as Unicode has them."""
 
-    def __init__(self) -> None:
-        super().__init__("unicode")
+    def __init__(self, functions: Collection[str] = ()) -> None:
+        super().__init__("unicode", None, functions)
 
     def write(self, e: Expr) -> tuple[str, int]:
         match e:

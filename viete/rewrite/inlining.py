@@ -95,6 +95,7 @@ def without_unread(card: CardData, optional: Collection[str]) -> CardData:
         card,
         equations=equations,
         derived=tuple(e for e in card.derived if e.name not in gone),
+        operators=tuple(o for o in card.operators if not o.definition.keys & gone),
         claims=tuple(c for c in card.claims if not c.keys & gone),
     )
 
@@ -127,6 +128,7 @@ def names_used(card: CardData) -> set[str]:
     formulas += [e for i in card.indices for e in (i.lower, i.upper)]
     formulas += [e for loop in card.loops for e in (loop.lower, loop.upper)]
     lefts = [e.left.symbol for e in (*card.equations, *card.derived)]
+    lefts += [o.symbol for o in card.operators]
     symbols = [*lefts, *(p.symbol for p in card.parameters)]
     return names_in(formulas) | {s for symbol in symbols for s in symbol.slots}
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from viete.errors import Text
 from viete.graph.card import CardData, Dimension, Equation, Loop
+from viete.graph.operator import Operator
 from viete.library.functions import Function
 from viete.notation.lexer import primed
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Slot, Symbol, Table, transform
@@ -39,8 +40,9 @@ class Renaming:
     def symbol(self, s: Symbol) -> Symbol:
         if s.kind == "argument" or (s.kind == "dim" and s.key in self.shared):
             return s
+        counted = {i.name for i in self.card.indices} | self.card.loop_letters
         sub, sup = (
-            tuple(Slot(self.letter(x.text), True) if x.index else x for x in slots)
+            tuple(Slot(self.letter(x.text), True) if x.text in counted else x for x in slots)
             for slots in (s.sub, s.sup)
         )
         return Symbol(s.kind, primed(s.base, "'"), sub, sup)
@@ -74,6 +76,9 @@ class Renaming:
         text = Text(e.text.text, e.text.file, e.text.line, e.text.column, e.text.whole)
         return replace(e, left=left, right=self.of(e.right), loop=self.loop(e.loop, after),
                        stated=None, text=text)  # fmt: skip
+
+    def operator(self, o: Operator) -> Operator:
+        return replace(o, symbol=self.symbol(o.symbol), definition=self.of(o.definition))
 
     def function(self, f: Function) -> Function:
         return replace(f, name=self.functions.get(f.name, f.name), body=self.of(f.body))
@@ -111,5 +116,6 @@ def joined(card: CardData, other: CardData, shared: Collection[str]) -> tuple[Ca
         )),
         equations=(*card.equations, *(new.equation(e, after) for e in other.equations)),
         derived=(*card.derived, *(new.equation(e, after) for e in other.derived)),
+        operators=(*card.operators, *map(new.operator, other.operators)),
     )  # fmt: skip
     return made, new

@@ -51,7 +51,7 @@ class Work:
             old, title=title, about=(*old.about, what), facts=facts,
             equations=tuple(self.equations),
             parameters=tuple(self.described(p) for p in self.parameters.values()),
-            derived=(), claims=(),
+            derived=(), operators=(), claims=(),
         )  # fmt: skip
         names = [p.name for p in old.parameters] + [d.name for d in old.dims]
         model = without_unused(model, names)
@@ -76,9 +76,15 @@ class Work:
                 lost.add(e.name)
             else:
                 derived.append(e if right == e.right else again(e, e.left, right))
+        operators = tuple(
+            replace(o, definition=replaced(o.definition, self.copied))
+            for o in self.model.operators if not names_in([o.definition]) & lost
+        )  # fmt: skip
         about_weights = lost | weights
         claims = (c for c in self.model.claims if not names_in(c.formulas) & about_weights)
-        return replace(card, derived=tuple(derived), claims=tuple(claims))
+        return replace(
+            card, derived=tuple(derived), operators=operators, claims=tuple(claims)
+        )  # fmt: skip
 
     def described(self, p: Parameter) -> Parameter:
         """A parameter whose meaning says what it is made of; it is in no file as it is."""

@@ -259,7 +259,7 @@ class Derivation(Entries):
         body = transform(inlined(e, self.card.function, taken=self.card.names), rule)
         self.leave_open(body)  # the call itself is the stage, if one is wanted
         arguments = {} if env.arguments is None else env.arguments
-        return self.of(body, replace(env, arguments=arguments, level=env.level + 1))
+        return self.of(body, replace(env, arguments=arguments, level=env.level + 1, alone=True))
 
     def with_letters(self, e: Apply, env: Env[Value]) -> tuple[Apply, Env[Value]]:
         """A call with letters for the arguments that are formulas, and what these stand for."""

@@ -1,0 +1,190 @@
+"""Calls of a card's own functions of values: ``\\tilde{A}^3(x^2)``, ``(B_N ∘ ⋯ ∘ B_1)(x^0)``.
+
+A name may be that of a value and of such a function. Before a parenthesis it is the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from viete.notation.cursor import Script, top_level
+from viete.notation.lexer import Token
+from viete.notation.symbols import Scope
+from viete.notation.tree import CALL, COMPOSE, Apply, Bind, Expr, Idx, Num, Ref, Symbol, num
+
+if TYPE_CHECKING:
+    from viete.notation.parser import Parser
+
+Called = tuple[Ref, list[Script]]  # a function, and scripts of what it gives
+
+
+def application(parser: Parser, base: str, t: Token) -> Expr | None:
+    """The call whose name's letter ``base`` has been read; None where none begins there."""
+    start = parser.pos
+    called = function_at(parser, base, t)
+    if called is None:
+        parser.pos = start
+        return None
+    function, left = called
+    if parser.peek.text == "∘":
+        if left:
+            raise parser.error("an index of what a composition gives stands behind it", left[0])
+        return of(parser, chain(parser, function), t)
+    made = of(parser, [function], t)
+    return parser.scripted(made, left, t) if left else made
+
+
+def composition(parser: Parser) -> Expr | None:
+    """``(f ∘ g)(x)``, where what the bracket that opens here holds is a composition."""
+    t = parser.peek
+    if t.text != "(" or t.kind != "op" or not parser.scope.operators:
+        return None
+    inside = parser.tokens[parser.pos + 1 :]
+    end = next(top_level(inside, ")"), None)
+    if end is None or not any(k < end for k in top_level(inside, "∘")):
+        return None
+    opened = parser.next()
+    functions = chain(parser, named(parser))
+    parser.expect(")", opened)
+    return of(parser, functions, t)
+
+
+def function_at(parser: Parser, base: str, t: Token) -> Called | None:
+    """The function of this letter that is applied or composed here, and the scripts left over."""
+    if all(s.base != base for s in parser.scope.operators):
+        return None
+    items = parser.scripts()
+    if parser.peek.kind != "op" or parser.peek.text not in ("(", "∘"):
+        return None
+    outer, parser.scope = parser.scope, functions_alone(parser)
+    found = parser.match(base, items)
+    parser.scope = outer
+    if found is None or any(s.sign == "^" for s in found[2]):
+        return None
+    symbol, index, left = found
+    function = parser.node(Ref(symbol, tuple(parser.inside(s) for s in index)), t)
+    assert isinstance(function, Ref)
+    return function, left
+
+
+def functions_alone(parser: Parser) -> Scope:
+    """The scope in which names are those of functions."""
+    symbols: dict[str, list[Symbol]] = {}
+    for symbol in parser.scope.operators:
+        symbols.setdefault(symbol.base, []).append(symbol)
+    return replace(parser.scope, symbols=symbols)
+
+
+def named(parser: Parser) -> Ref:
+    """The function that is named here, as a composition needs one."""
+    t = parser.peek
+    accented = t.kind == "accent" or parser.at_accent_word()
+    base = parser.accent() if accented else parser.next().text
+    outer, parser.scope = parser.scope, functions_alone(parser)
+    found = parser.match(base, parser.scripts())
+    parser.scope = outer
+    if found is None or found[2]:
+        raise parser.error("a composition is of functions of the card, as in B_2 ∘ B_1", t)
+    made = parser.node(Ref(found[0], tuple(parser.inside(s) for s in found[1])), t)
+    assert isinstance(made, Ref)
+    return made
+
+
+def chain(parser: Parser, first: Ref) -> list[Expr]:
+    """The functions that ∘ stands between, from the left; dots between two are all between."""
+    items: list[Ref | Token] = [first]
+    while parser.accept("∘"):
+        dots = parser.accept("...")
+        items.append(dots or named(parser))
+    out: list[Expr] = []
+    while items:
+        item = items.pop(0)
+        if isinstance(item, Token):
+            raise parser.error("dots stand between two functions: B_N ∘ ⋯ ∘ B_1", item)
+        run = [item]
+        while items and isinstance(items[0], Ref) and steps_down(run[-1], items[0]):
+            run.append(items.pop(0))  # type: ignore[arg-type]
+        if not (items and isinstance(items[0], Token)):
+            out += run
+            continue
+        gap = items.pop(0)
+        assert isinstance(gap, Token)
+        if not items or isinstance(items[0], Token):
+            raise parser.error("dots stand between two functions: B_N ∘ ⋯ ∘ B_1", gap)
+        last = items.pop(0)
+        while items and isinstance(items[0], Ref) and steps_down(last, items[0]):
+            last = items.pop(0)
+        out.append(between(parser, run[0], last, gap))
+    return out
+
+
+def steps_down(a: Ref, b: Ref) -> bool:
+    """Whether one function comes a block after another: ``B_N`` and ``B_{N-1}``."""
+    slots = differing(a, b)
+    return len(slots) == 1 and before(a.index[slots[0]]) == b.index[slots[0]]
+
+
+def differing(a: Ref, b: Ref) -> list[int]:
+    """The slots in which two members of a family differ; none for two of different families."""
+    if a.symbol is not b.symbol:
+        return []
+    return [k for k, (x, y) in enumerate(zip(a.index, b.index, strict=True)) if x is not y]
+
+
+def before(index: Expr) -> Expr:
+    """The number of the block before, as it is written."""
+    match index:
+        case Num(value):
+            return num(value - 1)
+        case Apply("sub", (x, Num(value))):
+            return Apply("sub", (x, num(value + 1)))
+    return Apply("sub", (index, num(1)))
+
+
+def between(parser: Parser, top: Ref, bottom: Ref | Token, dots: Token) -> Expr:
+    """``B_N ∘ ⋯ ∘ B_1``."""
+    assert isinstance(bottom, Ref)
+    slots = differing(top, bottom)
+    if top is bottom:
+        return top
+    if len(slots) != 1:
+        raise parser.error("dots stand between two blocks of one function: B_N ∘ ⋯ ∘ B_1", dots)
+    (k,) = slots
+    upper, lower = top.index[k], bottom.index[k]
+    down = isinstance(lower, Num) and (not isinstance(upper, Num) or lower.value < upper.value)
+    if not down and isinstance(upper, Num):
+        raise parser.error(
+            "a composition applies its last function first, so the greatest block stands first: "
+            "B_N ∘ ⋯ ∘ B_1", dots,
+        )  # fmt: skip
+    letter = top.symbol.slots[k]
+    index = (*top.index[:k], Idx(letter), *top.index[k + 1 :])
+    return Bind(COMPOSE, letter, lower, upper, Ref(top.symbol, index))
+
+
+def of(parser: Parser, functions: Sequence[Expr], t: Token) -> Expr:
+    """Functions one after the other, the last first, of what stands in the parentheses here."""
+    opened = parser.expect("(")
+    args = [parser.expression()]
+    while parser.accept(",", ";"):
+        args.append(parser.expression())
+    parser.expect(")", opened)
+    for f in reversed(functions):
+        symbol = head(f).symbol
+        takes = parser.scope.operators[symbol].least
+        if len(args) != takes:
+            raise parser.error(
+                f"{symbol.key.removesuffix(CALL)} takes {takes} argument"
+                f"{'s' if takes != 1 else ''}, not {len(args)}", t,
+            )  # fmt: skip
+        args = [parser.node(Apply(CALL, (f, *args)), t)]
+    return args[0]
+
+
+def head(f: Expr) -> Ref:
+    """The function of a call, or of a composition one for each block."""
+    f = f.body if isinstance(f, Bind) else f
+    assert isinstance(f, Ref)
+    return f
