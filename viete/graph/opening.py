@@ -143,7 +143,16 @@ def body_of(card: CardData, operator: Operator) -> OpenedBody:
             e = opened(card, whole, targets)
         except VieteError as error:
             raise operator.text.error(error.message) from None
+        if e is whole and not nought(card, whole):
+            raise operator.text.error(f"{show(whole)} is not made of {show(pairs[0])}")
     return OpenedBody(e, tuple(own.values()), repeated(e, frozenset(operator.letters)))
+
+
+def nought(card: CardData, e: Expr) -> bool:
+    """Whether a member of a family has a number for a part that others have, as no MLP adds 0."""
+    if isinstance(e, Ref):
+        return any(d.name == e.key and d.right.constant for d in card.derived)
+    return e.constant
 
 
 def repeated(e: Expr, letters: frozenset[str]) -> frozenset[Expr]:
