@@ -188,3 +188,41 @@ def test_what_is_refused(text: str) -> None:
     with pytest.raises(VieteError, match=re.escape(WRONG[text])) as caught:
         GPT2.put(text)
     assert caught.value.where is not None and caught.value.where.file == "<put>"
+
+
+def test_values_of_another_run() -> None:
+    model, other = GPT2.with_weights(WEIGHTS), [4, 4, 3, 1, 5, 9]
+    run, here = model.run(other), np.arange(6)[:, None]
+    by_hand: dict[str, dict[str, Any]] = {
+        "x^2_4 = x'^2_4": {"x^2": lambda a: np.where(here == 4, run["x^2"], a)},
+        "x^2_j = x'^2_{-1} for j = 0": {"x^2": lambda a: np.where(here == 0, run["x^2"][-1], a)},
+        r"\tilde{A}^2 = \tilde{A}'^2": {"a^2": run["a^2"]},
+        "A^{2,1} = A'^{2,1}": {"A^{2,h}": lambda a: np.stack([run["A^{2,1}"], a[1]])},
+        "x^i_j = x^i_j + 0.5 (x'^i_j - x^i_j) for i ≥ 2, j ≥ 3": {
+            f"x^{i}": lambda a, b=run[f"x^{i}"]: np.where(here >= 3, a + 0.5 * (b - a), a)
+            for i in (2, 3)
+        },
+    }
+    for text, hooks in by_hand.items():
+        changed, want = model.put(text, against=run), model.run(TOKENS, put=hooks)
+        np.testing.assert_allclose(changed.run(TOKENS)["logits"], want["logits"], rtol=1e-12)
+        assert vt.read(changed.card.write()) == changed.card
+    with pytest.raises(VieteError, match="n is at most 6"):
+        model.put("x^2 = x'^2", against=run).run([1] * 7)
+
+
+def test_a_change_that_some_readers_see() -> None:
+    """The reader has what a change for all gives it, and nothing else has."""
+    plain = GPT2.run(TOKENS, WEIGHTS)
+    for text, reader in (("x^1_j = 0 {} for j ≥ 2", "Q^{3,1}"), ("x^1 = x^1 ⊙ x^1 {}", "K^{2,h}")):
+        everywhere = GPT2.put(text.format("")).run(TOKENS, WEIGHTS)
+        path = GPT2.put(text.format(f"in {reader}"))
+        run = path.run(TOKENS, WEIGHTS)
+        np.testing.assert_allclose(run[reader], everywhere[reader], rtol=1e-12)
+        for name in ("x^1", "V^{2,h}", "Q^{2,h}"):
+            np.testing.assert_array_equal(run[name], plain[name])
+        assert not np.allclose(run["logits"], plain["logits"])
+        assert vt.read(path.write("md")) == path and path.incremental()
+    for wrong in ("x^2 = 0 in Q^{2,1}", "x^1 = 0 in W_E", "logits = 0 in Q^{3,1}"):
+        with pytest.raises(VieteError, match=r"is there before|behind in st|does not read"):
+            GPT2.put(wrong)

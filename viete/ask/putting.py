@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from viete.ask.asking import as_array, own_symbol
+from viete.ask.other_run import OtherRun
 from viete.cards.edits import read_edit
 from viete.errors import Text, VieteError
 from viete.evaluate.labelled import Array
+from viete.evaluate.run import Run
 from viete.graph.card import CardData, Parameter
 from viete.notation.symbols import Scope
 from viete.notation.tree import num
@@ -30,9 +32,11 @@ class Edited:
 
 def edited(
     card: CardData, equations: Sequence[str | Path], values: Mapping[str, Any],
-    scope: Callable[[CardData], Scope] = lambda card: card.scope,
+    scope: Callable[[CardData], Scope] = lambda card: card.scope, against: Run | None = None,
 ) -> Edited:  # fmt: skip
     """The card with ``equations`` put in, texts or Markdown files, and ``values`` by their names.
+
+    The names of the run ``against`` have a prime.
 
     Raises VieteError for a name that the card has, for what is no number, vector or matrix, and
     where `viete.rewrite.put.put` does.
@@ -48,6 +52,7 @@ def edited(
         new = Parameter(symbol, tuple(map(num, array.shape)), meaning="given")
         card = replace(card, parameters=(*card.parameters, new))
         arrays[symbol.key] = array
+    other = None if against is None else OtherRun(card, against)
     for equation in equations:
         texts: Iterable[Text]
         if isinstance(equation, Path):
@@ -58,7 +63,11 @@ def edited(
                      for k, line in lines if line.strip()]  # fmt: skip
         else:
             raise VieteError(f"a change is an equation or a path to a file, not {equation!r:.40}")
-        card = put(card, texts, scope)
+        if other is None:
+            card = put(card, texts, scope)
+        else:
+            card = put(card, texts, lambda card: other.scope(scope(card)), other.with_parameters)
+            arrays |= other.arrays
     return Edited(card, arrays)
 
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from viete.analysis.cost import Costs
     from viete.analysis.shapes import Shapes
+    from viete.evaluate.run import Run
     from viete.graph.card import CardData
+    from viete.notation.symbols import Scope
     from viete.notation.words import Words
     from viete.rewrite.reparametrization import Folding
 
@@ -42,7 +44,7 @@ class Verbs:
 
     # -- rewritings --------------------------------------------------------------------------------
 
-    def put(self, *equations: str | Path, **values: Any) -> Self:
+    def put(self, *equations: str | Path, against: Run | None = None, **values: Any) -> Self:
         """The same with some of its equations changed, and with new names.
 
         >>> ablated = model.put("A^{2,1} = 0")                                      # doctest: +SKIP
@@ -53,15 +55,18 @@ class Verbs:
         means on its right the old value, and every reader sees the new one, or with ``in Q^{5,1}``
         only those named. Behind ``for`` stand conditions on letters. A new name on the left is a
         name for a formula. A path is a Markdown file of equations, with its new parameters in a
-        table. ``values`` are numbers, vectors and matrices by new names: parameters from then on.
+        table. ``values`` are numbers, vectors and matrices by new names: parameters from then on;
+        so are values of the run ``against``, whose names have a prime: ``x^2_4 = x'^2_4``.
         Raises VieteError for what the card does not have, and for shapes that do not fit.
         """
         from dataclasses import replace
 
         from viete.ask.putting import edited
 
-        found = edited(self.content, equations, values,
-                       lambda card: replace(card.scope, words=lambda: self.words))  # fmt: skip
+        def scope(card: CardData) -> Scope:
+            return replace(card.scope, words=lambda: self.words)
+
+        found = edited(self.content, equations, values, scope, against)
         return self.keeping(found.card, found.arrays)
 
     def grad(self, of: str | None = None, by: Sequence[str] | None = None) -> Self:

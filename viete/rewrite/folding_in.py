@@ -56,13 +56,16 @@ class Met:
 
 
 class FoldingIn:
-    """One change of one card."""
+    """One change of one card; of a copy of a value ``base`` is what it is a copy of."""
 
-    def __init__(self, card: CardData, change: Replacement) -> None:
+    def __init__(
+        self, card: CardData, change: Replacement, base: Symbol | None = None
+    ) -> None:  # fmt: skip
         self.model, self.change, self.shapes = card, change, shapes_of(card)
         self.symbol = change.left.symbol
         self.type: Type = self.shapes.types[self.symbol.key]
-        self.old = labelled(card, self.symbol, "old")
+        self.base = base
+        self.old = labelled(card, self.symbol, "old") if base is None else base
         self.blocks = card.blocks_of(self.symbol)
         self.index = dict(zip(self.symbol.slots, change.left.index, strict=True))
         self.renamed = {
@@ -114,7 +117,12 @@ class FoldingIn:
                 f"there is no {show(self.change.left)} that these conditions admit"
             )
         lefts = [e.left for e in out if e.name == self.old.key]
-        if lefts and self.blocks and all(x.constant for left in lefts for x in left.index):
+        if (
+            self.base is None
+            and lefts
+            and self.blocks
+            and all(x.constant for left in lefts for x in left.index)
+        ):
             out = [self.single(e, lefts[0]) for e in out]
         return replace(self.model, equations=tuple(out))
 
@@ -226,7 +234,8 @@ class FoldingIn:
         inner = [t for t in where.tests if t.free & entries]
         outer = [t for t in where.tests if not t.free & entries]
         new = self.new_value(right, shape, old, inner, bool(outer))
-        whole = new if not outer else Apply("where", (joined(outer), new, old))
+        rest = old if self.base is None else e.right
+        whole = new if not outer else Apply("where", (joined(outer), new, rest))
         return self.equations(e, whole, old)
 
     def shape_of(self, right: Expr) -> tuple[Size, ...]:
@@ -273,6 +282,8 @@ class FoldingIn:
     def equations(self, e: Equation, whole: Expr, old: Ref) -> list[Equation]:
         """The changed equation, after one for the old value unless that stands in one place."""
         again = restated(e, e.left, whole)
+        if self.base is not None:
+            return [again]
         uses = [x for x in refs(whole) if x.key == self.old.key]
         if isinstance(e.right, Ref):  # which is a name for it already
             named = {self.old.key: Abstraction(self.symbol.slots, e.right)}

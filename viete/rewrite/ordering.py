@@ -64,4 +64,4 @@ def circle(equations: list[Equation], reads: list[set[int]], waiting: list[int])
         path.append(after)
 
 
-__all__ = ["ordered"]
+__all__ = ["ordered", "same_turn"]

@@ -19,23 +19,31 @@ from viete.notation.tree import Expr, Idx, Pick, Ref, refs
 from viete.rewrite.carried import with_carried
 from viete.rewrite.folding_in import FoldingIn, labelled
 from viete.rewrite.ordering import ordered
+from viete.rewrite.paths import seen_by_readers
 from viete.rewrite.replacement import Naming, Replacement, parse_replacement
 
 FAMILY = "config model_type"  # the fact by which a card is one of `transformers`
 
 
+Given = Callable[[CardData, Expr], tuple[CardData, Expr]]
+
+
 def put(
     card: CardData, equations: Iterable[Text],
     scope: Callable[[CardData], Scope] = lambda card: card.scope,
+    given: Given = lambda card, e: (card, e),
 ) -> CardData:  # fmt: skip
     """The card with some equations changed, one after the other, and with new derived names.
 
-    ``scope`` gives the names that an equation may use, by default the card's. Raises VieteError,
+    ``scope`` gives the names that an equation may use, by default the card's; ``given`` puts
+    parameters for what the card does not have into a formula. Raises VieteError,
     pointing into the equation, for a name or a member that the card does not have, for a shape that
     does not fit, and where a value would be made of itself.
     """
     for text in equations:
         found = parse_replacement(text, card, scope(card))
+        card, right = given(card, found.right)
+        found = replace(found, right=right)
         card = with_name(card, found) if isinstance(found, Naming) else changed(card, found)
     return card
 
@@ -55,7 +63,7 @@ def changed(card: CardData, change: Replacement) -> CardData:
     blocks = dict(zip(change.left.symbol.slots, change.left.index, strict=True))
     card, right = with_carried(card, change.right, change.left.key, blocks, change.right_text)
     change = replace(change, right=right)
-    found = FoldingIn(card, change).card()
+    found = seen_by_readers(card, change) if change.readers else FoldingIn(card, change).card()
     facts = tuple(f for f in found.facts if f[0] != FAMILY)
     return checked(replace(ordered(found, change.text), facts=facts), change.text)
 

@@ -1,0 +1,80 @@
+"""Paths: a change that only some readers see, ``x^3 = 0 in Q^{5,1}``.
+
+What lies between the changed value and the readers gets a second equation each, ``u_{via}^i``
+beside ``u^i``, made of the changed value; the readers take the second one of theirs. All other
+values are as they were. With others held fixed by `cut` this is path patching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from itertools import chain
+
+from viete.graph.card import CardData, Equation, restated
+from viete.graph.dependence import backward_slice, forward_slice, reachable
+from viete.notation.printer import show
+from viete.notation.tree import Expr, Idx, Ref, Symbol, refs, transform
+from viete.rewrite.carried import number
+from viete.rewrite.folding_in import FoldingIn, labelled
+from viete.rewrite.ordering import ordered, same_turn
+from viete.rewrite.replacement import Replacement
+
+
+def seen_by_readers(card: CardData, change: Replacement) -> CardData:
+    """The card in which only the readers of a change see it.
+
+    Raises VieteError for a reader that is not made of what is changed.
+    """
+    key = change.left.key
+    after = forward_slice(card, [key])
+    for reader in change.readers:
+        if reader.key not in after or reader.key == key:
+            raise change.text.error(f"{show(reader)} does not read {show(change.left)}")
+        blocks = [dict(zip(x.symbol.slots, x.index, strict=True)) for x in (reader, change.left)]
+        for slot in blocks[0].keys() & blocks[1].keys() & card.loop_letters:
+            one, other = (number(card, at[slot]) for at in blocks)
+            later = one is not None and other is not None and one > other
+            if not (later or reader.key in same_block(card, key)):
+                raise change.text.error(f"{show(reader)} is there before {show(change.left)}")
+    made = {e.name: e.left.symbol for e in card.equations}
+    before = {e.name for e in backward_slice(card, [r.key for r in change.readers])}
+    via = {name: labelled(card, made[name], "via") for name in made if name in after & before}
+    equations = chain.from_iterable((e, copied(e, via)) if e.name in via else (e,)
+                                    for e in card.equations)  # fmt: skip
+    card = replace(card, equations=tuple(equations))
+    moved = replace(change, left=Ref(via[key], change.left.index), readers=())
+    card = FoldingIn(card, moved, base=change.left.symbol).card()
+    for reader in change.readers:
+        slots = reader.symbol.slots
+        index = tuple(Idx(slot) if slot in card.loop_letters else x
+                      for slot, x in zip(slots, reader.index, strict=True))  # fmt: skip
+        own = replace(change, left=reader, items=(), conditions=(), readers=(),
+                      right=Ref(via[reader.key], index))  # fmt: skip
+        card = ordered(FoldingIn(card, own).card(), change.text)
+    return card
+
+
+def same_block(card: CardData, key: str) -> Collection[str]:
+    """The values that are made of one in the same block, or in a later one of unknown number."""
+    made = {e.name: e for e in card.equations if e.loop is not None}
+
+    def read(name: str) -> Iterator[str]:
+        return (e.name for e in made.values()
+                if any(x.key == name and same_turn(x, made[name]) for x in refs(e.right)))  # fmt: skip
+
+    return reachable([key], read) if key in made else made
+
+
+def copied(e: Equation, via: dict[str, Symbol]) -> Equation:
+    """An equation of the same formula, over the second values."""
+
+    def rule(x: Expr) -> Expr | None:
+        return Ref(via[x.key], x.index) if isinstance(x, Ref) and x.key in via else None
+
+    meaning = f"${show(e.left, 'latex')}$ as some readers see it"
+    copy = restated(e, Ref(via[e.name], e.left.index), transform(e.right, rule))
+    return replace(copy, meaning=meaning)
+
+
+__all__ = ["seen_by_readers"]
