@@ -84,3 +84,18 @@ def test_the_words_of_one_model_are_not_another_s() -> None:
     assert np.array_equal(one.run([1, 2])['W_E["a"]'], one.weights["W_E"][k])
     with pytest.raises(vt.VieteError, match="there is no tokenizer"):
         other.run([1, 2])['W_E["a"]']
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_question_in_words_reads_back(kind: str) -> None:
+    run = reader(kind).run("I live")
+    name = quoted(run.scope.words().name(7))
+    for question, plain in (
+        (f"\\overline{{{name}}} - U_5", f"U[{name}] - U[{quoted(run.scope.words().name(5))}]"),
+        (f"<\\underline{{{name}}}, x^1_0>", f"<W_E[{name}], x^1[0]>"),
+        (f"logits_{{-1, {name}}}", f"logits[-1, {name}]"),
+        (f"sum_{{j=0}}^1 (logits_{{j, {name}}})", f"sum_{{j=0}}^1 logits[j, {name}]"),
+    ):  # fmt: skip
+        assert run.in_words(question) == plain
+        for style in ("plain", "latex", "unicode"):
+            assert run.parse(run.in_words(question, style)) == run.parse(question)

@@ -160,6 +160,10 @@ def test_a_name_with_a_bar_is_that_name() -> None:
     (r"\overline{}", "a token stands under a bar, and here is none"),
     (r"\overline{cat}", '"cat" is no word of the vocabulary; did you mean "cats" or " cat"?'),
     (r"\overline{z}", '"z" is no word of the vocabulary; it has cats'),
+    ('x^1_{"cats"}', "a token has no place on this axis, which is not over the vocabulary"),
+    ('W_U["b", 0]', "a token has no place on this axis"),
+    ('A^{1,h}_{0, "b"}', "a token has no place on this axis"),
+    ('A^{1,"cats"}', "a token is no block and no head"),
     ('W_E["cat]', "the notation has no character '\"' alone"),
     ('W_E["cats" "b"]', "two numbers stand side by side"),
 ])  # fmt: skip

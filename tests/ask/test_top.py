@@ -23,7 +23,7 @@ ENTRIES = st.sampled_from((0.0, 1.0, -1.0, 2.5, np.inf, -np.inf, np.nan))
 
 
 @settings(max_examples=60)
-@given(st.lists(ENTRIES, min_size=1, max_size=9), st.integers(1, 10))
+@given(st.lists(ENTRIES, min_size=2, max_size=9), st.integers(1, 10))
 def test_the_greatest_come_first_and_of_equals_the_first(row: list[float], k: int) -> None:
     z = np.array([row, row[::-1]])
     found = RUN.ask(f"top_{k}(probe)", probe=z)
@@ -53,6 +53,9 @@ def test_tokens_have_their_names() -> None:
     assert [line.split("  ")[1] for line in repr(last).splitlines()[1:]] == [
         x.strip() for x in last.labels[-1]]  # fmt: skip
     assert last.alone.values.shape == (4,) and last.alone.names.shape == (4,)
+    lengths = one["top_9(|x^2|)"]
+    assert np.array_equal(lengths.values, -np.sort(-one["|x^2|"][..., 0]))
+    assert set(lengths.names[0]) == set(one.labels("x^2")[1])
     heads = one["top_2(A^{2,h}_{-1})"]
     assert heads.names.shape == (1, 2, 2) and heads.names[0, 0, 0][0].isdigit()
     assert "h 1 = L1H0" in repr(heads)

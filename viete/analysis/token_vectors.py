@@ -13,6 +13,7 @@ from viete.analysis.flows import flows_of
 from viete.analysis.next_token import scored_tokens, scores, text_of, vocabulary
 from viete.analysis.questions import of_weights
 from viete.analysis.shapes import shapes_of
+from viete.analysis.types import Mismatch
 from viete.errors import VieteError
 from viete.graph.card import CardData, memoised
 from viete.graph.sizes import Size
@@ -29,7 +30,25 @@ def question_scope(card: CardData) -> Scope:
     return replace(
         card.scope, text=lambda: text_of(card).symbol,
         vector=lambda bar, token: (unembedding if bar == "overline" else embedding)(card, token),
+        over_tokens=lambda value, axis: over_tokens(card, value, axis),
     )  # fmt: skip
+
+
+def over_tokens(card: CardData, value: Expr, axis: int, exactly: bool = False) -> bool:
+    """Whether an axis of a formula may have a place for each token; ``exactly``: by its name.
+
+    Without that a number that is as large counts, and so does an axis of unknown size.
+    """
+    shapes, sizes = shapes_of(card), [s for s in (vocabulary(card), scored_tokens(card)) if s]
+    try:
+        shape = shapes.of(value).shape
+    except Mismatch:
+        return not exactly
+    if axis >= len(shape):
+        return not exactly
+    if exactly:
+        return shape[axis] in sizes
+    return not sizes or any(shapes.same_number(shape[axis], size) for size in sizes)
 
 
 def embedding(card: CardData, token: Expr) -> Expr:
@@ -136,4 +155,4 @@ def column(card: CardData, m: Expr, k: Expr) -> Expr:
     return Pick(m, (Slice(None, None), k))
 
 
-__all__ = ["embedding", "question_scope", "unembedding"]
+__all__ = ["embedding", "over_tokens", "question_scope", "unembedding"]

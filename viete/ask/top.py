@@ -122,6 +122,9 @@ def top(run: Run, count: int, question: str) -> Top:
     array = in_numpy(answer.array)
     if not array.ndim:
         raise VieteError(f"{question} is one number; {TOP}_{count} takes a vector or a matrix")
+    if answer.axes[-1] == "1" and array.ndim > 1:  # a column is a vector
+        answer = Answer(question, array[..., 0], answer.axes[:-1], answer.labels[:-1])
+        array = array[..., 0]
     size = array.shape[-1]
     places = np.empty((*array.shape[:-1], min(count, size)), np.int64)
     for place in np.ndindex(array.shape[:-1]):

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from viete.analysis.next_token import scored_tokens, value_count, vocabulary
+from viete.analysis.token_vectors import over_tokens
 from viete.evaluate.inputs import host
 from viete.graph.card import CardData, Input
 from viete.notation.lexer import unprimed
-from viete.notation.tree import Expr, Idx, Num, Ref, Symbol, refs
+from viete.notation.printer import Printer
+from viete.notation.tree import Expr, Idx, Num, Pick, Ref, Symbol, refs
 from viete.notation.words import WordLabels, Words, quoted
 
 if TYPE_CHECKING:
@@ -100,3 +102,19 @@ def heads_of(
             at = k if s == letter else int(index.value) if isinstance(index, Num) else values.start
             number = number * len(values) + at - values.start
         yield k, f"L{int(block.value) - first}H{number}"
+
+
+class WordPrinter(Printer):
+    """Writes the numbers of tokens as their words: ``U[" Mary"]``, which reads back as the same."""
+
+    def __init__(self, run: Run, style: str) -> None:
+        super().__init__(style)
+        self.run = run
+
+    def word(self, e: Pick, axis: int) -> str:
+        """As `Printer.word`."""
+        x = e.items[axis]
+        if not isinstance(x, Num) or not over_tokens(self.run.program.model, e.value, axis, True):
+            return ""
+        name = self.run.scope.words().name(int(x.value)) if x.value.denominator == 1 else None
+        return "" if name is None else quoted(name)

@@ -31,7 +31,7 @@ from viete.evaluate.labelled import (
     permute,
     traced,
 )
-from viete.evaluate.labels import axis_labels
+from viete.evaluate.labels import WordPrinter, axis_labels
 from viete.evaluate.origins import Origin
 from viete.evaluate.schedule import Member, Program, Step
 from viete.evaluate.sparse import sparse_value
@@ -388,6 +388,14 @@ class Run(Mapping[str, Array]):
         name, have numbers. Raises VieteError as ``run[name]`` does.
         """
         return self.answer(name).labels
+
+    def in_words(self, question: str | Expr, style: str = "plain") -> str:
+        """A question with its tokens by their words: ``<U[" Mary"], x_{-1}^6>``, which reads back.
+
+        ``style`` is 'plain', 'latex' or 'unicode'.
+        """
+        e = self.parse(question) if isinstance(question, str) else question
+        return WordPrinter(self, style).show(e)
 
     def answer(self, name: str) -> Answer:
         """The array ``run[name]`` with its axes and their labels, evaluated once."""

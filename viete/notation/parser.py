@@ -568,6 +568,8 @@ class Parser(Cursor):
             letter = Idx(base) if base in self.scope.indices else Apply(base, ())
             return self.scripted(self.node(letter, t), items, t)
         symbol, index, left = whole
+        if odd := next((s for s in index if s.tokens[0].kind == "token"), None):
+            raise self.error("a token is no block and no head", odd)
         ref = self.node(Ref(symbol, tuple(self.inside(s) for s in index)), t)
         return self.scripted(ref, left, t)
 
@@ -709,9 +711,19 @@ class Parser(Cursor):
     def picked(self, value: Expr, items: list[Expr]) -> Pick:
         """Rows or entries of a value; an index written as a negative number counts from the end."""
         for axis, item in enumerate(items):
-            if isinstance(item, Num) and item.value < 0 and item.value.denominator == 1:
+            if isinstance(item, Num) and self.is_word(item):
+                fits = self.scope.over_tokens
+                if fits is not None and not fits(value, axis):
+                    raise self.error("a token has no place on this axis, which is not over the "
+                                     "vocabulary", item)  # fmt: skip
+            elif isinstance(item, Num) and item.value < 0 and item.value.denominator == 1:
                 items[axis] = self.node(place_from_end(value, axis, -int(item.value)), item)
         return Pick(value, tuple(items))
+
+    def is_word(self, e: Num) -> bool:
+        """Whether a number was last read as a word in quotes."""
+        first, end = self.spans.get(e, (0, 0))
+        return self.source.text[first:end].startswith('"')
 
     def item(self) -> Expr:
         """One index in brackets or a script: an expression, ``a:b``, ``:b``, ``a:`` or ``:``.

@@ -265,9 +265,13 @@ class Printer:
                     or (isinstance(x, Num) and x.value < 0) for x in items)  # fmt: skip
         if below and isinstance(e.value, Ref) and e.value.symbol.kind != "dim":
             return self.ref(e.value, tuple(items))
-        inner = ", ".join(self.show(x) for x in items)
+        inner = ", ".join(self.word(e, axis) or self.show(x) for axis, x in enumerate(items))
         value = self.show(e.value, ATOM)
         return f"{value}[{inner}]"
+
+    def word(self, e: Pick, axis: int) -> str:
+        """A word in the place of an index that is its number; here none is known."""
+        return ""
 
     # -- operations --------------------------------------------------------------------------------
 

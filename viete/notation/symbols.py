@@ -86,6 +86,7 @@ class Scope:
     words: Callable[[], Words] = Words  # of the vocabulary, found when first asked for: E["a"]
     text: Callable[[], Symbol] | None = None  # of a question: the input that is the text
     vector: Callable[[str, Expr], Expr] | None = None  # and what a bar makes of a token's number
+    over_tokens: Callable[[Expr, int], bool] | None = None  # whether an axis of a value has them
     inputs: bool = True  # whether the card declares any; an error may have to say how
 
     @classmethod
