@@ -15,6 +15,8 @@ import torch
 import viete as vt
 from tests.laws.strategies import random_inputs, shipped, tiny
 from viete.errors import VieteError
+from viete.notation.parser import parse
+from viete.notation.printer import STYLES, show
 
 SIZES = {"V": 11, "d": 8, "N": 2, "H": 2, "d_f": 12}
 CARD = vt.read("gpt2").bind(**SIZES)
@@ -126,6 +128,16 @@ def test_the_derivative_of_any_number_by_any_value_is_autograds(name: str) -> No
         errors.append(float((found - expected).detach().abs().max()))
         sizes.append(float(expected.detach().abs().max()))
     assert len(sizes) > 10 and max(errors) < 1e-12 * max(sizes)
+
+
+@pytest.mark.parametrize("question", [
+    "2 ∂(logits_{-1,5} - logits_{-1,6})/∂x^2_{-1} ⊙ x^2_{-1}", "∂logits_{-1,5}/∂A^{i,h}",
+    r"\frac{∂⟨x^2_1, x^1_0⟩}{∂x^1} / 2", "<∂(x^2_{1,0}^2)/∂x^1_1, x^1_1>",
+])  # fmt: skip
+@pytest.mark.parametrize("style", STYLES)
+def test_a_derivative_is_read_back_as_it_is_printed(question: str, style: str) -> None:
+    e = RUN.parse(question)
+    assert parse(show(e, style), RUN.scope) == e
 
 
 def test_derivatives_are_parts_of_formulas() -> None:

@@ -56,4 +56,4 @@ def test_on_the_command_line() -> None:
                  "<W_E_1, LN(x^2_1)>, W_{OV}^{1,1} x^1_1")  # fmt: skip
     lines = said.err.splitlines()
     assert lines[0] == f"viete: {LN}" and lines[1].startswith("viete: W_OV^{1,1} x¹[1] takes")
-    assert len(lines) == 2 and "(scalar)" in said.out
+    assert len(lines) == 2 and "LN(x^2_1)> = " in said.out

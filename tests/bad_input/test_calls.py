@@ -320,7 +320,7 @@ def test_inputs_named_as_options_are(tmp_path: Path) -> None:
     path.write_text(ODD_NAMES, "utf-8")
     given = [x for k in (*odd, "tokens") for x in ("--input", f"{k}=1,2,3")]
     said = viete("run", path, "-t", "1,2,3", "--seed", "0", *given, "--show", "s")
-    assert said.out == "s  (scalar)\n50.0\n"
+    assert said.out == "s = 50\n"
 
 
 @pytest.mark.parametrize(

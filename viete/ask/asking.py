@@ -104,7 +104,7 @@ def measured(run: Run) -> CardData:
     card = run.program.model
     dims = tuple(
         d if d.at_most is None or d.name not in run.sizes
-        else replace(d, value=num(run.sizes[d.name]), at_most=None)
+        else replace(d, value=num(run.sizes[d.name]), at_most=num(run.sizes[d.name]))
         for d in card.dims
     )  # fmt: skip
     return replace(card, dims=dims)
@@ -139,7 +139,11 @@ def own_value(run: Run, name: str, value: Any) -> Given:
             + (f", or {batch} of them, one for each text" if batch else "")
         )
     axes = ("batch",) * rows + (ROW, COL)[2 - (array.ndim - rows) :]
-    ends = (int(host(array).min()), int(host(array).max())) if whole else None
+    if not whole:
+        return Given(symbol, tuple(array.shape)[rows:], Value(made, axes))
+    # Of all indices alike, so that the next one is a question of the same card.
+    low, high = int(host(array).min(initial=0)), int(host(array).max(initial=0))
+    ends = min(-(2**31) * (low < 0), low), max(2**31 - 1, high)
     return Given(symbol, tuple(array.shape)[rows:], Value(made, axes, interval=ends), ends)
 
 
@@ -164,7 +168,7 @@ def as_array(name: str, value: Any) -> Array:
         raise VieteError(f"{name} must be a rectangular list of numbers") from None
     if array.dtype.kind == "b" or (array.dtype.kind not in "iuf" and not exact(array)):
         raise VieteError(f"{name} must be numbers, not {value!r:.40}")
-    return array.astype(float) if array.dtype.kind in "iu" and not array.ndim else array
+    return array
 
 
 def exact(array: np.ndarray) -> bool:

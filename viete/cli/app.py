@@ -9,7 +9,20 @@ import typer
 from typer.core import TyperCommand
 
 import viete
-from viete.cli import check, doc, expand, export, grad, lesson, run, sample, show, tour, train
+from viete.cli import (
+    ask,
+    check,
+    doc,
+    expand,
+    export,
+    grad,
+    lesson,
+    run,
+    sample,
+    show,
+    tour,
+    train,
+)
 from viete.cli.options import spread
 from viete.errors import VieteError
 
@@ -69,7 +82,8 @@ def options(
 
 
 for function in (
-    show.show, show.cards, doc.doc, run.run, check.check, expand.expand, grad.grad, export.export,
+    show.show, show.cards, doc.doc, run.run, ask.ask, check.check, expand.expand, grad.grad,
+    export.export,
     lesson.lesson, train.train, train.plot, sample.sample, tour.tour,
 ):  # fmt: skip
     app.command(cls=Command)(spread(function, train.SETTINGS))

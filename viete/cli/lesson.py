@@ -17,7 +17,7 @@ from viete.cli.options import (
     format_of,
     format_option,
 )
-from viete.cli.run import estimate
+from viete.cli.running import estimate
 from viete.document.rendering import PAGES, STYLES
 from viete.errors import VieteError
 

@@ -27,9 +27,21 @@ from viete.graph.card import CardData
 if TYPE_CHECKING:
     from viete.nouns.model import Model
 
+MEANINGS = ("float", "exact", "interval")
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="Write here, not to the screen.")
 ]
+
+
+def choice(words: Sequence[str], *names: str, help: str) -> Any:
+    """An option that takes one of these words."""
+
+    def known(text: str) -> str:
+        if text not in words:
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, words))}")
+        return text
+
+    return typer.Option(*names, parser=known, metavar=f"[{'|'.join(words)}]", help=help)
 
 
 def spread(command: Callable[..., Any], more: Sequence[Parameter] = ()) -> Callable[..., Any]:
@@ -294,6 +306,45 @@ def tensors_on(arrays: Mapping[str, Any], dtype: str, device: str) -> dict[str, 
         return {k: torch.asarray(v).to(device, getattr(torch, dtype)) for k, v in arrays.items()}
 
 
+# -- numbers -------------------------------------------------------------------------------------
+
+
+@dataclass
+class NumberOptions:
+    """Which numbers a run is in, and how exact ones are written."""
+
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            help="float16, bfloat16 (torch), float32 or float64; by default that of the card's "
+            "dtype column, else float64; of a model its own."
+        ),
+    ] = None
+    device: Annotated[str | None, typer.Option(help="Run on PyTorch: cpu or cuda.")] = None
+    meaning: Annotated[
+        str,
+        choice(
+            MEANINGS,
+            "--meaning",
+            help="The numbers: float; exact, of which nothing is rounded; or interval, the floats "
+            "between which the exact ones lie.",
+        ),
+    ] = "float"
+    digits: Annotated[
+        int | None, typer.Option(min=1, help="Of exact numbers: so many certified digits.")
+    ] = None
+    unfold: Annotated[
+        int | None, typer.Option(min=0, help="Of exact numbers: write names out K levels deep.")
+    ] = None
+
+    def check(self) -> None:
+        """Refuse options that do not go together."""
+        if self.meaning != "float" and (self.device, self.dtype) != (None, None):
+            raise VieteError(f"--meaning {self.meaning} goes without --device and --dtype")
+        if self.meaning != "exact" and (self.digits, self.unfold) != (None, None):
+            raise VieteError("--digits and --unfold go with --meaning exact")
+
+
 # -- inputs --------------------------------------------------------------------------------------
 
 
@@ -386,17 +437,6 @@ def split_names(text: str, option: str) -> list[str]:
 
 
 # -- outputs -------------------------------------------------------------------------------------
-
-
-def choice(words: Sequence[str], *names: str, help: str) -> Any:
-    """An option that takes one of these words."""
-
-    def known(text: str) -> str:
-        if text not in words:
-            raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, words))}")
-        return text
-
-    return typer.Option(*names, parser=known, metavar=f"[{'|'.join(words)}]", help=help)
 
 
 def format_option(forms: Sequence[str], help: str = "By the output's suffix, else text.") -> Any:

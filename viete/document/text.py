@@ -25,7 +25,7 @@ from viete.document.tree import (
 from viete.printable import display_width
 
 WIDTH = 100
-_AMOUNT = re.compile(r"[−-]?[\d,]+(\.\d+|/\d+)?( [KMGTP]?i?B)?")
+_AMOUNT = re.compile(r"[−-]?([\d,]+(\.\d+|/\d+)?([eE][+-]?\d+| [KMGTP]?i?B)?|∞)|nan|…")
 
 
 def write_text(blocks: Iterable[Block]) -> str:

@@ -475,9 +475,10 @@ class Run(Mapping[str, Array]):
         return array[..., None] if ROW in v.axes and COL not in v.axes else array  # a column
 
     def __contains__(self, name: object) -> bool:
-        """Whether ``run[name]`` was computed or can be, from what was."""
+        """Whether ``run[name]`` was computed, or is made of what was."""
         try:
-            return isinstance(name, str) and self.members(name) <= self.store.keys()
+            run, e = self.resolved(name)  # type: ignore[arg-type]
+            return run is self and self.needs(e, self.assignments(e)) <= self.store.keys()
         except VieteError:
             return False
 

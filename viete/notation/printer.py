@@ -296,6 +296,10 @@ class Printer:
 
     def apply(self, e: Apply) -> tuple[str, int]:
         op, args = e.op, e.args
+        if op == "partial":
+            bare = isinstance(args[0], Ref | Pick)
+            text = self.show(args[0], ATOM) if bare else f"({self.show(args[0])})"
+            return self.pick("∂", r"\partial ", "∂") + text, FACTOR
         if op in INFIX:
             return self.infix(e)
         if op == "neg":
@@ -374,6 +378,9 @@ class Printer:
         if e.op in ("add", "sub"):
             return self.long_sum(e), strength
         left, right = e.args
+        derivative = all(isinstance(x, Apply) and x.op == "partial" for x in e.args)
+        if e.op == "div" and derivative and self.style != "latex":
+            return f"{self.show(left)}/{self.show(right)}", FACTOR
         if e.op == "div" and self.style == "latex":
             return f"\\frac{{{self.show(left)}}}{{{self.show(right)}}}", FACTOR
         # All binary operations group from the left; after a slash only one factor may stand.

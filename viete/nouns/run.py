@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -10,6 +12,7 @@ from viete.ask.top import top, top_of
 from viete.errors import VieteError
 from viete.evaluate.answers import Answer
 from viete.evaluate.run import Run
+from viete.evaluate.schedule import Member
 from viete.graph.card import CardData
 from viete.notation.symbols import Scope
 
@@ -50,6 +53,18 @@ class Questions(Run):
         out = super().extended(*given)
         out.of = self.of
         return out
+
+    def names_needed(self, questions: Sequence[str]) -> list[str]:
+        """The names of the values that questions need, for ``names`` of another such run.
+
+        What a question has besides, as derivatives, is computed when it is asked.
+        """
+        found = set[Member]()
+        for question in questions:
+            with suppress(VieteError):
+                run, e = self.resolved(question)
+                found |= run.needs(e, run.assignments(e)) if run is self else set()
+        return [name for name, member in self.program.names.items() if member in found]
 
     def ask(self, *questions: str, against: Run | None = None, **values: Any) -> Any:
         """The answers to questions in the notation, about this run and what is given besides.

@@ -20,7 +20,7 @@ from viete.meanings.exact.spelling import Speller
 from viete.notation.lexer import ELEMENTARY
 from viete.notation.printer import Printer, show
 from viete.notation.substitution import substitute
-from viete.notation.tree import Expr, Idx, Num, Pick, Ref, walk
+from viete.notation.tree import Expr, Num, Pick, Ref
 
 ROOM = 300  # terms of one number on paper, names written out
 WIDTH = 96  # of a row that is set on one line
@@ -42,13 +42,20 @@ def report(
     check_format("exact values", form)
     if unfold < 0:
         raise VieteError(f"names are unfolded 0 or more levels deep, not {unfold}")
+    return render(exact_blocks(run, wanted, digits, unfold, form), form)
+
+
+def exact_blocks(
+    run: ExactRun, wanted: Sequence[str], digits: int | None, unfold: int, form: str
+) -> list[Block]:  # fmt: skip
+    """What `report` writes."""
     page = ExactPage(run, digits, unfold, "plain" if form == "text" else STYLES[form])
     blocks = [block for name in wanted for block in page.value(name)]
     blocks += page.definitions()
     if page.cut:
         note = "… marks what is left out of numbers too long to read; --digits gives decimals."
         blocks.append(paragraph(note))
-    return render(blocks, form)
+    return blocks
 
 
 class ExactPage:
@@ -71,24 +78,28 @@ class ExactPage:
         status = self.run.status.get(member) if member is not None else None
         if status is None:
             status = Status(max(map(level_of, entries), default=RATIONAL), (None, None))
-        lines = [line for e, row in rows(self.run, name) for line in self.row(e, row)]
+        lines = [
+            line
+            for e, row in rows(self.run, name)
+            for line in (self.row(e, row) if isinstance(row, list) else [self.one(e, row)])
+        ]
         shown = name if self.style == "plain" else f"${show(self.run.parse(name), self.style)}$"
         return [paragraph(f"{shown} ({shape}): {describe(self.run, status, entries)}"), *lines]
 
+    def one(self, e: Expr, x: Any) -> Chain:
+        """``x_{0,1} = 1`` with its decimals."""
+        return Chain(self.left(e), "", self.entry(x, e), "".join(self.decimals([x])))
+
     def row(self, e: Expr, row: Sequence[Any]) -> Iterator[Chain]:
         """``x_0 = (1, 0)`` with its decimals; entry by entry where that is too long."""
-        one = isinstance(e, Pick) or len(row) > 1 or self.is_vector(e)
-        texts = [self.entry(x, pick(e, k) if one else e) for k, x in enumerate(row)]
-        left, right = self.left(e), f"({', '.join(texts)})" if one else texts[0]
-        if len(f"{left} = {right}") <= WIDTH or not one:
+        texts = [self.entry(x, pick(e, k)) for k, x in enumerate(row)]
+        left, right = self.left(e), f"({', '.join(texts)})"
+        if len(f"{left} = {right}") <= WIDTH:
             digits = ", ".join(self.decimals(row))
-            yield Chain(left, "", right, f"({digits})" if digits and one else digits)
+            yield Chain(left, "", right, f"({digits})" if digits else "")
             return
         for k, (x, text) in enumerate(zip(row, texts, strict=True)):
             yield Chain(self.left(pick(e, k)), "", text, "".join(self.decimals([x])))
-
-    def is_vector(self, e: Expr) -> bool:
-        return len(self.run.program.shapes.of(e).shape) > 0
 
     def left(self, e: Expr) -> str:
         """The left side; a row's number stands below where nothing else does: ``x_0``."""
@@ -168,24 +179,32 @@ def shown_names(x: Number, levels: int) -> set[Atom]:
     return found
 
 
-def rows(run: ExactRun, name: str) -> Iterator[tuple[Expr, list[Any]]]:
-    """Every row of a value with the expression that asks for it: ``A^{1,2}[0]``."""
-    e = run.parse(name)
-    v = run.arrays.of(e)
-    letters = dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx))
-    lead = [a for a in ("batch", *letters) if a in v.axes]
+def rows(run: ExactRun, name: str) -> Iterator[tuple[Expr, Any]]:
+    """Every row of a value with the expression that asks for it: ``A^{1,2}[0]``; of single numbers
+    each by itself.
+    """
+    e, (at_work, question) = run.parse(name), run.resolved(name)
+    v, letters = at_work.answered(name, question)
+    blocks = {a: sorted({t[a] for t in at_work.assignments(question)}) for a in question.free
+              if a in at_work.program.model.loop_letters}  # fmt: skip
+    lead = [a for a in dict.fromkeys(("batch", *letters)) if a in v.axes]
     core = [a for a in (ROW, COL) if a in v.axes]
     if not v.axes:
         x = v.array.item() if hasattr(v.array, "item") else v.array
-        yield e, [Number.of(x) if isinstance(x, Fraction) else x]
+        yield e, Number.of(x) if isinstance(x, Fraction) else x
         return
     array = permute(np, v.array, v.axes, (*lead, *core))
-    for place in np.ndindex(array.shape[:-1]):
+    for place in np.ndindex(array.shape[: len(lead) + max(len(core) - 1, 0)]):
         where = dict(zip((*lead, *core[:-1]), place, strict=True))
         items = [Num(Fraction(where.pop(a))) for a in ("batch", ROW) if a in where]
-        at = {a: Num(Fraction(k + run.program.range_of(a).start)) for a, k in where.items()}
+        at = {
+            a: Num(Fraction(blocks[a][k] if a in blocks else
+                            k + at_work.program.range_of(a).start))
+            for a, k in where.items()
+        }  # fmt: skip
         here = substitute(e, letters=at)
-        yield Pick(here, tuple(items)) if items else here, list(array[place])
+        found = array[place]
+        yield Pick(here, tuple(items)) if items else here, list(found) if core else found
 
 
 def pick(e: Expr, k: int) -> Expr:

@@ -66,7 +66,7 @@ def run_title(run: Path) -> str:
     return run.resolve().name
 
 
-def svg(lines: Sequence[Curve], title: str) -> str:
+def svg(lines: Sequence[Curve], title: str, what: str = "loss, nats a token") -> str:
     """Axes with round numbers, a thin line of every batch's loss under its running mean."""
     losses = [loss for line in lines for _, loss in line.points]
     last = max(step for line in lines for step, _ in line.points)
@@ -103,7 +103,7 @@ def svg(lines: Sequence[Curve], title: str) -> str:
             out.append(text(x, HEIGHT - BOTTOM + 20, f"{step:,.0f}", PALE, "middle"))
     out.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, "step", INK, "middle"))
     middle = (TOP + HEIGHT - BOTTOM) / 2
-    name = "loss, nats a token" + ", logarithmic" * log
+    name = what + ", logarithmic"[2 * (not what) :] * log
     out.append(text(22, middle, name, INK, "middle",
                     f'transform="rotate(-90 22 {middle:g})"'))  # fmt: skip
     for line in lines:

@@ -1,0 +1,201 @@
+"""``viete ask``: one text, a page of questions, many texts, checkpoints, and files of answers."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import viete as vt
+from tests.ask.vocabularies import reader
+from tests.command_line import viete
+from viete.nouns.model import Model
+
+CARD = "gpt2 --set V=11 --set d=8 --set N=2 --set H=2 --set d_f=8 --seed 0".split()
+TEXTS = ["I live in Dublin", "Mary lives in London"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with a tokenizer, on disk."""
+    return reader("bytes").save(tmp_path_factory.mktemp("ask") / "model")
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Model[vt.Card]:
+    return vt.load(folder)
+
+
+def test_tokens_come_first_then_numbers_and_tables(folder: Path, model: Model[vt.Card]) -> None:
+    lines = viete("ask", folder, "--text", TEXTS[0], "|x^2_{-1}|", "A^{2,h}_{-1}",
+                  'logits_{-1, " in"}').out.splitlines()  # fmt: skip
+    assert [line.split() for line in lines[:4] if "─" not in line] == [
+        ["position", "0", "1", "2", "3"], ["from", "the", "end", "-4", "-3", "-2", "-1"],
+        ["token", '"I"', '"', 'live"', '"', 'in"', '"', 'Dublin"'],
+    ]  # fmt: skip
+    run = model.run(TEXTS[0])
+    assert lines[5] == f"|x^2_{{-1}}| = {float(run['|x^2_{-1}|'][0]):.10g}"
+    assert lines[7] == "A^{2,h}_{-1}  (h = 2 × n = 4)"
+    row = lines[11].split()
+    assert row[:3] == ["1", "=", "L1H0"]
+    np.testing.assert_allclose(list(map(float, row[3:])), run["A^{2,1}_{-1}"][0], atol=6e-5)
+    assert lines[-1].startswith('logits_{-1, " in"} = ')
+
+
+def test_questions_of_a_page_keep_its_titles_and_words(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "questions.md"
+    page.write_text(
+        "# Of lengths\n\n- the last residual: $|x^N_{-1}|$\n\n## Of logits\n\n"
+        "Both $logits_{-1,5}$ and $$∂(logits_{-1,5})/∂x^1_{-1}$$ are asked.\n"
+    )
+    said = viete("ask", folder, "--text", TEXTS[0], f"@{page}", "-f", "md").out
+    parts = [line for line in said.splitlines() if line and line[0] in "#`t"]
+    assert [p.split(" = ")[0] for p in parts] == [
+        "## Of lengths", "`the last residual: |x^N_{-1}|`", "## Of logits", "`logits_{-1,5}`",
+        "`∂(logits_{-1,5})/∂x^1_{-1}`  (d",
+    ]  # fmt: skip
+    page.write_text("- $|x^N_{-1}|$\n- wrong: $x^1 + q$\n")
+    error = viete("ask", folder, "--text", TEXTS[0], f"@{page}", code=2).err
+    assert f"{page}:2:17: unknown symbol q" in error and error.splitlines()[-1].strip() == "^"
+    lines = tmp_path / "questions.txt"
+    lines.write_text("# comment\n|x^1_0|\n\n|x^2_0|\n")
+    assert viete("ask", *CARD, "-t", "1,2", f"@{lines}").out.count("|x^") == 2
+
+
+def test_another_text_has_a_prime(folder: Path, model: Model[vt.Card]) -> None:
+    said = viete("ask", folder, "--text", TEXTS[0], "--against", "I live in London",
+                 "|x^2_{-1} - x'^2_{-1}|").out.splitlines()  # fmt: skip
+    a, b = (model.run(text)["x^2_{-1}"] for text in (TEXTS[0], "I live in London"))
+    assert float(said[-1].split(" = ")[1]) == pytest.approx(np.linalg.norm(a - b))
+    ids = viete("ask", *CARD, "-t", "1,2,3", "--against", "3,2", "n - n'").out
+    assert ids.endswith("n - n' = 1\n")
+
+
+def test_many_texts_are_a_table(folder: Path, model: Model[vt.Card], tmp_path: Path) -> None:
+    plain, objects = tmp_path / "texts.txt", tmp_path / "texts.jsonl"
+    plain.write_text("\n".join(TEXTS) + "\n")
+    rows = [{"text": TEXTS[0], "against": "the cat", "answer": " in", "k": 2},
+            {"text": TEXTS[1], "against": "a mat", "answer": " lives", "k": 3}]  # fmt: skip
+    objects.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = tmp_path / "answers.csv"
+    asked = ("k logits_{-1, answer}", "|x^1_0 - x'^1_0|", "A^{1,h}_{-1,0}")
+    viete("ask", folder, "--texts", objects, *asked, "-o", out)
+    header, *found = csv.reader(out.read_text().splitlines())
+    assert header == ["text", "k logits_{-1, answer}", "|x^1_0 - x'^1_0|",
+                      "A^{1,h}_{-1,0} [h = 1 = L0H0]", "A^{1,h}_{-1,0} [h = 2 = L0H1]"]  # fmt: skip
+    for row, said in zip(rows, found, strict=True):
+        run = model.run(row["text"])
+        number = row["k"] * run[f'logits_{{-1, "{row["answer"]}"}}'][0]
+        np.testing.assert_allclose(
+            list(map(float, (said[1], *said[3:]))), [number, *run["A^{1,h}_{-1,0}"][0]], rtol=1e-6
+        )
+    table = viete("ask", folder, "--texts", plain, "|x^1_0|", "logits").out.splitlines()
+    assert table[0].split() == ["text", "|x^1_0|", "logits"] and table[2].endswith("4 × 303")
+    archive = tmp_path / "answers.npz"
+    viete("ask", folder, "--texts", plain, "logits", "x^i_0", "-o", archive)
+    with np.load(archive) as arrays:
+        assert {k: v.shape for k, v in arrays.items()} == {
+            "logits 0": (4, 303), "logits 1": (5, 303), "x^i_0": (2, 3, 8)
+        }  # fmt: skip
+    said = viete("ask", folder, "--texts", plain, "logits", "-o", out, code=2).err
+    assert "its answers have other shapes on other texts" in said and len(found) == 2
+
+
+def test_the_largest_values_come_with_their_tokens(folder: Path, model: Model[vt.Card]) -> None:
+    lines = viete("ask", folder, "--text", TEXTS[1], "logits", "--top", "2").out.splitlines()
+    logits = model.run(TEXTS[1])["logits"][0]
+    j, k = np.unravel_index(logits.argmax(), logits.shape)
+    word = model.to_str_tokens(TEXTS[1])[j]
+    assert f"[{word}]" in lines[4] and f'n = {j} "{word}"' in lines[4]
+    assert lines[4].split()[0] == f"{logits[j, k]:.4f}" and len(lines) == 6
+
+
+def test_json_has_everything(folder: Path, model: Model[vt.Card]) -> None:
+    said = json.loads(
+        viete(
+            "ask", folder, "--text", TEXTS[0], "A^{2,h}_{-1}", "x^0_0 / (x^0_0 - x^0_0)", "--json"
+        ).out
+    )
+    (row,) = said["rows"]
+    first, odd = row["answers"]
+    assert row["tokens"]["t"][1] == {"position": 1, "id": 266, "token": " live"}
+    assert first["axes"] == ["h", "n"] and first["labels"][0] == ["1 = L1H0", "2 = L1H1"]
+    np.testing.assert_allclose(first["value"], model.run(TEXTS[0])["A^{2,h}_{-1}"][0], rtol=1e-6)
+    assert set(odd["value"]) <= {"inf", "-inf"}
+
+
+def test_other_numbers_and_two_inputs() -> None:
+    exact = viete("ask", "exact-lesson", "-t", "a b", "--meaning", "exact", "logits_{0,0}",
+                  "2 x_0").out.splitlines()  # fmt: skip
+    assert [line.split() for line in exact if "·" in line] == [
+        ["·", "logits[0,", "0]", "=", "1"], ["·", "2", "x[0]", "=", "(2,", "0)"]
+    ]  # fmt: skip
+    bounds = viete("ask", "exact-lesson", "-t", "a b", "--meaning", "interval", "logits_{0,0}").out
+    assert bounds.splitlines()[-1] == "logits_{0,0} = [0.9999999999999952, 1.0000000000000049]"
+    small = "--set V=11 --set d=8 --set N=1 --set H=2 --set d_f=8 --seed 0 -t 1,2,3".split()
+    t5 = viete("ask", "t5", *small, "--input", "t=0,1", "A_c^{1,h}_{-1}").out.splitlines()
+    assert t5[0] == "s" and "t" in t5 and "A_c^{1,h}_{-1}  (h = 2 × m = 3)" in t5
+    mask = viete("ask", "bert", *small, "--input", "a=1,1,0", "A^{1,1}_{0,2}").out
+    assert mask.endswith("A^{1,1}_{0,2} = 0\n")
+
+
+def test_checkpoints_are_rows_and_curves(tmp_path: Path) -> None:
+    data, run, curve = tmp_path / "data.txt", tmp_path / "run", tmp_path / "curve.svg"
+    data.write_text("abab baba abba " * 30)
+    small = [x for s in ("d=8", "H=2", "n_max=16") for x in ("--set", s)]
+    viete("train", "attention-only-2", "--data", data, "--steps", 4, "--save-every", 2,
+          "--batch", 2, *small, "-o", run)  # fmt: skip
+    rows = viete(
+        "ask", run, "--text", "abab", "--revision", "all", "logits_{-1,0}"
+    ).out.splitlines()
+    assert [line.split()[0] for line in rows] == ["revision", "────────", "2", "4"]
+    logits = vt.load(run, revision="4").run("abab")["logits_{-1,0}"]
+    assert float(rows[-1].split()[-1]) == pytest.approx(float(logits[0]), abs=1e-3)
+    viete("ask", run, "--text", "abab", "--revision", "2,4", "logits_{-1,0}", "-o", curve)
+    assert curve.read_text().count("<polyline") == 1
+    error = viete("ask", run, "--text", "abab", "logits_{-1,0}", "-o", curve, code=2).err
+    assert "a curve needs several checkpoints" in error
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["x^1 + q"], "<question>:1:7: unknown symbol q"),
+        (["x^7"], "there is no x"),
+        (["x^1", "-o", "a.doc"], "-o a.doc: answers are written to .txt, .md"),
+        (["x^1", "-f", "npz"], "an archive of arrays needs a file: -o answers.npz"),
+        (["@none.md"], "none.md: cannot be read"),
+        (["x^1", "--texts", "none.txt"], "--texts goes without --text, --tokens and --against"),
+        (["x^1", "--digits", "3"], "--digits and --unfold go with --meaning exact"),
+        (["x^1", "--revision", "all"], "has no checkpoints"),
+    ],
+)
+def test_what_cannot_be_asked(options: list[str], message: str) -> None:
+    said = viete("ask", *CARD, "-t", "1,2,3", *options, code=2)
+    assert message in said.err and not said.out
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "t.jsonl",
+            '{"text": "a"}\n{"txt": "b"}\n',
+            "t.jsonl:2:1: a line is an object with a text",
+        ),
+        ("t.jsonl", "nope\n", "t.jsonl:1:1: this is no JSON"),
+        ("t.jsonl", '{"text": 3}\n', "a text is a string, or a list of token ids"),
+        ("t.jsonl", '{"text": [1, 2], "answer": []}\n', "answer is a token's word or a number"),
+        ("t.txt", "\n", "there is no text in it"),
+        ("t.jsonl", '{"text": [1, 2], "answer": "x"}\n', 'answer: "x" is no word'),
+    ],
+)
+def test_files_of_texts_that_are_none(
+    name: str, content: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    assert message in viete("ask", *CARD, "--texts", path, "x^1", code=2).err

@@ -1,0 +1,76 @@
+"""Lists of texts that questions are asked of: a text a line, or an object of JSON a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from viete.errors import Text, VieteError, os_refusals
+from viete.regular import regular
+
+MOST_BYTES = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Example:
+    """A text or token ids, perhaps another beside it, and words or numbers that questions name."""
+
+    text: Any
+    against: Any = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+    place: Text = field(default_factory=lambda: Text(""))
+
+
+def read_examples(path: Path) -> list[Example]:
+    """The texts of a file. In JSON lines ``text`` is a string or a list of ids, and ``against``
+    another; every other key is a name of questions, of a token by its word or of a number.
+
+    Raises VieteError, with the line, for what is no such object, and for a file without a text.
+    """
+    with os_refusals(path):
+        content = regular(path, MOST_BYTES).read_bytes()
+    try:
+        lines = content.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise VieteError(f"{path}: texts are in UTF-8, one a line") from None
+    read = from_json if path.suffix.lower() in (".jsonl", ".ndjson") else from_line
+    found = [
+        read(Text(line, str(path), k, 1, line)) for k, line in enumerate(lines, 1) if line.strip()
+    ]
+    if not found:
+        raise VieteError(f"{path}: there is no text in it; there is one a line")
+    return found
+
+
+def from_line(line: Text) -> Example:
+    """A line as it stands."""
+    return Example(line.text, place=line)
+
+
+def from_json(line: Text) -> Example:
+    """An object: ``{"text": "…", "against": "…", "answer": " Mary"}``."""
+    try:
+        said = json.loads(line.text)
+    except (ValueError, RecursionError) as error:
+        raise line.error(f"this is no JSON ({error})") from None
+    if not isinstance(said, dict) or "text" not in said:
+        raise line.error('a line is an object with a text, such as {"text": "I live in D"}')
+    text, against = said.pop("text"), said.pop("against", None)
+    for given in (text, against):
+        if not (isinstance(given, str) or given is None or are_ids(given)) or text is None:
+            raise line.error("a text is a string, or a list of token ids")
+    for name, value in said.items():
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise line.error(f"{name} is a token's word or a number, not {value!r:.40}")
+    return Example(text, against, said, line)
+
+
+def are_ids(given: object) -> bool:
+    """Whether these are token ids."""
+    return isinstance(given, list) and all(type(k) is int for k in given) and bool(given)
+
+
+__all__ = ["Example", "read_examples"]

@@ -1,0 +1,101 @@
+"""Lists of questions: a page of Markdown whose formulas are asked, or a line of text for each."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from viete.document.markdown import read_markdown
+from viete.document.tree import Heading, ListItem, Paragraph, TextTable
+from viete.errors import Text, VieteError, os_refusals
+from viete.regular import regular
+
+MOST_BYTES = 1_000_000
+_FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A formula that is asked, the words that stand beside it, and the title above it.
+
+    ``named``: there is another formula beside it, so that the words are not its own.
+    """
+
+    text: Text
+    words: str = ""
+    title: str = ""
+
+
+def questions_of(given: list[str]) -> list[Question]:
+    """Questions as they are given: a formula, or ``@FILE`` for all that are in a file.
+
+    Raises VieteError for a file that cannot be read, and for one without a question.
+    """
+    out: list[Question] = []
+    for one in given:
+        if one.startswith("@"):
+            out += read_questions(Path(one[1:]))
+        else:
+            out.append(Question(Text(one, "<question>")))
+    return out
+
+
+def read_questions(path: Path) -> list[Question]:
+    """The questions of a file: of Markdown the formulas of its items, paragraphs and tables.
+
+    Of any other file each line that is not empty and no comment behind a ``#``.
+    """
+    with os_refusals(path):
+        content = regular(path, MOST_BYTES).read_bytes()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise VieteError(f"{path}: questions are text in UTF-8") from None
+    found = in_markdown(text, path) if path.suffix.lower() == ".md" else in_lines(text, path)
+    if not found:
+        what = "a formula between dollar signs" if path.suffix.lower() == ".md" else "a line"
+        raise VieteError(f"{path}: there is no question in it; each is {what}")
+    return found
+
+
+def in_lines(text: str, path: Path) -> list[Question]:
+    """A question a line; ``# Title`` stands above those that follow."""
+    out, title = list[Question](), ""
+    for k, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("#"):
+            title = line.strip().lstrip("# ")
+        elif line.strip():
+            out.append(Question(Text(line, str(path), k, 1, line).cut(0), "", title))
+    return out
+
+
+def in_markdown(text: str, path: Path) -> list[Question]:
+    """Each formula between dollar signs that a page shows, in reading order."""
+    out, title = list[Question](), ""
+    for block in read_markdown(text, str(path)):
+        match block:
+            case Heading():
+                title = block.text.text
+            case ListItem():
+                for part in (block.text, *block.notes):
+                    out += formulas(part, title)
+            case Paragraph():
+                out += formulas(block.text, title)
+            case TextTable():
+                for row in block.rows:
+                    out += [q for cell in row for q in formulas(cell, title)]
+    return out
+
+
+def formulas(part: Text, title: str) -> list[Question]:
+    """The formulas of one item or paragraph; its words go with one that stands there alone."""
+    found = list(_FORMULA.finditer(part.text))
+    words = _FORMULA.sub(" ", part.text).strip(" :,;.—–-") if len(found) == 1 else ""
+    return [
+        Question(part.cut(m.start(k), m.end(k)), " ".join(words.split()), title)
+        for m in found for k in (1, 2) if m[k] is not None
+    ]  # fmt: skip
+
+
+__all__ = ["Question", "questions_of", "read_questions"]

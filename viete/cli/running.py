@@ -1,0 +1,46 @@
+"""Runs of commands: a card or a model on token ids, in the numbers that were asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from viete.graph.card import CardData
+
+if TYPE_CHECKING:
+    from viete.nouns.model import Model
+    from viete.nouns.run import Questions
+
+Start = Callable[[Any, Sequence[str] | None], "Questions"]
+
+
+def started(
+    card: CardData, model: Model | None, arrays: Mapping[str, Any], meaning: str,
+    others: Mapping[str, Any],
+) -> Start:  # fmt: skip
+    """What runs a card, or the card of a model, on token ids.
+
+    Of questions only what they need is computed; None computes everything.
+    """
+    from viete.meanings.run import run
+    from viete.nouns.card import Card
+    from viete.nouns.run import questions
+
+    def start(ids: Any, asked: Sequence[str] | None) -> Questions:
+        def named(names: Sequence[str] | None) -> Questions:
+            found = run(card, ids, arrays, names=names, meaning=meaning, inputs=dict(others))
+            return questions(found, model or Card.of(card))
+
+        return named(None) if asked is None else named(named([]).names_needed(asked))
+
+    return start
+
+
+def estimate(card: CardData, ids: Any) -> None:
+    """Say on standard error what a long exact run needs, or refuse it where there is no room."""
+    from viete.evaluate.memory import check_exact
+
+    rows = ids if len(ids) and hasattr(ids[0], "__len__") else [ids]
+    if needs := check_exact(card, max(map(len, rows)), len(rows)):
+        print(f"viete: {needs}", file=sys.stderr, flush=True)

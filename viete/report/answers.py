@@ -1,0 +1,196 @@
+"""Answers on paper: numbers, and vectors and matrices as tables with the names of their entries."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from viete.document.tree import Block, TextTable, paragraph
+from viete.errors import Text
+from viete.evaluate.answers import Answer
+from viete.evaluate.inputs import host
+from viete.printable import display_width, printable
+
+WIDTH = 100
+ROWS, TABLES = 20, 8  # at most: of a table, and of tables for one answer
+GAP = "…"
+LABEL = 24  # columns of a label
+Cell = str | None  # None: what is left out
+
+
+def answer_blocks(answer: Answer, width: int = WIDTH, title: str | None = None) -> list[Block]:
+    """An answer: one number in a line, else its shape and its tables; large ones without their
+    middle.
+    """
+    values = in_numpy(answer.array)
+    title = answer.question if title is None else title
+    if values.ndim == 0:
+        return [paragraph(f"{literal(title)} = {number(values[()])}")]
+    axes = " × ".join(
+        axis if axis == str(n) else f"{axis} = {n}"
+        for axis, n in zip(answer.axes, values.shape, strict=True)
+    )
+    odd = ", not all of it numbers" if values.dtype.kind == "f" and np.isnan(values).any() else ""
+    out: list[Block] = [paragraph(f"{literal(title)}  ({axes}){odd}")]
+    for where, part in parts(replace(answer, array=values)):
+        found = table(part, width)
+        found.caption = literal(where) if where else ""
+        out.append(found)
+    return out
+
+
+def parts(answer: Answer) -> Iterator[tuple[str, Answer]]:
+    """The matrices of an answer with more axes, and what each is of; of many the first and last."""
+    lead = answer.array.ndim - 2
+    if lead <= 0:
+        yield "", answer
+        return
+    places = list(np.ndindex(answer.array.shape[:lead]))
+    for k in middle_out(len(places), TABLES):
+        if k is None:
+            yield f"{GAP} ({len(places) - TABLES} more)", replace(answer, array=np.zeros((0, 0)))
+            continue
+        where = ", ".join(
+            f"{axis} = {labels[j]}"
+            for axis, labels, j in zip(answer.axes, answer.labels, places[k], strict=False)
+        )
+        yield where, Answer(answer.question, answer.array[places[k]], answer.axes[lead:],
+                            answer.labels[lead:])  # fmt: skip
+
+
+def table(answer: Answer, width: int = WIDTH) -> TextTable:
+    """A vector as one row, a matrix as rows, with their labels; as many columns as fit."""
+    values: Any = answer.array
+    if not values.size:
+        return TextTable([], [])
+    vector = values.ndim == 1
+    columns = answer.labels[-1]
+    rows = [""] if vector else answer.labels[0]
+    corner = answer.axes[0] if vector else f"{answer.axes[0]} ╲ {answer.axes[1]}"
+    shown = middle_out(len(rows), ROWS)
+    spelled = spelling(values)
+    names = [GAP if k is None else label(rows[k]) for k in shown]
+    room = width - 4 - max(display_width(x) for x in (corner, *names))
+
+    def column(j: int) -> list[str]:
+        cells = [GAP if k is None else spelled(values[j] if vector else values[k, j])
+                 for k in shown]  # fmt: skip
+        return [label(columns[j]), *cells]
+
+    head, tail = fitting(column, len(columns), room)
+    middle = [[GAP] * (len(names) + 1)] if len(head) + len(tail) < len(columns) else []
+    whole = [[corner, *names], *head, *middle, *tail]
+    marked = [[literal(c) if c and (i == 0 or k == 0) and c != GAP else c
+               for k, c in enumerate(cells)] for i, cells in enumerate(whole)]  # fmt: skip
+    first, *rest = ([Text(cells[k]) for cells in marked] for k in range(len(names) + 1))
+    return TextTable(first, rest)
+
+
+def fitting(column: Any, count: int, room: int) -> tuple[list[list[str]], list[list[str]]]:
+    """The first and the last columns of so many that fit; all of them where they do."""
+    head: list[list[str]] = []
+    tail: list[list[str]] = []
+    used, k, gap = 0, 0, len(GAP) + 2
+    while k < count:
+        front = k % 2 == 0
+        j = len(head) if front else count - 1 - len(tail)
+        cells = column(j)
+        used += max(map(display_width, cells)) + 2
+        last = k == count - 1
+        if k > 1 and used + (0 if last else gap) > room:
+            break
+        (head if front else tail).append(cells)
+        k += 1
+    return head, tail[::-1]
+
+
+def middle_out(count: int, most: int) -> list[int | None]:
+    """All places, or the first and the last of them with a gap between."""
+    if count <= most:
+        return list(range(count))
+    half = most // 2
+    return [*range(half), None, *range(count - half, count)]
+
+
+def tokens_table(tokens: Sequence[str], width: int = WIDTH, name: str = "") -> list[Block]:
+    """The tokens of a text, of an input of this name, with their positions from both ends."""
+    count, out, k = len(tokens), list[Block](), 0
+    names = ("position", "from the end", "token")
+    shown = middle_out(count, 200)
+    while k < len(shown):
+        columns, used = list[list[str]](), max(map(len, names)) + 4
+        while k < len(shown):
+            j = shown[k]
+            cells = [GAP] * 3 if j is None else [str(j), str(j - count), label(tokens[j], 40)]
+            used += max(map(display_width, cells)) + 2
+            if columns and used > width:
+                break
+            columns.append(cells)
+            k += 1
+        first, *rest = ([Text(names[i]), *(Text(literal(c[i])) for c in columns)] for i in range(3))
+        out.append(TextTable(first, rest, "" if out else name))
+    return out
+
+
+def label(text: str, most: int = LABEL) -> str:
+    """A label that can be shown, and is not too long."""
+    text = printable(text, 200)
+    if display_width(text) <= most:
+        return text
+    return f"{text[: most - 2]}{GAP}{text[-1]}"
+
+
+def literal(text: str) -> str:
+    """A text that a document shows as it is, whatever signs it has in it."""
+    return f"`{text.replace('`', 'ˋ')}`"
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+
+def in_numpy(array: Any) -> Any:
+    """A value as NumPy has it, to which bfloat16 is unknown."""
+    wide = array.float() if "bfloat16" in str(getattr(array, "dtype", "")) else array
+    return np.asarray(host(wide))
+
+
+def number(x: Any) -> str:
+    """One number by itself: all digits that it surely has."""
+    if isinstance(x, np.void):
+        return "[" + ", ".join(map(repr, x.tolist())) + "]"  # rounded, bounds need not hold
+    if isinstance(x, np.bool_ | bool | np.integer | int) or not isinstance(x, float | np.floating):
+        return str(x)
+    digits = {2: 4, 4: 7}.get(getattr(x, "itemsize", 8), 10)
+    return plain_zero(f"{float(x):.{digits}g}")
+
+
+def spelling(values: Any) -> Any:
+    """How the entries of one table are written: all with the same decimals."""
+    if values.dtype.kind != "f":
+        return number
+    finite = np.abs(values[np.isfinite(values) & (values != 0)])
+    top = math.floor(math.log10(finite.max())) if finite.size else 0
+    if not -4 <= top < 7:
+        return lambda x: special(x) or f"{float(x):.3e}"
+    decimals = max(0, min(6, 3 - top))
+    return lambda x: special(x) or plain_zero(f"{float(x):.{decimals}f}")
+
+
+def special(x: float) -> str:
+    """Zero itself, and what is no finite number."""
+    if x == 0:
+        return "0"
+    return "" if math.isfinite(x) else {math.inf: "∞", -math.inf: "−∞"}.get(x, "nan")
+
+
+def plain_zero(text: str) -> str:
+    """``-0.000`` without its sign."""
+    return text[1:] if re.fullmatch(r"-0\.?0*", text) else text
+
+
+__all__ = ["answer_blocks", "in_numpy", "literal", "number", "tokens_table"]
