@@ -155,6 +155,24 @@ def test_what_defines_no_function_is_refused(line: str, says: str) -> None:
     assert says in str(caught.value)
 
 
+def test_derivatives_and_interventions_have_the_definition_in_its_place() -> None:
+    card = card_of("gpt2")
+    weights, inputs = random_weights(card, 3), random_inputs(card, 4)
+    of = card.grad(of=r"\text{logit}_5(norm(B_2(x^1))_1)")
+    same = card.grad(of="⟨U_5, LN(x^2_1; γ, β, ε)⟩")
+    a, b = (c.run(None, weights, **inputs) for c in (of, same))
+    for name in weights:
+        if f"∂{name}" in b:
+            close(a[f"∂{name}"], b[f"∂{name}"])
+    run = card.run(None, weights, **inputs)
+    close(run[r"∂(\text{logit}_5(norm(B_2(x^1))_1))/∂x^1"], b["∂x^1"])
+    made = card.put("x^2 = B_2(B_1(x^0))")
+    close(made.run(None, weights, **inputs)["x^2"], run["x^2"])
+    assert vt.read(made.write()) == made
+    with pytest.raises(vt.VieteError, match="an equation of the forward pass has its def"):
+        vt.read(card.write().replace(r"\mathrm{logits} = ", r"\mathrm{logits} = B_1(x^0) + ", 1))
+
+
 def test_a_body_holds_no_letter_and_no_name_of_another() -> None:
     for family in ("olmo2", "gemma2", "mixtral"):
         card = card_of(family)

@@ -18,7 +18,7 @@ from viete.graph.dependence import reaching_definitions
 from viete.graph.operator import Operator
 from viete.graph.sizes import ONE, Size
 from viete.notation.printer import show
-from viete.notation.tree import WITH, Apply, Expr, Idx, Ref, walk
+from viete.notation.tree import CALL, WITH, Apply, Expr, Idx, Ref, walk
 
 MOST_OPERATIONS = 100_000
 
@@ -89,6 +89,13 @@ class Shapes(TypingRules):
     # -- equations ---------------------------------------------------------------------------------
 
     def equation(self, k: int, equation: Equation) -> None:
+        if call := next((x for x in walk(equation.right)
+                         if isinstance(x, Apply) and x.op == CALL), None):  # fmt: skip
+            raise equation.text.error(
+                f"{show(call)} applies a derived function, which stands in derived names, claims "
+                f"and questions; an equation of the forward pass has its definition in its place",
+                *equation.text.place(call),
+            )
         found = self.located(equation.text, equation.right, frozenset(equation.left.symbol.slots))
         declared = self.axis_letters(equation.left.symbol.slots)
         if extra := found.family - declared:

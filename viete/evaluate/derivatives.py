@@ -17,7 +17,7 @@ from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Pick, Ref, replaced, transform, walk
 from viete.rewrite.adjoint.grad import grad
 from viete.rewrite.adjoint.shares import partial
-from viete.rewrite.inlining import Puts
+from viete.rewrite.opening import underived
 
 if TYPE_CHECKING:
     from viete.evaluate.run import Run
@@ -98,7 +98,7 @@ def backward(
 @memoised
 def differentiated(card: CardData, of: Expr) -> CardData:
     """The card with the backward equations of a number, by all that it can depend on."""
-    of = Puts(card, {e.name: e for e in card.derived}, {}).into(of)
+    of = underived(card, of)
     real = [i.name for i in card.inputs if i.high is None]
     return grad(card, of, [*(p.name for p in card.parameters), *real])
 

@@ -18,6 +18,7 @@ from viete.notation.symbols import Scope
 from viete.notation.tree import Expr, Idx, Pick, Ref, refs
 from viete.rewrite.carried import with_carried
 from viete.rewrite.folding_in import FoldingIn, labelled
+from viete.rewrite.opening import underived
 from viete.rewrite.ordering import ordered
 from viete.rewrite.paths import seen_by_readers
 from viete.rewrite.replacement import Naming, Replacement, parse_replacement
@@ -98,14 +99,6 @@ def with_directions(card: CardData, e: Expr) -> CardData:
              and not any(x.symbol.kind in ("value", "input") for x in refs(d.right))]  # fmt: skip
     rest = tuple(d for d in card.derived if d not in first)
     return replace(card, derived=rest, equations=(*first, *card.equations)) if first else card
-
-
-def underived(card: CardData, e: Expr) -> Expr:
-    """A formula with what derived names stand for: an equation is made of equations alone."""
-    names = {d.name: Abstraction(d.left.symbol.slots, d.right) for d in card.derived}
-    while e.keys & names.keys():
-        e = card.substitute(e, names=names)
-    return e
 
 
 def as_equation(card: CardData, change: Replacement) -> tuple[CardData, Replacement]:

@@ -21,6 +21,7 @@ from viete.rewrite.adjoint.activity import reached
 from viete.rewrite.adjoint.backward import Backward
 from viete.rewrite.adjoint.double_where import doubled
 from viete.rewrite.adjoint.tidy import tidied
+from viete.rewrite.opening import underived
 
 OF = "of=… (--of on the command line)"
 
@@ -158,7 +159,7 @@ def with_loss(card: CardData, of: str | Expr | None) -> tuple[CardData, Ref]:
     base = card.fresh("L", "loss", "objective")
     left = Ref(Symbol("value", base))
     part = "Loss" if card.equations[-1].part else ""
-    loss = Equation(left, e, None, part, "what is differentiated", text=source)
+    loss = Equation(left, underived(card, e), None, part, "what is differentiated", text=source)
     return replace(card, equations=(*card.equations, loss)), left
 
 
