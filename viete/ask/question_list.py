@@ -16,7 +16,7 @@ _FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$")
 
 
 @dataclass(frozen=True)
-class Question:
+class ListedQuestion:
     """A formula that is asked, the words that stand beside it, and the title above it.
 
     ``named``: there is another formula beside it, so that the words are not its own.
@@ -27,21 +27,21 @@ class Question:
     title: str = ""
 
 
-def questions_of(given: list[str]) -> list[Question]:
+def questions_of(given: list[str]) -> list[ListedQuestion]:
     """Questions as they are given: a formula, or ``@FILE`` for all that are in a file.
 
     Raises VieteError for a file that cannot be read, and for one without a question.
     """
-    out: list[Question] = []
+    out: list[ListedQuestion] = []
     for one in given:
         if one.startswith("@"):
             out += read_questions(Path(one[1:]))
         else:
-            out.append(Question(Text(one, "<question>")))
+            out.append(ListedQuestion(Text(one, "<question>")))
     return out
 
 
-def read_questions(path: Path) -> list[Question]:
+def read_questions(path: Path) -> list[ListedQuestion]:
     """The questions of a file: of Markdown the formulas of its items, paragraphs and tables.
 
     Of any other file each line that is not empty and no comment behind a ``#``.
@@ -59,20 +59,20 @@ def read_questions(path: Path) -> list[Question]:
     return found
 
 
-def in_lines(text: str, path: Path) -> list[Question]:
+def in_lines(text: str, path: Path) -> list[ListedQuestion]:
     """A question a line; ``# Title`` stands above those that follow."""
-    out, title = list[Question](), ""
+    out, title = list[ListedQuestion](), ""
     for k, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("#"):
             title = line.strip().lstrip("# ")
         elif line.strip():
-            out.append(Question(Text(line, str(path), k, 1, line).cut(0), "", title))
+            out.append(ListedQuestion(Text(line, str(path), k, 1, line).cut(0), "", title))
     return out
 
 
-def in_markdown(text: str, path: Path) -> list[Question]:
+def in_markdown(text: str, path: Path) -> list[ListedQuestion]:
     """Each formula between dollar signs that a page shows, in reading order."""
-    out, title = list[Question](), ""
+    out, title = list[ListedQuestion](), ""
     for block in read_markdown(text, str(path)):
         match block:
             case Heading():
@@ -88,14 +88,14 @@ def in_markdown(text: str, path: Path) -> list[Question]:
     return out
 
 
-def formulas(part: Text, title: str) -> list[Question]:
+def formulas(part: Text, title: str) -> list[ListedQuestion]:
     """The formulas of one item or paragraph; its words go with one that stands there alone."""
     found = list(_FORMULA.finditer(part.text))
     words = _FORMULA.sub(" ", part.text).strip(" :,;.—–-") if len(found) == 1 else ""
     return [
-        Question(part.cut(m.start(k), m.end(k)), " ".join(words.split()), title)
+        ListedQuestion(part.cut(m.start(k), m.end(k)), " ".join(words.split()), title)
         for m in found for k in (1, 2) if m[k] is not None
     ]  # fmt: skip
 
 
-__all__ = ["Question", "questions_of", "read_questions"]
+__all__ = ["ListedQuestion", "questions_of", "read_questions"]

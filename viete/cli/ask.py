@@ -28,7 +28,7 @@ from viete.errors import VieteError
 
 if TYPE_CHECKING:
     from viete.ask.example_list import Example
-    from viete.ask.question_list import Question
+    from viete.ask.question_list import ListedQuestion
     from viete.document.tree import Block
     from viete.nouns.run import Questions
     from viete.report.answer_rows import AnswerRow
@@ -95,7 +95,7 @@ def ask(
     listed = questions_of(questions)
     asking = Asking(source, listed, inputs, weights, number, inputs.examples())
     rows = asking.rows()
-    text = asking.written(rows, form, top, output)
+    text = asking.page_of(rows, form, top, output)
     if text is not None:
         emit(text, output, source.name)
     if output is not None and form == "npz":
@@ -125,7 +125,7 @@ class Asking:
     """One call of the command: what is asked of what."""
 
     source: SourceOptions
-    questions: Sequence[Question]
+    questions: Sequence[ListedQuestion]
     inputs: AskedInputs
     weights: WeightOptions
     number: NumberOptions
@@ -213,7 +213,7 @@ class Asking:
             out[name] = value
         return out
 
-    def answer(self, q: Question) -> Any:
+    def answer(self, q: ListedQuestion) -> Any:
         """The answer to one question; an error points into it, wherever it was read."""
         try:
             return self.run.answer(q.text.text)
@@ -227,7 +227,7 @@ class Asking:
 
     # -- as it is shown ----------------------------------------------------------------------------
 
-    def written(
+    def page_of(
         self, rows: list[AnswerRow], form: str, top: int | None, output: Path | None
     ) -> str | None:
         """The answers in a format; None of an archive, which is no text."""
@@ -258,7 +258,7 @@ class Asking:
 
         blocks: list[Block] = []
         for line in row.tokens:
-            blocks += tokens_table(line.shown, width, line.name if len(row.tokens) > 1 else "")
+            blocks += tokens_table(line.labels, width, line.name if len(row.tokens) > 1 else "")
         if self.number.meaning == "exact":
             return render([*blocks, *self.exact_blocks(form)], form)
         title = ""

@@ -36,7 +36,7 @@ class TokenLine:
     words: tuple[str | None, ...]
 
     @property
-    def shown(self) -> list[str]:
+    def labels(self) -> list[str]:
         """The words in quotes, or the ids."""
         pairs = zip(self.words, self.ids, strict=True)
         return [str(k) if word is None else quoted(word) for word, k in pairs]
