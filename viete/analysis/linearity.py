@@ -149,7 +149,8 @@ class Linearity:
     def typed(self, e: Expr) -> tuple[Any, ...]:
         loose = {x: self.env.ranges[x.rstrip("'")] for x in e.free
                  if x not in self.env.ranges and x.rstrip("'") in self.env.ranges}  # fmt: skip
-        env = replace(self.shapes.env, ranges={**self.env.ranges, **loose}, places={})
+        env, _ = self.shapes.asking(e)
+        env = replace(env, ranges={**env.ranges, **self.env.ranges, **loose})
         try:
             return self.shapes.of(e, env).shape
         except Mismatch as error:

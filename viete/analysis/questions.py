@@ -48,7 +48,7 @@ def readings(card: CardData, shapes: Shapes, e: Expr) -> Iterator[str]:
                 f"{show(x, 'unicode')} takes {taken}, as its definition does; the card has "
                 f"{show(own, 'unicode')}: give those too if they are meant"
             )
-        if x.op == "prod" and takes_column(card, shapes, *x.args):
+        if x.op == "prod" and takes_column(card, shapes, x):
             other = show(Apply("prod", x.args[::-1]), "unicode")
             yield (
                 f"{show(x, 'unicode')} takes {show(x.args[1], 'unicode')} for a column; the card's "
@@ -73,11 +73,13 @@ def with_more(card: CardData, x: Apply) -> Apply | None:
     return next(reversed(same or found), None)
 
 
-def takes_column(card: CardData, shapes: Shapes, matrix: Expr, vector: Expr) -> bool:
+def takes_column(card: CardData, shapes: Shapes, product: Apply) -> bool:
     """Whether a square matrix of weights stands on the left of a vector that is none."""
+    matrix, vector = product.args
     if not of_weights(card, matrix) or of_weights(card, vector):
         return False
-    sizes, other = shapes.of(matrix).shape, shapes.of(vector).shape
+    env, _ = shapes.asking(product)
+    sizes, other = (shapes.of(part, env).shape for part in product.args)
     return len(sizes) == 2 and len(other) == 1 and shapes.same_number(*sizes)
 
 

@@ -10,11 +10,12 @@ from dataclasses import replace
 
 from viete.analysis.card_sizes import check_sizes
 from viete.analysis.kinds import REAL, TRUTH, WHOLE
-from viete.analysis.types import Mismatch, Places, Shape, Type, TypeEnv, text
+from viete.analysis.types import Letters, Mismatch, Shape, Type, TypeEnv, text
 from viete.analysis.typing_rules import TypingRules
 from viete.errors import Text
 from viete.graph.card import CardData, Claim, Equation, memoised
 from viete.graph.dependence import reaching_definitions
+from viete.graph.opening import repeated
 from viete.graph.operator import Operator
 from viete.graph.sizes import ONE, Size
 from viete.notation.printer import show
@@ -160,18 +161,42 @@ class Shapes(TypingRules):
                 raise source.error(f"{show(target)} is no value of the card, so nothing can take "
                                    f"its place", *source.place(target))  # fmt: skip
 
-    def claimed(self, claim: Claim) -> tuple[Type, dict[str, Places]]:
+    def claimed(self, claim: Claim) -> tuple[Type, Letters]:
         """A claim's type, and what those of its letters count that the card declares nowhere."""
-        letters = claim.free
-        places = dict[str, Places]()
-        env = replace(self.env, places=places)
-        found = self.located(claim.text, claim.implication, letters & env.ranges.keys(), True, env)
+        env, own = self.asking(claim.implication)
+        found = self.located(
+            claim.text, claim.implication, claim.free & env.ranges.keys(), True, env
+        )
         for letter, first, last in claim.ranges:
             if letter not in env.ranges and (start := self.model.size(first)) is not None:
-                places.setdefault(letter, (start, self.count(first, last, claim.text)))
-        if loose := sorted(letters - env.ranges.keys() - places.keys()):
-            raise claim.text.error(f"the index {loose[0]} counts no rows, columns or heads here")
-        return found, places
+                own.places.setdefault(letter, (start, self.count(first, last, claim.text)))
+        self.check_letters(claim.text, claim.free - env.ranges.keys(), own)
+        return found, own
+
+    def asked(self, source: Text, e: Expr) -> tuple[Type, Letters]:
+        """The type of a question, and what its own letters count.
+
+        Raises VieteError where that is of no type, or a letter counts nothing in it.
+        """
+        env, own = self.asking(e)
+        found = self.located(source, e, e.free & env.ranges.keys(), True, env)
+        self.check_letters(source, e.free - env.ranges.keys(), own)
+        return found, own
+
+    def asking(self, e: Expr) -> tuple[TypeEnv, Letters]:
+        """The names in force in a question or a claim, and its own letters, of which they learn."""
+        own = Letters()
+        ranges = {**self.env.ranges, **dict.fromkeys(self.model.block_letters(e))}
+        shared = dict.fromkeys(repeated(e, frozenset()))
+        return replace(self.env, letters=own, ranges=ranges, shared=shared), own
+
+    def check_letters(self, source: Text, letters: frozenset[str], own: Letters) -> None:
+        """That every letter counts something."""
+        if loose := sorted(letters - own.places.keys()):
+            raise source.error(
+                f"the letter {loose[0]} counts no rows, columns, heads or blocks here",
+                *source.place(Idx(loose[0])),
+            )
 
     def located(
         self, source: Text, e: Expr, letters: frozenset[str], loops: bool = False,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from viete.analysis.kinds import BIT, REAL, TRUTH, Interval
 from viete.graph.sizes import Size
-from viete.notation.tree import Expr
+from viete.notation.tree import Bind, Expr
 
 Shape = tuple[Size, ...]
 Places = tuple[Size, Size]  # of an index letter: its first value, and how many it has
@@ -47,6 +47,17 @@ class Mismatch(Exception):
         self.message, self.node = message, at
 
 
+@dataclass
+class Letters:
+    """What the letters of a question or a claim count that the card declares nowhere.
+
+    ``places`` are those of its free letters, ``bounds`` of those that binders without bounds bind.
+    """
+
+    places: dict[str, Places] = field(default_factory=dict)
+    bounds: dict[Bind, Places] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class TypeEnv:
     """The names in force inside a function's body or a binder."""
@@ -54,7 +65,7 @@ class TypeEnv:
     arguments: Mapping[str, Type] | None = None  # None outside of functions
     sizes: Mapping[str, Size] = field(default_factory=dict)
     ranges: Mapping[str, Size | None] = field(default_factory=dict)  # index letter → how many
-    places: dict[str, Places] | None = None  # of a claim: what it counts in letters of its own
+    letters: Letters | None = None  # of a question or a claim: those of its own
     first: Mapping[str, Size] = field(default_factory=dict)  # index letter → its first value
     alone: bool = True  # of arguments: whether nothing of the card besides is in force
     shared: dict[Expr, Type | None] | None = None  # what stands more than once, and its type by now

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from viete.analysis.card_sizes import MEANT, CardSizes, in_numbers, possible
+from viete.analysis.card_sizes import MEANT, in_numbers, possible
 from viete.analysis.kinds import (
     BIT,
     COMPARISONS,
@@ -25,7 +25,8 @@ from viete.analysis.kinds import (
     kind_of,
     quotient,
 )  # fmt: skip
-from viete.analysis.types import Mismatch, Places, Shape, Type, TypeEnv, text
+from viete.analysis.own_letters import OwnLetters
+from viete.analysis.types import Mismatch, Shape, Type, TypeEnv, text
 from viete.graph.card import CardData
 from viete.graph.evaluator import REDUCTIONS
 from viete.graph.opening import body_of
@@ -33,6 +34,7 @@ from viete.graph.operator import Operator
 from viete.graph.sizes import ONE, ZERO, Size, size_of
 from viete.notation.lexer import ELEMENTARY
 from viete.notation.printer import show
+from viete.notation.symbols import TEXTS
 from viete.notation.tree import (
     CALL,
     COMPOSE,
@@ -51,7 +53,7 @@ from viete.notation.tree import (
 ENTRYWISE = frozenset((*ELEMENTARY, *"neg abs floor add sub had times div pow mod".split()))
 
 
-class TypingRules(CardSizes):
+class TypingRules(OwnLetters):
     """Types of expressions over named values whose ``types`` are known."""
 
     env: TypeEnv  # the names in force at the top level
@@ -120,7 +122,8 @@ class TypingRules(CardSizes):
         interval = (start or (-MOST, MOST))[0], (start or BIT)[1] + MOST
         if start is not None and count is not None:
             interval = start[0], max(start[1] + self.most(count) - 1, start[0])
-        family = frozenset((e.name,)) - self.model.loop_letters
+        block = e.name in env.ranges and count is None
+        family = frozenset[str]() if block else frozenset((e.name,))
         return Type(family=family, kind=WHOLE, interval=interval)
 
     def needed_size(self, e: Expr, env: TypeEnv) -> Size:
@@ -149,7 +152,7 @@ class TypingRules(CardSizes):
                 family.discard(letter)
                 if isinstance(index, Idx):
                     self.check_range(letter, index, env)
-                    self.count_places(index, *self.places_of(letter), env)
+                self.count_places(index, *self.places_of(letter), env)
                 family |= t.family
             elif t.family:
                 raise Mismatch(
@@ -178,33 +181,6 @@ class TypingRules(CardSizes):
                 index,
             )
 
-    def places_of(self, letter: str) -> Places:
-        """The first value of a declared letter, and how many it has."""
-        declared = next((i for i in self.model.indices if i.name == letter), None)
-        first = None if declared is None else self.model.size(declared.lower)
-        return first or Size.of(0), self.env.ranges.get(letter) or ONE
-
-    def count_places(self, index: Idx, first: Size, count: Size, env: TypeEnv) -> None:
-        """Notes what a claim's own letter counts: of each the same, wherever it stands."""
-        if env.places is None or index.name in env.ranges:
-            return
-        start, known = env.places.setdefault(index.name, (first, count))
-        if self.same(start, first) and self.is_limit(count, known):
-            return  # the text's positions, in a table of as many rows as it may have
-        if self.same(start, first) and self.is_limit(known, count):
-            env.places[index.name] = first, count
-        elif not (self.same(start, first) and self.same(known, count)):
-            raise Mismatch(
-                f"{index.name} counts {known} places from {start} elsewhere and {count} from "
-                f"{first} here", index,
-            )  # fmt: skip
-
-    def is_limit(self, most: Size, length: Size) -> bool:
-        """Whether a size is the greatest that a text's length may be."""
-        limit = next((e for n, e in self.model.lengths.items() if Size.of(n) == length), None)
-        size = None if limit is None else self.model.size(limit)
-        return size is not None and self.same(size, most)
-
     def picked(self, e: Pick, env: TypeEnv) -> Type:
         value = self.of(e.value, env)
         if len(e.items) > len(value.shape):
@@ -224,8 +200,7 @@ class TypingRules(CardSizes):
                 self.check_slice(start, stop, size, item)
                 shape.append(stop - start)
                 continue
-            if isinstance(item, Idx):
-                self.count_places(item, Size.of(0), size, env)
+            self.count_places(item, ZERO, size, env)
             t = self.of(item, env)
             if len(t.shape) > 1:
                 raise Mismatch(f"{show(item)} cannot be an index", item)
@@ -286,7 +261,8 @@ class TypingRules(CardSizes):
             return replace(env, ranges={**env.ranges, **sizes}, first=first)
         first, count = dict(env.first), env.ranges.get(e.index)
         if e.ranges is not None:
-            if e.index in self.model.loop_letters and not env.of_library:
+            own = env.letters is not None and self.model.over_blocks(e)
+            if own or (e.index in self.model.loop_letters and not env.of_library):
                 count = None
             else:
                 lower, upper = (self.needed_size(x, env) for x in e.ranges)
@@ -296,23 +272,28 @@ class TypingRules(CardSizes):
         return replace(env, ranges={**env.ranges, e.index: count}, first=first)
 
     def bind(self, e: Bind, env: TypeEnv) -> Type:
-        if e.ranges is None and e.index not in env.ranges:
-            raise Mismatch(
-                f"the index {e.index} has no range; write {e.op}_{{{e.index}=1}}^{{…}} or declare "
-                f"it under Dimensions", e,
-            )  # fmt: skip
-        inner = self.inside(e, env)
-        count = inner.ranges[e.index]
-        if e.ranges is not None and count is not None:
-            self.whole(count, f"the number of values of {e.index}", e)
-        body = self.of(e.body, inner)
-        varies = e.body.free if e.index in self.model.loop_letters else body.family
-        if e.index not in varies:
+        count: Size | None = None
+        texts = e.index == TEXTS and env.letters is not None
+        blocks = env.letters is not None and self.model.over_blocks(e)
+        if e.ranges is None and texts:
+            body = self.of(e.body, env)
+        elif e.ranges is None and not blocks and e.index not in env.ranges:
+            body, count = self.over_own(e, env)
+        else:
+            inner = self.inside(e, env)
+            count = inner.ranges[e.index]
+            if e.ranges is not None and count is not None:
+                self.whole(count, f"the number of values of {e.index}", e)
+            body = self.of(e.body, inner)
+        varies = e.body.free if count is None else body.family
+        if e.index not in varies and not texts:
             raise Mismatch(f"nothing under this {e.op} depends on {e.index}", e)
         family = body.family - {e.index}
         if e.op == "concat":
             if count is None:
-                raise Mismatch("blocks cannot be concatenated, only heads and the like", e)
+                raise Mismatch(
+                    "blocks cannot be concatenated, nor texts, only heads and the like", e
+                )
             if not body.shape:
                 return replace(body, shape=(count,), family=family, size=None)
             *rows, columns = body.shape
@@ -529,8 +510,8 @@ class TypingRules(CardSizes):
     def applied(self, e: Apply, args: Sequence[Type]) -> TypeEnv:
         """What the letters of a function's definition stand for where it is applied."""
         function = self.model.function[e.op]
-        # A definition's own index letters must not meet its caller's: primes keep them apart.
-        types = [replace(t, family=frozenset(f + "'" for f in t.family)) for t in args]
+        # A definition's own index letters must not meet its caller's: stars keep them apart.
+        types = [replace(t, family=frozenset(f + "*" for f in t.family)) for t in args]
         types += [
             self.of(a.default, TypeEnv()) for a in function.arguments[len(args) :] if a.default
         ]

@@ -18,6 +18,7 @@ import numpy as np
 from viete.ask.statements import CASE, StatementOnRun, Witness
 from viete.errors import VieteError
 from viete.evaluate.labelled import Array, Value
+from viete.evaluate.queries import turns, with_bounds
 from viete.evaluate.run import Run
 from viete.graph.claim import Claim
 from viete.graph.evaluator import Env, Letter
@@ -79,6 +80,8 @@ def outcomes(run: Run, claim: Claim) -> dict[Choice, Finding]:
     Raises VieteError, with the claim's place, for a value that the run does not have.
     """
     found: dict[Choice, dict[Choice, list[Finding]]] = {}
+    bounds = run.program.shapes.claimed(claim)[1].bounds
+    claim = claim.over(lambda e: with_bounds(run, e, bounds))
     for choice, own, place, env in instances(run, claim):
         try:
             with np.errstate(all="ignore"):
@@ -115,14 +118,11 @@ def instances(
     Yields the choice of blocks and heads, that of positions, the values of all other block letters,
     and the meanings of all letters.
     """
-    model, base = run.program.model, run.arrays.env
-    _, places = run.program.shapes.claimed(claim)
-    own = {
-        letter: Letter(letter, letter, *(int(x.evaluate(run.sizes)) for x in (first, count)))
-        for letter, (first, count) in places.items()
-    }
+    base = run.arrays.env
+    own = run.axis_letters(run.program.shapes.claimed(claim)[1].places)
     index: dict[str, Any] = {**base.index, **own}
-    ranges = {s: run.program.range_of(s) for s in sorted(claim.free & model.loop_letters)}
+    each = turns(run, claim.implication)
+    ranges: dict[str, Iterable[int]] = {s: sorted({turn[s] for turn in each}) for s in each[0]}
     for s in claim.some:
         if s not in ranges:
             ranges[s] = range(index[s].first, index[s].first + index[s].count)

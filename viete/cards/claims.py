@@ -15,7 +15,7 @@ from viete.errors import Text
 from viete.graph.claim import Claim
 from viete.notation.cursor import end_token, top_level
 from viete.notation.lexer import Token, tokenize
-from viete.notation.parser import COMPARISONS, parse_range_of, parse_tokens, script_letters
+from viete.notation.parser import COMPARISONS, own_letters, parse_range_of, parse_tokens
 from viete.notation.symbols import Scope
 from viete.notation.tree import Apply, Expr, Idx
 
@@ -35,7 +35,7 @@ def read_claim(source: Text, scope: Scope, meaning: str = "") -> Claim:
     if found := _TEXTS.search(plain.text):
         texts = found[1].strip('"').rstrip(",.;")
         plain = replace(plain, text=blank(plain.text, *found.span()))
-    scope = with_places(plain, scope)
+    scope = scope.inside(own_letters(plain, scope))
     first, *clauses = parts(tokenize(plain))
     made = Claim(statement(plain, first, scope), meaning, plain, texts=texts)
     for clause in clauses:
@@ -149,17 +149,6 @@ def split(tokens: Sequence[Token], sign: str) -> list[list[Token]]:
         [*tokens[a:b], end_token(tokens[b])]
         for a, b in zip([0, *(k + 1 for k in cuts)], ends, strict=True)
     ]
-
-
-def with_places(claim: Text, scope: Scope) -> Scope:
-    """The scope of a claim, with its own letters: those that stand in an index, and that nothing
-    declares."""
-    symbols = [s for group in scope.symbols.values() for s in group]
-    labels = {slot.text for s in symbols for slot in s.sub + s.sup if slot.text.isupper()}
-    own = script_letters(claim) - labels - scope.bases()
-    if own and (words := scope.words()).bare:  # E[a] is the row of a word
-        own = {letter for letter in own if letter not in words}
-    return scope.inside(own)
 
 
 def without_command(m: re.Match[str]) -> str:

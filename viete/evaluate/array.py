@@ -33,6 +33,7 @@ from viete.analysis.kinds import (
 from viete.errors import VieteError
 from viete.evaluate.backends import CONSTANTS, Backend, backend_of
 from viete.evaluate.labelled import (
+    BATCH,
     COL,
     ROW,
     Array,
@@ -372,7 +373,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         meaning = self.env.index.get(e.index) if isinstance(own, Value) else own
         if not isinstance(meaning, Letter):
             raise VieteError(f"{e.op}_{e.index} needs bounds")
-        return replace(meaning, label=label)
+        return meaning if meaning.label == BATCH else replace(meaning, label=label)
 
     def merge(self, v: Value, label: str) -> Value:
         xp, array, const = self.alone(v)

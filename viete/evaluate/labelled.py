@@ -15,6 +15,7 @@ from viete.graph.evaluator import COL as COL
 from viete.graph.evaluator import ROW as ROW
 
 Array = Any
+BATCH = "batch"  # the label of the axis of texts
 
 
 @dataclass(slots=True)

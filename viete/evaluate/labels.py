@@ -10,7 +10,9 @@ import numpy as np
 from viete.analysis.next_token import scored_tokens, value_count, vocabulary
 from viete.analysis.token_vectors import over_tokens
 from viete.evaluate.inputs import host
+from viete.evaluate.queries import query
 from viete.graph.card import CardData, Input
+from viete.graph.sizes import ZERO, Size
 from viete.notation.lexer import unprimed
 from viete.notation.printer import Printer
 from viete.notation.tree import Expr, Idx, Num, Pick, Ref, Symbol, refs
@@ -31,13 +33,27 @@ def axis_labels(run: Run, e: Expr, axis: str, size: int) -> Sequence[str]:
     ids = tokens_along(run, axis)
     if ids is not None and ids.shape[-1] == size:
         return position_labels(ids, run.scope.words())
-    if letter in card.loop_letters:
-        return [str(k) for k in sorted({turn[axis] for turn in run.assignments(e)})]
+    about = query(run, e)
+    if axis in about.blocks:
+        return [str(k) for k in about.blocks[axis]]
+    if axis in about.places:
+        return letter_labels(run, *about.places[axis])
     if letter in card.ranges:
         numbers = run.program.range_of(letter)
         heads = head_names(run, e, letter)
         return [f"{k} = {heads[k]}" if k in heads else str(k) for k in numbers]
     return [str(k) for k in range(size)]
+
+
+def letter_labels(run: Run, first: Size, count: Size) -> Sequence[str]:
+    """What the values of a letter are called that counts positions, tokens or other places."""
+    card, end = run.program.model, first + count
+    if first == ZERO and end in (vocabulary(card), scored_tokens(card)):
+        return WordLabels(run.scope.words(), int(end.evaluate(run.sizes)))
+    start, stop = (int(size.evaluate(run.sizes)) for size in (first, end))
+    ids = next((tokens_along(run, n) for n in card.lengths if n in end.names()), None)
+    known = {} if ids is None else dict(enumerate(position_labels(ids, run.scope.words())))
+    return [known.get(k, str(k)) for k in range(start, stop)]
 
 
 def position_labels(ids: np.ndarray, words: Words) -> list[str]:

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
-from math import prod
 from typing import Any, Self
 
 import numpy as np
 
 from viete.analysis.questions import warn_of_readings
 from viete.analysis.sparsity import sparse_sums
+from viete.analysis.types import Places
 from viete.errors import Text, VieteError
 from viete.evaluate.answers import Answer
 from viete.evaluate.array import Arrays
@@ -21,6 +20,7 @@ from viete.evaluate.derivatives import derivatives, differentiates
 from viete.evaluate.fast import FastArrays
 from viete.evaluate.interventions import Intervention
 from viete.evaluate.labelled import (
+    BATCH,
     COL,
     ROW,
     Array,
@@ -33,14 +33,16 @@ from viete.evaluate.labelled import (
 )
 from viete.evaluate.labels import WordPrinter, axis_labels
 from viete.evaluate.origins import Origin
+from viete.evaluate.queries import Query, Turn, query
 from viete.evaluate.schedule import Member, Program, Step
 from viete.evaluate.sparse import sparse_value
 from viete.graph.card import Equation
 from viete.graph.dependence import reachable
-from viete.notation.parser import parse
+from viete.graph.evaluator import Env, Letter
+from viete.notation.parser import own_letters, parse
 from viete.notation.printer import show
-from viete.notation.symbols import Scope
-from viete.notation.tree import Expr, Idx, Ref, Symbol, walk
+from viete.notation.symbols import TEXTS, Scope
+from viete.notation.tree import Expr, Idx, Ref, Symbol, refs, walk
 
 
 def listed(names: Sequence[str]) -> tuple[str, ...]:
@@ -254,8 +256,8 @@ class Run(Mapping[str, Array]):
         return f"{member[0]}{block}"
 
     def members(self, name: str) -> set[Member]:
-        e = self.parse(name)
-        return self.needs(e, self.assignments(e))
+        about = query(self, self.parse(name), Text(name, "<name>"))
+        return self.needs(about.formula, about.turns)
 
     def needs(self, e: Expr, turns: Iterable[Mapping[str, int]]) -> set[Member]:
         """The values that a formula is made of in each of these turns."""
@@ -274,46 +276,6 @@ class Run(Mapping[str, Array]):
 
         found = reachable(frozenset(members), read)
         return {m for m in found if m[0] in self.origins or m[0] not in self.derived}
-
-    def assignments(self, e: Expr) -> list[dict[str, int]]:
-        """The blocks that a formula is asked of: all, by its free letters, in which it has a value.
-
-        A formula without such a letter is asked once. Raises VieteError where it has a value in no
-        block, or in pairs of blocks that make no table.
-        """
-        loose = e.free & self.program.model.loop_letters
-        if not loose:  # as almost every formula: it need not be walked
-            return [{}]
-        letters = dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx) and x.name in loose)
-        # What stands before the first block, as x^0, and after the last, as x^{i-1}, counts too.
-        ranges = [self.program.range_of(s) for s in letters]
-        wider = (range(r.start - 1, r.stop + 1) for r in ranges)
-        found = [dict(zip(letters, k, strict=True)) for k in product(*wider)]
-        found = [turn for turn in found if self.has_value(e, turn)]
-        if not found:
-            raise VieteError(f"{show(e)} has a value in no block")
-        if len(found) != prod(len({turn[s] for turn in found}) for s in letters):
-            raise VieteError(
-                f"{show(e)} has a value for some of the blocks {', '.join(letters)} together, and "
-                f"not for others; give one of them a number"
-            )
-        return found
-
-    def has_value(self, e: Expr, loops: Mapping[str, int]) -> bool:
-        """Whether all that a formula refers to is there in some blocks, or is made by the card."""
-        for member in self.program.needed(e, loops):
-            equation = self.derived.get(member[0])
-            if (origin := self.origins.get(member[0])) is not None:
-                if not origin.run.is_made(origin.key, member[1]):
-                    return False
-            elif equation is not None:
-                inner = self.program.loops_of(equation.left.symbol, member[1])
-                own = all(k in self.program.range_of(letter) for letter, k in inner.items())
-                if not (own and self.has_value(equation.right, inner)):
-                    return False
-            elif member not in self.program.members_made:
-                return False
-        return True
 
     @cached_property
     def scope(self) -> Scope:
@@ -341,7 +303,8 @@ class Run(Mapping[str, Array]):
         if not isinstance(name, str):
             raise VieteError(f"a value is asked for by its name or a formula, not {name!r:.60}")
         if name not in self.asked:
-            self.asked[name] = parse(Text(name, "<name>"), self.scope)
+            text = Text(name, "<name>")
+            self.asked[name] = parse(text, self.scope.inside(own_letters(text, self.scope)))
         return self.asked[name]
 
     def resolved(self, name: str) -> tuple[Run, Expr]:
@@ -401,7 +364,7 @@ class Run(Mapping[str, Array]):
         """The array ``run[name]`` with its axes and their labels, evaluated once."""
         run, e = self.resolved(name)
         value, letters = run.answered(name, e)
-        shape = run.program.shapes.located(Text(name, "<name>"), e, e.free, loops=True).shape
+        shape = query(run, e).type.shape if value.core else ()
         lead = (a for a in in_order(value, letters) if a not in (ROW, COL))
         axes = (*lead, *(str(size) for size in shape))
         array = run.ordered(value, letters)
@@ -419,24 +382,42 @@ class Run(Mapping[str, Array]):
 
     def answered(self, name: str, e: Expr) -> tuple[Value, tuple[str, ...]]:
         """The value of a question that was read, and the order of its axes; see `found`."""
-        letters = tuple(dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx)))
-        self.program.shapes.located(Text(name, "<name>"), e, e.free, loops=True)
+        about = query(self, e, Text(name, "<name>"))
+        e = about.formula
         warn_of_readings(self.program.model, self.program.shapes, e)
-        try:
-            turns = self.assignments(e)
-            self.supply(self.needs(e, turns))
-            with np.errstate(all="ignore"):
-                found = self.over_blocks(e, turns)
-        except MemoryError:
-            raise VieteError(f"{name} needs more memory than there is") from None
+        letters = tuple(dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx)))
         slots = e.symbol.slots if isinstance(e, Ref) else ()
-        if any(isinstance(x, Ref) and x.symbol.is_partial for x in walk(e)):
-            found = self.for_each(found)
-        return found, (*slots, *letters)
+        return self.evaluate(about), (*slots, *letters)
 
-    def over_blocks(self, e: Expr, turns: list[dict[str, int]]) -> Value:
+    def evaluate(self, about: Query) -> Value:
+        """The value of a query, with an axis for each letter that it leaves free."""
+        e, own = about.formula, self.axis_letters(about.places)
+        index = {**self.arrays.env.index, **own, TEXTS: Letter(TEXTS, BATCH, 1, self.batch or 1)}
+        env = replace(self.arrays.env, index=index)
+        try:
+            self.supply(self.needs(e, about.turns))
+            with np.errstate(all="ignore"):
+                found = self.over_blocks(e, about.turns, env)
+        except MemoryError:
+            raise VieteError(f"{show(e)} needs more memory than there is") from None
+        if missing := [letter for letter in own.values() if letter.label not in found.axes]:
+            found = self.arrays.spread(found, missing, env)
+        if any(x.symbol.is_partial for x in refs(e)) and TEXTS not in e.binders:
+            found = self.for_each(found)
+        return found
+
+    def axis_letters(self, places: Mapping[str, Places]) -> dict[str, Letter]:
+        """Letters that count rows, columns or heads, as axes. Raises VieteError for one of none."""
+        out = {}
+        for letter, sizes in places.items():
+            first, count = (int(size.evaluate(self.sizes)) for size in sizes)
+            if count < 0:
+                raise VieteError(f"the letter {letter} takes no value here")
+            out[letter] = Letter(letter, letter, first, count)
+        return out
+
+    def over_blocks(self, e: Expr, turns: Sequence[Turn], env: Env[Value]) -> Value:
         """The value of a formula for each turn, with an axis for each letter of blocks."""
-        env = self.arrays.env
         values = [self.arrays.of(e, replace(env, index={**env.index, **t})) for t in turns]
         if not turns[0]:
             return values[0]

@@ -94,6 +94,7 @@ class Program:
         self.reads: dict[Expr, tuple[list[Bind], list[Ref], list[Ref]]] = {}
         self.ranges: dict[str, range] = {}
         self.asked: dict[str, Expr] = {}  # names and formulas, read once
+        self.queries: dict[Expr, Any] = {}  # what is asked by them, see `viete.evaluate.queries`
         self.questions: dict[Any, Any] = {}  # cards of questions, see `viete.ask.asking`
         self.leaves: frozenset[str] = frozenset()  # values that are summed over a batch
         self.parameters = self.members()
@@ -345,7 +346,7 @@ class Program:
 
     def needed(self, e: Expr, loops: Mapping[str, int]) -> frozenset[Member]:
         """Values, parameters and inputs that an expression refers to."""
-        if isinstance(e, Bind) and e.index in self.model.loop_letters and e.lower and e.upper:
+        if isinstance(e, Bind) and self.model.over_blocks(e) and e.lower and e.upper:
             first, last = (int(self.index_size(x, loops)) for x in (e.lower, e.upper))
             if last - first >= MOST_BLOCKS:
                 raise VieteError(
@@ -369,7 +370,7 @@ class Program:
         """
 
         def over_blocks(x: Expr) -> bool:
-            return isinstance(x, Bind) and x.index in self.model.loop_letters and bool(x.ranges)
+            return isinstance(x, Bind) and self.model.over_blocks(x) and bool(x.ranges)
 
         parts = list(walk(e, over_blocks))
         names = [x for x in parts if isinstance(x, Ref)]

@@ -23,7 +23,7 @@ from viete.notation.parser import parse
 from viete.notation.printer import show_equation
 from viete.notation.substitution import apart, fresh, substitute
 from viete.notation.symbols import Scope
-from viete.notation.tree import Apply, Expr, Ref, Symbol
+from viete.notation.tree import Apply, Bind, Expr, Ref, Symbol
 from viete.notation.words import Words
 
 P = ParamSpec("P")
@@ -247,6 +247,15 @@ class CardData:
     @cached_property
     def loop_letters(self) -> frozenset[str]:
         return frozenset(loop.index for loop in self.loops)
+
+    def block_letters(self, e: Expr) -> frozenset[str]:
+        """The free letters of a formula that count blocks: of loops, or standing in their place."""
+        own = self.loop_letters
+        return (e.free & own) | {letter for slot, letter in e.standing if slot in own}
+
+    def over_blocks(self, e: Bind) -> bool:
+        """Whether a binder's letter counts blocks."""
+        return e.index in self.loop_letters or e.index in self.block_letters(e.body)
 
     def blocks_of(self, symbol: Symbol) -> tuple[str, ...]:
         """The index letters of a symbol that count blocks."""

@@ -256,7 +256,7 @@ class Evaluator(ABC, Generic[V, E]):
 
     def over_blocks(self, e: Bind, env: E) -> bool:
         """Whether a binder runs over blocks, whose values are apart from each other."""
-        return bool(e.index in self.card.loop_letters and not env.alone and e.lower and e.upper)
+        return bool(not env.alone and e.lower and e.upper and self.card.over_blocks(e))
 
     def bound(self, e: Bind, env: E) -> tuple[E, str]:
         """The names in force under a binder, and its index's label."""
@@ -313,7 +313,8 @@ class Algebra(Evaluator[V, E]):
     def reduction(self, e: Bind, env: E, label: str) -> V:
         if e.op == "sum":
             return self.sum(e, env, label)
-        return self.fold(e.op, self.of(e.body, env), label)
+        v = self.of(e.body, env)
+        return self.fold(e.op, v, label) if label in v.axes else v
 
     def sum(self, e: Bind, env: E, label: str) -> V:
         """A sum, or sums within sums; over a product they are part of its contraction."""

@@ -30,7 +30,7 @@ from viete.notation.cursor import (
     parse_name,
     top_level,
 )  # fmt: skip
-from viete.notation.lexer import ELEMENTARY, Token, tokenize
+from viete.notation.lexer import ELEMENTARY, Token, tokenize, unprimed
 from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, Scope
 from viete.notation.tree import (
     CALL,
@@ -138,22 +138,35 @@ def parse_left(source: Text, letters: set[str], scope: Scope) -> Ref:
     return Ref(symbol, tuple(index["_"] + index["^"]))
 
 
-def script_letters(source: Text) -> set[str]:
-    """The single letters in scripts and brackets, as j and k in ``A_{j,k+1}`` and ``A[j, k]``."""
+def own_letters(source: Text, scope: Scope) -> set[str]:
+    """The index letters that a question or a claim brings along, as j and k' of ``A_{j,k'+1}``.
+
+    They are small letters that stand in an index, in scripts or brackets, and that are no name of
+    the scope, and no word of a vocabulary that needs no quotes. With primes a letter is another
+    one, and so is the letter of a dimension.
+    """
     found, depth, script = set[str](), 0, 0
     tokens = tokenize(source)
-    for (before, token), after in zip(pairwise(tokens), [*tokens[2:], tokens[-1]], strict=True):
-        begins = before.kind == "op" and before.text in ("_", "^")
+    for (before, token), after in zip(pairwise(tokens), [*tokens[2:], tokens[-1]], strict=False):
+        begins = before.kind == "op" and before.text in ("_", "^", "[")
         if token.kind == "op" and token.text in "{}[]":
             depth += 1 if token.text in "{[" else -1
-            begins = begins or token.text == "["
-            script = script or (depth if begins else 0)
+            script = script or (depth if begins or token.text == "[" else 0)
             script = 0 if depth < script else script
-        elif (token.text, after.text) == ("c", "("):
-            pass  # the function, as in θ_{a,c(b)}
-        elif token.kind == "word" and len(token.text) == 1 and (script or begins):
+        elif (token.text, after.text) in (("c", "("), ("e", "^")):
+            pass  # the functions
+        elif token.kind == "word" and (script or begins):
             found.add(token.text)
-    return found - TRANSPOSE
+    taken = scope.bases() | scope.functions.keys()
+    sizes = {x for x, group in scope.symbols.items() if all(s.kind == "dim" for s in group)}
+    letters = {
+        x for x in found - taken
+        if (letter := unprimed(x)[0]) in scope.indices
+        or (len(letter) == 1 and letter.islower() and letter not in (taken - sizes))
+    }  # fmt: skip
+    if letters and (words := scope.words()).bare:  # E[a] is the row of a word
+        letters.difference_update(words)
+    return letters
 
 
 def bounded(e: Expr, source: Text) -> Expr:
@@ -748,32 +761,36 @@ class Parser(Cursor):
     # -- binders -----------------------------------------------------------------------------------
 
     def binder(self, op: str, t: Token) -> Expr:
-        """``\\sum_{h=1}^{H} …``, ``concat_h(…)``; a sum takes the whole product that follows."""
-        index, lower, upper = "", None, None
+        """``\\sum_{h=1}^{H} …``, ``concat_{g,r}(…)``; a sum takes all of the product behind it."""
+        letters, lower, upper = list[str](), list[Expr](), list[Expr]()
         for sign in ("_", "^"):
             if not self.accept(sign):
                 continue
             items = self.script_group(sign)
-            if len(items) != 1:
-                raise self.error(f"{op} folds one index at a time", items[1])
-            tokens = list(items[0].tokens)
-            if sign == "_":
-                index = tokens[0].text + self.primes()
+            if sign == "^":
+                upper = [self.inside(item) for item in items]
+                continue
+            for tokens in (item.tokens for item in items):
                 if tokens[0].kind != "word":
                     raise self.error(f"{op} needs an index letter below it", tokens[0])
+                letters.append(tokens[0].text)
                 if len(tokens) > 1:
                     if tokens[1].text != "=" or len(tokens) < 3:
                         raise self.error("expected a lower bound such as i = 1", tokens[1])
-                    lower = self.inside(Script(sign, tuple(tokens[2:]), True))
-            else:
-                upper = self.inside(items[0])
-        if not index:
+                    lower.append(self.inside(Script(sign, tuple(tokens[2:]), True)))
+            letters[-1] += self.primes()
+        if not letters:
             raise self.error(f"{op} needs an index below it, such as {op}_h", t)
-        if (lower is None) != (upper is None):
+        if len(lower) != len(upper) or (lower and len(lower) != len(letters)):
             raise self.error(f"{op} needs both bounds or neither", t)
-        body = self.body([index], bracketed=op != "sum")
-        self.left.add(index)
-        return self.node(Bind(op, index, lower, upper, body), t)
+        if len(set(letters)) < len(letters):
+            raise self.error(f"{op} needs different letters below it", t)
+        body = self.body(letters, bracketed=op != "sum")
+        self.left.update(letters)
+        bounds = zip(lower, upper, strict=True) if lower else [(None, None)] * len(letters)
+        for letter, (first, last) in reversed(list(zip(letters, bounds, strict=True))):
+            body = self.node(Bind(op, letter, first, last, body), t)
+        return body
 
     def body(self, letters: list[str], bracketed: bool = True) -> Expr:
         """What stands under a binder of these letters: an expression in brackets, or a product."""

@@ -50,6 +50,7 @@ ALIASES = {
 INPUTS_ARE = "; an input is declared under Inputs: $t ∈ {0, …, V-1}^n$"
 BINDERS = ("sum", "mean", "max", "concat")
 CONSTANTS = ("pi", "inf")
+TEXTS = "texts"  # below a binder of a question: over the texts of a batch
 
 
 SHORT = 16  # symbols of one letter that are as well tried one by one

@@ -101,6 +101,12 @@ class Expr(Interned):
         return frozenset[str]().union(*parts)
 
     @cached_property
+    def standing(self) -> frozenset[tuple[str, str]]:
+        """Of free letters, at which index letter of a name: ``("i", "k")`` of ``x^{k-1}``."""
+        found = frozenset[tuple[str, str]]().union(*(x.standing for x in self.children))
+        return frozenset(x for x in found if x[1] not in self.bound) if self.bound else found
+
+    @cached_property
     def made_of(self) -> frozenset[str]:
         """The kinds of symbols in it, ``index`` of letters and ``entries`` of what has some.
 
@@ -209,6 +215,12 @@ class Ref(Expr):
     @property
     def children(self) -> tuple[Expr, ...]:
         return self.index
+
+    @cached_property
+    def standing(self) -> frozenset[tuple[str, str]]:
+        pairs = zip(self.symbol.slots, self.index, strict=True)
+        own = ((slot, name) for slot, x in pairs for name in x.free)
+        return frozenset(own).union(*(x.standing for x in self.index))
 
     @cached_property
     def keys(self) -> frozenset[str]:

@@ -14,7 +14,7 @@ from viete.graph.card import CardData
 from viete.graph.conditions import joined
 from viete.notation.cursor import CLOSED, CLOSERS, parse_name, top_level
 from viete.notation.lexer import Token, tokenize
-from viete.notation.parser import parse, parse_range, script_letters
+from viete.notation.parser import own_letters, parse, parse_range
 from viete.notation.symbols import Scope
 from viete.notation.tree import Apply, Expr, Idx, Pick, Ref, Symbol
 
@@ -68,9 +68,7 @@ def parse_replacement(source: Text, card: CardData, scope: Scope) -> Replacement
         return found
 
     left_text, right_text = piece(0, equals), piece(equals + 1, reads)
-    declared = [s for group in scope.symbols.values() for s in group]
-    known = {slot.text for s in declared for slot in s.sub + s.sup} | scope.bases()
-    inner = scope.inside(script_letters(left_text) - known)
+    inner = scope.inside(own_letters(left_text, scope))
     if (name := new_name(left_text, card, inner)) is not None:
         if own < len(tokens) - 1 or reads < own:
             raise source.error(f"{name.key} is a new name, and stands for one formula everywhere")
