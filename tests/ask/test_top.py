@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ pytest.importorskip("tokenizers")
 
 import viete as vt
 from tests.ask.vocabularies import reader
+from tests.command_line import viete
 from viete.errors import VieteError
 from viete.notation.words import quoted
 
@@ -95,3 +98,18 @@ def test_the_rank_of_a_word() -> None:
     assert run['rank(logits_{-1}, " Mary")'] == 1 + list(order).index(k)
     assert np.array_equal(run['rank(logits; " Mary")'][0, :, 0],
                           1 + (run["logits"][0] > run["logits"][0, :, [k]].T).sum(-1))  # fmt: skip
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    model = reader("bytes")
+    folder = model.save(tmp_path / "model")
+    run = model.run("I live in")
+    first, second = run["top_2(logits_{-1})"].names[0]
+    found = viete("ask", folder, "--text", "I live in", "top_2(logits_{-1})", "top_1(logits)").out
+    assert re.search(f"top +{re.escape(first)} +{re.escape(second)}\n", found)
+    assert re.search(f'2 " in" +{re.escape(first)} ', found)
+    data = json.loads(viete("ask", folder, "--text", "I live in", "top_1(logits)", "--json").out)
+    assert data["rows"][0]["answers"][0]["names"] == run["top_1(logits)"].names[0].tolist()
+    (tmp_path / "texts").write_text("I live in\nMary\n")
+    lines = viete("ask", folder, "--texts", tmp_path / "texts", "top_2(logits_{-1})").out
+    assert f"{first}, {second}\n" in lines

@@ -6,12 +6,12 @@ It is a question of its own and no formula, since what it gives is places as muc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cmp_to_key
 from heapq import nsmallest
 from itertools import islice
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -35,8 +35,8 @@ class Top(Answer):
     there were entries asked for, or as there are. ``names`` are the labels of the entries.
     """
 
-    indices: np.ndarray
-    names: np.ndarray
+    names: np.ndarray = field(kw_only=True)
+    indices: np.ndarray = field(kw_only=True)
 
     @property
     def values(self) -> np.ndarray:
@@ -56,14 +56,9 @@ class Top(Answer):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.values, dtype=dtype)
 
-    @property
-    def alone(self) -> Top:
-        """As `Answer.alone`."""
-        plain = super().alone
-        if plain is self:
-            return self
-        return Top(plain.question, plain.array, plain.axes, plain.labels, self.indices[0],
-                   self.names[0])  # fmt: skip
+    def part(self, place: tuple[int, ...]) -> Self:
+        """As `Answer.part`."""
+        return replace(super().part(place), indices=self.indices[place])
 
     def __repr__(self) -> str:
         lines, count = [self.question], prod(self.values.shape[:-1])
@@ -136,7 +131,7 @@ def top(run: Run, count: int, question: str) -> Top:
     ranks = list(names.reshape(-1)) if one else [str(k + 1) for k in range(places.shape[-1])]
     return Top(
         f"{TOP}_{count}({question})", np.take_along_axis(array, places, axis=-1),
-        (*answer.axes[:-1], TOP), (*answer.labels[:-1], ranks), places, names,
+        (*answer.axes[:-1], TOP), (*answer.labels[:-1], ranks), indices=places, names=names,
     )  # fmt: skip
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from viete.evaluate.labelled import Array
 
@@ -12,17 +13,26 @@ from viete.evaluate.labelled import Array
 class Answer:
     """An array, what each of its axes ranges over, and what the entries of each axis are called.
 
-    As `Run.axes` and `Run.labels` have them.
+    As `Run.axes` and `Run.labels` have them. ``names`` is what each entry is called where the
+    entries of an axis have no names in common, as the greatest ones of each row.
     """
 
     question: str
     array: Array
     axes: tuple[str, ...]
     labels: tuple[Sequence[str], ...]
+    names: Array | None = None
 
     @property
-    def alone(self) -> Answer:
+    def alone(self) -> Self:
         """Without the axis of a batch of one text."""
-        if self.axes[:1] != ("batch",) or self.array.shape[0] != 1:
-            return self
-        return Answer(self.question, self.array[0], self.axes[1:], self.labels[1:])
+        one = self.axes[:1] == ("batch",) and self.array.shape[0] == 1
+        return self.part((0,)) if one else self
+
+    def part(self, place: tuple[int, ...]) -> Self:
+        """What stands at a place of the first axes."""
+        count = len(place)
+        return replace(
+            self, array=self.array[place], axes=self.axes[count:], labels=self.labels[count:],
+            names=None if self.names is None else self.names[place],
+        )  # fmt: skip

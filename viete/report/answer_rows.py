@@ -68,7 +68,10 @@ def token_lines(run: Run) -> tuple[TokenLine, ...]:
 
 
 def rows_table(rows: Sequence[AnswerRow], titles: Sequence[str]) -> list[Block]:
-    """A line for each text or checkpoint, a column for each question; of an array its shape."""
+    """A line for each text or checkpoint, a column for each question.
+
+    Of an array stands its shape there, of the greatest entries of a vector what they are called.
+    """
     lead = leading(rows)
     header = [*lead, *map(literal, titles)]
     columns = [column(rows, k) for k in range(len(titles))]
@@ -90,7 +93,12 @@ def column(rows: Sequence[AnswerRow], k: int) -> list[str]:
     numbers = [v for v in values if v.ndim == 0]
     floats = bool(numbers) and all(v.dtype.kind == "f" for v in numbers)
     spelled = spelling(np.array(numbers, dtype=float)) if floats else number
-    return [spelled(v[()]) if v.ndim == 0 else " × ".join(map(str, v.shape)) for v in values]
+    return [
+        spelled(v[()]) if v.ndim == 0
+        else " × ".join(map(str, v.shape)) if v.ndim > 1 or (names := row.answers[k].names) is None
+        else literal(", ".join(names))
+        for v, row in zip(values, rows, strict=True)
+    ]  # fmt: skip
 
 
 def averaged(rows: Sequence[AnswerRow]) -> AnswerRow:
@@ -239,7 +247,8 @@ def as_data(rows: Sequence[AnswerRow]) -> list[dict[str, Any]]:
             },
             "answers": [
                 {"question": a.question, "value": nested(a.array), "axes": list(a.axes),
-                 "labels": [list(x) for x in a.labels]}
+                 "labels": [list(x) for x in a.labels],
+                 **({} if a.names is None else {"names": a.names.tolist()})}
                 for a in row.answers
             ],
         }

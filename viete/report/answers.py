@@ -53,14 +53,14 @@ def parts(answer: Answer) -> Iterator[tuple[str, Answer]]:
     places = list(np.ndindex(answer.array.shape[:lead]))
     for k in middle_out(len(places), TABLES):
         if k is None:
-            yield f"{GAP} ({len(places) - TABLES} more)", replace(answer, array=np.zeros((0, 0)))
+            rest = replace(answer.part(places[0]), array=np.zeros((0, 0)))
+            yield f"{GAP} ({len(places) - TABLES} more)", rest
             continue
         where = ", ".join(
             f"{axis} = {labels[j]}"
             for axis, labels, j in zip(answer.axes, answer.labels, places[k], strict=False)
         )
-        yield where, Answer(answer.question, answer.array[places[k]], answer.axes[lead:],
-                            answer.labels[lead:])  # fmt: skip
+        yield where, answer.part(places[k])
 
 
 def table(answer: Answer, width: int = WIDTH) -> TextTable:
@@ -78,9 +78,13 @@ def table(answer: Answer, width: int = WIDTH) -> TextTable:
     room = width - 4 - max(display_width(x) for x in (corner, *names))
 
     def column(j: int) -> list[str]:
-        cells = [GAP if k is None else spelled(values[j] if vector else values[k, j])
-                 for k in shown]  # fmt: skip
+        cells = [GAP if k is None else cell((j,) if vector else (k, j)) for k in shown]
         return [label(columns[j]), *cells]
+
+    def cell(place: tuple[int, ...]) -> str:
+        text = str(spelled(values[place]))
+        names = None if vector else answer.names  # of a vector the columns have them
+        return text if names is None else f"{label(names[place])} {text}"
 
     head, tail = fitting(column, len(columns), room)
     middle = [[GAP] * (len(names) + 1)] if len(head) + len(tail) < len(columns) else []
