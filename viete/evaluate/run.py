@@ -459,7 +459,8 @@ class Run(Mapping[str, Array]):
         """Whether ``run[name]`` was computed, or is made of what was."""
         try:
             run, e = self.resolved(name)  # type: ignore[arg-type]
-            return run is self and self.needs(e, self.assignments(e)) <= self.store.keys()
+            about = query(self, e)
+            return run is self and self.needs(about.formula, about.turns) <= self.store.keys()
         except VieteError:
             return False
 

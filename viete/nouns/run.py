@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from viete.ask.top import top, top_of
 from viete.errors import VieteError
 from viete.evaluate.answers import Answer
+from viete.evaluate.queries import query
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member
 from viete.graph.card import CardData
@@ -63,7 +64,9 @@ class Questions(Run):
         for question in questions:
             with suppress(VieteError):
                 run, e = self.resolved(question)
-                found |= run.needs(e, run.assignments(e)) if run is self else set()
+                if run is self:
+                    about = query(run, e)
+                    found |= run.needs(about.formula, about.turns)
         return [name for name, member in self.program.names.items() if member in found]
 
     def ask(self, *questions: str, against: Run | None = None, **values: Any) -> Any:

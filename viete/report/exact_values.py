@@ -12,6 +12,7 @@ from viete.document.rendering import STYLES, check_format, render
 from viete.document.tree import Block, Chain, paragraph
 from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW, permute
+from viete.evaluate.queries import query
 from viete.evaluate.schedule import Member, member_name
 from viete.meanings.exact.atoms import Atom, closure
 from viete.meanings.exact.numbers import Number
@@ -185,8 +186,7 @@ def rows(run: ExactRun, name: str) -> Iterator[tuple[Expr, Any]]:
     """
     e, (at_work, question) = run.parse(name), run.resolved(name)
     v, letters = at_work.answered(name, question)
-    blocks = {a: sorted({t[a] for t in at_work.assignments(question)}) for a in question.free
-              if a in at_work.program.model.loop_letters}  # fmt: skip
+    blocks = query(at_work, question).blocks
     lead = [a for a in dict.fromkeys(("batch", *letters)) if a in v.axes]
     core = [a for a in (ROW, COL) if a in v.axes]
     if not v.axes:

@@ -60,8 +60,9 @@ def same_block(card: CardData, key: str) -> Collection[str]:
     made = {e.name: e for e in card.equations if e.loop is not None}
 
     def read(name: str) -> Iterator[str]:
-        return (e.name for e in made.values()
-                if any(x.key == name and same_turn(x, made[name]) for x in refs(e.right)))  # fmt: skip
+        for e in made.values():
+            if any(x.key == name and same_turn(x, made[name]) for x in refs(e.right)):
+                yield e.name
 
     return reachable([key], read) if key in made else made
 
