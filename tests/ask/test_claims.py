@@ -193,7 +193,7 @@ def test_the_command(tmp_path: Path) -> None:
     path.write_text(PAGE + "\n$x^i = foo$\n")
     out = viete("check", "pythia", path, *small, code=2).out
     assert "unknown symbol foo" in out and "page.md:20:8" in out
-    assert "holds" in viete("check", "pythia", "x^i = x^{i-1} + Δx^i", *small).out
+    assert "proved" in viete("check", "pythia", "x^i = x^{i-1} + Δx^i", *small).out
     assert "set is written" in viete("check", "pythia", "x^i = 0 for i ∈ 3", *small, code=2).err
     said = viete("check", "pythia", tmp_path / "none.md", *small, code=2).err
     assert "cannot be read" in said

@@ -171,7 +171,7 @@ def test_the_command(tmp_path: Path) -> None:
     path = tmp_path / "card.md"
     path.write_text(HEADS + "- $sum(A^h) = 1$: rows of a pattern\n")
     said = viete("check", path).out
-    assert "holds" in said and "random weights and inputs" in said
+    assert "proved" in said and "random weights and inputs" in said
     path.write_text(HEADS + "- $sum(A^h) = 2$: never\n")
     said = viete("check", path, "--seed", 7, code=1).out
     assert "FALSE" in said and "seed 7" in said and "right 2" in said

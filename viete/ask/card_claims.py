@@ -17,7 +17,8 @@ from viete.evaluate.schedule import parameter_shapes, program
 from viete.graph.card import CardData
 from viete.graph.claim import Claim
 from viete.notation.printer import show
-from viete.notation.tree import Num
+from viete.notation.tree import Apply, Num
+from viete.rewrite.identity import identity
 
 Array = Any
 MOST_WEIGHTS = 2 * 10**8  # of float64: 1.6 GB
@@ -26,7 +27,7 @@ NAMES = {"row": "row", "col": "column", "batch": "sequence"}
 
 @dataclass(frozen=True)
 class Verdict:
-    """One claim and what became of it over ``texts`` runs; ``proof`` says why no run was needed."""
+    """One claim and what became of it over ``texts`` runs; ``proof`` says why it always holds."""
 
     claim: Claim
     finding: Finding
@@ -59,11 +60,16 @@ class Verdict:
 
     def found(self) -> str:
         """What was found, in a line."""
-        claim, out = self.claim, self.finding
+        claim = self.claim
         over = f"{self.texts} text{'s' * (self.texts != 1)}"
         over += f" of {claim.texts}" if claim.texts else ""
         if self.proof:
-            return self.proof
+            return f"{self.proof}; {self.measured(over)}"
+        return self.measured(over)
+
+    def measured(self, over: str) -> str:
+        """What was found in runs."""
+        claim, out = self.claim, self.finding
         if out.empty:
             return f"it says nothing: nothing satisfies its conditions, over {over}"
         chosen = f" with {place_text(dict(out.choice))}" if out.choice else ""
@@ -166,8 +172,28 @@ def check_claims(
                     placed = at(made, place)
                     found[j][choice] = placed if before is None else all_of((before, placed))
         for j, claim in group.items():
-            verdicts[j] = Verdict(claim, one_of(found[j].values()), runs)
+            verdict = Verdict(claim, one_of(found[j].values()), runs)
+            holds = verdict.failure is None and not verdict.finding.empty
+            verdicts[j] = replace(verdict, proof=proof_of(card, claim)) if holds else verdict
     return Claims(card.title, runs_of.of, tuple(verdicts[j] for j in range(len(claims))))
+
+
+def proof_of(card: CardData, claim: Claim) -> str:
+    """What proves a claim of equal sides for all weights and inputs, in words; empty for none."""
+    links, used = [claim.statement], list[str]()
+    while links:
+        match links.pop():
+            case Apply("and", (a, b)):
+                links += [b, a]
+            case Apply("eq", (a, b)):
+                names = identity(card, a, b)
+                if names is None:
+                    return ""
+                used += names
+            case _:
+                return ""
+    names = tuple(dict.fromkeys(used))
+    return f"by the definition of {', '.join(names)}" if names else "by algebra alone"
 
 
 def at(out: Finding, place: Mapping[str, int]) -> Finding:

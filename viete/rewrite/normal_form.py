@@ -1,0 +1,499 @@
+"""Formulas as sums of products: a formula in, one form out for all that algebra makes equal to it.
+
+A form adds up terms, each a rational number times powers of factors that are multiplied entry by
+entry. A product of matrices is a factor, with brackets, sums and numbers taken out of it; so is
+whatever algebra knows nothing of, such as a softmax, whose arguments have their own forms.
+Two formulas with one form are equal wherever both have a finite value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from functools import lru_cache, partial, reduce
+from math import isqrt
+
+from viete.analysis.shapes import Shapes, shapes_of
+from viete.analysis.types import Mismatch, Shape, TypeEnv
+from viete.graph.card import CardData
+from viete.graph.sizes import Size
+from viete.notation.printer import show
+from viete.notation.substitution import substitute
+from viete.notation.tree import (
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Num,
+    Pick,
+    Ref,
+    Slice,
+    num,
+    rebuilt,
+    transform,
+    walk,
+)
+
+Term = tuple[tuple[Expr, Fraction], ...]  # factors with their powers, in order
+Form = dict[Term, Fraction]
+ONE = Fraction(1)
+MOST_TERMS = 100
+ALL = Slice(None, None)
+
+
+class TooLarge(Exception):
+    """A form with more terms than are looked at."""
+
+
+class NormalForms:
+    """The forms of one card's formulas."""
+
+    def __init__(self, card: CardData) -> None:
+        self.card = card
+        self.types: Shapes = shapes_of(card)
+        self.shapes: dict[Expr, Shape | None] = {}  # of factors
+        self.originals: dict[Expr, Expr] = {}  # factors with the letters that they were read with
+
+    # -- forms -------------------------------------------------------------------------------------
+
+    def of(self, e: Expr, env: TypeEnv | None = None) -> Form:
+        """The form of a formula. Raises TooLarge."""
+        env = self.types.env if env is None else env
+        match e:
+            case Num(value):
+                return {(): value} if value else {}
+            case Apply("add", (a, b)):
+                return added(self.of(a, env), self.of(b, env))
+            case Apply("sub", (a, b)):
+                return added(self.of(a, env), scaled(self.of(b, env), -ONE))
+            case Apply("neg", (a,)):
+                return scaled(self.of(a, env), -ONE)
+            case Apply("times" | "had", (a, b)):
+                return self.times(self.of(a, env), self.of(b, env), env)
+            case Apply("prod", (a, b)):
+                if () in (self.shape(a, env), self.shape(b, env)):
+                    return self.times(self.of(a, env), self.of(b, env), env)
+                return self.bilinear(self.chain, a, b, env)
+            case Apply("inner", (a, b)) if shape := self.shape(a, env):
+                return self.bilinear(partial(self.total, shape[0]), a, b, env, spread=True)
+            case Apply("div", (a, b)):
+                return self.times(self.of(a, env), self.power(self.of(b, env), -ONE, env), env)
+            case Apply("pow", (a, Num(k))) if k.denominator <= 2 and abs(k) <= 4:
+                return self.power(self.of(a, env), k, env)
+            case Apply("sqrt", (a,)):
+                return self.power(self.of(a, env), Fraction(1, 2), env)
+            case Apply("T", (a,)):
+                return self.linear(self.transposed, a, env)
+            case Apply("sum", (a,)) if len(shape := self.shape(a, env) or ()) == 1:
+                return self.bilinear(partial(self.total, shape[0]), a, num(1), env, spread=True)
+            case Apply("sum", (a,)):
+                return self.linear(self.row_sum, a, env)
+            case Apply("mean", (a,)) if shape := self.shape(a, env):
+                size = self.of(self.card.size_expr(shape[-1]), env)
+                whole = self.of(Apply("sum", (a,)), env)
+                return self.times(whole, self.power(size, -ONE, env), env)
+            case Pick(value, items):
+                at = tuple(indexed(x) for x in items)
+                return self.linear(lambda x, env: self.picked(x, at, env), value, env)
+            case Bind("sum"):
+                return self.summed(e, env)
+        return self.factor(self.opaque(e, env), env)
+
+    def opaque(self, e: Expr, env: TypeEnv) -> Expr:
+        """A formula that is no sum or product, with its parts in their forms."""
+        if isinstance(e, Ref):
+            return rebuilt(e, [indexed(x) for x in e.index])
+        if not isinstance(e, Apply):
+            return e
+        return rebuilt(e, [self.formula(self.of(x, env)) for x in e.args])
+
+    def factor(self, e: Expr, env: TypeEnv) -> Form:
+        """A form of this factor alone."""
+        key = canonical(e)
+        self.originals.setdefault(key, e)
+        self.shapes.setdefault(key, self.shape(e, env))
+        return {((key, ONE),): ONE}
+
+    def shape(self, e: Expr, env: TypeEnv) -> Shape | None:
+        """The shape of a formula, None where its letters are out of place."""
+        try:
+            return self.types.of(e, env).shape
+        except Mismatch:
+            return None
+
+    def formula(self, form: Form) -> Expr:
+        """A form as a formula, in one order of its terms."""
+        terms = sorted(form, key=lambda t: [(show(x), p) for x, p in t])
+        parts = [self.product(((num(form[t]), ONE), *t) if form[t] != 1 or not t else t)
+                 for t in terms]  # fmt: skip
+        return reduce(lambda a, b: Apply("add", (a, b)), parts) if parts else num(0)
+
+    def product(self, term: Term) -> Expr:
+        """The factors of a term, multiplied entry by entry."""
+        made = [self.originals.get(x, x) for x, p in term]
+        parts = [x if p == 1 else Apply("pow", (x, Num(p)))
+                 for x, (_, p) in zip(made, term, strict=True)]  # fmt: skip
+        return entrywise_product(parts) if parts else num(1)
+
+    # -- products ----------------------------------------------------------------------------------
+
+    def times(self, a: Form, b: Form, env: TypeEnv) -> Form:
+        """Entry by entry."""
+        if len(a) * len(b) > MOST_TERMS:
+            raise TooLarge
+        out: Form = {}
+        for x, m in a.items():
+            for y, n in b.items():
+                out = added(out, scaled(self.joined(x, y, env), m * n))
+        return out
+
+    def joined(self, x: Term, y: Term, env: TypeEnv) -> Form:
+        """The product of two terms; the square of a root is what stands below it."""
+        powers = dict(x)
+        for factor, p in y:
+            powers[factor] = powers.get(factor, Fraction(0)) + p
+        roots = [f for f, p in powers.items() if p == 1 and isinstance(f, Apply)
+                 and f.op in ("add", "sub")]  # fmt: skip
+        for f in roots:
+            del powers[f]
+        plain: Form = {ordered((f, p) for f, p in powers.items() if p): ONE}
+        for f in roots:
+            plain = self.times(plain, self.of(self.originals.get(f, f), env), env)
+        return plain
+
+    def power(self, form: Form, p: Fraction, env: TypeEnv) -> Form:
+        """A form to a power: of a single term that of its factors, where none has a sign."""
+        if p.denominator == 1 and p > 0 and len(form) <= 6:
+            return reduce(lambda a, b: self.times(a, b, env), [form] * int(p))
+        common, rest = content(form)
+        ((term, c),) = common.items()
+        root = rational_power(c, p)
+        if root is None:
+            term, root, rest = (), ONE, form
+        if len(rest) == 1:
+            ((inner, k),) = rest.items()
+            scale = rational_power(k, p)
+            if scale is not None and (p.denominator == 1 or not inner):
+                both = (*term, *inner)
+                return {ordered((x, q * p) for x, q in both): root * scale}
+        made = self.factor(self.formula(rest), env)
+        whole = {ordered((x, q * p) for x, q in t): k for t, k in made.items()}
+        return self.times({ordered((x, q * p) for x, q in term): root}, whole, env)
+
+    def bilinear(
+        self, rule: Callable[[Expr, Expr, TypeEnv], Form], a: Expr, b: Expr, env: TypeEnv,
+        spread: bool = False,
+    ) -> Form:  # fmt: skip
+        """A product of sums, term by term; ``spread`` where a number may stand for a vector."""
+        out: Form = {}
+        left = self.split(a, env, 0 if spread else 1)
+        for outside, x in left:
+            rows = 0 if spread else 1 if self.averages(x) else 2
+            right = self.split(b, env, rows)
+            if len(left) * len(right) > MOST_TERMS:
+                raise TooLarge
+            for other, y in right:
+                row = rows == 1 and len(self.shape(y, env) or ()) == 1
+                scalars = self.times(outside, other, env)
+                made = self.of(y, env) if row else rule(x, y, env)
+                out = added(out, self.times(scalars, made, env))
+        return out
+
+    def linear(
+        self, rule: Callable[[Expr, TypeEnv], Form], a: Expr, env: TypeEnv
+    ) -> Form:  # fmt: skip
+        """What is taken of a sum, term by term."""
+        out: Form = {}
+        for outside, x in self.split(a, env):
+            out = added(out, self.times(outside, rule(x, env), env))
+        return out
+
+    def split(self, e: Expr, env: TypeEnv, least: int = 2) -> list[tuple[Form, Expr]]:
+        """A formula's terms: the numbers in each, and the rest; one term where shapes differ.
+
+        A term may have fewer axes than the formula, if it has ``least``.
+        """
+        form, shape = self.of(e, env), self.shape(e, env)
+        out: list[tuple[Form, Expr]] = []
+        for term, c in form.items():
+            numbers = tuple((x, p) for x, p in term if self.shapes.get(x, ()) == ())
+            rest = tuple((x, p) for x, p in term if self.shapes.get(x, ()) != ())
+            known = [s for x, _ in rest if (s := self.shapes.get(x)) is not None]
+            whole = shape is not None and any(self.types.same_shape(s, shape) for s in known)
+            if not whole and (shape is None or max(map(len, known), default=0) < least):
+                return [({(): ONE}, self.formula(form))]
+            out.append(({numbers: c}, self.product(rest)))
+        return out
+
+    def averages(self, e: Expr) -> bool:
+        """Whether the rows of a matrix add up to one: it is a softmax, or defined as one."""
+        if isinstance(e, Ref):
+            made = [x.right for x in self.card.equations if x.name == e.key]
+            return len(made) == 1 and self.card.library_name(made[0]) == "softmax"
+        return self.card.library_name(e) == "softmax"
+
+    def row_sum(self, e: Expr, env: TypeEnv) -> Form:
+        """The sum of each row."""
+        return {(): ONE} if self.averages(e) else self.factor(Apply("sum", (e,)), env)
+
+    def chain(self, a: Expr, b: Expr, env: TypeEnv) -> Form:
+        """A product of matrices without brackets, in sums that stand in it."""
+        factors = [*self.factors(a, -1, env), *self.factors(b, 0, env)]
+        for k, x in enumerate(factors):
+            others = factors[:k] + factors[k + 1 :]
+            if isinstance(x, Bind) and x.op == "sum" and all(x.index not in y.free for y in others):
+                factors[k] = x.body
+                return self.of(x.over([*(x.ranges or ()), matrix_product(factors)]), env)
+        return self.factor(matrix_product(factors), env)
+
+    def factors(self, e: Expr, side: int, env: TypeEnv) -> list[Expr]:
+        """The matrices of a product, where one stands on the side of its neighbour."""
+        if isinstance(e, Apply) and e.op == "prod":
+            inner = [*self.factors(e.args[0], -1, env), *self.factors(e.args[1], 0, env)]
+            if len(self.shape(inner[side], env) or ()) == 2:
+                return inner
+        return [e]
+
+    def total(self, size: Size, u: Expr, v: Expr, env: TypeEnv) -> Form:
+        """The sum of all entries of a product of vectors: ``<u, M v>`` is ``<u M, v>``."""
+        parts = sorted((*entrywise(u), *entrywise(v)), key=show)
+        if not parts:
+            return self.of(self.card.size_expr(size), env)
+        for k, x in enumerate(parts):
+            found = self.factors(x, 0, env)
+            if len(parts) == 2 and len(found) > 1 and self.is_vector(found[-1], env):
+                left = matrix_product([parts[1 - k], *found[:-1]])
+                return self.of(Apply("inner", (left, found[-1])), env)
+        *others, last = parts
+        if not others:
+            return self.factor(Apply("sum", (last,)), env)
+        return self.factor(Apply("inner", (entrywise_product(others), last)), env)
+
+    def is_vector(self, e: Expr, env: TypeEnv) -> bool:
+        """Whether a formula has one axis."""
+        return len(self.shape(e, env) or ()) == 1
+
+    def transposed(self, e: Expr, env: TypeEnv) -> Form:
+        """The transpose of a product is that of its factors in the other order."""
+        if isinstance(e, Apply) and e.op == "T":
+            return self.of(e.args[0], env)
+        if isinstance(e, Apply) and e.op == "prod" and len(self.shape(e, env) or ()) == 2:
+            a, b = e.args
+            if all(len(self.shape(x, env) or ()) == 2 for x in e.args):
+                return self.of(Apply("prod", (Apply("T", (b,)), Apply("T", (a,)))), env)
+        if isinstance(e, Bind) and e.op == "sum":
+            return self.of(e.over([*(e.ranges or ()), Apply("T", (e.body,))]), env)
+        return self.factor(Apply("T", (e,)), env)
+
+    def picked(self, e: Expr, items: tuple[Expr, ...], env: TypeEnv) -> Form:
+        """A row of a product is that of its first factor; an entry is an inner product."""
+        free = frozenset[str]().union(*(x.free for x in items))
+        match e:
+            case Apply("T", (a,)) if not any(isinstance(x, Slice) for x in items):
+                return self.of(Pick(a, items[::-1] if len(items) == 2 else (ALL, *items)), env)
+            case Apply("prod"):
+                first, *rest = self.factors(e, 0, env)
+                if rest and len(self.shape(first, env) or ()) == 2 and items[0] != ALL:
+                    row = Pick(first, items[:1])
+                    if len(items) == 1:
+                        return self.of(matrix_product([row, *rest]), env)
+                    left = matrix_product([row, *rest[:-1]])
+                    return self.of(Apply("inner", (left, Pick(rest[-1], (ALL, items[1])))), env)
+            case Apply("had", (a, b)):
+                shapes = [self.shape(x, env) for x in (e, a, b)]
+                if None not in shapes and len({len(s or ()) for s in shapes}) == 1:
+                    x, y = (self.of(Pick(s, items), env) for s in (a, b))
+                    return self.times(x, y, env)
+            case Bind("sum") if e.index not in free:
+                return self.of(e.over([*(e.ranges or ()), Pick(e.body, items)]), env)
+        return self.factor(Pick(e, items), env)
+
+    # -- sums over letters -------------------------------------------------------------------------
+
+    def summed(self, e: Bind, env: TypeEnv) -> Form:
+        """A sum term by term, without what does not depend on its letter, and telescoped."""
+        bounds = e.ranges or self.card.ranges.get(e.index)
+        if bounds is None:
+            return self.factor(e, env)
+        lower, upper = bounds
+        e = Bind("sum", e.index, lower, upper, e.body)
+        inner = self.types.inside(e, env)
+        out: Form = {}
+        for term, c in self.of(e.body, inner).items():
+            fixed = tuple((x, p) for x, p in term if e.index not in x.free)
+            rest = tuple((x, p) for x, p in term if e.index in x.free)
+            if rest:
+                body = self.product(rest)
+                made = self.shifted(Bind("sum", e.index, lower, upper, body), env)
+            else:
+                made = self.of(Apply("add", (Apply("sub", (upper, lower)), num(1))), env)
+            out = added(out, self.times({fixed: c}, made, env))
+        return out
+
+    def shifted(self, e: Bind, env: TypeEnv) -> Form:
+        """``sum_{i=1}^N x^{i-1}`` as ``x^0 + sum_{i=1}^N x^i - x^N``."""
+        assert e.lower is not None and e.upper is not None
+        by = greatest_offset(e.body, e.index)
+        if not by or abs(by) > 3:
+            return self.factor(e, env)
+
+        def at(place: Expr) -> Form:
+            return self.of(replaced_letter(e.body, e.index, place), env)
+
+        body = replaced_letter(e.body, e.index, moved(Idx(e.index), -by))
+        out = self.factor(Bind("sum", e.index, e.lower, e.upper, body), env)
+        for k in range(abs(by)):  # what comes in at one end, and goes out at the other
+            start = k if by < 0 else k - by
+            out = added(out, scaled(at(moved(e.lower, start)), ONE if by < 0 else -ONE))
+            out = added(out, scaled(at(moved(e.upper, start + 1)), -ONE if by < 0 else ONE))
+        return out
+
+
+# -- helpers ---------------------------------------------------------------------------------------
+
+
+def added(a: Form, b: Form) -> Form:
+    """The sum of two forms."""
+    out = dict(a)
+    for term, c in b.items():
+        if total := out.pop(term, Fraction(0)) + c:
+            out[term] = total
+    return out
+
+
+def scaled(a: Form, c: Fraction) -> Form:
+    """A form times a number."""
+    return {term: c * x for term, x in a.items()} if c else {}
+
+
+def ordered(factors: Iterable[tuple[Expr, Fraction]]) -> Term:
+    """Factors in one order."""
+    return tuple(sorted(factors, key=lambda x: (show(x[0]), x[1])))
+
+
+def matrix_product(factors: Sequence[Expr]) -> Expr:
+    """``(A B) C``."""
+    return reduce(lambda a, b: Apply("prod", (a, b)), factors)
+
+
+def entrywise_product(factors: Sequence[Expr]) -> Expr:
+    """``(a ⊙ b) ⊙ c``."""
+    return reduce(lambda a, b: Apply("had", (a, b)), factors)
+
+
+def entrywise(e: Expr) -> list[Expr]:
+    """The factors of a product entry by entry."""
+    match e:
+        case Num(value) if value == 1:
+            return []
+        case Apply("had", (a, b)):
+            return [*entrywise(a), *entrywise(b)]
+        case Apply("pow", (a, Num(k))) if k.denominator == 1 and 1 < k <= 4:
+            return entrywise(a) * int(k)
+    return [e]
+
+
+def content(form: Form) -> tuple[Form, Form]:
+    """What all terms have in common of numbers and dimensions, as a term, and the rest."""
+    if not form:
+        return {(): ONE}, form
+    terms = sorted(form, key=lambda t: [(show(x), p) for x, p in t])
+    dims = {x for t in terms for x, _ in t if positive(x)}
+    least = {x: min(dict(t).get(x, Fraction(0)) for t in terms) for x in dims}
+    c = abs(form[terms[0]])
+    rest = {
+        ordered((x, q) for x, p in {**dict.fromkeys(dims, Fraction(0)), **dict(t)}.items()
+                if (q := p - least.get(x, 0))): k / c
+        for t, k in form.items()
+    }  # fmt: skip
+    return {ordered((x, p) for x, p in least.items() if p): c}, rest
+
+
+def rational_power(c: Fraction, p: Fraction) -> Fraction | None:
+    """A number to a power, where that is a number."""
+    if p.denominator == 1:
+        return c ** int(p) if c else None
+    if p.denominator != 2 or c <= 0:
+        return None
+    root = Fraction(isqrt(c.numerator), isqrt(c.denominator))
+    return root**p.numerator if root**2 == c else None
+
+
+def positive(e: Expr) -> bool:
+    """Whether a factor is a dimension."""
+    return isinstance(e, Ref) and e.symbol.kind == "dim"
+
+
+def indexed(e: Expr) -> Expr:
+    """An index in one form: ``i - 1 + 1`` as ``i``."""
+    if isinstance(e, Slice):
+        return e
+    base, by = offset(e)
+    return moved(base, by) if base is not None else num(by)
+
+
+def offset(e: Expr) -> tuple[Expr | None, int]:
+    """An index as a formula plus a number."""
+    match e:
+        case Num(value) if value.denominator == 1:
+            return None, int(value)
+        case Apply("add", (a, Num(k))) if k.denominator == 1:
+            base, by = offset(a)
+            return base, by + int(k)
+        case Apply("sub", (a, Num(k))) if k.denominator == 1:
+            base, by = offset(a)
+            return base, by - int(k)
+    return e, 0
+
+
+def moved(e: Expr, by: int) -> Expr:
+    """An index and a number more."""
+    base, own = offset(e)
+    by += own
+    if base is None:
+        return num(by)
+    return base if not by else Apply("add" if by > 0 else "sub", (base, num(abs(by))))
+
+
+def replaced_letter(e: Expr, letter: str, place: Expr) -> Expr:
+    """A formula with something for a letter, its indices in one form."""
+
+    def in_one_form(x: Expr) -> Expr | None:
+        return rebuilt(x, [indexed(y) for y in x.index]) if isinstance(x, Ref) else None
+
+    return transform(substitute(e, letters={letter: place}), in_one_form)
+
+
+def greatest_offset(e: Expr, letter: str) -> int | None:
+    """The greatest k of the indices ``i + k`` in a formula; None where i stands elsewhere."""
+    found: list[int] = []
+    places = 0
+    for x in walk(e):
+        if isinstance(x, Ref):
+            for index in x.index:
+                base, by = offset(index)
+                if base == Idx(letter):
+                    found.append(by)
+        places += x == Idx(letter)
+    return max(found) if found and places == len(found) else None
+
+
+@lru_cache(maxsize=1 << 14)
+def canonical(e: Expr) -> Expr:
+    """A formula whose bound letters depend on what they bind alone."""
+    e = rebuilt(e, [canonical(x) for x in e.children])
+    if not isinstance(e, Bind):
+        return e
+    height = 1 + max((int(x.index[1:]) for x in walk(e.body) if isinstance(x, Bind)
+                      and x.index[:1] == "#"), default=0)  # fmt: skip
+    letter = f"#{height}"
+    body = substitute(e.body, letters={e.index: Idx(letter)})
+    return replace_bound(e, letter, body)
+
+
+def replace_bound(e: Bind, letter: str, body: Expr) -> Bind:
+    """A binder with another letter."""
+    return Bind(e.op, letter, e.lower, e.upper, body)
+
+
+__all__ = ["NormalForms", "TooLarge", "moved"]
