@@ -37,6 +37,7 @@ VERBS: dict[str, Any] = {
     "to_torch": lambda m, *w: pytest.importorskip("torch") and sorted(m.to_torch(*w).state_dict()),
     "check": lambda m, *w: m.check(*w).ok,
     "put": lambda m, *w: m.put("A^{2,1} = 0").run(TOKENS, *w)["logits"],
+    "cut": lambda m, *w: m.cut("scale").run(TOKENS, *w, scale=np.ones((5, 1)))["logits"],
     "folded": lambda m, *w: m.folded().write(),
 }
 
@@ -86,7 +87,7 @@ def test_the_table_is_complete_and_signatures_differ_by_weights_alone() -> None:
     from viete.nouns.model import Model
     from viete.nouns.verbs import Verbs
 
-    inner = {"content", "over", "after", "keeping", "words"}
+    inner = {"content", "over", "after", "keeping", "giving", "words"}
     verbs = {n for kind in (Card, Verbs) for n in vars(kind) if not n.startswith("_")} - inner
     assert verbs | {"bind"} == {v for v in VERBS if " " not in v} | {"save"}
     for name in sorted(verbs - {"run"}):  # a model's run also takes texts

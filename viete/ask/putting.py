@@ -16,9 +16,12 @@ from viete.cards.edits import read_edit
 from viete.errors import Text, VieteError
 from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run
+from viete.evaluate.schedule import program
 from viete.graph.card import CardData, Parameter
+from viete.notation.printer import show
 from viete.notation.symbols import Scope
 from viete.notation.tree import num
+from viete.rewrite.cut import Cut
 from viete.rewrite.put import put
 
 
@@ -86,4 +89,15 @@ def with_literals(card: CardData, arrays: Mapping[str, Array]) -> CardData:
     ))  # fmt: skip
 
 
-__all__ = ["Edited", "edited", "with_literals"]
+def values_of(found: Cut, values: Mapping[str, Any]) -> dict[str, Array]:
+    """What a run, or arrays by name, have for the inputs that a cut made."""
+    out: dict[str, Array] = {}
+    for name, (item, blocks) in program(found.card).inputs.items():
+        if item.name in found.inputs:
+            letters = found.card.blocks_of(item.symbol)
+            at = {s: num(k) for s, k in zip(letters, blocks, strict=True)}
+            out[name] = values[show(found.card.substitute(found.inputs[item.name], letters=at))]
+    return out
+
+
+__all__ = ["Edited", "edited", "values_of", "with_literals"]

@@ -46,6 +46,17 @@ class Card(CardData, Verbs):
 
         return self.over(with_literals(card, arrays))
 
+    def giving(self, card: CardData, inputs: Mapping[str, Any]) -> Self:
+        """As `Verbs` asks: a card has no place for them."""
+        from viete.errors import VieteError
+
+        if inputs:
+            raise VieteError(
+                f"{self.title} is a card and keeps no values: give them to each run, or give the "
+                f"card weights, card.with_weights(…).cut(…, values=run)"
+            )
+        return self.over(card)
+
     def with_weights(
         self, weights: Mapping[str, Any] | str | Path | None = None, *, seed: int = 0,
         framework: str | None = None, dtype: str | None = None, device: str | None = None,

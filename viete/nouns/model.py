@@ -52,14 +52,16 @@ if TYPE_CHECKING:
 Array = Any
 C = TypeVar("C", bound=CardData)
 Source = Callable[[CardData], Mapping[str, Array]]  # what has the weights of a card
-ITS_OWN = ("card", "path", "config", "tensors", "framework", "dtype", "device", "tokenizer")
+ITS_OWN = ("card", "path", "config", "tensors", "framework", "dtype", "device", "tokenizer",
+           "inputs")  # fmt: skip
 
 
 class Model(Verbs, Texts, Hooked, Generic[C]):
     """A card with weights, and perhaps a tokenizer: what a card can do, with its own weights.
 
     ``card`` is the model as equations, ``config`` what its ``config.json`` says, ``tensors`` the
-    file, or the arrays, that it was opened with. Weights are read when they are first needed;
+    file, or the arrays, that it was opened with, ``inputs`` what a run is given where it is not
+    given anything else. Weights are read when they are first needed;
     ``dtype`` and ``device`` are what they are, or will be.
     """
 
@@ -75,6 +77,7 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         self.framework = framework if device is None else "torch"
         self.dtype = precision(tensors, self.framework, dtype)
         self.device = place(device, tensors, self.dtype)
+        self.inputs: Mapping[str, Array] = {}
         self.source: Source = source or partial(
             load_weights, source=tensors, framework=self.framework, dtype=self.dtype,
             device=self.device,
@@ -108,6 +111,21 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
             out.source = lambda card: weights
             out.tensors = in_memory(f"{self.tensors.path}, changed", weights)
         return out
+
+    def giving(self, card: CardData, inputs: Mapping[str, Any]) -> Self:
+        """As `Verbs` asks: every run has them, unless it is given others."""
+        out = self.over(card)
+        out.inputs = {**self.inputs, **inputs}
+        return out
+
+    def with_inputs(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a run, with the inputs that the model brings."""
+        own = {n: x for n, x in self.inputs.items() if n in program(self.card).inputs}
+        return {**own, **options}
+
+    def inputs_of(self, tokens: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """As `Hooked.inputs_of`, with the inputs that the model brings."""
+        return super().inputs_of(tokens, self.with_inputs(inputs))
 
     def weights_of(self, parameters: Set[str], card: CardData) -> Mapping[str, Array]:
         """The weights of these parameters, of all blocks, and what fits none, to be refused."""
@@ -146,7 +164,7 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
             names = listed(options["names"])
             scope = replace(program(self.card).scope, words=lambda: self.words)
             options["names"] = [show(parse(Text(name, "<name>"), scope)) for name in names]
-        return questions(super().run(tokens, **options), self)
+        return questions(super().run(tokens, **self.with_inputs(options)), self)
 
     def sample(self, prompt: Any, /, **options: Any) -> Iterator[tuple[int | None, ...]]:
         """Go on with a text, or with token ids, token by token, as `Card.sample` does.
@@ -155,7 +173,7 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         """
         ids = self.ids(prompt)
         ids = ids[0] if getattr(ids, "ndim", 1) == 2 and len(ids) == 1 else ids
-        card, options = self.with_hooks(options)
+        card, options = self.with_hooks(self.with_inputs(options))
         return sample(card, self.weights, ids, **options)
 
     def planned(self, of: str | None = None, compute: Any = None) -> Engine:

@@ -37,6 +37,10 @@ class Verbs:
     def keeping(self, card: CardData, arrays: Mapping[str, Any]) -> Self:
         """The same noun with other equations, and numbers for parameters that are new."""
 
+    @abstractmethod
+    def giving(self, card: CardData, inputs: Mapping[str, Any]) -> Self:
+        """The same noun with other equations, and values for inputs that are new."""
+
     @property
     @abstractmethod
     def words(self) -> Words:
@@ -130,6 +134,23 @@ class Verbs:
             "fold_ln": fold_ln, "center_writing_weights": center_writing_weights,
             "center_unembed": center_unembed, "fold_value_biases": fold_value_biases,
         }))  # fmt: skip
+
+    def cut(self, *names: str, values: Mapping[str, Any] | None = None) -> Self:
+        """The same with some of its values given, and without the equations that made only them.
+
+        >>> linear = model.cut("A^{i,h}", "scale_A^i", "scale_M^i", "scale")        # doctest: +SKIP
+        >>> frozen = model.cut("A^{i,h}", values=model.run(text))                  # doctest: +SKIP
+
+        A name is that of a family, of members (``A^{2,1}``, an input ``A_{given}^{2,1}``), or of
+        what an equation computes without a name for it, such as the scale of a norm. ``values``, a
+        run or arrays by name, are what a model is given where nothing else is. Raises VieteError
+        for what the card does not compute, and for ``values`` of a card, which keeps none.
+        """
+        from viete.ask.putting import values_of
+        from viete.rewrite.cut import cut
+
+        found = cut(self.content, names)
+        return self.giving(found.card, {} if values is None else values_of(found, values))
 
     # -- what it is --------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from viete.notation.symbols import Scope
 from viete.notation.tree import Expr, Idx, Pick, Ref, refs
 from viete.rewrite.carried import with_carried
 from viete.rewrite.folding_in import FoldingIn, labelled
+from viete.rewrite.naming import with_equation
 from viete.rewrite.opening import underived
 from viete.rewrite.ordering import ordered
 from viete.rewrite.paths import seen_by_readers
@@ -104,19 +105,12 @@ def with_directions(card: CardData, e: Expr) -> CardData:
 def as_equation(card: CardData, change: Replacement) -> tuple[CardData, Replacement]:
     """The same change of a value that an equation makes.
 
-    A derived name that is another one stands for that. What is given, a parameter or an input, gets
-    an equation ``W_{new}^i = W^i``, which all formulas read in its place.
+    A derived name that is another one stands for that, and what equations compute without a name
+    for it gets one. What is given, a parameter or an input, gets an equation ``W_{new}^i = W^i``,
+    which all formulas read in its place.
     """
-    left = change.left
-    derived = {d.name: d for d in card.derived}
-    while left.key in derived and isinstance(derived[left.key].right, Ref):
-        at = dict(zip(left.symbol.slots, left.index, strict=True))
-        found = card.substitute(derived[left.key].right, letters=at)
-        assert isinstance(found, Ref)
-        left = found
+    card, left = with_equation(card, change.left, change.left_text)
     if left.symbol.kind == "value":
-        if left.key in derived or all(e.name != left.key for e in card.equations):
-            raise change.left_text.error(f"{left.key} is derived, and no equation computes it")
         return card, replace(change, left=left)
     new = labelled(card, left.symbol, "new")
     whole = Abstraction(new.slots, new.member)
@@ -130,4 +124,4 @@ def as_equation(card: CardData, change: Replacement) -> tuple[CardData, Replacem
     return card, replace(change, left=Ref(new, left.index))
 
 
-__all__ = ["changed", "put", "underived"]
+__all__ = ["changed", "put"]

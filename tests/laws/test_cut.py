@@ -1,0 +1,96 @@
+"""A value that is cut is given: fed with its own values the card computes what it did.
+
+With attention patterns, norm scales and MLPs given, what is left is linear in the stream.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viete as vt
+from tests.laws.strategies import random_inputs, random_weights, tiny, varied
+from viete.analysis.well_formed import check_well_formed
+from viete.errors import VieteError
+from viete.notation.printer import show
+from viete.notation.tree import Apply, walk
+
+GPT2 = vt.read("gpt2").bind(V=11, d=8, N=3, H=2, n_max=16)
+MODEL = GPT2.with_weights(random_weights(GPT2, 3))
+TOKENS = [1, 7, 3, 4, 7, 6]
+FROZEN = ("A^{i,h}", "scale_A^i", "scale_M^i", "scale")
+
+
+def cuttable(card: vt.Card) -> list[str]:
+    """Patterns of attention, and the scales of norms."""
+    patterns = [show(e.left) for e in card.equations
+                if any(isinstance(x, Apply) and card.library_name(x) == "softmax"
+                       for x in walk(e.right)) and e.loop is not None]  # fmt: skip
+    return patterns + [show(d.left) for d in card.derived if d.name.startswith("scale")]
+
+
+@pytest.mark.parametrize("path", varied(), ids=lambda path: Path(path).stem)
+def test_its_own_values_change_nothing(path: str) -> None:
+    card = tiny(path)
+    names = cuttable(card)
+    if not names or len(names) == sum(n.startswith("scale") for n in names):
+        return
+    model, inputs = card.with_weights(random_weights(card)), random_inputs(card)
+    run = model.run(None, **inputs)
+    cut = model.cut(*names, values=run)
+    check_well_formed(cut.card)
+    assert vt.read(cut.card.write("md")) == cut.card
+    assert len(cut.card.equations) < len(card.equations)
+    again = cut.run(None, **inputs)
+    for name in set(run) & set(again):
+        np.testing.assert_allclose(again[name], run[name], rtol=1e-10, atol=1e-10)
+
+
+def test_what_is_left_is_linear() -> None:
+    run = MODEL.run(TOKENS)
+    linear = MODEL.cut(*FROZEN, r"\tilde{M}^i", "x^0", values=run)
+    assert [e.name for e in linear.card.equations if "W_1" in show(e.right)] == []
+    rng = np.random.default_rng(0)
+    p, q = rng.normal(size=(2, 6, 8))
+
+    def logits(x: Any) -> Any:
+        return linear.run(TOKENS, **{"x_given^0": x})["logits"]
+
+    np.testing.assert_allclose(logits(p + q) + logits(0 * p), logits(p) + logits(q), rtol=1e-10)
+    np.testing.assert_allclose(logits(run["x^0"]), run["logits"], rtol=1e-10)
+    assert not np.allclose(MODEL.cut("x^0").run(TOKENS, **{"x_given^0": p + q})["logits"],
+                           logits(p + q))  # fmt: skip
+
+
+def test_the_adjoint_passes_through_what_is_left() -> None:
+    """Of a frozen pattern no gradient reaches queries; through values it does."""
+    frozen = MODEL.cut("A^{i,h}", values=MODEL.run(TOKENS))
+    names = {p.name for p in frozen.card.parameters}
+    assert "W_V^{i,h}" in names and "b_K^{i,h}" not in names  # W_QK is made of W_K still
+    graded = frozen.grad()
+    run = graded.run(TOKENS, target=TOKENS[::-1])
+    torch = pytest.importorskip("torch")
+    weights = {k: torch.tensor(v, requires_grad=True) for k, v in MODEL.weights.items()}
+    plain = GPT2.run(torch.tensor(TOKENS), weights)
+    fixed = {f"A^{{{i},h}}": plain[f"A^{{{i},h}}"].detach() for i in (1, 2, 3)}
+    logits = GPT2.run(torch.tensor(TOKENS), weights, put=fixed)["logits"]
+    torch.nn.functional.cross_entropy(logits, torch.tensor(TOKENS[::-1])).backward()
+    np.testing.assert_allclose(run["∂W_V^{1,h}"], weights["W_V^{1,h}"].grad, rtol=1e-9, atol=1e-12)
+
+
+def test_members_and_refusals() -> None:
+    run = MODEL.run(TOKENS)
+    one = MODEL.cut("A^{2,1}", "x^1", values=run)
+    assert {i.name for i in one.card.inputs} == {"t", "A_given^{2,1}", "x_given^1"}
+    np.testing.assert_allclose(one.run(TOKENS)["logits"], run["logits"], rtol=1e-12)
+    other = one.run(TOKENS, **{"x_given^1": 2 * run["x^1"]})
+    assert not np.allclose(other["logits"], run["logits"])
+    with pytest.raises(VieteError, match=r"is derived, .* no equation of GPT-2 computes it"):
+        MODEL.cut("W_QK^{i,h}")
+    with pytest.raises(VieteError, match="what is cut is a value"):
+        MODEL.cut("W_Q^{i,h}")
+    with pytest.raises(VieteError, match="is a card and keeps no values"):
+        GPT2.cut("A^{i,h}", values=run)

@@ -1,0 +1,116 @@
+"""Cut: values become inputs, and the equations that made only them go.
+
+With its attention patterns and the scales of its norms given a transformer is linear but for its
+MLPs. What is cut by a name of its family keeps that name; a member, ``A^{2,1}``, is an input
+``A_{given}^{2,1}`` that takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from viete.analysis.shapes import shapes_of
+from viete.errors import Text, VieteError
+from viete.graph.card import CardData, Input
+from viete.graph.dependence import names_read
+from viete.notation.parser import parse
+from viete.notation.printer import show
+from viete.notation.tree import Expr, Idx, Ref, Slot, Symbol, num, transform
+from viete.rewrite.inlining import without_unread, without_unused
+from viete.rewrite.naming import with_equation
+from viete.rewrite.put import changed
+from viete.rewrite.replacement import Replacement
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A card with values given, and what each new input, by its key, stands for."""
+
+    card: CardData
+    inputs: Mapping[str, Ref]
+
+
+def cut(card: CardData, names: Iterable[str]) -> Cut:
+    """The card in which these values are given: families (``A^{i,h}``) or members (``A^{2,1}``).
+
+    Raises VieteError for what is no value of the card, or is given already.
+    """
+    found: dict[Ref, tuple[Ref, Text]] = {}
+    for name in names:
+        text = Text(name, "<cut>")
+        asked = parse(text, card.scope)
+        if not isinstance(asked, Ref) or asked.symbol.kind != "value":
+            raise text.error(
+                f"what is cut is a value of {card.title}, such as A^{{i,h}} or scale, and {name} "
+                f"is none"
+            )
+        found[asked] = asked, text
+    for asked, (_, text) in found.items():
+        card, ref = with_equation(card, asked, text)
+        found[asked] = ref, text
+    inputs: dict[str, Ref] = {}
+    for ref, text in {ref: text for ref, text in found.values()}.items():
+        if all(e.name != ref.key for e in card.equations):
+            continue  # what was cut before it was all that it led to
+        plain = all(x == Idx(s) for s, x in zip(ref.symbol.slots, ref.index, strict=True))
+        card, item = (family if plain else member)(card, ref, text)
+        inputs[item.name] = ref
+    return Cut(card, inputs)
+
+
+def given_input(card: CardData, symbol: Symbol, ref: Ref) -> Input:
+    """A value as an input, of whole numbers where it is one."""
+    found = shapes_of(card).types[ref.key]
+    low, high = map(num, found.interval) if found.interval else (None, None)
+    shape = tuple(map(card.size_expr, found.shape))
+    return Input(symbol, shape, low, high, meaning="given", text=Text(symbol.key))
+
+
+def family(card: CardData, ref: Ref, text: Text) -> tuple[CardData, Input]:
+    """The card with all members of a value given."""
+    symbol = replace(ref.symbol, kind="input")
+    item = given_input(card, symbol, ref)
+
+    def as_input(x: Expr) -> Expr | None:
+        return Ref(symbol, x.index) if isinstance(x, Ref) and x.key == ref.key else None
+
+    read = names_read(card.equations)
+    rest = tuple(e for e in card.equations if e.name != ref.key)
+    if not rest:
+        raise text.error(f"without {show(ref)} no equation of {card.title} is left")
+    less = replace(card, equations=rest).with_formulas(lambda e: transform(e, as_input))
+    less = replace(less, inputs=(*less.inputs, item))
+    return without_unmade(less, read), item
+
+
+def without_unmade(card: CardData, read: frozenset[str]) -> CardData:
+    """The card without the equations of ``read`` values that nothing reads any more.
+
+    Parameters, functions and dimensions that only they had go too.
+    """
+    less = without_unread(card, {e.name for e in card.equations} & read)
+    own = {p.name for p in card.parameters} | {f.name for f in card.functions}
+    return without_unused(less, own)
+
+
+def member(card: CardData, ref: Ref, text: Text) -> tuple[CardData, Input]:
+    """The card with some members of a value given."""
+    at = dict(zip(ref.symbol.slots, ref.index, strict=True))
+    letters = {s for s, x in at.items() if x == Idx(s)}
+
+    def slot(s: Slot) -> Slot:
+        return s if not s.index or s.text in letters else Slot(show(at[s.text]))
+
+    sub, sup = (tuple(map(slot, slots)) for slots in (ref.symbol.sub, ref.symbol.sup))
+    symbol = Symbol("input", ref.symbol.base, (*sub, Slot("given")), sup)
+    if symbol.key in card.symbols:
+        raise VieteError(f"{show(ref)} is given already")
+    item = given_input(card, symbol, ref)
+    read = names_read(card.equations)
+    more = replace(card, inputs=(*card.inputs, item))
+    change = Replacement(ref, (), symbol.member, text=text, left_text=text, right_text=text)
+    return without_unmade(changed(more, change), read), item
+
+
+__all__ = ["Cut", "cut"]
