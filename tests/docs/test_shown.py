@@ -16,8 +16,8 @@ from viete.errors import VieteError
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (
-    "backward.md", "checking.md", "checkpoints.md", "claims.md", "exact.md", "export.md", "plan.md",
-    "transformerlens.md",
+    "asking.md", "backward.md", "checking.md", "checkpoints.md", "claims.md", "exact.md",
+    "export.md", "plan.md", "transformerlens.md",
 )  # fmt: skip
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 

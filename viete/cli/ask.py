@@ -185,7 +185,7 @@ class Asking:
             answers = tuple(self.answer(q).alone for q in self.questions)
             text = example.text if isinstance(example.text, str) else ""
             shown = text or (example.text and " ".join(map(str, example.text))) or ""
-            yield AnswerRow(answers, shown, token_lines(run), revision or "")
+            yield AnswerRow(answers, shown, token_lines(self.run), revision or "")
 
     def ids(self, card: Any, model: Any, text: Any, beside: bool = False) -> Any:
         """The token ids of one text."""

@@ -23,7 +23,7 @@ from viete.report.answers import GAP, in_numpy, label, literal, number, spelling
 from viete.train.plot import COLOURS, Curve, svg
 
 WIDEST = 10_000  # columns of a table in a file
-CURVES = 24
+CURVES, FEW = 24, 6
 AROUND = 4  # tokens on each side of one, as its context
 
 
@@ -93,12 +93,26 @@ def column(rows: Sequence[AnswerRow], k: int) -> list[str]:
     numbers = [v for v in values if v.ndim == 0]
     floats = bool(numbers) and all(v.dtype.kind == "f" for v in numbers)
     spelled = spelling(np.array(numbers, dtype=float)) if floats else number
+    few = [v.ndim == 1 and v.size <= FEW for v in values]
     return [
         spelled(v[()]) if v.ndim == 0
-        else " × ".join(map(str, v.shape)) if v.ndim > 1 or (names := row.answers[k].names) is None
-        else literal(", ".join(names))
-        for v, row in zip(values, rows, strict=True)
+        else listed_entries(row.answers[k]) if small
+        else " × ".join(map(str, v.shape))
+        for v, row, small in zip(values, rows, few, strict=True)
     ]  # fmt: skip
+
+
+def listed_entries(answer: Answer) -> str:
+    """A few entries in a line, with their names where these are more than their numbers."""
+    if answer.names is not None:
+        return literal(", ".join(answer.names))
+    values = in_numpy(answer.array)
+    spelled, names = spelling(values), [str(x) for x in answer.labels[0]]
+    bare = names == [str(k) for k in range(len(names))]
+    return ", ".join(
+        spelled(x) if bare else f"{literal(name)} {spelled(x)}"
+        for x, name in zip(values, names, strict=True)
+    )
 
 
 def averaged(rows: Sequence[AnswerRow]) -> AnswerRow:

@@ -37,11 +37,19 @@ def answer_blocks(answer: Answer, width: int = WIDTH, title: str | None = None) 
     )
     odd = ", not all of it numbers" if values.dtype.kind == "f" and np.isnan(values).any() else ""
     out: list[Block] = [paragraph(f"{literal(title)}  ({axes}){odd}")]
+    if answer.axes[-1] == "1":  # a column: a number for each row
+        answer, values = without_last(answer), values[..., 0]
     for where, part in parts(replace(answer, array=values)):
         found = table(part, width)
         found.caption = literal(where) if where else ""
         out.append(found)
     return out
+
+
+def without_last(answer: Answer) -> Answer:
+    """An answer without its last axis."""
+    array = answer.array[..., 0]
+    return replace(answer, array=array, axes=answer.axes[:-1], labels=answer.labels[:-1])
 
 
 def parts(answer: Answer) -> Iterator[tuple[str, Answer]]:
