@@ -138,6 +138,8 @@ def test_what_stands_under_a_bar() -> None:
         "a\u0305": "U[0]", "a\u0332": "W_E[0]", r"\overline{5}": "U[2]", r"U_5": "U[5]",
         r"\underline{\text{don't}}": "W_E[3]", r"\overline{t}": "U[4]", r"\overline{\{}": "U[5]",
         r"\overline{\text{\}}}": "U[6]", r"\overline{a}_0": "U[0][0]",
+        r"U_{\text{ a}}": "U[1]", r"logits_{-1, \text{ a}}": "logits[-1, 1]",
+        r"\text{logit}_{\text{ a}}(x^1_0)": "logit_1(x^1_0)",
         r"\underline{t_0}": "W_E[t[0]]", r"\underline{\text{token}_{-1}}": "W_E[t[-1]]",
         r"\overline{token_{1 + 1}}": "U[t[1 + 1]]", r"\overline{a} - \overline{ a}": "U[0] - U[1]",
     }.items():  # fmt: skip
@@ -160,6 +162,7 @@ def test_a_name_with_a_bar_is_that_name() -> None:
     (r"\overline{}", "a token stands under a bar, and here is none"),
     (r"\overline{cat}", '"cat" is no word of the vocabulary; did you mean "cats" or " cat"?'),
     (r"\overline{z}", '"z" is no word of the vocabulary; it has cats'),
+    (r'x^1_{\text{last}}', '"last" is no word of the vocabulary'),
     ('x^1_{"cats"}', "a token has no place on this axis, which is not over the vocabulary"),
     ('W_U["b", 0]', "a token has no place on this axis"),
     ('A^{1,h}_{0, "b"}', "a token has no place on this axis"),

@@ -62,8 +62,14 @@ def spelled(raw: str) -> str:
     plain = raw.strip()
     if _QUOTED.fullmatch(plain):
         return unquoted(plain)
-    font = _FONT.fullmatch(plain)
-    return _ESCAPED.sub(r"\1", raw if font is None else font[1])
+    font = in_font(plain)
+    return _ESCAPED.sub(r"\1", raw) if font is None else font
+
+
+def in_font(written: str) -> str | None:
+    """The text within ``\\text{…}`` or another font; None of anything else."""
+    font = _FONT.fullmatch(written)
+    return None if font is None else _ESCAPED.sub(r"\1", font[1])
 
 
 def entry(parser: Parser, inside: list[Token]) -> Expr | None:

@@ -18,7 +18,7 @@ from itertools import pairwise, takewhile
 
 from viete.errors import Text, VieteError
 from viete.notation.application import application, composition
-from viete.notation.barred import barred
+from viete.notation.barred import barred, in_font
 from viete.notation.cursor import (
     BARS,
     CLOSED,
@@ -734,22 +734,32 @@ class Parser(Cursor):
         return Pick(value, tuple(items))
 
     def is_word(self, e: Num) -> bool:
-        """Whether a number was last read as a word in quotes."""
+        """Whether a number was last read as a word, in quotes or as text."""
         first, end = self.spans.get(e, (0, 0))
-        return self.source.text[first:end].startswith('"')
+        written = self.source.text[first:end]
+        return written.startswith('"') or in_font(written) is not None
+
+    def plain_word(self, t: Token) -> Num | None:
+        """The number of a word without quotes: of ``\\\\text{a}``, or of a card's short list."""
+        text = in_font(self.source.text[t.start : t.end])
+        if text is not None and self.scope.vector is not None and not self.scope.splits(t.text):
+            return self.token(text, t)
+        words = self.scope.words()
+        return Num(Fraction(words[t.text])) if words.bare and t.text in words else None
 
     def item(self) -> Expr:
         """One index in brackets or a script: an expression, ``a:b``, ``:b``, ``a:`` or ``:``.
 
-        A word of the vocabulary is its number: ``E["a"]``, or ``E[a]`` where a is no name.
+        A word of the vocabulary is its number: ``E["a"]``, and where a is no name ``E[a]`` or
+        ``E_{\\text{a}}``.
         """
         start = self.peek
-        bare = start.kind == "word" and start.text not in self.scope.bases()
         after = self.tokens[min(self.pos + 1, len(self.tokens) - 1)]
         alone = after.kind == "end" or after.text in (",", "]")
-        if bare and alone and (words := self.scope.words()).bare and start.text in words:
+        bare = start.kind == "word" and start.text not in self.scope.bases()
+        if bare and alone and (number := self.plain_word(start)) is not None:
             self.next()
-            return self.node(Num(Fraction(words[start.text])), start)
+            return self.node(number, start)
         lower = None if self.peek.text == ":" else self.expression()
         if not self.accept(":"):
             assert lower is not None

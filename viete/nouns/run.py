@@ -63,7 +63,8 @@ class Questions(Run):
         found = set[Member]()
         for question in questions:
             with suppress(VieteError):
-                run, e = self.resolved(question)
+                found_top = top_of(self, question)
+                run, e = self.resolved(question if found_top is None else found_top[1])
                 if run is self:
                     about = query(run, e)
                     found |= run.needs(about.formula, about.turns)
