@@ -143,3 +143,81 @@ def test_the_command_prints_terms_and_what_was_held() -> None:
     wrong = viete("expand", "gpt2", "--seed", 0, "--tokens", "1,2", "--of", "logits", "--into", "x",
                   code=2).err  # fmt: skip
     assert "nothing is expanded into 'x'" in wrong
+
+
+def test_partial_sums_end_at_the_whole_and_its_angle(tmp_path: Path) -> None:
+    run = run_of("gpt2")
+    e = run.expand("⟨U_3, LN(x^2_{-1}; γ, β, ε)⟩", "sublayer", cumulative=True)
+    u, x = run["U_3"], run["LN(x^2_{-1}; γ, β, ε)"]
+    end = e.partial_sums.sums[-1]
+    assert end.inner == pytest.approx(u @ x) and end.length == pytest.approx(np.linalg.norm(x))
+    assert end.angle == pytest.approx(np.arccos(u @ x / np.linalg.norm(u) / np.linalg.norm(x)))
+    steps = np.diff([0.0, *(s.inner for s in e.partial_sums.sums)])
+    terms = [t.value for t in run.expand("logits_{-1, 3}", "sublayer").every_term()]
+    assert sorted(steps) == pytest.approx(sorted(terms))
+    assert "θ" in str(e)
+    with pytest.raises(vt.VieteError, match="vectors add up towards another"):
+        run.expand("x^2", cumulative=True).partial_sums  # noqa: B018
+
+
+def test_the_largest_terms_open_until_a_share_is_in_the_last() -> None:
+    run = run_of("gpt2")
+    for share in (0.5, 0.9, 1.0):
+        e = run.expand("logits_{-1, 3}", explain=share)
+        check(e, run["logits_{-1, 3}"])
+    assert all(t.family.marks[-1].word != "head" for t in e if t.family.marks)
+    with pytest.raises(vt.VieteError, match="a share between 0 and 1"):
+        run.expand("x^2_0", explain=2)
+
+
+def test_attribution_against_differences_and_exact_effects() -> None:
+    card = tiny(next(p for p in shipped() if Path(p).stem == "gpt2"))
+    weights = random_weights(card, 1)
+    run, other = (card.run(np.array(t), weights) for t in ([1, 2, 3, 4], [1, 5, 3, 2]))
+    logit, by = "logits_{-1, 5}", "A^{i,h}"
+    found = run.attribute(logit, by, other, exact=True)
+    step = 1e-6
+    for i, h in ((1, 1), (2, 2)):
+
+        def nearer(a: Any, i: int = i, h: int = h, part: float = step) -> Any:
+            a[h - 1] += part * (other[f"A^{{{i},h}}"][h - 1] - a[h - 1])
+            return a
+
+        def patched(part: float, i: int = i) -> float:
+            name = f"A^{{{i},h}}"
+            put = {name: lambda a: nearer(a, part=part)}
+            return float(run[logit] - card.run(np.array([1, 2, 3, 4]), weights, put=put)[logit])
+
+        assert found.estimate[i - 1, h - 1] == pytest.approx(patched(step) / step, rel=1e-4)
+        assert found.exact is not None
+        assert found.exact[i - 1, h - 1] == pytest.approx(patched(1.0), rel=1e-9)
+    assert found.entries.shape == (2, 2, 4, 4)
+    assert next(iter(found)).name.startswith("A^{")
+    whole = run.attribute(logit, "x^0", other, steps=60)
+    assert whole.estimate.sum() == pytest.approx(run[logit] - other[logit], rel=1e-3)
+    frozen = run.attribute(logit, "V^{i,h}", held=["A^{i,h}", "m^i"])
+    assert frozen.estimate.sum() != pytest.approx(run.attribute(logit, "V^{i,h}").estimate.sum())
+    with pytest.raises(vt.VieteError, match="is a value, such as"):
+        run.attribute(logit, "W_E")
+
+
+def test_a_graph_has_the_terms_as_arrows(tmp_path: Path) -> None:
+    import json
+    from xml.etree import ElementTree
+
+    options = "--seed 1 --set d=16 --set N=2 --set H=2 --set V=9 --tokens 1,2,3".split()
+    into = ["--of", "logits_{-1, 4}", "--into", "block,head,source,path", "--graph"]
+    graph = json.loads(viete("expand", "attention-only-2", *options, *into, "--top", 99).out)
+    (end,) = {a["end"] for a in graph["arrows"]} & {graph["of"]}
+    assert end == graph["of"]
+    by = {a["by"] for a in graph["arrows"]}
+    assert {"A^{1,1}", "A^{2,2}", "W_U"} <= by
+    last = sum(a["value"] for a in graph["arrows"] if a["end"] == end)
+    run = json.loads(
+        viete("expand", "attention-only-2", *options, *into[:-1], "--top", 99, "-f", "json").out
+    )
+    assert last == pytest.approx(sum(t["value"] for t in run["terms"] if t["kind"] == "value"))
+    for kind in (["--graph"], ["--cumulative", "--into", "block"]):
+        picture = tmp_path / "picture.svg"
+        viete("expand", "gpt2", *options, "--of", "logits_{-1, 4}", *kind, "-o", picture)
+        ElementTree.fromstring(picture.read_text())

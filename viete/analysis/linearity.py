@@ -102,6 +102,7 @@ class Linearity:
         self.lengths = frozenset(card.lengths) | frozenset(lengths)
         self.shapes = shapes_of(card.unstated)
         self.env = self.shapes.env
+        self.derived = {d.name: d.right for d in card.derived}
         self.inputs = {i.name for i in card.inputs}
         self.values = {e.name for e in card.equations}
         self.values |= {d.name for d in card.derived if self.depends(d.right)}
@@ -173,7 +174,11 @@ class Linearity:
         return self.card.applies(e, "softmax") or (isinstance(e, Ref) and e.key in self.patterns)
 
     def is_root(self, e: Expr) -> bool:
-        """Whether a divisor is a root, as the scale of a norm is."""
+        """Whether a divisor is a root, as the scale of a norm is, or a derived name for one."""
+        while isinstance(e, Pick):
+            e = e.value
+        if isinstance(e, Ref) and e.key in self.derived:
+            return self.is_root(self.derived[e.key])
         if isinstance(e, Apply) and e.op in self.card.function:
             return self.is_root(self.inlined(e))
         return isinstance(e, Apply) and e.op == "sqrt"

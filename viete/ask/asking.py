@@ -16,7 +16,7 @@ import numpy as np
 
 from viete.errors import Text, VieteError
 from viete.evaluate.inputs import host
-from viete.evaluate.labelled import COL, ROW, Array, Value
+from viete.evaluate.labelled import COL, ROW, Array, Value, device_of
 from viete.evaluate.origins import Origin, whole_names
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Program, recent
@@ -130,7 +130,11 @@ def own_value(run: Run, name: str, value: Any) -> Given:
     symbol = own_symbol(run.program.model, name, "input")
     array = value if hasattr(value, "dtype") else as_array(name, value)
     whole = getattr(array.dtype, "kind", "f") in "iu"
-    made = array if whole else run.taken(array, run.arrays.like, f"the value {name}")
+    like = run.arrays.like
+    if whole:
+        made = run.arrays.xp.asarray(array, device=device_of(like))
+    else:
+        made = run.taken(array, like, f"the value {name}")
     batch = run.batch
     rows = int(array.ndim > 2 or (array.ndim == 2 and batch is not None and len(array) == batch))
     if array.ndim - rows > 2 or (rows and batch != len(array)):

@@ -8,18 +8,21 @@ have no shares.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from viete.analysis.linearity import CONSTANT, HELD, UNOPENED
+from viete.analysis.linearity import ATOM, CONSTANT, HELD, UNOPENED
 from viete.analysis.rows import Subscript
-from viete.ask.term_table import Hidden, floats, in_short, term_table
-from viete.ask.terms import DEPTH, Expander, Mark, Terms
+from viete.ask.explaining import explained
+from viete.ask.partial_sums import PartialSums, partial_sums
+from viete.ask.term_table import Hidden, floats, in_short, term_table, terms_json
+from viete.ask.terms import DEPTH, Expander, Mark, Terms, values_in
 from viete.document.rendering import render
+from viete.document.tree import Block
 from viete.errors import VieteError
 from viete.evaluate.contraction import Contraction
 from viete.evaluate.labelled import COL, ROW, Array, Value, expand
@@ -29,7 +32,7 @@ from viete.evaluate.schedule import Member
 from viete.graph.evaluator import Env, Letter
 from viete.notation.printer import show
 from viete.notation.substitution import fresh
-from viete.notation.tree import Expr, Idx, num
+from viete.notation.tree import Expr, Idx, Pick, num
 
 NONE = np.zeros(0)
 PRECISE = 1e3  # of the precision: what may be lost in adding up
@@ -50,11 +53,12 @@ class Options:
     depth: int = DEPTH
     held: frozenset[str] = HELD
     cumulative: bool = False
+    explain: float | None = None
 
 
 def options(
     into: str | Collection[str], top: int | None, least: float, depth: int,
-    held: str | Collection[str], cumulative: bool = False,
+    held: str | Collection[str], cumulative: bool = False, explain: float | None = None,
 ) -> Options:  # fmt: skip
     """Checked options. Raises VieteError for a word that means nothing."""
     wanted = frozenset(words(held))
@@ -62,7 +66,9 @@ def options(
         raise VieteError(f"{unknown[0]!r} cannot be held; {' and '.join(sorted(HELD))} can")
     if top is not None and top < 1:
         raise VieteError(f"top is how many terms are listed, at least 1, not {top}")
-    return Options(words(into), top, least, depth, wanted, cumulative)
+    if explain is not None and not 0 < explain <= 1:
+        raise VieteError(f"explain is a share between 0 and 1, not {explain}")
+    return Options(words(into), top, least, depth, wanted, cumulative, explain)
 
 
 def expanded(run: Run, text: str, options: Options, lengths: Collection[str] = ()) -> Expansion:
@@ -80,6 +86,7 @@ class Term:
     place: tuple[int, ...]  # of its letters, counted from the first value
     value: Any
     size: float
+    among: Expansion | None = field(default=None, repr=False)  # whose terms its share is one of
 
     @cached_property
     def letters(self) -> dict[str, int]:
@@ -107,7 +114,7 @@ class Term:
     @property
     def share(self) -> float:
         """Its size among the sizes of all terms."""
-        return self.size / (self.expansion.mass or 1.0)
+        return self.size / ((self.among or self.expansion).mass or 1.0)
 
     @cached_property
     def label(self) -> str:
@@ -121,18 +128,22 @@ class Term:
 
     def step(self, m: Mark) -> str:
         """One step: ``block 3``, ``head 2``, ``source 0 "I"``."""
-        if m.word == "block":
-            return f"{m.word} {m.number}"
         if not m.letter:
             return m.word
-        k = self.letters[m.letter]
-        return f"{m.word} {self.expansion.positions(self.family, m.letter).get(k, k)}"
+        k = m.number if m.number is not None else self.letters[m.letter]
+        return f"{m.word} {self.expansion.position_name(k) if m.word == 'source' else k}"
 
     def expand(self, into: str | Collection[str], **changes: Any) -> Expansion:
         """The terms of this term, with the options of the expansion that it is of."""
         e = self.expansion
         changed = replace(e.options, into=words(into), **changes)
-        return Expansion(e.run, self.formula, changed, e.lengths)
+        return Expansion(e.run, self.formula, changed, e.lengths, self.marks)
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """The steps to it, with the numbers of its letters."""
+        return tuple(replace(m, number=self.letters.get(m.letter, m.number))
+                     for m in self.family.marks)  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<{self.label}: {in_short(self.value)}>"
@@ -148,7 +159,10 @@ class Expansion:
     Raises VieteError where they lack more than rounding.
     """
 
-    def __init__(self, run: Run, e: Expr, options: Options, lengths: frozenset[str]) -> None:
+    def __init__(
+        self, run: Run, e: Expr, options: Options, lengths: frozenset[str],
+        marks: tuple[Mark, ...] = (),
+    ) -> None:  # fmt: skip
         self.run, self.options, self.lengths = run, options, lengths
         self.card = run.program.model
         if loose := e.free & self.card.loop_letters:
@@ -160,8 +174,8 @@ class Expansion:
             run.program, frozenset(options.into), options.depth, options.held, lengths
         )
         self.formula, self.rows = self.by_row(self.expander.normal(e))
-        self.families = self.expander.families(self.formula)
-        self.contraction, self.tokens = Contraction(run.arrays), dict[Any, dict[int, str]]()
+        self.families = self.expander.families(self.formula, marks)
+        self.contraction = Contraction(run.arrays)
         run.supply(set[Member]().union(*(run.needs(f.formula, [{}]) for f in self.families)))
 
     def by_row(self, e: Expr) -> tuple[Expr, tuple[Letter, ...]]:
@@ -192,16 +206,26 @@ class Expansion:
                 out.append(Letter(name, name, 0, int(values.evaluate(self.run.sizes))))
         return out
 
-    def positions(self, family: Terms, letter: str) -> Mapping[int, str]:
-        """What the positions are called that a letter stands for: their tokens."""
-        size = dict(family.letters)[letter]
-        if isinstance(size, str):
-            return {}
-        if size not in self.tokens:
-            ids = tokens_along(self.run, str(size))
-            names = [] if ids is None else position_labels(ids, self.run.scope.words())
-            self.tokens[size] = dict(enumerate(names))
-        return self.tokens[size]
+    @cached_property
+    def tokens(self) -> Sequence[str]:
+        """What the positions are called, where the text is one of tokens: ``0 "I"``."""
+        for length in sorted(self.lengths or self.card.lengths):
+            if (ids := tokens_along(self.run, length)) is not None:
+                return position_labels(ids, self.run.scope.words())
+        return []
+
+    def position_name(self, k: int) -> str:
+        """A position with its token."""
+        return self.tokens[k] if k < len(self.tokens) else str(k)
+
+    def length_of(self, e: Expr) -> int:
+        """How many rows a value has."""
+        return int(self.expander.lines.shape(e)[0].evaluate(self.run.sizes))
+
+    def picked_values(self) -> Iterator[Pick]:
+        """The rows of values in the expression."""
+        found = values_in(self.formula)
+        return (x for x in found if isinstance(x, Pick) and self.expander.lines.depends(x))
 
     def array(self, family: Terms) -> Array:
         """The values of a family: an axis for each letter, then those of the whole."""
@@ -255,6 +279,8 @@ class Expansion:
     @cached_property
     def mass(self) -> float:
         """The sum of the sizes of all terms."""
+        if self.options.explain is not None:
+            return sum(t.size for t in self.explained)
         return float(sum(s.sum() for s in self.sizes))
 
     @cached_property
@@ -301,22 +327,37 @@ class Expansion:
         return Term(self, self.families[k], place, self.arrays[k][place],
                     float(self.sizes[k][place]))  # fmt: skip
 
+    def every_term(self) -> list[Term]:
+        """All terms, hidden ones too, in the order in which they add up."""
+        return [self.term(k, j) for k, s in enumerate(self.sizes) for j in range(s.size)]
+
+    @cached_property
+    def explained(self) -> list[Term]:
+        """The terms opened until the share to ``explain`` is in those that go no further."""
+        assert self.options.explain is not None
+        return sorted(explained(self, self.options.explain), key=lambda t: -t.size)
+
     @cached_property
     def terms(self) -> list[Term]:
         """The terms that are listed, the largest first."""
-        return [self.term(*x) for x in self.listed[0]]
+        if self.options.explain is None:
+            return [self.term(*x) for x in self.listed[0]]
+        found = [t for t in self.explained if t.kind == ATOM and t.size >= self.options.least]
+        return found[: self.options.top]
 
     def __iter__(self) -> Iterator[Term]:
         return iter(self.terms)
 
     def __len__(self) -> int:
-        return len(self.listed[0])
+        return len(self.listed[0]) if self.options.explain is None else len(self.terms)
 
     def __getitem__(self, k: int) -> Term:
         return self.terms[k]
 
     def of_kind(self, kind: str) -> list[Term]:
         """The terms that are constants, or that could not be opened."""
+        if self.options.explain is not None:
+            return [t for t in self.explained if t.kind == kind]
         return [self.term(k, j) for k, f in enumerate(self.families) if f.kind == kind
                 for j in range(self.sizes[k].size)]  # fmt: skip
 
@@ -333,7 +374,10 @@ class Expansion:
     @cached_property
     def hidden(self) -> Hidden:
         """The terms below the cut-off, together."""
-        return self.together(self.term(*x) for x in self.listed[1])
+        if self.options.explain is None:
+            return self.together(self.term(*x) for x in self.listed[1])
+        listed = set(self.terms)
+        return self.together(t for t in self.explained if t.kind == ATOM and t not in listed)
 
     def together(self, terms: Iterable[Term]) -> Hidden:
         """Some terms as one sum."""
@@ -346,13 +390,47 @@ class Expansion:
         """What was taken as given, though it depends on the text."""
         return self.expander.held_in(self.families)
 
+    # -- adding up --------------------------------------------------------------------------------
+
+    def in_order(self) -> list[Term]:
+        """All terms but the hidden ones, in the order in which they add up."""
+        first, flat = self.listed[0], self.families
+        alone = [(k, j) for k, f in enumerate(flat) if f.kind in (CONSTANT, UNOPENED)
+                 for j in range(self.sizes[k].size)]  # fmt: skip
+        return [self.term(*x) for x in sorted([*first, *alone])]
+
+    def over(self, e: Expr) -> Expansion:
+        """The same of another formula."""
+        return Expansion(self.run, e, self.options, self.lengths)
+
+    def laid_out_alone(self, e: Expr) -> Array:
+        """The value of a formula by itself."""
+        v = self.run.arrays.of(e, self.env())
+        axes = [a for a in ("batch", ROW, COL) if a in v.axes]
+        return expand(self.run.arrays.xp, self.run.arrays.array(v), v.axes, tuple(axes))
+
+    @cached_property
+    def partial_sums(self) -> PartialSums:
+        """The sums of the terms in order, with their angles; see `viete.ask.partial_sums`."""
+        return partial_sums(self)
+
     # -- as text -----------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         return f"<{show(self.formula, 'unicode')} in {len(self)} terms>"
 
+    def page(self, style: str = "unicode") -> list[Block]:
+        """A table of the terms, what is left and what was held."""
+        return term_table(self, style)
+
+    @property
+    def json(self) -> str:
+        """The terms as JSON: where each comes from, its value, its share, its expression."""
+        return terms_json(self)
+
     def __str__(self) -> str:
-        return render(term_table(self), "text")
+        page = self.partial_sums.page() if self.options.cumulative else self.page()
+        return render(page, "text")
 
 
 __all__ = ["Expansion", "Options", "Term", "expanded", "options", "words"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,21 @@ def term_table(e: Expansion, style: str = "unicode") -> list[Block]:
     return out
 
 
+def terms_json(e: Expansion) -> str:
+    """The same as data; a value is a number or a list of numbers."""
+    terms = [
+        {"label": t.label, "kind": t.kind, "value": floats(t.value).tolist(), "share": t.share,
+         "expression": t.expression}
+        for t in (*e.terms, *e.unopened, *e.constants)
+    ]  # fmt: skip
+    hidden = {"count": e.hidden.count, "value": floats(e.hidden.value).tolist(),
+              "mass": e.hidden.mass}  # fmt: skip
+    found = {"expression": show(e.formula), "total": floats(e.total).tolist(),
+             "held": list(e.held), "terms": terms, "hidden": hidden,
+             "rest": floats(e.rest).tolist()}  # fmt: skip
+    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+
+
 def row(t: Term, style: str) -> list[str]:
     """One term."""
     kind = "" if t.kind == "value" else f" ({t.kind})"
@@ -80,4 +96,4 @@ def in_short(value: Any) -> str:
     return f"{float(a):+.4g}" if a.ndim == 0 else f"array of {' × '.join(map(str, a.shape))}"
 
 
-__all__ = ["Hidden", "floats", "in_short", "term_table"]
+__all__ = ["Hidden", "floats", "in_short", "term_table", "terms_json"]

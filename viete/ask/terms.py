@@ -212,12 +212,21 @@ class Expander:
             self.members[atom] = self.normal(put_value(atom, right))
         return self.members[atom]
 
+    def written_out(self, e: Expr) -> Expr:
+        """A formula that is one value, by the equation of that value, where it is linear."""
+        while self.lines.is_value(e) and self.is_linear(e):
+            e = self.opened(e)
+        return e
+
     # -- the terms ---------------------------------------------------------------------------------
 
-    def families(self, e: Expr) -> list[Terms]:
-        """The terms of a formula without loose block letters, in the order in which they add up."""
+    def families(self, e: Expr, marks: tuple[Mark, ...] = ()) -> list[Terms]:
+        """The terms of a formula without loose block letters, in the order in which they add up.
+
+        ``marks`` are the steps to the formula itself.
+        """
         self.taken = self.card.names | e.free
-        found = list(self.terms(HOLE, self.normal(e), State()))
+        found = list(self.terms(HOLE, self.normal(e), State(marks)))
         return found if self.words & FINER else by_block(found)
 
     def terms(self, around: Expr, e: Expr, state: State) -> Iterator[Terms]:
@@ -235,7 +244,7 @@ class Expander:
             elif self.is_linear(p.focus):
                 yield from self.terms(context, self.opened(p.focus), state)
             else:
-                yield from self.sublayer(around, p.whole, state, UNOPENED)
+                yield from self.sublayer(context, p.focus, state, UNOPENED)
 
     def along(self, atom: Expr, state: State) -> State:
         """Where the terms of a value of the stream are."""
@@ -263,7 +272,7 @@ class Expander:
         """The terms of what a sub-layer adds."""
         if self.mixes(e):
             if self.words & {"head", "source", "path"}:
-                yield from self.heads(around, e, state)
+                yield from self.heads(around, HOLE, e, state)
             else:
                 yield self.family(around, e, state)
         elif "neuron" in self.words:
@@ -271,17 +280,20 @@ class Expander:
         else:
             yield self.family(around, e, state, UNOPENED if "path" in self.words else kind)
 
-    def heads(self, around: Expr, e: Expr, state: State) -> Iterator[Terms]:
-        """The terms of what attention adds."""
+    def heads(self, around: Expr, inner: Expr, e: Expr, state: State) -> Iterator[Terms]:
+        """The terms of what attention adds, which stands in a context of its own."""
         for p in self.lines.parts(e):
-            if p.kind != ATOM:
-                yield self.family(around, p.whole, state, UNOPENED if p.kind == PAIR else p.kind)
+            q = replace(p, context=filled(inner, p.context))
+            if p.kind == CONSTANT:
+                yield self.family(around, filled(inner, p.focus), state, CONSTANT)
+            elif p.kind != ATOM:
+                yield self.family(around, q.whole, state, UNOPENED)
             elif self.sums_positions(p.context):
-                yield from self.head(around, p, state)
+                yield from self.head(around, q, state)
             elif key_of(p.focus) not in self.stream and self.mixes(self.opened(p.focus)):
-                yield from self.heads(filled(around, p.context), self.opened(p.focus), state)
+                yield from self.heads(around, q.context, self.opened(p.focus), state)
             else:
-                yield self.family(around, p.whole, state)
+                yield self.family(around, q.whole, state)
 
     def head(self, around: Expr, p: Summand, state: State) -> Iterator[Terms]:
         """The terms of one sum over positions: by head, by source, by what it reads there."""

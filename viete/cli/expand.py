@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,8 +16,17 @@ from viete.cli.options import (
     emit,
     format_of,
     format_option,
+    split_names,
 )
 from viete.document.rendering import PAGES, STYLES, render
+from viete.errors import VieteError
+
+if TYPE_CHECKING:
+    from viete.ask.expansion import Expansion
+    from viete.document.tree import Block
+    from viete.nouns.run import Questions
+
+FORMATS = (*PAGES, "json", "svg")
 
 
 def expand(
@@ -33,27 +44,85 @@ def expand(
     least: Annotated[float, typer.Option(min=0.0, help="List no term below this size.")] = 0.0,
     depth: Annotated[int, typer.Option(min=0, help="Of paths: through so many heads.")] = 2,
     held: Annotated[
-        str, typer.Option(help="What is taken as given: A (patterns), scale (of norms).")
-    ] = "A,scale",
+        str | None,
+        typer.Option(
+            help="What is taken as given: A (patterns), scale (of norms) [both]. With --by values "
+            "that no derivative goes through."
+        ),
+    ] = None,
+    explain: Annotated[
+        float | None, typer.Option(help="Open the largest terms until this share is in the last.")
+    ] = None,
     cumulative: Annotated[
-        bool, typer.Option("--cumulative", help="In the order in which they add up.")
+        bool, typer.Option("--cumulative", help="In the order in which they add up, with angles.")
     ] = False,
-    form: Annotated[str | None, format_option(PAGES)] = None,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="As a graph of arrows: JSON or SVG.")
+    ] = False,
+    by: Annotated[
+        str | None, typer.Option(help="Instead: by this value, to first order: A^{i,h}.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="With --by: another input, given as the first is.")
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="With --by: so many derivatives.")] = 1,
+    exact: Annotated[bool, typer.Option("--exact", help="With --by: the exact effects.")] = False,
+    form: Annotated[str | None, format_option(FORMATS)] = None,
     output: Output = None,
 ) -> None:
     """Expand an expression of a run into the terms that made it."""
-    from viete.ask.expansion import expanded, options
-    from viete.ask.term_table import term_table
+    form = format_of(form, output, FORMATS)
+    run = opened(source, inputs, weights)
+    if by is not None:
+        names = [] if held is None else split_names(held, "--held")
+        other = None if against is None else opened(source, beside(inputs, against), weights)
+        found = run.attribute(of, by, other, steps=steps, exact=exact, held=names)
+        return emit(attribution_page(found.page(STYLES.get(form, "unicode"), top), form), output)
+    if (against, steps, exact) != (None, 1, False):
+        raise VieteError("--against, --steps and --exact go with --by")
+    e = run.expand(of, into, top=top, least=least, depth=depth, cumulative=cumulative,
+                   explain=explain, held="A, scale" if held is None else held)  # fmt: skip
+    emit(page(e, form, graph), output)
+
+
+def page(e: Expansion, form: str, graph: bool) -> str:
+    """An expansion in one of the formats."""
+    if graph or (form == "svg" and not e.options.cumulative):
+        from viete.ask.arrows import arrows, arrows_json
+        from viete.report.drawing.arrows import arrows_svg
+
+        return arrows_svg(arrows(e)) if form == "svg" else arrows_json(arrows(e))
+    if form == "svg":
+        from viete.report.drawing.vectors import vectors_svg
+
+        return vectors_svg(e.partial_sums)
+    if form == "json":
+        return e.json
+    style = STYLES[form]
+    return render(e.partial_sums.page(style) if e.options.cumulative else e.page(style), form)
+
+
+def attribution_page(blocks: Sequence[Block], form: str) -> str:
+    """A page in a format of pages."""
+    if form not in PAGES:
+        raise VieteError(f"--by is written as {', '.join(PAGES)}, not {form}")
+    return render(blocks, form)
+
+
+def beside(inputs: InputOptions, other: str) -> InputOptions:
+    """The other input, given as the first one is."""
+    if inputs.text is not None:
+        return replace(inputs, text=other)
+    return replace(inputs, tokens=other)
+
+
+def opened(source: SourceOptions, inputs: InputOptions, weights: WeightOptions) -> Questions:
+    """The run that is asked."""
     from viete.meanings.run import run as evaluate
     from viete.nouns.card import Card
     from viete.nouns.run import questions
 
-    form = format_of(form, output, PAGES)
-    chosen = options(into, top, least, depth, held, cumulative)
     card, model = source.opened(weights)
-    ids, others = inputs.ids(card, model), inputs.others(card)
-    run = questions(
-        evaluate(card, ids, weights.arrays(card, model), inputs=others), model or Card.of(card)
-    )
-    found = expanded(run, of, chosen)
-    emit(render(term_table(found, STYLES[form]), form), output)
+    ids: Any = inputs.ids(card, model)
+    run = evaluate(card, ids, weights.arrays(card, model), inputs=inputs.others(card))
+    return questions(run, model or Card.of(card))

@@ -18,8 +18,9 @@ from viete.graph.card import CardData
 from viete.notation.symbols import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
+    from viete.ask.attribution import Attribution
     from viete.ask.expansion import Expansion
     from viete.nouns.card import Card
     from viete.nouns.model import Model
@@ -93,7 +94,8 @@ class Questions(Run):
     def expand(
         self, expression: str, into: str | Collection[str] = "block", *, top: int | None = None,
         least: float = 0.0, depth: int = 2, held: str | Collection[str] = "A, scale",
-        cumulative: bool = False, against: Run | None = None, **values: Any,
+        cumulative: bool = False, explain: float | None = None, against: Run | None = None,
+        **values: Any,
     ) -> Expansion:  # fmt: skip
         """An expression into the terms that made it, by the card's own equations.
 
@@ -105,15 +107,37 @@ class Questions(Run):
         'query' and 'key'. The terms add up to the expression. Listed are the ``top`` largest whose
         size is at least ``least``; ``cumulative`` lists them in the order in which they add up.
         ``held`` is what is taken as given: A, the patterns of attention, and scale, what norms
-        divide by. ``against`` and ``values`` are as in `ask`. Raises VieteError for a word that
-        means nothing, and where the terms do not add up to the expression.
+        divide by. ``explain=0.9`` opens the largest terms further, as far as they go, until these
+        have that share of all sizes. ``against`` and ``values`` are as in `ask`. Raises VieteError
+        for a word that means nothing, and where the terms do not add up to the expression.
         """
         from viete.ask.asking import asked
         from viete.ask.expansion import expanded, options
 
-        chosen = options(into, top, least, depth, held, cumulative)
+        chosen = options(into, top, least, depth, held, cumulative, explain)
         lengths = self.program.model.lengths
         return expanded(asked(self, values, against), expression, chosen, lengths)
+
+    def attribute(
+        self, of: str, by: str, against: Run | None = None, *, steps: int = 1, exact: bool = False,
+        held: Sequence[str] = (),
+    ) -> Attribution:  # fmt: skip
+        """What a number owes to each of some values, to first order, through the derived gradient.
+
+        >>> found = run.attribute("logits_{-1, 5}", by="A^{i,h}", against=other)    # doctest: +SKIP
+        >>> found.estimate.shape                                                    # doctest: +SKIP
+        (12, 12)
+
+        ``of`` is one number, ``by`` a value; its free letters are the axes of the answer, whose
+        ``estimate`` sums over rows and columns, and whose ``entries`` has them. It is the
+        derivative times the difference to the run ``against`` (attribution patching), or times the
+        value itself. With ``steps`` it is the mean of so many derivatives on the way (integrated
+        gradients). ``exact`` adds the effect of each member by itself, a run each. No derivative
+        goes through the values ``held``. Raises VieteError for what no equation makes.
+        """
+        from viete.ask.attribution import attributed
+
+        return attributed(self, of, by, against, steps, exact, held)
 
 
 @cache

@@ -1,0 +1,141 @@
+"""An expansion as a graph: which head carried what from where to where.
+
+A term that came through heads is a chain of arrows ``x^{i'}_k →(A^{i,h}) x^i_j``, from what block
+i' left at position k to what block i leaves at position j, with the last one to the expression. An
+arrow has the sum of the terms that pass through it, and the sum of their sizes.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+from viete.ask.expansion import Expansion, Term
+from viete.ask.term_table import floats
+from viete.notation.printer import show
+from viete.notation.tree import Expr, Pick, Ref, num
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """A residual vector ``x^i_j``, or where terms begin and end: an embedding, an MLP, all."""
+
+    name: str
+    block: int | None = None
+    position: int | None = None
+    token: str = ""
+
+
+@dataclass
+class Edge:
+    """From one vertex to another, by what: the sum of the terms that pass, that of their sizes."""
+
+    start: str
+    end: str
+    by: str
+    value: float = 0.0
+    mass: float = 0.0
+
+
+@dataclass
+class Arrows:
+    """The graph of an expansion; ``of`` is the expression that all leads to."""
+
+    of: str
+    nodes: dict[str, Vertex] = field(default_factory=dict)
+    arrows: dict[tuple[str, str, str], Edge] = field(default_factory=dict)
+
+    def add(self, start: Vertex, end: Vertex, by: str, value: float, mass: float) -> None:
+        """One more term through an arrow."""
+        for node in (start, end):
+            self.nodes.setdefault(node.name, node)
+        there = self.arrows.setdefault((start.name, end.name, by), Edge(start.name, end.name, by))
+        there.value, there.mass = there.value + value, there.mass + mass
+
+
+def arrows(e: Expansion) -> Arrows:
+    """The graph of the terms that an expansion lists, by size the first."""
+    out = Arrows(show(e.formula, "unicode"))
+    for term in e.terms:
+        follow(out, e, term)
+    return out
+
+
+def follow(out: Arrows, e: Expansion, term: Term) -> None:
+    """The arrows of one term, from the expression back to where it begins."""
+    end, position = Vertex(out.of), row_of(e)
+    value = term.size if floats(term.value).ndim else float(floats(term.value))
+    first = True
+    marks = [*term.marks]
+    while marks:
+        mark = marks.pop(0)
+        if mark.word != "block" or mark.number is None:
+            continue
+        block, heads, source = mark.number, list[str](), position
+        while marks and marks[0].word != "block":
+            inner = marks.pop(0)
+            if inner.word == "head":
+                heads.append(str(inner.number))
+            elif inner.word == "source":
+                source = inner.number
+        here = stream_node(e, mark.letter, block, position)
+        if first:  # what it adds to the stream stays there
+            out.add(here, end, "W_U", value, term.size)
+            first = False
+        elif here.name != end.name:
+            out.add(here, end, "", value, term.size)
+        if not heads:
+            out.add(Vertex(focus_of(term), block, position), here, "+", value, term.size)
+            return
+        name = f"A^{{{','.join([str(block), *heads])}}}"
+        end, position = stream_node(e, mark.letter, block - 1, source), source
+        out.add(end, here, name, value, term.size)
+
+
+def focus_of(term: Term) -> str:
+    """What a term begins with: an embedding, a sub-layer."""
+    put: dict[str, Expr] = {k: num(v) for k, v in term.letters.items()}
+    return show(term.expansion.card.substitute(term.family.focus, letters=put), "unicode")
+
+
+def stream_node(e: Expansion, letter: str, block: int, position: int | None) -> Vertex:
+    """``x^i_j``, with the token that stands there."""
+    carried = [q for q in e.card.equations if q.name in e.expander.carried
+               and q.loop is not None and q.loop.index == letter]  # fmt: skip
+    symbol = carried[-1].left.symbol
+    index = tuple(num(block) if s == letter else x
+                  for s, x in zip(symbol.slots, symbol.member.index, strict=True))  # fmt: skip
+    value: Expr = Ref(symbol, index)
+    token = ""
+    if position is not None:
+        value = Pick(value, (num(position),))
+        token = e.position_name(position)
+    return Vertex(show(value, "unicode"), block, position, token)
+
+
+def row_of(e: Expansion) -> int | None:
+    """The position that an expression is about, where it is about one."""
+    for x in e.picked_values():
+        if (end := x.from_end(0)) is not None:
+            return e.length_of(x.value) - end
+        if not x.items[0].free and e.expander.lines.rank(x.items[0]) == 0:
+            found = e.card.size(x.items[0])
+            return None if found is None else int(found.evaluate(e.run.sizes))
+    return None
+
+
+def arrows_json(graph: Arrows) -> str:
+    """The graph as JSON.
+
+    ``of`` is the expression; ``nodes`` have a name, a block, a position and its token; ``arrows`` a
+    start, an end, what they go by, a value and a mass.
+    """
+    said = {
+        "of": graph.of,
+        "nodes": [asdict(n) for n in graph.nodes.values()],
+        "arrows": [asdict(a) for a in graph.arrows.values()],
+    }
+    return json.dumps(said, ensure_ascii=False, indent=1) + "\n"
+
+
+__all__ = ["Arrows", "Edge", "Vertex", "arrows", "arrows_json"]

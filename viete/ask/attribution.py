@@ -1,0 +1,250 @@
+"""Attribution: what a number owes to each value that it is made of, to first order and exactly.
+
+To first order it is the derivative of the number by the value, times how far the value is from
+another run's (attribution patching), or from 0 (gradient × input). Over several steps of the way
+from the one to the other the derivatives' mean counts (integrated gradients: Sundararajan, Taly &
+Yan 2017), and the attributions add up to the difference that all values make together. The exact
+effect of one value is what is lost when the other run's takes its place alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+
+from viete.ask.asking import asked
+from viete.ask.term_table import floats
+from viete.document.rendering import render
+from viete.document.tree import Block, table
+from viete.errors import VieteError
+from viete.evaluate.interventions import Intervention
+from viete.evaluate.labelled import Array, Value
+from viete.evaluate.origins import Origin, whole_names
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Member, Program
+from viete.graph.card import Input
+from viete.graph.evaluator import Letter
+from viete.notation.printer import show
+from viete.notation.tree import Expr, Idx, Ref, Symbol, num, transform
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a number owes to one value: the estimate, and the exact effect if that was asked for."""
+
+    name: str
+    estimate: float
+    exact: float | None = None
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """What a number owes to each member of a family of values.
+
+    ``entries`` has the axes ``axes``: the letters of ``by``, then the rows and columns of a member.
+    ``estimate`` is its sum over these, and ``exact`` has an effect for each member, or is None.
+    """
+
+    of: str
+    by: Ref
+    axes: tuple[str, ...]
+    entries: Array
+    letters: Mapping[str, Sequence[int]]
+    exact: np.ndarray | None = None
+
+    @property
+    def estimate(self) -> np.ndarray:
+        """The first-order effect of each member."""
+        a = floats(self.entries)
+        return a.sum(axis=tuple(range(len(self.letters), a.ndim)))
+
+    def __iter__(self) -> Iterator[Effect]:
+        """A share for each member, the largest first."""
+        estimate = self.estimate
+        shares = []
+        for place in np.ndindex(estimate.shape):
+            at = dict(zip(self.letters, place, strict=True))
+            index = tuple(num(self.letters[x.name][at[x.name]]) if isinstance(x, Idx) else x
+                          for x in self.by.index)  # fmt: skip
+            exact = None if self.exact is None else float(self.exact[place])
+            name = show(Ref(self.by.symbol, index), "unicode")
+            shares.append(Effect(name, float(estimate[place]), exact))
+        return iter(sorted(shares, key=lambda s: -abs(s.estimate)))
+
+    def page(self, style: str = "unicode", top: int | None = None) -> list[Block]:
+        """A row for each of the largest."""
+        header = ["value", "estimate", "exact"][: 2 + (self.exact is not None)]
+        rows = [[s.name, f"{s.estimate:+.4f}", *([] if s.exact is None else [f"{s.exact:+.4f}"])]
+                for s in list(self)[:top]]  # fmt: skip
+        return [table(header, rows)]
+
+    def __str__(self) -> str:
+        return render(self.page(), "text")
+
+
+def attributed(
+    run: Run, of: str, by: str, against: Run | None = None, steps: int = 1, exact: bool = False,
+    held: Sequence[str] = (),
+) -> Attribution:  # fmt: skip
+    """What a number of a run owes to the values ``by``; see `viete.nouns.run.Questions.attribute`.
+
+    Raises VieteError for a ``by`` that is no value of an equation.
+    """
+    ref = run.parse(by)
+    if not isinstance(ref, Ref) or ref.key not in run.program.computed:
+        raise VieteError(f"what a number is attributed to is a value, such as A^{{i,h}}, not {by}")
+    if steps < 1:
+        raise VieteError(f"steps is how many derivatives are taken, at least 1, not {steps}")
+    base = with_held(run, held)
+    away = f"({by})" if against is None else f"({by} - {primed(ref)})"
+    slope = f"(∂({of})/∂{show(ref)})"
+    total: Value | None = None
+    turns = run.assignments(ref)
+    for k in range(steps):
+        # One step is the derivative where the run is; of several each is in the middle of its part.
+        at = base if steps == 1 else with_held(
+            moved(run, ref, turns, against, (k + 0.5) / steps), held)  # fmt: skip
+        ask = asked(at, {}, None)
+        found, _ = ask.found(slope)
+        total = found if total is None else run.arrays.entrywise("add", [total.frozen(), found])
+    assert total is not None
+    ask = asked(run, {}, against)
+    distance, _ = ask.found(away)
+    mean = run.arrays.entrywise("div", [total.frozen(), run.arrays.number(Fraction(steps))])
+    entries = run.arrays.entrywise("times", [mean.frozen(), distance.frozen()])
+    names = [x.name for x in ref.index if isinstance(x, Idx)]
+    letters = {x: numbers(run, x, turns) for x in names}
+    effects = effect(run, of, ref, against, letters) if exact else None
+    array = run.ordered(entries, names)
+    rest = len(getattr(array, "shape", ())) - len(names)
+    return Attribution(
+        of, ref, (*names, *("row", "column")[-rest:][:rest]), array, letters, effects
+    )
+
+
+def primed(ref: Ref) -> str:
+    """What a value of a second run is called."""
+    return show(replace(ref, symbol=replace(ref.symbol, base=ref.symbol.base + "'")))
+
+
+def numbers(run: Run, letter: str, turns: Sequence[Mapping[str, int]]) -> Sequence[int]:
+    """The values of an index letter: those blocks that there are, or all heads."""
+    if letter in run.program.model.loop_letters:
+        return sorted({turn[letter] for turn in turns})
+    return list(run.program.range_of(letter))
+
+
+def with_held(run: Run, names: Sequence[str]) -> Run:
+    """A run in which some values are given: no derivative goes through them."""
+    if not names:
+        return run
+    card = run.program.model
+    symbols: dict[str, Symbol] = {}
+    for name in names:
+        value = run.parse(name)
+        if not isinstance(value, Ref) or value.key not in run.program.computed:
+            raise VieteError(f"{name} is no value of an equation, and cannot be held")
+        symbols[value.key] = replace(value.symbol, kind="input")
+
+    def rule(x: Expr) -> Expr | None:
+        return Ref(symbols[x.key], x.index) if isinstance(x, Ref) and x.key in symbols else None
+
+    types = run.program.shapes.types
+    inputs = [Input(s, tuple(map(card.size_expr, types[k].shape))) for k, s in symbols.items()]
+    given = card.with_formulas(lambda e: transform(e, rule))
+    equations = tuple(e for e in given.equations if e.name not in symbols)
+    given = replace(given, inputs=(*card.inputs, *inputs), equations=equations)
+    origins = {name: Origin(run, name, {}) for name in whole_names(card)}
+    return run.extended(Program(given.unstated), run.sizes, {}, origins)
+
+
+def rerun(run: Run, changes: Mapping[Member, Intervention]) -> Run:
+    """The run once more, with other values in the place of some."""
+    names = set(whole_names(run.program.model)) - run.program.computed
+    origins = {name: Origin(run, name, {}) for name in names}
+    new = run.extended(run.program, run.sizes, {}, origins)
+    new.interventions = dict(changes)
+    return new
+
+
+def moved(
+    run: Run, ref: Ref, turns: Sequence[Mapping[str, int]], against: Run | None, part: float
+) -> Run:
+    """The run with all values of a family so far on the way from the other run's, or from 0."""
+    changes = {}
+    for turn in turns:
+        member = ref.key, run.program.places(ref, turn)
+        run.supply({member})
+        here = run.lookup(*member)
+        there = other(run, member, against)
+        value = between(run, there, here, part)
+        changes[member] = instead(value)
+    new = rerun(run, changes)
+    new.compute_members(None)
+    new.interventions = {}  # they are values now: a derivative is one by what took their place
+    return new
+
+
+def instead(value: Value) -> Intervention:
+    """A value in the place of another."""
+    return lambda *_: value
+
+
+def other(run: Run, member: Member, against: Run | None) -> Value:
+    """The value that takes a value's place: another run's, or 0."""
+    if against is None:
+        return run.arrays.entrywise(
+            "times", [run.lookup(*member).frozen(), run.arrays.number(Fraction(0))]
+        )
+    against.supply({member})
+    return against.lookup(*member)
+
+
+def between(run: Run, a: Value, b: Value, part: float) -> Value:
+    """A value on the way from one to another."""
+    arrays = run.arrays
+    way = arrays.entrywise("sub", [b.frozen(), a.frozen()])
+    step = arrays.entrywise("times", [way.frozen(), Value(part, (), True)])
+    return arrays.entrywise("add", [a.frozen(), step.frozen()]).frozen()
+
+
+def effect(
+    run: Run, of: str, ref: Ref, against: Run | None, letters: Mapping[str, Sequence[int]]
+) -> np.ndarray:
+    """What is lost of a number when another value takes the place of one member, for each alone."""
+    loops = run.program.model.loop_letters
+    whole = floats(run[of])
+    out = np.zeros([len(x) for x in letters.values()])
+    for place in product(*(range(len(x)) for x in letters.values())):
+        at = {x: letters[x][k] for x, k in zip(letters, place, strict=True)}
+        turn = {x: k for x, k in at.items() if x in loops}
+        member = ref.key, run.program.places(ref, turn)
+        run.supply({member})
+        there = other(run, member, against)
+        value = one_member(run, ref, at, run.lookup(*member), there)
+        changed = rerun(run, {member: instead(value)})
+        out[place] = float(np.sum(whole - floats(changed[of])))
+    return out
+
+
+def one_member(run: Run, ref: Ref, at: Mapping[str, int], here: Value, there: Value) -> Value:
+    """A value in which one member of its families is another's."""
+    arrays, loops = run.arrays, run.program.model.loop_letters
+    for slot, x in zip(ref.symbol.slots, ref.index, strict=True):
+        if slot in loops:
+            continue
+        k = at[x.name] if isinstance(x, Idx) else int(arrays.size(x, arrays.env))
+        letter = arrays.env.index[slot]
+        assert isinstance(letter, Letter)
+        mine = arrays.entrywise(
+            "eq", [arrays.idx(Idx(slot), arrays.env), arrays.number(Fraction(k))]
+        )
+        there = arrays.entrywise("where", [mine, there.frozen(), here.frozen()])
+    return there.frozen()
+
+
+__all__ = ["Attribution", "Effect", "attributed"]

@@ -1,0 +1,94 @@
+"""Partial sums: vectors adding up towards another, and what each does to the angle between them.
+
+Of ⟨v, x⟩ expanded with ``cumulative=True`` the terms are vectors that add up to x. After each one
+stand ⟨v, ·⟩, the length and the angle to v of what there is so far. In the plane of v and a sum, v
+is the first axis: a sum lies at its part along v, and at the distance from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from viete.ask.term_table import floats
+from viete.document.tree import Block, paragraph, table
+from viete.errors import VieteError
+from viete.notation.printer import show
+from viete.notation.tree import Apply, Expr
+
+if TYPE_CHECKING:
+    from viete.ask.expansion import Expansion
+
+
+@dataclass(frozen=True)
+class PartialSum:
+    """The sum of the terms up to one: its part along v, ⟨v, ·⟩, its length, its angle to v."""
+
+    label: str
+    along: float
+    inner: float
+    length: float
+    angle: float
+
+    @property
+    def place(self) -> tuple[float, float]:
+        """Where it lies in the plane of v and itself."""
+        return self.along, float(np.sqrt(max(self.length**2 - self.along**2, 0.0)))
+
+
+@dataclass(frozen=True)
+class PartialSums:
+    """The partial sums of vectors in order; ``towards`` is v, and ``of`` what they add up to."""
+
+    towards: Expr
+    of: Expr
+    sums: tuple[PartialSum, ...]
+
+    def page(self, style: str = "unicode") -> list[Block]:
+        """A row for each."""
+        v, x = (show(e, style) for e in (self.towards, self.of))
+        rows = [
+            [s.label, f"{s.inner:+.4f}", f"{s.length:.4f}", f"{np.degrees(s.angle):.2f}°"]
+            for s in self.sums
+        ]
+        return [
+            paragraph(f"How ${x}$ adds up, and its angle θ to v = ${v}$."),
+            table(["and then", "⟨v, sum⟩", "|sum|", "θ"], rows),
+        ]
+
+
+def partial_sums(e: Expansion) -> PartialSums:
+    """The partial sums of an expansion of a vector or of an inner product ⟨v, x⟩.
+
+    Of a vector alone v is the whole. Raises VieteError for what is neither, and for a batch.
+    """
+    found, towards, v = e, e.formula, floats(e.total)
+    match e.expander.written_out(e.formula):
+        case Apply("inner", (a, b)):
+            sides = [x for x in (a, b) if e.expander.lines.depends(x)]
+            if len(sides) != 1:
+                raise VieteError("of the two sides of ⟨v, x⟩ one must be made of weights alone")
+            towards = b if sides[0] is a else a
+            v = floats(e.laid_out_alone(towards))
+            found = e.over(sides[0])
+    if v.ndim != 1 or floats(found.total).ndim != 1:
+        raise VieteError(
+            f"vectors add up towards another in ⟨v, x⟩ or in a vector, and "
+            f"{show(e.formula, 'unicode')} is neither"
+        )
+    shares = [(t.label, floats(t.value)) for t in found.in_order()]
+    if found.hidden.count:
+        shares.append((f"{found.hidden.count} smaller terms", floats(found.hidden.value)))
+    out, total, length = [], np.zeros_like(v), float(np.linalg.norm(v))
+    for label, value in shares:
+        total = total + value
+        inner, size = float(v @ total), float(np.linalg.norm(total))
+        along = inner / length if length else 0.0
+        cosine = np.clip(along / size, -1, 1) if size else 0.0
+        out.append(PartialSum(label, along, inner, size, float(np.arccos(cosine))))
+    return PartialSums(towards, found.formula, tuple(out))
+
+
+__all__ = ["PartialSum", "PartialSums", "partial_sums"]
