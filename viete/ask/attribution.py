@@ -24,12 +24,24 @@ from viete.errors import VieteError
 from viete.evaluate.interventions import Intervention
 from viete.evaluate.labelled import Array, Value
 from viete.evaluate.origins import Origin, whole_names
+from viete.evaluate.queries import query
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Program
 from viete.graph.card import Input
 from viete.graph.evaluator import Letter
 from viete.notation.printer import show
-from viete.notation.tree import Expr, Idx, Ref, Symbol, num, transform
+from viete.notation.substitution import substitute
+from viete.notation.tree import (
+    Expr,
+    Idx,
+    Pick,
+    Ref,
+    Symbol,
+    num,
+    replaced,
+    transform,
+    walk,
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +62,7 @@ class Attribution:
     """
 
     of: str
-    by: Ref
+    by: Expr
     axes: tuple[str, ...]
     entries: Array
     letters: Mapping[str, Sequence[int]]
@@ -68,10 +80,9 @@ class Attribution:
         shares = []
         for place in np.ndindex(estimate.shape):
             at = dict(zip(self.letters, place, strict=True))
-            index = tuple(num(self.letters[x.name][at[x.name]]) if isinstance(x, Idx) else x
-                          for x in self.by.index)  # fmt: skip
+            put: dict[str, Expr] = {x: num(self.letters[x][k]) for x, k in at.items()}
             exact = None if self.exact is None else float(self.exact[place])
-            name = show(Ref(self.by.symbol, index), "unicode")
+            name = show(substitute(self.by, letters=put), "unicode")
             shares.append(Effect(name, float(estimate[place]), exact))
         return iter(sorted(shares, key=lambda s: -abs(s.estimate)))
 
@@ -94,16 +105,17 @@ def attributed(
 
     Raises VieteError for a ``by`` that is no value of an equation.
     """
-    ref = run.parse(by)
+    asked_by = run.parse(by)
+    ref = asked_by.value if isinstance(asked_by, Pick) else asked_by
     if not isinstance(ref, Ref) or ref.key not in run.program.computed:
         raise VieteError(f"what a number is attributed to is a value, such as A^{{i,h}}, not {by}")
     if steps < 1:
         raise VieteError(f"steps is how many derivatives are taken, at least 1, not {steps}")
     base = with_held(run, held)
-    away = f"({by})" if against is None else f"({by} - {primed(ref)})"
-    slope = f"(∂({of})/∂{show(ref)})"
+    away = f"({by})" if against is None else f"({by} - {primed(asked_by, ref)})"
+    slope = f"(∂({of})/∂{show(asked_by)})"
     total: Value | None = None
-    turns = run.assignments(ref)
+    turns = query(run, ref).turns
     for k in range(steps):
         # One step is the derivative where the run is; of several each is in the middle of its part.
         at = base if steps == 1 else with_held(
@@ -116,26 +128,35 @@ def attributed(
     distance, _ = ask.found(away)
     mean = run.arrays.entrywise("div", [total.frozen(), run.arrays.number(Fraction(steps))])
     entries = run.arrays.entrywise("times", [mean.frozen(), distance.frozen()])
-    names = [x.name for x in ref.index if isinstance(x, Idx)]
-    letters = {x: numbers(run, x, turns) for x in names}
-    effects = effect(run, of, ref, against, letters) if exact else None
+    names = [x.name for x in walk(asked_by) if isinstance(x, Idx)]
+    letters = numbers(run, asked_by)
+    effects = effect(run, of, asked_by, ref, against, letters) if exact else None
     array = run.ordered(entries, names)
     rest = len(getattr(array, "shape", ())) - len(names)
     return Attribution(
-        of, ref, (*names, *("row", "column")[-rest:][:rest]), array, letters, effects
+        of, asked_by, (*names, *("row", "column")[-rest:][:rest]), array, letters, effects
     )
 
 
-def primed(ref: Ref) -> str:
-    """What a value of a second run is called."""
-    return show(replace(ref, symbol=replace(ref.symbol, base=ref.symbol.base + "'")))
+def primed(e: Expr, ref: Ref) -> str:
+    """What a value of a second run is called, or a row of one."""
+    other = replace(ref, symbol=replace(ref.symbol, base=ref.symbol.base + "'"))
+    return show(replaced(e, {ref: other}))
 
 
-def numbers(run: Run, letter: str, turns: Sequence[Mapping[str, int]]) -> Sequence[int]:
-    """The values of an index letter: those blocks that there are, or all heads."""
-    if letter in run.program.model.loop_letters:
-        return sorted({turn[letter] for turn in turns})
-    return list(run.program.range_of(letter))
+def numbers(run: Run, e: Expr) -> dict[str, Sequence[int]]:
+    """The values of each free letter: the blocks that there are, all heads, all positions."""
+    q = query(run, e)
+    out: dict[str, Sequence[int]] = {}
+    for letter in [x.name for x in walk(e) if isinstance(x, Idx)]:
+        if letter in q.blocks:
+            out[letter] = q.blocks[letter]
+        elif letter in q.places:
+            first, count = (int(x.evaluate(run.sizes)) for x in q.places[letter])
+            out[letter] = range(first, first + count)
+        else:
+            out[letter] = list(run.program.range_of(letter))
+    return out
 
 
 def with_held(run: Run, names: Sequence[str]) -> Run:
@@ -213,8 +234,9 @@ def between(run: Run, a: Value, b: Value, part: float) -> Value:
 
 
 def effect(
-    run: Run, of: str, ref: Ref, against: Run | None, letters: Mapping[str, Sequence[int]]
-) -> np.ndarray:
+    run: Run, of: str, by: Expr, ref: Ref, against: Run | None,
+    letters: Mapping[str, Sequence[int]],
+) -> np.ndarray:  # fmt: skip
     """What is lost of a number when another value takes the place of one member, for each alone."""
     loops = run.program.model.loop_letters
     whole = floats(run[of])
@@ -225,14 +247,16 @@ def effect(
         member = ref.key, run.program.places(ref, turn)
         run.supply({member})
         there = other(run, member, against)
-        value = one_member(run, ref, at, run.lookup(*member), there)
+        value = one_member(run, by, ref, at, run.lookup(*member), there)
         changed = rerun(run, {member: instead(value)})
         out[place] = float(np.sum(whole - floats(changed[of])))
     return out
 
 
-def one_member(run: Run, ref: Ref, at: Mapping[str, int], here: Value, there: Value) -> Value:
-    """A value in which one member of its families is another's."""
+def one_member(
+    run: Run, by: Expr, ref: Ref, at: Mapping[str, int], here: Value, there: Value
+) -> Value:  # fmt: skip
+    """A value in which one member of its families, or one row of it, is another's."""
     arrays, loops = run.arrays, run.program.model.loop_letters
     for slot, x in zip(ref.symbol.slots, ref.index, strict=True):
         if slot in loops:

@@ -27,6 +27,7 @@ from viete.errors import VieteError
 from viete.evaluate.contraction import Contraction
 from viete.evaluate.labelled import COL, ROW, Array, Value, expand
 from viete.evaluate.labels import position_labels, tokens_along
+from viete.evaluate.queries import query
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member
 from viete.graph.evaluator import Env, Letter
@@ -164,16 +165,19 @@ class Expansion:
         marks: tuple[Mark, ...] = (),
     ) -> None:  # fmt: skip
         self.run, self.options, self.lengths = run, options, lengths
-        self.card = run.program.model
-        if loose := e.free & self.card.loop_letters:
+        self.card, asked = run.program.model, query(run, e)
+        if asked.blocks:
             raise VieteError(
-                f"{show(e, 'unicode')} is asked of all blocks {sorted(loose)[0]}; give one of them "
-                f"a number to expand it"
+                f"{show(e, 'unicode')} is asked of all blocks {next(iter(asked.blocks))}; give one "
+                f"of them a number to expand it"
             )
+        loose = {x: [int(size.evaluate(run.sizes)) for size in sizes]
+                 for x, sizes in asked.places.items() if x not in self.card.ranges}  # fmt: skip
+        self.loose = tuple(Letter(x, x, *sizes) for x, sizes in loose.items())
         self.expander = Expander(
             run.program, frozenset(options.into), options.depth, options.held, lengths
         )
-        self.formula, self.rows = self.by_row(self.expander.normal(e))
+        self.formula, self.rows = self.by_row(self.expander.normal(asked.formula))
         self.families = self.expander.families(self.formula, marks)
         self.contraction = Contraction(run.arrays)
         run.supply(set[Member]().union(*(run.needs(f.formula, [{}]) for f in self.families)))
@@ -192,7 +196,7 @@ class Expansion:
     def env(self, letters: Sequence[Letter] = ()) -> Env[Value]:
         """The names in force, with letters that are axes."""
         env: Env[Value] = self.run.arrays.env
-        index = {**env.index, **{x.name: x for x in (*self.rows, *letters)}}
+        index = {**env.index, **{x.name: x for x in (*self.loose, *self.rows, *letters)}}
         return replace(env, index=index)
 
     def letters(self, family: Terms) -> list[Letter]:
@@ -253,7 +257,8 @@ class Expansion:
     @cached_property
     def axes_of_whole(self) -> tuple[str, ...]:
         axes = self.whole.axes
-        rest = [a for a in axes if a not in ("batch", ROW, COL)]
+        own = [x.label for x in (*self.loose, *self.rows)]
+        rest = [*own, *(a for a in axes if a not in ("batch", ROW, COL, *own))]
         return tuple(a for a in ("batch", *rest, ROW, COL) if a in axes)
 
     @property
