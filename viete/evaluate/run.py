@@ -256,7 +256,11 @@ class Run(Mapping[str, Array]):
         return f"{member[0]}{block}"
 
     def members(self, name: str) -> set[Member]:
-        about = query(self, self.parse(name), Text(name, "<name>"))
+        return self.needed_by(self.parse(name), Text(name, "<name>"))
+
+    def needed_by(self, e: Expr, source: Text | None = None) -> set[Member]:
+        """The values that a question, which ``source`` says, is made of."""
+        about = query(self, e, source)
         return self.needs(about.formula, about.turns)
 
     def needs(self, e: Expr, turns: Iterable[Mapping[str, int]]) -> set[Member]:
@@ -459,8 +463,7 @@ class Run(Mapping[str, Array]):
         """Whether ``run[name]`` was computed, or is made of what was."""
         try:
             run, e = self.resolved(name)  # type: ignore[arg-type]
-            about = query(self, e)
-            return run is self and self.needs(about.formula, about.turns) <= self.store.keys()
+            return run is self and self.needed_by(e) <= self.store.keys()
         except VieteError:
             return False
 

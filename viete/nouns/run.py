@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from viete.ask.top import top, top_of
 from viete.errors import VieteError
 from viete.evaluate.answers import Answer
-from viete.evaluate.queries import query
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member
 from viete.graph.card import CardData
@@ -66,9 +65,7 @@ class Questions(Run):
             with suppress(VieteError):
                 found_top = top_of(self, question)
                 run, e = self.resolved(question if found_top is None else found_top[1])
-                if run is self:
-                    about = query(run, e)
-                    found |= run.needs(about.formula, about.turns)
+                found |= run.needed_by(e) if run is self else set()
         return [name for name, member in self.program.names.items() if member in found]
 
     def ask(self, *questions: str, against: Run | None = None, **values: Any) -> Any:

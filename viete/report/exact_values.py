@@ -186,7 +186,8 @@ def rows(run: ExactRun, name: str) -> Iterator[tuple[Expr, Any]]:
     """
     e, (at_work, question) = run.parse(name), run.resolved(name)
     v, letters = at_work.answered(name, question)
-    blocks = query(at_work, question).blocks
+    about = query(at_work, question)
+    own = at_work.axis_letters(about.places)
     lead = [a for a in dict.fromkeys(("batch", *letters)) if a in v.axes]
     core = [a for a in (ROW, COL) if a in v.axes]
     if not v.axes:
@@ -198,8 +199,8 @@ def rows(run: ExactRun, name: str) -> Iterator[tuple[Expr, Any]]:
         where = dict(zip((*lead, *core[:-1]), place, strict=True))
         items = [Num(Fraction(where.pop(a))) for a in ("batch", ROW) if a in where]
         at = {
-            a: Num(Fraction(blocks[a][k] if a in blocks else
-                            k + at_work.program.range_of(a).start))
+            a: Num(Fraction(about.blocks[a][k] if a in about.blocks else k + own[a].first
+                            if a in own else k + at_work.program.range_of(a).start))
             for a, k in where.items()
         }  # fmt: skip
         here = substitute(e, letters=at)
