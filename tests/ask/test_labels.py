@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,9 @@ def test_labels_are_those_of_the_axes() -> None:
     assert list(run.labels("x^i")[1]) == ["0", "1", "2"]
     assert list(run.labels("A^{1,1} - A^{2,h}")[1]) == ["1 = L1H0", "2 = L1H1"]
     assert list(run.labels("A^{1,h} - A^{2,h}")[1]) == ["1", "2"]
+    assert list(run.labels("A^{1,h'}_{j,0}")[1]) == ["1 = L0H0", "2 = L0H1"]
+    assert run.labels("A^{1,h'}_{j,0}")[2] == run.labels("x^1")[1]
+    assert run.labels("logits_{-1,k}")[1][:5] == run.labels("logits")[2][:5]
 
 
 def test_a_place_where_texts_differ_has_its_number_alone() -> None:
@@ -99,3 +104,14 @@ def test_a_question_in_words_reads_back(kind: str) -> None:
         assert run.in_words(question) == plain
         for style in ("plain", "latex", "unicode"):
             assert run.parse(run.in_words(question, style)) == run.parse(question)
+
+
+def test_both_texts_of_an_encoder_and_a_decoder() -> None:
+    sizes = {"d": 8, "N": 1, "N_d": 1, "H": 2, "d_k": 4, "d_f": 12, "n_max": 8}
+    card = vt.read("t5").bind(V=5, **sizes)
+    card = replace(card, vocabulary=("a", "b", "c", "d", "e"))
+    run = card.run(s=[0, 1, 2], t=[3, 4], weights=card.initial_weights(seed=0))
+    source, target = ['0 "a"', '1 "b"', '2 "c"'], ['0 "d"', '1 "e"']
+    assert run.labels("x^1")[0] == source and run.labels("z^1")[0] == target
+    assert run.labels("A_c^{1,h}")[1:] == (target, source)
+    assert run.labels("A_c^{1,h}")[0] == ["1 = L0H0", "2 = L0H1"]

@@ -36,23 +36,24 @@ def axis_labels(run: Run, e: Expr, axis: str, size: int) -> Sequence[str]:
     about = query(run, e)
     if axis in about.blocks:
         return [str(k) for k in about.blocks[axis]]
+    heads = head_names(run, e, axis)
     if axis in about.places:
-        return letter_labels(run, *about.places[axis])
+        return letter_labels(run, *about.places[axis], heads)
     if letter in card.ranges:
-        numbers = run.program.range_of(letter)
-        heads = head_names(run, e, letter)
-        return [f"{k} = {heads[k]}" if k in heads else str(k) for k in numbers]
+        return [heads.get(k, str(k)) for k in run.program.range_of(letter)]
     return [str(k) for k in range(size)]
 
 
-def letter_labels(run: Run, first: Size, count: Size) -> Sequence[str]:
-    """What the values of a letter are called that counts positions, tokens or other places."""
+def letter_labels(
+    run: Run, first: Size, count: Size, heads: Mapping[int, str]
+) -> Sequence[str]:  # fmt: skip
+    """What the values of a letter are called that counts heads, positions, tokens or the like."""
     card, end = run.program.model, first + count
     if first == ZERO and end in (vocabulary(card), scored_tokens(card)):
         return WordLabels(run.scope.words(), int(end.evaluate(run.sizes)))
     start, stop = (int(size.evaluate(run.sizes)) for size in (first, end))
     ids = next((tokens_along(run, n) for n in card.lengths if n in end.names()), None)
-    known = {} if ids is None else dict(enumerate(position_labels(ids, run.scope.words())))
+    known = heads if ids is None else dict(enumerate(position_labels(ids, run.scope.words())))
     return [known.get(k, str(k)) for k in range(start, stop)]
 
 
@@ -87,15 +88,16 @@ def holds_text(card: CardData, item: Input, length: str) -> bool:
 
 
 def head_names(run: Run, e: Expr, letter: str) -> Mapping[int, str]:
-    """``L1H0`` for each value of a letter of heads, where one block and one head are meant by it.
+    """``1 = L1H0`` for each value of a letter, where one block's heads are meant by it.
 
-    Blocks and heads count from 0 there, and the heads of grouped queries one after the other.
+    Behind the sign blocks and heads count from 0, heads of grouped queries one after the other.
     """
-    found: list[dict[int, str]] = []
+    card, found = run.program.model, list[dict[int, str]]()
     for ref in refs(e):
         slots = dict(zip(ref.symbol.slots, ref.index, strict=True))
-        if slots.get(letter) == Idx(letter):
-            found.append(dict(heads_of(run, ref.symbol, slots, letter)))
+        for slot in card.heads_of(ref.symbol):
+            if slots[slot] == Idx(letter):
+                found.append(dict(heads_of(run, ref.symbol, slots, slot)))
     return found[0] if found and all(names == found[0] for names in found) else {}
 
 
@@ -117,7 +119,7 @@ def heads_of(
             values, index = program.range_of(s), slots[s]
             at = k if s == letter else int(index.value) if isinstance(index, Num) else values.start
             number = number * len(values) + at - values.start
-        yield k, f"L{int(block.value) - first}H{number}"
+        yield k, f"{k} = L{int(block.value) - first}H{number}"
 
 
 class WordPrinter(Printer):
