@@ -145,7 +145,7 @@ def test_weights_that_the_card_gives_are_those_of_its_claims() -> None:
     ("claim", "said"),
     [
         ("A^h_{j,k} = j + q", "unknown symbol q"),
-        ("x^q = 0", "the index q counts no rows, columns or heads here"),
+        ("x^q = 0", "the letter q counts no rows, columns, heads or blocks here"),
         ("A^h_{j,k} = x_{k,j}", "j counts n places from 0 elsewhere and d from 0 here"),
         ("A^h_{j,k} + x", "a claim says that something holds"),
     ],
@@ -156,8 +156,9 @@ def test_claims_that_cannot_be_meant(claim: str, said: str) -> None:
 
 
 def test_a_block_that_is_not_there_points_at_the_claim() -> None:
-    with pytest.raises(VieteError, match=r"there is no x\^i at block 3.*\n.*x\^\{i\+1\}"):
-        claiming("x^{i+1} = x^{i+1}", CARD).check()
+    assert claiming("x^{i+1} = x^{i+1}", CARD).check().ok  # of the blocks that have a next one
+    with pytest.raises(VieteError, match="has a value in no block"):
+        claiming("x^{i+9} = x^{i+9}", CARD).check()
 
 
 @pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)

@@ -64,9 +64,16 @@ class OwnLetters(CardSizes):
                 if most is not None and len(most.names()) == 1:
                     apart = apart.substitute({most.names().pop(): Size.of(length)})
             number = apart.number()
-            if number is not None and number >= 0:
+            limited = number is not None and number >= 0
+            if limited or self.is_limit(large, small):
                 return small, large
         return None
+
+    def is_limit(self, most: Size, length: Size) -> bool:
+        """Whether a size is the greatest that a text's length may be."""
+        limit = next((e for n, e in self.model.lengths.items() if Size.of(n) == length), None)
+        size = None if limit is None else self.model.size(limit)
+        return size is not None and self.same(size, most)
 
     def over_own(self, e: Bind, env: TypeEnv) -> tuple[Type, Size]:
         """The body of a binder whose letter has no range but where it stands; how many it takes."""

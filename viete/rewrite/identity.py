@@ -133,15 +133,19 @@ def normal_forms(card: CardData) -> NormalForms:
 
 
 def definitions(card: CardData) -> dict[str, Equation]:
-    """The equations of values that one equation makes, for every block alike; in their order."""
-    out: dict[str, Equation] = {}
-    several = set[str]()
-    for e in (*card.equations, *card.derived):
-        if e.name in out:
-            several.add(e.name)
-        if all(isinstance(x, Idx) for x in e.left.index):
-            out[e.name] = e
-    return {name: e for name, e in out.items() if name not in several}
+    """The equations of values that one equation makes, for every block alike; in their order.
+
+    What stands before the first block, as x^0, may have one of its own.
+    """
+    every = (*card.equations, *card.derived)
+    out = {e.name: e for e in every if all(isinstance(x, Idx) for x in e.left.index)}
+    for e in every:
+        family = out.get(e.name)
+        loop = None if family is None else family.loop
+        before = loop is not None and e.left.index == (moved(loop.lower, -1),)
+        if family is not None and e is not family and not before:
+            del out[e.name]
+    return out
 
 
 def outside(card: CardData, e: Expr) -> Iterator[Expr]:
