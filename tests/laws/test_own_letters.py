@@ -28,7 +28,7 @@ from viete.evaluate.queries import query
 from viete.evaluate.schedule import program
 from viete.meanings.run import run
 from viete.notation.printer import show
-from viete.notation.tree import Expr, Idx, Num, Pick, Ref, num, transform
+from viete.notation.tree import Expr, Idx, Num, Pick, Ref, Symbol, num, transform
 
 PYTHIA = vt.read("pythia").bind(V=9, d=16, N=3, H=2, n_max=8, d_f=12)
 WEIGHTS = PYTHIA.initial_weights(seed=0)
@@ -243,3 +243,39 @@ def test_a_claim_has_the_letters_of_a_question() -> None:
 """
     found = check_claims(vt.read(PYTHIA.write().split("## Claims")[0] + claims))
     assert [v.failure is None for v in found.verdicts] == [True, True, True, False, True, True]
+
+
+# The last block ----------------------------------------------------------------------------------
+
+
+def member(family: Symbol, block: object) -> str:
+    """A value's name with something in the place of its block's letter."""
+    before, _, behind = show(family.member).rpartition(family.slots[0])
+    return f"{before}{block}{behind}"
+
+
+@pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
+def test_n_and_l_are_the_last_block(path: str) -> None:
+    """Whatever a card calls its number of blocks, in each of its loops."""
+    model = tiny(path)
+    made = run(model, None, random_weights(model), **random_inputs(model))
+    for loop in model.loops:
+        key = next(e.left.symbol for e in model.equations
+                   if e.loop == loop and e.left.symbol.slots == (loop.index,))  # fmt: skip
+        last = program(model).range_of(loop.index)[-1]
+        for letter in "N", "L":
+            own = model.symbols.get(letter)
+            if own is not None and own.kind != "dim":
+                with pytest.raises(VieteError, match="the last block is"):
+                    made[member(key, letter)]
+            elif own is None:
+                np.testing.assert_array_equal(made[member(key, letter)], made[member(key, last)])
+
+
+def test_the_last_block_elsewhere() -> None:
+    made = PYTHIA.run(TEXTS, WEIGHTS)
+    for asked, plain in {"x^L": "x^3", "x^{L-1}_j": "x^2", "A^{L,h}": "A^{3,h}",
+                         "sum_{i=1}^{L} Δx^i": "x^3 - x^0", "B_L(x^2)": "x^3"}.items():  # fmt: skip
+        np.testing.assert_allclose(made[asked], made[plain], rtol=1e-9, atol=1e-12)
+    with pytest.raises(VieteError, match="unknown symbol L"):
+        made["L x^3"]

@@ -30,6 +30,7 @@ def question_scope(card: CardData) -> Scope:
     return replace(
         card.scope, text=lambda: text_of(card).symbol,
         vector=lambda bar, token: (unembedding if bar == "overline" else embedding)(card, token),
+        last={loop.index: loop.upper for loop in card.loops},
         over_tokens=lambda value, axis: over_tokens(card, value, axis),
     )  # fmt: skip
 

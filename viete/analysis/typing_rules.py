@@ -34,7 +34,7 @@ from viete.graph.operator import Operator
 from viete.graph.sizes import ONE, ZERO, Size, size_of
 from viete.notation.lexer import ELEMENTARY
 from viete.notation.printer import show
-from viete.notation.symbols import TEXTS
+from viete.notation.symbols import LAST, TEXTS
 from viete.notation.tree import (
     CALL,
     COMPOSE,
@@ -48,6 +48,7 @@ from viete.notation.tree import (
     Ref,
     Slice,
     Table,
+    refs,
 )
 
 ENTRYWISE = frozenset((*ELEMENTARY, *"neg abs floor add sub had times div pow mod".split()))
@@ -147,6 +148,7 @@ class TypingRules(OwnLetters):
             t = self.of(index, env)
             if t.shape:
                 raise Mismatch(f"an index is one number, and {show(index)} is {text(t.shape)}", e)
+            self.check_block(letter, index, e)
             self.check_index(index, t)
             if letter in found.family:
                 family.discard(letter)
@@ -159,6 +161,16 @@ class TypingRules(OwnLetters):
                     f"{show(index)} cannot stand for the block index {letter} of {e.key}", e
                 )
         return found if family == found.family else replace(found, family=frozenset(family))
+
+    def check_block(self, letter: str, index: Expr, e: Expr) -> None:
+        """That L, in the place of a block, is no value: as the last block N or L is understood."""
+        named = (x for x in refs(index) if x.key in LAST and x.symbol.kind != "dim")
+        if letter in self.model.loop_letters and (other := next(named, None)) is not None:
+            last = next(loop.upper for loop in self.model.loops if loop.index == letter)
+            raise Mismatch(
+                f"{other.key} is a value of {self.model.title} and no block; the last block is "
+                f"{show(last)} here", e,
+            )  # fmt: skip
 
     def check_index(self, index: Expr, t: Type) -> None:
         """That an index is a whole number; one of dimensions without a value may become one."""

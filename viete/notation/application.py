@@ -64,7 +64,7 @@ def function_at(parser: Parser, base: str, t: Token) -> Called | None:
     if found is None or any(s.sign == "^" for s in found[2]):
         return None
     symbol, index, left = found
-    function = parser.node(Ref(symbol, tuple(parser.inside(s) for s in index)), t)
+    function = parser.node(parser.member(symbol, index), t)
     assert isinstance(function, Ref)
     return function, left
 
@@ -87,7 +87,7 @@ def named(parser: Parser) -> Ref:
     parser.scope = outer
     if found is None or found[2]:
         raise parser.error("a composition is of functions of the card, as in B_2 ∘ B_1", t)
-    made = parser.node(Ref(found[0], tuple(parser.inside(s) for s in found[1])), t)
+    made = parser.node(parser.member(*found[:2]), t)
     assert isinstance(made, Ref)
     return made
 

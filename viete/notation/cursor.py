@@ -81,6 +81,7 @@ class Cursor:
         self.left: set[str] = set()  # index letters whose binder has ended
         self.bar = ""  # what closes the innermost bracket, if that is a pair of bars
         self.script = False  # whether the tokens are those of a script
+        self.block = ""  # the letter of blocks in whose place they stand
         self.spans: dict[Expr, tuple[int, int]] = {}  # where a part was read last
 
     @property

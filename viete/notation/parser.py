@@ -31,7 +31,7 @@ from viete.notation.cursor import (
     top_level,
 )  # fmt: skip
 from viete.notation.lexer import ELEMENTARY, Token, tokenize, unprimed
-from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, Scope
+from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, LAST, Scope
 from viete.notation.tree import (
     CALL,
     Apply,
@@ -427,6 +427,8 @@ class Parser(Cursor):
         if function is not None:
             self.pos += used
             return self.call(function, t)
+        if text in LAST and self.block in scope.last and not self.declared(text):
+            return self.node(scope.last[self.block], t)
         known = text in scope.indices or text in CONSTANTS
         known |= any(s.base == text for s in scope.operators)
         if known or self.behind(text) in scope.symbols:
@@ -438,6 +440,10 @@ class Parser(Cursor):
         if text == "e" and self.peek.text == "^":
             return self.node(Apply("exp", (self.tower(self.scripts()),)), t)
         return self.run(t)
+
+    def declared(self, base: str) -> bool:
+        """Whether a letter by itself is a name here."""
+        return any(not s.sub and not s.sup for s in self.scope.symbols.get(base, ()))
 
     def behind(self, base: str) -> str:
         """A base with the primes that stand behind its scripts; they are not read yet."""
@@ -583,8 +589,12 @@ class Parser(Cursor):
         symbol, index, left = whole
         if odd := next((s for s in index if s.tokens[0].kind == "token"), None):
             raise self.error("a token is no block and no head", odd)
-        ref = self.node(Ref(symbol, tuple(self.inside(s) for s in index)), t)
-        return self.scripted(ref, left, t)
+        return self.scripted(self.node(self.member(symbol, index), t), left, t)
+
+    def member(self, symbol: Symbol, index: list[Script]) -> Ref:
+        """The member of a family that these scripts say."""
+        places = zip(index, symbol.slots, strict=True)
+        return Ref(symbol, tuple(self.inside(s, letter) for s, letter in places))
 
     def unknown(self, base: str, items: list[Script], loose: bool, t: Token) -> VieteError:
         """The error for a name that is no declared one; ``loose``: its script may go on."""
@@ -659,11 +669,11 @@ class Parser(Cursor):
         _, symbol, index, left = found[0]
         return symbol, index, left
 
-    def inside(self, item: Script) -> Expr:
-        """The expression in a script."""
+    def inside(self, item: Script, letter: str = "") -> Expr:
+        """The expression in a script, in the place of an index ``letter``."""
         closing = Token("end", "", item.at[1], item.at[1])
         parser = self.part([*item.tokens, closing])
-        parser.depth, parser.script = self.depth + 1, True
+        parser.depth, parser.script, parser.block = self.depth + 1, True, letter
         value = parser.item()
         parser.finish()
         return value
@@ -773,12 +783,15 @@ class Parser(Cursor):
     def binder(self, op: str, t: Token) -> Expr:
         """``\\sum_{h=1}^{H} …``, ``concat_{g,r}(…)``; a sum takes all of the product behind it."""
         letters, lower, upper = list[str](), list[Expr](), list[Expr]()
+        block = next(iter(self.scope.last)) if len(self.scope.last) == 1 else ""
         for sign in ("_", "^"):
             if not self.accept(sign):
                 continue
             items = self.script_group(sign)
             if sign == "^":
-                upper = [self.inside(item) for item in items]
+                of = [x if x in self.scope.last else block for x in letters]
+                of += [block] * (len(items) - len(of))
+                upper = [self.inside(*x) for x in zip(items, of, strict=False)]
                 continue
             for tokens in (item.tokens for item in items):
                 if tokens[0].kind != "word":

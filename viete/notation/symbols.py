@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -50,6 +50,7 @@ ALIASES = {
 INPUTS_ARE = "; an input is declared under Inputs: $t ∈ {0, …, V-1}^n$"
 BINDERS = ("sum", "mean", "max", "concat")
 CONSTANTS = ("pi", "inf")
+LAST = ("N", "L")  # in the place of a block's letter: the last, where the card has no such name
 TEXTS = "texts"  # below a binder of a question: over the texts of a batch
 
 
@@ -87,6 +88,7 @@ class Scope:
     words: Callable[[], Words] = Words  # of the vocabulary, found when first asked for: E["a"]
     text: Callable[[], Symbol] | None = None  # of a question: the input that is the text
     vector: Callable[[str, Expr], Expr] | None = None  # and what a bar makes of a token's number
+    last: Mapping[str, Expr] = field(default_factory=dict)  # of a question: each loop's last block
     over_tokens: Callable[[Expr, int], bool] | None = None  # whether an axis of a value has them
     inputs: bool = True  # whether the card declares any; an error may have to say how
 
