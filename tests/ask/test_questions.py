@@ -1,8 +1,7 @@
-"""What a question may mean otherwise than it says is said in one sentence."""
+"""How a question is read that the card would write otherwise, and what is said of it."""
 
 from __future__ import annotations
 
-import re
 import warnings
 
 import numpy as np
@@ -10,50 +9,95 @@ import pytest
 
 import viete as vt
 from tests.command_line import viete
-from viete.errors import VieteWarning
+from tests.laws.strategies import random_weights
+from viete.errors import VieteError, VieteWarning
 
-SIZES = {"V": 11, "d": 8, "N": 2, "H": 2, "d_f": 8}
-MODEL = vt.read("gpt2").bind(**SIZES)
-RUN = MODEL.run([1, 2, 3], MODEL.initial_weights())
+SIZES = {"V": 11, "d": 16, "N": 2, "H": 2, "d_f": 8}
+
+
+def ran(name: str) -> vt.nouns.run.Questions:
+    card = vt.read(name).bind(**SIZES)
+    return card.run([1, 2, 3], random_weights(card, 1))
+
+
+RUN, PYTHIA = ran("gpt2"), ran("pythia")
 LN = (
-    "LN(x²[1]) takes γ = 1, β = 0, ε = 0, as its definition does; the card has LN(x^N; γ, β, ε): "
-    "give those too if they are meant"
+    "LN(x²[1]) means norm(x²[1]), the norm before the unembedding; without its parameters the "
+    "norm is LN(x²[1]; 1, 0)"
 )
 COLUMN = (
-    "W_OV^{1,1} x¹[2] takes x¹[2] for a column; the card's vectors are rows: write "
-    "x¹[2] W_OV^{1,1} if what the matrix makes of it is meant"
+    "W_OV^{1,1} x¹[2] means x¹[2] W_OV^{1,1}: the card's vectors are rows, and its weights map "
+    "them; the product with its transpose is x¹[2] W_OV^{1,1}ᵀ"
 )
 
 
-@pytest.mark.parametrize(
-    ("question", "sentence"),
-    [
-        ("<W_E_3, LN(x^2_1)>", LN),
-        ("W_{OV}^{1,1} x^1_2", COLUMN),
-        ("W_QK^{1,1} (x^1_2 + x^0_1)", "write (x¹[2] + x⁰[1]) W_QK^{1,1} if"),
-    ],
-)
-def test_what_may_be_meant_otherwise(question: str, sentence: str) -> None:
-    with pytest.warns(VieteWarning, match=re.escape(sentence)) as found:
-        assert np.isfinite(RUN[question]).all()
-    assert len(found) == 1 and found[0].filename == __file__
-
-
-@pytest.mark.parametrize(
-    "question",
-    ["<W_E_3, LN(x^2_1; γ, β, ε)>", "x^1_2 W_OV^{1,1}", "A^{1,1} x^1", "W_E x^1_2",
-     "W_O^{1,1} W_E_3", "softmax(logits)", "x^1", "W_OV^{1,1} W_OV^{2,1}"],
-)  # fmt: skip
-def test_what_means_what_it_says(question: str) -> None:
+@pytest.mark.parametrize(("question", "meant", "sentence"), [
+    ("<W_E_3, LN(x^2_1)>", "<W_E_3, LN(x^2_1; γ, β, ε)>", LN),
+    ("<U_3 - U_5, LN(x^1_1)>", "<U_3 - U_5, LN(x^1_1; γ, β, ε)>", "means norm(x¹[1])"),
+    ("LN(x^1) U^T", "logits(x^1)", "means norm(x¹), the norm before the unembedding"),
+    (r"\text{logit}_3(LN(x^1_1))", "logits(x^1)_{1,3}", "the norm before the unembedding"),
+    ("LN(x^2)", "norm(x^2)", "the norm that the card applies to it"),
+    ("LN(y^1_0)", "v^1_0", "LN(y¹[0]) means norm_M¹(y¹[0]), the norm that the card applies"),
+    ("W_K^{1,1} x^1_2", "x^1_2 W_K^{1,1}", "the card's vectors are rows, and its weights map them"),
+    ("<W_K^{1,1} x^1_0, W_Q^{1,1} x^1_2>", "<x^1_0 W_K^{1,1}, x^1_2 W_Q^{1,1}>", "means x¹[2] W_Q"),
+    ("W_2^1 W_1^1 x^1_2", "x^1_2 W_1^1 W_2^1", "W₂¹ W₁¹ x¹[2] means x¹[2] W₁¹ W₂¹"),
+    ("W_K^{1,1} x^1", "x^1 W_K^{1,1}", "means x¹ W_K^{1,1}"),
+    (r"\tilde{A}^2(x^1_2)", r"\tilde{A}^2_2", "the row in its context"),
+    ("B_2 ∘ B_1 (x^0_{-1})", "x^2_2", "attention reads all positions"),
+    (r"\tilde{M}^2(x_2^1 + \tilde{A}^2(x_2^1))", r"\tilde{M}^2_2", "(x¹)[2], the row"),
+])  # fmt: skip
+def test_what_is_meant_is_what_is_computed(question: str, meant: str, sentence: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _ = RUN[question]
+        np.testing.assert_allclose(RUN[question], RUN[meant], atol=1e-12)
+    assert any(sentence in c.sentence for c in RUN.conventions(question))
+    assert not RUN.conventions(meant)
+
+
+@pytest.mark.parametrize(("question", "meant", "sentence"), [
+    ("W_{OV}^{1,1} x^1_2", "x^1_2 W_{OV}^{1,1}", COLUMN),
+    ("W_QK^{1,1} (x^1_2 + x^0_1)", "(x^1_2 + x^0_1) W_QK^{1,1}", "(x¹[2] + x⁰[1]) W_QK^{1,1}"),
+])  # fmt: skip
+def test_what_has_another_value_as_it_is_written_warns(
+    question: str, meant: str, sentence: str
+) -> None:
+    with pytest.warns(VieteWarning) as found:
+        np.testing.assert_allclose(RUN[question], RUN[meant])
+    (warning,) = found
+    assert sentence in str(warning.message) and warning.filename == __file__
+
+
+@pytest.mark.parametrize(("run", "question", "ways"), [
+    (RUN, "LN(x^1_2)", "write norm_A^2(x^1[2]), norm(x^1[2]), or LN(x^1[2]; 1, 0) for"),
+    (PYTHIA, "LN(x^1)", "write norm_A^2(x^1), norm_M^2(x^1), norm(x^1), or LN(x^1; 1, 0) for"),
+    (RUN, "|LN(Δx^1_2)|", "write norm(Delta{x}^1[2]), or LN(Delta{x}^1[2]; 1, 0)"),
+])  # fmt: skip
+def test_a_norm_that_could_be_several_is_asked_about(
+    run: vt.nouns.run.Questions, question: str, ways: str
+) -> None:
+    with pytest.raises(VieteError) as caught:
+        run[question]
+    assert ways in str(caught.value)
+    for way in ("norm_A^2(x^1)", "norm(x^1)", "LN(x^1; 1, 0)"):
+        assert np.isfinite(run[way]).all()
+
+
+@pytest.mark.parametrize("question", [
+    "<W_E_3, LN(x^2_1; γ, β, ε)>", "LN(x^2; 1, 0)", "x^1_2 W_OV^{1,1}", "A^{1,1} x^1", "W_E x^1_2",
+    "W_O^{1,1} W_E_3", "softmax(logits)", "x^1", "W_OV^{1,1} W_OV^{2,1}", "norm(x^1)",
+])  # fmt: skip
+def test_what_means_what_it_says(question: str) -> None:
+    assert not RUN.conventions(question)
+
+
+def test_a_card_without_layer_norm_means_its_own() -> None:
+    card = vt.read("llama").bind(V=11, d=8, N=2, H=2, G=1, d_k=4, d_f=8)
+    run = card.run([1, 2, 3], random_weights(card, 1))
+    np.testing.assert_allclose(run["LN(x^1) U^T"], run["logits(x^1)"])
 
 
 def test_on_the_command_line() -> None:
     sets = [x for k, v in SIZES.items() for x in ("--set", f"{k}={v}")]
-    said = viete("run", "gpt2", *sets, "--seed", "0", "-t", "1,2", "--show",
-                 "<W_E_1, LN(x^2_1)>, W_{OV}^{1,1} x^1_1")  # fmt: skip
-    lines = said.err.splitlines()
-    assert lines[0] == f"viete: {LN}" and lines[1].startswith("viete: W_OV^{1,1} x¹[1] takes")
-    assert len(lines) == 2 and "LN(x^2_1)> = " in said.out
+    ran = viete("run", "gpt2", *sets, "--seed", "0", "-t", "1,2", "--show",
+                "<W_E_1, LN(x^2_1)>, W_{OV}^{1,1} x^1_1")  # fmt: skip
+    assert ran.err.startswith("viete: W_OV^{1,1} x¹[1] means x¹[1] W_OV^{1,1}")

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from viete.analysis.flows import flows_of
 from viete.analysis.next_token import scored_tokens, scores, text_of, vocabulary
-from viete.analysis.questions import of_weights
 from viete.analysis.shapes import shapes_of
 from viete.analysis.types import Mismatch
+from viete.analysis.weight_formulas import of_weights
 from viete.errors import VieteError
 from viete.graph.card import CardData, memoised
 from viete.graph.sizes import Size

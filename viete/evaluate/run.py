@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
@@ -10,10 +12,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from viete.analysis.questions import warn_of_readings
+from viete.analysis.conventions import Convention, understood
 from viete.analysis.sparsity import sparse_sums
 from viete.analysis.types import Places
-from viete.errors import Text, VieteError
+from viete.errors import Text, VieteError, VieteWarning
 from viete.evaluate.answers import Answer
 from viete.evaluate.array import Arrays
 from viete.evaluate.derivatives import derivatives, differentiates
@@ -43,6 +45,16 @@ from viete.notation.parser import own_letters, parse
 from viete.notation.printer import show
 from viete.notation.symbols import TEXTS, Scope
 from viete.notation.tree import Expr, Idx, Ref, Symbol, refs, walk
+
+
+def warn(conventions: Iterable[Convention]) -> None:
+    """A `VieteWarning`, at its place outside, for what has another value as it is written."""
+    for convention in conventions:
+        if convention.chosen:
+            frame, level = sys._getframe(), 1
+            while frame.f_back and frame.f_globals.get("__name__", "").startswith("viete."):
+                frame, level = frame.f_back, level + 1
+            warnings.warn(convention.sentence, VieteWarning, stacklevel=level)
 
 
 def listed(names: Sequence[str]) -> tuple[str, ...]:
@@ -287,7 +299,7 @@ class Run(Mapping[str, Array]):
         return self.program.scope
 
     @cached_property
-    def asked(self) -> dict[str, Expr]:
+    def asked(self) -> dict[str, tuple[Expr, tuple[Convention, ...]]]:
         """Names and formulas that were read in this scope; its program keeps the card's own."""
         return self.program.asked if self.scope is self.program.scope else {}
 
@@ -306,14 +318,32 @@ class Run(Mapping[str, Array]):
     def parse(self, name: str) -> Expr:
         if not isinstance(name, str):
             raise VieteError(f"a value is asked for by its name or a formula, not {name!r:.60}")
+        return self.read(name)[0]
+
+    def read(self, name: str) -> tuple[Expr, tuple[Convention, ...]]:
+        """A question as it is meant, and the conventions by which it was read so."""
         if name not in self.asked:
-            text = Text(name, "<name>")
-            self.asked[name] = parse(text, self.scope.inside(own_letters(text, self.scope)))
+            text, ready = Text(name, "<name>"), self.program
+            e = parse(text, self.scope.inside(own_letters(text, self.scope)))
+            self.asked[name] = understood(ready.model, ready.shapes, text, e)
         return self.asked[name]
+
+    def conventions(self, question: str) -> tuple[Convention, ...]:
+        """How parts of a question are read that the card writes otherwise.
+
+        Each has a ``sentence``; ``written`` is the part, ``meant`` what is computed, and ``chosen``
+        says whether it has another value as it is written. ``LN(x^6)`` is a norm of the card, with
+        its parameters; ``W_{OV}^{1,1} x^1_2`` is ``x^1_2 W_{OV}^{1,1}``, since vectors are rows;
+        attention of a row is that row of what attention makes of all. Raises VieteError as
+        ``run[question]`` does, and for a norm that could be several.
+        """
+        self.parse(question)
+        return self.read(question)[1]
 
     def resolved(self, name: str) -> tuple[Run, Expr]:
         """A question, and the run to evaluate it on: another, where it has derivatives in it."""
         e = self.parse(name)
+        warn(self.read(name)[1])
         return derivatives(self, Text(name, "<name>"), e) if differentiates(e) else (self, e)
 
     def lookup(self, key: str, loops: tuple[int, ...]) -> Value:
@@ -388,7 +418,6 @@ class Run(Mapping[str, Array]):
         """The value of a question that was read, and the order of its axes; see `found`."""
         about = query(self, e, Text(name, "<name>"))
         e = about.formula
-        warn_of_readings(self.program.model, self.program.shapes, e)
         letters = tuple(dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx)))
         slots = e.symbol.slots if isinstance(e, Ref) else ()
         return self.evaluate(about), (*slots, *letters)

@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 from viete.analysis.card_sizes import check_sizes
+from viete.analysis.conventions import Convention
 from viete.analysis.def_use import targets
 from viete.analysis.shapes import Shapes, shapes_of
 from viete.analysis.token_vectors import question_scope
@@ -93,7 +94,8 @@ class Program:
         self.weights: Any = None  # those of the last run, see `viete.evaluate.inputs`
         self.reads: dict[Expr, tuple[list[Bind], list[Ref], list[Ref]]] = {}
         self.ranges: dict[str, range] = {}
-        self.asked: dict[str, Expr] = {}  # names and formulas, read once
+        # Names and formulas, read once.
+        self.asked: dict[str, tuple[Expr, tuple[Convention, ...]]] = {}
         self.queries: dict[Expr, Any] = {}  # what is asked by them, see `viete.evaluate.queries`
         self.questions: dict[Any, Any] = {}  # cards of questions, see `viete.ask.asking`
         self.leaves: frozenset[str] = frozenset()  # values that are summed over a batch

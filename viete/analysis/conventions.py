@@ -1,0 +1,204 @@
+"""Conventions: what a question is taken to mean where the card and the reader write differently.
+
+A norm without its parameters is one of the card's. A matrix of weights on the left of a vector is
+the map that it is in the card, whose vectors are rows. A row of what attention reads is that row
+in its context. Each is said; where several norms could be meant, it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+from viete.analysis.norms import Norms
+from viete.analysis.shapes import Shapes
+from viete.analysis.types import Mismatch
+from viete.analysis.weight_formulas import of_weights
+from viete.errors import Text, VieteError
+from viete.graph.card import CardData
+from viete.library.functions import with_defaults
+from viete.notation.printer import letters, show
+from viete.notation.tree import CALL, Apply, Expr, Pick, rebuilt, walk
+
+THROUGH = frozenset("add sub neg times div had T".split())  # of what a linear map still is one
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How part of a question was read: ``written`` as ``meant``, and a sentence that says so.
+
+    ``chosen``: as it is written the part has another value, which may be what was meant.
+    """
+
+    written: Expr
+    meant: Expr
+    sentence: str
+    chosen: bool = False
+
+
+def understood(
+    card: CardData, shapes: Shapes, source: Text, e: Expr
+) -> tuple[Expr, tuple[Convention, ...]]:  # fmt: skip
+    """A question as the card would write it, and the conventions by which it was read so.
+
+    Raises VieteError, at its place, for a norm that could be several of the card's.
+    """
+    if not any(isinstance(x, Apply) for x in walk(e)):
+        return e, ()
+    reading = QuestionReading(card, shapes, source)
+    found = reading.of(e)
+    return found, tuple(dict.fromkeys(reading.conventions))
+
+
+class QuestionReading:
+    """One question."""
+
+    def __init__(self, card: CardData, shapes: Shapes, source: Text) -> None:
+        self.card, self.shapes, self.source = card, shapes, source
+        self.norms = Norms(card)
+        self.conventions: list[Convention] = []
+
+    def of(self, e: Expr, scored: bool = False) -> Expr:
+        """A part as it is meant; ``scored``: an unembedding is applied to it."""
+        parts = [self.of(x, part) for x, part in zip(e.children, self.scores(e, scored),
+                                                     strict=True)]  # fmt: skip
+        new = rebuilt(e, parts)
+        match new:
+            case Apply(op, (_,)) if self.norms.is_norm(new):
+                return self.norm(new, scored, e)
+            case Apply("prod"):
+                return self.product(new)
+            case Apply(op, (f, Pick(value, (place,)))) if op == CALL:
+                return self.row(new, Apply(CALL, (f, value)), place)
+            case Apply(op) if op in self.card.function:
+                self.conventions += self.defaults(new)
+        return new
+
+    def scores(self, e: Expr, scored: bool) -> Iterator[bool]:
+        """For each part of a formula whether an unembedding is applied to it."""
+        match e:
+            case Apply("inner" | "prod", (a, b)):
+                yield scored or self.norms.unembeds(b)
+                yield scored or self.norms.unembeds(a)
+            case Apply(op) if op in THROUGH:
+                yield from (scored for _ in e.children)
+            case Apply(op, (f, *_)) if op == CALL:
+                yield from (self.norms.scores(f) for _ in e.children)
+            case Pick():
+                yield from (scored and k == 0 for k in range(len(e.children)))
+            case _:
+                yield from (False for _ in e.children)
+
+    # -- norms -------------------------------------------------------------------------------------
+
+    def norm(self, x: Apply, scored: bool, written: Expr) -> Expr:
+        """A norm without its parameters: that of the card, if it can be only one."""
+        found = self.norms.of(x, scored)
+        if not isinstance(found, list):
+            bare = show(self.norms.bare(x), "unicode")
+            meant, what = found
+            shown = show(meant, "unicode")
+            self.conventions.append(Convention(
+                written, meant, f"{show(x, 'unicode')} means {shown}, {what}; without its "
+                f"parameters the norm is {bare}",
+            ))  # fmt: skip
+            return meant
+        ways = [show(y) for y in (*found, self.norms.bare(x))]
+        raise self.source.error(
+            f"{show(x)} could be several norms: write {', '.join(ways[:-1])}, or {ways[-1]} for "
+            f"the norm without parameters", *self.source.place(written),
+        )  # fmt: skip
+
+    # -- rows and columns --------------------------------------------------------------------------
+
+    def product(self, e: Apply) -> Expr:
+        """Weights on the left of a vector, as the map that they are in the card."""
+        *matrices, v = factors(e)
+        shape = self.shape(v)
+        if shape is None or not all(self.is_map(m) for m in matrices):
+            return e
+        if len(shape) == 2 and (of_weights(self.card, v) or self.shape(e) is not None):
+            return e
+        turned = [Apply("T", (m,)) for m in reversed(matrices)]
+        for maps in (matrices[::-1], turned if len(shape) == 2 else []):
+            rows = reduce(lambda a, m: Apply("prod", (a, m)), maps, v)
+            if rows is not v and self.shape(rows) is not None:
+                other = Apply("prod", (v, Apply("T", (matrices[-1],))))
+                both = self.shape(e) is not None
+                more = f"; the product with its transpose is {show(other, 'unicode')}" if (
+                    both and len(matrices) == 1) else ""  # fmt: skip
+                self.conventions.append(Convention(
+                    e, rows, f"{show(e, 'unicode')} means {show(rows, 'unicode')}: the card's "
+                    f"vectors are rows, and its weights map them{more}", both,
+                ))  # fmt: skip
+                return rows
+        return e
+
+    def is_map(self, m: Expr) -> bool:
+        """Whether it is a matrix of weights."""
+        shape = self.shape(m)
+        return shape is not None and len(shape) == 2 and of_weights(self.card, m)
+
+    def row(self, call: Apply, whole: Apply, place: Expr) -> Expr:
+        """A function of a row that needs all rows: that row of what it makes of them."""
+        if self.shape(call) is not None or self.shape(whole) is None:
+            return call
+        meant = Pick(whole, (place,))
+        if self.shape(meant) is None:
+            return call
+        self.conventions.append(Convention(
+            call, meant, f"{show(call, 'unicode')} means {show(meant, 'unicode')}, the row in its "
+            f"context: attention reads all positions",
+        ))  # fmt: skip
+        return meant
+
+    def shape(self, e: Expr) -> tuple[object, ...] | None:
+        """The shape of a formula; None where its parts do not fit."""
+        try:
+            return self.shapes.of(e, self.shapes.asking(e)[0]).shape
+        except (Mismatch, VieteError):
+            return None
+
+    # -- other functions ---------------------------------------------------------------------------
+
+    def defaults(self, x: Apply) -> Iterator[Convention]:
+        """That a function's defaults stand, where the card gives it other arguments."""
+        if self.card.library_name(x) in Norms.NAMES or (own := with_more(self.card, x)) is None:
+            return
+        rest = zip(self.card.function[x.op].arguments[len(x.args) :],
+                   with_defaults(x, self.card.function)[len(x.args) :], strict=True)  # fmt: skip
+        taken = ", ".join(
+            f"{letters(a.symbol.key, 'unicode')} = {show(value, 'unicode')}" for a, value in rest
+        )
+        yield Convention(
+            x, x, f"{show(x, 'unicode')} takes {taken}, as its definition does; the card has "
+            f"{show(own, 'unicode')}: give those too if they are meant", True,
+        )  # fmt: skip
+
+
+def factors(e: Expr) -> list[Expr]:
+    """The factors of a product, from the left."""
+    if isinstance(e, Apply) and e.op == "prod":
+        return [*factors(e.args[0]), e.args[1]]
+    return [e]
+
+
+def with_more(card: CardData, x: Apply) -> Apply | None:
+    """What the card applies of the same function, where ``x`` leaves arguments to their defaults.
+
+    That to the same value, if there is one, else the last.
+    """
+    if len(x.args) == len(card.function[x.op].arguments):
+        return None
+    plain = with_defaults(x, card.function)[len(x.args) :]
+    found = [
+        y for equation in card.equations for y in walk(equation.right)
+        if isinstance(y, Apply) and y.op == x.op
+        and with_defaults(y, card.function)[len(x.args) :] != plain
+    ]  # fmt: skip
+    same = [y for y in found if x.args[0].keys & y.args[0].keys]
+    return next(reversed(same or found), None)
+
+
+__all__ = ["Convention", "understood"]

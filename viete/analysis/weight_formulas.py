@@ -1,0 +1,16 @@
+"""Formulas made of weights alone."""
+
+from __future__ import annotations
+
+from viete.graph.card import CardData
+from viete.notation.tree import Expr, Num, refs
+
+
+def of_weights(card: CardData, e: Expr) -> bool:
+    """Whether a formula is made of weights alone, through derived names."""
+    derived = {d.name: d.right for d in card.derived}
+    names = [x for x in refs(e) if x.symbol.kind != "dim"]
+    return not isinstance(e, Num) and all(
+        x.symbol.kind == "parameter" or (x.key in derived and of_weights(card, derived[x.key]))
+        for x in names
+    )
