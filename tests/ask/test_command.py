@@ -113,6 +113,20 @@ def test_the_largest_values_come_with_their_tokens(folder: Path, model: Model[vt
     assert lines[4].split()[0] == f"{logits[j, k]:.4f}" and len(lines) == 6
 
 
+def test_conventions_stand_before_the_answers() -> None:
+    lines = viete("ask", *CARD, "-t", "1,2", "A^{2,1}_{1,0}", "|x^L_0|").out.splitlines()
+    assert [line.split("·")[1].strip() for line in lines if "·" in line] == [
+        "A^{2,1} = L1H0", "L is N = 2, the number of blocks"
+    ]  # fmt: skip
+    llama = "llama --set V=11 --set d=8 --set N=2 --set G=2 --set H=4 --set d_f=8 --seed 0".split()
+    assert "A^{2,2,1} = L1H2" in viete("ask", *llama, "-t", "1,2", "A^{2,2,1}_{1,0}").out
+    loss = "nanogpt --set V=11 --set d=8 --set N=2 --set H=2 --seed 0".split()
+    said = viete("ask", *loss, "-t", "1,2", "--input", "y=2,1", "L", "x^N_0").out
+    assert "the number of blocks" not in said and "L = 2." in said
+    error = viete("ask", *loss, "-t", "1,2", "--input", "y=2,1", "x^L_0", code=2).err
+    assert "L need not be one (the last block is N)" in error
+
+
 def test_json_has_everything(folder: Path, model: Model[vt.Card]) -> None:
     said = json.loads(
         viete(

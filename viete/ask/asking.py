@@ -154,7 +154,7 @@ def own_value(run: Run, name: str, value: Any) -> Given:
 def own_symbol(card: CardData, name: str, kind: str) -> Symbol:
     """The symbol of a value of one's own. Raises VieteError for a name that the card has."""
     symbol = parse_name(Text(name), kind, set())
-    if symbol.key in card.names or any(s.key == symbol.key for s in card.symbols.values()):
+    if {symbol.base, symbol.key} & {*card.scope.symbols, *card.names}:
         what = {"dim": "a dimension", "input": "an input", "parameter": "a weight"}
         own = card.symbols.get(symbol.key)
         said = what.get(own.kind, "a value") if own else "a name"

@@ -165,6 +165,7 @@ class Asking:
     def answered(self, revision: str | None) -> Iterator[AnswerRow]:
         """The answers of one model, text by text."""
         from viete.ask.asking import asked
+        from viete.ask.reading_notes import reading_notes
         from viete.report.answer_rows import AnswerRow, token_lines
 
         n = self.number
@@ -183,6 +184,9 @@ class Asking:
                 other = start(self.ids(card, model, example.against, beside=True), [])
             self.run = asked(run, self.values(run, example), other)
             answers = tuple(self.answer(q).alone for q in self.questions)
+            self.notes = dict.fromkeys(
+                note for q in self.questions for note in reading_notes(self.run, q.text.text)
+            )
             text = example.text if isinstance(example.text, str) else ""
             shown = text or (example.text and " ".join(map(str, example.text))) or ""
             yield AnswerRow(answers, shown, token_lines(self.run), revision or "")
@@ -237,7 +241,11 @@ class Asking:
             data.as_arrays(rows)  # what cannot be written is refused before anything is
             return None
         if form == "json":
-            said = {"model": self.title, "rows": data.as_data(rows)}
+            said = {
+                "model": self.title,
+                "conventions": list(self.notes),
+                "rows": data.as_data(rows),
+            }
             return json.dumps(said, ensure_ascii=False, indent=1) + "\n"
         if form == "csv":
             return data.to_csv(rows)
@@ -253,12 +261,13 @@ class Asking:
 
     def page(self, row: AnswerRow, form: str, width: int) -> str:
         """One text: its tokens, then each answer."""
-        from viete.document.tree import heading
-        from viete.report.answers import answer_blocks, tokens_table
+        from viete.document.tree import heading, item
+        from viete.report.answers import answer_blocks, literal, tokens_table
 
         blocks: list[Block] = []
         for line in row.tokens:
             blocks += tokens_table(line.labels, width, line.name if len(row.tokens) > 1 else "")
+        blocks += map(item, map(literal, self.notes))
         if self.number.meaning == "exact":
             return render([*blocks, *self.exact_blocks(form)], form)
         title = ""

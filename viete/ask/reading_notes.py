@@ -1,0 +1,46 @@
+"""How a question was read, in sentences: what counts from 1 and from 0, what L is, conventions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from viete.ask.top import top_of
+from viete.errors import Text
+from viete.evaluate.labels import heads_of
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import BLOCKS
+from viete.notation.lexer import tokenize
+from viete.notation.printer import show
+from viete.notation.tree import Num, Ref, refs
+
+
+def reading_notes(run: Run, question: str) -> list[str]:
+    """The sentences on one question, each once. Raises VieteError as ``run[question]`` does."""
+    inner = top_of(run, question)
+    question = question if inner is None else inner[1]
+    return list(dict.fromkeys([*counts(run, question), *block_numbers(run, question)]))
+
+
+def counts(run: Run, question: str) -> Iterator[str]:
+    """``A^{2,1} = L1H0``: heads that are named by numbers, as programs count them from 0."""
+    card = run.program.model
+    for ref in refs(run.parse(question)):
+        heads = card.heads_of(ref.symbol)
+        slots = dict(zip(ref.symbol.slots, ref.index, strict=True))
+        last = slots.get(heads[-1]) if heads else None
+        if isinstance(last, Num) and last.value.denominator == 1:
+            named = dict(heads_of(run, ref.symbol, slots, heads[-1]))
+            if int(last.value) in named:
+                yield f"{show(Ref(ref.symbol, ref.index))} = {named[int(last.value)]}"
+
+
+def block_numbers(run: Run, question: str) -> Iterator[str]:
+    """That L is the number of blocks, where the card calls that N; or the other way round."""
+    count, own = run.program.model.block_count, run.program.model.symbols
+    words = {t.text for t in tokenize(Text(question)) if t.kind == "word"}
+    for word in sorted(words & set(BLOCKS)):
+        if count is not None and word not in own:
+            yield f"{word} is {count.key} = {run.sizes[count.key]}, the number of blocks"
+
+
+__all__ = ["reading_notes"]
