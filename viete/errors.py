@@ -44,6 +44,10 @@ class VieteWarning(UserWarning):
     """
 
 
+class ConventionWarning(VieteWarning):
+    """A question was read in one of two ways that it could be meant."""
+
+
 class VieteError(Exception):
     """Bad input: one clear sentence that says where, what is wrong and what would be right.
 

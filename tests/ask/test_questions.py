@@ -96,6 +96,24 @@ def test_a_card_without_layer_norm_means_its_own() -> None:
     np.testing.assert_allclose(run["LN(x^1) U^T"], run["logits(x^1)"])
 
 
+def test_an_expansion_opens_what_a_question_applies() -> None:
+    of = [RUN.expand(q, into="block") for q in (
+        "⟨U_5, LN(x^N_1)⟩", r"\text{logit}_5(norm(x^N_1))", "⟨U_5, LN(x^N_1; γ, β, ε)⟩",
+    )]  # fmt: skip
+    values = [[float(t.value) for t in e.terms] for e in of]
+    np.testing.assert_allclose(values[0], values[2])
+    np.testing.assert_allclose(values[1], values[2])
+    assert len(values[0]) == 3
+
+
+def test_conventions_stand_in_an_answer() -> None:
+    sets = [x for k, v in SIZES.items() for x in ("--set", f"{k}={v}")]
+    asked = ("gpt2", *sets, "--seed", "0", "-t", "1,2", "W_{OV}^{1,1} x^1_1")
+    ran = viete("ask", *asked)
+    assert "W_OV^{1,1} x¹[1] means x¹[1] W_OV^{1,1}" in ran.out and not ran.err
+    assert "viete: W_OV^{1,1} x¹[1] means" in viete("ask", *asked, "-f", "csv").err
+
+
 def test_on_the_command_line() -> None:
     sets = [x for k, v in SIZES.items() for x in ("--set", f"{k}={v}")]
     ran = viete("run", "gpt2", *sets, "--seed", "0", "-t", "1,2", "--show",

@@ -34,6 +34,7 @@ from viete.graph.evaluator import Env, Letter
 from viete.notation.printer import show
 from viete.notation.substitution import fresh
 from viete.notation.tree import Expr, Idx, Pick, num
+from viete.rewrite.opening import without_calls
 
 NONE = np.zeros(0)
 PRECISE = 1e3  # of the precision: what may be lost in adding up
@@ -75,7 +76,7 @@ def options(
 def expanded(run: Run, text: str, options: Options, lengths: Collection[str] = ()) -> Expansion:
     """The terms that made an expression of a run; see `viete.nouns.run.Questions.expand`."""
     run, e = run.resolved(text)
-    return Expansion(run, e, options, frozenset(lengths))
+    return Expansion(run, without_calls(run.program.model, e), options, frozenset(lengths))
 
 
 @dataclass(eq=False)

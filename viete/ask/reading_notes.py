@@ -18,7 +18,9 @@ def reading_notes(run: Run, question: str) -> list[str]:
     """The sentences on one question, each once. Raises VieteError as ``run[question]`` does."""
     inner = top_of(run, question)
     question = question if inner is None else inner[1]
-    return list(dict.fromkeys([*counts(run, question), *block_numbers(run, question)]))
+    read_as = (c.sentence for c in run.conventions(question))
+    notes = [*read_as, *counts(run, question), *block_numbers(run, question)]
+    return list(dict.fromkeys(notes))
 
 
 def counts(run: Run, question: str) -> Iterator[str]:

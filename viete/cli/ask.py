@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,7 @@ from viete.cli.options import (
 )
 from viete.cli.running import estimate, started
 from viete.document.rendering import PAGES, render
-from viete.errors import VieteError
+from viete.errors import ConventionWarning, VieteError
 
 if TYPE_CHECKING:
     from viete.ask.example_list import Example
@@ -220,7 +221,9 @@ class Asking:
     def answer(self, q: ListedQuestion) -> Any:
         """The answer to one question; an error points into it, wherever it was read."""
         try:
-            return self.run.answer(q.text.text)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConventionWarning)  # they are among the notes
+                return self.run.answer(q.text.text)
         except VieteError as error:
             where = error.where
             if where is not None and where.file != "<name>":
@@ -237,6 +240,9 @@ class Asking:
         """The answers in a format; None of an archive, which is no text."""
         from viete.report import answer_rows as data
 
+        if form in ("npz", "csv", "svg"):  # where no words stand
+            for note in self.notes:
+                typer.echo(f"viete: {note}", err=True)
         if form == "npz":
             data.as_arrays(rows)  # what cannot be written is refused before anything is
             return None

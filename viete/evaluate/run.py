@@ -15,7 +15,7 @@ import numpy as np
 from viete.analysis.conventions import Convention, understood
 from viete.analysis.sparsity import sparse_sums
 from viete.analysis.types import Places
-from viete.errors import Text, VieteError, VieteWarning
+from viete.errors import ConventionWarning, Text, VieteError
 from viete.evaluate.answers import Answer
 from viete.evaluate.array import Arrays
 from viete.evaluate.derivatives import derivatives, differentiates
@@ -48,13 +48,13 @@ from viete.notation.tree import Expr, Idx, Ref, Symbol, refs, walk
 
 
 def warn(conventions: Iterable[Convention]) -> None:
-    """A `VieteWarning`, at its place outside, for what has another value as it is written."""
+    """A `ConventionWarning`, at its place outside, for what has another value as it is written."""
     for convention in conventions:
         if convention.chosen:
             frame, level = sys._getframe(), 1
             while frame.f_back and frame.f_globals.get("__name__", "").startswith("viete."):
                 frame, level = frame.f_back, level + 1
-            warnings.warn(convention.sentence, VieteWarning, stacklevel=level)
+            warnings.warn(convention.sentence, ConventionWarning, stacklevel=level)
 
 
 def listed(names: Sequence[str]) -> tuple[str, ...]:
@@ -343,7 +343,6 @@ class Run(Mapping[str, Array]):
     def resolved(self, name: str) -> tuple[Run, Expr]:
         """A question, and the run to evaluate it on: another, where it has derivatives in it."""
         e = self.parse(name)
-        warn(self.read(name)[1])
         return derivatives(self, Text(name, "<name>"), e) if differentiates(e) else (self, e)
 
     def lookup(self, key: str, loops: tuple[int, ...]) -> Value:
@@ -397,6 +396,7 @@ class Run(Mapping[str, Array]):
     def answer(self, name: str) -> Answer:
         """The array ``run[name]`` with its axes and their labels, evaluated once."""
         run, e = self.resolved(name)
+        warn(self.read(name)[1])
         value, letters = run.answered(name, e)
         shape = query(run, e).type.shape if value.core else ()
         lead = (a for a in in_order(value, letters) if a not in (ROW, COL))
@@ -412,6 +412,7 @@ class Run(Mapping[str, Array]):
             v = self.store[self.program.names[name]]
             return self.for_each(v) if symbol.is_partial else v, symbol.slots
         run, e = self.resolved(name)
+        warn(self.read(name)[1])
         return run.answered(name, e)
 
     def answered(self, name: str, e: Expr) -> tuple[Value, tuple[str, ...]]:

@@ -19,6 +19,7 @@ from viete.notation.symbols import Scope
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from viete.analysis.conventions import Convention
     from viete.ask.attribution import Attribution
     from viete.ask.expansion import Expansion
     from viete.nouns.card import Card
@@ -48,6 +49,11 @@ class Questions(Run):
         """As `Run.answer`, of ``top_5(…)`` too."""
         found = top_of(self, name)
         return super().answer(name) if found is None else top(self, *found)
+
+    def conventions(self, question: str) -> tuple[Convention, ...]:
+        """As `Run.conventions`, of ``top_5(…)`` too."""
+        found = top_of(self, question)
+        return super().conventions(question if found is None else found[1])
 
     def extended(self, *given: Any) -> Self:
         """As `Run.extended`: it is of the same model."""
