@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from viete.document.tree import Block
     from viete.nouns.run import Questions
     from viete.report.answer_rows import AnswerRow
+    from viete.report.pictures.picture import Picture
 
 FORMATS = (*PAGES, "json", "csv", "npz", "svg")
 SUFFIXES = {".txt": "text", ".md": "md", ".tex": "latex", ".html": "html"} | {
@@ -82,6 +85,9 @@ def ask(
     form: Annotated[
         str | None, choice(FORMATS, "--format", "-f", help="By the output's suffix, else text.")
     ] = None,
+    draw: Annotated[
+        bool, typer.Option("--draw", help="Answers as pictures, on the terminal too.")
+    ] = False,
     output: Output = None,
 ) -> None:
     """Ask about a run in the notation: what a formula is worth, of a text and a model.
@@ -93,10 +99,13 @@ def ask(
 
     number.check()
     form = form_of("json" if as_json else form, output)
+    if draw and (form not in ("text", "svg") or (form == "text" and output is not None)):
+        raise VieteError("--draw draws on the terminal, or with -o picture.svg as SVG")
     listed = questions_of(questions)
     asking = Asking(source, listed, inputs, weights, number, inputs.examples())
     rows = asking.rows()
-    text = asking.page_of(rows, form, top, output)
+    text = asking.picture(rows) if draw and form == "text" else None
+    text = asking.page_of(rows, form, top, output) if text is None else text
     if text is not None:
         emit(text, output, source.name)
     if output is not None and form == "npz":
@@ -256,7 +265,7 @@ class Asking:
         if form == "csv":
             return data.to_csv(rows)
         if form == "svg":
-            return data.curve(rows, self.title)
+            return data.curve(rows, self.title) if len(rows) > 1 else self.drawn(rows).svg
         width = get_terminal_size((100, 24)).columns if output is None else 100
         if top is not None:
             return render(data.largest(rows, top), form)
@@ -264,6 +273,23 @@ class Asking:
             titles = [q.words or q.text.text for q in self.questions]
             return render(data.rows_table(rows, titles), form)
         return self.page(rows[0], form, width)
+
+    def drawn(self, rows: list[AnswerRow]) -> Picture:
+        """The answers about one text, each as a picture, one below the other."""
+        from viete.report.pictures.choosing import draw
+        from viete.report.pictures.picture import stacked
+
+        if len(rows) != 1:
+            raise VieteError("a picture is of one text; over checkpoints, a curve is an SVG: -o")
+        blocks = sorted(self.run.program.model.loop_letters)
+        titles = [q.words or q.text.text for q in self.questions]
+        answers = zip(rows[0].answers, titles, strict=True)
+        return stacked([draw(a, blocks, title) for a, title in answers], self.title)
+
+    def picture(self, rows: list[AnswerRow]) -> str:
+        """The same for the terminal, in colours where it has some."""
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        return self.drawn(rows).text(colour)
 
     def page(self, row: AnswerRow, form: str, width: int) -> str:
         """One text: its tokens, then each answer."""

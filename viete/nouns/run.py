@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from viete.ask.expansion import Expansion
     from viete.nouns.card import Card
     from viete.nouns.model import Model
+    from viete.report.pictures.picture import Picture
 
 
 class Questions(Run):
@@ -141,6 +142,27 @@ class Questions(Run):
         from viete.ask.attribution import attributed
 
         return attributed(self, of, by, against, steps, exact, held)
+
+    def draw(
+        self, question: str | Expansion, against: Run | None = None, **values: Any
+    ) -> Picture:  # fmt: skip
+        """A picture of an answer, which a notebook shows: ``.svg``, ``.text()``, ``.save(path)``.
+
+        >>> run.draw("A^{3,h}")                                                     # doctest: +SKIP
+        >>> run.draw(run.expand("logits_{-1, 5}")).save("terms.svg")                # doctest: +SKIP
+
+        A matrix is a heat map, and more axes are a grid of them, (…, rows, columns); a number for
+        each block is a curve; a vector, the greatest entries of ``top_5(…)`` and the terms of an
+        expansion are bars. ``against`` and ``values`` are as in `ask`. Raises VieteError for
+        numbers that are no floats.
+        """
+        from viete.ask.asking import asked
+        from viete.report.pictures.choosing import draw, drawn_terms
+
+        if not isinstance(question, str):
+            return drawn_terms(question)
+        run = asked(self, values, against)
+        return draw(run.answer(question).alone, sorted(run.program.model.loop_letters))
 
 
 @cache

@@ -1,0 +1,126 @@
+"""Pictures say the numbers that they are of, in cells, images, bars, curves and characters."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from base64 import b64decode
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import viete as vt
+from tests.command_line import viete
+from tests.laws.strategies import random_inputs, random_weights, shipped, tiny
+from viete.errors import VieteError
+from viete.evaluate.answers import Answer
+from viete.report.pictures.choosing import draw
+from viete.report.pictures.colours import Scale
+from viete.report.pictures.picture import Picture
+
+CARD = vt.read("pythia").bind(V=9, d=16, N=3, H=2, n_max=64, d_f=12)
+MODEL = CARD.with_weights(seed=1)
+RUN = MODEL.run([3, 1, 4, 1, 5])
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def elements(picture: Picture, kind: str) -> list[ElementTree.Element]:
+    return list(ElementTree.fromstring(picture.svg).iter(f"{SVG}{kind}"))
+
+
+def numbers(picture: Picture) -> list[float]:
+    """What the cells, bars or points of a picture say, in order."""
+    made = [x for kind in ("rect", "circle") for x in elements(picture, kind)]
+    said = [t.text or "" for x in made for t in x.iter(f"{SVG}title")]
+    return [float(x.rsplit(": ", 1)[1]) for x in said]
+
+
+def test_a_heat_map_has_each_number_in_its_colour() -> None:
+    made = np.asarray(RUN["A^{2,h}"])
+    picture = RUN.draw("A^{2,h}")
+    assert np.allclose(numbers(picture), made.reshape(-1), atol=5e-4)
+    cells = [x for x in elements(picture, "rect") if list(x)]
+    scale = Scale.of(made)
+    assert scale == Scale(1.0, False)  # patterns lie between 0 and 1
+    assert [x.attrib["fill"] for x in cells] == [scale.hex(v) for v in made.reshape(-1).tolist()]
+    texts = [x.text or "" for x in elements(picture, "text")]
+    assert {"h 1 = L1H0", "h 2 = L1H1"} <= set(texts)
+
+
+def test_bars_and_curves_have_each_number() -> None:
+    assert np.allclose(numbers(RUN.draw("logits_{-1}")), RUN["logits_{-1}"], rtol=1e-4)
+    curve = RUN.draw("⟨U_3, x^i_{-1}⟩")
+    assert np.allclose(numbers(curve), RUN["⟨U_3, x^i_{-1}⟩"], rtol=1e-4)
+    assert elements(curve, "polyline")
+    found = RUN.ask("top_3(logits_{-1})")
+    assert np.allclose(numbers(RUN.draw("top_3(logits_{-1})")), np.asarray(found), rtol=1e-4)
+
+
+def test_an_expansion_is_bars_that_add_up() -> None:
+    expansion = RUN.expand("logits_{-1, 5}", into="block, head", top=3)
+    assert np.isclose(sum(numbers(RUN.draw(expansion))), float(expansion.total), rtol=1e-4)
+
+
+def test_a_large_matrix_is_an_image_of_its_numbers() -> None:
+    rng = np.random.default_rng(0)
+    made = rng.normal(size=(70, 90))
+    answer = Answer("y", made, ("n", "m"), (list(map(str, range(70))), list(map(str, range(90)))))
+    (image,) = elements(draw(answer), "image")
+    data = b64decode(image.attrib["href"].split(",")[1])
+    start = data.index(b"IDAT") + 4
+    rows = np.frombuffer(zlib.decompress(data[start:]), np.uint8).reshape(70, 1 + 90 * 3)
+    wanted = [Scale.of(made).rgb(v) for v in made.reshape(-1).tolist()]
+    assert (rows[:, 1:].reshape(-1, 3) == np.array(wanted)).all()
+
+
+@settings(max_examples=20)
+@given(st.lists(st.floats(width=32), min_size=1, max_size=6), st.integers(1, 3))
+def test_any_numbers_can_be_drawn(values: list[float], rows: int) -> None:
+    """Those that are infinite or none as well, and labels that no page could show."""
+    made = np.array([values] * rows)
+    names = ['a<"&', "\x1b[2J", "語" * 50, "", "5", "e"][: len(values)]
+    for array, axes, labels in (
+        (made, ("n", "m"), ([str(k) for k in range(rows)], names)),
+        (made[0], ("m",), (names,)), (made[0], ("i",), (names,)),
+    ):  # fmt: skip
+        picture = draw(Answer("q", array, axes, labels), ["i"])
+        ElementTree.fromstring(picture.svg)
+        assert "\x1b" not in picture.svg + picture.text()
+
+
+@pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
+def test_every_family_is_drawn(path: str) -> None:
+    card = tiny(path)
+    run = card.run(None, random_weights(card), **random_inputs(card))
+    keys = {e.left.symbol.key for e in (*card.equations, *card.derived)}
+    for name in keys & {"A^{i,h}", "A^{i,g,r}", "A^h", "x^i", "logits", "scale_A^i", "y"}:
+        ElementTree.fromstring(run.draw(name).svg)
+
+
+def test_in_characters() -> None:
+    text = RUN.draw("A^{1,1}").text()
+    rows = [x for x in text.splitlines() if x.endswith("│")]
+    assert len(rows) == 5 and rows[0].startswith("0 ██ ")
+    assert "\x1b[48;2;" in RUN.draw("A^{1,1}").text(colour=True)
+    assert re.search(r"8 .*█", RUN.draw("logits_{-1}").text())
+
+
+def test_exact_numbers_have_no_picture() -> None:
+    card = vt.read("attention-only-2").bind(V=4, d=4, H=2, n_max=6)
+    run = card.run([1, 2], card.initial_weights(seed=0), meaning="exact")
+    with pytest.raises(VieteError, match="no picture"):
+        run.draw("x^1")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    ask = ("ask", "pythia", "--set", "d=16", "--set", "H=2", "--set", "N=2", "--set", "V=9",
+           "--seed", 0, "--tokens", "3,1,4", "A^{1,h}", "logits_{-1}")  # fmt: skip
+    assert "██" in viete(*ask, "--draw").out
+    viete(*ask, "-o", tmp_path / "picture.svg")
+    ElementTree.parse(tmp_path / "picture.svg")
+    assert "--draw" in viete(*ask, "--draw", "-f", "csv", code=2).err
+    assert RUN.draw("A^{1,h}").save(tmp_path / "a.svg").read_text() == RUN.draw("A^{1,h}").svg

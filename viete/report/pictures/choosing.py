@@ -1,0 +1,113 @@
+"""Which picture shows an answer: by its axes and by what their entries are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from viete.ask.expansion import Expansion
+from viete.ask.term_table import floats
+from viete.errors import VieteError
+from viete.evaluate.answers import Answer
+from viete.notation.printer import show
+from viete.report.answers import in_numpy, without_last
+from viete.report.pictures.bars import bars
+from viete.report.pictures.curve import curve
+from viete.report.pictures.heat import Panel2D, heat
+from viete.report.pictures.picture import Picture
+
+MOST_BARS, MOST_POINTS = 24, 400
+
+
+def draw(answer: Answer, blocks: Sequence[str] = (), title: str | None = None) -> Picture:
+    """A matrix as a heat map and more axes as a grid of them; a number for each block as a curve;
+    other vectors as bars, of which a long one shows the largest.
+
+    ``blocks`` are the letters that count blocks. Raises VieteError for what has no numbers.
+    """
+    title = answer.question if title is None else title
+    values = in_numpy(answer.array)
+    if values.dtype.kind not in "fiub":
+        raise VieteError(f"{answer.question} has numbers that are no floats; there is no picture")
+    if answer.names is not None:
+        return greatest(answer, values, title)
+    if values.ndim and answer.axes[-1] == "1":  # a column: a number for each row
+        answer, values = without_last(answer), values[..., 0]
+    values = values.astype(np.float64)
+    if not values.size:
+        raise VieteError(f"{answer.question} has no numbers to draw")
+    if values.ndim == 0:
+        return bars(title, [answer.question], [float(values)])
+    if values.ndim == 1:
+        return line_or_bars(answer, values, blocks, title)
+    *lead, _, _ = values.shape
+    places = list(np.ndindex(*lead))
+    panels = [Panel2D(where(answer, place), values[place]) for place in places]
+    rows, columns = ([str(x) for x in labels] for labels in answer.labels[-2:])
+    across = lead[-1] if len(lead) > 1 else 0
+    return heat(title, panels, rows, columns, (answer.axes[-2], answer.axes[-1]), across)
+
+
+def drawn_terms(e: Expansion, title: str | None = None) -> Picture:
+    """An expansion's terms as bars, what is together one; of vectors their lengths."""
+    title = show(e.formula, "unicode") if title is None else title
+    total = floats(e.total)
+    parts = [(t.label, t.value) for t in e.terms]
+    for name, found in ("constants", e.together(e.constants)), ("hidden", e.hidden):
+        if found.count:
+            parts.append((f"{name} ({found.count})", found.value))
+    lengths = [float(np.linalg.norm(v)) if (v := floats(x)).ndim else float(v) for _, x in parts]
+    note = "lengths of vectors" if total.ndim else f"together {float(total):.4g}"
+    return bars(title, [name for name, _ in parts], lengths, note)
+
+
+def line_or_bars(
+    answer: Answer, values: np.ndarray, blocks: Sequence[str], title: str
+) -> Picture:  # fmt: skip
+    """A vector: over blocks a curve, else bars."""
+    (axis,), (labels,) = answer.axes, answer.labels
+    if axis.rstrip("'") in blocks and 2 < len(values) <= MOST_POINTS:
+        return curve(title, [str(x) for x in labels], values, axis)
+    if len(values) <= MOST_BARS:
+        return bars(title, [named(axis, str(x)) for x in labels], values.tolist())
+    by_size = np.argsort(-values if named_tokens(labels) else -np.abs(values), kind="stable")
+    chosen = by_size[:MOST_BARS]
+    what = "greatest" if named_tokens(labels) else "largest without their signs"
+    return bars(title, [named(axis, str(labels[int(k)])) for k in chosen], values[chosen].tolist(),
+                f"the {MOST_BARS} {what}, of {len(values):,}")  # fmt: skip
+
+
+def greatest(answer: Answer, values: np.ndarray, title: str) -> Picture:
+    """The greatest entries of each row, with their names."""
+    assert answer.names is not None
+    names, numbers = list[str](), list[float]()
+    for place in np.ndindex(values.shape):
+        before = where(answer, place[:-1])
+        names.append(f"{before}: {answer.names[place]}" if before else str(answer.names[place]))
+        numbers.append(float(values[place]))
+    more = len(names) - 3 * MOST_BARS
+    note = f"{more} more are left out" if more > 0 else ""
+    return bars(title, names[: 3 * MOST_BARS], numbers[: 3 * MOST_BARS], note)
+
+
+def where(answer: Answer, place: Sequence[int]) -> str:
+    """``i 2, h 1 = L1H0``: which of the first axes a matrix is of."""
+    return ", ".join(
+        named(axis, str(labels[k]))
+        for axis, labels, k in zip(answer.axes, answer.labels, place, strict=False)
+        if len(labels) > 1 or axis != "batch"
+    )
+
+
+def named(axis: str, name: str) -> str:
+    """An entry with its axis, where its label is a number alone."""
+    return f"{axis} {name}" if name[:1].isdigit() and '"' not in name else name
+
+
+def named_tokens(labels: Sequence[str]) -> bool:
+    """Whether entries are tokens with names."""
+    return len(labels) > 0 and str(labels[0])[-1:] == '"' and not str(labels[0])[0].isdigit()
+
+
+__all__ = ["draw", "drawn_terms"]

@@ -1,0 +1,229 @@
+"""Heat maps: a matrix as coloured cells with its labels, many of them as a grid."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, sqrt
+from xml.sax.saxutils import escape
+
+import numpy as np
+
+from viete.printable import display_width
+from viete.report.pictures.colours import INK, PALE, RULE, Scale, short
+from viete.report.pictures.picture import SIZE, Picture, label, letters, measure
+
+WIDE = 900  # of all panels together
+LARGEST, SMALLEST = 22.0, 1.0  # of a cell
+MOST_CELLS = 3000  # that are drawn one by one; of more it is an image
+MOST_PANELS = 64
+TEXT_ROWS, TEXT_COLUMNS = 60, 60
+
+
+@dataclass(frozen=True)
+class Panel2D:
+    """One matrix of a grid, and what it is of."""
+
+    title: str
+    values: np.ndarray
+
+
+def heat(
+    title: str, panels: Sequence[Panel2D], rows: Sequence[str], columns: Sequence[str],
+    axes: tuple[str, str], across: int = 0,
+) -> Picture:  # fmt: skip
+    """Matrices of one shape, with the labels of their rows and columns, on one scale.
+
+    ``across`` says how many stand side by side, where that has a meaning.
+    """
+    shown = panels[:MOST_PANELS]
+    scale = Scale.of(np.concatenate([p.values.reshape(-1) for p in shown] or [np.zeros(1)]))
+    body, width, height = grid(shown, rows, columns, axes, scale, across)
+    body += legend(scale, 0, height + 26)
+    if len(panels) > len(shown):
+        body.append(letters(260, height + 37, f"{len(panels) - len(shown)} more are left out"))
+    plain, coloured = (in_text(shown, rows, columns, axes, scale, c) for c in (False, True))
+    return Picture(title, width, height + 56, tuple(body), tuple(plain), tuple(coloured))
+
+
+# -- as SVG ----------------------------------------------------------------------------------------
+
+
+def grid(
+    panels: Sequence[Panel2D], rows: Sequence[str], columns: Sequence[str], axes: tuple[str, str],
+    scale: Scale, across: int,
+) -> tuple[list[str], float, float]:  # fmt: skip
+    """The panels side by side and below each other; labels stand at the first and last of them."""
+    n, m = len(rows), len(columns)
+    across = across if 0 < across <= 16 else side_by_side(len(panels))
+    named = [label(x) for x in rows], [label(x) for x in columns]
+    room = WIDE - max(map(measure, named[0]), default=0) - 20
+    cell = max(SMALLEST, min(LARGEST, (room / across - 14) / max(m, 1), 620 / max(n, 1)))
+    cell = round(cell, 2) if cell < 4 else float(int(cell))
+    small = cell < 11
+    left = 24 + (0 if small else max(map(measure, named[0]), default=0))
+    turned = 0 if small else min(110, max(map(measure, named[1]), default=0) * 0.75)
+    below = 18 + turned + 16 * plain(named[1])
+    head = 20 if any(p.title for p in panels) else 4
+    apart = 14
+    deep = ceil(len(panels) / across)
+    out: list[str] = []
+    for k, panel in enumerate(panels):
+        x = left + (k % across) * (m * cell + apart)
+        y = (k // across) * (n * cell + head + apart) + head
+        if panel.title:
+            out.append(letters(x, y - 6, panel.title, INK, more='font-size="12"'))
+        out += cells(panel.values, named, axes, scale, x, y, cell)
+        out.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{m * cell:.1f}" '
+                   f'height="{n * cell:.1f}" fill="none" stroke="{RULE}"/>')  # fmt: skip
+        if k % across == 0:
+            out += row_labels(named[0], axes[0], x, y, cell, small)
+        if k + across >= len(panels):
+            out += column_labels(named[1], axes[1], x, y + n * cell, cell, small)
+    width = left + across * (m * cell + apart) + (60 if not small else 0)
+    return out, width, deep * (n * cell + head + apart) - apart + below
+
+
+def side_by_side(count: int) -> int:
+    """How many panels of so many stand in a row: as square as can be, and without a gap."""
+    least = ceil(sqrt(count))
+    return next((k for k in range(least, least + 3) if count % k == 0), ceil(sqrt(count * 1.6)))
+
+
+def plain(names: Sequence[str]) -> bool:
+    """Whether labels are numbers alone, which do not say of what."""
+    return all(name.isdigit() for name in names)
+
+
+def cells(
+    values: np.ndarray, names: tuple[Sequence[str], Sequence[str]], axes: tuple[str, str],
+    scale: Scale, x: float, y: float, cell: float,
+) -> list[str]:  # fmt: skip
+    """The cells of one matrix; each says its number where there are not too many."""
+    n, m = values.shape
+    if n * m > MOST_CELLS or cell < 3:
+        return [image(values, scale, x, y, m * cell, n * cell)]
+    out = []
+    for j in range(n):
+        for k in range(m):
+            value = float(values[j, k])
+            said = f"{axes[0]} {names[0][j]}, {axes[1]} {names[1][k]}: {value:.4g}"
+            out.append(
+                f'<rect x="{x + k * cell:.1f}" y="{y + j * cell:.1f}" width="{cell - 0.5:g}" '
+                f'height="{cell - 0.5:g}" fill="{scale.hex(value)}">'
+                f"<title>{escape(said)}</title></rect>"
+            )
+    return out
+
+
+def image(
+    values: np.ndarray, scale: Scale, x: float, y: float, width: float, height: float
+) -> str:  # fmt: skip
+    """A matrix as a picture of one dot a number, in the SVG itself."""
+    pixels = np.array([scale.rgb(float(v)) for v in values.reshape(-1)], np.uint8)
+    n, m = values.shape
+    raw = np.concatenate([np.zeros((n, 1), np.uint8), pixels.reshape(n, m * 3)], axis=1)
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", m, n, 8, 2, 0, 0, 0))
+    png += chunk(b"IDAT", zlib.compress(raw.tobytes(), 9)) + chunk(b"IEND", b"")
+    return (
+        f'<image x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
+        f'preserveAspectRatio="none" style="image-rendering:pixelated" '
+        f'href="data:image/png;base64,{b64encode(png).decode()}"/>'
+    )
+
+
+def row_labels(
+    names: Sequence[str], axis: str, x: float, y: float, cell: float, small: bool
+) -> list[str]:  # fmt: skip
+    """Labels to the left of a matrix; of small cells the name of the axis alone."""
+    middle = y + len(names) * cell / 2
+    if small:
+        turn = f'transform="rotate(-90 {x - 8:.1f} {middle:.1f})"'
+        return [letters(x - 8, middle, axis, PALE, "middle", turn)]
+    out = [letters(x - 6, y + (j + 0.5) * cell + SIZE * 0.35, name, PALE, "end")
+           for j, name in enumerate(names)]  # fmt: skip
+    if plain(names):
+        at = x - 12 - max(map(measure, names))
+        turn = f'transform="rotate(-90 {at:.1f} {middle:.1f})"'
+        out.append(letters(at, middle, axis, INK, "middle", turn))
+    return out
+
+
+def column_labels(
+    names: Sequence[str], axis: str, x: float, y: float, cell: float, small: bool
+) -> list[str]:  # fmt: skip
+    """Labels below a matrix, turned where they are long."""
+    if small:
+        return [letters(x + len(names) * cell / 2, y + 15, axis, PALE, "middle")]
+    out = []
+    straight = max(map(measure, names), default=0) < cell - 2
+    for k, name in enumerate(names):
+        at = x + (k + 0.5) * cell
+        if straight:
+            out.append(letters(at, y + 15, name, PALE, "middle"))
+        else:
+            turn = f'transform="rotate(45 {at - 3:.1f} {y + 12:.1f})"'
+            out.append(letters(at - 3, y + 12, name, PALE, "start", turn))
+    if plain(names):
+        out.append(letters(x + len(names) * cell / 2, y + 32, axis, INK, "middle"))
+    return out
+
+
+def legend(scale: Scale, x: float, y: float) -> list[str]:
+    """The scale: its colours in a row, with numbers."""
+    steps, wide = 48, 192
+    low = -scale.most if scale.signed else 0.0
+    out = []
+    for k in range(steps):
+        value = low + (scale.most - low) * (k + 0.5) / steps
+        out.append(
+            f'<rect x="{x + k * wide / steps:.1f}" y="{y:.1f}" width="{wide / steps + 0.3:.1f}" '
+            f'height="9" fill="{scale.hex(value)}"/>'
+        )
+    for value in scale.marks:
+        at = x + wide * (value - low) / (scale.most - low)
+        anchor = "start" if value == low else "end" if value == scale.most else "middle"
+        out.append(letters(at, y + 23, short(value), PALE, anchor, 'font-size="11.5"'))
+    return out
+
+
+# -- in a terminal ---------------------------------------------------------------------------------
+
+
+def in_text(
+    panels: Sequence[Panel2D], rows: Sequence[str], columns: Sequence[str], axes: tuple[str, str],
+    scale: Scale, colour: bool,
+) -> list[str]:  # fmt: skip
+    """Each matrix as rows of two characters a number; of a large one its beginning."""
+    n, m = min(len(rows), TEXT_ROWS), min(len(columns), TEXT_COLUMNS)
+    names = [label(x, 20) for x in rows[:n]]
+    wide = max(map(display_width, (*names, axes[0])), default=0)
+    out: list[str] = []
+    for panel in panels:
+        if panel.title:
+            out.append(panel.title)
+        head = "".join(f"{k % 100:2d}" if not k % 2 else "  " for k in range(m))
+        out.append(f"{axes[0]:>{wide}} {head}  {axes[1]}")
+        for j in range(n):
+            row = (float(v) for v in panel.values[j, :m])
+            shown = "".join(scale.block(v) if colour else scale.shade(v) for v in row)
+            pad = " " * (wide - display_width(names[j]))
+            out.append(f"{pad}{names[j]} {shown}{'' if colour else '│'}")
+        if (n, m) != (len(rows), len(columns)):
+            out.append(f"{'':{wide}} … of {len(rows)} × {len(columns)}")
+        out.append("")
+    marks = "  ".join(
+        f"{scale.block(v) if colour else scale.shade(v)} {short(v)}" for v in scale.marks
+    )
+    return [*out, marks]
+
+
+__all__ = ["Panel2D", "heat"]

@@ -1,0 +1,107 @@
+"""A picture: an SVG that stands alone, and lines for a terminal with or without colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from viete.atomic import behind, replacing
+from viete.printable import display_width, printable
+from viete.report.pictures.colours import INK, PALE, PAPER
+
+SANS = "-apple-system, 'Segoe UI', Roboto, Helvetica, Arial, 'Liberation Sans', sans-serif"
+MARGIN, HEAD = 20, 46  # around a picture, and the room of its title
+SIZE = 12.5  # of letters
+LONGEST = 28  # columns of a label
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing of an answer. ``body`` is SVG of ``width`` and ``height`` without its frame.
+
+    ``lines`` are the same in plain characters, and ``coloured`` in a terminal's colours.
+    """
+
+    title: str
+    width: float
+    height: float
+    body: tuple[str, ...]
+    lines: tuple[str, ...]
+    coloured: tuple[str, ...]
+
+    @property
+    def svg(self) -> str:
+        """The picture as a file: on its own paper, so that it can be read on a dark page too."""
+        width, height = max(self.width, 200) + 2 * MARGIN, self.height + HEAD + MARGIN
+        return "\n".join((
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
+            f'width="{width:.0f}" height="{height:.0f}" role="img" font-family="{SANS}" '
+            f'font-size="{SIZE}" style="max-width:100%;height:auto">',
+            f"<title>{escape(self.title)}</title>",
+            f'<rect width="{width:.0f}" height="{height:.0f}" rx="12" fill="{PAPER}"/>',
+            letters(MARGIN, 29, self.title, INK, more='font-size="15" font-weight="600"'),
+            f'<g transform="translate({MARGIN} {HEAD})">',
+            *self.body,
+            "</g>",
+            "</svg>\n",
+        ))  # fmt: skip
+
+    def text(self, colour: bool = False) -> str:
+        """The picture for a terminal, with the escape sequences of colours or without."""
+        return "\n".join((self.title, "", *(self.coloured if colour else self.lines))) + "\n"
+
+    def save(self, path: str | Path) -> Path:
+        """Write the SVG, whole or not at all. Raises VieteError where that cannot be."""
+        with replacing(behind(Path(path))) as file:
+            file.write(self.svg.encode())
+        return Path(path)
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def __str__(self) -> str:
+        return self.text().rstrip("\n")
+
+    def __repr__(self) -> str:
+        return f"<picture of {self.title}>"
+
+
+def stacked(pictures: Sequence[Picture], title: str = "") -> Picture:
+    """Several pictures, one below the other."""
+    if len(pictures) == 1:
+        return pictures[0]
+    body, y = list[str](), 0.0
+    for p in pictures:
+        body += [letters(0, y + 12, p.title, INK, more='font-weight="600"'),
+                 f'<g transform="translate(0 {y + 30:.0f})">', *p.body, "</g>"]  # fmt: skip
+        y += 30 + p.height + 34
+    whole = [line for p in pictures for line in (p.title, "", *p.lines, "")]
+    colours = [line for p in pictures for line in (p.title, "", *p.coloured, "")]
+    width = max(p.width for p in pictures)
+    return Picture(title, width, y - 34, tuple(body), tuple(whole), tuple(colours))
+
+
+def letters(
+    x: float, y: float, said: str, colour: str = PALE, anchor: str = "start", more: str = ""
+) -> str:
+    """A text in an SVG."""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" text-anchor="{anchor}" '
+        f'xml:space="preserve" {more}>{escape(label(said, 200))}</text>'
+    )
+
+
+def label(text: str, most: int = LONGEST) -> str:
+    """A label that can be shown, and is not too long."""
+    text = printable(text, 400)
+    return text if display_width(text) <= most else f"{text[: most - 2]}…{text[-1]}"
+
+
+def measure(text: str, size: float = SIZE) -> float:
+    """The width of a text, on the safe side."""
+    return display_width(text) * size * 0.58
+
+
+__all__ = ["LONGEST", "SIZE", "Picture", "label", "letters", "measure", "stacked"]
