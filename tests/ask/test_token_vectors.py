@@ -205,6 +205,20 @@ def test_a_word_beside_a_second_run_is_one_of_the_first() -> None:
     assert np.allclose(found, wanted, rtol=1e-12)
 
 
+def test_words_in_what_is_put_derived_and_claimed() -> None:
+    pytest.importorskip("tokenizers")
+    from tests.ask.vocabularies import reader
+
+    model = reader("bytes", "attention-only-2", d=4)
+    k, run = model.words[" Mary"], model.run("I live")
+    named = model.put(r"mary = \overline{ Mary}").run("I live")
+    assert np.array_equal(named["<mary, x^2_1>"], run[r"<\overline{ Mary}, x^2_1>"])
+    derived = model.grad(of='logits_{-1, " Mary"}', by=["W_U"]).run("I live")["∂W_U"]
+    assert np.array_equal(derived[0, :, k], run["x^2_{-1}"][0])
+    claims = model.check(r"logits_{j, \text{ Mary}} = <\overline{ Mary}, x^2_j>")
+    assert claims.ok
+
+
 # -- cards of one's own ----------------------------------------------------------------------------
 
 OWN = """# Own

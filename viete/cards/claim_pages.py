@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from viete.analysis.shapes import shapes_of
+from viete.analysis.token_vectors import question_scope
 from viete.cards.claims import read_claim, says_something
 from viete.document.commonmark import visible_lines
 from viete.errors import Text, VieteError
@@ -53,7 +54,7 @@ class ClaimPage:
     @property
     def scope(self) -> Scope:
         """The names that a formula may use."""
-        own = self.card.scope
+        own = question_scope(self.card)
         return own if self.words is None else replace(own, words=self.words)
 
     def read(self, source: Text, refuted: bool) -> None:

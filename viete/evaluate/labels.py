@@ -97,7 +97,8 @@ def head_names(run: Run, e: Expr, letter: str) -> Mapping[int, str]:
         slots = dict(zip(ref.symbol.slots, ref.index, strict=True))
         for slot in card.heads_of(ref.symbol):
             if slots[slot] == Idx(letter):
-                found.append(dict(heads_of(run, ref.symbol, slots, slot)))
+                pairs = heads_of(run, ref.symbol, slots, slot)
+                found.append({k: f"{k} = {name}" for k, name in pairs})
     return found[0] if found and all(names == found[0] for names in found) else {}
 
 
@@ -119,7 +120,7 @@ def heads_of(
             values, index = program.range_of(s), slots[s]
             at = k if s == letter else int(index.value) if isinstance(index, Num) else values.start
             number = number * len(values) + at - values.start
-        yield k, f"{k} = L{int(block.value) - first}H{number}"
+        yield k, f"L{int(block.value) - first}H{number}"
 
 
 class WordPrinter(Printer):

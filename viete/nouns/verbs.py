@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -63,14 +64,9 @@ class Verbs:
         so are values of the run ``against``, whose names have a prime: ``x^2_4 = x'^2_4``.
         Raises VieteError for what the card does not have, and for shapes that do not fit.
         """
-        from dataclasses import replace
-
         from viete.ask.putting import edited
 
-        def scope(card: CardData) -> Scope:
-            return replace(card.scope, words=lambda: self.words)
-
-        found = edited(self.content, equations, values, scope, against)
+        found = edited(self.content, equations, values, partial(scope_of, self), against)
         return self.keeping(found.card, found.arrays)
 
     def grad(self, of: str | None = None, by: Sequence[str] | None = None) -> Self:
@@ -86,9 +82,14 @@ class Verbs:
         Raises VieteError for a card without a loss and without logits, and where no derivative can
         pass, naming the equation.
         """
+        from viete.errors import Text
+        from viete.notation.parser import parse
         from viete.rewrite.adjoint import grad
 
-        return self.over(grad(self.content, of, by))
+        loss = (
+            parse(Text(of, "<loss>"), scope_of(self, self.content)) if isinstance(of, str) else of
+        )
+        return self.over(grad(self.content, loss, by))
 
     def incremental(self, of: str | None = None, fixed: bool = False) -> Self:
         """The same for new tokens after others whose keys and values are given: its KV cache.
@@ -213,6 +214,15 @@ class Verbs:
         from viete.code import export
 
         return export(self.content, to, of)
+
+
+def scope_of(noun: Verbs, card: CardData) -> Scope:
+    """The names that a formula about a card may use, with the words of what it is about."""
+    from dataclasses import replace
+
+    from viete.analysis.token_vectors import question_scope
+
+    return replace(question_scope(card), words=lambda: noun.words)
 
 
 __all__ = ["Verbs"]

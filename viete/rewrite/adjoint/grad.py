@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from viete.analysis.kinds import REAL, WHOLE
 from viete.analysis.shapes import shapes_of
+from viete.analysis.token_vectors import question_scope
 from viete.analysis.types import text
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, Input, memoised
@@ -139,7 +140,7 @@ def with_loss(card: CardData, of: str | Expr | None) -> tuple[CardData, Ref]:
             )
         return card, rest[-1].left
     source = Text(show(of) if isinstance(of, Expr) else of, "<loss>")
-    e = of if isinstance(of, Expr) else parse(source, card.scope)
+    e = of if isinstance(of, Expr) else parse(source, question_scope(card))
     found = shapes.located(source, e, frozenset())
     if found.shape or found.family or found.kind != REAL:
         raise source.error(
