@@ -146,7 +146,8 @@ class EntryRun(Run):
     arrays: Entries
 
     def taken(self, array: Any, like: Array, what: str) -> Array:
-        own = like.dtype != object and getattr(array, "dtype", None) == like.dtype
+        kind = getattr(array, "dtype", None)
+        own = kind != object and kind in (like.dtype, np.dtype(self.arrays.space.dtype))
         return array if own else entries(self.arrays.space, array, what)
 
 

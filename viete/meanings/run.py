@@ -38,6 +38,13 @@ MEANINGS: Mapping[str, Callable[[], type[EntryRun]] | None] = {
 }
 
 
+def meaning_of(run: Run) -> str:
+    """The word for the numbers that a run is in."""
+    own = isinstance(run, EntryRun)
+    return next((word for word, kind in MEANINGS.items()
+                 if own and kind is not None and isinstance(run, kind())), "float")  # fmt: skip
+
+
 def run(
     card: CardData, tokens: Array | Sequence[int] | None = None,
     weights: Mapping[str, Array] | None = None, /, *,
@@ -129,4 +136,4 @@ def inputs_of(
     return given
 
 
-__all__ = ["MEANINGS", "run"]
+__all__ = ["MEANINGS", "meaning_of", "run"]

@@ -8,12 +8,14 @@ from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from viete.ask.text_vectors import texts_in, vector_of, with_texts
 from viete.ask.top import top, top_of
 from viete.errors import VieteError
 from viete.evaluate.answers import Answer
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member
 from viete.graph.card import CardData
+from viete.meanings.run import meaning_of
 from viete.notation.symbols import Scope
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from viete.analysis.conventions import Convention
     from viete.ask.attribution import Attribution
     from viete.ask.expansion import Expansion
+    from viete.notation.tree import Expr
     from viete.nouns.card import Card
     from viete.nouns.model import Model
     from viete.report.pictures.picture import Picture
@@ -50,6 +53,32 @@ class Questions(Run):
         """As `Run.answer`, of ``top_5(…)`` too."""
         found = top_of(self, name)
         return super().answer(name) if found is None else top(self, *found)
+
+    def read(self, name: str) -> tuple[Expr, tuple[Convention, ...]]:
+        """As `Run.read`, of questions with ``T("…")`` too."""
+        run, question = self.knowing_texts(name)
+        return super().read(name) if run is self else run.read(question)
+
+    def resolved(self, name: str) -> tuple[Run, Expr]:
+        """As `Run.resolved`: ``T("…")`` is the last residual vector of a run on that text."""
+        run, question = self.knowing_texts(name)
+        return super().resolved(name) if run is self else run.resolved(question)
+
+    def knowing_texts(self, question: str) -> tuple[Run, str]:
+        """The run that has the vectors of a question's texts, and the question with their names."""
+        if not (isinstance(question, str) and texts_in(question)):
+            return self, question
+        of = self.of
+        if isinstance(of, CardData):
+            raise VieteError('T("…") is of a text, which only a model with a tokenizer reads')
+        vectors = self.__dict__.setdefault("text_vectors", {})
+
+        def vector(text: str) -> Any:
+            if text not in vectors:
+                vectors[text] = vector_of(of.card, text, of.run, meaning_of(self))
+            return vectors[text]
+
+        return with_texts(self, question, vector)
 
     def conventions(self, question: str) -> tuple[Convention, ...]:
         """As `Run.conventions`, of ``top_5(…)`` too."""

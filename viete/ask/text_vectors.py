@@ -1,0 +1,67 @@
+"""``T("I live in D")``: the last residual vector of a run of the same model on a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from viete.ask.asking import asked
+from viete.errors import Text, VieteError
+from viete.evaluate.run import Run
+from viete.graph.card import CardData
+from viete.notation.lexer import tokenize
+from viete.notation.printer import show
+from viete.notation.tree import WITH, Apply, Ref
+from viete.notation.words import unquoted
+
+Place = tuple[int, int, str]  # where a text begins and ends in a question, and what it is
+
+
+def texts_in(question: str) -> list[Place]:
+    """The texts of which a question asks the last residual vector."""
+    if "T" not in question or '"' not in question:
+        return []
+    tokens = tokenize(Text(question, "<name>"))
+    found = zip(tokens, tokens[1:], tokens[2:], tokens[3:], strict=False)
+    return [
+        (t.start, closed.end, unquoted(text.text)) for t, opened, text, closed in found
+        if (t.text, opened.text, text.kind, closed.text) == ("T", "(", "token", ")")
+    ]  # fmt: skip
+
+
+def with_texts(
+    run: Run, question: str, vector: Callable[[str], Any]
+) -> tuple[Run, str]:  # fmt: skip
+    """The run that knows the vectors of a question's texts, and the question with their names."""
+    names: dict[str, str] = {}
+    for start, end, text in reversed(texts_in(question)):
+        name = names.setdefault(text, f"T_{{text{len(names) + 1}}}")
+        question = question[:start] + name + question[end:]
+    return asked(run, {name: vector(text) for text, name in names.items()}), question
+
+
+def last_stream(card: CardData) -> Ref:
+    """The residual stream after the last block, as what the logits are made of.
+
+    Raises VieteError for a card that does not say which it is.
+    """
+    for o in card.operators:
+        e = o.definition
+        if o.name == "logits()" and isinstance(e, Apply) and e.op == WITH:
+            target = e.args[1]
+            assert isinstance(target, Ref)
+            return target
+    raise VieteError(
+        f'T("…") is the last residual vector of a text, and {card.title} does not say what that '
+        f"is; a line such as $logits(y) = logits with x^N = y$ under Derived does"
+    )
+
+
+def vector_of(card: CardData, text: str, run: Callable[..., Run], meaning: str) -> Any:
+    """The vector of one text; ``run`` is the model's."""
+    stream = show(last_stream(card))
+    found = run(text, names=[stream], meaning=meaning)[stream]
+    return found.reshape(-1, *found.shape[-2:])[0, -1]
+
+
+__all__ = ["texts_in", "vector_of", "with_texts"]
