@@ -124,7 +124,7 @@ def test_conventions_stand_before_the_answers() -> None:
     said = viete("ask", *loss, "-t", "1,2", "--input", "y=2,1", "L", "x^N_0").out
     assert "the number of blocks" not in said and "L = 2." in said
     error = viete("ask", *loss, "-t", "1,2", "--input", "y=2,1", "x^L_0", code=2).err
-    assert "L need not be one (the last block is N)" in error
+    assert "the last block is N here" in error
 
 
 def test_json_has_everything(folder: Path, model: Model[vt.Card]) -> None:

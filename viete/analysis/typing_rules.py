@@ -179,9 +179,6 @@ class TypingRules(OwnLetters):
             raise Mismatch(f"{show(index)} cannot be an index: it is a condition", index)
         if t.kind == REAL and (t.size is None or known is not None):
             said = "need not be one" if known is None else "is not a whole number"
-            count = self.model.block_count
-            if isinstance(index, Ref) and index.symbol.kind != "dim" and count is not None:
-                said += f" (the last block is {count.key})"
             raise Mismatch(
                 f"an index is a whole number, and {show(index)} {said}; floor({show(index)}) is",
                 index,

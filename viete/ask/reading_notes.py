@@ -8,10 +8,10 @@ from viete.ask.top import top_of
 from viete.errors import Text
 from viete.evaluate.labels import heads_of
 from viete.evaluate.run import Run
-from viete.evaluate.schedule import BLOCKS
 from viete.notation.lexer import tokenize
 from viete.notation.printer import show
-from viete.notation.tree import Num, Ref, refs
+from viete.notation.symbols import LAST
+from viete.notation.tree import Num, refs
 
 
 def reading_notes(run: Run, question: str) -> list[str]:
@@ -33,16 +33,18 @@ def counts(run: Run, question: str) -> Iterator[str]:
         if isinstance(last, Num) and last.value.denominator == 1:
             named = dict(heads_of(run, ref.symbol, slots, heads[-1]))
             if int(last.value) in named:
-                yield f"{show(Ref(ref.symbol, ref.index))} = {named[int(last.value)]}"
+                yield f"{show(ref)} = {named[int(last.value)].partition(' = ')[2]}"
 
 
 def block_numbers(run: Run, question: str) -> Iterator[str]:
     """That L is the number of blocks, where the card calls that N; or the other way round."""
-    count, own = run.program.model.block_count, run.program.model.symbols
     words = {t.text for t in tokenize(Text(question)) if t.kind == "word"}
-    for word in sorted(words & set(BLOCKS)):
-        if count is not None and word not in own:
-            yield f"{word} is {count.key} = {run.sizes[count.key]}, the number of blocks"
+    uppers = set(run.scope.last.values())
+    for word in sorted(words & set(LAST) - run.program.model.symbols.keys()):
+        if len(uppers) == 1:
+            count = next(iter(uppers))
+            value = run.program.index_size(count, {})
+            yield f"{word} is {show(count)} = {value}, the number of blocks"
 
 
 __all__ = ["reading_notes"]

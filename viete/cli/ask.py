@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
+from warnings import catch_warnings, simplefilter
 
 import typer
 
@@ -156,13 +156,18 @@ class Asking:
         return [None] if said is None else [part.strip() for part in said.split(",")]
 
     def rows(self) -> list[AnswerRow]:
-        """All answers: a row for each text, or, of several checkpoints, for each of these."""
+        """All answers: a row for each text, or, of several checkpoints, for each of these.
+
+        How questions were read is in ``notes``, warnings among it.
+        """
         from viete.formats.tensors import bar
         from viete.report.answer_rows import averaged
 
         out: list[AnswerRow] = []
         several = len(self.revisions) > 1
-        with bar(len(self.revisions) * len(self.examples), "asking") as tell:
+        self.notes = dict[str, None]()
+        with catch_warnings(), bar(len(self.revisions) * len(self.examples), "asking") as tell:
+            simplefilter("ignore", ConventionWarning)  # they are among the notes
             for revision in self.revisions:
                 self.source.revision = revision
                 found = []
@@ -194,7 +199,7 @@ class Asking:
                 other = start(self.ids(card, model, example.against, beside=True), [])
             self.run = asked(run, self.values(run, example), other)
             answers = tuple(self.answer(q).alone for q in self.questions)
-            self.notes = dict.fromkeys(
+            self.notes |= dict.fromkeys(
                 note for q in self.questions for note in reading_notes(self.run, q.text.text)
             )
             text = example.text if isinstance(example.text, str) else ""
@@ -230,9 +235,7 @@ class Asking:
     def answer(self, q: ListedQuestion) -> Any:
         """The answer to one question; an error points into it, wherever it was read."""
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConventionWarning)  # they are among the notes
-                return self.run.answer(q.text.text)
+            return self.run.answer(q.text.text)
         except VieteError as error:
             where = error.where
             if where is not None and where.file != "<name>":
@@ -268,10 +271,10 @@ class Asking:
             return data.curve(rows, self.title) if len(rows) > 1 else self.drawn(rows).svg
         width = get_terminal_size((100, 24)).columns if output is None else 100
         if top is not None:
-            return render(data.largest(rows, top), form)
+            return render([*self.conventions(), *data.largest(rows, top)], form)
         if len(rows) > 1:
             titles = [q.words or q.text.text for q in self.questions]
-            return render(data.rows_table(rows, titles), form)
+            return render([*self.conventions(), *data.rows_table(rows, titles)], form)
         return self.page(rows[0], form, width)
 
     def drawn(self, rows: list[AnswerRow]) -> Picture:
@@ -293,13 +296,13 @@ class Asking:
 
     def page(self, row: AnswerRow, form: str, width: int) -> str:
         """One text: its tokens, then each answer."""
-        from viete.document.tree import heading, item
-        from viete.report.answers import answer_blocks, literal, tokens_table
+        from viete.document.tree import heading
+        from viete.report.answers import answer_blocks, tokens_table
 
         blocks: list[Block] = []
         for line in row.tokens:
             blocks += tokens_table(line.labels, width, line.name if len(row.tokens) > 1 else "")
-        blocks += map(item, map(literal, self.notes))
+        blocks += self.conventions()
         if self.number.meaning == "exact":
             return render([*blocks, *self.exact_blocks(form)], form)
         title = ""
@@ -310,6 +313,13 @@ class Asking:
             said = f"{q.words}: {q.text.text}" if q.words else q.text.text
             blocks += answer_blocks(answer, width, said)
         return render(blocks, form)
+
+    def conventions(self) -> list[Block]:
+        """How the questions were read."""
+        from viete.document.tree import item
+        from viete.report.answers import literal
+
+        return [item(literal(note)) for note in self.notes]
 
     def exact_blocks(self, form: str) -> list[Block]:
         """Exact answers, with what their names mean."""

@@ -41,7 +41,6 @@ from viete.notation.tree import (
 )  # fmt: skip
 
 OF_BLOCKS = frozenset("add sub prod times div max min neg floor mod".split())
-BLOCKS = ("N", "L")  # what papers call the number of blocks
 MOST_LENGTHS = 8  # of a text, of which the programs stay
 Found = TypeVar("Found")
 Member = tuple[str, tuple[int, ...]]  # a symbol's key and its block numbers
@@ -112,16 +111,10 @@ class Program:
 
     @cached_property
     def scope(self) -> Scope:
-        """The names that a question may use: ∂ before what is differentiated, and L or N for how
-        many blocks there are, where the card calls that otherwise.
-        """
+        """The names that a question may use, and ∂ before what is differentiated."""
         own = question_scope(self.model)
         functions = {**own.functions, "partial": Signature("partial", 1, 1)}
-        count = self.model.block_count
-        taken = {*self.model.symbols, *own.functions, *own.indices}
-        more = {x: [*own.symbols.get(x, ()), count] for x in BLOCKS
-                if count is not None and x not in taken}  # fmt: skip
-        return replace(own, functions=functions, symbols={**own.symbols, **more})
+        return replace(own, functions=functions)
 
     @cached_property
     def members_made(self) -> frozenset[Member]:

@@ -257,14 +257,6 @@ class CardData:
         """Whether a binder's letter counts blocks."""
         return e.index in self.loop_letters or e.index in self.block_letters(e.body)
 
-    @cached_property
-    def block_count(self) -> Symbol | None:
-        """The dimension that says how many blocks there are; None of none, or of several stacks."""
-        uppers = {loop.upper for loop in self.loops if not self.lengths_of(loop)}
-        symbols = [e.symbol for e in uppers if isinstance(e, Ref) and e.symbol.kind == "dim"]
-        one = len(uppers) == 1 and symbols and not (symbols[0].sub or symbols[0].sup)
-        return symbols[0] if one else None
-
     def blocks_of(self, symbol: Symbol) -> tuple[str, ...]:
         """The index letters of a symbol that count blocks."""
         return tuple(s for s in symbol.slots if s in self.loop_letters)

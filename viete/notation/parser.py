@@ -427,8 +427,8 @@ class Parser(Cursor):
         if function is not None:
             self.pos += used
             return self.call(function, t)
-        if text in LAST and self.block in scope.last and not self.declared(text):
-            return self.node(scope.last[self.block], t)
+        if text in LAST and (last := self.last_block()) and not self.declared(text):
+            return self.node(last, t)
         known = text in scope.indices or text in CONSTANTS
         known |= any(s.base == text for s in scope.operators)
         if known or self.behind(text) in scope.symbols:
@@ -440,6 +440,12 @@ class Parser(Cursor):
         if text == "e" and self.peek.text == "^":
             return self.node(Apply("exp", (self.tower(self.scripts()),)), t)
         return self.run(t)
+
+    def last_block(self) -> Expr | None:
+        """What N and L are here: the last block, in the place of one and in no other script."""
+        last = self.scope.last
+        alone = not self.script and len(set(last.values())) == 1
+        return last.get(self.block) or (next(iter(last.values())) if alone else None)
 
     def declared(self, base: str) -> bool:
         """Whether a letter by itself is a name here."""
