@@ -130,6 +130,9 @@ def test_values_of_ones_own_and_options() -> None:
         run.expand("x^2_{-1}", "blocks")
     with pytest.raises(vt.VieteError, match="'B' cannot be held; A and scale can"):
         run.expand("x^2_{-1}", held="B")
+    rows = run.expand("⟨U_3, x^2_j⟩", "head, source")
+    check(rows, run["⟨U_3, x^2_j⟩"])
+    assert rows.total.shape == (4,)
     with pytest.raises(vt.VieteError, match="asked of all blocks i"):
         run.expand("x^i_{-1}")
 
@@ -197,6 +200,9 @@ def test_attribution_against_differences_and_exact_effects() -> None:
     assert whole.estimate.sum() == pytest.approx(run[logit] - other[logit], rel=1e-3)
     frozen = run.attribute(logit, "V^{i,h}", held=["A^{i,h}", "m^i"])
     assert frozen.estimate.sum() != pytest.approx(run.attribute(logit, "V^{i,h}").estimate.sum())
+    rows = run.attribute(logit, "x^i_j", other, exact=True)
+    assert rows.exact is not None and rows.exact.shape == (3, 4) and not rows.exact[2, :3].any()
+    assert rows.exact[0].sum() != 0 and rows.exact[2, 3] == pytest.approx(run[logit] - other[logit])
     with pytest.raises(vt.VieteError, match="is a value, such as"):
         run.attribute(logit, "W_E")
 

@@ -22,7 +22,7 @@ from viete.document.rendering import render
 from viete.document.tree import Block, table
 from viete.errors import VieteError
 from viete.evaluate.interventions import Intervention
-from viete.evaluate.labelled import Array, Value
+from viete.evaluate.labelled import COL, ROW, Array, Value
 from viete.evaluate.origins import Origin, whole_names
 from viete.evaluate.queries import query
 from viete.evaluate.run import Run
@@ -264,11 +264,22 @@ def one_member(
         k = at[x.name] if isinstance(x, Idx) else int(arrays.size(x, arrays.env))
         letter = arrays.env.index[slot]
         assert isinstance(letter, Letter)
-        mine = arrays.entrywise(
-            "eq", [arrays.idx(Idx(slot), arrays.env), arrays.number(Fraction(k))]
-        )
-        there = arrays.entrywise("where", [mine, there.frozen(), here.frozen()])
+        there = only(run, letter, k, there, here)
+    if isinstance(by, Pick):
+        for label, item in zip((ROW, COL), by.items, strict=False):
+            if not isinstance(item, Slice):
+                k = at[item.name] if isinstance(item, Idx) else int(arrays.size(item, arrays.env))
+                there = only(run, Letter(label, label, 0, here.size(label)), k, there, here)
     return there.frozen()
+
+
+def only(run: Run, letter: Letter, k: int, there: Value, here: Value) -> Value:
+    """One value where a letter is k, and another elsewhere."""
+    arrays = run.arrays
+    index = {**arrays.env.index, letter.name: letter}
+    places = arrays.idx(Idx(letter.name), replace(arrays.env, index=index))
+    mine = arrays.entrywise("eq", [places, arrays.number(Fraction(k))])
+    return arrays.entrywise("where", [mine, there.frozen(), here.frozen()])
 
 
 __all__ = ["Attribution", "Effect", "attributed"]

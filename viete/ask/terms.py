@@ -74,6 +74,11 @@ class Terms:
         """The term, with its letters."""
         return filled(self.context, self.focus)
 
+    def patterns(self) -> list[Ref]:
+        """The names in it of which entries are picked, as those of a pattern of attention."""
+        found = (x.args[0] for x in walk(self.formula) if isinstance(x, Apply) and x.op == "times")
+        return [value_of(x) for x in found if isinstance(x, Pick)]
+
     @property
     def block(self) -> tuple[str, int] | None:
         """The loop's letter and the number of the block that it comes from."""

@@ -17,6 +17,7 @@ from viete.evaluate.schedule import Member
 from viete.graph.card import CardData
 from viete.meanings.run import meaning_of
 from viete.notation.symbols import Scope
+from viete.notation.tree import Expr
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -103,6 +104,14 @@ class Questions(Run):
                 run, e = self.resolved(question if found_top is None else found_top[1])
                 found |= run.needed_by(e) if run is self else set()
         return [name for name, member in self.program.names.items() if member in found]
+
+    def parse(self, name: str) -> Expr:
+        """As `Run.parse`; an arrow ``x^2_4 →(A^{5,1}) x^5_7`` is the formula it stands for."""
+        from viete.ask.arrow_questions import arrow, arrow_sides
+
+        if isinstance(name, str) and name not in self.asked and (sides := arrow_sides(name)):
+            self.asked[name] = arrow(self, sides)
+        return super().parse(name)
 
     def ask(self, *questions: str, against: Run | None = None, **values: Any) -> Any:
         """The answers to questions in the notation, about this run and what is given besides.

@@ -1,0 +1,105 @@
+r"""Questions written as arrows: ``x^2_4 \xrightarrow{A^{5,1}} x^5_7``, also ``x^2_4 →(A^{5,1}) x^5_7``.
+
+By a head, the arrow is what that head copies of a residual vector from its position to another: its
+part of what the head adds there, with the pattern and the scales of norms held and without biases.
+By the unembedding W_U it is what the vector adds to the logit of a token.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from viete.analysis.linearity import ATOM, UNOPENED, Summand, filled
+from viete.ask.terms import Expander, key_of, value_of
+from viete.errors import Text, VieteError
+from viete.evaluate.run import Run
+from viete.notation.parser import parse
+from viete.notation.tree import Apply, Expr, Idx, Pick, Ref
+
+LATEX, PLAIN = re.compile(r"\\xrightarrow\s*\{"), re.compile(r"(?:→|->)\s*\(")
+UNEMBEDDING = ("W_U", "U")
+
+
+def arrow_sides(text: str) -> tuple[str, str, str] | None:
+    """The start, the label and the end of an arrow; None of another question."""
+    found = LATEX.search(text) or PLAIN.search(text)
+    if found is None:
+        return None
+    depth, k = 1, found.end()
+    while k < len(text) and depth:
+        depth += (text[k] in "{(") - (text[k] in "})")
+        k += 1
+    return text[: found.start()].strip(), text[found.end() : k - 1].strip(), text[k:].strip()
+
+
+def arrow(run: Run, sides: Sequence[str]) -> Expr:
+    """The formula that an arrow stands for. Raises VieteError for an arrow that means nothing."""
+    first, label, last = sides
+    reader = Arrow(run, Expander(run.program, frozenset(("block", "head", "source"))))
+    start = reader.read(first)
+    if not isinstance(start, Pick) or key_of(start) not in reader.opener.carried:
+        raise VieteError(f"an arrow begins at a residual vector, such as x^2_4, and not at {first}")
+    if label in UNEMBEDDING:
+        return reader.to_token(start, last)
+    return reader.by_head(start, reader.read(label), reader.read(last), label, last)
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """Reads the arrows of one run."""
+
+    run: Run
+    opener: Expander
+
+    def read(self, text: str) -> Expr:
+        """One side, with numbers for its blocks."""
+        return self.opener.numbered(parse(Text(text, "<name>"), self.run.scope), {})
+
+    def by_head(self, start: Pick, head: Expr, end: Expr, label: str, last: str) -> Expr:
+        """What a head copies from one position to another."""
+        opener = self.opener
+        if not isinstance(head, Ref) or not opener.lines.is_pattern(head):
+            raise VieteError(f"an arrow goes by a head, such as A^{{5,1}}, or by W_U, not by {label}")
+        if not isinstance(end, Pick) or key_of(end) not in opener.carried:
+            raise VieteError(f"an arrow by a head ends at a residual vector x^5_7, not at {last}")
+        block = opener.program.places(value_of(end), {})
+        for terms in opener.families(end):
+            found = [x for x in terms.patterns() if x.key == head.key]
+            if terms.block is None or (terms.block[1],) != block or not found:
+                continue
+            slots = zip(found[0].index, head.index, strict=True)
+            put = {a.name: b for a, b in slots if isinstance(a, Idx)}
+            put[next(m.letter for m in terms.marks if m.word == "source")] = start.items[0]
+            formula = opener.card.substitute(terms.formula, letters=put)
+            (part,) = [p for p in opener.lines.parts(formula) if p.kind == ATOM]
+            return self.reading(part, start)
+        raise VieteError(f"{label} adds nothing to {last}")
+
+    def to_token(self, start: Pick, last: str) -> Expr:
+        """What a vector adds to the logit of a token."""
+        token = self.read(last)
+        if not (isinstance(token, Pick) and key_of(token) == "U"):
+            raise VieteError(f"an arrow by W_U ends at a token, such as U_5, and not at {last}")
+        if "logits" not in self.opener.card.symbols:
+            raise VieteError(f"{self.opener.card.title} has no logits")
+        logits = Ref(self.opener.card.symbols["logits"])
+        logit = self.opener.opened(Pick(logits, (*start.items, token.items[0])))
+        parts = self.opener.lines.parts(logit)
+        while len(parts) == 1 and parts[0].kind == UNOPENED and isinstance(parts[0].focus, Apply):
+            parts = self.opener.lines.parts(parts[0].focus.args[0])  # below a soft cap
+        return self.reading(next(p for p in parts if p.kind == ATOM), start)
+
+    def reading(self, part: Summand, start: Pick) -> Expr:
+        """A term that is linear in the stream, of another vector in the place of the stream's."""
+        opener = self.opener
+        while key_of(part.focus) not in opener.carried:
+            inner = [p for p in opener.lines.parts(opener.opened(part.focus)) if p.kind == ATOM]
+            if len(inner) != 1:
+                raise VieteError(f"{key_of(part.focus)} is not linear in the stream")
+            part = Summand(inner[0].focus, filled(part.context, inner[0].context))
+        return filled(part.context, start)
+
+
+__all__ = ["arrow", "arrow_sides"]
