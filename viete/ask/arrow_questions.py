@@ -1,4 +1,4 @@
-r"""Questions written as arrows: ``x^2_4 \xrightarrow{A^{5,1}} x^5_7``, also ``x^2_4 →(A^{5,1}) x^5_7``.
+r"""Questions written as arrows: ``x^2_4 \xrightarrow{A^{5,1}} x^5_7``, ``x^2_4 →(A^{5,1}) x^5_7``.
 
 By a head, the arrow is what that head copies of a residual vector from its position to another: its
 part of what the head adds there, with the pattern and the scales of norms held and without biases.
@@ -37,7 +37,7 @@ def arrow_sides(text: str) -> tuple[str, str, str] | None:
 def arrow(run: Run, sides: Sequence[str]) -> Expr:
     """The formula that an arrow stands for. Raises VieteError for an arrow that means nothing."""
     first, label, last = sides
-    reader = Arrow(run, Expander(run.program, frozenset(("block", "head", "source"))))
+    reader = ArrowReader(run, Expander(run.program, frozenset(("block", "head", "source"))))
     start = reader.read(first)
     if not isinstance(start, Pick) or key_of(start) not in reader.opener.carried:
         raise VieteError(f"an arrow begins at a residual vector, such as x^2_4, and not at {first}")
@@ -47,7 +47,7 @@ def arrow(run: Run, sides: Sequence[str]) -> Expr:
 
 
 @dataclass(frozen=True)
-class Arrow:
+class ArrowReader:
     """Reads the arrows of one run."""
 
     run: Run
@@ -61,7 +61,9 @@ class Arrow:
         """What a head copies from one position to another."""
         opener = self.opener
         if not isinstance(head, Ref) or not opener.lines.is_pattern(head):
-            raise VieteError(f"an arrow goes by a head, such as A^{{5,1}}, or by W_U, not by {label}")
+            raise VieteError(
+                f"an arrow goes by a head, such as A^{{5,1}}, or by W_U, not by {label}"
+            )
         if not isinstance(end, Pick) or key_of(end) not in opener.carried:
             raise VieteError(f"an arrow by a head ends at a residual vector x^5_7, not at {last}")
         block = opener.program.places(value_of(end), {})

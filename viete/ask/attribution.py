@@ -36,6 +36,7 @@ from viete.notation.tree import (
     Idx,
     Pick,
     Ref,
+    Slice,
     Symbol,
     num,
     replaced,

@@ -41,7 +41,8 @@ def term_table(e: Expansion, style: str = "unicode") -> list[Block]:
     if e.held:
         names = [f"${letters(name, style)}$" for name in e.held]
         out.append(paragraph(f"held: {', '.join(names)}"))
-    out.append(paragraph(f"rest: {size(e.rest):.1g}"))
+    rest = "rounding" if np.isfinite(size(e.rest)) else "not a number"  # more has been refused
+    out.append(paragraph(f"rest: {rest}"))
     return out
 
 

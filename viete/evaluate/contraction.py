@@ -245,12 +245,18 @@ class Order:
     found: dict[int, frozenset[str]] = field(default_factory=dict)
 
     @cached_property
+    def beside(self) -> frozenset[str]:
+        """The names of the result along which no mean is taken away."""
+        ends = (f for f, between in zip(self.factors, self.between, strict=True) if between)
+        return self.out.difference(*ends)
+
+    @cached_property
     def sides(self) -> dict[str, int]:
-        """For each name that is summed over a number, the same for names that factors connect."""
+        """For each other name a number, the same for names that factors connect."""
         found = {a: k for k, a in enumerate(self.sizes)}
         for _ in self.factors:
             for f, between in zip(self.factors, self.between, strict=True):
-                inner = f - self.out
+                inner = f - self.beside
                 if inner and not between:
                     found |= dict.fromkeys(inner, min(found[a] for a in inner))
         return found
@@ -281,7 +287,7 @@ class Order:
             if all(centring) or len(shared) != 1 or not shared.isdisjoint(self.axes(a | b)):
                 return math.inf
             return self.size(two if centring[0] else one)
-        sides = [{self.sides[x] for x in axes - self.out} for axes in (one, two)]
+        sides = [{self.sides[x] for x in axes - self.beside} for axes in (one, two)]
         if all(sides) and sides[0].isdisjoint(sides[1]):
             return math.inf
         return self.size(one | two) + self.size(self.axes(a | b))
