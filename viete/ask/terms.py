@@ -35,12 +35,10 @@ from viete.errors import VieteError
 from viete.evaluate.schedule import Program
 from viete.graph.card import Equation
 from viete.graph.dependence import reachable
-from viete.graph.opening import body_of
 from viete.graph.sizes import Size
 from viete.notation.printer import show, show_symbol
 from viete.notation.substitution import fresh
 from viete.notation.tree import (
-    CALL,
     Apply,
     Bind,
     Expr,
@@ -207,8 +205,6 @@ class Expander:
             return total
         if isinstance(e, Idx) and e.name in blocks:
             return num(blocks[e.name])
-        if isinstance(e, Apply) and e.op == CALL:
-            return self.numbered(self.applied(e.args[0], e.args[1:]), blocks)
         e = rebuilt(e, [self.numbered(x, blocks) for x in e.children])
         if isinstance(e, Ref) and e.symbol.kind != "dim" and self.card.blocks_of(e.symbol):
             places = iter(self.program.places(e, blocks))
@@ -216,22 +212,6 @@ class Expander:
                           for s, x in zip(e.symbol.slots, e.index, strict=True))  # fmt: skip
             return Ref(e.symbol, index)
         return e
-
-    def applied(self, f: Expr, args: Sequence[Expr]) -> Expr:
-        """A function of the card's values, or one for each block in turn, as its definition."""
-        if isinstance(f, Bind) and f.ranges is not None:
-            first, last = (int(self.program.index_size(x, {})) for x in f.ranges)
-            for k in range(first, last + 1):
-                one = self.card.substitute(f.body, letters={f.index: num(k)})
-                args = [self.applied(one, args)]
-            return args[0]
-        assert isinstance(f, Ref)
-        operator = self.card.operator[f.symbol]
-        body, own = body_of(self.card, operator), dict(zip(f.symbol.slots, f.index, strict=True))
-        given = [*(own[x] for x in operator.places), *args]
-        put = {a.symbol.key: x for a, x in zip(body.arguments, given, strict=True)}
-        letters = {x: own[x] for x in operator.letters}
-        return self.card.substitute(body.formula, arguments=put, letters=letters)
 
     def opened(self, atom: Expr) -> Expr:
         """The right side of the equation of a value, or of a row or an entry of one."""

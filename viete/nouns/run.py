@@ -105,13 +105,13 @@ class Questions(Run):
                 found |= run.needed_by(e) if run is self else set()
         return [name for name, member in self.program.names.items() if member in found]
 
-    def parse(self, name: str) -> Expr:
-        """As `Run.parse`; an arrow ``x^2_4 →(A^{5,1}) x^5_7`` is the formula it stands for."""
+    def read(self, name: str) -> tuple[Expr, tuple[Convention, ...]]:
+        """As `Run.read`; an arrow ``x^2_4 →(A^{5,1}) x^5_7`` is the formula it stands for."""
         from viete.ask.arrow_questions import arrow, arrow_sides
 
-        if isinstance(name, str) and name not in self.asked and (sides := arrow_sides(name)):
-            self.asked[name] = arrow(self, sides)
-        return super().parse(name)
+        if name not in self.asked and (sides := arrow_sides(name)):
+            self.asked[name] = arrow(self, sides), ()
+        return super().read(name)
 
     def ask(self, *questions: str, against: Run | None = None, **values: Any) -> Any:
         """The answers to questions in the notation, about this run and what is given besides.
