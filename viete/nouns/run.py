@@ -56,9 +56,15 @@ class Questions(Run):
         return super().answer(name) if found is None else top(self, *found)
 
     def read(self, name: str) -> tuple[Expr, tuple[Convention, ...]]:
-        """As `Run.read`, of questions with ``T("…")`` too."""
+        """As `Run.read`, of questions with ``T("…")`` and of arrows ``x^2_4 →(A^{5,1}) x^5_7``."""
+        from viete.ask.arrow_questions import arrow, arrow_sides
+
         run, question = self.knowing_texts(name)
-        return super().read(name) if run is self else run.read(question)
+        if run is not self:
+            return run.read(question)
+        if name not in self.asked and (sides := arrow_sides(name)):
+            self.asked[name] = arrow(self, sides), ()
+        return super().read(name)
 
     def resolved(self, name: str) -> tuple[Run, Expr]:
         """As `Run.resolved`: ``T("…")`` is the last residual vector of a run on that text."""
@@ -104,14 +110,6 @@ class Questions(Run):
                 run, e = self.resolved(question if found_top is None else found_top[1])
                 found |= run.needed_by(e) if run is self else set()
         return [name for name, member in self.program.names.items() if member in found]
-
-    def read(self, name: str) -> tuple[Expr, tuple[Convention, ...]]:
-        """As `Run.read`; an arrow ``x^2_4 →(A^{5,1}) x^5_7`` is the formula it stands for."""
-        from viete.ask.arrow_questions import arrow, arrow_sides
-
-        if name not in self.asked and (sides := arrow_sides(name)):
-            self.asked[name] = arrow(self, sides), ()
-        return super().read(name)
 
     def ask(self, *questions: str, against: Run | None = None, **values: Any) -> Any:
         """The answers to questions in the notation, about this run and what is given besides.
