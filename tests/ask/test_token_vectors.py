@@ -159,6 +159,8 @@ def test_a_name_with_a_bar_is_that_name() -> None:
 
 
 @pytest.mark.parametrize(("written", "message"), [
+    (r"\overline{cats", "this { is never closed"),
+    (r"\overline", "a token stands under a bar, and here is none"),
     (r"\overline{}", "a token stands under a bar, and here is none"),
     (r"\overline{cat}", '"cat" is no word of the vocabulary; did you mean "cats" or " cat"?'),
     (r"\overline{z}", '"z" is no word of the vocabulary; it has cats'),

@@ -39,9 +39,15 @@ def barred(parser: Parser, t: Token) -> Expr | None:
         parser.pos = start
         return None
     opened = parser.accept("{")
-    end = parser.pos + 1 if opened is None else next(top_level(parser.tokens, "}", start=start + 2))
-    inside = parser.tokens[start + 1 if opened is None else start + 2 : end]
-    parser.pos = end if opened is None else end + 1
+    if opened is None:
+        inside = [parser.next()]
+        end = parser.pos
+    else:
+        end = next(top_level(parser.tokens, "}", start=parser.pos), -1)
+        if end < 0:
+            raise parser.error("this { is never closed; expected }", opened)
+        inside = parser.tokens[parser.pos : end] or [parser.tokens[end]]
+        parser.pos = end + 1
     number = entry(parser, inside)
     if number is None:
         at, marks = (inside[0].start, inside[-1].end), frozenset(COMBINING)
