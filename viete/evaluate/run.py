@@ -164,6 +164,17 @@ class Run(Mapping[str, Array]):
         out.scope = replace(ready.scope, words=own.words, text=own.text, vector=own.vector)
         return out
 
+    def with_changes(
+        self, ready: Program, store: dict[Member, Value], put: Mapping[Member, Intervention]
+    ) -> Self:
+        """A run in the same numbers in which other values take the place of some.
+
+        ``store`` has all that its values are made of and that does not change.
+        """
+        out = type(self)(ready, store, self.arrays.like, self.sizes, self.arrays.fast, put)
+        out.wanted, out.scope = set(), self.scope
+        return out
+
     def without_inside(self, steps: list[Step]) -> list[Step]:
         """Steps of which those inside of sparse sums are left out, but for what these need."""
         made = {s.makes: s for s in steps if s.makes[0] in self.inside}

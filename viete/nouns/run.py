@@ -8,8 +8,10 @@ from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from viete.ask.sweeps import answer_with
 from viete.ask.text_vectors import texts_in, vector_of, with_texts
-from viete.ask.top import top, top_of
+from viete.ask.top import Top, top, top_of
+from viete.ask.with_clause import changes_of
 from viete.errors import VieteError
 from viete.evaluate.answers import Answer
 from viete.evaluate.run import Run
@@ -48,10 +50,15 @@ class Questions(Run):
 
     def __getitem__(self, name: str) -> Any:
         """As `Run`; ``run["top_5(logits_{-1})"]`` is a `viete.ask.top.Top`."""
-        return super().__getitem__(name) if top_of(self, name) is None else self.answer(name)
+        if top_of(self, name) is None and changes_of(self, name) is None:
+            return super().__getitem__(name)
+        found = self.answer(name)
+        return found if isinstance(found, Top) else found.array
 
     def answer(self, name: str) -> Answer:
-        """As `Run.answer`, of ``top_5(…)`` too."""
+        """As `Run.answer`, of ``top_5(…)`` and of ``… with A^{i,h} = 0`` too."""
+        if (changes := changes_of(self, name)) is not None:
+            return answer_with(self, name, *changes)
         found = top_of(self, name)
         return super().answer(name) if found is None else top(self, *found)
 
@@ -88,13 +95,21 @@ class Questions(Run):
         return with_texts(self, question, vector)
 
     def conventions(self, question: str) -> tuple[Convention, ...]:
-        """As `Run.conventions`, of ``top_5(…)`` too."""
+        """As `Run.conventions`, of ``top_5(…)`` and of ``… with A^{i,h} = 0`` too."""
+        if (changes := changes_of(self, question)) is not None:
+            question = changes[0].text
         found = top_of(self, question)
         return super().conventions(question if found is None else found[1])
 
     def extended(self, *given: Any) -> Self:
         """As `Run.extended`: it is of the same model."""
         out = super().extended(*given)
+        out.of = self.of
+        return out
+
+    def with_changes(self, *given: Any) -> Self:
+        """As `Run.with_changes`: it is of the same model."""
+        out = super().with_changes(*given)
         out.of = self.of
         return out
 

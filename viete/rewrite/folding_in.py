@@ -226,17 +226,19 @@ class FoldingIn:
 
     def folded(self, e: Equation, where: Met) -> list[Equation]:
         """The equation with the change in it, behind one for the old value where that is read."""
+        old = Ref(self.old, e.left.index)
+        return self.equations(e, self.value(e, where, old if self.base is None else e.right), old)
+
+    def value(self, e: Equation, where: Met, rest: Expr) -> Expr:
+        """What the equation's value is with the change; ``rest`` where no condition holds."""
         right = self.model.substitute(self.change.right, letters=where.letters)
         shape = self.shape_of(right)
-        old = Ref(self.old, self.symbol.member.over(e.left.index).index)
         right = transform(right, lambda x: self.old_one(x, e))
         entries = self.sizes.keys()
         inner = [t for t in where.tests if t.free & entries]
         outer = [t for t in where.tests if not t.free & entries]
-        new = self.new_value(right, shape, old, inner, bool(outer))
-        rest = old if self.base is None else e.right
-        whole = new if not outer else Apply("where", (joined(outer), new, rest))
-        return self.equations(e, whole, old)
+        new = self.new_value(right, shape, Ref(self.old, e.left.index), inner, bool(outer))
+        return new if not outer else Apply("where", (joined(outer), new, rest))
 
     def shape_of(self, right: Expr) -> tuple[Size, ...]:
         """The shape of the right side: a number's, or that of what it takes the place of."""
@@ -297,4 +299,4 @@ class FoldingIn:
         return [replace(before, meaning=f"${show(e.left, 'latex')}$ before it is changed"), again]
 
 
-__all__ = ["FoldingIn", "labelled"]
+__all__ = ["FoldingIn", "Met", "labelled"]

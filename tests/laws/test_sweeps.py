@@ -1,0 +1,113 @@
+"""A question about a change is one of the changed card; a sweep equals its single runs.
+
+What a change does not reach is the run's own: it is not computed again.
+"""
+
+from __future__ import annotations
+
+import re
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viete as vt
+from tests.laws.strategies import random_inputs, random_weights, shipped, tiny
+from viete.errors import VieteError
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import program
+from viete.notation.printer import show
+
+GPT2 = vt.read("gpt2").bind(V=11, d=8, N=3, H=2, n_max=16)
+MODEL = GPT2.with_weights(random_weights(GPT2, 3))
+TOKENS, OTHER = [1, 7, 3, 4, 7, 6], [4, 4, 3, 1, 5, 9]
+FAMILIES = "bert formal-decoder gemma2 mixtral pythia t5".split()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_heads_and_positions_of_every_block(name: str) -> None:
+    card = tiny(next(p for p in shipped() if p.endswith(f"/{name}.md")))
+    model, inputs = card.with_weights(random_weights(card)), random_inputs(card)
+    run, ready, random = model.run(None, **inputs), program(card), Random(name)
+    last = card.equations[-1].name
+    heads = next(e for e in card.equations if e.loop and card.heads_of(e.left.symbol)
+                 and "softmax" in show(e.right))  # fmt: skip
+    assert heads.loop is not None
+    free = [heads.loop.index, *card.heads_of(heads.left.symbol)]
+    row = next(x for x in "juv" if x not in card.names)
+    whole = show(heads.left)
+    for text, letters in (
+        (f"{whole} = 0", free),
+        (f"{whole}_{row} = 0 for {row} ≥ 2, {free[0]} = 1", free[1:]),
+    ):
+        found = run.answer(f"{last} with {text}")
+        assert found.axes[: len(letters)] == tuple(letters)
+        for _ in range(3):
+            at = {s: random.choice(ready.range_of(s)) for s in letters}
+            where = ", ".join(f"{s} = {k}" for s, k in at.items())
+            single = model.put(text + (", " if "for" in text else " for ") + where)
+            place = tuple(k - ready.range_of(s).start for s, k in at.items())
+            want = single.run(None, **inputs)[last]
+            np.testing.assert_allclose(found.array[place], want, rtol=1e-10, atol=1e-11)
+
+
+SINGLE: dict[str, Any] = {
+    "logits_{-1} with A^{2,1} = 0": ["A^{2,1} = 0"],
+    "logits with x^N = x^1": ["x^N = x^1"],
+    "|x^N_{-1}| with x^2_j = x^2_j + 3 γ for j ≥ 3, j ≤ 4, x^1 = x^0": [
+        "x^2_j = x^2_j + 3 γ for j ≥ 3, j ≤ 4", "x^1 = x^0"],
+    "logits with scale_A^2 = 2 scale_A^2": ["scale_A^2 = 2 scale_A^2"],
+    "logits with W_O^{2,1} = 0, x^3_{-1} = 0": ["W_O^{2,1} = 0", "x^3_{-1} = 0"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("question", SINGLE)
+def test_one_change_and_several(question: str) -> None:
+    changed = MODEL.put(*SINGLE[question]).run(TOKENS)
+    found = MODEL.run(TOKENS)[question]
+    np.testing.assert_allclose(found, changed[question.partition(" with")[0]], rtol=1e-11)
+
+
+def test_activation_patching_shares_what_does_not_change(monkeypatch: Any) -> None:
+    run, other = MODEL.run(TOKENS), MODEL.run(OTHER)
+    found = run.ask("logits_{-1} with x^i_j = x'^i_j", against=other)
+    assert found.shape == (4, 6, 11)
+    for i, j in ((0, 0), (2, 3), (3, 5)):
+        single = MODEL.put(f"x^{i}_{j} = x'^{i}_{j}", against=other).run(TOKENS)
+        np.testing.assert_allclose(found[i, j], single["logits"][-1], rtol=1e-11)
+    batch = MODEL.run([TOKENS, OTHER])["logits_{-1,3} with A^{i,h} = 0"]
+    assert batch.shape == (2, 3, 2)
+    np.testing.assert_allclose(batch[1], other["logits_{-1,3} with A^{i,h} = 0"], rtol=1e-11)
+    steps: list[str] = []
+    evaluated = Run.evaluated
+
+    def counted(self: Run, step: Any) -> Any:
+        steps.append(step.equation.name)
+        return evaluated(self, step)
+
+    monkeypatch.setattr(Run, "evaluated", counted)
+    run["logits with x^i_j = 0 for i = 3"]
+    assert steps == ["x^i", "logits"]
+
+
+def test_in_other_numbers_and_what_is_refused() -> None:
+    weights = {k: np.round(v, 2) for k, v in MODEL.weights.items()}
+    question = "logits_{-1,7} with A^{i,h}_{-1,j} = 0"
+    interval = GPT2.run(TOKENS, weights, meaning="interval")[question]
+    plain = GPT2.run(TOKENS, weights)[question]
+    assert plain.shape == (3, 2, 6)
+    ends = zip(interval.reshape(-1), plain.reshape(-1), strict=True)
+    assert all(a <= x + 1e-12 and x <= b + 1e-12 for (a, b), x in ends)
+    run = MODEL.run(TOKENS)
+    for wrong, why in {
+        "x^i with A^{i,h} = 0": "i is free on both sides of with",
+        "logits with x^2 = x^3": "x^3 comes after x^2",
+        "logits with": "an equation must follow",
+        "logits with x^9 = 0": "there is no x",
+        "logits with A^{2,1}": "is written as an equation",
+        "logits with foo = 0": "foo is no value",
+        "logits with x^1 = 0 in Q^{2,1}": "is for put",
+    }.items():
+        with pytest.raises(VieteError, match=re.escape(why)):
+            run[wrong]

@@ -1,0 +1,309 @@
+"""Questions about changes: ``⟨v, x^N_{-1}⟩ with A^{i,h} = 0``, of every block and head at once.
+
+What does not depend on a change is the run's own. Letters that an equation leaves free and that no
+condition behind ``for`` is about are axes of the answer. Heads, positions and entries are an axis
+of the changed value, which all that is made of it has too; each block is a pass of its own, from
+that block on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from viete.errors import Text, VieteError
+from viete.evaluate.answers import Answer
+from viete.evaluate.interventions import Intervention
+from viete.evaluate.labelled import COL, ROW, Value, expand, in_order
+from viete.evaluate.labels import axis_labels
+from viete.evaluate.queries import query
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Member, Program, member_name, recent
+from viete.graph.card import CardData
+from viete.graph.conditions import settled
+from viete.graph.evaluator import Letter
+from viete.notation.printer import show
+from viete.notation.substitution import substitute
+from viete.notation.tree import Expr, Idx, Pick, Ref, Symbol, num, transform
+from viete.rewrite.folding_in import FoldingIn, Met
+from viete.rewrite.opening import underived
+from viete.rewrite.put import as_equation, check_letters
+from viete.rewrite.replacement import Naming, Replacement, parse_replacement
+
+QUESTIONS = 8  # cards of questions that stay with the program of a run
+VARIED = "@"  # before a letter that is an axis of variants
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Changes of a card, and the letters that they leave free: blocks, and others with a range.
+
+    ``places`` are their left sides as the question says them.
+    """
+
+    program: Program
+    changes: Sequence[Replacement]
+    places: Sequence[Expr]
+    blocks: Mapping[str, Sequence[int]]
+    axes: Mapping[str, Letter]
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        return (*self.blocks, *self.axes)
+
+
+def answer_with(run: Run, name: str, formula: Text, texts: Sequence[Text]) -> Answer:
+    """The answer to a question about a formula after changes.
+
+    Raises VieteError for a letter that is free on both sides of ``with``, and where a change does.
+    """
+    run, e = run.resolved(formula.text)
+    about = query(run, e, formula)
+    found = sweep(run, texts)
+    own = {*about.places, *about.turns[0]}
+    if both := own & {*found.letters}:
+        raise formula.error(
+            f"{min(both)} is free on both sides of with; write {min(both)}' for one of them"
+        )
+    values = []
+    for blocks in product(*found.blocks.values()):
+        at = dict(zip(found.blocks, blocks, strict=True))
+        values.append(evaluated(run, found, at, about))
+    value = stacked(run, values, found)
+    letters = (*found.letters, *value_letters(e))
+    order = in_order(value, letters)
+    array = run.ordered(value, letters)
+    shape = map(str, about.type.shape if value.core else ())
+    axes = (*(a for a in order if a not in (ROW, COL)), *shape)
+    return Answer(name, array, axes, tuple(
+        labels_of(run, found, e, a, n) for a, n in zip(axes, array.shape, strict=True)
+    ))  # fmt: skip
+
+
+def value_letters(e: Expr) -> tuple[str, ...]:
+    """The letters of a formula in the order of its axes."""
+    return tuple(dict.fromkeys(e.symbol.slots if isinstance(e, Ref) else ())) + tuple(
+        sorted(e.free)
+    )
+
+
+def labels_of(run: Run, found: Sweep, e: Expr, axis: str, size: int) -> Sequence[str]:
+    """What the entries of an axis of the answer are called."""
+    if axis in found.blocks:
+        return [str(k) for k in found.blocks[axis]]
+    if axis in found.axes:
+        place = next(x for x in found.places if axis in x.free)
+        return axis_labels(run, place, axis, size)
+    return axis_labels(run, e, axis, size)
+
+
+def place_of(change: Replacement) -> Expr:
+    """The left side of a change."""
+    return Pick(change.left, change.items) if change.items else change.left
+
+
+# -- what is changed -------------------------------------------------------------------------------
+
+
+def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
+    """The changes that some equations say, and what their letters range over."""
+    card = run.program.model
+    changes: list[Replacement] = []
+    for text in texts:
+        found = parse_replacement(text, card, run.scope)
+        if isinstance(found, Naming):
+            raise text.error(f"{show(found.left)} is no value of {card.title}")
+        if found.readers:
+            raise text.error("a change for some readers is for put: model.put(…).run(…)")
+        check_letters(card, found)
+        changes.append(found)
+    places = [place_of(change) for change in changes]
+    for k, change in enumerate(changes):
+        change = replace(change, right=underived(card, change.right))
+        card, changes[k] = as_equation(card, change)
+    ready = run.program
+    if card is not run.program.model:
+        ready = recent(run.program.questions, ("with", card), lambda: Program(card.unstated).at(
+            run.sizes), QUESTIONS)  # fmt: skip
+    blocks: dict[str, Sequence[int]] = {}
+    axes: dict[str, Letter] = {}
+    for change in changes:
+        bound = frozenset[str]().union(*(t.free for t in change.conditions))
+        for letter, slot in free_letters(change):
+            if letter in bound or letter in blocks or letter in axes:
+                continue
+            if slot in card.loop_letters:
+                blocks[letter] = sorted({
+                    s.makes[1][card.blocks_of(change.left.symbol).index(str(slot))]
+                    for s in ready.steps if s.makes[0] == change.left.key
+                })  # fmt: skip
+            else:
+                axes[letter] = letter_of(run, ready, change, letter, slot)
+    return Sweep(ready, changes, places, blocks, axes)
+
+
+def free_letters(change: Replacement) -> list[tuple[str, str | int]]:
+    """The letters of a left side, each with the slot or the axis where it stands."""
+    pairs = list(zip(change.left.symbol.slots, change.left.index, strict=True))
+    slots: list[tuple[str | int, Expr]] = [*pairs, *enumerate(change.items)]
+    return [(x.name, s) for s, x in slots if isinstance(x, Idx)]
+
+
+def letter_of(
+    run: Run, ready: Program, change: Replacement, letter: str, slot: str | int
+) -> Letter:  # fmt: skip
+    """A letter of heads, rows or columns as an axis of variants."""
+    label = VARIED + letter
+    if isinstance(slot, str):
+        own = ready.range_of(slot)
+        return Letter(label, label, own.start, len(own))
+    size = ready.shapes.types[change.left.key].shape[slot]
+    return Letter(label, label, 0, int(size.evaluate(run.sizes)))
+
+
+def at_blocks(change: Replacement, blocks: Mapping[str, int], axes: Iterable[str]) -> Replacement:
+    """A change of one block, and of one variant, whose letter is a number like that of a block."""
+    letters: dict[str, Expr] = {s: num(k) for s, k in blocks.items()}
+    letters |= {s: Ref(Symbol("dim", VARIED + s)) for s in axes}
+
+    def put(e: Any) -> Any:
+        return substitute(e, letters=letters)
+
+    return replace(
+        change, left=put(change.left), items=tuple(map(put, change.items)),
+        right=put(change.right), conditions=tuple(map(put, change.conditions)),
+    )  # fmt: skip
+
+
+# -- what follows ----------------------------------------------------------------------------------
+
+
+def evaluated(run: Run, found: Sweep, blocks: Mapping[str, int], about: Any) -> Value:
+    """The value of a question with the changes of some blocks, with an axis for each variant."""
+    formulas: dict[Member, list[Expr]] = {}
+    for change in found.changes:
+        single = at_blocks(change, blocks, found.axes)
+        for member, formula in new_values(found.program, single):
+            formulas.setdefault(member, []).append(formula)
+    order = {s.makes: k for k, s in enumerate(found.program.steps)}
+    needs = {m: frozenset[Member]().union(*(needed(run, found, m, f) for f in fs)) - {m}
+             for m, fs in formulas.items()}  # fmt: skip
+    old = run.program.members_made
+    affected = {*formulas, *(m for m in order if m not in old and m[0] not in run.origins)}
+    for step in found.program.steps:
+        if step.needs & affected or needs.get(step.makes, frozenset()) & affected:
+            affected.add(step.makes)
+    for member, read in needs.items():
+        if late := [m for m in read & affected if order[m] >= order[member]]:
+            one, other = (member_name(found.program.model.symbols[m[0]], found.program.loops_of(
+                found.program.model.symbols[m[0]], m[1])) for m in (late[0], member))  # fmt: skip
+            raise VieteError(f"{one} comes after {other} and is made of it: that goes in a circle")
+    steps = [s for s in found.program.steps if s.makes in affected]
+    wanted = run.needs(about.formula, about.turns)
+    required = {m for m in wanted if m not in affected}
+    live, rest = set(wanted), set[Member]()
+    for step in reversed(steps):
+        if step.makes in live:
+            reads = step.needs | needs.get(step.makes, frozenset())
+            live |= reads
+            rest |= reads - affected
+    required |= rest
+    run.supply(run.made_of(required))
+    out = run.with_changes(found.program, {m: run.lookup(*m) for m in required}, {})
+    out.interventions = {m: changing(out, found, m, fs) for m, fs in formulas.items()}
+    with np.errstate(all="ignore"):
+        return out.evaluate(about)
+
+
+def needed(run: Run, found: Sweep, member: Member, formula: Expr) -> frozenset[Member]:
+    """The values that a new value is made of."""
+    loops = found.program.loops_of(found.program.model.symbols[member[0]], member[1])
+    return found.program.needed(formula, loops)
+
+
+def new_values(ready: Program, change: Replacement) -> Iterable[tuple[Member, Expr]]:
+    """Each value that a change is of, and the formula of what takes its place."""
+    card: CardData = ready.model
+    fold = FoldingIn(card, change, base=change.left.symbol)
+    found = False
+    for e in card.equations:
+        where = fold.met(e) if e.name == change.left.key else None
+        if where is None:
+            continue
+        formula = fold.value(e, where, e.left)
+        for step in ready.steps:
+            mine = step.makes[0] == e.name and step.equation.left == e.left
+            if mine and fits(ready, change, step.makes) and holds(ready, where, step.loops):
+                found = True
+                yield step.makes, formula
+    if not found:
+        raise change.left_text.error(f"there is no {show(change.left)} that these conditions admit")
+
+
+def fits(ready: Program, change: Replacement, member: Member) -> bool:
+    """Whether a value is of the block that a change is of, or the change is of every block."""
+    blocks = ready.model.block_index(change.left)
+    return all(isinstance(x, Idx) or ready.index_size(x, {}) == k
+               for x, k in zip(blocks, member[1], strict=True))  # fmt: skip
+
+
+def holds(ready: Program, where: Met, loops: Mapping[str, int]) -> bool:
+    """Whether the conditions of a change may hold in a block."""
+
+    def number(e: Expr) -> Fraction | None:
+        try:
+            return ready.index_size(e, loops)
+        except VieteError:  # it is about entries, or about a variant
+            return None
+
+    return not any(settled(test, number) is False for test in where.tests)
+
+
+def changing(
+    run: Run, found: Sweep, member: Member, formulas: Sequence[Expr]
+) -> Intervention:  # fmt: skip
+    """What puts new values in the place of one, after another where there are several."""
+    loops = found.program.loops_of(found.program.model.symbols[member[0]], member[1])
+    env = run.arrays.env
+    env = replace(env, index={**env.index, **loops, **{x.name: x for x in found.axes.values()}})
+
+    def varied(x: Expr) -> Expr | None:
+        axis = isinstance(x, Ref) and x.symbol.kind == "dim" and x.key.startswith(VARIED)
+        return Idx(x.key) if axis and isinstance(x, Ref) else None
+
+    def apply(value: Value, batch: int | None) -> Value:
+        for formula in formulas:
+            run.store[member] = value.frozen()
+            value = run.arrays.of(transform(formula, varied), env)
+            step = next(s for s in found.program.steps if s.makes == member)
+            value = run.full(value, step.equation)
+        return value
+
+    return apply
+
+
+def stacked(run: Run, values: Sequence[Value], found: Sweep) -> Value:
+    """The values of all blocks as one, with the letters' own names for the axes of variants."""
+    env, xp = run.arrays.env, run.arrays.xp
+    out = []
+    for value in values:
+        missing = [x for x in found.axes.values() if x.label not in value.axes]
+        value = run.arrays.spread(value, missing, env) if missing else value
+        for letter, x in found.axes.items():
+            value = value.relabel(x.label, letter)
+        out.append(value)
+    if not found.blocks:
+        return out[0]
+    axes = tuple(dict.fromkeys(a for v in out for a in v.axes))
+    arrays = [expand(xp, run.arrays.array(v), v.axes, axes) for v in out]
+    whole = xp.stack(xp.broadcast_arrays(*arrays), axis=0)
+    counts = [len(numbers) for numbers in found.blocks.values()]
+    return Value(xp.reshape(whole, (*counts, *whole.shape[1:])), (*found.blocks, *axes))
+
+
+__all__ = ["answer_with"]

@@ -1,0 +1,52 @@
+"""``E with EQ, EQ``: a question about a formula after changes, split into its parts."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from viete.errors import Text
+from viete.evaluate.run import Run
+from viete.notation.cursor import top_level
+from viete.notation.lexer import Token, tokenize
+from viete.notation.symbols import Scope
+from viete.rewrite.replacement import words_of
+
+
+def changes_of(run: Run, name: object) -> tuple[Text, list[Text]] | None:
+    """The formula and the equations of ``E with EQ, EQ``; None for any other question."""
+    if not isinstance(name, str) or "with" not in name or "with" in run.scope.symbols:
+        return None
+    text = Text(name, "<name>")
+    tokens = tokenize(text)
+    place = next((k for k in words_of(tokens, 0) if tokens[k].text == "with"), None)
+    if place is None:
+        return None
+    formula = text.cut(0, tokens[place].start)
+    if not formula.text:
+        raise text.error("a formula must stand before with", tokens[place].start)
+    return formula, equations(text, tokens, place + 1, run.scope)
+
+
+def equations(text: Text, tokens: list[Token], first: int, scope: Scope) -> list[Text]:
+    """The equations behind ``with``; a comma behind a ``for`` may go on with its conditions."""
+    end = len(tokens) - 1
+    cuts = [first - 1]
+    for comma in top_level(tokens[:end], ",", start=first):
+        holds = any(t.text == "for" for t in tokens[cuts[-1] + 1 : comma])
+        if not holds or begins(tokens, comma + 1, scope):
+            cuts.append(comma)
+    out = [text.cut(tokens[a + 1].start, tokens[b].start)
+           for a, b in pairwise([*cuts, end])]  # fmt: skip
+    if not all(x.text for x in out):
+        raise text.error("an equation must follow with, such as A^{2,1} = 0", tokens[first].start)
+    return out
+
+
+def begins(tokens: list[Token], first: int, scope: Scope) -> bool:
+    """Whether an equation begins here and no further condition: a value and =."""
+    sign = next(top_level(tokens, "=", ",", start=first), None)
+    value = sign is not None and (sign > first + 1 or tokens[first].text in scope.symbols)
+    return value and sign is not None and tokens[sign].text == "="
+
+
+__all__ = ["changes_of"]
