@@ -33,7 +33,7 @@ def counts(run: Run, question: str) -> Iterator[str]:
         if isinstance(last, Num) and last.value.denominator == 1:
             named = dict(heads_of(run, ref.symbol, slots, heads[-1]))
             if int(last.value) in named:
-                yield f"{show(ref)} = {named[int(last.value)].partition(' = ')[2]}"
+                yield f"{show(ref)} = {named[int(last.value)]}"
 
 
 def block_numbers(run: Run, question: str) -> Iterator[str]:
