@@ -22,6 +22,7 @@ from tests.laws.strategies import (
     tiny,
     worlds,
 )  # fmt: skip
+from viete.analysis.query_heads import query_heads
 from viete.ask.card_claims import check_claims
 from viete.errors import VieteError
 from viete.evaluate.queries import query
@@ -278,3 +279,59 @@ def test_the_last_block_elsewhere() -> None:
                          "sum_{i=1}^{L} Δx^i": "x^3 - x^0", "B_L(x^2)": "x^3",
                          "L x^3": "3 x^3", "L": "3"}.items():  # fmt: skip
         np.testing.assert_allclose(made[asked], made[plain], rtol=1e-9, atol=1e-12)
+
+
+# One letter for grouped heads -------------------------------------------------------------------
+
+GROUPED = [p for p in shipped() if query_heads(vt.read(p))]
+
+
+@pytest.mark.parametrize("path", GROUPED, ids=lambda p: Path(p).stem)
+def test_heads_of_grouped_queries(path: str) -> None:
+    """``A^{i,h}`` is ``A^{i,g,r}`` with the heads of a group one after the other, keys repeated."""
+    card = vt.read(path)
+    heads = query_heads(card)
+    sizes = {"d": 24, "H": 6, "G": 3, "d_k": 4, "V": 9}
+    card = tiny(path).bind(**{k: v for k, v in sizes.items() if k in card.scope.symbols})
+    made = run(card, None, random_weights(card), **random_inputs(card))
+    g, r = (list(program(card).range_of(x)) for x in (heads.group, heads.member))
+    assert len(g) > 1 and len(r) > 1
+    asked = 0
+    for symbol in {e.left.symbol for e in (*card.equations, *card.derived)} | {
+        p.symbol for p in card.parameters
+    }:
+        if heads.group not in symbol.slots or len(card.blocks_of(symbol)) != 1:
+            continue
+        whole = np.asarray(made[symbol.key])
+        assert whole.shape[1] == len(g)
+        if heads.member in symbol.slots:
+            wanted = whole.reshape(len(whole), -1, *whole.shape[3:])
+            name = show(symbol.member).replace(f"{heads.group},{heads.member}", "h")
+            one = "5".join(name.rsplit("h", 1))
+            np.testing.assert_array_equal(made[one], wanted[:, 4])
+            for style in "plain", "latex", "unicode":
+                assert made.parse(show(made.parse(one), style)) == made.parse(one)
+        else:
+            wanted = np.repeat(whole, len(r), axis=1)
+            name = "h".join(show(symbol.member).rsplit(heads.group, 1))
+        np.testing.assert_array_equal(made[name], wanted)
+        assert made.axes(name)[:2] == (card.blocks_of(symbol)[0], "h")
+        total = np.asarray(made[f"sum_h ({name})"])
+        np.testing.assert_allclose(total, wanted.sum(1), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(made["h'".join(name.rsplit("h", 1))], wanted)
+        asked += 1
+    assert asked > 4
+
+
+def test_a_group_is_no_head() -> None:
+    card = vt.read("llama").bind(V=9, d=12, N=2, H=6, G=3, d_f=12, n_max=8)
+    made = card.run([1, 2, 3], card.initial_weights(seed=0))
+    assert np.array_equal(made["A^{2,5}"], made["A^{2,3,1}"])
+    assert np.array_equal(made["K^{2,3}"], made["K^{2,g}"][2])  # a number is the card's: a group
+    np.testing.assert_allclose(
+        made["A^{2,h}_{j,k}"], made["softmax(causal(Q^{2,h} {K^{2,h}}^T / sqrt(d_k)))"], 1e-9
+    )
+    with pytest.raises(
+        VieteError, match=re.escape("A^{i,h} has one for each head h; with g and r")
+    ):
+        made["A^{i,g}"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from viete.analysis.card_sizes import CardSizes
 from viete.analysis.types import Mismatch, Places, Type, TypeEnv
 from viete.graph.sizes import ONE, ZERO, Size, size_of
+from viete.notation.heads import head_of
 from viete.notation.tree import Bind, Expr
 
 
@@ -26,6 +27,9 @@ class OwnLetters(CardSizes):
 
     def count_places(self, index: Expr, first: Size, count: Size, env: TypeEnv) -> None:
         """Notes what a letter counts that stands, shifted perhaps, where there are ``count``."""
+        if (head := head_of(index)) is not None and first == ONE:  # its group stands here
+            each = size_of(head[1], lambda r: Size.of(r.key) if r.symbol.kind == "dim" else None)
+            index, count = (head[0], count * each) if each is not None else (index, count)
         own = index.free - env.ranges.keys()
         if env.letters is None or len(own) != 1:
             return

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from viete.analysis.flows import flows_of
 from viete.analysis.next_token import scored_tokens, scores, text_of, vocabulary
+from viete.analysis.query_heads import query_heads
 from viete.analysis.shapes import shapes_of
 from viete.analysis.types import Mismatch
 from viete.analysis.weight_formulas import of_weights
@@ -30,7 +31,7 @@ def question_scope(card: CardData) -> Scope:
     return replace(
         card.scope, text=lambda: text_of(card).symbol,
         vector=lambda bar, token: (unembedding if bar == "overline" else embedding)(card, token),
-        last={loop.index: loop.upper for loop in card.loops},
+        heads=query_heads(card), last={loop.index: loop.upper for loop in card.loops},
         over_tokens=lambda value, axis: over_tokens(card, value, axis),
     )  # fmt: skip
 

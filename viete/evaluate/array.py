@@ -16,6 +16,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ from viete.evaluate.labelled import (
 )
 from viete.graph.card import CardData
 from viete.graph.evaluator import Algebra, Env, Letter
+from viete.notation.heads import joint
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice
 
@@ -262,6 +264,30 @@ class Arrays(Algebra[Value, Env[Value]]):
         return Value(v.array, v.axes, v.const, False, self.inputs[key])
 
     # -- members of an axis ------------------------------------------------------------------------
+
+    def picked_heads(self, v: Value, indices: Sequence[tuple[str, Expr]], env: Env[Value]) -> Value:
+        """As `Evaluator.picked_heads`; all heads of all groups are one axis without a copy."""
+        rest = list(indices)
+        for pair in pairwise(indices):
+            (group, a), (place, b) = pair
+            head = joint(a, b)
+            letter = env.index.get(head.name) if isinstance(head, Idx) else None
+            if not isinstance(letter, Letter) or {group, place} - {*v.axes}:
+                continue
+            if (letter.first, letter.count) == (1, v.size(group) * v.size(place)):
+                rest = [x for x in rest if x not in pair]
+                v = self.together(v, group, place, letter.label)
+        return super().picked_heads(v, rest, env)
+
+    def together(self, v: Value, first: str, second: str, label: str) -> Value:
+        """Two axes as one, the members of the second together."""
+        xp, array, const = self.alone(v)
+        at = min(v.axes.index(first), v.axes.index(second))
+        rest = [a for a in v.axes if a not in (first, second)]
+        array = permute(xp, array, v.axes, (*rest[:at], first, second, *rest[at:]))
+        shape = (*array.shape[:at], v.size(first) * v.size(second), *array.shape[at + 2 :])
+        axes = (*rest[:at], label, *rest[at:])
+        return Value(xp.reshape(array, shape), axes, const, False, v.interval)
 
     def members(
         self, v: Value, old: str, new: Letter, among: Letter, env: Env[Value]

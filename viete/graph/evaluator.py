@@ -201,9 +201,14 @@ class Evaluator(ABC, Generic[V, E]):
         loops = self.card.loop_letters
         pairs = list(zip(e.symbol.slots, e.index, strict=True))
         v = self.named(e, [x for slot, x in pairs if slot in loops], env)
-        for slot, index in pairs:
-            if slot not in loops:
-                v = self.along(v, slot, index, self.env.index[slot], env)
+        return self.picked_heads(
+            v, [(slot, index) for slot, index in pairs if slot not in loops], env
+        )
+
+    def picked_heads(self, v: V, indices: Sequence[tuple[str, Expr]], env: E) -> V:
+        """The members of families that indices in the places of letters say."""
+        for slot, index in indices:
+            v = self.along(v, slot, index, self.env.index[slot], env)
         return v
 
     def along(self, v: V, label: str, index: Expr, among: Letter, env: E) -> V:

@@ -13,6 +13,7 @@ refused with both spellings.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, takewhile
 
@@ -30,6 +31,7 @@ from viete.notation.cursor import (
     parse_name,
     top_level,
 )  # fmt: skip
+from viete.notation.heads import group_of, place_of
 from viete.notation.lexer import ELEMENTARY, Token, tokenize, unprimed
 from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, LAST, Scope
 from viete.notation.tree import (
@@ -158,6 +160,8 @@ def own_letters(source: Text, scope: Scope) -> set[str]:
         elif token.kind == "word" and (script or begins):
             found.add(token.text)
     taken = scope.bases() | scope.functions.keys()
+    if scope.heads is not None:
+        taken.discard(scope.heads.letter)
     sizes = {x for x, group in scope.symbols.items() if all(s.kind == "dim" for s in group)}
     letters = {
         x for x in found - taken
@@ -571,6 +575,9 @@ class Parser(Cursor):
         base, items = self.scripted_name(plain)
         after = self.pos
         whole = self.match(base, items)
+        heads = self.match_heads(base, items)
+        if heads is not None and (whole is None or len(heads[2]) < len(whole[2])):
+            whole = heads
         loose = next((k for k, s in enumerate(items) if not s.braced and s.tokens[0].kind == "word"
                       and len(s.label) > 1), None)  # fmt: skip
         if whole is None and loose is not None:
@@ -599,8 +606,34 @@ class Parser(Cursor):
 
     def member(self, symbol: Symbol, index: list[Script]) -> Ref:
         """The member of a family that these scripts say."""
-        places = zip(index, symbol.slots, strict=True)
-        return Ref(symbol, tuple(self.inside(s, letter) for s, letter in places))
+        heads, values = self.scope.heads, list[Expr]()
+        own = None if heads is None else heads.names.get(symbol)
+        for script, letter in zip(index, symbol.slots, strict=True):
+            value = self.inside(script, letter)
+            if heads is None or letter not in (heads.letter, heads.group):
+                values.append(value)
+            elif own is not None and letter == heads.letter:
+                if value.free & {heads.group, heads.member}:
+                    raise self.error(
+                        f"{symbol.key} has one for each head {letter}; with {heads.group} and "
+                        f"{heads.member} it is {own.key}", script,
+                    )  # fmt: skip
+                values += group_of(value, heads.each), place_of(value, heads.each)
+            else:
+                keys = heads.member not in symbol.slots and heads.counted_by(value)
+                values.append(group_of(value, heads.each) if keys else value)
+        return Ref(own or symbol, tuple(values))
+
+    def match_heads(
+        self, base: str, items: list[Script]
+    ) -> tuple[Symbol, list[Script], list[Script]] | None:
+        """As `match`, of the names with one letter for a group of heads and a member of it."""
+        if self.scope.heads is None or base not in self.scope.heads.symbols:
+            return None
+        outer, self.scope = self.scope, replace(self.scope, symbols=self.scope.heads.symbols)
+        found = self.match(base, items)
+        self.scope = outer
+        return found
 
     def unknown(self, base: str, items: list[Script], loose: bool, t: Token) -> VieteError:
         """The error for a name that is no declared one; ``loose``: its script may go on."""

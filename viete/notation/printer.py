@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 
+from viete.notation.heads import joint
 from viete.notation.lexer import (
     COMBINING,
     COMMANDED,
@@ -210,9 +212,7 @@ class Printer:
 
     def ref(self, e: Ref, extra: tuple[Expr, ...]) -> str:
         """A name with its index expressions; ``extra`` are row and entry indices to put below."""
-        index = iter(map(self.above, e.index))
-        sub, sup = ([next(index) if s.index else self.label(s.text) for s in slots]
-                    for slots in (e.symbol.sub, e.symbol.sup))  # fmt: skip
+        sub, sup = self.slots(e, self.label)
         sub += [self.show(x) for x in extra]
         if is_phrase(e.symbol):
             return self.phrase(e.symbol) + self.script("_", sub[len(e.symbol.sub) :])
@@ -228,6 +228,17 @@ class Printer:
             scripts = self.script("_", sub) + primes + self.script("^", sup)
             return letters(base, self.style) + scripts
         return letters(e.symbol.base, self.style) + scripts
+
+    def slots(self, e: Ref, label: Callable[[str], str]) -> tuple[list[str], list[str]]:
+        """What stands below and above a name; a group and a head of it are written as the head."""
+        shown: list[str | None] = [self.above(x) for x in e.index]
+        for k, pair in enumerate(pairwise(e.index)):
+            if (head := joint(*pair)) is not None:
+                shown[k : k + 2] = self.above(head), None
+        index = iter(shown)
+        sub, sup = ([next(index) if s.index else label(s.text) for s in slots]
+                    for slots in (e.symbol.sub, e.symbol.sup))  # fmt: skip
+        return [x for x in sub if x is not None], [x for x in sup if x is not None]
 
     def phrase(self, symbol: Symbol) -> str:
         """Words joined as a programmer writes them."""

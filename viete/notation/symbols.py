@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from viete.notation.heads import Heads
 from viete.notation.lexer import ELEMENTARY, GREEK_NAMES
 from viete.notation.tree import Expr, Symbol
 from viete.notation.words import Words
@@ -88,6 +89,7 @@ class Scope:
     words: Callable[[], Words] = Words  # of the vocabulary, found when first asked for: E["a"]
     text: Callable[[], Symbol] | None = None  # of a question: the input that is the text
     vector: Callable[[str, Expr], Expr] | None = None  # and what a bar makes of a token's number
+    heads: Heads | None = None  # and one letter for a group of heads and a member of it
     last: Mapping[str, Expr] = field(default_factory=dict)  # of a question: each loop's last block
     over_tokens: Callable[[Expr, int], bool] | None = None  # whether an axis of a value has them
     inputs: bool = True  # whether the card declares any; an error may have to say how

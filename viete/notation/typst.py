@@ -53,9 +53,7 @@ class Typst(Printer):
         return word(name)
 
     def ref(self, e: Ref, extra: tuple[Expr, ...]) -> str:
-        index = iter(map(self.show, e.index))
-        sub, sup = ([next(index) if s.index else word(s.text) for s in slots]
-                    for slots in (e.symbol.sub, e.symbol.sup))  # fmt: skip
+        sub, sup = self.slots(e, word)
         sub += [self.show(x) for x in extra]
         if is_phrase(e.symbol):
             return f'"{self.phrase(e.symbol)}"' + self.script("_", sub[len(e.symbol.sub) :])
