@@ -5,28 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from viete.ask.top import top_of
+from viete.ask.with_clause import changes_of
 from viete.errors import Text
 from viete.evaluate.labels import heads_of
 from viete.evaluate.run import Run
 from viete.notation.lexer import tokenize
 from viete.notation.printer import show
 from viete.notation.symbols import LAST
-from viete.notation.tree import Num, refs
+from viete.notation.tree import Expr, Num, refs
+from viete.rewrite.replacement import parse_replacement
 
 
 def reading_notes(run: Run, question: str) -> list[str]:
     """The sentences on one question, each once. Raises VieteError as ``run[question]`` does."""
+    if (changes := changes_of(run, question)) is not None:
+        formula, equations = changes
+        lefts = [parse_replacement(text, run.program.model, run.scope).left for text in equations]
+        return [*reading_notes(run, formula.text),
+                *(note for left in lefts for note in counts(run, left))]  # fmt: skip
     inner = top_of(run, question)
     question = question if inner is None else inner[1]
     read_as = (c.sentence for c in run.conventions(question))
-    notes = [*read_as, *counts(run, question), *block_numbers(run, question)]
+    notes = [*read_as, *counts(run, run.parse(question)), *block_numbers(run, question)]
     return list(dict.fromkeys(notes))
 
 
-def counts(run: Run, question: str) -> Iterator[str]:
+def counts(run: Run, e: Expr) -> Iterator[str]:
     """``A^{2,1} = L1H0``: heads that are named by numbers, as programs count them from 0."""
     card = run.program.model
-    for ref in refs(run.parse(question)):
+    for ref in refs(e):
         heads = card.heads_of(ref.symbol)
         slots = dict(zip(ref.symbol.slots, ref.index, strict=True))
         last = slots.get(heads[-1]) if heads else None
