@@ -92,7 +92,8 @@ class Claims:
     verdicts: tuple[Verdict, ...] = ()
     why_not: str = ""  # the claims were not evaluated
     defined: tuple[str, ...] = ()  # by a page of claims, names
-    prose: tuple[str, ...] = ()  # and formulas that are no claims
+    readings: tuple[str, ...] = ()  # how something was read that may be meant otherwise
+    prose: tuple[str, ...] = ()  # of a page, formulas that are no claims
     unread: tuple[VieteError, ...] = ()  # and why others cannot be read
 
     @property
@@ -110,6 +111,7 @@ class Claims:
         out += [line for v in self.verdicts for line in v.lines()]
         if self.defined:
             out.append(f"Defined for them: {', '.join(self.defined)}.")
+        out += [f"Note: {said}" for said in dict.fromkeys(self.readings)]
         if self.prose:
             out.append(f"No claims: {'; '.join(dict.fromkeys(self.prose))}.")
         for error in self.unread:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from viete.analysis.conventions import understood
 from viete.analysis.shapes import shapes_of
 from viete.analysis.token_vectors import question_scope
 from viete.cards.claims import read_claim, says_something
@@ -21,6 +22,7 @@ from viete.graph.claim import Claim
 from viete.notation.lexer import tokenize
 from viete.notation.parser import parse, parse_left
 from viete.notation.symbols import Scope
+from viete.notation.tree import Expr
 from viete.notation.words import Words
 
 _FORMULA = re.compile(
@@ -40,14 +42,16 @@ _RANGE = re.compile(r"^\s*\w+\s*=[^=]*(?:…|\.\.\.|\\l?dots|\\cdots)")
 class ClaimPage:
     """What stands on a page: a card with what the page defines, its claims, and the rest.
 
-    ``words`` name tokens, where they are not the card's own. ``prose`` are formulas that say
-    nothing; ``unread`` says of statements why they are none of this card's.
+    ``words`` name tokens, where they are not the card's own. ``readings`` say how something was
+    read that may be meant otherwise. ``prose`` are formulas that say nothing; ``unread`` says of
+    statements why they are none of this card's.
     """
 
     card: CardData
     words: Callable[[], Words] | None = None
     claims: list[Claim] = field(default_factory=list)
     defined: list[str] = field(default_factory=list)
+    readings: list[str] = field(default_factory=list)
     prose: list[str] = field(default_factory=list)
     unread: list[VieteError] = field(default_factory=list)
 
@@ -68,11 +72,25 @@ class ClaimPage:
                 self.card = card
                 self.defined.append(equation.name)
             else:
-                claim = replace(read_claim(source, self.scope), refuted=refuted)
-                shapes_of(replace(self.card, claims=(claim,)))
-                self.claims.append(claim)
+                self.add(replace(self.claim(source), refuted=refuted))
         except VieteError as error:
             self.unread.append(error)
+
+    def claim(self, source: Text) -> Claim:
+        """A claim as it is meant of this card: a norm without its parameters is the card's."""
+        found = read_claim(source, self.scope)
+
+        def meant(e: Expr) -> Expr:
+            e, conventions = understood(self.card, shapes_of(self.card), found.text, e)
+            self.readings += [c.sentence for c in conventions]
+            return e
+
+        return found.over(meant)
+
+    def add(self, claim: Claim) -> None:
+        """One claim more. Raises VieteError where it cannot be meant of this card."""
+        shapes_of(replace(self.card, claims=(claim,)))
+        self.claims.append(claim)
 
     def definition(self, source: Text) -> Equation | None:
         """The formula as an equation of a new name; None where its left side means something."""
@@ -128,12 +146,12 @@ def formulas(content: str, file: str) -> Iterator[tuple[Text, bool]]:
 
 
 def pieces(text: str) -> Iterator[tuple[int, int]]:
-    """The lines of an aligned display, which ends them with ``\\\\``."""
+    """The lines of an aligned display, which ends them with ``\\\\``, or parts a space apart."""
     start = 0
     cases = 0
-    for m in re.finditer(r"\\begin\s*\{cases\}|\\end\s*\{cases\}|\\\\|$", text):
+    for m in re.finditer(r"\\begin\s*\{cases\}|\\end\s*\{cases\}|\\\\|\\q?quad\b|$", text):
         cases += m[0].startswith("\\begin") - m[0].startswith("\\end")
-        if m[0] in ("\\\\", "") and not cases:
+        if not m[0].startswith(("\\begin", "\\end")) and not cases:
             if text[start : m.start()].strip():
                 yield start, m.start()
             start = m.end()

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from viete.analysis.shapes import shapes_of
 from viete.ask.card_claims import MOST_WEIGHTS, Claims, check_claims
 from viete.cards.claim_pages import ClaimPage, read_page
-from viete.cards.claims import read_claim
 from viete.cards.reader import MAX_BYTES, decoded
 from viete.errors import Text, VieteError, os_refusals
 from viete.evaluate.labelled import COL, ROW, Layout
@@ -98,21 +96,21 @@ def check_pages(
     weights: Mapping[str, Array] | None, inputs: Mapping[str, Array], **about: Any,
 ) -> Claims:  # fmt: skip
     """Claims as they are given, or of pages in Markdown, in one report."""
-    alone = ClaimPage(card, words)
+    alone = ClaimPage(CardData.of(card), words)
     for text in (Text(str(c), "<claim>") for c in claims if not is_page(c)):
-        alone.claims.append(read_claim(text, alone.scope))
-        shapes_of(replace(CardData.of(card), claims=(alone.claims[-1],)))
+        alone.add(alone.claim(text))
     pages = [alone] if alone.claims else []
     for path in (Path(c) for c in claims if is_page(c)):
         with os_refusals(path):
             content = regular(path, MAX_BYTES).read_bytes()
-        pages.append(read_page(decoded(content, str(path)), str(path), card, words))
+        pages.append(read_page(decoded(content, str(path)), str(path), CardData.of(card), words))
     found = [check_claims(page.card, weights, inputs, claims=page.claims, **about)
              for page in pages]  # fmt: skip
     return replace(
         next((x for x in found if x.of), found[0]),
         verdicts=tuple(v for x in found for v in x.verdicts),
         defined=tuple(name for page in pages for name in page.defined),
+        readings=tuple(said for page in pages for said in page.readings),
         prose=tuple(text for page in pages for text in page.prose),
         unread=tuple(error for page in pages for error in page.unread),
     )

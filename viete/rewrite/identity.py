@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import islice
 
+from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, memoised
 from viete.library.functions import inlined
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Table, replaced, transform, walk
+from viete.notation.tree import CALL, Apply, Bind, Expr, Idx, Ref, Table, replaced, transform, walk
 from viete.rewrite.normal_form import NormalForms, TooLarge, moved
+from viete.rewrite.opening import without_calls
 
 MOST_STEPS, MOST_NODES = 25, 800
 BOUNDED = ("softmax", "where")  # of which no infinity comes, or none by itself
@@ -26,16 +28,27 @@ def identity(card: CardData, left: Expr, right: Expr) -> tuple[str, ...] | None:
 
     None where no proof is found, which says nothing.
     """
-    if any(may_be_infinite(card, e) for e in (left, right)):
+    try:
+        e = without_calls(card, Apply("sub", (left, right)))
+    except VieteError:  # of too many blocks, one after the other
+        return None
+    if may_be_infinite(card, e):
         return None
     for functions in (False, True):
         try:
-            found = Search(card, functions).proof(Apply("sub", (left, right)))
+            found = Search(card, functions).proof(e)
         except (TooLarge, RecursionError):
             continue
         if found is not None:
-            return found
+            return (*called(left, right), *found)
     return None
+
+
+def called(*formulas: Expr) -> tuple[str, ...]:
+    """The functions of a card's values that formulas apply."""
+    found = [x.args[0] for e in formulas for x in walk(e) if isinstance(x, Apply) and x.op == CALL]
+    names = (show(x.symbol.member, "unicode") for x in found if isinstance(x, Ref))
+    return tuple(dict.fromkeys(names))
 
 
 class Search:
@@ -47,6 +60,8 @@ class Search:
     def __init__(self, card: CardData, functions: bool) -> None:
         self.card, self.forms, self.functions = card, normal_forms(card), functions
         self.known = definitions(card)
+        self.first = {e.left: e.right for e in card.equations
+                      if e.left.index and not e.left.free and e.name in self.known}  # fmt: skip
         self.order = {name: k for k, name in enumerate(self.known)}
         self.names: list[str] = []
 
@@ -65,7 +80,11 @@ class Search:
 
     def definition(self, e: Expr) -> Expr | None:
         """The formula with the equation of the name in it that the card defines last."""
-        found = {x for x in outside(self.card, e) if isinstance(x, Ref) and x.key in self.known}
+        parts = [x for x in outside(self.card, e) if isinstance(x, Ref)]
+        if (x := next((x for x in parts if x in self.first), None)) is not None:
+            self.names.append(show(x, "unicode"))
+            return replaced(e, {x: self.first[x]})
+        found = {x for x in parts if x.key in self.known}
         for x in sorted(found, key=lambda x: (-self.order[x.key], show(x))):
             equation = self.known[x.key]
             slots = [s.name for s in equation.left.index if isinstance(s, Idx)]

@@ -52,6 +52,8 @@ class NormalForms:
         self.card = card
         self.types: Shapes = shapes_of(card)
         self.shapes: dict[Expr, Shape | None] = {}  # of factors
+        self.forms: dict[tuple[Expr, bool], Form] = {}  # and whether its letters are in force
+        self.known: dict[tuple[Expr, bool], Shape | None] = {}  # shapes of formulas
         self.originals: dict[Expr, Expr] = {}  # factors with the letters that they were read with
 
     # -- forms -------------------------------------------------------------------------------------
@@ -59,6 +61,14 @@ class NormalForms:
     def of(self, e: Expr, env: TypeEnv | None = None) -> Form:
         """The form of a formula. Raises TooLarge."""
         env = self.types.env if env is None else env
+        key = e, e.free <= env.ranges.keys()
+        found = self.forms.get(key)
+        if found is None:
+            found = self.forms[key] = self.made(e, env)
+        return found
+
+    def made(self, e: Expr, env: TypeEnv) -> Form:
+        """As `of`, which keeps it."""
         match e:
             case Num(value):
                 return {(): value} if value else {}
@@ -116,14 +126,17 @@ class NormalForms:
 
     def shape(self, e: Expr, env: TypeEnv) -> Shape | None:
         """The shape of a formula, None where its letters are out of place."""
-        try:
-            return self.types.of(e, env).shape
-        except Mismatch:
-            return None
+        key = e, e.free <= env.ranges.keys()
+        if key not in self.known:
+            try:
+                self.known[key] = self.types.of(e, env).shape
+            except Mismatch:
+                self.known[key] = None
+        return self.known[key]
 
     def formula(self, form: Form) -> Expr:
         """A form as a formula, in one order of its terms."""
-        terms = sorted(form, key=lambda t: [(show(x), p) for x, p in t])
+        terms = sorted(form, key=lambda t: [(spelled(x), p) for x, p in t])
         parts = [self.product(((num(form[t]), ONE), *t) if form[t] != 1 or not t else t)
                  for t in terms]  # fmt: skip
         return reduce(lambda a, b: Apply("add", (a, b)), parts) if parts else num(0)
@@ -256,7 +269,7 @@ class NormalForms:
 
     def total(self, size: Size, u: Expr, v: Expr, env: TypeEnv) -> Form:
         """The sum of all entries of a product of vectors: ``<u, M v>`` is ``<u M, v>``."""
-        parts = sorted((*entrywise(u), *entrywise(v)), key=show)
+        parts = sorted((*entrywise(u), *entrywise(v)), key=spelled)
         if not parts:
             return self.of(self.card.size_expr(size), env)
         for k, x in enumerate(parts):
@@ -299,6 +312,8 @@ class NormalForms:
                         return self.of(matrix_product([row, *rest]), env)
                     left = matrix_product([row, *rest[:-1]])
                     return self.of(Apply("inner", (left, Pick(rest[-1], (ALL, items[1])))), env)
+            case Pick(a, (at,)) if len(items) == 1 and self.is_vector(at, env):
+                return self.of(Pick(a, (Pick(at, items),)), env)
             case Apply("had", (a, b)):
                 shapes = [self.shape(x, env) for x in (e, a, b)]
                 if None not in shapes and len({len(s or ()) for s in shapes}) == 1:
@@ -349,6 +364,12 @@ class NormalForms:
         return out
 
 
+@lru_cache(maxsize=1 << 14)
+def spelled(e: Expr) -> str:
+    """A formula as text, by which formulas are put in order."""
+    return show(e)
+
+
 # -- helpers ---------------------------------------------------------------------------------------
 
 
@@ -368,7 +389,7 @@ def scaled(a: Form, c: Fraction) -> Form:
 
 def ordered(factors: Iterable[tuple[Expr, Fraction]]) -> Term:
     """Factors in one order."""
-    return tuple(sorted(factors, key=lambda x: (show(x[0]), x[1])))
+    return tuple(sorted(factors, key=lambda x: (spelled(x[0]), x[1])))
 
 
 def matrix_product(factors: Sequence[Expr]) -> Expr:
@@ -397,7 +418,7 @@ def content(form: Form) -> tuple[Form, Form]:
     """What all terms have in common of numbers and dimensions, as a term, and the rest."""
     if not form:
         return {(): ONE}, form
-    terms = sorted(form, key=lambda t: [(show(x), p) for x, p in t])
+    terms = sorted(form, key=lambda t: [(spelled(x), p) for x, p in t])
     dims = {x for t in terms for x, _ in t if positive(x)}
     least = {x: min(dict(t).get(x, Fraction(0)) for t in terms) for x in dims}
     c = abs(form[terms[0]])
