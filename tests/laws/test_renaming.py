@@ -91,6 +91,8 @@ For $i = 1, …, N$:
 
 - $Δx^i = x^i - x^{i-1}$
 - $resid_{post}^i = x^i$
+- $B_i(z) = x^i with x^{i-1} = z$
+- $M^i(z) = x^i - y^i with y^i = z$
 """
 # What rewritings emit or ask for, what binds nothing here, and letters that rewritings bind.
 FUNCTIONS = """stack written unpadded counted onehot gathered part placed spread softmax LN causal
@@ -242,6 +244,11 @@ def runs(old: vt.Card, by: Renaming, new: vt.Card, weights: Any, inputs: Any) ->
     for e in old.equations:
         if not e.left.symbol.slots:
             same(a[e.name], b[by.name(e.name)])
+    if old.operators:  # blocks as functions of another stream, and of rows
+        stream = np.asarray(a["x^1"])[::-1]
+        for question in ("(B_2 ∘ B_1)(own)", "M^2(own)"):
+            renamed = question.replace("M", by.name("M"))
+            same(a.ask(question, own=stream), b.ask(renamed, own=stream))
 
 
 def grads(old: vt.Card, by: Renaming, new: vt.Card, weights: Any, inputs: Any) -> None:
