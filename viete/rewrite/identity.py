@@ -16,7 +16,8 @@ from viete.graph.card import CardData, Equation, memoised
 from viete.library.functions import inlined
 from viete.notation.printer import show
 from viete.notation.tree import CALL, Apply, Bind, Expr, Idx, Ref, Table, replaced, transform, walk
-from viete.rewrite.normal_form import NormalForms, TooLarge, moved
+from viete.rewrite.index_forms import moved
+from viete.rewrite.normal_form import NormalForms, TooLarge
 from viete.rewrite.opening import without_calls
 
 MOST_STEPS, MOST_NODES = 25, 800

@@ -8,35 +8,31 @@ Two formulas with one form are equal wherever both have a finite value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache, partial, reduce
-from math import isqrt
+from functools import partial, reduce
 
 from viete.analysis.shapes import Shapes, shapes_of
 from viete.analysis.types import Mismatch, Shape, TypeEnv
 from viete.graph.card import CardData
 from viete.graph.sizes import Size
-from viete.notation.printer import show
-from viete.notation.substitution import substitute
-from viete.notation.tree import (
-    Apply,
-    Bind,
-    Expr,
-    Idx,
-    Num,
-    Pick,
-    Ref,
-    Slice,
-    num,
-    rebuilt,
-    transform,
-    walk,
+from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, num, rebuilt
+from viete.rewrite.forms import (
+    ONE,
+    Form,
+    Term,
+    added,
+    content,
+    entrywise,
+    entrywise_product,
+    matrix_product,
+    ordered,
+    rational_power,
+    scaled,
+    spelled,
 )
+from viete.rewrite.index_forms import canonical, greatest_offset, indexed, moved, replaced_letter
 
-Term = tuple[tuple[Expr, Fraction], ...]  # factors with their powers, in order
-Form = dict[Term, Fraction]
-ONE = Fraction(1)
 MOST_TERMS = 100
 ALL = Slice(None, None)
 
@@ -364,157 +360,4 @@ class NormalForms:
         return out
 
 
-@lru_cache(maxsize=1 << 14)
-def spelled(e: Expr) -> str:
-    """A formula as text, by which formulas are put in order."""
-    return show(e)
-
-
-# -- helpers ---------------------------------------------------------------------------------------
-
-
-def added(a: Form, b: Form) -> Form:
-    """The sum of two forms."""
-    out = dict(a)
-    for term, c in b.items():
-        if total := out.pop(term, Fraction(0)) + c:
-            out[term] = total
-    return out
-
-
-def scaled(a: Form, c: Fraction) -> Form:
-    """A form times a number."""
-    return {term: c * x for term, x in a.items()} if c else {}
-
-
-def ordered(factors: Iterable[tuple[Expr, Fraction]]) -> Term:
-    """Factors in one order."""
-    return tuple(sorted(factors, key=lambda x: (spelled(x[0]), x[1])))
-
-
-def matrix_product(factors: Sequence[Expr]) -> Expr:
-    """``(A B) C``."""
-    return reduce(lambda a, b: Apply("prod", (a, b)), factors)
-
-
-def entrywise_product(factors: Sequence[Expr]) -> Expr:
-    """``(a ⊙ b) ⊙ c``."""
-    return reduce(lambda a, b: Apply("had", (a, b)), factors)
-
-
-def entrywise(e: Expr) -> list[Expr]:
-    """The factors of a product entry by entry."""
-    match e:
-        case Num(value) if value == 1:
-            return []
-        case Apply("had", (a, b)):
-            return [*entrywise(a), *entrywise(b)]
-        case Apply("pow", (a, Num(k))) if k.denominator == 1 and 1 < k <= 4:
-            return entrywise(a) * int(k)
-    return [e]
-
-
-def content(form: Form) -> tuple[Form, Form]:
-    """What all terms have in common of numbers and dimensions, as a term, and the rest."""
-    if not form:
-        return {(): ONE}, form
-    terms = sorted(form, key=lambda t: [(spelled(x), p) for x, p in t])
-    dims = {x for t in terms for x, _ in t if positive(x)}
-    least = {x: min(dict(t).get(x, Fraction(0)) for t in terms) for x in dims}
-    c = abs(form[terms[0]])
-    rest = {
-        ordered((x, q) for x, p in {**dict.fromkeys(dims, Fraction(0)), **dict(t)}.items()
-                if (q := p - least.get(x, 0))): k / c
-        for t, k in form.items()
-    }  # fmt: skip
-    return {ordered((x, p) for x, p in least.items() if p): c}, rest
-
-
-def rational_power(c: Fraction, p: Fraction) -> Fraction | None:
-    """A number to a power, where that is a number."""
-    if p.denominator == 1:
-        return c ** int(p) if c else None
-    if p.denominator != 2 or c <= 0:
-        return None
-    root = Fraction(isqrt(c.numerator), isqrt(c.denominator))
-    return root**p.numerator if root**2 == c else None
-
-
-def positive(e: Expr) -> bool:
-    """Whether a factor is a dimension."""
-    return isinstance(e, Ref) and e.symbol.kind == "dim"
-
-
-def indexed(e: Expr) -> Expr:
-    """An index in one form: ``i - 1 + 1`` as ``i``."""
-    if isinstance(e, Slice):
-        return e
-    base, by = offset(e)
-    return moved(base, by) if base is not None else num(by)
-
-
-def offset(e: Expr) -> tuple[Expr | None, int]:
-    """An index as a formula plus a number."""
-    match e:
-        case Num(value) if value.denominator == 1:
-            return None, int(value)
-        case Apply("add", (a, Num(k))) if k.denominator == 1:
-            base, by = offset(a)
-            return base, by + int(k)
-        case Apply("sub", (a, Num(k))) if k.denominator == 1:
-            base, by = offset(a)
-            return base, by - int(k)
-    return e, 0
-
-
-def moved(e: Expr, by: int) -> Expr:
-    """An index and a number more."""
-    base, own = offset(e)
-    by += own
-    if base is None:
-        return num(by)
-    return base if not by else Apply("add" if by > 0 else "sub", (base, num(abs(by))))
-
-
-def replaced_letter(e: Expr, letter: str, place: Expr) -> Expr:
-    """A formula with something for a letter, its indices in one form."""
-
-    def in_one_form(x: Expr) -> Expr | None:
-        return rebuilt(x, [indexed(y) for y in x.index]) if isinstance(x, Ref) else None
-
-    return transform(substitute(e, letters={letter: place}), in_one_form)
-
-
-def greatest_offset(e: Expr, letter: str) -> int | None:
-    """The greatest k of the indices ``i + k`` in a formula; None where i stands elsewhere."""
-    found: list[int] = []
-    places = 0
-    for x in walk(e):
-        if isinstance(x, Ref):
-            for index in x.index:
-                base, by = offset(index)
-                if base == Idx(letter):
-                    found.append(by)
-        places += x == Idx(letter)
-    return max(found) if found and places == len(found) else None
-
-
-@lru_cache(maxsize=1 << 14)
-def canonical(e: Expr) -> Expr:
-    """A formula whose bound letters depend on what they bind alone."""
-    e = rebuilt(e, [canonical(x) for x in e.children])
-    if not isinstance(e, Bind):
-        return e
-    height = 1 + max((int(x.index[1:]) for x in walk(e.body) if isinstance(x, Bind)
-                      and x.index[:1] == "#"), default=0)  # fmt: skip
-    letter = f"#{height}"
-    body = substitute(e.body, letters={e.index: Idx(letter)})
-    return replace_bound(e, letter, body)
-
-
-def replace_bound(e: Bind, letter: str, body: Expr) -> Bind:
-    """A binder with another letter."""
-    return Bind(e.op, letter, e.lower, e.upper, body)
-
-
-__all__ = ["NormalForms", "TooLarge", "moved"]
+__all__ = ["NormalForms", "TooLarge"]

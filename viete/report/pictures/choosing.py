@@ -14,7 +14,7 @@ from viete.notation.printer import show
 from viete.report.answers import in_numpy, without_last
 from viete.report.pictures.bars import bars
 from viete.report.pictures.curve import curve
-from viete.report.pictures.heat import Panel2D, heat
+from viete.report.pictures.heat import HeatPanel, heat
 from viete.report.pictures.picture import Picture
 
 MOST_BARS, MOST_POINTS = 24, 400
@@ -43,7 +43,7 @@ def draw(answer: Answer, blocks: Sequence[str] = (), title: str | None = None) -
         return line_or_bars(answer, values, blocks, title)
     *lead, _, _ = values.shape
     places = list(np.ndindex(*lead))
-    panels = [Panel2D(where(answer, place), values[place]) for place in places]
+    panels = [HeatPanel(where(answer, place), values[place]) for place in places]
     rows, columns = ([str(x) for x in labels] for labels in answer.labels[-2:])
     across = lead[-1] if len(lead) > 1 else 0
     return heat(title, panels, rows, columns, (answer.axes[-2], answer.axes[-1]), across)

@@ -24,7 +24,7 @@ TEXT_ROWS, TEXT_COLUMNS = 60, 60
 
 
 @dataclass(frozen=True)
-class Panel2D:
+class HeatPanel:
     """One matrix of a grid, and what it is of."""
 
     title: str
@@ -32,7 +32,7 @@ class Panel2D:
 
 
 def heat(
-    title: str, panels: Sequence[Panel2D], rows: Sequence[str], columns: Sequence[str],
+    title: str, panels: Sequence[HeatPanel], rows: Sequence[str], columns: Sequence[str],
     axes: tuple[str, str], across: int = 0,
 ) -> Picture:  # fmt: skip
     """Matrices of one shape, with the labels of their rows and columns, on one scale.
@@ -53,7 +53,7 @@ def heat(
 
 
 def grid(
-    panels: Sequence[Panel2D], rows: Sequence[str], columns: Sequence[str], axes: tuple[str, str],
+    panels: Sequence[HeatPanel], rows: Sequence[str], columns: Sequence[str], axes: tuple[str, str],
     scale: Scale, across: int,
 ) -> tuple[list[str], float, float]:  # fmt: skip
     """The panels side by side and below each other; labels stand at the first and last of them."""
@@ -199,7 +199,7 @@ def legend(scale: Scale, x: float, y: float) -> list[str]:
 
 
 def in_text(
-    panels: Sequence[Panel2D], rows: Sequence[str], columns: Sequence[str], axes: tuple[str, str],
+    panels: Sequence[HeatPanel], rows: Sequence[str], columns: Sequence[str], axes: tuple[str, str],
     scale: Scale, colour: bool,
 ) -> list[str]:  # fmt: skip
     """Each matrix as rows of two characters a number; of a large one its beginning."""
@@ -226,4 +226,4 @@ def in_text(
     return [*out, marks]
 
 
-__all__ = ["Panel2D", "heat"]
+__all__ = ["HeatPanel", "heat"]
