@@ -133,6 +133,13 @@ def test_values_of_ones_own_and_options() -> None:
     rows = run.expand("⟨U_3, x^2_j⟩", "head, source")
     check(rows, run["⟨U_3, x^2_j⟩"])
     assert rows.total.shape == (4,)
+    for block in (
+        "\\tilde{A}^2(x^1)_{-1}",
+        "Δx^2_{-1}",
+        "x^0 + \\sum_{i=1}^{N} Δx^i",
+        "B_2(x^1)_0",
+    ):
+        check(run.expand(block, "head, source"), run[block])
     with pytest.raises(vt.VieteError, match="asked of all blocks i"):
         run.expand("x^i_{-1}")
 

@@ -18,6 +18,7 @@ from typing import Any
 from viete.analysis.shapes import shapes_of
 from viete.analysis.types import Mismatch
 from viete.graph.card import CardData, memoised
+from viete.graph.dependence import reachable
 from viete.library.functions import inlined, is_argument
 from viete.notation.lexer import unprimed
 from viete.notation.substitution import fresh
@@ -34,6 +35,7 @@ from viete.notation.tree import (
     Table,
     num,
     place_from_end,
+    refs,
     replaced,
     walk,
 )
@@ -105,7 +107,9 @@ class Linearity:
         self.derived = {d.name: d.right for d in card.derived}
         self.inputs = {i.name for i in card.inputs}
         self.values = {e.name for e in card.equations}
-        self.values |= {d.name for d in card.derived if self.depends(d.right)}
+        made = {d.name: {x.key for x in refs(d.right)} for d in card.derived}
+        self.values |= {name for name in made
+                        if not self.values.isdisjoint(reachable([name], lambda x: made.get(x, ())))}  # fmt: skip
         self.degrees: dict[tuple[str, tuple[int, ...]], int | None] = {}
         self.found: dict[Expr, list[Summand]] = {}
         self.known: dict[Expr, tuple[Any, ...]] = {}

@@ -253,7 +253,7 @@ class Expander:
                 yield from self.pairs(context, p.focus, state)
             elif p.kind != ATOM:
                 yield self.family(around, p.whole, state, p.kind)
-            elif key_of(p.focus) in self.stream and (not state.inside or self.carries(p.context)):
+            elif key_of(p.focus) in self.stream and self.goes_on(p.context, state):
                 yield from self.terms(context, self.opened(p.focus), self.along(p.focus, state))
             elif state.inside or self.sums_positions(p.context):
                 yield from self.sublayer(around, p.whole, state)
@@ -261,6 +261,10 @@ class Expander:
                 yield from self.terms(context, self.opened(p.focus), state)
             else:
                 yield from self.sublayer(context, p.focus, state, UNOPENED)
+
+    def goes_on(self, context: Expr, state: State) -> bool:
+        """Whether a value of the stream in a context goes on with the terms of what was asked."""
+        return self.carries(context) if state.inside else not self.sums_positions(context)
 
     def along(self, atom: Expr, state: State) -> State:
         """Where the terms of a value of the stream are."""
@@ -314,18 +318,20 @@ class Expander:
     def head(self, around: Expr, p: Summand, state: State) -> Iterator[Terms]:
         """The terms of one sum over positions: by head, by source, by what it reads there."""
         if "head" in self.words:
-            p, state = self.apart(p, state, "head")
+            p, state = self.apart(p, state, "head", around)
         parts = [p]
         if "source" in self.words and (found := self.sources(p, state)) is not None:
             parts, state = found
         for q in parts:
             if "path" in self.words and state.depth < self.depth and q.kind == ATOM:
                 inner = replace(state, depth=state.depth + 1, inside=False)
-                yield from self.terms(filled(around, q.context), self.opened(q.focus), inner)
+                yield from self.terms(filled(around, q.context), q.focus, inner)
             else:
                 yield self.family(around, q.whole, state, q.kind)
 
-    def apart(self, p: Summand, state: State, word: str) -> tuple[Summand, State]:
+    def apart(
+        self, p: Summand, state: State, word: str, around: Expr
+    ) -> tuple[Summand, State]:  # fmt: skip
         """A term without the sums over declared letters around it: one for each of their values."""
         context, focus = p.context, p.focus
 
@@ -334,7 +340,8 @@ class Expander:
             if x is HOLE:
                 return x
             if isinstance(x, Bind) and x.ranges is None and x.op in ("sum", "concat"):
-                letter = fresh_letter(x.index + "'" * (x.op == "concat"), state)
+                wish = x.index + "'" * (x.op == "concat")
+                letter = fresh_letter(wish, state, bound=around.binders)
                 body, state = x.body, with_letter(state, word, letter, x.index)
                 if x.op == "sum":
                     put: dict[str, Expr] = {x.index: Idx(letter)}
@@ -372,7 +379,7 @@ class Expander:
             elif p.kind == ATOM and self.is_computed(p.focus):
                 yield from self.neurons(around, context, self.opened(p.focus), state)
             else:
-                q, at = self.apart(Summand(p.focus, context), state, "expert")
+                q, at = self.apart(Summand(p.focus, context), state, "expert", around)
                 yield self.neuron(around, q, at)
 
     def is_computed(self, atom: Expr) -> bool:
@@ -474,13 +481,18 @@ def pattern_name(e: Expr) -> str:
     """What a pattern is called: its name with all its letters, or the formula."""
     while isinstance(e, Pick):
         e = e.value
-    return show_symbol(e.symbol, "unicode") if isinstance(e, Ref) else show(e, "unicode")
+    if isinstance(e, Ref):
+        return show_symbol(e.symbol, "unicode")
+    return f"{e.op}(…)" if isinstance(e, Apply) else show(e, "unicode")
 
 
 def values_in(e: Expr) -> Iterator[Expr]:
     """The names in a formula, those of which rows are picked with these."""
-    return (x for x in walk(e, lambda x: isinstance(x, Pick))
-            if isinstance(x, Ref | Pick))  # fmt: skip
+
+    def is_row(x: Expr) -> bool:
+        return isinstance(x, Pick) and isinstance(x.value, Ref)
+
+    return (x for x in walk(e, is_row) if isinstance(x, Ref) or is_row(x))
 
 
 def key_of(atom: Expr) -> str:
@@ -501,12 +513,15 @@ def put_value(atom: Expr, right: Expr) -> Expr:
     return repicked(atom, put_value(atom.value, right)) if isinstance(atom, Pick) else right
 
 
-def fresh_letter(wish: str, state: State, taken: frozenset[str] = frozenset()) -> str:
+def fresh_letter(
+    wish: str, state: State, taken: frozenset[str] = frozenset(),
+    bound: frozenset[str] = frozenset(),
+) -> str:  # fmt: skip
     """A letter, with as many primes as it needs to be a new one."""
     there = {name for name, _ in state.letters}
     if wish in taken:
         wish = fresh(taken | there, "kjlpqsuvwcm")
-    while wish in there:
+    while wish in there | bound:
         wish += "'"
     return wish
 
