@@ -107,9 +107,10 @@ class Linearity:
         self.derived = {d.name: d.right for d in card.derived}
         self.inputs = {i.name for i in card.inputs}
         self.values = {e.name for e in card.equations}
-        made = {d.name: {x.key for x in refs(d.right)} for d in card.derived}
-        self.values |= {name for name in made
-                        if not self.values.isdisjoint(reachable([name], lambda x: made.get(x, ())))}  # fmt: skip
+        made = {d.name: [x.key for x in refs(d.right)] for d in card.derived}
+        for name in made:
+            if not self.values.isdisjoint(reachable([name], lambda x: made.get(x, []))):
+                self.values.add(name)
         self.degrees: dict[tuple[str, tuple[int, ...]], int | None] = {}
         self.found: dict[Expr, list[Summand]] = {}
         self.known: dict[Expr, tuple[Any, ...]] = {}

@@ -76,7 +76,8 @@ def options(
 def expanded(run: Run, text: str, options: Options, lengths: Collection[str] = ()) -> Expansion:
     """The terms that made an expression of a run; see `viete.nouns.run.Questions.expand`."""
     run, e = run.resolved(text)
-    if getattr(getattr(run.arrays.like, "dtype", None), "names", None):
+    kinds = (getattr(v.array, "dtype", None) for v in run.store.values())
+    if any(getattr(kind, "names", None) for kind in kinds):
         raise VieteError("terms are floats or exact numbers: run without meaning='interval'")
     return Expansion(run, without_calls(run.program.model, e), options, frozenset(lengths))
 
