@@ -107,10 +107,12 @@ class Linearity:
         self.derived = {d.name: d.right for d in card.derived}
         self.inputs = {i.name for i in card.inputs}
         self.values = {e.name for e in card.equations}
-        made = {d.name: [x.key for x in refs(d.right)] for d in card.derived}
-        for name in made:
-            if not self.values.isdisjoint(reachable([name], lambda x: made.get(x, []))):
-                self.values.add(name)
+        made = {d.name: frozenset(x.key for x in refs(d.right)) for d in card.derived}
+
+        def within(name: str) -> frozenset[str]:
+            return made.get(name, frozenset())
+
+        self.values |= {x for x in made if not self.values.isdisjoint(reachable([x], within))}
         self.degrees: dict[tuple[str, tuple[int, ...]], int | None] = {}
         self.found: dict[Expr, list[Summand]] = {}
         self.known: dict[Expr, tuple[Any, ...]] = {}
