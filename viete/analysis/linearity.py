@@ -112,7 +112,8 @@ class Linearity:
         def within(name: str) -> frozenset[str]:
             return made.get(name, frozenset())
 
-        self.values |= {x for x in made if not self.values.isdisjoint(reachable([x], within))}
+        whole = {name: reachable([name], within) for name in made}
+        self.values |= {name for name in made if self.values & whole[name].keys()}
         self.degrees: dict[tuple[str, tuple[int, ...]], int | None] = {}
         self.found: dict[Expr, list[Summand]] = {}
         self.known: dict[Expr, tuple[Any, ...]] = {}
