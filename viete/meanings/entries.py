@@ -147,7 +147,7 @@ class EntryRun(Run):
 
     def taken(self, array: Any, like: Array, what: str) -> Array:
         kind = getattr(array, "dtype", None)
-        own = kind != object and kind in (like.dtype, np.dtype(self.arrays.space.dtype))
+        own = kind != np.dtype(object) and kind in (like.dtype, np.dtype(self.arrays.space.dtype))
         return array if own else entries(self.arrays.space, array, what)
 
 
