@@ -65,7 +65,9 @@ SINGLE: dict[str, Any] = {
 @pytest.mark.parametrize("question", SINGLE)
 def test_one_change_and_several(question: str) -> None:
     changed = MODEL.put(*SINGLE[question]).run(TOKENS)
-    found = MODEL.run(TOKENS)[question]
+    run = MODEL.run(TOKENS)
+    found = run[question]
+    assert np.array_equal(run["logits with x^N = x^i"][1], run["logits with x^N = x^1"])
     np.testing.assert_allclose(found, changed[question.partition(" with")[0]], rtol=1e-11)
 
 

@@ -8,7 +8,7 @@ that block on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -120,7 +120,7 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
             raise text.error(f"{show(found.left)} is no value of {card.title}")
         if found.readers:
             raise text.error("a change for some readers is for put: model.put(…).run(…)")
-        check_letters(card, found)
+        check_letters(card, found, card.loop_letters)
         changes.append(found)
     places = [place_of(change) for change in changes]
     for k, change in enumerate(changes):
@@ -144,7 +144,18 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
                 })  # fmt: skip
             else:
                 axes[letter] = letter_of(run, ready, change, letter, slot)
+        for letter, numbers in read_blocks(run, change, {*blocks, *axes, *bound}).items():
+            blocks[letter] = numbers
     return Sweep(ready, changes, places, blocks, axes)
+
+
+def read_blocks(
+    run: Run, change: Replacement, known: Collection[str]
+) -> dict[str, list[int]]:  # fmt: skip
+    """The blocks of letters on the right side alone, as in the lens ``x^N = x^i``."""
+    loose = change.right.free & run.program.model.loop_letters - {*known}
+    found = query(run, change.right, change.right_text).blocks if loose else {}
+    return {letter: found[letter] for letter in sorted(loose)}
 
 
 def free_letters(change: Replacement) -> list[tuple[str, str | int]]:

@@ -6,7 +6,7 @@ like any other, so that every meaning and every rewriting has it; see `viete.rew
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from viete.analysis.shapes import shapes_of
@@ -70,9 +70,9 @@ def changed(card: CardData, change: Replacement) -> CardData:
     return checked(replace(ordered(found, change.text), facts=facts), change.text)
 
 
-def check_letters(card: CardData, change: Replacement) -> None:
-    """That the right side and the conditions are about letters of the left side."""
-    own = {x.name for x in (*change.left.index, *change.items) if isinstance(x, Idx)}
+def check_letters(card: CardData, change: Replacement, more: Collection[str] = ()) -> None:
+    """That the right side and the conditions are about letters of the left side, or about more."""
+    own = {*more} | {x.name for x in (*change.left.index, *change.items) if isinstance(x, Idx)}
     for e in (change.right, *change.conditions):
         if loose := sorted(e.free - own):
             where = change.right_text.place(Idx(loose[0])) if e is change.right else (0, None)
