@@ -15,6 +15,8 @@ import torch
 import viete as vt
 from tests.laws.strategies import random_inputs, shipped, tiny
 from viete.errors import VieteError
+from viete.evaluate.schedule import member_name
+from viete.notation.lexer import primed
 from viete.notation.parser import parse
 from viete.notation.printer import STYLES, show
 
@@ -232,3 +234,17 @@ def test_what_another_run_lacks_is_computed_there() -> None:
     lazy = CARD.run([4, 2, 5], WEIGHTS, names=[])
     np.testing.assert_allclose(RUN.ask("<x'^2_1, w>", against=lazy, w=V), OTHER["x^2_1"] @ V)
     assert list(lazy) == ["x^2"]
+
+
+@pytest.mark.parametrize("name", ["gemma2", "mixtral", "bert", "t5"])
+def test_every_value_has_a_prime_beside_itself(name: str) -> None:
+    card = tiny(next(path for path in shipped() if Path(path).stem == name))
+    run = card.run(None, card.initial_weights(1), **random_inputs(card))
+    program = run.program
+    for key, loops in program.names.values():
+        symbol = card.symbols[key]
+        other = replace(symbol, base=primed(symbol.base, "'"))
+        places = program.loops_of(symbol, loops)
+        one, two = (member_name(s, places) for s in (symbol, other))
+        if (key, loops) in run.store:
+            np.testing.assert_array_equal(run.ask(two, against=run), run[one])

@@ -19,6 +19,7 @@ from viete.rewrite.adjoint.double_where import double_where
 from viete.rewrite.folding import folded
 from viete.rewrite.incremental import derived
 from viete.rewrite.padding import padded
+from viete.rewrite.renaming import joined
 
 REWRITINGS: dict[str, Callable[[vt.Card], vt.Card]] = {
     "grad": vt.Card.grad,
@@ -31,6 +32,8 @@ REWRITINGS: dict[str, Callable[[vt.Card], vt.Card]] = {
     "padded grad": lambda m: padded(m.grad()),
     "recognised": lambda m: rewrite(m, rules("rewrite", "recognition.md"))[0],
     "incremental padded": lambda m: derived(padded(m)).model,
+    "beside itself": lambda m: joined(m, m, ())[0],
+    "beside itself, of the same sizes": lambda m: joined(m, m, {*m.sizes, *m.ranges})[0],
 }
 
 

@@ -124,6 +124,7 @@ class Questions(Run):
                 found_top = top_of(self, question)
                 run, e = self.resolved(question if found_top is None else found_top[1])
                 found |= run.needed_by(e) if run is self else set()
+        found -= self.runnable()[1].keys()  # where something lacks, the question says what
         return [name for name, member in self.program.names.items() if member in found]
 
     def ask(self, *questions: str, against: Run | None = None, **values: Any) -> Any:
