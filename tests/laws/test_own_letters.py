@@ -331,6 +331,7 @@ def test_a_group_is_no_head() -> None:
     np.testing.assert_allclose(
         made["A^{2,h}_{j,k}"], made["softmax(causal(Q^{2,h} {K^{2,h}}^T / sqrt(d_k)))"], 1e-9
     )
+    assert list(made.labels("A^{2,h}_0")[0]) == [f"{k} = L1H{k - 1}" for k in range(1, 7)]
     with pytest.raises(
         VieteError, match=re.escape("A^{i,h} has one for each head h; with g and r")
     ):

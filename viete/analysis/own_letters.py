@@ -49,7 +49,7 @@ class OwnLetters(CardSizes):
             if starts is None or ends is None:
                 raise Mismatch(
                     f"{name} counts {known[1]} places from {known[0]} elsewhere and {count} from "
-                    f"{new[0]} here", index,
+                    f"{new[0]} here; take two letters", index,
                 )  # fmt: skip
             start, end = starts[1], ends[0]
         env.letters.places[name] = start, end - start

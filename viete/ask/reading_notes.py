@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from viete.ask.top import top_of
 from viete.ask.with_clause import changes_of
 from viete.errors import Text
-from viete.evaluate.labels import heads_of
+from viete.evaluate.labels import all_heads, heads_of
 from viete.evaluate.run import Run
+from viete.notation.heads import joint
 from viete.notation.lexer import tokenize
 from viete.notation.printer import show
 from viete.notation.symbols import LAST
@@ -36,6 +38,9 @@ def counts(run: Run, e: Expr) -> Iterator[str]:
     for ref in refs(e):
         heads = card.heads_of(ref.symbol)
         slots = dict(zip(ref.symbol.slots, ref.index, strict=True))
+        whole = [head for pair in pairwise(ref.index) if isinstance(head := joint(*pair), Num)]
+        of_all = dict(all_heads(run, ref)) if whole else {}
+        yield from (f"{show(ref)} = {of_all[k]}" for x in whole if (k := int(x.value)) in of_all)
         last = slots.get(heads[-1]) if heads else None
         if isinstance(last, Num) and last.value.denominator == 1:
             named = dict(heads_of(run, ref.symbol, slots, heads[-1]))

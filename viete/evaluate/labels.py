@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +15,7 @@ from viete.evaluate.inputs import host
 from viete.evaluate.queries import query
 from viete.graph.card import CardData, Input
 from viete.graph.sizes import ZERO, Size
+from viete.notation.heads import joint
 from viete.notation.lexer import unprimed
 from viete.notation.printer import Printer
 from viete.notation.tree import Expr, Idx, Num, Pick, Ref, Symbol, refs
@@ -99,7 +102,20 @@ def head_names(run: Run, e: Expr, letter: str) -> Mapping[int, str]:
             if slots[slot] == Idx(letter):
                 pairs = heads_of(run, ref.symbol, slots, slot)
                 found.append({k: f"{k} = {name}" for k, name in pairs})
+        if any(joint(*pair) == Idx(letter) for pair in pairwise(ref.index)):
+            found.append({k: f"{k} = {name}" for k, name in all_heads(run, ref)})
     return found[0] if found and all(names == found[0] for names in found) else {}
+
+
+def all_heads(run: Run, ref: Ref) -> Iterator[tuple[int, str]]:
+    """The heads of all groups by one number, of one symbol in one block."""
+    card, program = run.program.model, run.program
+    slots = dict(zip(ref.symbol.slots, ref.index, strict=True))
+    blocks = [(slots[s], program.range_of(s).start) for s in card.blocks_of(ref.symbol)]
+    count = prod(len(program.range_of(s)) for s in card.heads_of(ref.symbol))
+    if len(blocks) == 1 and isinstance(block := blocks[0][0], Num):
+        for k in range(1, count + 1):
+            yield k, f"L{int(block.value) - blocks[0][1]}H{k - 1}"
 
 
 def heads_of(
