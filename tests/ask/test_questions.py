@@ -36,6 +36,7 @@ COLUMN = (
     ("<U_3 - U_5, LN(x^1_1)>", "<U_3 - U_5, LN(x^1_1; γ, β, ε)>", "means norm(x¹[1])"),
     ("LN(x^1) U^T", "logits(x^1)", "means norm(x¹), the norm before the unembedding"),
     (r"\text{logit}_3(LN(x^1_1))", "logits(x^1)_{1,3}", "the norm before the unembedding"),
+    ("W_U · LN(x^2_1)", "logits_1", "Uᵀ norm(x²[1]) means norm(x²[1]) Uᵀ"),
     ("LN(x^2)", "norm(x^2)", "the norm that the card applies to it"),
     ("LN(y^1_0)", "v^1_0", "LN(y¹[0]) means norm_M¹(y¹[0]), the norm that the card applies"),
     ("W_K^{1,1} x^1_2", "x^1_2 W_K^{1,1}", "the card's vectors are rows, and its weights map them"),

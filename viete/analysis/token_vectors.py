@@ -23,6 +23,7 @@ from viete.notation.symbols import Scope
 from viete.notation.tree import Apply, Expr, Pick, Ref, Slice
 
 UNEMBEDDING = "U"
+TURNED = "W_U"  # what papers call it, of tied weights too
 
 
 @memoised
@@ -33,7 +34,19 @@ def question_scope(card: CardData) -> Scope:
         vector=lambda bar, token: (unembedding if bar == "overline" else embedding)(card, token),
         heads=query_heads(card), last={loop.index: loop.upper for loop in card.loops},
         over_tokens=lambda value, axis: over_tokens(card, value, axis),
+        second={TURNED: lambda: turned(card)} if has_turned(card) else {},
     )  # fmt: skip
+
+
+def has_turned(card: CardData) -> bool:
+    """Whether a card has an unembedding, and no weights of that name."""
+    return UNEMBEDDING in card.symbols and TURNED not in card.symbols
+
+
+def turned(card: CardData) -> Expr:
+    """The unembedding with a column for each token, as weights of their own have it."""
+    matrix, axis = unembedding_matrix(card)
+    return matrix if axis else Apply("T", (matrix,))
 
 
 def over_tokens(card: CardData, value: Expr, axis: int, exactly: bool = False) -> bool:

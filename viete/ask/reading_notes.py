@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from viete.analysis.token_vectors import TURNED, has_turned, turned
 from viete.ask.top import top_of
 from viete.ask.with_clause import changes_of
 from viete.errors import Text
@@ -28,8 +29,16 @@ def reading_notes(run: Run, question: str) -> list[str]:
     inner = top_of(run, question)
     question = question if inner is None else inner[1]
     read_as = (c.sentence for c in run.conventions(question))
-    notes = [*read_as, *counts(run, run.parse(question)), *block_numbers(run, question)]
+    notes = [*read_as, *counts(run, run.parse(question)), *block_numbers(run, question),
+             *unembedding_named(run, question)]  # fmt: skip
     return list(dict.fromkeys(notes))
+
+
+def unembedding_named(run: Run, question: str) -> Iterator[str]:
+    """What W_U is on a card whose unembedding has no weights of its own."""
+    card = run.program.model
+    if has_turned(card) and any(name in question for name in (TURNED, "W_{U}")):
+        yield f"{TURNED} is {show(turned(card), 'unicode')}: the card has no weights of that name"
 
 
 def counts(run: Run, e: Expr) -> Iterator[str]:

@@ -578,6 +578,9 @@ class Parser(Cursor):
         heads = self.match_heads(base, items)
         if heads is not None and (whole is None or len(heads[2]) < len(whole[2])):
             whole = heads
+        if whole is None and (second := self.scope.second.get(key_of(base, items))) is not None:
+            above = [s for s in items if s.sign == "^"]
+            return self.scripted(self.node(second(), t), above, t)
         loose = next((k for k, s in enumerate(items) if not s.braced and s.tokens[0].kind == "word"
                       and len(s.label) > 1), None)  # fmt: skip
         if whole is None and loose is not None:
@@ -888,3 +891,8 @@ class Parser(Cursor):
         self.accept("\\\\")
         self.expect("\\end", t)
         return self.node(Apply("where", (condition, a, b)), t)
+
+
+def key_of(base: str, items: list[Script]) -> str:
+    """A name with the labels below it, as ``W_U``."""
+    return Symbol("value", base, tuple(Slot(s.label) for s in items if s.sign == "_")).key
