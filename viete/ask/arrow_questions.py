@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from viete.analysis.linearity import ATOM, UNOPENED, Summand, filled
-from viete.ask.terms import Expander, key_of, value_of
+from viete.ask.stream import key_of, value_of
+from viete.ask.terms import Expander
 from viete.errors import Text, VieteError
 from viete.evaluate.run import Run
 from viete.notation.parser import parse

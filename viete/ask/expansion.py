@@ -7,9 +7,8 @@ have no shares.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -19,8 +18,11 @@ from viete.analysis.linearity import ATOM, CONSTANT, HELD, UNOPENED
 from viete.analysis.rows import Subscript
 from viete.ask.explaining import explained
 from viete.ask.partial_sums import PartialSums, partial_sums
-from viete.ask.term_table import Hidden, floats, in_short, term_table, terms_json
-from viete.ask.terms import DEPTH, Expander, Mark, Terms, values_in
+from viete.ask.stream import values_in
+from viete.ask.term import Options, Term, words
+from viete.ask.term_families import Mark, Terms
+from viete.ask.term_table import Hidden, floats, term_table, terms_json
+from viete.ask.terms import Expander
 from viete.document.rendering import render
 from viete.document.tree import Block
 from viete.errors import VieteError
@@ -33,29 +35,11 @@ from viete.evaluate.schedule import Member
 from viete.graph.evaluator import Env, Letter
 from viete.notation.printer import show
 from viete.notation.substitution import fresh
-from viete.notation.tree import Expr, Idx, Pick, num
+from viete.notation.tree import Expr, Idx, Pick
 from viete.rewrite.opening import without_calls
 
 NONE = np.zeros(0)
 PRECISE = 1e3  # of the precision: what may be lost in adding up
-
-
-def words(said: str | Collection[str]) -> tuple[str, ...]:
-    """``"block, head"`` as its words."""
-    return tuple(re.findall(r"\w+", said)) if isinstance(said, str) else tuple(said)
-
-
-@dataclass(frozen=True)
-class Options:
-    """How far an expansion goes, what it holds and what it lists; see `Questions.expand`."""
-
-    into: tuple[str, ...] = ("block",)
-    top: int | None = None
-    least: float = 0.0
-    depth: int = DEPTH
-    held: frozenset[str] = HELD
-    cumulative: bool = False
-    explain: float | None = None
 
 
 def options(
@@ -80,78 +64,6 @@ def expanded(run: Run, text: str, options: Options, lengths: Collection[str] = (
     if any(getattr(kind, "names", None) for kind in kinds):
         raise VieteError("terms are floats or exact numbers: run without meaning='interval'")
     return Expansion(run, without_calls(run.program.model, e), options, frozenset(lengths))
-
-
-@dataclass(eq=False)
-class Term:
-    """One term of an expansion, which is an expression of the run again."""
-
-    expansion: Expansion = field(repr=False)
-    family: Terms = field(repr=False)
-    place: tuple[int, ...]  # of its letters, counted from the first value
-    value: Any
-    size: float
-    among: Expansion | None = field(default=None, repr=False)  # whose terms its share is one of
-
-    @cached_property
-    def letters(self) -> dict[str, int]:
-        """What its letters are: the head, the source, the neuron."""
-        found = self.expansion.letters(self.family)
-        return {x.name: x.first + k for x, k in zip(found, self.place, strict=True)}
-
-    @cached_property
-    def formula(self) -> Expr:
-        """The term as a formula."""
-        put: dict[str, Expr] = {k: num(v) for k, v in self.letters.items()}
-        named = self.expansion.expander.named(self.family.formula)
-        return self.expansion.card.substitute(named, letters=put)
-
-    @property
-    def expression(self) -> str:
-        """The term as an expression, whose value in the run is this one's."""
-        return show(self.formula)
-
-    @property
-    def kind(self) -> str:
-        """What it is: 'value', 'constant' or 'unopened'."""
-        return self.family.kind
-
-    @property
-    def share(self) -> float:
-        """Its size among the sizes of all terms."""
-        return self.size / ((self.among or self.expansion).mass or 1.0)
-
-    @cached_property
-    def label(self) -> str:
-        """Where it comes from: ``block 3, head 2, source 0``."""
-        steps = [self.step(m) for m in self.family.marks]
-        if not self.family.marks or self.family.marks[-1].word in ("block", "query", "key"):
-            put: dict[str, Expr] = {k: num(v) for k, v in self.letters.items()}
-            focus = self.expansion.card.substitute(self.family.focus, letters=put)
-            steps.append(show(focus, "unicode"))
-        return ", ".join(filter(None, steps))
-
-    def step(self, m: Mark) -> str:
-        """One step: ``block 3``, ``head 2``, ``source 0 "I"``."""
-        if not m.letter:
-            return m.word
-        k = m.number if m.number is not None else self.letters[m.letter]
-        return f"{m.word} {self.expansion.position_name(k) if m.word == 'source' else k}"
-
-    def expand(self, into: str | Collection[str], **changes: Any) -> Expansion:
-        """The terms of this term, with the options of the expansion that it is of."""
-        e = self.expansion
-        changed = replace(e.options, into=words(into), **changes)
-        return Expansion(e.run, self.formula, changed, e.lengths, self.marks)
-
-    @property
-    def marks(self) -> tuple[Mark, ...]:
-        """The steps to it, with the numbers of its letters."""
-        return tuple(replace(m, number=self.letters.get(m.letter, m.number))
-                     for m in self.family.marks)  # fmt: skip
-
-    def __repr__(self) -> str:
-        return f"<{self.label}: {in_short(self.value)}>"
 
 
 class Expansion:
@@ -410,7 +322,11 @@ class Expansion:
 
     def over(self, e: Expr) -> Expansion:
         """The same of another formula."""
-        return Expansion(self.run, e, self.options, self.lengths)
+        return self.of(e, self.options)
+
+    def of(self, e: Expr, options: Options, marks: tuple[Mark, ...] = ()) -> Expansion:
+        """An expansion of another formula; ``marks`` are the steps to it."""
+        return Expansion(self.run, e, options, self.lengths, marks)
 
     def laid_out_alone(self, e: Expr) -> Array:
         """The value of a formula by itself."""

@@ -7,20 +7,16 @@ W_O; that u W_Oᵀ comes first, and no n × d matrix is ever made, follows from 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
 from itertools import count
 
 from viete.evaluate.array import Arrays
 from viete.evaluate.labelled import COL, ROW, Value
+from viete.evaluate.product_order import path
 from viete.graph.evaluator import Env
 from viete.notation.tree import Apply, Bind, Expr, Ref, Symbol
-
-MOST = 7  # factors of which all orders are compared; of more, the cheapest pair comes first
-Sizes = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -219,123 +215,3 @@ class Contraction:
 def leaf(v: Value) -> Network:
     """A network of one factor."""
     return Network((Factor(v.axes, v.frozen()),))
-
-
-@lru_cache(maxsize=4096)
-def path(
-    factors: tuple[tuple[tuple[str, ...], bool], ...], sizes: Sizes, out: frozenset[str]
-) -> tuple[tuple[int, int], ...]:
-    """Which two of the factors to multiply, time after time; the product goes to the end.
-
-    Of each factor are given its axes, and whether it only takes the mean away between two of them.
-    """
-    order = Order([frozenset(axes) for axes, _ in factors], [one for _, one in factors],
-                  dict(sizes), out)  # fmt: skip
-    return tuple(order.best() if len(factors) <= MOST else order.greedy())
-
-
-@dataclass
-class Order:
-    """The search for a cheap order; a set of factors is a whole number, with a bit for each."""
-
-    factors: list[frozenset[str]]
-    between: list[bool]
-    sizes: dict[str, int]
-    out: frozenset[str]
-    found: dict[int, frozenset[str]] = field(default_factory=dict)
-
-    @cached_property
-    def beside(self) -> frozenset[str]:
-        """The names of the result along which no mean is taken away."""
-        ends = (f for f, between in zip(self.factors, self.between, strict=True) if between)
-        return self.out.difference(*ends)
-
-    @cached_property
-    def sides(self) -> dict[str, int]:
-        """For each other name a number, the same for names that factors connect."""
-        found = {a: k for k, a in enumerate(self.sizes)}
-        for _ in self.factors:
-            for f, between in zip(self.factors, self.between, strict=True):
-                inner = f - self.beside
-                if inner and not between:
-                    found |= dict.fromkeys(inner, min(found[a] for a in inner))
-        return found
-
-    def axes(self, group: int) -> frozenset[str]:
-        """The axes of the product of a set of factors: those that something else has."""
-        if group not in self.found:
-            self.found[group] = self.axes_of(group)
-        return self.found[group]
-
-    def axes_of(self, group: int) -> frozenset[str]:
-        inside = [f for k, f in enumerate(self.factors) if group >> k & 1]
-        if len(inside) == 1:
-            return inside[0]
-        others = (f for k, f in enumerate(self.factors) if not group >> k & 1)
-        return frozenset[str]().union(*inside) & self.out.union(*others)
-
-    def pair(self, a: int, b: int) -> float:
-        """How many operations the product of two products takes; infinitely many if there is none.
-
-        A mean is taken away along an axis that nothing else has, before what stands on its two
-        sides is multiplied.
-        """
-        one, two = self.axes(a), self.axes(b)
-        centring = [self.between[g.bit_length() - 1] and not g & (g - 1) for g in (a, b)]
-        if any(centring):
-            shared = one & two
-            if all(centring) or len(shared) != 1 or not shared.isdisjoint(self.axes(a | b)):
-                return math.inf
-            return self.size(two if centring[0] else one)
-        sides = [{self.sides[x] for x in axes - self.beside} for axes in (one, two)]
-        if all(sides) and sides[0].isdisjoint(sides[1]):
-            return math.inf
-        return self.size(one | two) + self.size(self.axes(a | b))
-
-    def size(self, axes: frozenset[str]) -> int:
-        return math.prod(self.sizes[x] for x in axes)
-
-    def best(self) -> list[tuple[int, int]]:
-        """The cheapest order, by comparing all."""
-        cheapest: dict[int, tuple[float, int, int]] = {
-            1 << k: (0, 0, 0) for k in range(len(self.factors))
-        }
-        every = (1 << len(self.factors)) - 1
-        for group in range(1, every + 1):  # the parts of a set are smaller numbers
-            low, part, found = group & -group, (group - 1) & group, list[tuple[float, int, int]]()
-            while part:
-                if part & low:
-                    cost = cheapest[part][0] + cheapest[group ^ part][0]
-                    if not found or cost < found[0][0]:
-                        cost += self.pair(part, group ^ part)
-                        found = [min([*found, (cost, part, group ^ part)])]
-                part = (part - 1) & group
-            if found:
-                cheapest[group] = found[0]
-        return self.steps(every, {g: (a, b) for g, (_, a, b) in cheapest.items()})
-
-    def steps(self, every: int, halves: dict[int, tuple[int, int]]) -> list[tuple[int, int]]:
-        """The products of an order, from the innermost out, by their places in the list."""
-        places, out = [1 << k for k in range(len(self.factors))], list[tuple[int, int]]()
-
-        def make(group: int) -> None:
-            if group & (group - 1):
-                a, b = halves[group]
-                make(a)
-                make(b)
-                i, j = places.index(a), places.index(b)
-                out.append((i, j))
-                places[:] = [p for k, p in enumerate(places) if k not in (i, j)] + [group]
-
-        make(every)
-        return out
-
-    def greedy(self) -> list[tuple[int, int]]:
-        """An order in which the cheapest product of two comes next."""
-        groups, halves = [1 << k for k in range(len(self.factors))], dict[int, tuple[int, int]]()
-        while len(groups) > 1:
-            pairs = [(a, b) for k, b in enumerate(groups) for a in groups[:k]]
-            a, b = min(pairs, key=lambda p: self.pair(*p))
-            halves[a | b] = a, b
-            groups = [g for g in groups if g not in (a, b)] + [a | b]
-        return self.steps(groups[0], halves)

@@ -1,0 +1,222 @@
+"""The stream of a card, and the equations in the place of its values.
+
+Which values are the stream, and which sub-layers look at other positions, is read off the
+equations: the stream of a block is that of the block before, with something added to it or normed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from viete.analysis.linearity import (
+    ATOM,
+    CONSTANT,
+    HELD,
+    PAIR,
+    linearity,
+    repicked,
+    through,
+)
+from viete.analysis.rows import Rows, Subscript
+from viete.errors import VieteError
+from viete.evaluate.schedule import Program
+from viete.graph.card import Equation
+from viete.graph.dependence import reachable
+from viete.notation.printer import show, show_symbol
+from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, num, rebuilt, transform, walk
+
+ENTRYWISE = frozenset(("neg", "had", "times", "div"))
+
+
+class Stream:
+    """The values of one program's card by their equations.
+
+    ``held`` are the kinds of factors that are taken as given, ``lengths`` the lengths of texts
+    where the card has numbers for them.
+    """
+
+    def __init__(
+        self, program: Program, held: frozenset[str] = HELD, lengths: frozenset[str] = frozenset()
+    ) -> None:
+        self.program, self.card = program, program.model
+        self.lines = linearity(self.card, held, lengths)
+        self.rows = Rows(self.lines)
+        self.made = {s.makes: s.equation for s in program.steps}
+        self.derived = {d.name: d for d in self.card.derived}
+        self.carried, self.stream = self.streams()
+        self.mixing: dict[Expr, bool] = {}
+        self.members: dict[Expr, Expr] = {}
+        self.scales: dict[Expr, Expr] = {}
+
+    # -- what the equations say --------------------------------------------------------------------
+
+    def streams(self) -> tuple[set[str], set[str]]:
+        """The values of a loop that are those of the block before and something added, or normed.
+
+        And these with the values that are the norm of one.
+        """
+        reads: dict[str, set[str]] = {}
+        for e in self.card.equations:
+            if e.loop is not None:
+                found: set[str] = {key_of(p.focus) for p in self.lines.parts(e.right)
+                         if p.kind == ATOM and self.carries(p.context)}  # fmt: skip
+                reads.setdefault(e.name, set()).update(found)
+
+        def after(*names: str) -> dict[str, None]:
+            return reachable(names, lambda name: reads.get(name, ()))
+
+        cycles = {x for x in reads if x in after(*reads[x])}
+        return cycles, {x for x in reads if not cycles.isdisjoint(after(x))}
+
+    def carries(self, context: Expr) -> bool:
+        """Whether a context changes each entry by itself, or norms a row."""
+        return all(
+            isinstance(x, Apply) and (x.op in ENTRYWISE or self.card.applies(x, "centred"))
+            for x in through(context)
+        )
+
+    def mixes(self, e: Expr) -> bool:
+        """Whether a formula takes other positions in, through what is linear, but no stream."""
+        if e not in self.mixing:
+            self.mixing[e] = False
+            self.mixing[e] = any(
+                self.sums_positions(p.context) or (
+                    p.kind == ATOM and key_of(p.focus) not in self.stream
+                    and self.mixes(self.opened(p.focus))
+                ) for p in self.lines.parts(e)
+            )  # fmt: skip
+        return self.mixing[e]
+
+    def sums_positions(self, context: Expr) -> bool:
+        """Whether there is a sum over positions around the place of a context."""
+        return any(self.lines.mixes(x) for x in through(context))
+
+    # -- equations in the place of values ----------------------------------------------------------
+
+    def normal(self, e: Expr) -> Expr:
+        """A formula with numbers for blocks, and with rows and entries of values."""
+        return self.rows.pushed(self.numbered(e, {}))
+
+    def numbered(self, e: Expr, blocks: dict[str, int]) -> Expr:
+        """A formula with numbers for its blocks; a sum over blocks is written out."""
+        loops = self.card.loop_letters
+        if isinstance(e, Bind) and e.op == "sum" and e.index in loops and e.ranges is not None:
+            first, last = (int(self.program.index_size(x, blocks)) for x in e.ranges)
+            terms = [self.numbered(e.body, {**blocks, e.index: k}) for k in range(first, last + 1)]
+            total = terms[0] if terms else num(0)
+            for term in terms[1:]:
+                total = Apply("add", (total, term))
+            return total
+        if isinstance(e, Idx) and e.name in blocks:
+            return num(blocks[e.name])
+        e = rebuilt(e, [self.numbered(x, blocks) for x in e.children])
+        if isinstance(e, Ref) and e.symbol.kind != "dim" and self.card.blocks_of(e.symbol):
+            places = iter(self.program.places(e, blocks))
+            index = tuple(num(next(places)) if s in loops else x
+                          for s, x in zip(e.symbol.slots, e.index, strict=True))  # fmt: skip
+            return Ref(e.symbol, index)
+        return e
+
+    def opened(self, atom: Expr) -> Expr:
+        """The right side of the equation of a value, or of a row or an entry of one."""
+        if atom not in self.members:
+            ref = value_of(atom)
+            derived = self.derived.get(ref.key)
+            blocks = self.program.places(ref, {})
+            if derived is None and (ref.key, blocks) not in self.made:
+                raise VieteError(f"there is no {show(ref)}")
+            equation = derived or self.made[ref.key, blocks]
+            put = {x.name: at for x, at in zip(equation.left.index, ref.index, strict=True)
+                   if isinstance(x, Idx)}  # fmt: skip
+            right = self.card.substitute(equation.right, letters=put)
+            self.members[atom] = self.normal(put_value(atom, right))
+        return self.members[atom]
+
+    def written_out(self, e: Expr) -> Expr:
+        """A formula that is one value, by the equation of that value, where it is linear."""
+        while self.lines.is_value(e) and self.is_linear(e):
+            e = self.opened(e)
+        return e
+
+    def is_linear(self, atom: Expr) -> bool:
+        """Whether a value's equation is linear in another value, or a constant."""
+        parts = self.lines.parts(self.opened(atom))
+        return any(p.kind in (ATOM, PAIR) for p in parts) or all(p.kind == CONSTANT for p in parts)
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def named(self, e: Expr) -> Expr:
+        """A formula in which the scales of norms have the names that the card derives for them."""
+
+        def rule(x: Expr) -> Expr | None:
+            if isinstance(x, Apply) and x.op == "div" and self.lines.is_root(x.args[1]):
+                return Apply("div", (x.args[0], self.scale(x.args[1])))
+            return None
+
+        return transform(e, rule)
+
+    def scale(self, root: Expr) -> Expr:
+        """The derived name of a root, of one row of it, or the root itself."""
+        if root not in self.scales:
+            tries = (self.scale_at(root, d, atom) for d in self.card.derived
+                     if self.lines.is_root(d.right) for atom in values_in(root)
+                     if self.lines.depends(atom))  # fmt: skip
+            self.scales[root] = next((x for x in tries if x is not None), root)
+        return self.scales[root]
+
+    def scale_at(self, root: Expr, d: Equation, atom: Expr) -> Expr | None:
+        """A derived name, where its definition for some block and row is this root."""
+        letters = self.card.blocks_of(d.left.symbol)
+        near = self.program.places(value_of(atom), {}) or (0,)
+        for step in (0, 1) if letters else (0,):
+            blocks = dict.fromkeys(letters, near[0] + step)
+            if any(k not in self.program.range_of(x) for x, k in blocks.items()):
+                continue
+            name: Expr = self.numbered(d.left, blocks)
+            right = self.numbered(d.right, blocks)
+            if isinstance(atom, Pick):
+                end = atom.from_end(0)
+                place = Subscript(atom.items[0]) if end is None else Subscript(None, end)
+                name, right = (Pick(x, (place.of(x, 0),)) for x in (name, right))
+            if self.rows.pushed(right) == root:
+                return name
+        return None
+
+
+def pattern_name(e: Expr) -> str:
+    """What a pattern is called: its name with all its letters, or the formula."""
+    while isinstance(e, Pick):
+        e = e.value
+    if isinstance(e, Ref):
+        return show_symbol(e.symbol, "unicode")
+    return f"{e.op}(…)" if isinstance(e, Apply) else show(e, "unicode")
+
+
+def values_in(e: Expr) -> Iterator[Expr]:
+    """The names in a formula, those of which rows are picked with these."""
+
+    def is_row(x: Expr) -> bool:
+        return isinstance(x, Pick) and isinstance(x.value, Ref)
+
+    return (x for x in walk(e, is_row) if isinstance(x, Ref) or is_row(x))
+
+
+def key_of(atom: Expr) -> str:
+    """The name of a value, a row or an entry."""
+    return value_of(atom).key
+
+
+def value_of(atom: Expr) -> Ref:
+    """The value of which something is a row or an entry."""
+    while isinstance(atom, Pick):
+        atom = atom.value
+    assert isinstance(atom, Ref)
+    return atom
+
+
+def put_value(atom: Expr, right: Expr) -> Expr:
+    """A row or an entry of a value, with its equation's right side in its place."""
+    return repicked(atom, put_value(atom.value, right)) if isinstance(atom, Pick) else right
+
+
+__all__ = ["Stream", "key_of", "pattern_name", "value_of", "values_in"]

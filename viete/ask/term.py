@@ -1,0 +1,112 @@
+"""One term of an expansion, which is an expression of the run again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from viete.analysis.linearity import HELD
+from viete.ask.term_families import Mark, Terms
+from viete.ask.term_table import in_short
+from viete.ask.terms import DEPTH
+from viete.notation.printer import show
+from viete.notation.tree import Expr, num
+
+if TYPE_CHECKING:
+    from viete.ask.expansion import Expansion
+
+
+def words(said: str | Collection[str]) -> tuple[str, ...]:
+    """``"block, head"`` as its words."""
+    return tuple(re.findall(r"\w+", said)) if isinstance(said, str) else tuple(said)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How far an expansion goes, what it holds and what it lists; see `Questions.expand`."""
+
+    into: tuple[str, ...] = ("block",)
+    top: int | None = None
+    least: float = 0.0
+    depth: int = DEPTH
+    held: frozenset[str] = HELD
+    cumulative: bool = False
+    explain: float | None = None
+
+
+@dataclass(eq=False)
+class Term:
+    """One term of an expansion, which is an expression of the run again."""
+
+    expansion: Expansion = field(repr=False)
+    family: Terms = field(repr=False)
+    place: tuple[int, ...]  # of its letters, counted from the first value
+    value: Any
+    size: float
+    among: Expansion | None = field(default=None, repr=False)  # whose terms its share is one of
+
+    @cached_property
+    def letters(self) -> dict[str, int]:
+        """What its letters are: the head, the source, the neuron."""
+        found = self.expansion.letters(self.family)
+        return {x.name: x.first + k for x, k in zip(found, self.place, strict=True)}
+
+    @cached_property
+    def formula(self) -> Expr:
+        """The term as a formula."""
+        put: dict[str, Expr] = {k: num(v) for k, v in self.letters.items()}
+        named = self.expansion.expander.named(self.family.formula)
+        return self.expansion.card.substitute(named, letters=put)
+
+    @property
+    def expression(self) -> str:
+        """The term as an expression, whose value in the run is this one's."""
+        return show(self.formula)
+
+    @property
+    def kind(self) -> str:
+        """What it is: 'value', 'constant' or 'unopened'."""
+        return self.family.kind
+
+    @property
+    def share(self) -> float:
+        """Its size among the sizes of all terms."""
+        return self.size / ((self.among or self.expansion).mass or 1.0)
+
+    @cached_property
+    def label(self) -> str:
+        """Where it comes from: ``block 3, head 2, source 0``."""
+        steps = [self.step(m) for m in self.family.marks]
+        if not self.family.marks or self.family.marks[-1].word in ("block", "query", "key"):
+            put: dict[str, Expr] = {k: num(v) for k, v in self.letters.items()}
+            focus = self.expansion.card.substitute(self.family.focus, letters=put)
+            steps.append(show(focus, "unicode"))
+        return ", ".join(filter(None, steps))
+
+    def step(self, m: Mark) -> str:
+        """One step: ``block 3``, ``head 2``, ``source 0 "I"``."""
+        if not m.letter:
+            return m.word
+        k = m.number if m.number is not None else self.letters[m.letter]
+        return f"{m.word} {self.expansion.position_name(k) if m.word == 'source' else k}"
+
+    def expand(self, into: str | Collection[str], **changes: Any) -> Expansion:
+        """The terms of this term, with the options of the expansion that it is of."""
+        e = self.expansion
+        changed = replace(e.options, into=words(into), **changes)
+        return e.of(self.formula, changed, self.marks)
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """The steps to it, with the numbers of its letters."""
+        return tuple(replace(m, number=self.letters.get(m.letter, m.number))
+                     for m in self.family.marks)  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<{self.label}: {in_short(self.value)}>"
+
+
+__all__ = ["Options", "Term", "words"]
