@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import viete as vt
+from tests.ask.vocabularies import reader
 from tests.command_line import viete
 from tests.laws.strategies import random_inputs, random_weights, tiny, varied
 from viete.analysis.well_formed import check_well_formed
@@ -165,6 +166,23 @@ def test_the_same_as_a_card_and_on_the_command_line(tmp_path: Path) -> None:
     assert "W_E" not in shown
 
 
+def test_conditions_of_a_card_are_formulas() -> None:
+    text = GPT2.write("md").replace("## Derived", "14. $x^3_j = 0$ for j ≥ 2: zeros\n\n## Derived")
+    with pytest.raises(VieteError, match=re.escape("a condition is a formula: for $j ≥ 5$")):
+        vt.read(text)
+    changed = vt.read(text.replace("for j ≥ 2", "in $logits$ for $j ≥ 2$, $j ≤ 4$"))
+    assert any(e.name == "x_via^i" for e in changed.equations)
+
+
+def test_a_direction_is_named_by_tokens() -> None:
+    model = reader("characters")
+    named = model.put(r"way = \overline{a} - \overline{b}", "x^1_j = x^1_j + way for j ≥ 1")
+    words = model.words
+    way = model.weights["W_E"][words.get("a")] - model.weights["W_E"][words.get("b")]
+    run = named.run("ab")
+    np.testing.assert_allclose(np.ravel(run["way"]), way)
+
+
 WRONG = {
     "A^{2,3} = 0": "there is no A^{2,3}: h runs from 1 to 2",
     "x^7 = 0": "there is no x^7",
@@ -214,11 +232,11 @@ def test_values_of_another_run() -> None:
 def test_a_change_that_some_readers_see() -> None:
     """The reader has what a change for all gives it, and nothing else has."""
     plain = GPT2.run(TOKENS, WEIGHTS)
-    for text, reader in (("x^1_j = 0 {} for j ≥ 2", "Q^{3,1}"), ("x^1 = x^1 ⊙ x^1 {}", "K^{2,h}")):
+    for text, seen in (("x^1_j = 0 {} for j ≥ 2", "Q^{3,1}"), ("x^1 = x^1 ⊙ x^1 {}", "K^{2,h}")):
         everywhere = GPT2.put(text.format("")).run(TOKENS, WEIGHTS)
-        path = GPT2.put(text.format(f"in {reader}"))
+        path = GPT2.put(text.format(f"in {seen}"))
         run = path.run(TOKENS, WEIGHTS)
-        np.testing.assert_allclose(run[reader], everywhere[reader], rtol=1e-12)
+        np.testing.assert_allclose(run[seen], everywhere[seen], rtol=1e-12)
         for name in ("x^1", "V^{2,h}", "Q^{2,h}"):
             np.testing.assert_array_equal(run[name], plain[name])
         assert not np.allclose(run["logits"], plain["logits"])

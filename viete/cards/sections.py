@@ -61,6 +61,7 @@ _INLINE = re.compile(r"\$[^$]*[^$<>!=:]=(?!=)[^$]*\$")  # a formula with an equa
 _NESTED = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s")
 # Where and for whom a change holds: $x^3_j = 0$ in $Q^{5,1}$ for $j ≥ 5$, $j ≤ 7$
 _HOLDS = re.compile(r"(?:[\s,]*(?:\b(?:for|in|and)\b)?[\s,]*(?<=[\s,])\$[^$]*\$)+")
+_BARE = re.compile(r"[\s,]*for\s+(\w+\s*(?:[≥≤<>=≠∈]|in\s*\{).*)")
 _AND = re.compile(r"^[\s,;.&]*(?:and\b|where\b|with\b)?[\s,;]*(?=[$`])")
 
 
@@ -257,6 +258,9 @@ class Sections:
             if re.match(r"[\s,]*(?:for|in)\s", rest) and (holds := _HOLDS.match(rest)):
                 stop = end + len(mark) + holds.end()
                 return plain_math(text.cut(len(mark), stop)), t[stop:].lstrip(" :—-.").strip()
+            if loose := _BARE.match(rest):
+                at = end + len(mark) + loose.start(1)
+                raise text.error("a condition is a formula: for $j ≥ 5$", at, len(t))
             self.check_alone(text, end + len(mark))
             return text.cut(len(mark), end), t[end + len(mark) :].lstrip(" :—-.").strip()
         bare = unmarked(text)
