@@ -246,6 +246,14 @@ def test_a_claim_has_the_letters_of_a_question() -> None:
     assert [v.failure is None for v in found.verdicts] == [True, True, True, False, True, True]
 
 
+def test_a_derivative_of_a_sum_without_bounds() -> None:
+    made = PYTHIA.run(TEXTS[0], WEIGHTS)
+    np.testing.assert_allclose(
+        made["∂(sum_k logits_{-1,k})/∂x^1_j"],
+        sum(made[f"∂(logits_{{-1,{k}}})/∂x^1"] for k in range(9)), 1e-9, 1e-12,
+    )  # fmt: skip
+
+
 # The last block ----------------------------------------------------------------------------------
 
 

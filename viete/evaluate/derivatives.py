@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from viete.errors import Text, VieteError
 from viete.evaluate.origins import Origin, whole_names
+from viete.evaluate.queries import query
 from viete.evaluate.schedule import Program, program
 from viete.graph.card import CardData, Input, memoised
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Expr, Pick, Ref, replaced, transform, walk
+from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, replaced, transform, walk
 from viete.rewrite.adjoint.grad import grad
 from viete.rewrite.adjoint.shares import partial
 from viete.rewrite.opening import underived
@@ -56,6 +57,8 @@ def derivatives(run: Run, source: Text, e: Expr) -> tuple[Run, Expr]:
             raise source.error(f"a derivative {why} is not derived", *source.place(x))
         symbol = replace(value.symbol, base=f"{SIGN}{{{value.symbol.base}:{len(inputs)}}}",
                          kind="input")  # fmt: skip
+        if any(isinstance(x, Bind) and x.ranges is None for x in walk(of)):
+            of = query(run, of, source).formula  # which has the bounds of all its letters
         inner, shape = backward(run, source, of, value)
         inputs.append(Input(symbol, shape))
         origins[symbol.key] = Origin(inner, partial(value.symbol).key, {})
