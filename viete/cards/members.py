@@ -1,7 +1,8 @@
 """Which lines of a card change a value that another defines, as ``A^{2,1} = 0`` after ``A^{i,h}``.
 
 A line is such a change where it says for what it holds (``for j ≥ 5``), where it stands for rows
-(``x^3_j``, ``logits[-1]``), and where it is a member of a family that is defined above.
+(``x^3_j``, ``logits[-1]``), and where it is a member of a family that is defined above. A
+derivative is none: what a backward loop does not reach, as ``∂x^0``, has an equation behind it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def changes(maths: Iterable[Text], letters: Collection[str]) -> list[bool]:
         behind = {tokens[k].text for k in words_of(tokens, equals)}
         symbol = name_of(math.cut(0, tokens[equals].start), letters)
         change = "for" in behind or any(t.text == "[" for t in tokens[:equals]) or (
-            symbol is not None and symbol not in before
+            symbol is not None and symbol not in before and not symbol.is_partial
             and any(is_member(symbol, family) for family in before)
         )  # fmt: skip
         out.append(change)
