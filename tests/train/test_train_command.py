@@ -94,8 +94,8 @@ def test_samples_as_it_learns(tmp_path: Path) -> None:
 def test_the_runs_card_runs_on_the_runs_weights(tmp_path: Path) -> None:
     viete(*SMALL, "-o", tmp_path, "--steps", 1)
     weights = tmp_path / "checkpoints" / "step-000001" / "model.safetensors"
-    assert "logits  (2 × 30)" in viete("run", tmp_path / "card.md", "-t", "1,2", "-w", weights,
-                                       "--show", "logits").out  # fmt: skip
+    said = viete("run", tmp_path / "card.md", "-t", "1,2", "-w", weights, "--show", "logits").out
+    assert "logits  (n = 2 × V = 30)" in said
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
