@@ -7,7 +7,8 @@ derivative is none: what a backward loop does not reach, as ``∂x^0``, has an e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from fractions import Fraction
 from itertools import zip_longest
 
 from viete.errors import Text, VieteError
@@ -16,9 +17,14 @@ from viete.notation.lexer import tokenize
 from viete.notation.tree import Symbol
 from viete.rewrite.replacement import words_of
 
+Range = tuple[Fraction | None, Fraction | None]  # the first and the last number
 
-def changes(maths: Iterable[Text], letters: Collection[str]) -> list[bool]:
-    """Of each line whether it changes a value that a line before it defines."""
+
+def changes(maths: Iterable[Text], ranges: Mapping[str, Range]) -> list[bool]:
+    """Of each line whether it changes a value that a line before it defines.
+
+    ``ranges`` are the first and the last number of every index letter, where they are known.
+    """
     out: list[bool] = []
     before: list[Symbol] = []
     for math in maths:
@@ -28,10 +34,10 @@ def changes(maths: Iterable[Text], letters: Collection[str]) -> list[bool]:
             out.append(False)
             continue
         behind = {tokens[k].text for k in words_of(tokens, equals)}
-        symbol = name_of(math.cut(0, tokens[equals].start), letters)
+        symbol = name_of(math.cut(0, tokens[equals].start), ranges)
         change = "for" in behind or any(t.text == "[" for t in tokens[:equals]) or (
-            symbol is not None and symbol not in before and not symbol.is_partial
-            and any(is_member(symbol, family) for family in before)
+            symbol is not None and symbol not in before
+            and any(is_member(symbol, family, ranges) for family in before)
         )  # fmt: skip
         out.append(change)
         if not change and symbol is not None:
@@ -47,8 +53,11 @@ def name_of(left: Text, letters: Collection[str]) -> Symbol | None:
         return None
 
 
-def is_member(symbol: Symbol, family: Symbol) -> bool:
-    """Whether a name is that of a numbered member, or of rows of one: x^3, x^3_j, A^{2,1}_{j,0}."""
+def is_member(symbol: Symbol, family: Symbol, ranges: Mapping[str, Range]) -> bool:
+    """Whether a name is that of a numbered member, or of rows of one: x^3, x^3_j, A^{2,1}_{j,0}.
+
+    A number beyond the family's range is that of a value of its own, as x^0 before x^1, … is.
+    """
     if symbol.base != family.base or len(symbol.sup) != len(family.sup):
         return False
     numbered = False
@@ -60,7 +69,12 @@ def is_member(symbol: Symbol, family: Symbol) -> bool:
                 if len(one.text) > 1 and not one.text.isdigit():
                     return False
             elif slot.index and not one.index:
+                first, last = ranges.get(slot.text, (None, None))
                 if not one.text.isdigit():
+                    return False
+                if (first is not None and int(one.text) < first) or (
+                    last is not None and int(one.text) > last
+                ):
                     return False
                 numbered = True
             elif one != slot:

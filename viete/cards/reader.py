@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 
@@ -221,7 +222,7 @@ class Reader(Declarations):
         functions = self.functions()
         choices = self.choices(functions, parameters)
         all_lines = self.equation_lines()
-        changing = changes([math for _, math, *_ in all_lines], letters)
+        changing = changes([math for _, math, *_ in all_lines], self.ranges(loops))
         lines = [x for x, change in zip(all_lines, changing, strict=True) if not change]
         changed = [x[1] for x, change in zip(all_lines, changing, strict=True) if change]
         derived = [(b, *self.split(b.text)) for b in self.items("derived")]
@@ -289,6 +290,19 @@ class Reader(Declarations):
         return out
 
     # -- equations ---------------------------------------------------------------------------------
+
+    def ranges(self, loops: list[Loop]) -> dict[str, tuple[Fraction | None, Fraction | None]]:
+        """The first and the last number of every index letter, None where no config gave it."""
+        sized = CardData("", dims=tuple(self.dims))
+
+        def number(e: Expr) -> Fraction | None:
+            size = sized.size(e)
+            known = size is not None and size.names() <= sized.sizes.keys()
+            return size.evaluate(sized.sizes) if known else None
+
+        bounds = [(i.name, i.lower, i.upper) for i in self.indices]
+        bounds += [(x.index, x.lower, x.upper) for x in loops]
+        return {letter: (number(first), number(last)) for letter, first, last in bounds}
 
     def loops(self) -> list[Loop]:
         """Every ``For i = 1, …, N`` of the forward pass, in order."""
