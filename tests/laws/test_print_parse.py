@@ -64,7 +64,7 @@ def test_a_prime_is_part_of_a_name(written: str) -> None:
     scope = Scope.of([third, Symbol("value", "x", (), third.sup)], "i")
     e = parse(written, scope)
     assert e == Ref(third, (num(3),))
-    assert [show(e, style) for style in STYLES] == ["partial{x}'^3", r"\partial{x}'^3", "∂x′³"]
+    assert [show(e, style) for style in STYLES] == ["partial{x'}^3", r"\partial{x}'^3", "∂x′³"]
 
 
 @pytest.mark.parametrize("written", ["W_Q'^{i,h''}", "W'_Q^{i,h''}", r"W'^{i,h^{\prime\prime}}_Q",

@@ -129,6 +129,8 @@ def number(value: Fraction, style: str) -> tuple[str, int]:
 
 def letters(base: str, style: str) -> str:
     """A name's base letter or word, with its accent."""
+    if style == "plain":  # the key, by which a run has it
+        return base
     base, primes = unprimed(base)
     if primes:
         return letters(base, style) + (primes if style != "unicode" else "′" * len(primes))
