@@ -297,8 +297,9 @@ class Reader(Declarations):
 
         def number(e: Expr) -> Fraction | None:
             size = sized.size(e)
-            known = size is not None and size.names() <= sized.sizes.keys()
-            return size.evaluate(sized.sizes) if known else None
+            if size is None or not size.names() <= sized.sizes.keys():
+                return None
+            return size.evaluate(sized.sizes)
 
         bounds = [(i.name, i.lower, i.upper) for i in self.indices]
         bounds += [(x.index, x.lower, x.upper) for x in loops]
