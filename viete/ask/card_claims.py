@@ -101,6 +101,9 @@ class Claims:
         """Whether every claim is as it is said to be."""
         return all(v.ok for v in self.verdicts) and not self.unread
 
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
     def lines(self) -> list[str]:
         """The verdicts as text, with the numbers of what is false."""
         if self.why_not:

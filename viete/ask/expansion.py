@@ -353,9 +353,16 @@ class Expansion:
         """The terms as JSON: where each comes from, its value, its share, its expression."""
         return terms_json(self)
 
+    def listing(self) -> list[Block]:
+        """The terms, or where they were asked for the sums of them in order."""
+        return self.partial_sums.page() if self.options.cumulative else self.page()
+
     def __str__(self) -> str:
-        page = self.partial_sums.page() if self.options.cumulative else self.page()
-        return render(page, "text")
+        return render(self.listing(), "text")
+
+    def _repr_markdown_(self) -> str:
+        """As a notebook shows it."""
+        return render(self.listing(), "md")
 
 
 __all__ = ["Expansion", "Options", "Term", "expanded", "options", "words"]

@@ -27,7 +27,7 @@ class Hidden:
 
 def term_table(e: Expansion, style: str = "unicode") -> list[Block]:
     """A row for each term that is listed, then the constants, the others and the whole."""
-    of = "its length" if floats(e.total).ndim else "its value"
+    of = "its value" if floats(e.total).size == 1 else "its length"
     rows = [row(t, style) for t in e.terms]
     if e.hidden.count:
         rows.append(together(e, "smaller terms", e.hidden))
@@ -80,7 +80,7 @@ def size(value: Any) -> float:
 def number(value: Any) -> str:
     """A number with its sign; of an array its length."""
     a = floats(value)
-    return f"{float(a):+.4f}" if a.ndim == 0 else f"{size(a):.4f}"
+    return f"{a.item():+.4f}" if a.size == 1 else f"{size(a):.4f}"
 
 
 def floats(array: Array) -> Any:
