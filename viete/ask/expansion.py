@@ -16,13 +16,15 @@ import numpy as np
 
 from viete.analysis.linearity import ATOM, CONSTANT, HELD, UNOPENED
 from viete.analysis.rows import Subscript
+from viete.ask.directions import DIRECTIONS, check_independent, is_name, projected
+from viete.ask.directions import directions as directions_of
 from viete.ask.explaining import explained
 from viete.ask.partial_sums import PartialSums, partial_sums
 from viete.ask.stream import values_in
 from viete.ask.term import Options, Term, words
 from viete.ask.term_families import Mark, Terms
 from viete.ask.term_table import Hidden, floats, term_table, terms_json
-from viete.ask.terms import Expander
+from viete.ask.terms import WORDS, Expander
 from viete.document.rendering import render
 from viete.document.tree import Block
 from viete.errors import VieteError
@@ -45,6 +47,7 @@ PRECISE = 1e3  # of the precision: what may be lost in adding up
 def options(
     into: str | Collection[str], top: int | None, least: float, depth: int,
     held: str | Collection[str], cumulative: bool = False, explain: float | None = None,
+    directions: str | Collection[str] = (),
 ) -> Options:  # fmt: skip
     """Checked options. Raises VieteError for a word that means nothing."""
     wanted = frozenset(words(held))
@@ -54,7 +57,8 @@ def options(
         raise VieteError(f"top is how many terms are listed, at least 1, not {top}")
     if explain is not None and not 0 < explain <= 1:
         raise VieteError(f"explain is a share between 0 and 1, not {explain}")
-    return Options(words(into), top, least, depth, wanted, cumulative, explain)
+    named = (directions,) if isinstance(directions, str) else tuple(directions)
+    return Options(words(into), top, least, depth, wanted, cumulative, explain, named)
 
 
 def expanded(run: Run, text: str, options: Options, lengths: Collection[str] = ()) -> Expansion:
@@ -90,13 +94,19 @@ class Expansion:
         loose = {x: [int(size.evaluate(run.sizes)) for size in sizes]
                  for x, sizes in asked.places.items() if x not in self.card.ranges}  # fmt: skip
         self.loose = tuple(Letter(x, x, *sizes) for x, sizes in loose.items())
-        self.expander = Expander(
-            run.program, frozenset(options.into), options.depth, options.held, lengths
-        )
+        names = [x for x in options.into if x not in WORDS and is_name(run, x)]
+        into, named = frozenset(options.into).difference(names), (*names, *options.directions)
+        into |= {DIRECTIONS} if named else set()
+        self.expander = Expander(run.program, into, options.depth, options.held, lengths)
         self.formula, self.rows = self.by_row(self.expander.normal(asked.formula))
         self.families = self.expander.families(self.formula, marks)
+        along = directions_of(run, self.expander, named) if DIRECTIONS in into else ()
+        if along:
+            self.families = projected(run, self.expander, self.families, along)
         self.contraction = Contraction(run.arrays)
         run.supply(set[Member]().union(*(run.needs(f.formula, [{}]) for f in self.families)))
+        if along:
+            check_independent(self, along)
 
     def by_row(self, e: Expr) -> tuple[Expr, tuple[Letter, ...]]:
         """A matrix as one row of it, by a letter; what has no rows stays."""

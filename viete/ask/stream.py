@@ -69,9 +69,10 @@ class Stream:
         return cycles, {x for x in reads if not cycles.isdisjoint(after(x))}
 
     def carries(self, context: Expr) -> bool:
-        """Whether a context changes each entry by itself, or norms a row."""
+        """Whether a context changes each entry by itself, norms a row or chooses by a block."""
         return all(
-            isinstance(x, Apply) and (x.op in ENTRYWISE or self.card.applies(x, "centred"))
+            isinstance(x, Apply)
+            and (x.op in ENTRYWISE or x.op == "where" or self.card.applies(x, "centred"))
             for x in through(context)
         )
 

@@ -35,6 +35,7 @@ class Options:
     held: frozenset[str] = HELD
     cumulative: bool = False
     explain: float | None = None
+    directions: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)

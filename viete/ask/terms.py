@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import chain
 
 from viete.analysis.linearity import (
@@ -24,14 +25,18 @@ from viete.analysis.linearity import (
     through,
 )
 from viete.analysis.rows import Subscript
+from viete.ask.directions import DIRECTIONS
 from viete.ask.stream import Stream, key_of, pattern_name, value_of
 from viete.ask.term_families import Mark, State, Terms, by_block, fresh_letter, with_letter
 from viete.errors import VieteError
 from viete.evaluate.schedule import Program
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, num, transform, walk
 
-WORDS = ("block", "sublayer", "head", "source", "neuron", "path", "query", "key")
-FINER = frozenset(("sublayer", "head", "source", "neuron", "path", "query", "key"))
+FINER = frozenset(
+    ("sublayer", "head", "source", "neuron", "feature", "path", "query", "key")
+)  # fmt: skip
+WORDS = ("block", *sorted(FINER), DIRECTIONS)
+NEURON = frozenset(("neuron", "feature"))
 DEPTH = 2  # of paths: through how many heads, where it is not said
 
 
@@ -61,12 +66,19 @@ class Expander(Stream):
 
     def terms(self, around: Expr, e: Expr, state: State) -> Iterator[Terms]:
         """The terms of a formula that stands in a context, up to the sub-layers of the stream."""
-        for p in self.lines.parts(e):
+        parts, error = self.apart_from_error(e)
+        if error is not None:
+            yield self.family(around, error, state.at("error", ""))
+        for p in parts:
             context = filled(around, p.context)
-            if p.kind == PAIR:
+            if self.words & NEURON and self.decodes(p):
+                yield self.neuron(around, p, state)
+            elif p.kind == PAIR:
                 yield from self.pairs(context, p.focus, state)
             elif p.kind != ATOM:
                 yield self.family(around, p.whole, state, p.kind)
+            elif self.words == {DIRECTIONS} and key_of(p.focus) in self.carried:
+                yield self.family(context, p.focus, state)
             elif key_of(p.focus) in self.stream and self.goes_on(p.context, state):
                 yield from self.terms(context, self.opened(p.focus), self.along(p.focus, state))
             elif state.inside or self.sums_positions(p.context):
@@ -104,7 +116,7 @@ class Expander(Stream):
                 yield from self.heads(around, HOLE, e, state)
             else:
                 yield self.family(around, e, state)
-        elif "neuron" in self.words:
+        elif self.words & NEURON:
             yield from self.neurons(around, HOLE, e, state)
         else:
             yield self.family(around, e, state, UNOPENED if "path" in self.words else kind)
@@ -181,7 +193,10 @@ class Expander(Stream):
 
     def neurons(self, around: Expr, inner: Expr, e: Expr, state: State) -> Iterator[Terms]:
         """The terms of what an MLP adds: the rows of its last matrix, as much as each is active."""
-        for p in self.lines.parts(e):
+        parts, error = self.apart_from_error(e)
+        if error is not None:
+            yield self.family(around, filled(inner, error), state.at("error", ""))
+        for p in parts:
             context = filled(inner, p.context)
             if p.kind == CONSTANT:
                 yield self.family(around, filled(inner, p.whole), state, CONSTANT)
@@ -196,13 +211,40 @@ class Expander(Stream):
         inner = [] if key_of(atom) in self.stream else self.lines.parts(self.opened(atom))
         return any(p.kind != CONSTANT for p in inner)
 
+    def apart_from_error(self, e: Expr) -> tuple[list[Summand], Expr | None]:
+        """The terms of f W + b + (x - f W - b) without x - f W - b, where features are asked for.
+
+        And x - f W - b, the error of what is decoded, which stays one term.
+        """
+        parts = self.lines.parts(e)
+        wholes = {p.whole for p in parts}
+
+        def taken_away(p: Summand) -> bool:
+            return isinstance(p.whole, Apply) and p.whole.op == "neg" and p.whole.args[0] in wholes
+
+        decoded = [p for p in parts if "feature" in self.words and self.decodes(p)]
+        if not any(map(taken_away, decoded)):
+            return parts, None
+        left = [p for p in parts if not taken_away(p) and (p in decoded or p.kind == CONSTANT)]
+        rest = [p.whole for p in parts if p not in left]
+        return left, reduce(lambda a, b: Apply("add", (a, b)), rest)
+
+    def decodes(self, p: Summand) -> bool:
+        """Whether a term is a row that is not linear in anything, by a matrix of weights."""
+        if p.kind not in (ATOM, UNOPENED) or self.sums_positions(p.context):
+            return False
+        if p.kind == ATOM and (key_of(p.focus) in self.stream or self.is_linear(p.focus)):
+            return False
+        return meets_matrix(p) and self.lines.rank(p.focus) == 1
+
     def neuron(self, around: Expr, p: Summand, state: State) -> Terms:
         """A term that is one for each entry of its focus, if that meets a matrix."""
-        steps = list(through(p.context))
-        match steps[-1] if steps else HOLE:
-            case Apply("prod", (a, matrix)) as last if a is HOLE and self.lines.rank(p.focus) == 1:
+        last = innermost(p.context)
+        match last:
+            case Apply("prod", (a, matrix)) if a is HOLE and self.lines.rank(p.focus) == 1:
                 letter = fresh_letter("f", state, self.taken)
-                state = with_letter(state, "neuron", letter, self.lines.shape(p.focus)[0])
+                word = "feature" if "feature" in self.words else "neuron"
+                state = with_letter(state, word, letter, self.lines.shape(p.focus)[0])
                 place = Subscript(Idx(letter))
                 one = Apply("times", (
                     self.rows.entry(p.focus, place), self.rows.row(matrix, place),
@@ -247,6 +289,17 @@ class Expander(Stream):
                 kind = UNOPENED if UNOPENED in (one.kind, two.kind) else ATOM
                 both = one.kind == two.kind == CONSTANT
                 yield replace(two, kind=CONSTANT if both else kind)
+
+
+def innermost(context: Expr) -> Expr:
+    """The operation right around the place of a context, or the place itself."""
+    return next((x for x in through(context) if HOLE in x.children), HOLE)
+
+
+def meets_matrix(p: Summand) -> bool:
+    """Whether the focus of a term is the left factor of a product."""
+    last = innermost(p.context)
+    return isinstance(last, Apply) and last.op == "prod" and last.args[0] is HOLE
 
 
 __all__ = ["DEPTH", "WORDS", "Expander"]

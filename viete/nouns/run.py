@@ -150,8 +150,8 @@ class Questions(Run):
     def expand(
         self, expression: str, into: str | Collection[str] = "block", *, top: int | None = None,
         least: float = 0.0, depth: int = 2, held: str | Collection[str] = "A, scale",
-        cumulative: bool = False, explain: float | None = None, against: Run | None = None,
-        **values: Any,
+        cumulative: bool = False, explain: float | None = None,
+        directions: str | Collection[str] = (), against: Run | None = None, **values: Any,
     ) -> Expansion:  # fmt: skip
         """An expression into the terms that made it, by the card's own equations.
 
@@ -160,8 +160,11 @@ class Questions(Run):
 
         ``into`` says how far: 'block', 'sublayer', 'head', 'source' (the position that a head takes
         from), 'neuron', 'path' (what a head read there, through ``depth`` heads), and of scores
-        'query' and 'key'. The terms add up to the expression. Listed are the ``top`` largest whose
-        size is at least ``least``; ``cumulative`` lists them in the order in which they add up.
+        'query' and 'key'. 'feature' is a neuron of anything decoded, as by an autoencoder, and has
+        the error of that as a term. 'directions', or the name of one, projects vectors on the
+        ``directions``, by default on all that the card has a name for, and has what is left as a
+        term. The terms add up to the expression. Listed are the ``top`` largest whose size is at
+        least ``least``; ``cumulative`` lists them in the order in which they add up.
         ``held`` is what is taken as given: A, the patterns of attention, and scale, what norms
         divide by. ``explain=0.9`` opens the largest terms further, as far as they go, until these
         have that share of all sizes. ``against`` and ``values`` are as in `ask`. Raises VieteError
@@ -170,7 +173,7 @@ class Questions(Run):
         from viete.ask.asking import asked
         from viete.ask.expansion import expanded, options
 
-        chosen = options(into, top, least, depth, held, cumulative, explain)
+        chosen = options(into, top, least, depth, held, cumulative, explain, directions)
         lengths = self.program.model.lengths
         return expanded(asked(self, values, against), expression, chosen, lengths)
 
