@@ -37,8 +37,8 @@ def expand(
     into: Annotated[
         str,
         typer.Option(
-            help="How far: block, sublayer, head, source, neuron, feature, path, directions or the name "
-            "of one; of scores query, key."
+            help="How far: block, sublayer, head, source, neuron, feature, path, directions (or "
+            "the name of one); of scores query, key."
         ),
     ] = "block",
     top: Annotated[int, typer.Option(min=1, help="List so many terms, the largest.")] = 12,
