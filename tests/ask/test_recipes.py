@@ -9,20 +9,20 @@ import pytest
 
 import viete as vt
 from tests.ask.test_expand import check, run_of
-from viete.ask.recipes import recipes, recipes_of
+from viete.ask.recipes import recipes
 
 
 def asked(run: Any, name: str) -> Any:
-    recipe = next(r for r in recipes_of(run.program.model) if r.name == name)
+    recipe = next(r for r in recipes() if r.name == name)
     return (
         run[recipe.question] if recipe.verb == "ask" else run.expand(recipe.question, recipe.into)
     )
 
 
-@pytest.mark.parametrize("name", ["gpt2", "pythia", "llama", "gemma2", "olmo2"])
+@pytest.mark.parametrize("name", ["gpt2", "pythia", "llama", "gemma2", "olmo2", "attention-only-2"])
 def test_every_recipe_runs(name: str) -> None:
     run = run_of(name)
-    for recipe in recipes_of(run.program.model):
+    for recipe in recipes():
         found = asked(run, recipe.name)
         if recipe.verb == "expand":
             check(found, run[recipe.question])

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from viete.analysis.linearity import ATOM, UNOPENED, Summand, filled
 from viete.ask.stream import key_of, value_of
 from viete.ask.terms import Expander
-from viete.errors import Text, VieteError
+from viete.errors import VieteError
 from viete.evaluate.run import Run
-from viete.notation.parser import parse
 from viete.notation.tree import Apply, Expr, Idx, Pick, Ref
 
 LATEX, PLAIN = re.compile(r"\\xrightarrow\s*\{"), re.compile(r"(?:→|->)\s*\(")
@@ -56,7 +55,7 @@ class ArrowReader:
 
     def read(self, text: str) -> Expr:
         """One side, with numbers for its blocks."""
-        return self.opener.numbered(parse(Text(text, "<name>"), self.run.scope), {})
+        return self.opener.numbered(self.run.parse(text), {})
 
     def by_head(self, start: Pick, head: Expr, end: Expr, label: str, last: str) -> Expr:
         """What a head copies from one position to another."""

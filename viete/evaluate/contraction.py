@@ -51,6 +51,10 @@ class Network:
 
         return replace(self, factors=tuple(map(of, self.factors)))
 
+    def summed(self, name: str) -> Network:
+        """The sum over one more name."""
+        return replace(self, bound=(*self.bound, name))
+
     def times(self, other: Network, *bound: str) -> Network:
         """The product with another, summed over more names."""
         return Network(self.factors + other.factors, (*self.bound, *other.bound, *bound))
@@ -100,7 +104,8 @@ class Contraction:
                 within, label = self.arrays.bound(e, env)
                 inner = self.network(e.body, within)
                 if any(label in f.axes for f in inner.factors):
-                    return replace(inner, bound=(*inner.bound, label))
+                    name = self.fresh()  # another sum beside this one may have the same letter
+                    return inner.renamed(**{label: name}).summed(name)
             case Apply(_, (a,)) if card.applies(e, "centred"):
                 inner = self.network(a, env)
                 if inner.core == {COL}:
