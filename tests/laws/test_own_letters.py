@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,14 @@ from tests.laws.strategies import (
 )  # fmt: skip
 from viete.analysis.query_heads import query_heads
 from viete.ask.card_claims import check_claims
-from viete.errors import VieteError
+from viete.errors import Text, VieteError
 from viete.evaluate.queries import query
 from viete.evaluate.schedule import program
 from viete.meanings.run import run
+from viete.notation.parser import parse
 from viete.notation.printer import show
-from viete.notation.tree import Expr, Idx, Num, Pick, Ref, Symbol, num, transform
+from viete.notation.symbols import Scope
+from viete.notation.tree import Apply, Expr, Idx, Num, Pick, Ref, Slot, Symbol, num, transform
 
 PYTHIA = vt.read("pythia").bind(V=9, d=16, N=3, H=2, n_max=8, d_f=12)
 WEIGHTS = PYTHIA.initial_weights(seed=0)
@@ -287,6 +290,16 @@ def test_the_last_block_elsewhere() -> None:
                          "sum_{i=1}^{L} Δx^i": "x^3 - x^0", "B_L(x^2)": "x^3",
                          "L x^3": "3 x^3", "L": "3"}.items():  # fmt: skip
         np.testing.assert_allclose(made[asked], made[plain], rtol=1e-9, atol=1e-12)
+
+
+def test_a_family_with_the_letter_keeps_it() -> None:
+    """``L^2`` is a member of ``L^h`` where a card has one, and without one a square."""
+    family = Symbol("parameter", "L", sup=(Slot("h", index=True),))
+    scope = replace(Scope.of([family], ["h"]), last={"i": num(3)})
+    for asked, wanted in {"L^2": Ref(family, (num(2),)), "L": num(3)}.items():
+        assert parse(Text(asked, "<name>"), scope) == wanted
+    bare = parse(Text("L^2", "<name>"), replace(scope, symbols={}))
+    assert bare == Apply("pow", (num(3), num(2)))
 
 
 # One letter for grouped heads -------------------------------------------------------------------

@@ -452,8 +452,10 @@ class Parser(Cursor):
         return last.get(self.block) or (next(iter(last.values())) if alone else None)
 
     def declared(self, base: str) -> bool:
-        """Whether a letter by itself is a name here."""
-        return any(not s.sub and not s.sup for s in self.scope.symbols.get(base, ()))
+        """Whether a letter, or where scripts follow a family of it, is a name here."""
+        scripted = self.peek.text in ("_", "^")
+        group = self.scope.symbols.get(base, ())
+        return any(scripted or not (s.sub or s.sup) for s in group)
 
     def behind(self, base: str) -> str:
         """A base with the primes that stand behind its scripts; they are not read yet."""
