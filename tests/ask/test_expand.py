@@ -232,6 +232,22 @@ def test_the_command_prints_terms_and_what_was_held() -> None:
     assert "nothing is expanded into 'x'" in wrong
 
 
+def test_terms_are_opened_by_their_numbers() -> None:
+    options = "--seed 1 --set d=16 --set N=2 --set H=2 --set V=9 --tokens 1,2,3 -i".split()
+    command = ["expand", "gpt2", *options, "--of", "logits_{-1, 4}"]
+    told = viete(*command, stdin="b\n99\n1\n1\nwhat\nb\n\nq\n").out
+    assert "1. block" in told and "this is the first" in told
+    assert "99 is no number of a term; they are 1 to 3" in told and "what is no number" in told
+    assert told.count("the whole") >= 3
+    assert viete(*command).out.rstrip().endswith("q quit:")  # the end of the input
+    assert "give none of" in viete(*command, "-o", "x.json", code=2).err
+
+
+def test_tokens_of_terms_are_words() -> None:
+    run = vt.read("exact-lesson").run([0, 1], vt.read("exact-lesson").initial_weights())
+    assert 'E["b"]' in str(run.expand("⟨E_1, x^1_{-1}⟩")).replace("E_b", 'E["b"]')
+
+
 def test_partial_sums_end_at_the_whole_and_its_angle(tmp_path: Path) -> None:
     run = run_of("gpt2")
     e = run.expand("⟨U_3, LN(x^2_{-1}; γ, β, ε)⟩", "sublayer", cumulative=True)

@@ -204,7 +204,7 @@ class Linearity:
         return self.found[e]
 
     def split(self, e: Expr) -> list[Summand]:
-        if not self.depends(e) and not (is_sum(e) and self.is_given(e)):
+        if not self.depends(e) and not self.sums_given(e):
             return [Summand(e, kind=CONSTANT)]
         if self.is_value(e):
             return [Summand(e)]
@@ -272,8 +272,8 @@ class Linearity:
 
     def product(self, e: Apply) -> list[Summand]:
         """The terms of an operation of `LINEAR`."""
-        dependent = [k for k, a in enumerate(e.args) if self.depends(a)]
-        if e.op == "div" and dependent == [0, 1] and SCALE in self.held and self.is_root(e.args[1]):
+        dependent = self.places(e)
+        if e.op == "div" and 1 in dependent and SCALE in self.held and self.is_root(e.args[1]):
             dependent = [0]
         if dependent == [0, 1] and e.op in ("prod", "times") and PATTERN in self.held:
             dependent = [1] if self.is_pattern(e.args[0]) or self.mixes(e) else dependent
@@ -285,13 +285,28 @@ class Linearity:
         before, after = e.args[:k], e.args[k + 1 :]
         return [p.within(lambda x: e.over([*before, x, *after])) for p in self.parts(e.args[k])]
 
+    def places(self, e: Apply) -> list[int]:
+        """The arguments that depend on values; else the first that is a sum of given ones."""
+        found = [k for k, a in enumerate(e.args) if self.depends(a)]
+        return found or [k for k, a in enumerate(e.args) if self.sums_given(a)][:1]
+
+    def sums_given(self, e: Expr) -> bool:
+        """Whether it is a sum with inputs in it, as those of token and position, or linear in one.
+
+        Its terms are terms of their own, though no equation makes them.
+        """
+        if not self.is_given(e) or not isinstance(e, Apply):
+            return False
+        linear = LINEAR.get(e.op, (0,) if self.card.applies(e, "centred") else ())
+        return is_sum(e) or any(self.sums_given(e.args[k]) for k in linear)
+
     def opens(self, e: Expr) -> bool:
         """Whether a formula is a sum of values in linear places and of constants."""
         return all(p.kind in (ATOM, CONSTANT) for p in self.parts(e))
 
     def call(self, e: Apply) -> list[Summand]:
         """The terms of a call: of its argument where it is linear, else of its definition."""
-        dependent = [k for k, a in enumerate(e.args) if self.depends(a)]
+        dependent = self.places(e)
         if len(dependent) == 1 and self.degree_of(e.op, len(e.args), dependent[0]) == 1:
             return self.under(e, dependent[0])
         inner = self.parts(self.inlined(e))

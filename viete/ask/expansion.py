@@ -354,9 +354,9 @@ class Expansion:
     def __repr__(self) -> str:
         return f"<{show(self.formula, 'unicode')} in {len(self)} terms>"
 
-    def page(self, style: str = "unicode") -> list[Block]:
-        """A table of the terms, what is left and what was held."""
-        return term_table(self, style)
+    def page(self, style: str = "unicode", numbered: bool = False) -> list[Block]:
+        """A table of the terms, with their numbers if wanted, what is left and what was held."""
+        return term_table(self, style, numbered)
 
     @property
     def json(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from viete.analysis.linearity import CONSTANT
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from viete.ask.expansion import Expansion, Term
 
 LADDER = ("sublayer", "head", "source", "neuron")  # into what a term is opened, in this order
+LAST = frozenset(("source", "neuron", "feature", "error"))  # which open no further
 MOST = 200  # terms that are opened
 
 
@@ -47,13 +48,19 @@ def explained(e: Expansion, share: float) -> list[Term]:
 
 def opened(term: Term) -> list[Term]:
     """The terms of a term by the first word that makes several of it; none if no word does."""
-    if term.family.marks and term.family.marks[-1].word in ("source", "neuron"):
-        return []
+    finer = finer_expansion(term, top=None, least=0.0)
+    return [] if finer is None else finer.every_term()
+
+
+def finer_expansion(term: Term, **changes: Any) -> Expansion | None:
+    """A term by the first word that makes several terms of it; None if no word does."""
+    if term.family.marks and term.family.marks[-1].word in LAST:
+        return None
     for word in LADDER:
-        found = term.expand(word, top=None, least=0.0, explain=None, cumulative=False)
+        found = term.expand(word, explain=None, cumulative=False, **changes)
         if len(found.families) > 1 or found.families[0].letters:
-            return found.every_term()
-    return []
+            return found
+    return None
 
 
-__all__ = ["explained"]
+__all__ = ["explained", "finer_expansion"]

@@ -84,7 +84,7 @@ class Term:
         if not self.family.marks or self.family.marks[-1].word in ("block", "query", "key"):
             put: dict[str, Expr] = {k: num(v) for k, v in self.letters.items()}
             focus = self.expansion.card.substitute(self.family.focus, letters=put)
-            steps.append(show(focus, "unicode"))
+            steps.append(self.expansion.run.in_words(focus, "unicode"))
         return ", ".join(filter(None, steps))
 
     def step(self, m: Mark) -> str:

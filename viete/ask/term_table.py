@@ -25,10 +25,15 @@ class Hidden:
     mass: float
 
 
-def term_table(e: Expansion, style: str = "unicode") -> list[Block]:
-    """A row for each term that is listed, then the constants, the others and the whole."""
+def term_table(e: Expansion, style: str = "unicode", numbered: bool = False) -> list[Block]:
+    """A row for each term that is listed, then the constants, the others and the whole.
+
+    ``numbered`` counts the listed ones in front of their names.
+    """
     of = "its value" if floats(e.total).size == 1 else "its length"
     rows = [row(t, style) for t in e.terms]
+    if numbered:
+        rows = [[f"{k}. {first}", *rest] for k, (first, *rest) in enumerate(rows, 1)]
     if e.hidden.count:
         rows.append(together(e, "smaller terms", e.hidden))
     for terms, what in ((e.unopened, "unopened"), (e.constants, "constants")):
@@ -36,7 +41,7 @@ def term_table(e: Expansion, style: str = "unicode") -> list[Block]:
         rows += [row(t, style) for t in first]
         if len(first) < len(terms):
             rows.append(together(e, f"other {what}", e.together(set(terms) - {*first})))
-    rows.append(["**the whole**", number(e.total), "", f"${show(e.formula, style)}$"])
+    rows.append(["**the whole**", number(e.total), "", f"${e.run.in_words(e.formula, style)}$"])
     out: list[Block] = [table(["term", of, "share of sizes", "formula"], rows)]
     if e.held:
         names = [f"${letters(name, style)}$" for name in e.held]
@@ -64,7 +69,8 @@ def terms_json(e: Expansion) -> str:
 def row(t: Term, style: str) -> list[str]:
     """One term."""
     kind = "" if t.kind == "value" else f" ({t.kind})"
-    return [t.label + kind, number(t.value), f"{t.share:.1%}", f"${show(t.formula, style)}$"]
+    formula = t.expansion.run.in_words(t.formula, style)
+    return [t.label + kind, number(t.value), f"{t.share:.1%}", f"${formula}$"]
 
 
 def together(e: Expansion, what: str, some: Hidden) -> list[str]:

@@ -103,7 +103,10 @@ class Expander(Stream):
 
     def family(self, context: Expr, focus: Expr, state: State, kind: str = ATOM) -> Terms:
         """A family of terms at a state."""
-        if kind == CONSTANT and (isinstance(focus, Pick) or self.lines.is_given(focus)):
+        at_length = not self.lines.lengths.isdisjoint(focus.keys)
+        if kind == CONSTANT and (
+            isinstance(focus, Pick) or self.lines.is_given(focus) or at_length
+        ):
             kind = ATOM  # the row of a token or a position
         return Terms(focus, context, kind, state.marks, state.letters)
 

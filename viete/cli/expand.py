@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from viete.cli.browsing import browse
 from viete.cli.options import (
     InputOptions,
     Output,
@@ -68,10 +69,17 @@ def expand(
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="With --by: so many derivatives.")] = 1,
     exact: Annotated[bool, typer.Option("--exact", help="With --by: the exact effects.")] = False,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", "-i", help="Open terms by their numbers.")
+    ] = False,
     form: Annotated[str | None, format_option(FORMATS)] = None,
     output: Output = None,
 ) -> None:
     """Expand an expression of a run into the terms that made it."""
+    if interactive and (by, form, output, graph, cumulative) != (None, None, None, False, False):
+        raise VieteError(
+            "-i lists terms on the terminal: give none of --by, --graph, --cumulative, -f and -o"
+        )
     form = format_of(form, output, FORMATS)
     run = opened(source, inputs, weights)
     if by is not None:
@@ -83,6 +91,8 @@ def expand(
         raise VieteError("--against, --steps and --exact go with --by")
     e = run.expand(of, into, top=top, least=least, depth=depth, cumulative=cumulative,
                    explain=explain, held="A, scale" if held is None else held)  # fmt: skip
+    if interactive:
+        return browse(e)
     emit(page(e, form, graph), output)
 
 
