@@ -129,7 +129,7 @@ def own_value(run: Run, name: str, value: Any) -> Given:
     """A vector, a matrix or a number of one's own, in the run's numbers."""
     symbol = own_symbol(run.program.model, name, "input")
     array = value if hasattr(value, "dtype") else as_array(name, value)
-    whole = getattr(array.dtype, "kind", "f") in "iu"
+    whole = "int" in str(array.dtype)
     like = run.arrays.like
     if whole:
         made = run.arrays.xp.asarray(array, device=device_of(like))
