@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 
 from viete.ask.partial_sums import PartialSums
 
-WIDTH, MARGIN, LINE = 760, 40, 18
+WIDTH, HEIGHT, MARGIN, LINE = 760, 560, 40, 18
 INK, PALE, AXIS = "#20242c", "#6d727c", "#d9a860"
 COLOURS = ("#4c78a8", "#17807a", "#b8621b", "#7a5195", "#8f3b3b", "#6b7a1f")
 FONT = "STIX Two Text, Times New Roman, Liberation Serif, Times, serif"
@@ -21,7 +21,7 @@ def vectors_svg(sums: PartialSums) -> str:
     places = [(0.0, 0.0), *(s.place for s in sums.sums)]
     xs, ys = [x for x, _ in places], [y for _, y in places]
     wide = max(max(xs) - min(xs), max(ys), 1e-9)
-    scale = (WIDTH - 2 * MARGIN) / wide
+    scale = min((WIDTH - 2 * MARGIN) / wide, (HEIGHT - 2 * MARGIN) / max(*ys, 1e-9))
     height = MARGIN * 2 + max(max(ys) * scale, LINE * (len(sums.sums) + 1))
     base = height - MARGIN
 
