@@ -99,6 +99,7 @@ def test_what_says_nothing_is_no_truth() -> None:
         ("sum(A^{i,h}) ≈ 1.009", True),
         ("sum(A^{i,h}) ≈ 1.02", False),
         ("sum(A^{i,h}) ≈ 1.02 within 0.03", True),
+        ("sum(A^{i,h}) ≈ sum(A^{i,h}) within -1", False),
         (r"sum(A^{i,h}) \approx 1.02 \text{ within } 1e-3", False),
         ("not (sum(A^{i,h}) ≈ 1.02)", True),
         ("0 ≤ A^{i,h}_{j,k} ≤ 1", True),
@@ -108,6 +109,12 @@ def test_what_says_nothing_is_no_truth() -> None:
 )
 def test_near_and_chains(claim: str, holds: bool) -> None:
     assert MODEL.check(claim, texts=IDS).ok == holds
+
+
+@pytest.mark.parametrize("clause", ["for some i", "for i = 1, …, 2", "for i = 3, …, 2"])
+def test_a_clause_is_about_a_letter_of_the_claim(clause: str) -> None:
+    with pytest.raises(VieteError, match="the claim has no letter i"):
+        MODEL.check(f"x^1_j = x^1_j {clause}", texts=IDS)
 
 
 CLAIMS = (
@@ -195,5 +202,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert "unknown symbol foo" in out and "page.md:20:8" in out
     assert "proved" in viete("check", "pythia", "x^i = x^{i-1} + Δx^i", *small).out
     assert "set is written" in viete("check", "pythia", "x^i = 0 for i ∈ 3", *small, code=2).err
+    path.write_text("# Words alone, and $x^i_j$\n")
+    assert "makes no claim" in viete("check", "pythia", path, *small, code=2).err
     said = viete("check", "pythia", tmp_path / "none.md", *small, code=2).err
     assert "cannot be read" in said

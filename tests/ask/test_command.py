@@ -92,6 +92,9 @@ def test_many_texts_are_a_table(folder: Path, model: Model[vt.Card], tmp_path: P
         np.testing.assert_allclose(
             list(map(float, (said[1], *said[3:]))), [number, *run["A^{1,h}_{-1,0}"][0]], rtol=1e-6
         )
+    objects.write_text(objects.read_text() + '{"text": "the cat", "against": "a mat"}\n')
+    said = viete("ask", folder, "--texts", objects, "logits_{-1, answer}", code=2).err
+    assert "texts.jsonl:3:1: the questions name answer, and this line has none" in said
     table = viete("ask", folder, "--texts", plain, "|x^1_0|", "logits").out.splitlines()
     assert table[0].split() == ["text", "|x^1_0|", "logits"] and table[2].endswith("4 × 303")
     archive = tmp_path / "answers.npz"
@@ -123,6 +126,8 @@ def test_conventions_stand_before_the_answers() -> None:
     loss = "nanogpt --set V=11 --set d=8 --set N=2 --set H=2 --seed 0".split()
     said = viete("ask", *loss, "-t", "1,2", "--input", "y=2,1", "L", "x^N_0").out
     assert "the number of blocks" not in said and "L = 2." in said
+    arrow = r"x^1_0 \xrightarrow{A^{2,1}} x^L_1"
+    assert "L is N = 2" in viete("ask", *CARD, "-t", "1,2", arrow).out
     error = viete("ask", *loss, "-t", "1,2", "--input", "y=2,1", "x^L_0", code=2).err
     assert "the last block is N here" in error
 

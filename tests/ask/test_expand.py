@@ -68,6 +68,23 @@ def test_terms_of_random_cards_add_up(card: Card) -> None:
         check(run.expand("logits_{-1}", into), run["logits_{-1}"])
 
 
+@pytest.mark.parametrize("change", ["x^1_2 = 2 x^1_2", "V^{2,1}_2 = 0", "m^1_j = 0 for j ≥ 2"])
+def test_terms_behind_a_change_of_rows_add_up(change: str) -> None:
+    card = tiny(next(path for path in shipped() if Path(path).stem == "gpt2"))
+    run = card.put(change).run(**random_inputs(card, 1, 4), weights=random_weights(card, 1))
+    for into in ("source", "source, path", "neuron"):
+        check(run.expand("x^2_{-1}", into), run["x^2_{-1}"])
+
+
+def test_terms_of_a_batch_of_one_text_are_numbers_with_a_sign() -> None:
+    alone = run_of("gpt2")
+    batch = alone.of.run(t=np.asarray(alone["t"])[None], weights=random_weights(alone.of, 1))
+    for question in ("logits_{-1, 3}", "⟨U_3, x^2_{-1}⟩", "x^2_{-1}", "x^2"):
+        sums = question in ("⟨U_3, x^2_{-1}⟩", "x^2_{-1}")
+        e, f = (r.expand(question, "head", cumulative=sums) for r in (batch, alone))
+        assert str(e) == str(f) and e.terms[0].value.shape == f.terms[0].value.shape
+
+
 def test_attribution_of_gpt2_by_hand() -> None:
     run = run_of("gpt2")
     w, n = run.weights_of if hasattr(run, "weights_of") else run, 4

@@ -92,5 +92,7 @@ def test_members_and_refusals() -> None:
         MODEL.cut("W_QK^{i,h}")
     with pytest.raises(VieteError, match="what is cut is a value"):
         MODEL.cut("W_Q^{i,h}")
+    with pytest.raises(VieteError, match=r"x\^1 is cut, and values has no x\^1"):
+        MODEL.cut("x^1", values={"x^2": run["x^2"]})
     with pytest.raises(VieteError, match="is a card and keeps no values"):
         GPT2.cut("A^{i,h}", values=run)

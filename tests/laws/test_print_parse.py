@@ -49,7 +49,8 @@ def test_a_formula_reads_back_as_itself(data: st.DataObject) -> None:
     ("cos(u, v) / |u v|", "cos(u, v) / |u v|"), ("|u_k - v_k|", "|u_k - v_k|"), ("tr(u)", "tr(u)"),
 ])  # fmt: skip
 def test_the_words_for_vectors_read_back(written: str, plain: str) -> None:
-    scope = Scope.of([Symbol("value", "u"), Symbol("value", "v")], "k")
+    cap = Symbol("value", "c", (Slot("A", False),))  # no c by itself
+    scope = Scope.of([Symbol("value", "u"), Symbol("value", "v"), cap], "k")
     scope.functions |= {f.name: f.signature for f in library().values()}
     e = parse(written, scope)
     assert show(e) == plain

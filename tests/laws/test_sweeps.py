@@ -106,6 +106,8 @@ def test_in_other_numbers_and_what_is_refused() -> None:
         "x^i with A^{i,h} = 0": "i is free on both sides of with",
         "logits with x^2 = x^3": "x^3 comes after x^2",
         "logits with": "an equation must follow",
+        "logits with x^1_6 = 0": "index 6 is outside 0 to 5",
+        "logits with A^{1,1}_{-1,-7} = 0": "index -1 is outside 0 to 5",
         "logits with x^9 = 0": "there is no x",
         "logits with A^{2,1}": "is written as an equation",
         "logits with foo = 0": "foo is no value",

@@ -125,6 +125,8 @@ def instances(
     ranges: dict[str, Iterable[int]] = {s: sorted({turn[s] for turn in each}) for s in each[0]}
     for s in claim.some:
         if s not in ranges:
+            if s not in index:
+                raise claim.text.error(f"the claim has no letter {s}, of which some value could do")
             ranges[s] = range(index[s].first, index[s].first + index[s].count)
     for values in product(*ranges.values()):
         place = dict(zip(ranges, values, strict=True))
@@ -142,6 +144,8 @@ def chosen(run: Run, claim: Claim, env: Env[Value]) -> Env[Value] | None:
     """
     conditions = [*in_ranges(claim), *claim.given]
     about = frozenset[str]().union(*(c.free for c in conditions))
+    if loose := sorted({s for s, _, _ in claim.ranges} - env.index.keys()):
+        raise VieteError(f"the claim has no letter {loose[0]} that could have these values")
     axes = {s: x for s, x in env.index.items() if s in about and isinstance(x, Letter)}
     count = prod(x.count for x in axes.values())
     if count > MOST_CASES:

@@ -168,11 +168,18 @@ class Expansion:
         """A value with axes in order, as an array of what one asks for in Python."""
         xp, array = self.run.arrays.xp, self.run.arrays.array(v)
         whole = self.axes_of_whole
-        array = expand(xp, array, v.axes, (*names, *whole))
+        array = expand(xp, *self.of_one_text(array, v.axes), (*names, *whole))
         if not hasattr(array, "shape"):  # an exact number
             return np.array(array, dtype=object)
         shape = (*counts, *array.shape[len(names) :])
         return xp.broadcast_to(array, shape) if tuple(array.shape) != shape else array
+
+    def of_one_text(self, array: Array, axes: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
+        """Without the axis of a batch of one text, so that a number has a sign."""
+        if self.run.batch != 1 or "batch" not in axes:
+            return array, axes
+        at = axes.index("batch")
+        return array[(slice(None),) * at + (0,)], (*axes[:at], *axes[at + 1 :])
 
     @cached_property
     def whole(self) -> Value:
@@ -182,7 +189,7 @@ class Expansion:
 
     @cached_property
     def axes_of_whole(self) -> tuple[str, ...]:
-        axes = self.whole.axes
+        axes = self.whole.axes if self.run.batch != 1 else set(self.whole.axes) - {"batch"}
         own = [x.label for x in (*self.loose, *self.rows)]
         rest = [*own, *(a for a in axes if a not in ("batch", ROW, COL, *own))]
         return tuple(a for a in ("batch", *rest, ROW, COL) if a in axes)
@@ -341,8 +348,9 @@ class Expansion:
     def laid_out_alone(self, e: Expr) -> Array:
         """The value of a formula by itself."""
         v = self.run.arrays.of(e, self.env())
-        axes = [a for a in ("batch", ROW, COL) if a in v.axes]
-        return expand(self.run.arrays.xp, self.run.arrays.array(v), v.axes, tuple(axes))
+        array, have = self.of_one_text(self.run.arrays.array(v), v.axes)
+        axes = tuple(a for a in ("batch", ROW, COL) if a in have)
+        return expand(self.run.arrays.xp, array, have, axes)
 
     @cached_property
     def partial_sums(self) -> PartialSums:

@@ -90,13 +90,19 @@ def with_literals(card: CardData, arrays: Mapping[str, Array]) -> CardData:
 
 
 def values_of(found: Cut, values: Mapping[str, Any]) -> dict[str, Array]:
-    """What a run, or arrays by name, have for the inputs that a cut made."""
+    """What a run, or arrays by name, have for the inputs that a cut made.
+
+    Raises VieteError for an input that they lack.
+    """
     out: dict[str, Array] = {}
     for name, (item, blocks) in program(found.card).inputs.items():
         if item.name in found.inputs:
             letters = found.card.blocks_of(item.symbol)
             at = {s: num(k) for s, k in zip(letters, blocks, strict=True)}
-            out[name] = values[show(found.card.substitute(found.inputs[item.name], letters=at))]
+            of = show(found.card.substitute(found.inputs[item.name], letters=at))
+            if of not in values:
+                raise VieteError(f"{of} is cut, and values has no {of}")
+            out[name] = values[of]
     return out
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from viete.analysis.token_vectors import TURNED, has_turned, turned
+from viete.ask.arrow_questions import arrow_sides
 from viete.ask.top import top_of
 from viete.ask.with_clause import changes_of
 from viete.errors import Text
@@ -59,7 +60,8 @@ def counts(run: Run, e: Expr) -> Iterator[str]:
 
 def block_numbers(run: Run, question: str) -> Iterator[str]:
     """That L is the number of blocks, where the card calls that N; or the other way round."""
-    words = {t.text for t in tokenize(Text(question)) if t.kind == "word"}
+    parts = arrow_sides(question) or (question,)
+    words = {t.text for part in parts for t in tokenize(Text(part)) if t.kind == "word"}
     uppers = set(run.scope.last.values())
     for word in sorted(words & set(LAST) - run.program.model.symbols.keys()):
         if len(uppers) == 1:

@@ -128,7 +128,7 @@ class StatementOnRun:
         tolerance = TOLERANCE * np.where(np.isfinite(size), size, 0.0)
         if given is not None:
             axes, left, right, tolerance = self.numbers(a, b, given)
-        same = (left == right) | (np.abs(left - right) <= tolerance)
+        same = (left == right) & (tolerance >= 0) | (np.abs(left - right) <= tolerance)
         holds = {
             "eq": same, "le": same | (left < right), "ge": same | (left > right),
             "ne": ~same, "lt": ~same & (left < right), "gt": ~same & (left > right),

@@ -133,6 +133,7 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
     blocks: dict[str, Sequence[int]] = {}
     axes: dict[str, Letter] = {}
     for change in changes:
+        check_places(run, ready, change)
         bound = frozenset[str]().union(*(t.free for t in change.conditions))
         for letter, slot in free_letters(change):
             if letter in bound or letter in blocks or letter in axes:
@@ -147,6 +148,16 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
         for letter, numbers in read_blocks(run, change, {*blocks, *axes, *bound}).items():
             blocks[letter] = numbers
     return Sweep(ready, changes, places, blocks, axes)
+
+
+def check_places(run: Run, ready: Program, change: Replacement) -> None:
+    """Raise VieteError for a row or an entry that is not there in this run."""
+    shape = ready.shapes.types[change.left.key].shape
+    for place, item in enumerate(change.items):
+        if isinstance(item, Expr) and not item.free:
+            k, size = run.arrays.of(item, run.arrays.env).array, shape[place].evaluate(run.sizes)
+            if not 0 <= int(k) < size:
+                raise change.left_text.error(f"index {int(k)} is outside 0 to {int(size) - 1}")
 
 
 def read_blocks(

@@ -53,14 +53,16 @@ class Expander(Stream):
             )
         super().__init__(program, held, lengths)
         self.words, self.depth = words, depth
-        self.taken = self.card.names  # letters and names that mean something already
+        bound = (e.right.binders for e in self.card.equations)
+        self.meant = self.card.names.union(*bound)  # letters and names that mean something already
+        self.taken = self.meant
 
     def families(self, e: Expr, marks: tuple[Mark, ...] = ()) -> list[Terms]:
         """The terms of a formula without loose block letters, in the order in which they add up.
 
         ``marks`` are the steps to the formula itself.
         """
-        self.taken = self.card.names | e.free
+        self.taken = self.meant | e.free | e.binders
         found = list(self.terms(HOLE, self.normal(e), State(marks)))
         return found if self.words & FINER else by_block(found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -223,6 +224,10 @@ class Asking:
     def values(self, run: Questions, example: Example) -> dict[str, Any]:
         """What the questions may name of this text: the tokens of words, and numbers."""
         words, out = run.scope.words(), dict[str, Any]()
+        elsewhere = set[str]().union(*(e.values for e in self.examples)) - example.values.keys()
+        for name in sorted(elsewhere):
+            if any(re.search(rf"\b{name}\b", q.text.text) for q in self.questions):
+                raise example.place.error(f"the questions name {name}, and this line has none")
         for name, value in example.values.items():
             if isinstance(value, str):
                 token = words.get(value)

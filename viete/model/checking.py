@@ -103,7 +103,10 @@ def check_pages(
     for path in (Path(c) for c in claims if is_page(c)):
         with os_refusals(path):
             content = regular(path, MAX_BYTES).read_bytes()
-        pages.append(read_page(decoded(content, str(path)), str(path), CardData.of(card), words))
+        page = read_page(decoded(content, str(path)), str(path), CardData.of(card), words)
+        if not (page.claims or page.unread):
+            raise VieteError(f"{path} makes no claim, such as $x^i = x^{{i-1}} + Δx^i$")
+        pages.append(page)
     found = [check_claims(page.card, weights, inputs, claims=page.claims, **about)
              for page in pages]  # fmt: skip
     return replace(

@@ -435,9 +435,11 @@ class Parser(Cursor):
             return self.node(last, t)
         known = text in scope.indices or text in CONSTANTS
         known |= any(s.base == text for s in scope.operators)
-        if known or self.behind(text) in scope.symbols:
+        centres = text == "c" and self.peek.text == "(" and "centred" in scope.functions
+        centres = centres and not self.declared("c")
+        if known or (not centres and self.behind(text) in scope.symbols):
             return self.name(text, t)
-        if text == "c" and self.peek.text == "(" and "centred" in scope.functions:
+        if centres:
             return self.call("centred", t)
         if text == "theta" and self.peek.text in ("_", "^") and "angle" in scope.functions:
             return self.theta(t)
