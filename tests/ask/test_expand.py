@@ -324,6 +324,19 @@ def test_attribution_against_differences_and_exact_effects() -> None:
         run.attribute(logit, "W_E")
 
 
+def test_attribution_of_texts_is_the_sum_of_theirs() -> None:
+    one = run_of("gpt2")
+    card, weights = one.of, random_weights(one.of, 1)
+    ids = np.asarray(one["t"])
+    runs = [card.run(t=t, weights=weights) for t in (ids, ids[::-1])]
+    both = card.run(t=np.stack([ids, ids[::-1]]), weights=weights)
+    for by in ("A^{i,h}", "x^i_j"):
+        found, *each = (r.attribute("logits_{-1,3}", by, exact=True) for r in (both, *runs))
+        assert found.axes == each[0].axes
+        np.testing.assert_allclose(found.estimate, sum(a.estimate for a in each), atol=1e-12)
+        np.testing.assert_allclose(found.exact, sum(a.exact for a in each), atol=1e-12)
+
+
 def test_a_graph_has_the_terms_as_arrows(tmp_path: Path) -> None:
     import json
     from xml.etree import ElementTree

@@ -60,6 +60,7 @@ class Attribution:
 
     ``entries`` has the axes ``axes``: the letters of ``by``, then the rows and columns of a member.
     ``estimate`` is its sum over these, and ``exact`` has an effect for each member, or is None.
+    Of several texts all are sums.
     """
 
     of: str
@@ -133,6 +134,8 @@ def attributed(
     letters = numbers(run, asked_by)
     effects = effect(run, of, asked_by, ref, against, letters) if exact else None
     array = run.ordered(entries, names)
+    if "batch" in entries.axes:  # the first axis; an effect on several texts is that on their sum
+        array = array.sum(0)
     rest = len(getattr(array, "shape", ())) - len(names)
     return Attribution(
         of, asked_by, (*names, *("row", "column")[-rest:][:rest]), array, letters, effects
