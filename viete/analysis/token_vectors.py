@@ -107,7 +107,7 @@ def unembedding_matrix(card: CardData) -> tuple[Expr, int]:
     size, own = scored_tokens(card), card.symbols.get(UNEMBEDDING)
     if size is None:
         raise VieteError(f"{what} {card.title} has none: no value of it scores the tokens")
-    if own is not None and of_weights(card, Ref(own)):
+    if own is not None and own.kind != "dim" and of_weights(card, Ref(own)):
         shape = shapes_of(card).types[own.key].shape
         if len(shape) == 2 and size in shape:
             return Ref(own), shape.index(size)
