@@ -14,6 +14,7 @@ from tests.command_line import viete
 from tests.laws.strategies import Card, cards, random_inputs, random_weights, shipped, tiny
 from viete.ask.expansion import Expansion
 
+KINDS = ["term", "hidden", "unopened", "constant", "rounding"]
 INTO = ["block", "sublayer", "head", "head, source", "neuron", "head, path", "source, path"]
 
 
@@ -23,11 +24,13 @@ def run_of(name: str, n: int = 4) -> Any:
 
 
 def check(e: Expansion, whole: Any) -> None:
-    """The terms add up, each is an expression of the run, and a share is one of their sizes."""
-    terms = [*e.terms, *e.unopened, *e.constants]
-    total = sum(t.value for t in terms) + e.hidden.value
-    assert np.max(np.abs(total - whole)) <= 1e-12 * max(e.mass, 1.0)
-    assert sum(t.share for t in terms) + e.hidden.mass / (e.mass or 1) == pytest.approx(1.0)
+    """All that is iterated over adds up, says its kind, and a share is one of all sizes."""
+    assert np.max(np.abs(sum(t.value for t in e) - whole)) <= 1e-12 * max(e.mass, 1.0)
+    assert sum(t.share for t in e) == pytest.approx(1.0 if e.mass else 0.0)
+    found = {kind: [t for t in e if t.kind == kind] for kind in KINDS}
+    assert sum(map(len, found.values())) == len(e) and len(found["rounding"]) == 1
+    assert found["term"] == e.terms and all(t.size for t in e.terms)
+    assert (found["unopened"], found["constant"]) == (e.unopened, e.constants)
 
 
 def last(run: Any) -> str:
@@ -54,7 +57,8 @@ def test_a_term_is_an_expression_of_the_run(name: str) -> None:
     place = "x^2_{-1}" if name not in ("formal-decoder", "t5") else f"{last(run)}_{{-1}}"
     for into in ("block", "sublayer", "head, source", "head, source, path", "neuron"):
         e = run.expand(place, into, top=2)
-        for term in [*e.terms, *e.unopened[:1], *e.constants[:1]]:
+        others = [e.hidden] * (e.hidden.count < 9) + [e.rounding]
+        for term in [*e.terms, *e.unopened[:1], *e.constants[:1], *others]:
             np.testing.assert_allclose(run[term.expression], term.value, atol=1e-12)
             finer = term.expand("sublayer")
             check(finer, term.value)
@@ -97,7 +101,7 @@ def test_attribution_of_gpt2_by_hand() -> None:
                 v = run[f"A^{{{i},{h}}}"][-1, k] * run[f"V^{{{i},{h}}}"][k] @ w[f"W_O^{{{i},{h}}}"]
                 by_hand[i, h, k] = u @ (w["γ"] * (v - v.mean()) / scale)
     e = run.expand("logits_{-1, 3}", "block, head, source")
-    found = {(t.family.block[1], *t.letters.values()): t.value for t in e if t.letters}
+    found = {(t.family.block[1], *t.letters.values()): t.value for t in e.terms if t.letters}
     assert found.keys() == by_hand.keys()
     for place, value in by_hand.items():
         assert found[place] == pytest.approx(value, rel=1e-12, abs=1e-14)
@@ -115,7 +119,7 @@ def test_a_score_is_query_times_key(name: str) -> None:
     check(e, run[score])
     query = run.expand(score, "query")
     check(query, run[score])
-    assert len(query) < len(e)
+    assert len(query.terms) < len(e.terms)
 
 
 def test_what_is_not_held_is_named_and_stops_the_expansion() -> None:
@@ -127,6 +131,34 @@ def test_what_is_not_held_is_named_and_stops_the_expansion() -> None:
     assert [t.expression for t in capped.unopened] == ["logits[-1, 3]"]
     inside = run_of("gemma2").expand("⟨U_3, RMSNorm(x^2_{-1}; 1 + γ, ε)⟩", "head")
     assert not inside.unopened and inside.held == ("A^{i,g,r}", "scale")
+
+
+@pytest.mark.parametrize("name", ["gpt2", "pythia", "gemma2", "t5"])
+def test_any_value_can_be_held_and_is_a_term_then(name: str) -> None:
+    run = run_of(name)
+    head = {"gemma2": "A^{2,1,1}", "t5": "A_d^{2,1}"}.get(name, "A^{2,1}")
+    row = "x^2_{-1}"
+    for held in ("A, scale, x^1", "A, scale, x^i", f"{head}, scale"):
+        e = run.expand(row, "head, source, path", held=held)
+        check(e, run[row])
+        assert e.held[-1] in held
+    alone = run.expand(row, "path", held="A, scale, x^i")
+    np.testing.assert_allclose(max(alone, key=lambda t: t.size).value, run[row], atol=1e-12)
+
+
+def test_a_zero_is_not_listed() -> None:
+    run = run_of("gpt2")
+    e = run.expand("x^2_1", "head, source")
+    late = [t for t in e.hidden.terms if t.marks[-1].word == "source" and t.letters["k"] > 1]
+    assert late and not e.hidden.size and e.hidden.label == f"{e.hidden.count} zero terms"
+
+
+def test_a_soft_cap_with_directions_is_named() -> None:
+    card = tiny(next(p for p in shipped() if Path(p).stem == "gemma2")).put("dublin = U_5 - U_3")
+    run = card.run(**random_inputs(card, 1, 4), weights=random_weights(card, 1))
+    e = run.expand("logits_{-1, 3}", "dublin")
+    check(e, run["logits_{-1, 3}"])
+    assert [t.expression for t in e.unopened] == ["logits[-1, 3]"] and not e.terms
 
 
 def test_exact_terms_add_up_exactly() -> None:
@@ -141,12 +173,12 @@ def test_values_of_ones_own_and_options() -> None:
     run = run_of("gpt2")
     probe = np.arange(16.0)
     e = run.expand("⟨probe, x^2_{-1}⟩", "head", probe=probe, top=2)
-    assert len(e) == 2 and e.hidden.count > 0
+    assert len(e.terms) == 2 and e.hidden.count > 0
     check(e, probe @ run["x^2"][-1])
     with pytest.raises(vt.VieteError, match="into 'blocks'; the words are block"):
         run.expand("x^2_{-1}", "blocks")
-    with pytest.raises(vt.VieteError, match="'B' cannot be held; A and scale can"):
-        run.expand("x^2_{-1}", held="B")
+    with pytest.raises(vt.VieteError, match="what is cut is a value .* and W_E is none"):
+        run.expand("x^2_{-1}", held="W_E")
     rows = run.expand("⟨U_3, x^2_j⟩", "head, source")
     check(rows, run["⟨U_3, x^2_j⟩"])
     assert rows.total.shape == (4,)
@@ -198,13 +230,13 @@ def test_features_and_their_error_by_hand(name: str, value: str, tmp_path: Path)
     features = np.maximum((run[value][-1] - w["b_dec"]) @ w["W_enc"] + w["b_enc"], 0)
     e = run.expand("x^2_{-1}", "feature")
     check(e, run["x^2_{-1}"])
-    marks = [[m.word for m in t.marks] for t in e]
-    found = {t.letters["f"]: t.value for t in e
+    terms = [*e.terms, *e.hidden.terms]  # an inactive feature is 0
+    found = {t.letters["f"]: t.value for t in terms
              if t.marks[-1].word == "feature" and "W_dec" in t.expression}  # fmt: skip
     assert sorted(found) == list(range(6))
     for k, term in found.items():
         np.testing.assert_allclose(term, features[k] * w["W_dec"][k], atol=1e-12)
-    (error,) = (t.value for t, m in zip(e, marks, strict=True) if m[-1] == "error")
+    (error,) = (t.value for t in e.terms if t.marks[-1].word == "error")
     old = run[value][-1] - features @ w["W_dec"] - w["b_dec"]
     np.testing.assert_allclose(error, old, atol=1e-12)
 
@@ -285,7 +317,7 @@ def test_the_largest_terms_open_until_a_share_is_in_the_last() -> None:
     for share in (0.5, 0.9, 1.0):
         e = run.expand("logits_{-1, 3}", explain=share)
         check(e, run["logits_{-1, 3}"])
-    assert all(t.family.marks[-1].word != "head" for t in e if t.family.marks)
+    assert all(t.family.marks[-1].word != "head" for t in e.terms if t.family.marks)
     with pytest.raises(vt.VieteError, match="a share between 0 and 1"):
         run.expand("x^2_0", explain=2)
 
@@ -352,7 +384,7 @@ def test_a_graph_has_the_terms_as_arrows(tmp_path: Path) -> None:
     run = json.loads(
         viete("expand", "attention-only-2", *options, *into[:-1], "--top", 99, "-f", "json").out
     )
-    assert last == pytest.approx(sum(t["value"] for t in run["terms"] if t["kind"] == "value"))
+    assert last == pytest.approx(sum(t["value"] for t in run["terms"] if t["kind"] == "term"))
     for kind in (["--graph"], ["--cumulative", "--into", "block"]):
         picture = tmp_path / "picture.svg"
         viete("expand", "gpt2", *options, "--of", "logits_{-1, 4}", *kind, "-o", picture)

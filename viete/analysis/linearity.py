@@ -41,7 +41,7 @@ from viete.notation.tree import (
 )
 
 HOLE = Ref(Symbol("argument", "□"))
-ATOM, CONSTANT, UNOPENED, PAIR = "value", "constant", "unopened", "pair"
+ATOM, CONSTANT, UNOPENED, PAIR = "term", "constant", "unopened", "pair"
 PATTERN, SCALE = "A", "scale"  # what is held
 HELD = frozenset((PATTERN, SCALE))
 # The arguments in which an operation is linear; in several of them it is so one at a time.

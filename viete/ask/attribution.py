@@ -12,23 +12,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 
 from viete.ask.asking import asked
+from viete.ask.holding import with_held
 from viete.ask.term_table import floats
 from viete.document.rendering import render
 from viete.document.tree import Block, table
 from viete.errors import VieteError
 from viete.evaluate.interventions import Intervention
-from viete.evaluate.labelled import COL, ROW, Array, Value
+from viete.evaluate.labelled import Array, Value
 from viete.evaluate.origins import Origin, whole_names
 from viete.evaluate.queries import query
 from viete.evaluate.run import Run
-from viete.evaluate.schedule import Member, Program
-from viete.graph.card import Input
-from viete.graph.evaluator import Letter
+from viete.evaluate.schedule import Member
 from viete.notation.printer import show
 from viete.notation.substitution import substitute
 from viete.notation.tree import (
@@ -36,11 +34,8 @@ from viete.notation.tree import (
     Idx,
     Pick,
     Ref,
-    Slice,
-    Symbol,
     num,
     replaced,
-    transform,
     walk,
 )
 
@@ -114,7 +109,7 @@ def attributed(
     if steps < 1:
         raise VieteError(f"steps is how many derivatives are taken, at least 1, not {steps}")
     base = with_held(run, held)
-    away = f"({by})" if against is None else f"({by} - {primed(asked_by, ref)})"
+    instead = "0" if against is None else primed(asked_by, ref)
     slope = f"(∂({of})/∂{show(asked_by)})"
     total: Value | None = None
     turns = query(run, ref).turns
@@ -127,12 +122,12 @@ def attributed(
         total = found if total is None else run.arrays.entrywise("add", [total.frozen(), found])
     assert total is not None
     ask = asked(run, {}, against)
-    distance, _ = ask.found(away)
+    distance, _ = ask.found(f"({by} - {instead})")
     mean = run.arrays.entrywise("div", [total.frozen(), run.arrays.number(Fraction(steps))])
     entries = run.arrays.entrywise("times", [mean.frozen(), distance.frozen()])
     names = [x.name for x in walk(asked_by) if isinstance(x, Idx)]
     letters = numbers(run, asked_by)
-    effects = effect(run, of, asked_by, ref, against, letters) if exact else None
+    effects = effect(ask, of, by, instead, names) if exact else None
     array = run.ordered(entries, names)
     if "batch" in entries.axes:  # the first axis; an effect on several texts is that on their sum
         array = array.sum(0)
@@ -163,30 +158,6 @@ def numbers(run: Run, e: Expr) -> dict[str, Sequence[int]]:
     return out
 
 
-def with_held(run: Run, names: Sequence[str]) -> Run:
-    """A run in which some values are given: no derivative goes through them."""
-    if not names:
-        return run
-    card = run.program.model
-    symbols: dict[str, Symbol] = {}
-    for name in names:
-        value = run.parse(name)
-        if not isinstance(value, Ref) or value.key not in run.program.computed:
-            raise VieteError(f"{name} is no value of an equation, and cannot be held")
-        symbols[value.key] = replace(value.symbol, kind="input")
-
-    def rule(x: Expr) -> Expr | None:
-        return Ref(symbols[x.key], x.index) if isinstance(x, Ref) and x.key in symbols else None
-
-    types = run.program.shapes.types
-    inputs = [Input(s, tuple(map(card.size_expr, types[k].shape))) for k, s in symbols.items()]
-    given = card.with_formulas(lambda e: transform(e, rule))
-    equations = tuple(e for e in given.equations if e.name not in symbols)
-    given = replace(given, inputs=(*card.inputs, *inputs), equations=equations)
-    origins = {name: Origin(run, name, {}) for name in whole_names(card)}
-    return run.extended(Program(given.unstated), run.sizes, {}, origins)
-
-
 def rerun(run: Run, changes: Mapping[Member, Intervention]) -> Run:
     """The run once more, with other values in the place of some."""
     names = set(whole_names(run.program.model)) - run.program.computed
@@ -207,14 +178,14 @@ def moved(
         here = run.lookup(*member)
         there = other(run, member, against)
         value = between(run, there, here, part)
-        changes[member] = instead(value)
+        changes[member] = always(value)
     new = rerun(run, changes)
     new.compute_members(None)
     new.interventions = {}  # they are values now: a derivative is one by what took their place
     return new
 
 
-def instead(value: Value) -> Intervention:
+def always(value: Value) -> Intervention:
     """A value in the place of another."""
     return lambda *_: value
 
@@ -238,52 +209,15 @@ def between(run: Run, a: Value, b: Value, part: float) -> Value:
 
 
 def effect(
-    run: Run, of: str, by: Expr, ref: Ref, against: Run | None,
-    letters: Mapping[str, Sequence[int]],
+    run: Run, of: str, by: str, instead: str, letters: Sequence[str]
 ) -> np.ndarray:  # fmt: skip
     """What is lost of a number when another value takes the place of one member, for each alone."""
-    loops = run.program.model.loop_letters
-    whole = floats(run[of])
-    out = np.zeros([len(x) for x in letters.values()])
-    for place in product(*(range(len(x)) for x in letters.values())):
-        at = {x: letters[x][k] for x, k in zip(letters, place, strict=True)}
-        turn = {x: k for x, k in at.items() if x in loops}
-        member = ref.key, run.program.places(ref, turn)
-        run.supply({member})
-        there = other(run, member, against)
-        value = one_member(run, by, ref, at, run.lookup(*member), there)
-        changed = rerun(run, {member: instead(value)})
-        out[place] = float(np.sum(whole - floats(changed[of])))
-    return out
-
-
-def one_member(
-    run: Run, by: Expr, ref: Ref, at: Mapping[str, int], here: Value, there: Value
-) -> Value:  # fmt: skip
-    """A value in which one member of its families, or one row of it, is another's."""
-    arrays, loops = run.arrays, run.program.model.loop_letters
-    for slot, x in zip(ref.symbol.slots, ref.index, strict=True):
-        if slot in loops:
-            continue
-        k = at[x.name] if isinstance(x, Idx) else int(arrays.size(x, arrays.env))
-        letter = arrays.env.index[slot]
-        assert isinstance(letter, Letter)
-        there = only(run, letter, k, there, here)
-    if isinstance(by, Pick):
-        for label, item in zip((ROW, COL), by.items, strict=False):
-            if not isinstance(item, Slice):
-                k = at[item.name] if isinstance(item, Idx) else int(arrays.size(item, arrays.env))
-                there = only(run, Letter(label, label, 0, here.size(label)), k, there, here)
-    return there.frozen()
-
-
-def only(run: Run, letter: Letter, k: int, there: Value, here: Value) -> Value:
-    """One value where a letter is k, and another elsewhere."""
-    arrays = run.arrays
-    index = {**arrays.env.index, letter.name: letter}
-    places = arrays.idx(Idx(letter.name), replace(arrays.env, index=index))
-    mine = arrays.entrywise("eq", [places, arrays.number(Fraction(k))])
-    return arrays.entrywise("where", [mine, there.frozen(), here.frozen()])
+    changed = run.answer(f"({of}) with {by} = {instead}")
+    whole, found = floats(run[of]), floats(changed.array)
+    order = [changed.axes.index(x) for x in letters]
+    found = np.moveaxis(found, order, range(len(order)))
+    left: np.ndarray = found.sum(axis=tuple(range(len(order), found.ndim)))
+    return whole.sum() - left
 
 
 __all__ = ["Attribution", "Effect", "attributed"]

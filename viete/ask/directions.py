@@ -109,13 +109,13 @@ def projected(
 ) -> list[Terms]:
     """Families of terms, each whose focus is a vector of that size by its directions.
 
-    Raises VieteError where none is.
+    Raises VieteError where none is, and none is a part that could not be opened, as a soft cap is.
     """
     size, out = size_of(run, stream, along[0].vector), list[Terms]()
     for f in families:
         fits = stream.lines.rank(f.focus) == 1 and size_of(run, stream, f.focus) == size
         out += parts(f, along) if fits and f.kind in (ATOM, UNOPENED) else [f]
-    if len(out) == len(families):
+    if len(out) == len(families) and all(f.kind != UNOPENED for f in families):
         raise VieteError(
             f"there is no vector of {size} entries, as {along[0].label} is, among the terms"
         )

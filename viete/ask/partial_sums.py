@@ -80,7 +80,7 @@ def partial_sums(e: Expansion) -> PartialSums:
         )
     shares = [(t.label, floats(t.value)) for t in found.in_order()]
     if found.hidden.count:
-        shares.append((f"{found.hidden.count} smaller terms", floats(found.hidden.value)))
+        shares.append((found.hidden.label, floats(found.hidden.value)))
     out, total, length = [], np.zeros_like(v), float(np.linalg.norm(v))
     for label, value in shares:
         total = total + value

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from viete.analysis.linearity import HELD
+from viete.ask.expansion_options import words
 from viete.ask.term_families import Mark, Terms
 from viete.ask.term_table import in_short
-from viete.ask.terms import DEPTH
 from viete.notation.printer import show
 from viete.notation.tree import Expr, num
 
 if TYPE_CHECKING:
     from viete.ask.expansion import Expansion
-
-
-def words(said: str | Collection[str]) -> tuple[str, ...]:
-    """``"block, head"`` as its words."""
-    return tuple(re.findall(r"\w+", said)) if isinstance(said, str) else tuple(said)
-
-
-@dataclass(frozen=True)
-class Options:
-    """How far an expansion goes, what it holds and what it lists; see `Questions.expand`."""
-
-    into: tuple[str, ...] = ("block",)
-    top: int | None = None
-    least: float = 0.0
-    depth: int = DEPTH
-    held: frozenset[str] = HELD
-    cumulative: bool = False
-    explain: float | None = None
-    directions: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -69,7 +48,7 @@ class Term:
 
     @property
     def kind(self) -> str:
-        """What it is: 'value', 'constant' or 'unopened'."""
+        """What it is: 'term', 'constant' or 'unopened'."""
         return self.family.kind
 
     @property
@@ -110,4 +89,4 @@ class Term:
         return f"<{self.label}: {in_short(self.value)}>"
 
 
-__all__ = ["Options", "Term", "words"]
+__all__ = ["Term"]

@@ -25,7 +25,7 @@ class Mark:
 class Terms:
     """Terms: ``context`` with ``focus`` in its place, one for each value of ``letters``.
 
-    ``kind`` is 'value', 'constant' or 'unopened'. ``letters`` has for each letter how many values
+    ``kind`` is 'term', 'constant' or 'unopened'. ``letters`` has for each letter how many values
     it takes, from 0, or None where it ranges over the heads that the card declares by that name.
     """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,16 +12,9 @@ from viete.evaluate.labelled import Array
 from viete.notation.printer import letters, show
 
 if TYPE_CHECKING:
-    from viete.ask.expansion import Expansion, Term
-
-
-@dataclass(frozen=True)
-class Hidden:
-    """Terms that are not listed: how many, their sum, and the sum of their sizes."""
-
-    count: int
-    value: Any
-    mass: float
+    from viete.ask.expansion import Expansion
+    from viete.ask.remainder import Remainder
+    from viete.ask.term import Term
 
 
 def term_table(e: Expansion, style: str = "unicode", numbered: bool = False) -> list[Block]:
@@ -35,18 +27,21 @@ def term_table(e: Expansion, style: str = "unicode", numbered: bool = False) -> 
     if numbered:
         rows = [[f"{k}. {first}", *rest] for k, (first, *rest) in enumerate(rows, 1)]
     if e.hidden.count:
-        rows.append(together(e, "smaller terms", e.hidden))
+        rows.append(together(e.hidden, e.hidden.label))
     for terms, what in ((e.unopened, "unopened"), (e.constants, "constants")):
         first = sorted((t for t in terms if t.size), key=lambda t: -t.size)[: e.options.top]
         rows += [row(t, style) for t in first]
         if len(first) < len(terms):
-            rows.append(together(e, f"other {what}", e.together(set(terms) - {*first})))
+            others = e.together(what, set(terms) - {*first})
+            rows.append(
+                together(others, f"{others.count} {'other' if others.size else 'zero'} {what}")
+            )
     rows.append(["**the whole**", number(e.total), "", f"${e.run.in_words(e.formula, style)}$"])
     out: list[Block] = [table(["term", of, "share of sizes", "formula"], rows)]
     if e.held:
         names = [f"${letters(name, style)}$" for name in e.held]
         out.append(paragraph(f"held: {', '.join(names)}"))
-    rest = "rounding" if np.isfinite(size(e.rest)) else "not a number"  # more has been refused
+    rest = "rounding" if np.isfinite(norm(e.rest)) else "not a number"  # more has been refused
     out.append(paragraph(f"rest: {rest}"))
     return out
 
@@ -59,7 +54,7 @@ def terms_json(e: Expansion) -> str:
         for t in (*e.terms, *e.unopened, *e.constants)
     ]  # fmt: skip
     hidden = {"count": e.hidden.count, "value": floats(e.hidden.value).tolist(),
-              "mass": e.hidden.mass}  # fmt: skip
+              "mass": e.hidden.size}  # fmt: skip
     found = {"expression": show(e.formula), "total": floats(e.total).tolist(),
              "held": list(e.held), "terms": terms, "hidden": hidden,
              "rest": floats(e.rest).tolist()}  # fmt: skip
@@ -68,17 +63,17 @@ def terms_json(e: Expansion) -> str:
 
 def row(t: Term, style: str) -> list[str]:
     """One term."""
-    kind = "" if t.kind == "value" else f" ({t.kind})"
+    kind = "" if t.kind == "term" else f" ({t.kind})"
     formula = t.expansion.run.in_words(t.formula, style)
     return [t.label + kind, number(t.value), f"{t.share:.1%}", f"${formula}$"]
 
 
-def together(e: Expansion, what: str, some: Hidden) -> list[str]:
+def together(some: Remainder, label: str) -> list[str]:
     """Terms that have no row of their own."""
-    return [f"{some.count} {what}", number(some.value), f"{some.mass / (e.mass or 1.0):.1%}", ""]
+    return [label, number(some.value), f"{some.share:.1%}", ""]
 
 
-def size(value: Any) -> float:
+def norm(value: Any) -> float:
     """The absolute value of a number, the length of an array."""
     return float((floats(value) ** 2).sum() ** 0.5)
 
@@ -86,7 +81,7 @@ def size(value: Any) -> float:
 def number(value: Any) -> str:
     """A number with its sign; of an array its length."""
     a = floats(value)
-    return f"{a.item():+.4f}" if a.size == 1 else f"{size(a):.4f}"
+    return f"{a.item():+.4f}" if a.size == 1 else f"{norm(a):.4f}"
 
 
 def floats(array: Array) -> Any:
@@ -103,4 +98,4 @@ def in_short(value: Any) -> str:
     return f"{float(a):+.4g}" if a.ndim == 0 else f"array of {' × '.join(map(str, a.shape))}"
 
 
-__all__ = ["Hidden", "floats", "in_short", "term_table", "terms_json"]
+__all__ = ["floats", "in_short", "norm", "term_table", "terms_json"]

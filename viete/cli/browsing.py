@@ -54,12 +54,12 @@ def answered() -> str:
 
 def opened(e: Expansion, word: str) -> tuple[str, Expansion]:
     """The term of a number, and its terms. Raises VieteError where there is none."""
-    if not (word.isdecimal() and 1 <= int(word) <= len(e)):
+    if not (word.isdecimal() and 1 <= int(word) <= len(e.terms)):
         raise VieteError(
-            f"{word} is no number of a term; they are 1 to {len(e)}" if len(e) else
+            f"{word} is no number of a term; they are 1 to {len(e.terms)}" if e.terms else
             "there is no term to open"
         )  # fmt: skip
-    term = e[int(word) - 1]
+    term = e.terms[int(word) - 1]
     finer = finer_expansion(term)
     if finer is None:
         raise VieteError(f"{term.label} opens no further")

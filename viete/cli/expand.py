@@ -48,9 +48,13 @@ def expand(
     held: Annotated[
         str | None,
         typer.Option(
-            help="What is taken as given: A (patterns), scale (of norms) [both]. With --by values "
-            "that no derivative goes through."
+            help="What is taken as given: A (patterns), scale (of norms) [both], and any other "
+            "values: A, scale, m^2. With --by values that no derivative goes through."
         ),
+    ] = None,
+    directions: Annotated[
+        str | None,
+        typer.Option(help="Of --into directions: which, U_5 - U_3, dublin [all with a name]."),
     ] = None,
     explain: Annotated[
         float | None, typer.Option(help="Open the largest terms until this share is in the last.")
@@ -90,7 +94,8 @@ def expand(
     if (against, steps, exact) != (None, 1, False):
         raise VieteError("--against, --steps and --exact go with --by")
     e = run.expand(of, into, top=top, least=least, depth=depth, cumulative=cumulative,
-                   explain=explain, held="A, scale" if held is None else held)  # fmt: skip
+                   explain=explain, held="A, scale" if held is None else held,
+                   directions=directions or ())  # fmt: skip
     if interactive:
         return browse(e)
     emit(page(e, form, graph), output)

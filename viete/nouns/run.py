@@ -156,7 +156,8 @@ class Questions(Run):
         """An expression into the terms that made it, by the card's own equations.
 
         >>> e = run.expand("logits_{-1, 5}", into="block, head, source", top=8)     # doctest: +SKIP
-        >>> for term in e: print(term.label, term.value, term.expression)           # doctest: +SKIP
+        >>> for term in e: print(term.kind, term.label, term.value)                 # doctest: +SKIP
+        >>> sum(term.value for term in e)  # is run["logits_{-1, 5}"]               # doctest: +SKIP
 
         ``into`` says how far: 'block', 'sublayer', 'head', 'source' (the position that a head takes
         from), 'neuron', 'path' (what a head read there, through ``depth`` heads), and of scores
@@ -164,11 +165,13 @@ class Questions(Run):
         the error of that as a term. 'directions', or the name of one, projects vectors on the
         ``directions``, by default on all that the card has a name for, and has what is left as a
         term. The terms add up to the expression. Listed are the ``top`` largest whose size is at
-        least ``least``; ``cumulative`` lists them in the order in which they add up.
-        ``held`` is what is taken as given: A, the patterns of attention, and scale, what norms
-        divide by. ``explain=0.9`` opens the largest terms further, as far as they go, until these
-        have that share of all sizes. ``against`` and ``values`` are as in `ask`. Raises VieteError
-        for a word that means nothing, and where the terms do not add up to the expression.
+        least ``least``; ``cumulative`` lists them in the order in which they add up. All else is a
+        term too, of another ``kind``: 'hidden', 'unopened', 'constant' and 'rounding'.
+        ``held`` is what is taken as given: A, the patterns of attention, scale, what norms divide
+        by, and any other values, as in ``held="A, scale_A^i, m^2"``, of which each is a term then.
+        ``explain=0.9`` opens the largest terms further, as far as they go, until these have that
+        share of all sizes. ``against`` and ``values`` are as in `ask`. Raises VieteError for a word
+        that means nothing, and where the terms do not add up to the expression.
         """
         from viete.ask.asking import asked
         from viete.ask.expansion import expanded, options
@@ -191,8 +194,9 @@ class Questions(Run):
         ``estimate`` sums over rows and columns, and whose ``entries`` has them. It is the
         derivative times the difference to the run ``against`` (attribution patching), or times the
         value itself. With ``steps`` it is the mean of so many derivatives on the way (integrated
-        gradients). ``exact`` adds the effect of each member by itself, a run each. No derivative
-        goes through the values ``held``. Raises VieteError for what no equation makes.
+        gradients). ``exact`` adds the effect of each member by itself, as ``of with by = …`` has
+        it. No derivative goes through the values ``held``. Raises VieteError for what no equation
+        makes.
         """
         from viete.ask.attribution import attributed
 

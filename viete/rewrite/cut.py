@@ -31,10 +31,11 @@ class Cut:
     inputs: Mapping[str, Ref]
 
 
-def cut(card: CardData, names: Iterable[str]) -> Cut:
+def cut(card: CardData, names: Iterable[str], whole: bool = False) -> Cut:
     """The card in which these values are given: families (``A^{i,h}``) or members (``A^{2,1}``).
 
-    Raises VieteError for what is no value of the card, or is given already.
+    Of a ``whole`` card the equations stay that made only them. Raises VieteError for what is no
+    value of the card, or is given already.
     """
     found: dict[Ref, tuple[Ref, Text]] = {}
     for name in names:
@@ -54,7 +55,9 @@ def cut(card: CardData, names: Iterable[str]) -> Cut:
         if all(e.name != ref.key for e in card.equations):
             continue  # what was cut before it was all that it led to
         plain = all(x == Idx(s) for s, x in zip(ref.symbol.slots, ref.index, strict=True))
+        read = names_read(card.equations)
         card, item = (family if plain else member)(card, ref, text)
+        card = card if whole else without_unmade(card, read)
         inputs[item.name] = ref
     return Cut(card, inputs)
 
@@ -75,13 +78,11 @@ def family(card: CardData, ref: Ref, text: Text) -> tuple[CardData, Input]:
     def as_input(x: Expr) -> Expr | None:
         return Ref(symbol, x.index) if isinstance(x, Ref) and x.key == ref.key else None
 
-    read = names_read(card.equations)
     rest = tuple(e for e in card.equations if e.name != ref.key)
     if not rest:
         raise text.error(f"without {show(ref)} no equation of {card.title} is left")
     less = replace(card, equations=rest).with_formulas(lambda e: transform(e, as_input))
-    less = replace(less, inputs=(*less.inputs, item))
-    return without_unmade(less, read), item
+    return replace(less, inputs=(*less.inputs, item)), item
 
 
 def without_unmade(card: CardData, read: frozenset[str]) -> CardData:
@@ -107,10 +108,9 @@ def member(card: CardData, ref: Ref, text: Text) -> tuple[CardData, Input]:
     if symbol.key in card.symbols:
         raise VieteError(f"{show(ref)} is given already")
     item = given_input(card, symbol, ref)
-    read = names_read(card.equations)
     more = replace(card, inputs=(*card.inputs, item))
     change = Replacement(ref, (), symbol.member, text=text, left_text=text, right_text=text)
-    return without_unmade(changed(more, change), read), item
+    return changed(more, change), item
 
 
 __all__ = ["Cut", "cut"]

@@ -54,9 +54,10 @@ def drawn_terms(e: Expansion, title: str | None = None) -> Picture:
     title = show(e.formula, "unicode") if title is None else title
     total = floats(e.total)
     parts = [(t.label, t.value) for t in e.terms]
-    for name, found in ("constants", e.together(e.constants)), ("hidden", e.hidden):
-        if found.count:
-            parts.append((f"{name} ({found.count})", found.value))
+    for name, terms in (("unopened", e.unopened), ("constants", e.constants),
+                        ("hidden", e.hidden.terms)):  # fmt: skip
+        if terms:
+            parts.append((f"{name} ({len(terms)})", e.together(name, terms).value))
     lengths = [float(np.linalg.norm(v)) if (v := floats(x)).ndim else float(v) for _, x in parts]
     note = "lengths of vectors" if total.ndim else f"together {float(total):.4g}"
     return bars(title, [name for name, _ in parts], lengths, note)

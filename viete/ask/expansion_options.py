@@ -1,0 +1,66 @@
+"""How far an expansion goes, what it holds and what it lists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import pairwise
+
+from viete.analysis.linearity import HELD
+from viete.ask.terms import DEPTH
+from viete.errors import Text, VieteError
+from viete.notation.cursor import top_level
+from viete.notation.lexer import tokenize
+
+
+def words(said: str | Collection[str]) -> tuple[str, ...]:
+    """``"block, head"`` as its words."""
+    return tuple(re.findall(r"\w+", said)) if isinstance(said, str) else tuple(said)
+
+
+def formulas(said: str | Collection[str]) -> tuple[str, ...]:
+    """``"A, scale, m^{1}_{2}"`` as its formulas, at the commas outside all brackets."""
+    if not isinstance(said, str):
+        return tuple(said)
+    tokens = tokenize(Text(said))
+    ends = [tokens[k].start for k in top_level(tokens, ",")]
+    parts = (said[a:b].lstrip(",").strip() for a, b in pairwise([0, *ends, len(said)]))
+    return tuple(filter(None, parts))
+
+
+@dataclass(frozen=True)
+class Options:
+    """How far an expansion goes, what it holds and what it lists; see `Questions.expand`.
+
+    ``held`` are kinds of factors, ``given`` the values that are held besides.
+    """
+
+    into: tuple[str, ...] = ("block",)
+    top: int | None = None
+    least: float = 0.0
+    depth: int = DEPTH
+    held: frozenset[str] = HELD
+    given: tuple[str, ...] = ()
+    cumulative: bool = False
+    explain: float | None = None
+    directions: tuple[str, ...] = ()
+
+
+def options(
+    into: str | Collection[str], top: int | None, least: float, depth: int,
+    held: str | Collection[str], cumulative: bool = False, explain: float | None = None,
+    directions: str | Collection[str] = (),
+) -> Options:  # fmt: skip
+    """Checked options. Raises VieteError for a number that is none of these."""
+    wanted = formulas(held)
+    if top is not None and top < 1:
+        raise VieteError(f"top is how many terms are listed, at least 1, not {top}")
+    if explain is not None and not 0 < explain <= 1:
+        raise VieteError(f"explain is a share between 0 and 1, not {explain}")
+    given = tuple(x for x in wanted if x not in HELD)
+    return Options(words(into), top, least, depth, HELD.intersection(wanted), given, cumulative,
+                   explain, formulas(directions))  # fmt: skip
+
+
+__all__ = ["Options", "options", "words"]
