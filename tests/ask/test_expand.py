@@ -177,7 +177,7 @@ def test_values_of_ones_own_and_options() -> None:
     check(e, probe @ run["x^2"][-1])
     with pytest.raises(vt.VieteError, match="into 'blocks'; the words are block"):
         run.expand("x^2_{-1}", "blocks")
-    with pytest.raises(vt.VieteError, match="what is cut is a value .* and W_E is none"):
+    with pytest.raises(vt.VieteError, match="what is cut is a value of GPT-2, such"):
         run.expand("x^2_{-1}", held="W_E")
     rows = run.expand("⟨U_3, x^2_j⟩", "head, source")
     check(rows, run["⟨U_3, x^2_j⟩"])
@@ -271,11 +271,15 @@ def test_directions_by_least_squares(name: str) -> None:
 
 
 def test_the_command_prints_terms_and_what_was_held() -> None:
-    told = viete("expand", "gpt2", "--seed", 0, *"--set d=16 --set N=2 --set H=2 --set V=9".split(),
-                 "--tokens", "1,2,3", "--of", "logits_{-1, 4}", "--into", "block,head,source",
-                 "--top", 2).out  # fmt: skip
+    options = "--seed 0 --set d=16 --set N=2 --set H=2 --set V=9 --tokens 1,2,3".split()
+    command = ["expand", "gpt2", *options, "--of", "logits_{-1, 4}", "--into"]
+    told = viete(*command, "block,head,source", "--top", 2).out
     assert "block 0, W_P[n − 1]" in told and "the whole" in told
     assert "held: A" in told and "rest: " in told
+    named = viete(*command, "directions", "--put", "way = U_5 - U_3", "--held", "A, scale, m^2").out
+    assert "direction way" in named and "held: scale, m^2" in named
+    which = viete(*command, "directions", "--directions", "U_5 - U_3, U_1").out
+    assert "direction U₅ − U₃" in which and "direction U₁" in which
     wrong = viete("expand", "exact-lesson", "--tokens", "1,2", "--of", "logits", "--into", "x",
                   code=2).err  # fmt: skip
     assert "nothing is expanded into 'x'" in wrong

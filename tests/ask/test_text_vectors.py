@@ -19,6 +19,9 @@ def test_a_text_stands_for_its_last_residual_vector() -> None:
     np.testing.assert_allclose(run['T("Mary lives in L")'], wanted)
     np.testing.assert_allclose(run['cos(T("I live in D"), x^N_{-1})'], 1)
     both = run.ask('⟨T("Mary lives in L") - T("I live in D"), probe⟩', probe=np.ones(8))
+    terms = run.expand('⟨T("Mary lives in L"), x^N_{-1}⟩', "sublayer").terms
+    assert all(t.expression.startswith('<T("Mary lives in L"), ') for t in terms)
+    assert float(run[terms[0].expression]) == pytest.approx(float(terms[0].value))
     own = run["x^N"].reshape(-1, 8)[-1]
     np.testing.assert_allclose(both, (wanted - own).sum(), atol=1e-12)
     np.testing.assert_allclose(

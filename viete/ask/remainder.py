@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from viete.ask.expansion_options import words
 from viete.ask.term_table import in_short
-from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, num
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class Remainder:
     @property
     def expression(self) -> str:
         """The same as an expression of the run."""
-        return show(self.formula)
+        return self.expansion.run.in_words(self.formula)
 
     def expand(self, into: str | Collection[str], **changes: Any) -> Expansion:
         """Its terms, with the options of the expansion that it is of."""

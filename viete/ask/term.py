@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from viete.ask.expansion_options import words
 from viete.ask.term_families import Mark, Terms
 from viete.ask.term_table import in_short
-from viete.notation.printer import show
 from viete.notation.tree import Expr, num
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ class Term:
     @property
     def expression(self) -> str:
         """The term as an expression, whose value in the run is this one's."""
-        return show(self.formula)
+        return self.expansion.run.in_words(self.formula)
 
     @property
     def kind(self) -> str:

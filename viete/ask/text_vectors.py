@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from viete.ask.asking import asked
@@ -12,7 +14,7 @@ from viete.graph.card import CardData
 from viete.notation.lexer import tokenize
 from viete.notation.printer import show
 from viete.notation.tree import WITH, Apply, Ref
-from viete.notation.words import unquoted
+from viete.notation.words import quoted, unquoted
 
 Place = tuple[int, int, str]  # where a text begins and ends in a question, and what it is
 
@@ -35,9 +37,17 @@ def with_texts(
     """The run that knows the vectors of a question's texts, and the question with their names."""
     names: dict[str, str] = {}
     for start, end, text in reversed(texts_in(question)):
-        name = names.setdefault(text, f"T_{{text{len(names) + 1}}}")
-        question = question[:start] + name + question[end:]
-    return asked(run, {name: vector(text) for text, name in names.items()}), question
+        name = names.setdefault(text, f"T_text{len(names) + 1}")
+        question = f"{question[:start]}{{{name}}}{question[end:]}"
+    knowing = asked(run, {name: vector(text) for text, name in names.items()})
+    written = {name: f"T({quoted(text)})" for text, name in names.items()}
+    knowing.scope = replace(knowing.scope, spelled={**knowing.scope.spelled, **written})
+    return knowing, question
+
+
+def as_written(sentence: str, spelled: Mapping[str, str]) -> str:
+    """A sentence in which names stand as a question wrote them."""
+    return re.sub(r"\bT_text\d+", lambda m: spelled.get(m[0], m[0]), sentence)
 
 
 def last_stream(card: CardData) -> Ref:
@@ -64,4 +74,4 @@ def vector_of(card: CardData, text: str, run: Callable[..., Run], meaning: str) 
     return found.reshape(-1, *found.shape[-2:])[0, -1]
 
 
-__all__ = ["texts_in", "vector_of", "with_texts"]
+__all__ = ["as_written", "texts_in", "vector_of", "with_texts"]

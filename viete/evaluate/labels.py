@@ -140,7 +140,10 @@ def heads_of(
 
 
 class WordPrinter(Printer):
-    """Writes the numbers of tokens as their words: ``U[" Mary"]``, which reads back as the same."""
+    """Writes the numbers of tokens as their words: ``U[" Mary"]``, which reads back as the same.
+
+    What a question wrote in another way than by a name, as ``T("a text")``, stands so again.
+    """
 
     def __init__(self, run: Run, style: str) -> None:
         super().__init__(style)
@@ -153,3 +156,8 @@ class WordPrinter(Printer):
             return ""
         name = self.run.scope.words().name(int(x.value)) if x.value.denominator == 1 else None
         return "" if name is None else quoted(name)
+
+    def ref(self, e: Ref, extra: tuple[Expr, ...]) -> str:
+        """As `Printer.ref`."""
+        written = self.run.scope.spelled.get(e.key)
+        return super().ref(e, extra) if written is None or extra else written

@@ -161,7 +161,8 @@ class Run(Mapping[str, Array]):
         out = type(self)(ready, store, self.arrays.like, sizes, self.arrays.fast)
         out.origins, out.wanted = origins, set()
         own = self.scope  # a token is one of this run's model
-        out.scope = replace(ready.scope, words=own.words, text=own.text, vector=own.vector)
+        out.scope = replace(ready.scope, words=own.words, text=own.text, vector=own.vector,
+                            spelled=own.spelled)  # fmt: skip
         return out
 
     def with_changes(

@@ -95,6 +95,7 @@ class Scope:
     second: Mapping[str, Callable[[], Expr]] = field(
         default_factory=dict
     )  # of no value of the card
+    spelled: Mapping[str, str] = field(default_factory=dict)  # names as a question wrote them
     inputs: bool = True  # whether the card declares any; an error may have to say how
 
     @classmethod

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from viete.ask.sweeps import answer_with
-from viete.ask.text_vectors import texts_in, vector_of, with_texts
+from viete.ask.text_vectors import as_written, texts_in, vector_of, with_texts
 from viete.ask.top import Top, top, top_of
 from viete.ask.with_clause import changes_of
 from viete.errors import VieteError
@@ -68,7 +68,10 @@ class Questions(Run):
 
         run, question = self.knowing_texts(name)
         if run is not self:
-            return run.read(question)
+            e, found = run.read(question)
+            return e, tuple(
+                replace(c, sentence=as_written(c.sentence, run.scope.spelled)) for c in found
+            )
         if name not in self.asked and (sides := arrow_sides(name)):
             self.asked[name] = arrow(self, sides), ()
         return super().read(name)
