@@ -5,6 +5,7 @@ With attention patterns, norm scales and MLPs given, what is left is linear in t
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def cuttable(card: vt.Card) -> list[str]:
 
 
 @pytest.mark.parametrize("path", varied(), ids=lambda path: Path(path).stem)
-def test_its_own_values_change_nothing(path: str) -> None:
+def test_its_own_values_change_nothing(path: str, tmp_path: Path) -> None:
     card = tiny(path)
     names = cuttable(card)
     if not names or len(names) == sum(n.startswith("scale") for n in names):
@@ -47,6 +48,10 @@ def test_its_own_values_change_nothing(path: str) -> None:
     again = cut.run(None, **inputs)
     for name in set(run) & set(again):
         np.testing.assert_allclose(again[name], run[name], rtol=1e-10, atol=1e-10)
+    read = vt.load(cut.save(tmp_path / "cut"))  # with the values
+    assert read.card == cut.card
+    last = card.equations[-1].name
+    np.testing.assert_array_equal(read.run(None, **inputs)[last], again[last])
 
 
 def test_what_is_left_is_linear() -> None:
@@ -90,6 +95,17 @@ def test_members_and_refusals() -> None:
     assert not np.allclose(other["logits"], run["logits"])
     with pytest.raises(VieteError, match=r"is derived, .* no equation of GPT-2 computes it"):
         MODEL.cut("W_QK^{i,h}")
+    for names, why in (
+        (["A^{i,h}", "A^{i,h}"], "is given already: it is an input of GPT-2"),
+        (["A^{2,1}", "A^{2,1}"], "is given already, as A_given"),
+        (["logits"], "no equation of GPT-2 reads logits"),
+        (["A^{2,9}"], "there is no A^{2,9}: h runs from 1 to 2"),
+    ):
+        with pytest.raises(VieteError, match=re.escape(why)):
+            for name in names:
+                MODEL.cut(*names[:-1]).cut(name)
+    with pytest.raises(VieteError, match="values are a run, or arrays by name, not 3"):
+        MODEL.cut("x^1", values=3)  # type: ignore[arg-type]
     with pytest.raises(VieteError, match="what is cut is a value"):
         MODEL.cut("W_Q^{i,h}")
     with pytest.raises(VieteError, match=r"x\^1 is cut, and values has no x\^1"):

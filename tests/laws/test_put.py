@@ -198,7 +198,34 @@ WRONG = {
     "dir = γ for j ≥ 2": "dir is a new name",
     "n = 3": "on the left of a change stands a value",
     "x^{2}_{1:3} = 0": "some rows are written with a letter",
+    "x^2_{99} = 0": "there is no x^2_{99}: its places run from 0 to 15 at most",
+    "x^2_{-17} = 0": "there is no x^2_{-17}: its places run from 0 to 15 at most",
+    "x^2_{3,8} = 0": "there is no x^2_{3,8}: its places run from 0 to 7",
+    "x^2_j = 0 for j ≥ 16": "there is no x^2_j that these conditions admit",
+    "x^2_j = 0 for j ≥ 3, j in {1, 2}": "there is no x^2_j that these conditions admit",
+    "A^{i,h} = 0 for h = 9": "there is no A^{i,h} that these conditions admit",
+    "x^i = 0 for i = 9": "there is no x^i that these conditions admit",
+    "W_{E,77} = 0": "there is no W_{E,77}: its places run from 0 to 10",
+    "t_2 = 11": "t_2 is a whole number from 0 to 10, and this is 11",
+    "t_2 = 1/2": "t_2 is a whole number from 0 to 10, and this is no whole number",
 }
+
+
+def test_tokens_are_changed_and_places_are_met() -> None:
+    model, other = GPT2.with_weights(WEIGHTS), [1, 7, 5, 4, 7, 6]
+    changed = model.put("t_2 = 5")
+    np.testing.assert_array_equal(changed.run(TOKENS)["logits"], model.run(other)["logits"])
+    again = changed.put("t_{-1} = t_2")
+    assert again.run(TOKENS)["t_new"].tolist() == [*other[:-1], 5]
+    assert again.card == GPT2.put("t_2 = 5", "t_{-1} = t_2")
+    assert not changed.put("x^2_j = 0 for t_j = 5").run(TOKENS)["x^2_2"].any()
+    assert not changed.run(TOKENS)["x^2_2 with x^2_j = 0 for t_j = 5"].any()
+    late = model.put("x^2_j = 0 for j ≥ 7")
+    with pytest.raises(VieteError, match=re.escape("a change is for j >= 7, and here j runs from")):
+        late.run(TOKENS)
+    assert not late.run([1] * 8)["x^2_7"].any()
+    whole, cached = (list(late.sample(TOKENS, most=4, greedy=True, cache=c)) for c in (False, True))
+    assert whole == cached
 
 
 @pytest.mark.parametrize("text", WRONG)

@@ -94,6 +94,8 @@ def values_of(found: Cut, values: Mapping[str, Any]) -> dict[str, Array]:
 
     Raises VieteError for an input that they lack.
     """
+    if not isinstance(values, Mapping):
+        raise VieteError(f"values are a run, or arrays by name, not {values!r:.60}")
     out: dict[str, Array] = {}
     for name, (item, blocks) in program(found.card).inputs.items():
         if item.name in found.inputs:

@@ -29,8 +29,8 @@ from viete.graph.conditions import settled
 from viete.graph.evaluator import Letter
 from viete.notation.printer import show
 from viete.notation.substitution import substitute
-from viete.notation.tree import Expr, Idx, Pick, Ref, Symbol, num, transform
-from viete.rewrite.folding_in import FoldingIn, Met
+from viete.notation.tree import Expr, Idx, Ref, Symbol, num, transform
+from viete.rewrite.folding_in import FoldingIn, Met, place_of
 from viete.rewrite.opening import underived
 from viete.rewrite.put import as_equation, check_letters
 from viete.rewrite.replacement import Naming, Replacement, parse_replacement
@@ -102,11 +102,6 @@ def labels_of(run: Run, found: Sweep, e: Expr, axis: str, size: int) -> Sequence
     return axis_labels(run, e, axis, size)
 
 
-def place_of(change: Replacement) -> Expr:
-    """The left side of a change."""
-    return Pick(change.left, change.items) if change.items else change.left
-
-
 # -- what is changed -------------------------------------------------------------------------------
 
 
@@ -133,7 +128,6 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
     blocks: dict[str, Sequence[int]] = {}
     axes: dict[str, Letter] = {}
     for change in changes:
-        check_places(run, ready, change)
         bound = frozenset[str]().union(*(t.free for t in change.conditions))
         for letter, slot in free_letters(change):
             if letter in bound or letter in blocks or letter in axes:
@@ -148,16 +142,6 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
         for letter, numbers in read_blocks(run, change, {*blocks, *axes, *bound}).items():
             blocks[letter] = numbers
     return Sweep(ready, changes, places, blocks, axes)
-
-
-def check_places(run: Run, ready: Program, change: Replacement) -> None:
-    """Raise VieteError for a row or an entry that is not there in this run."""
-    shape = ready.shapes.types[change.left.key].shape
-    for place, item in enumerate(change.items):
-        if isinstance(item, Expr) and not item.free:
-            k, size = run.arrays.of(item, run.arrays.env).array, shape[place].evaluate(run.sizes)
-            if not 0 <= int(k) < size:
-                raise change.left_text.error(f"index {int(k)} is outside 0 to {int(size) - 1}")
 
 
 def read_blocks(
@@ -210,7 +194,7 @@ def evaluated(run: Run, found: Sweep, blocks: Mapping[str, int], about: Any) -> 
     formulas: dict[Member, list[Expr]] = {}
     for change in found.changes:
         single = at_blocks(change, blocks, found.axes)
-        for member, formula in new_values(found.program, single):
+        for member, formula in new_values(run, found.program, single):
             formulas.setdefault(member, []).append(formula)
     order = {s.makes: k for k, s in enumerate(found.program.steps)}
     needs = {m: frozenset[Member]().union(*(needed(run, found, m, f) for f in fs)) - {m}
@@ -248,10 +232,12 @@ def needed(run: Run, found: Sweep, member: Member, formula: Expr) -> frozenset[M
     return found.program.needed(formula, loops)
 
 
-def new_values(ready: Program, change: Replacement) -> Iterable[tuple[Member, Expr]]:
+def new_values(
+    run: Run, ready: Program, change: Replacement
+) -> Iterable[tuple[Member, Expr]]:  # fmt: skip
     """Each value that a change is of, and the formula of what takes its place."""
     card: CardData = ready.model
-    fold = FoldingIn(card, change, base=change.left.symbol)
+    fold = FoldingIn(card, change, change.left.symbol, run.sizes)
     found = False
     for e in card.equations:
         where = fold.met(e) if e.name == change.left.key else None
@@ -264,7 +250,7 @@ def new_values(ready: Program, change: Replacement) -> Iterable[tuple[Member, Ex
                 found = True
                 yield step.makes, formula
     if not found:
-        raise change.left_text.error(f"there is no {show(change.left)} that these conditions admit")
+        raise change.left_text.error(f"there is no {fold.place} that these conditions admit")
 
 
 def fits(ready: Program, change: Replacement, member: Member) -> bool:

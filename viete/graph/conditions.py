@@ -1,12 +1,15 @@
-"""Conditions on blocks and sizes: of ``i = 2 and h = 1`` in block 2 what is left is ``h = 1``."""
+"""Conditions on blocks, places and sizes.
+
+Of ``i = 2 and h = 1`` in block 2 what is left is ``h = 1``; no j from 0 to 63 is ``j = 99``.
+"""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from viete.notation.tree import Apply, Expr
+from viete.notation.tree import Apply, Expr, Idx
 
 COMPARED: dict[str, Callable[[Fraction, Fraction], bool]] = {
     op: getattr(operator, op) for op in "lt le gt ge eq ne".split()
@@ -43,4 +46,57 @@ def joined(tests: list[Expr], op: str = "and") -> Expr:
     return first
 
 
-__all__ = ["joined", "settled"]
+def unmet(
+    tests: Sequence[Expr], ends: Mapping[str, tuple[Fraction, Fraction | None]],
+    number: Callable[[Expr], Fraction | None],
+) -> str | None:  # fmt: skip
+    """A letter of which no value meets all conditions on it alone; None where there may be one.
+
+    ``ends`` are the first and the last value of each letter, whose last may be unknown. The truth
+    of a comparison with a number changes there alone, so that its neighbours stand for all values.
+    """
+    parts = [part for test in tests for part in conjuncts(test)]
+    for letter, (first, last) in ends.items():
+        own = [part for part in parts if letter in part.free]
+        bounds = [limits(part, letter, number) for part in own]
+        numbers = {x for found in bounds if found for x in found}
+        near = {first, *(x + k for x in numbers for k in (-1, 0, 1)), *({last} - {None})}
+        there = [x for x in near if x is not None and first <= x and (last is None or x <= last)]
+        known = [part for part, found in zip(own, bounds, strict=True) if found is not None]
+        if known and not any(all(holds(part, letter, x, number) for part in known) for x in there):
+            return letter
+    return None
+
+
+def holds(
+    test: Expr, letter: str, value: Fraction, number: Callable[[Expr], Fraction | None]
+) -> bool:
+    """Whether a condition on one letter alone holds where that is a number."""
+    return settled(test, lambda e: value if e == Idx(letter) else number(e)) is True
+
+
+def conjuncts(test: Expr) -> Iterator[Expr]:
+    """The conditions that hold together."""
+    match test:
+        case Apply("and", args):
+            for part in args:
+                yield from conjuncts(part)
+        case _:
+            yield test
+
+
+def limits(
+    test: Expr, letter: str, number: Callable[[Expr], Fraction | None]
+) -> list[Fraction] | None:
+    """The numbers that a letter is compared with; None where something else is in a condition."""
+    match test:
+        case Apply("and" | "or" | "not", args):
+            found = [limits(x, letter, number) for x in args]
+            return None if None in found else [x for part in found for x in part or ()]
+        case Apply(op, (a, b)) if op in COMPARED and Idx(letter) in (a, b):
+            x = number(b if a == Idx(letter) else a)
+            return None if x is None else [x]
+    return None
+
+
+__all__ = ["joined", "settled", "unmet"]

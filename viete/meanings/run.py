@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from viete.errors import VieteError
+from viete.evaluate.changed_places import check_places
 from viete.evaluate.execution import execute
 from viete.evaluate.inputs import check_weights
 from viete.evaluate.interventions import Put, interventions
@@ -68,9 +69,9 @@ def run(
     have no values that could be checked. The values of a model's weights are checked once, and
     again where an array is replaced, but not where a number is written into one.
 
-    Raises VieteError for a missing, mis-shaped or non-finite weight, a token out of range and a
-    text longer than the card's context; in an exact run also for a division by exactly zero, and
-    where a comparison cannot be decided.
+    Raises VieteError for a missing, mis-shaped or non-finite weight, a token out of range, a text
+    longer than the card's context and one without any place that a change is of; in an exact run
+    also for a division by exactly zero, and where a comparison cannot be decided.
     """
     ready = program(card)
     tokens, weights = by_keyword(card, tokens, weights, more)
@@ -84,9 +85,12 @@ def run(
     given = inputs_of(card, tokens, inputs, more)
     replaced = interventions(ready, put or {})
     if (kind := MEANINGS[meaning]) is not None:
-        return run_entries(kind(), ready, given, weights, names, replaced)
-    check_weights(ready, weights)
-    return execute(ready, given, weights, names, not exact_definitions, replaced)
+        found: Run = run_entries(kind(), ready, given, weights, names, replaced)
+    else:
+        check_weights(ready, weights)
+        found = execute(ready, given, weights, names, not exact_definitions, replaced)
+    check_places(ready, found)
+    return found
 
 
 def check_options(card: CardData, options: Mapping[str, Any], kind: Any) -> None:

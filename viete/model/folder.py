@@ -34,12 +34,16 @@ _TENSOR = re.compile(r"^- \*\*config (tensor .+?)\*\*: there", re.M)
 
 @dataclass(frozen=True)
 class Folder:
-    """A released model's card, with its own dimensions, and its tensors, of which none is read."""
+    """A released model's card, with its own dimensions, and its tensors, of which none is read.
+
+    ``inputs`` are what every run is given where it is given nothing else: values that are cut.
+    """
 
     path: Path
     model: CardData
     config: Config
     tensors: TensorFile
+    inputs: TensorFile | None = None
 
 
 def open_folder(

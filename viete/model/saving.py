@@ -17,7 +17,7 @@ from viete.model import checkpoints
 from viete.model.folder import CONFIG, TENSORS
 from viete.model.mapping import fitting, to_checkpoint
 from viete.model.settings import FAMILY, config_of
-from viete.model.trained import CARD, WEIGHTS, is_run
+from viete.model.trained import CARD, INPUTS, WEIGHTS, is_run
 from viete.text.tokenizer import FILES, JSON, Tokenizer
 
 Array = Any
@@ -27,13 +27,14 @@ ROLES = ("bos", "eos", "pad")
 def save(
     card: CardData, weights: Mapping[str, Array], folder: str | Path,
     base: Mapping[str, Any] | None = None, tokenizer: Tokenizer | None = None,
-    to_hf: bool = False,
+    to_hf: bool = False, inputs: Mapping[str, Array] | None = None,
 ) -> Path:  # fmt: skip
     """Write a folder that `viete.load` opens: the tensors, the tokenizer's files, what it is.
 
     Of a card that names its family, and of any one ``to_hf``, it is one for `transformers`: with
     ``config.json``, which is ``base`` where the card came with one, and the family's names for the
-    tensors. Of any other card it holds ``card.md`` and the card's own names.
+    tensors. Of any other card it holds ``card.md`` and the card's own names, and beside them what
+    every run is given where it is given nothing else, ``inputs``.
 
     Each file is written whole. Raises VieteError for weights that do not fit the card, for a folder
     with another model in it, and for `transformers` of a card of none of its families, or with
@@ -51,6 +52,10 @@ def save(
     with os_refusals(folder, "made"):
         folder.mkdir(parents=True, exist_ok=True)
     save_safetensors(folder / WEIGHTS, tensors, metadata)
+    if inputs:
+        save_safetensors(folder / INPUTS, dict(inputs), {})
+    elif name == CARD:
+        (folder / INPUTS).unlink(missing_ok=True)  # of the model that was here before
     if tokenizer is not None:
         save_tokenizer(tokenizer, folder)
     with replacing(folder / name) as file:  # last, since a folder without it is no model

@@ -20,6 +20,7 @@ from viete.model.folder import Folder
 from viete.regular import regular
 
 CARD, WEIGHTS = "card.md", "model.safetensors"
+INPUTS = "inputs.safetensors"  # what every run is given where it is given nothing else
 
 
 def is_run(path: str | Path) -> bool:
@@ -62,4 +63,5 @@ def open_run(path: str | Path, revision: str | None = None) -> Folder:
         raise VieteError(f"{path}: it has one {WEIGHTS} and no checkpoints; leave out --revision")
     else:
         tensors = open_tensors(file)
-    return Folder(path, card, Config({}, name=str(path)), tensors)
+    inputs = open_tensors(path / INPUTS) if (path / INPUTS).is_file() else None
+    return Folder(path, card, Config({}, name=str(path)), tensors, inputs)

@@ -221,7 +221,8 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
 
     def save(self, folder: str | Path) -> Path:
         """Write a folder that `viete.load` opens, with the tokenizer; see `Card.save`."""
-        return save(self.card, self.weights, folder, self.config, self.own_tokenizer())
+        own = {n: x for n, x in self.inputs.items() if n in program(self.card).inputs}
+        return save(self.card, self.weights, folder, self.config, self.own_tokenizer(), inputs=own)
 
     # -- texts, and other libraries ----------------------------------------------------------------
 
@@ -283,10 +284,14 @@ def of_folder(
     kind: type[C], folder: Folder, framework: str, dtype: str | None, device: str | None
 ) -> Model[C]:
     """A model of what was opened."""
-    return Model(
+    out = Model(
         kind.of(folder.model), folder.tensors, path=folder.path, config=folder.config.values,
         framework=framework, dtype=dtype, device=device,
     )  # fmt: skip
+    if folder.inputs is not None:
+        own = folder.inputs
+        out.inputs = {n: own.load(n, out.framework, device=out.device) for n in own.infos}
+    return out
 
 
 def opened(

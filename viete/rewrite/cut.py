@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from viete.analysis.shapes import shapes_of
-from viete.errors import Text, VieteError
-from viete.graph.card import CardData, Input
+from viete.errors import Text
+from viete.graph.card import CardData, Input, Parameter
 from viete.graph.dependence import names_read
 from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.notation.tree import Expr, Idx, Ref, Slot, Symbol, num, transform
 from viete.rewrite.inlining import without_unread, without_unused
 from viete.rewrite.naming import with_equation
-from viete.rewrite.put import changed
+from viete.rewrite.put import changed, unlike_family
 from viete.rewrite.replacement import Replacement
 
 
@@ -41,6 +41,8 @@ def cut(card: CardData, names: Iterable[str], whole: bool = False) -> Cut:
     for name in names:
         text = Text(name, "<cut>")
         asked = parse(text, card.scope)
+        if isinstance(asked, Ref) and asked.symbol.kind == "input":
+            raise text.error(f"{show(asked)} is given already: it is an input of {card.title}")
         if not isinstance(asked, Ref) or asked.symbol.kind != "value":
             raise text.error(
                 f"what is cut is a value of {card.title}, such as A^{{i,h}} or scale, and {name} "
@@ -51,15 +53,18 @@ def cut(card: CardData, names: Iterable[str], whole: bool = False) -> Cut:
         card, ref = with_equation(card, asked, text)
         found[asked] = ref, text
     inputs: dict[str, Ref] = {}
+    before = names_read(card.equations)
     for ref, text in {ref: text for ref, text in found.values()}.items():
         if all(e.name != ref.key for e in card.equations):
             continue  # what was cut before it was all that it led to
+        if ref.key not in before:
+            raise text.error(f"no equation of {card.title} reads {show(ref)}: nothing is cut")
         plain = all(x == Idx(s) for s, x in zip(ref.symbol.slots, ref.index, strict=True))
         read = names_read(card.equations)
         card, item = (family if plain else member)(card, ref, text)
         card = card if whole else without_unmade(card, read)
         inputs[item.name] = ref
-    return Cut(card, inputs)
+    return Cut(unlike_family(card), inputs)
 
 
 def given_input(card: CardData, symbol: Symbol, ref: Ref) -> Input:
@@ -88,11 +93,21 @@ def family(card: CardData, ref: Ref, text: Text) -> tuple[CardData, Input]:
 def without_unmade(card: CardData, read: frozenset[str]) -> CardData:
     """The card without the equations of ``read`` values that nothing reads any more.
 
-    Parameters, functions and dimensions that only they had go too.
+    Parameters, functions and dimensions that only they had go too. What shared a tensor of a file
+    with a parameter that is gone is then no part of that file.
     """
     less = without_unread(card, {e.name for e in card.equations} & read)
     own = {p.name for p in card.parameters} | {f.name for f in card.functions}
-    return without_unused(less, own)
+    less = without_unused(less, own)
+    left = {p.name for p in less.parameters}
+    gone = {tensor_of(p) for p in card.parameters if p.name not in left}
+    parameters = (replace(p, checkpoint="") if tensor_of(p) in gone else p for p in less.parameters)
+    return replace(less, parameters=tuple(parameters))
+
+
+def tensor_of(p: Parameter) -> str:
+    """The name of the tensor that a parameter is a part of."""
+    return p.checkpoint.partition(" : ")[0]
 
 
 def member(card: CardData, ref: Ref, text: Text) -> tuple[CardData, Input]:
@@ -106,7 +121,7 @@ def member(card: CardData, ref: Ref, text: Text) -> tuple[CardData, Input]:
     sub, sup = (tuple(map(slot, slots)) for slots in (ref.symbol.sub, ref.symbol.sup))
     symbol = Symbol("input", ref.symbol.base, (*sub, Slot("given")), sup)
     if symbol.key in card.symbols:
-        raise VieteError(f"{show(ref)} is given already")
+        raise text.error(f"{show(ref)} is given already, as {show(symbol.member)}")
     item = given_input(card, symbol, ref)
     more = replace(card, inputs=(*card.inputs, item))
     change = Replacement(ref, (), symbol.member, text=text, left_text=text, right_text=text)

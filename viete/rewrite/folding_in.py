@@ -7,7 +7,7 @@ well. Where the new value reads the old one, that has an equation of its own, ``
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count, zip_longest
@@ -15,7 +15,7 @@ from itertools import count, zip_longest
 from viete.analysis.shapes import shapes_of
 from viete.analysis.types import Type
 from viete.graph.card import CardData, Equation, restated
-from viete.graph.conditions import joined, settled
+from viete.graph.conditions import joined, settled, unmet
 from viete.graph.sizes import Size
 from viete.notation.printer import show
 from viete.notation.substitution import Abstraction, fresh
@@ -34,7 +34,7 @@ from viete.notation.tree import (
     refs,
     transform,
 )  # fmt: skip
-from viete.rewrite.carried import inside, number, same
+from viete.rewrite.carried import inside, same
 from viete.rewrite.replacement import Replacement
 
 WHOLE = Slice(None, None)
@@ -47,6 +47,11 @@ def labelled(card: CardData, symbol: Symbol, label: str) -> Symbol:
     return next(s for s in named if s.key not in card.symbols)
 
 
+def place_of(change: Replacement) -> Expr:
+    """The left side of a change."""
+    return Pick(change.left, change.items) if change.items else change.left
+
+
 @dataclass(frozen=True)
 class Met:
     """Where an equation is changed: the letters that have a value there, and conditions."""
@@ -56,12 +61,18 @@ class Met:
 
 
 class FoldingIn:
-    """One change of one card; of a copy of a value ``base`` is what it is a copy of."""
+    """One change of one card; of a copy of a value ``base`` is what it is a copy of.
+
+    ``sizes`` are those of a text, where one is at hand.
+    """
 
     def __init__(
-        self, card: CardData, change: Replacement, base: Symbol | None = None
+        self, card: CardData, change: Replacement, base: Symbol | None = None,
+        sizes: Mapping[str, Fraction] | None = None,
     ) -> None:  # fmt: skip
         self.model, self.change, self.shapes = card, change, shapes_of(card)
+        # Of one text that is at hand, or of any: what is known, and how long one may be.
+        self.sure, self.most = (sizes, sizes) if sizes else (card.sizes, card.greatest)
         self.symbol = change.left.symbol
         self.type: Type = self.shapes.types[self.symbol.key]
         self.base = base
@@ -73,18 +84,23 @@ class FoldingIn:
             if isinstance(x, Idx) and x.name not in (*card.ranges, slot)
         }  # fmt: skip
         self.check_members()
-        sizes = list(self.type.shape)
-        if len(change.items) > len(sizes):
+        shape = list(self.type.shape)
+        if len(change.items) > len(shape):
             raise change.left_text.error(
-                f"{self.symbol.key} has {len(sizes)} axes, and not {len(change.items)}"
+                f"{self.symbol.key} has {len(shape)} axes, and not {len(change.items)}"
             )
         self.sizes: dict[str, Size] = {}  # of rows and columns, by their letters
         self.rest: list[str] = []  # those of the axes that the right side has too
         self.tests: list[Expr] = []
-        for size, item in zip_longest(sizes, change.items, fillvalue=WHOLE):
+        for size, item in zip_longest(shape, change.items, fillvalue=WHOLE):
             assert isinstance(size, Size)
             self.axis(size, item)
         self.ranges = tuple((x, card.size_expr(s)) for x, s in self.sizes.items())
+
+    @property
+    def place(self) -> str:
+        """The left side of the change, as it is written."""
+        return self.change.left_text.text.strip() or show(place_of(self.change))
 
     def axis(self, size: Size, item: object) -> None:
         """An axis of the value: its letter, and what of it is changed."""
@@ -102,7 +118,20 @@ class FoldingIn:
                 f"{show(item.start or num(0))} ≤ j"
             )
         elif isinstance(item, Expr):
-            self.tests.append(Apply("eq", (Idx(letter), self.from_end(item, size))))
+            at = self.from_end(item, size)
+            self.check_place(at, size)
+            self.tests.append(Apply("eq", (Idx(letter), at)))
+
+    def check_place(self, at: Expr, size: Size) -> None:
+        """That a row or an entry may exist."""
+        most, found = size.value(self.most), self.model.size(at)
+        k = None if found is None else found.value(self.most)
+        if most is None or k is None or 0 <= k < most:
+            return
+        raise self.change.left_text.error(
+            f"there is no {self.place}: its places run from "
+            f"0 to {most - 1}" + ("" if size.value(self.sure) else " at most")
+        )
 
     def card(self) -> CardData:
         """The card with the change in each equation that makes one of its members."""
@@ -114,7 +143,7 @@ class FoldingIn:
             out += [e] if where is None else self.folded(e, where)
         if not found:
             raise self.change.left_text.error(
-                f"there is no {show(self.change.left)} that these conditions admit"
+                f"there is no {self.place} that these conditions admit"
             )
         lefts = [e.left for e in out if e.name == self.old.key]
         if (
@@ -175,7 +204,8 @@ class FoldingIn:
 
     def number(self, e: Expr) -> Fraction | None:
         """The number that a formula of dimensions is."""
-        return number(self.model, e)
+        size = self.model.size(e)
+        return None if size is None else size.value(self.sure)
 
     def met(self, e: Equation) -> Met | None:
         """Where the change meets an equation; None where it does nowhere."""
@@ -195,9 +225,22 @@ class FoldingIn:
         tests += [self.ends(self.model.substitute(t, letters=letters))
                   for t in self.change.conditions]  # fmt: skip
         left = [settled(t, self.number) for t in (*tests, *self.tests)]
-        if any(t is False for t in left):
+        tests = [t for t in left if not isinstance(t, bool)]
+        if False in left or unmet(tests, self.ends_of(e), self.number) is not None:
             return None
-        return Met(letters, [t for t in left if not isinstance(t, bool)])
+        return Met(letters, tests)
+
+    def ends_of(self, e: Equation) -> dict[str, tuple[Fraction, Fraction | None]]:
+        """The first and the last value of each letter of an equation, and of rows and columns."""
+        ranges = {x: self.model.ranges[x] for x in e.left.free}
+        if e.loop is not None:
+            ranges[e.loop.index] = e.loop.lower, e.loop.upper
+        ends = {x: (self.number(a), self.number(b)) for x, (a, b) in ranges.items()}
+        found = {x: (first, last) for x, (first, last) in ends.items() if first is not None}
+        for x, size in self.sizes.items():
+            most = size.value(self.most)
+            found[x] = Fraction(0), None if most is None else most - 1
+        return found
 
     def ends(self, test: Expr) -> Expr:
         """A condition in which ``j = -1`` is the last position."""
@@ -251,13 +294,25 @@ class FoldingIn:
         if found.shape and not (
             len(found.shape) == len(wanted) and all(map(self.shapes.same, found.shape, wanted))
         ):
-            what = show(Pick(self.change.left, self.change.items) if self.change.items
-                        else self.change.left)  # fmt: skip
             raise source.error(
-                f"{what} has the shape ({', '.join(map(str, wanted))}), and this has "
+                f"{self.place} has the shape ({', '.join(map(str, wanted))}), and this has "
                 f"({', '.join(map(str, found.shape))})"
             )
+        self.check_kind(found)
         return found.shape
+
+    def check_kind(self, found: Type) -> None:
+        """That a whole number, as a token, takes the place of a whole number, within its bounds."""
+        wanted, own = self.type.whole, found.whole
+        if wanted is None or (own and wanted[0] <= own[0] and own[1] <= wanted[1]):
+            return
+        if own is not None and own[0] <= wanted[1] and wanted[0] <= own[1] and own[0] < own[1]:
+            return  # it may lie there: the run says
+        what = "no whole number" if own is None else f"{own[0]}" if own[0] == own[1] else (
+            f"from {own[0]} to {own[1]}")  # fmt: skip
+        raise self.change.right_text.error(
+            f"{self.place} is a whole number from {wanted[0]} to {wanted[1]}, and this is {what}"
+        )
 
     def old_one(self, x: Expr, e: Equation) -> Expr | None:
         """What the replaced name means on the right: its old value."""
@@ -299,4 +354,4 @@ class FoldingIn:
         return [replace(before, meaning=f"${show(e.left, 'latex')}$ before it is changed"), again]
 
 
-__all__ = ["FoldingIn", "Met", "labelled"]
+__all__ = ["FoldingIn", "Met", "labelled", "place_of"]

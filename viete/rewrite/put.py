@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
+from functools import partial
 
 from viete.analysis.shapes import shapes_of
 from viete.errors import Text, VieteError
@@ -15,7 +16,7 @@ from viete.graph.card import CardData, Equation
 from viete.notation.printer import show
 from viete.notation.substitution import Abstraction
 from viete.notation.symbols import Scope
-from viete.notation.tree import Expr, Idx, Pick, Ref, refs
+from viete.notation.tree import Expr, Idx, Pick, Ref, Slot, Symbol, refs
 from viete.rewrite.carried import with_carried
 from viete.rewrite.folding_in import FoldingIn, labelled
 from viete.rewrite.naming import with_equation
@@ -25,7 +26,7 @@ from viete.rewrite.paths import seen_by_readers
 from viete.rewrite.replacement import Naming, Replacement, parse_replacement
 
 FAMILY = "config model_type"  # the fact by which a card is one of `transformers`
-
+NEW = "new"  # the label of what takes the place of what is given
 
 Given = Callable[[CardData, Expr], tuple[CardData, Expr]]
 
@@ -66,8 +67,12 @@ def changed(card: CardData, change: Replacement) -> CardData:
     card, right = with_carried(card, change.right, change.left.key, blocks, change.right_text)
     change = replace(change, right=right)
     found = seen_by_readers(card, change) if change.readers else FoldingIn(card, change).card()
-    facts = tuple(f for f in found.facts if f[0] != FAMILY)
-    return checked(replace(ordered(found, change.text), facts=facts), change.text)
+    return checked(unlike_family(ordered(found, change.text)), change.text)
+
+
+def unlike_family(card: CardData) -> CardData:
+    """The card as one of its own, which `transformers` does not compute."""
+    return replace(card, facts=tuple(f for f in card.facts if f[0] != FAMILY))
 
 
 def check_letters(card: CardData, change: Replacement, more: Collection[str] = ()) -> None:
@@ -109,10 +114,11 @@ def as_equation(card: CardData, change: Replacement) -> tuple[CardData, Replacem
     for it gets one. What is given, a parameter or an input, gets an equation ``W_{new}^i = W^i``,
     which all formulas read in its place.
     """
+    change = since_changed(card, change)
     card, left = with_equation(card, change.left, change.left_text)
     if left.symbol.kind == "value":
         return card, replace(change, left=left)
-    new = labelled(card, left.symbol, "new")
+    new = labelled(card, left.symbol, NEW)
     whole = Abstraction(new.slots, new.member)
     loop = next((x for x in card.loops if x.index in new.slots), None)
     equation = Equation(new.member, left.symbol.member, loop)
@@ -124,4 +130,26 @@ def as_equation(card: CardData, change: Replacement) -> tuple[CardData, Replacem
     return card, replace(change, left=Ref(new, left.index))
 
 
-__all__ = ["changed", "put"]
+def since_changed(card: CardData, change: Replacement) -> Replacement:
+    """A change in which what is given, and was changed before, is what it was changed to."""
+    made = {e.name: e for e in card.equations}
+    names: dict[str, Abstraction] = {}
+    for symbol in (x.symbol for some in (card.parameters, card.inputs) for x in some):
+        e = made.get(new_symbol(symbol).key)
+        if e is not None and symbol.key in e.reads:
+            names[symbol.key] = Abstraction(e.left.symbol.slots, e.left.symbol.member)
+    if not names:
+        return change
+    new = partial(card.substitute, names=names)
+    left = new(change.left)
+    assert isinstance(left, Ref)
+    return replace(change, left=left, right=new(change.right),
+                   conditions=tuple(map(new, change.conditions)))  # fmt: skip
+
+
+def new_symbol(given: Symbol) -> Symbol:
+    """What the equation makes that takes the place of what is given."""
+    return replace(given, kind="value", sub=(*given.sub, Slot(NEW)))
+
+
+__all__ = ["changed", "put", "unlike_family"]

@@ -1,0 +1,56 @@
+"""Places that a change is of: a run refuses one that no place of its text meets.
+
+``x^2_{63} = 0`` makes a table over positions, ``where(j = 63, …)`` in it. On a text of six tokens
+that changes nothing, and who wrote it would take the run for one with an ablation. Sampling does
+not look: its text grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from viete.errors import VieteError
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Program
+from viete.graph.card import Equation
+from viete.graph.conditions import unmet
+from viete.notation.printer import show
+from viete.notation.tree import Apply, Expr, Table, walk
+
+KEY = "tables of changed places"  # of what is found once for a program
+
+Changed = tuple[Equation, Table, Expr]  # an equation, a table in it, and its condition
+
+
+def changed_tables(ready: Program) -> Sequence[Changed]:
+    """The tables of a program's equations whose entries have two cases."""
+    if KEY not in ready.questions:
+        ready.questions[KEY] = [
+            (e, x, x.body.args[0])
+            for e in ready.model.equations for x in walk(e.right)
+            if isinstance(x, Table) and isinstance(x.body, Apply) and x.body.op == "where"
+        ]  # fmt: skip
+    found: Sequence[Changed] = ready.questions[KEY]
+    return found
+
+
+def check_places(ready: Program, run: Run) -> None:
+    """Raise VieteError where no place of a run's text meets the condition of a table."""
+    card = ready.model
+
+    def number(e: Expr) -> Fraction | None:
+        size = card.size(e)
+        return None if size is None else size.value(run.sizes)
+
+    for e, table, test in changed_tables(ready):
+        sizes = ((letter, number(size)) for letter, size in table.ranges)
+        ends = {letter: (Fraction(0), size - 1) for letter, size in sizes if size}
+        if (letter := unmet([test], ends, number)) is not None:
+            raise VieteError(
+                f"in {show(e.left)} a change is for {show(test)}, and here {letter} runs from 0 to "
+                f"{ends[letter][1]}"
+            )
+
+
+__all__ = ["check_places"]
