@@ -176,6 +176,8 @@ def test_checkpoints_are_rows_and_curves(tmp_path: Path) -> None:
     logits = vt.load(run, revision="4").run("abab")["logits_{-1,0}"]
     assert float(rows[-1].split()[-1]) == pytest.approx(float(logits[0]), abs=1e-3)
     viete("ask", run, "--text", "abab", "--revision", "2,4", "logits_{-1,0}", "-o", curve)
+    drawn = viete("ask", run, "--text", "abab", "--revision", "2,4", "logits_{-1,0}", "--draw").out
+    assert "step 2" in drawn and "step 4" in drawn
     assert curve.read_text().count("<polyline") == 1
     viete("ask", run, "--text", "abab", "logits_{-1,0}", "-o", curve)
     assert "<polyline" not in curve.read_text()  # of one checkpoint it is the answer's picture
@@ -192,6 +194,7 @@ def test_checkpoints_are_rows_and_curves(tmp_path: Path) -> None:
         (["x^1", "--texts", "none.txt"], "--texts goes without --text, --tokens and --against"),
         (["x^1", "--digits", "3"], "--digits and --unfold go with --meaning exact"),
         (["x^1", "--revision", "all"], "has no checkpoints"),
+        (["@"], "@ stands before the name of a file of questions"),
     ],
 )
 def test_what_cannot_be_asked(options: list[str], message: str) -> None:

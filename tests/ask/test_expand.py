@@ -279,7 +279,7 @@ def test_the_command_prints_terms_and_what_was_held() -> None:
     named = viete(*command, "directions", "--put", "way = U_5 - U_3", "--held", "A, scale, m^2").out
     assert "direction way" in named and "held: scale, m^2" in named
     which = viete(*command, "directions", "--directions", "U_5 - U_3, U_1").out
-    assert "direction U₅ − U₃" in which and "direction U₁" in which
+    assert "direction U[5] − U[3]" in which and "direction U[1]" in which
     wrong = viete("expand", "exact-lesson", "--tokens", "1,2", "--of", "logits", "--into", "x",
                   code=2).err  # fmt: skip
     assert "nothing is expanded into 'x'" in wrong

@@ -113,3 +113,5 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "texts").write_text("I live in\nMary\n")
     lines = viete("ask", folder, "--texts", tmp_path / "texts", "top_2(logits_{-1})").out
     assert f"{first}, {second}\n" in lines
+    most = viete("ask", folder, "--text", "I live in", "top_9999(logits_{-1})").out
+    assert f"top_9999 are all {run['logits'].shape[-1]} entries: there are no more" in most

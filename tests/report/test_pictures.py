@@ -123,4 +123,6 @@ def test_the_command(tmp_path: Path) -> None:
     viete(*ask, "-o", tmp_path / "picture.svg")
     ElementTree.parse(tmp_path / "picture.svg")
     assert "--draw" in viete(*ask, "--draw", "-f", "csv", code=2).err
+    with pytest.raises(VieteError, match=r"saved as \.svg, not as \.foo"):
+        RUN.draw("A^{1,h}").save(tmp_path / "a.foo")
     assert RUN.draw("A^{1,h}").save(tmp_path / "a.svg").read_text() == RUN.draw("A^{1,h}").svg

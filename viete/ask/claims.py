@@ -144,8 +144,6 @@ def chosen(run: Run, claim: Claim, env: Env[Value]) -> Env[Value] | None:
     """
     conditions = [*in_ranges(claim), *claim.given]
     about = frozenset[str]().union(*(c.free for c in conditions))
-    if loose := sorted({s for s, _, _ in claim.ranges} - env.index.keys()):
-        raise VieteError(f"the claim has no letter {loose[0]} that could have these values")
     axes = {s: x for s, x in env.index.items() if s in about and isinstance(x, Letter)}
     count = prod(x.count for x in axes.values())
     if count > MOST_CASES:

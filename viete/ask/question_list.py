@@ -34,6 +34,8 @@ def questions_of(given: list[str]) -> list[ListedQuestion]:
     """
     out: list[ListedQuestion] = []
     for one in given:
+        if one.strip() == "@":
+            raise VieteError("@ stands before the name of a file of questions: @questions.md")
         if one.startswith("@"):
             out += read_questions(Path(one[1:]))
         else:

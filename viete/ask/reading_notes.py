@@ -7,10 +7,11 @@ from itertools import pairwise
 
 from viete.analysis.token_vectors import TURNED, has_turned, turned
 from viete.ask.arrow_questions import arrow_sides
-from viete.ask.top import top_of
+from viete.ask.top import TOP, top_of
 from viete.ask.with_clause import changes_of
 from viete.errors import Text
 from viete.evaluate.labels import all_heads, heads_of
+from viete.evaluate.queries import query
 from viete.evaluate.run import Run
 from viete.notation.heads import joint
 from viete.notation.lexer import tokenize
@@ -28,11 +29,22 @@ def reading_notes(run: Run, question: str) -> list[str]:
         return [*reading_notes(run, formula.text),
                 *(note for left in lefts for note in counts(run, left))]  # fmt: skip
     inner = top_of(run, question)
+    few = [] if inner is None else fewer_entries(run, *inner)
     question = question if inner is None else inner[1]
     read_as = (c.sentence for c in run.conventions(question))
-    notes = [*read_as, *counts(run, run.parse(question)), *block_numbers(run, question),
+    notes = [*few, *read_as, *counts(run, run.parse(question)), *block_numbers(run, question),
              *unembedding_named(run, question)]  # fmt: skip
     return list(dict.fromkeys(notes))
+
+
+def fewer_entries(run: Run, count: int, question: str) -> Iterator[str]:
+    """That a vector has fewer entries than a question asks for the greatest of."""
+    run, e = run.resolved(question)
+    shape = [int(size.evaluate(run.sizes)) for size in query(run, e).type.shape]
+    if len(shape) > 1 and shape[-1] == 1:  # a column is a vector
+        shape.pop()
+    if shape and shape[-1] < count:
+        yield f"{TOP}_{count} are all {shape[-1]} entries: there are no more"
 
 
 def unembedding_named(run: Run, question: str) -> Iterator[str]:

@@ -28,14 +28,14 @@ def term_table(e: Expansion, style: str = "unicode", numbered: bool = False) -> 
         rows = [[f"{k}. {first}", *rest] for k, (first, *rest) in enumerate(rows, 1)]
     if e.hidden.count:
         rows.append(together(e.hidden, e.hidden.label))
-    for terms, what in ((e.unopened, "unopened"), (e.constants, "constants")):
+    for terms, what in ((e.unopened, "unopened"), (e.constants, "constant")):
         first = sorted((t for t in terms if t.size), key=lambda t: -t.size)[: e.options.top]
         rows += [row(t, style) for t in first]
         if len(first) < len(terms):
             others = e.together(what, set(terms) - {*first})
-            rows.append(
-                together(others, f"{others.count} {'other' if others.size else 'zero'} {what}")
-            )
+            which = "other" if others.size else "zero"
+            ending = "s" * (what == "constant" and others.count > 1)
+            rows.append(together(others, f"{others.count} {which} {what}{ending}"))
     rows.append(["**the whole**", number(e.total), "", f"${e.run.in_words(e.formula, style)}$"])
     out: list[Block] = [table(["term", of, "share of sizes", "formula"], rows)]
     if e.held:

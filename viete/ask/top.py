@@ -175,4 +175,4 @@ def in_numpy(array: Any) -> np.ndarray:
     return np.asarray(host(array))
 
 
-__all__ = ["Top", "top", "top_of"]
+__all__ = ["TOP", "Top", "top", "top_of"]

@@ -40,6 +40,10 @@ def read_claim(source: Text, scope: Scope, meaning: str = "") -> Claim:
     made = Claim(statement(plain, first, scope), meaning, plain, texts=texts)
     for clause in clauses:
         made = restricted(made, plain, clause, scope)
+    bounds = (e for _, *ends in made.ranges for e in ends)
+    said = frozenset[str]().union(*(e.free for e in (made.statement, *made.given, *bounds)))
+    if idle := [x for x, *_ in made.ranges if x not in said]:
+        raise source.error(f"the claim has no letter {idle[0]} that could have these values")
     return made
 
 

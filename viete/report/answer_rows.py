@@ -1,17 +1,13 @@
-"""Answers to the same questions on many texts or checkpoints: tables, files of data, a curve."""
+"""Answers to the same questions on many texts or checkpoints, as a table."""
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from viete.document.tree import Block, TextTable, paragraph
+from viete.document.tree import Block, TextTable
 from viete.errors import Text, VieteError
 from viete.evaluate.answers import Answer
 from viete.evaluate.inputs import host
@@ -19,12 +15,9 @@ from viete.evaluate.labels import holds_text
 from viete.evaluate.run import Run
 from viete.notation.tree import Ref
 from viete.notation.words import quoted
-from viete.report.answers import GAP, in_numpy, label, literal, number, spelling
-from viete.train.plot import COLOURS, Curve, svg
+from viete.report.answers import in_numpy, label, literal, number, spelling
 
-WIDEST = 10_000  # columns of a table in a file
-CURVES, FEW = 24, 6
-AROUND = 4  # tokens on each side of one, as its context
+FEW = 6  # entries of a vector that stand in a table
 
 
 @dataclass(frozen=True)
@@ -130,191 +123,4 @@ def averaged(rows: Sequence[AnswerRow]) -> AnswerRow:
     return AnswerRow(tuple(answers), revision=rows[0].revision)
 
 
-# -- the largest values ----------------------------------------------------------------------------
-
-
-def largest(rows: Sequence[AnswerRow], most: int) -> list[Block]:
-    """For each question its largest values, where they stand, and the tokens around."""
-    out: list[Block] = []
-    for k, answer in enumerate(rows[0].answers):
-        found = sorted(entries(rows, k, most), key=lambda e: -e[0])[:most]
-        spelled = spelling(np.array([x for x, *_ in found], dtype=float))
-        several = len(rows) > 1
-        header = ["value", *(["line"] if several else []), "where", "context"]
-        body = [
-            [spelled(x), *([str(j + 1)] if several else []), literal(where), literal(context)]
-            for x, j, where, context in found
-        ]
-        out += [paragraph(f"{literal(answer.question)}, the {len(found)} largest"),
-                TextTable(*used(header, body))]  # fmt: skip
-    return out
-
-
-def used(header: list[str], body: list[list[str]]) -> tuple[list[Text], list[list[Text]]]:
-    """A table's cells, without columns that say nothing."""
-    kept = [c for c in range(len(header)) if any(row[c] not in ("", "``") for row in body)]
-    return [Text(header[c]) for c in kept], [[Text(row[c]) for c in kept] for row in body]
-
-
-def entries(
-    rows: Sequence[AnswerRow], k: int, most: int
-) -> Iterator[tuple[float, int, str, str]]:  # fmt: skip
-    """The largest entries of each row: the value, the row, the place, the context."""
-    for j, row in enumerate(rows):
-        answer = row.answers[k]
-        values = in_numpy(answer.array)
-        flat = values.reshape(-1).astype(float)
-        finite = np.flatnonzero(np.isfinite(flat))
-        some = finite[np.argsort(-flat[finite], kind="stable")[:most]]
-        for at in some:
-            place = [int(i) for i in np.unravel_index(at, values.shape)]
-            where = ", ".join(
-                f"{axis} = {labels[i]}"
-                for axis, labels, i in zip(answer.axes, answer.labels, place, strict=True)
-            )
-            yield float(flat[at]), j, where, context(row, answer, place)
-
-
-def context(row: AnswerRow, answer: Answer, place: Sequence[int]) -> str:
-    """The tokens around the positions of an entry, each of these in brackets."""
-    for line in row.tokens:
-        at = [i for n, i in zip(answer.array.shape, place, strict=True) if n == len(line.ids)]
-        if at:
-            first, last = max(0, min(at) - AROUND), min(len(line.ids), max(at) + AROUND + 1)
-            words = [
-                f" {k}" if word is None else quoted(word)[1:-1]
-                for word, k in zip(line.words[first:last], line.ids[first:last], strict=True)
-            ]
-            marked = (f"[{w}]" if i in at else w for i, w in enumerate(words, first))
-            return (GAP if first else "") + "".join(marked) + (GAP if last < len(line.ids) else "")
-    return ""
-
-
-# -- files of data ---------------------------------------------------------------------------------
-
-
-def to_csv(rows: Sequence[AnswerRow]) -> str:
-    """A line for each row; of an answer with axes a column for each entry.
-
-    Raises VieteError where an answer has another shape on another text.
-    """
-    lead = leading(rows)
-    header, getters = list(lead), []
-    for k, first in enumerate(rows[0].answers):
-        shapes = {np.shape(row.answers[k].array) for row in rows}
-        if len(shapes) > 1 or int(np.prod(np.shape(first.array))) > WIDEST:
-            raise VieteError(
-                f"{first.question} is no table: its answers have other shapes on other texts, or "
-                f"more than {WIDEST:,} entries; -o FILE.npz or FILE.json takes them"
-            )
-        header += named_entries(first)
-        getters.append(k)
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    for row in rows:
-        values = (x for k in getters for x in in_numpy(row.answers[k].array).reshape(-1))
-        writer.writerow([*(getattr(row, name) for name in lead), *map(plain, values)])
-    return out.getvalue()
-
-
-def named_entries(answer: Answer) -> list[str]:
-    """``A^{i,h}_{-1,0} [i = 1, h = 2]`` for each entry."""
-    shape = np.shape(answer.array)
-    if not shape:
-        return [answer.question]
-    return [
-        f"{answer.question} [" + ", ".join(
-            f"{axis} = {labels[i]}"
-            for axis, labels, i in zip(answer.axes, answer.labels, place, strict=True)
-        ) + "]"
-        for place in np.ndindex(shape)
-    ]  # fmt: skip
-
-
-def plain(x: Any) -> Any:
-    """An entry as JSON and CSV have it: a number, or the text of what is none."""
-    if isinstance(x, np.void):
-        return [plain(y) for y in x.tolist()]
-    x = x.item() if isinstance(x, np.generic) else x
-    if isinstance(x, bool | int):
-        return x
-    if isinstance(x, float):
-        return x if np.isfinite(x) else str(x)
-    return str(x)
-
-
-def as_data(rows: Sequence[AnswerRow]) -> list[dict[str, Any]]:
-    """The rows as JSON has them."""
-
-    def nested(array: Any) -> Any:
-        values = in_numpy(array)
-        return plain(values[()]) if values.ndim == 0 else [nested(x) for x in values]
-
-    return [
-        {
-            **{name: getattr(row, name) for name in ("revision", "text") if getattr(row, name)},
-            "tokens": {
-                line.name: [{"position": j, "id": k, "token": word}
-                            for j, (k, word) in enumerate(zip(line.ids, line.words, strict=True))]
-                for line in row.tokens
-            },
-            "answers": [
-                {"question": a.question, "value": nested(a.array), "axes": list(a.axes),
-                 "labels": [list(x) for x in a.labels],
-                 **({} if a.names is None else {"names": a.names.tolist()})}
-                for a in row.answers
-            ],
-        }
-        for row in rows
-    ]  # fmt: skip
-
-
-def as_arrays(rows: Sequence[AnswerRow]) -> dict[str, np.ndarray]:
-    """An array for each question, rows first; where texts differ in shape one for each of them."""
-    out: dict[str, np.ndarray] = {}
-    for k, first in enumerate(rows[0].answers):
-        values = [in_numpy(row.answers[k].array) for row in rows]
-        if any(v.dtype.kind == "O" for v in values):
-            raise VieteError("exact numbers are written as -o FILE.json or FILE.csv")
-        if len(rows) == 1:
-            out[first.question] = values[0]
-        elif len({v.shape for v in values}) == 1:
-            out[first.question] = np.stack(values)
-        else:
-            out |= {f"{first.question} {j}": v for j, v in enumerate(values)}
-    return out
-
-
-# -- a curve ---------------------------------------------------------------------------------------
-
-
-def curve(rows: Sequence[AnswerRow], title: str) -> str:
-    """Every number that is asked for, over the steps of the checkpoints, as an SVG.
-
-    Raises VieteError for rows of which not each is a checkpoint of its own, and for too many lines.
-    """
-    steps = [re.search(r"\d+", row.revision) for row in rows]
-    if len(rows) < 2 or not all(steps) or len({s and int(s[0]) for s in steps}) < len(rows):
-        raise VieteError(
-            "a curve needs several checkpoints with their steps: --revision step1000,step2000"
-        )
-    lines: list[Curve] = []
-    for k, first in enumerate(rows[0].answers):
-        values = [in_numpy(row.answers[k].array).reshape(-1) for row in rows]
-        for j, name in enumerate(named_entries(first)):
-            points = tuple(
-                (float(s[0]), float(v[j])) for s, v in zip(steps, values, strict=True)
-                if s is not None and np.isfinite(float(v[j]))
-            )  # fmt: skip
-            if points:
-                lines.append(Curve(name, points, False, COLOURS[len(lines) % len(COLOURS)]))
-    if not 0 < len(lines) <= CURVES:
-        raise VieteError(f"a picture has from 1 to {CURVES} curves, and these are {len(lines)}")
-    return svg(lines, title, "")
-
-
-__all__ = [
-    "AnswerRow", "TokenLine", "as_arrays", "as_data", "averaged", "curve", "largest", "rows_table",
-    "to_csv", "token_lines",
-]  # fmt: skip
+__all__ = ["AnswerRow", "TokenLine", "averaged", "leading", "rows_table", "token_lines"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from viete.atomic import behind, replacing
+from viete.errors import VieteError
 from viete.printable import display_width, printable
 from viete.report.pictures.colours import INK, PALE, PAPER
 
@@ -53,7 +54,11 @@ class Picture:
         return "\n".join((self.title, "", *(self.coloured if colour else self.lines))) + "\n"
 
     def save(self, path: str | Path) -> Path:
-        """Write the SVG, whole or not at all. Raises VieteError where that cannot be."""
+        """Write the SVG, whole or not at all. Raises VieteError where that cannot be, and for a
+        name that says another format.
+        """
+        if Path(path).suffix.lower() not in ("", ".svg"):
+            raise VieteError(f"a picture is saved as .svg, not as {Path(path).suffix}: {path}")
         with replacing(behind(Path(path))) as file:
             file.write(self.svg.encode())
         return Path(path)

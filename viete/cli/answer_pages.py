@@ -1,0 +1,122 @@
+"""The answers of ``viete ask`` in a format: a page, a table, data, a picture."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from viete.cli.asking import Asking
+from viete.document.rendering import render
+
+if TYPE_CHECKING:
+    from viete.document.tree import Block
+    from viete.report.answer_rows import AnswerRow
+    from viete.report.pictures.picture import Picture
+
+
+@dataclass
+class AnswerPages:
+    """What was asked and the answers, a row for each text or checkpoint."""
+
+    asking: Asking
+    rows: list[AnswerRow]
+
+    def in_format(self, form: str, top: int | None, output: Path | None) -> str | None:
+        """The answers in a format; None of an archive, which is no text."""
+        from viete.report import answer_files as data
+        from viete.report.answer_rows import rows_table
+        from viete.report.largest_entries import largest
+        from viete.report.pictures.checkpoints import curves_svg
+
+        asking, rows = self.asking, self.rows
+        if form in ("npz", "csv", "svg"):  # where no words stand
+            for note in asking.notes:
+                typer.echo(f"viete: {note}", err=True)
+        if form == "npz":
+            data.as_arrays(rows)  # what cannot be written is refused before anything is
+            return None
+        if form == "json":
+            said = {
+                "model": asking.title,
+                "conventions": list(asking.notes),
+                "rows": data.as_data(rows),
+            }
+            return json.dumps(said, ensure_ascii=False, indent=1) + "\n"
+        if form == "csv":
+            return data.to_csv(rows)
+        if form == "svg":
+            return curves_svg(rows, asking.title) if len(rows) > 1 else self.drawn().svg
+        width = get_terminal_size((100, 24)).columns if output is None else 100
+        if top is not None:
+            return render([*self.conventions(), *largest(rows, top)], form)
+        if len(rows) > 1:
+            return render([*self.conventions(), *rows_table(rows, self.titles)], form)
+        return self.page(rows[0], form, width)
+
+    @property
+    def titles(self) -> list[str]:
+        """What the questions are called."""
+        return [q.words or q.text.text for q in self.asking.questions]
+
+    def drawn(self) -> Picture:
+        """The answers about one text, each as a picture, one below the other; else curves."""
+        from viete.report.pictures.checkpoints import curves
+        from viete.report.pictures.choosing import draw
+        from viete.report.pictures.picture import stacked
+
+        if len(self.rows) > 1:
+            return curves(self.rows, self.asking.title)
+        blocks = sorted(self.asking.run.program.model.loop_letters)
+        answers = zip(self.rows[0].answers, self.titles, strict=True)
+        return stacked([draw(a, blocks, title) for a, title in answers], self.asking.title)
+
+    def picture(self) -> str:
+        """The same for the terminal, in colours where it has some."""
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        return self.drawn().text(colour)
+
+    def page(self, row: AnswerRow, form: str, width: int) -> str:
+        """One text: its tokens, then each answer."""
+        from viete.document.tree import heading
+        from viete.report.answers import answer_blocks, tokens_table
+
+        blocks: list[Block] = []
+        for line in row.tokens:
+            blocks += tokens_table(line.labels, width, line.name if len(row.tokens) > 1 else "")
+        blocks += self.conventions()
+        if self.asking.number.meaning == "exact":
+            return render([*blocks, *self.exact_blocks(form)], form)
+        title = ""
+        for q, answer in zip(self.asking.questions, row.answers, strict=True):
+            if q.title != title:
+                blocks.append(heading(2, q.title))
+                title = q.title
+            said = f"{q.words}: {q.text.text}" if q.words else q.text.text
+            blocks += answer_blocks(answer, width, said)
+        return render(blocks, form)
+
+    def conventions(self) -> list[Block]:
+        """How the questions were read."""
+        from viete.document.tree import item
+        from viete.report.answers import literal
+
+        return [item(literal(note)) for note in self.asking.notes]
+
+    def exact_blocks(self, form: str) -> list[Block]:
+        """Exact answers, with what their names mean."""
+        from viete.report.exact_values import exact_blocks
+
+        texts = [q.text.text for q in self.asking.questions]
+        run: Any = self.asking.run
+        number = self.asking.number
+        return exact_blocks(run, texts, number.digits, number.unfold or 0, form)
+
+
+__all__ = ["AnswerPages"]

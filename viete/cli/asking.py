@@ -1,0 +1,171 @@
+"""What ``viete ask`` asks of what: texts, a second one beside each, checkpoints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from warnings import catch_warnings, simplefilter
+
+import typer
+
+from viete.cli.options import InputOptions, NumberOptions, SourceOptions, WeightOptions, numbers
+from viete.cli.running import estimate, started
+from viete.errors import ConventionWarning, VieteError
+
+if TYPE_CHECKING:
+    from viete.ask.example_list import Example
+    from viete.ask.question_list import ListedQuestion
+    from viete.nouns.run import Questions
+    from viete.report.answer_rows import AnswerRow
+
+
+@dataclass
+class AskedInputs(InputOptions):
+    """What is asked about: a text or token ids, many of them, and a second one beside each."""
+
+    texts: Annotated[
+        Path | None,
+        typer.Option(help="Ask of each text of a file: one a line, or JSON lines with text and "
+                     "where wanted against, and words that the questions name, as answer."),
+    ] = None  # fmt: skip
+    against: Annotated[
+        str | None,
+        typer.Option(help="Another text, or with --tokens other ids; its values have a prime: "
+                     "x'^3 beside x^3."),
+    ] = None  # fmt: skip
+
+    def examples(self) -> list[Example]:
+        """The texts, one or those of the file."""
+        from viete.ask.example_list import Example, read_examples
+
+        if self.texts is None:
+            return [Example(None, self.against)]
+        if (self.tokens, self.text, self.against) != (None, None, None):
+            raise VieteError("--texts goes without --text, --tokens and --against")
+        return read_examples(self.texts)
+
+
+@dataclass
+class Asking:
+    """One call of the command: what is asked of what."""
+
+    source: SourceOptions
+    questions: Sequence[ListedQuestion]
+    inputs: AskedInputs
+    weights: WeightOptions
+    number: NumberOptions
+    examples: Sequence[Example]
+
+    @cached_property
+    def revisions(self) -> list[str | None]:
+        """The checkpoints: one, those with commas between, or all of a run."""
+        from viete.model import checkpoints
+
+        said = self.source.revision
+        if said == "all":
+            found = checkpoints.steps(Path(self.source.name))
+            if not found:
+                raise VieteError(f"{self.source.name} has no checkpoints; --revision all is of a "
+                                 f"run of viete train")  # fmt: skip
+            return [str(step) for step in found]
+        return [None] if said is None else [part.strip() for part in said.split(",")]
+
+    def rows(self) -> list[AnswerRow]:
+        """All answers: a row for each text, or, of several checkpoints, for each of these.
+
+        How questions were read is in ``notes``, warnings among it.
+        """
+        from viete.formats.tensors import bar
+        from viete.report.answer_rows import averaged
+
+        out: list[AnswerRow] = []
+        several = len(self.revisions) > 1
+        self.notes = dict[str, None]()
+        with catch_warnings(), bar(len(self.revisions) * len(self.examples), "asking") as tell:
+            simplefilter("ignore", ConventionWarning)  # they are among the notes
+            for revision in self.revisions:
+                self.source.revision = revision
+                found = []
+                for row in self.answered(revision if several else None):
+                    found.append(row)
+                    tell(1)
+                out += [averaged(found)] if several and len(found) > 1 else found
+        return out
+
+    def answered(self, revision: str | None) -> Iterator[AnswerRow]:
+        """The answers of one model, text by text."""
+        from viete.ask.asking import asked
+        from viete.ask.reading_notes import reading_notes
+        from viete.report.answer_rows import AnswerRow, token_lines
+
+        n = self.number
+        card, model = self.source.opened(self.weights, n.dtype, n.device)
+        arrays = self.weights.arrays(card, model, n.meaning != "float", n.dtype, n.device)
+        self.title, others = card.title, self.inputs.others(card)
+        start = started(card, model, arrays, n.meaning, others)
+        texts = [q.text.text for q in self.questions]
+        for example in self.examples:
+            ids = self.ids(card, model, example.text)
+            if n.meaning == "exact":
+                estimate(card, ids)
+            run = start(ids, texts)
+            other = None
+            if example.against is not None:
+                other = start(self.ids(card, model, example.against, beside=True), [])
+            self.run = asked(run, self.values(run, example), other)
+            answers = tuple(self.answer(q).alone for q in self.questions)
+            self.notes |= dict.fromkeys(
+                note for q in self.questions for note in reading_notes(self.run, q.text.text)
+            )
+            text = example.text if isinstance(example.text, str) else ""
+            shown = text or (example.text and " ".join(map(str, example.text))) or ""
+            yield AnswerRow(answers, shown, token_lines(self.run), revision or "")
+
+    def ids(self, card: Any, model: Any, text: Any, beside: bool = False) -> Any:
+        """The token ids of one text."""
+        if text is None:
+            return self.inputs.ids(card, model)
+        if beside and self.inputs.tokens is not None:
+            return numbers(text, card, "--against")
+        if not isinstance(text, str):
+            return text
+        if model is None:
+            if card.vocabulary:
+                return numbers(text, card, "the text")
+            raise VieteError(f"{card.title} is a card, and has no tokenizer: give token ids")
+        return model.to_tokens(text, self.inputs.bos, truncate=False)
+
+    def values(self, run: Questions, example: Example) -> dict[str, Any]:
+        """What the questions may name of this text: the tokens of words, and numbers."""
+        words, out = run.scope.words(), dict[str, Any]()
+        elsewhere = set[str]().union(*(e.values for e in self.examples)) - example.values.keys()
+        for name in sorted(elsewhere):
+            if any(re.search(rf"\b{name}\b", q.text.text) for q in self.questions):
+                raise example.place.error(f"the questions name {name}, and this line has none")
+        for name, value in example.values.items():
+            if isinstance(value, str):
+                token = words.get(value)
+                if token is None:
+                    raise example.place.error(f"{name}: {words.unknown(value)}")
+                value = token
+            out[name] = value
+        return out
+
+    def answer(self, q: ListedQuestion) -> Any:
+        """The answer to one question; an error points into it, wherever it was read."""
+        try:
+            return self.run.answer(q.text.text)
+        except VieteError as error:
+            where = error.where
+            if where is not None and where.file != "<name>":
+                raise
+            start = 0 if where is None else where.column - 1
+            end = None if where is None else start + where.width
+            raise q.text.error(error.message, start, end) from None
+
+
+__all__ = ["AskedInputs", "Asking"]
