@@ -93,6 +93,63 @@ def test_activation_patching_shares_what_does_not_change(monkeypatch: Any) -> No
     assert steps == ["x^i", "logits"]
 
 
+PAIRS = {
+    "logits_{-1} with A^{i,h} = 0 in Q^{i',h'}": ("i", "i'", "h", "h'"),
+    "logits_{-1} with x^i_j = x'^i_j in K^{i',h}": ("i", "i'", "j", "h"),
+    "logits_{-1} with x^1_j = 2 x^1_j in A^{i,h} for j ≥ 2": ("i", "h"),
+}
+
+
+@pytest.mark.parametrize("question", PAIRS)
+def test_paths_of_all_pairs_at_once(question: str) -> None:
+    """A sender and a reader behind it are as `put` has them; any other pair changes nothing."""
+    run, other, random = MODEL.run(TOKENS), MODEL.run(OTHER), Random(question)
+    answer = run.ask(question, against=other) if "x'" in question else run[question]
+    letters, change = PAIRS[question], question.partition(" with ")[2]
+    first = {x: int(x != "j" and (x != "i" or "x^i" not in change)) for x in letters}
+    pairs = [{x: k + first[x] for x, k in zip(letters, place, strict=True)}
+             for place in np.ndindex(answer.shape[:-1])]  # fmt: skip
+    later = 0
+    for at in random.sample(pairs, min(len(pairs), 12)):
+        found = answer[tuple(k - first[x] for x, k in at.items())]
+        sender, reader = (at["i"], at["i'"]) if "i'" in at else (1, at["i"])
+        want, text = run, change
+        if reader > sender:
+            for letter, k in sorted(at.items(), key=lambda x: -len(x[0])):
+                text = re.sub(rf"(?<=[\^_{{,]){letter}(?![a-z'])", str(k), text)
+            want, later = MODEL.put(text, against=other).run(TOKENS), later + 1
+        np.testing.assert_allclose(found, want["logits"][-1], rtol=1e-11, atol=1e-14)
+    assert later > 3
+
+
+def test_a_second_value_is_made_once_and_only_where_it_differs(monkeypatch: Any) -> None:
+    run, steps = MODEL.run(TOKENS), list[str]()
+    evaluated = Run.evaluated
+
+    def counted(self: Run, step: Any) -> Any:
+        steps.append(f"{step.equation.name} {step.loops.get('i')}")
+        return evaluated(self, step)
+
+    monkeypatch.setattr(Run, "evaluated", counted)
+    run["logits_{-1,5} with x^2_j = 0 in A^{3,h}"]  # for all positions and heads in one pass
+    assert steps.count("x_via^i 2") == 1 and "x_via^i 1" not in steps and "A^{i,h} 2" not in steps
+
+
+def test_what_else_is_asked_of_the_changed_model() -> None:
+    """The greatest entries, and the terms of an expansion."""
+    run, other = MODEL.run(TOKENS), MODEL.run(OTHER)
+    for question in ("top_3(logits_{-1}) with A^{2,1} = 0", "top_3(logits_{-1} with A^{2,1} = 0)"):
+        want = MODEL.put("A^{2,1} = 0").run(TOKENS)["top_3(logits_{-1})"]
+        assert run[question].indices.tolist() == want.indices.tolist()
+    for change in ("A^{2,1} = 0", "x^1_j = 0 in Q^{3,1} for j ≥ 2", "x^2 = x'^2", "t_2 = 5"):
+        changed = MODEL.put(change, against=other).run(TOKENS)
+        e = run.expand(f"logits_{{-1, 5}} with {change}", "block, head", against=other)
+        np.testing.assert_allclose(e.total, changed["logits_{-1,5}"], rtol=1e-11)
+        assert np.allclose(e.rest, 0, atol=1e-12)
+    with pytest.raises(VieteError, match="with a free h these are many changes"):
+        run.expand("logits_{-1, 5} with A^{2,h} = 0")
+
+
 def test_in_other_numbers_and_what_is_refused() -> None:
     weights = {k: np.round(v, 2) for k, v in MODEL.weights.items()}
     question = "logits_{-1,7} with A^{i,h}_{-1,j} = 0"
@@ -111,7 +168,8 @@ def test_in_other_numbers_and_what_is_refused() -> None:
         "logits with x^9 = 0": "there is no x",
         "logits with A^{2,1}": "is written as an equation",
         "logits with foo = 0": "foo is no value",
-        "logits with x^1 = 0 in Q^{2,1}": "is for put",
+        "logits with x^2 = 0 in Q^{2,1}": "Q^{2,1} is there before x^2",
+        "logits with x^1 = 0 in W_E": "behind in stand the values",
     }.items():
         with pytest.raises(VieteError, match=re.escape(why)):
             run[wrong]

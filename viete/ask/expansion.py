@@ -86,7 +86,8 @@ class Expansion(TermValues):
         if along:
             self.families = projected(run, self.expander, self.families, along)
         self.contraction = Contraction(run.arrays)
-        run.supply(set[Member]().union(*(run.needs(f.formula, [{}]) for f in self.families)))
+        asked_for = (self.formula, *(f.formula for f in self.families))
+        run.supply(set[Member]().union(*(run.needs(x, [{}]) for x in asked_for)))
         if along:
             check_independent(self, along)
 

@@ -32,6 +32,7 @@ from viete.notation.substitution import substitute
 from viete.notation.tree import Expr, Idx, Ref, Symbol, num, transform
 from viete.rewrite.folding_in import FoldingIn, Met, place_of
 from viete.rewrite.opening import underived
+from viete.rewrite.paths import check_order, paths
 from viete.rewrite.put import as_equation, check_letters
 from viete.rewrite.replacement import Naming, Replacement, parse_replacement
 
@@ -43,7 +44,8 @@ VARIED = "@"  # before a letter that is an axis of variants
 class Sweep:
     """Changes of a card, and the letters that they leave free: blocks, and others with a range.
 
-    ``places`` are their left sides as the question says them.
+    ``places`` are their left sides, and the readers, as the question says them; ``copies`` of the
+    second values that readers have of something, the values that they are where nothing changes.
     """
 
     program: Program
@@ -51,6 +53,11 @@ class Sweep:
     places: Sequence[Expr]
     blocks: Mapping[str, Sequence[int]]
     axes: Mapping[str, Letter]
+    copies: Mapping[str, str]
+
+    def own(self, member: Member) -> Member:
+        """What a value that no change reaches is in the run as it was."""
+        return self.copies.get(member[0], member[0]), member[1]
 
     @property
     def letters(self) -> tuple[str, ...]:
@@ -113,14 +120,10 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
         found = parse_replacement(text, card, run.scope)
         if isinstance(found, Naming):
             raise text.error(f"{show(found.left)} is no value of {card.title}")
-        if found.readers:
-            raise text.error("a change for some readers is for put: model.put(…).run(…)")
         check_letters(card, found, card.loop_letters)
         changes.append(found)
-    places = [place_of(change) for change in changes]
-    for k, change in enumerate(changes):
-        change = replace(change, right=underived(card, change.right))
-        card, changes[k] = as_equation(card, change)
+    places: list[Expr] = [x for change in changes for x in (place_of(change), *change.readers)]
+    card, changes, copies = equations_of(card, changes)
     ready = run.program
     if card is not run.program.model:
         ready = recent(run.program.questions, ("with", card), lambda: Program(card.unstated).at(
@@ -141,7 +144,31 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
                 axes[letter] = letter_of(run, ready, change, letter, slot)
         for letter, numbers in read_blocks(run, change, {*blocks, *axes, *bound}).items():
             blocks[letter] = numbers
-    return Sweep(ready, changes, places, blocks, axes)
+    return Sweep(ready, changes, places, blocks, axes, copies)
+
+
+def equations_of(
+    card: CardData, changes: Iterable[Replacement]
+) -> tuple[CardData, list[Replacement], dict[str, str]]:  # fmt: skip
+    """The card in which each change is one of what an equation makes, and all readers see it.
+
+    What only some readers see is a change of second values, and these are the readers' from then
+    on; the last part says of what they are second ones.
+    """
+    out, copies = list[Replacement](), dict[str, str]()
+    for change in changes:
+        change = replace(change, right=underived(card, change.right))
+        card, change = as_equation(card, change)
+        if not change.readers:
+            out.append(change)
+            continue
+        if not any(x.free for x in (change.left, *change.readers)):
+            check_order(card, change)
+        found = paths(card, change)
+        card = found.card
+        out += found.changes
+        copies |= found.copies
+    return card, out, copies
 
 
 def read_blocks(
@@ -200,7 +227,8 @@ def evaluated(run: Run, found: Sweep, blocks: Mapping[str, int], about: Any) -> 
     needs = {m: frozenset[Member]().union(*(needed(run, found, m, f) for f in fs)) - {m}
              for m, fs in formulas.items()}  # fmt: skip
     old = run.program.members_made
-    affected = {*formulas, *(m for m in order if m not in old and m[0] not in run.origins)}
+    affected = {*formulas, *(m for m in order if found.own(m) not in old
+                             and m[0] not in run.origins)}  # fmt: skip
     for step in found.program.steps:
         if step.needs & affected or needs.get(step.makes, frozenset()) & affected:
             affected.add(step.makes)
@@ -212,16 +240,18 @@ def evaluated(run: Run, found: Sweep, blocks: Mapping[str, int], about: Any) -> 
     steps = [s for s in found.program.steps if s.makes in affected]
     wanted = run.needs(about.formula, about.turns)
     required = {m for m in wanted if m not in affected}
-    live, rest = set(wanted), set[Member]()
+    live, rest, between = set(wanted), set[Member](), wanted & affected
     for step in reversed(steps):
         if step.makes in live:
-            reads = step.needs | needs.get(step.makes, frozenset())
-            live |= reads
-            rest |= reads - affected
+            new = needs.get(step.makes, frozenset())
+            live |= step.needs | new
+            rest |= (step.needs | new) - affected
+            between |= new & affected
     required |= rest
-    run.supply(run.made_of(required))
-    out = run.with_changes(found.program, {m: run.lookup(*m) for m in required}, {})
+    run.supply(run.made_of({found.own(m) for m in required}))
+    out = run.with_changes(found.program, {m: run.lookup(*found.own(m)) for m in required}, {})
     out.interventions = {m: changing(out, found, m, fs) for m, fs in formulas.items()}
+    out.supply(between)
     with np.errstate(all="ignore"):
         return out.evaluate(about)
 

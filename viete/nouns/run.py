@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from viete.ask.changed_run import changed_run
 from viete.ask.sweeps import answer_with
 from viete.ask.text_vectors import as_written, texts_in, vector_of, with_texts
 from viete.ask.top import Top, top, top_of
@@ -50,7 +51,7 @@ class Questions(Run):
 
     def __getitem__(self, name: str) -> Any:
         """As `Run`; ``run["top_5(logits_{-1})"]`` is a `viete.ask.top.Top`."""
-        if top_of(self, name) is None and changes_of(self, name) is None:
+        if changes_of(self, name) is None and top_of(self, name) is None:
             return super().__getitem__(name)
         found = self.answer(name)
         return found if isinstance(found, Top) else found.array
@@ -58,7 +59,10 @@ class Questions(Run):
     def answer(self, name: str) -> Answer:
         """As `Run.answer`, of ``top_5(…)`` and of ``… with A^{i,h} = 0`` too."""
         if (changes := changes_of(self, name)) is not None:
-            return answer_with(self, name, *changes)
+            if (found := top_of(self, changes[0].text)) is None:
+                return answer_with(self, name, *changes)
+            behind = name.strip().removeprefix(changes[0].text)
+            return top(self, found[0], f"{found[1]} {behind.strip()}")
         found = top_of(self, name)
         return super().answer(name) if found is None else top(self, *found)
 
@@ -180,8 +184,10 @@ class Questions(Run):
         from viete.ask.expansion import expanded, options
 
         chosen = options(into, top, least, depth, held, cumulative, explain, directions)
-        lengths = self.program.model.lengths
-        return expanded(asked(self, values, against), expression, chosen, lengths)
+        run: Run = asked(self, values, against)
+        if (changes := changes_of(run, expression)) is not None:
+            run, expression = changed_run(run, changes[1]), changes[0].text
+        return expanded(run, expression, chosen, self.program.model.lengths)
 
     def attribute(
         self, of: str, by: str, against: Run | None = None, *, steps: int = 1, exact: bool = False,

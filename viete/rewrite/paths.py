@@ -7,9 +7,8 @@ values are as they were. With others held fixed by `cut` this is path patching.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import replace
-from itertools import chain
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from viete.graph.card import CardData, Equation, restated
 from viete.graph.dependence import backward_slice, forward_slice, reachable
@@ -21,38 +20,71 @@ from viete.rewrite.ordering import ordered, same_turn
 from viete.rewrite.replacement import Replacement
 
 
+@dataclass(frozen=True)
+class Paths:
+    """A card with second equations, the changes of them and of the readers, and what is twice."""
+
+    card: CardData
+    changes: tuple[Replacement, ...]
+    copies: Mapping[str, str]  # of a second value, what it is a second one of
+
+
 def seen_by_readers(card: CardData, change: Replacement) -> CardData:
     """The card in which only the readers of a change see it.
 
     Raises VieteError for a reader that is not made of what is changed.
+    """
+    check_order(card, change)
+    found = paths(card, change)
+    moved, *readers = found.changes
+    card = FoldingIn(found.card, moved, base=change.left.symbol).card()
+    for reader in readers:
+        second = reader.right
+        assert isinstance(second, Ref)
+        index = (Idx(slot) if slot in card.loop_letters and not isinstance(x, Idx) else x
+                 for slot, x in zip(second.symbol.slots, second.index, strict=True))  # fmt: skip
+        own = replace(reader, right=Ref(second.symbol, tuple(index)))
+        card = ordered(FoldingIn(card, own).card(), change.text)
+    return card
+
+
+def paths(card: CardData, change: Replacement) -> Paths:
+    """The values between what is changed and its readers a second time, as two kinds of changes.
+
+    One is of the second value, which has no readers but these; then each reader is what is made of
+    second values. Raises VieteError for a reader that is not made of what is changed.
     """
     key = change.left.key
     after = forward_slice(card, [key])
     for reader in change.readers:
         if reader.key not in after or reader.key == key:
             raise change.text.error(f"{show(reader)} does not read {show(change.left)}")
+    made = {e.name: e.left.symbol for e in card.equations}
+    before = {e.name for e in backward_slice(card, [r.key for r in change.readers])}
+    via = {name: labelled(card, made[name], "via") for name in made if name in after & before}
+    equations: list[Equation] = []
+    for e in card.equations:  # a reader reads its second value, and that of the sender the first
+        both = [copied(e, via), e] if e.name in via else [e]
+        equations += both[::-1] if e.name == key else both
+    moved = replace(change, left=Ref(via[key], change.left.index), readers=())
+    readers = (
+        replace(change, left=r, items=(), conditions=(), readers=(), right=Ref(via[r.key], r.index))
+        for r in change.readers
+    )
+    copies = {symbol.key: name for name, symbol in via.items()}
+    return Paths(replace(card, equations=tuple(equations)), (moved, *readers), copies)
+
+
+def check_order(card: CardData, change: Replacement) -> None:
+    """That each reader is there after what is changed."""
+    key = change.left.key
+    for reader in change.readers:
         blocks = [dict(zip(x.symbol.slots, x.index, strict=True)) for x in (reader, change.left)]
         for slot in blocks[0].keys() & blocks[1].keys() & card.loop_letters:
             one, other = (number(card, at[slot]) for at in blocks)
             later = one is not None and other is not None and one > other
             if not (later or reader.key in same_block(card, key)):
                 raise change.text.error(f"{show(reader)} is there before {show(change.left)}")
-    made = {e.name: e.left.symbol for e in card.equations}
-    before = {e.name for e in backward_slice(card, [r.key for r in change.readers])}
-    via = {name: labelled(card, made[name], "via") for name in made if name in after & before}
-    equations = chain.from_iterable((e, copied(e, via)) if e.name in via else (e,)
-                                    for e in card.equations)  # fmt: skip
-    card = replace(card, equations=tuple(equations))
-    moved = replace(change, left=Ref(via[key], change.left.index), readers=())
-    card = FoldingIn(card, moved, base=change.left.symbol).card()
-    for reader in change.readers:
-        slots = reader.symbol.slots
-        index = tuple(Idx(slot) if slot in card.loop_letters else x
-                      for slot, x in zip(slots, reader.index, strict=True))  # fmt: skip
-        own = replace(change, left=reader, items=(), conditions=(), readers=(),
-                      right=Ref(via[reader.key], index))  # fmt: skip
-        card = ordered(FoldingIn(card, own).card(), change.text)
-    return card
 
 
 def same_block(card: CardData, key: str) -> Collection[str]:
@@ -78,4 +110,4 @@ def copied(e: Equation, via: dict[str, Symbol]) -> Equation:
     return replace(copy, meaning=meaning)
 
 
-__all__ = ["seen_by_readers"]
+__all__ = ["check_order", "paths", "seen_by_readers"]

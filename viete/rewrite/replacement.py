@@ -135,8 +135,8 @@ def listed(source: Text, tokens: list[Token], first: int, last: int) -> list[Tex
 
 
 def reader(source: Text, scope: Scope) -> Ref:
-    """A value that reads a change."""
-    found = parse(source, scope)
+    """A value that reads a change, whose letters may be others than those of what is changed."""
+    found = parse(source, scope.inside(own_letters(source, scope)))
     if not isinstance(found, Ref) or found.symbol.kind != "value":
         raise source.error("behind in stand the values that read the change, such as Q^{5,1}")
     return found
