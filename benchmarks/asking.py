@@ -69,9 +69,9 @@ net = GPTNeoXForCausalLM.from_pretrained(
 """,
     "Viète": """
 import viete as vt
-from viete.ask.recipes import recipes_of
+from viete.ask.recipes import recipes
 model = vt.load(folder, framework="torch")
-asked = {r.name: r.question for r in recipes_of(model.card)}
+asked = {r.name: r.question for r in recipes()}
 """,
     "TransformerLens": """
 from transformer_lens.model_bridge import TransformerBridge as Bridge

@@ -2,29 +2,53 @@
 
 A formula of products is read as a network: factors whose axes have names, and a sum over every
 name that the result does not have. ``⟨u, A_{j,k} V_k W_O⟩`` for all k has the factors u, A, V and
-W_O; that u W_Oᵀ comes first, and no n × d matrix is ever made, follows from their sizes.
+W_O; that u W_Oᵀ comes first, and no n × d matrix is ever made, follows from their sizes. Blocks,
+whose values are asked one after the other, count in the cost, and a product that does not change
+from one to the next is made once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count
 
 from viete.evaluate.array import Arrays
 from viete.evaluate.labelled import COL, ROW, Value
+from viete.evaluate.product_memo import ProductMemo
 from viete.evaluate.product_order import path
 from viete.graph.evaluator import Env
-from viete.notation.tree import Apply, Bind, Expr, Ref, Symbol
+from viete.notation.tree import (
+    Apply,
+    Bind,
+    Expr,
+    Num,
+    Pick,
+    Ref,
+    Slice,
+    Symbol,
+    place_from_end,
+)
+
+HELD = Symbol("argument", "□")
 
 
 @dataclass(frozen=True)
 class Factor:
-    """One factor: a value; or, between two axes, the map of a vector to itself without its mean."""
+    """One factor: a value; or, between two axes, the map of a vector to itself without its mean.
+
+    ``letters`` are those of blocks that it depends on.
+    """
 
     axes: tuple[str, ...]
     value: Value | None = None
+    letters: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> int:
+        """Which array it is."""
+        return 0 if self.value is None else id(self.value.array)
 
 
 @dataclass(frozen=True)
@@ -47,7 +71,8 @@ class Network:
             if f.value is None or axes == f.axes:
                 return replace(f, axes=axes)
             axes = tuple(names.get(a, a) for a in f.value.axes)
-            return Factor(axes, Value(f.value.array, axes, f.value.const, False, f.value.interval))
+            v = f.value
+            return replace(f, axes=axes, value=Value(v.array, axes, v.const, False, v.interval))
 
         return replace(self, factors=tuple(map(of, self.factors)))
 
@@ -55,21 +80,96 @@ class Network:
         """The sum over one more name."""
         return replace(self, bound=(*self.bound, name))
 
+    @property
+    def letters(self) -> frozenset[str]:
+        """The letters of blocks that it depends on."""
+        return frozenset[str]().union(*(f.letters for f in self.factors))
+
+    def with_axis(self, label: str) -> int | None:
+        """Which factor alone has an axis, and no row and column beside each other."""
+        found = [k for k, f in enumerate(self.factors) if label in f.axes]
+        one = len(found) == 1 and self.factors[found[0]].value is not None
+        return found[0] if one and not {ROW, COL} <= {*self.factors[found[0]].axes} else None
+
     def times(self, other: Network, *bound: str) -> Network:
         """The product with another, summed over more names."""
         return Network(self.factors + other.factors, (*self.bound, *other.bound, *bound))
 
 
 class Contraction:
-    """Values of formulas of one run, product by product."""
+    """Values of formulas of one run, product by product.
 
-    def __init__(self, arrays: Arrays) -> None:
-        self.arrays, self.names = arrays, count(1)
-        self.leaves: dict[tuple[object, ...], Value] = {}
+    ``turns`` says how many numbers each letter of blocks takes, and ``opened`` what the product is
+    that a derived name stands for.
+    """
+
+    def __init__(
+        self, arrays: Arrays, turns: Mapping[str, int] | None = None,
+        opened: Callable[[Ref], Expr | None] = lambda e: None,
+    ) -> None:  # fmt: skip
+        self.arrays, self.turns, self.opened = arrays, turns or {}, opened
+        self.names = count(1)
+        self.leaves: dict[tuple[object, ...], Factor] = {}
+        self.products = ProductMemo()
+        self.counts: dict[Expr, int] = {}
+        self.whole: set[Expr] = set()  # what is one factor though it looks like several
 
     def value(self, e: Expr, env: Env[Value]) -> Value:
         """The value of a formula; the letters that ``env`` has as axes are axes of it."""
         return self.contracted(self.network(e, env))
+
+    def of_many(self, e: Expr, env: Env[Value]) -> Value | None:
+        """The value of a product of many factors; None of anything else."""
+        if not isinstance(e, Apply | Bind | Pick) or e in self.whole or env.alone:
+            return None
+        if self.factors(e) < 3 or not self.is_product(e) or self.over_blocks(e, env):
+            return None
+        return self.value(e, env)
+
+    def is_product(self, e: Expr) -> bool:
+        """Whether the outermost operation is one that a network has between its factors."""
+        match e:
+            case Apply("prod" | "inner"):
+                return True
+            case Bind("sum") | Pick():
+                return True
+        return self.arrays.card.applies(e, "tr")
+
+    def over_blocks(self, e: Expr, env: Env[Value]) -> bool:
+        return isinstance(e, Bind) and self.arrays.over_blocks(e, env)
+
+    def factors(self, e: Expr) -> int:
+        """How many factors a formula is the product of; a trace and a row count as one more."""
+        if e not in self.counts:
+            self.counts[e] = self.factors_of(e)
+        return self.counts[e]
+
+    def factors_of(self, e: Expr) -> int:
+        match e:
+            case Num():
+                return 0
+            case Apply("had" | "times" | "prod" | "inner", (a, b)):
+                return self.factors(a) + self.factors(b)
+            case Apply("div" | "neg" | "T", args):
+                return self.factors(args[0])
+            case Bind("sum"):
+                return self.factors(e.body)
+            case Ref() if (definition := self.opened(e)) is not None:
+                return self.factors(definition)
+            case Pick(value) if self.factors(value) > 1:
+                return self.factors(value) + 1
+            case Apply(_, (a,)) if self.arrays.card.applies(e, "tr"):
+                return self.factors(a) + (self.factors(a) > 1)
+        return 1
+
+    def next_turn(self, past: Collection[str]) -> None:
+        """Forget what no later turn reads: what depends on all letters of blocks or on ``past``."""
+
+        def gone(letters: frozenset[str]) -> bool:
+            return not letters.isdisjoint(past) or letters >= self.turns.keys()
+
+        self.leaves = {k: f for k, f in self.leaves.items() if not gone(f.letters)}
+        self.products.forget(gone)
 
     def fresh(self) -> str:
         return f"inner{next(self.names)}"
@@ -84,8 +184,9 @@ class Contraction:
                 return self.network(a, env).times(self.network(b, env))
             case Apply("div", (a, b)):
                 one = self.arrays.number(Fraction(1))
-                below = self.arrays.entrywise("div", [one, self.value(b, env)])
-                return self.network(a, env).times(leaf(below))
+                below = self.network(b, env)
+                value = self.arrays.entrywise("div", [one, self.contracted(below)])
+                return self.network(a, env).times(leaf(value, below.letters))
             case Apply("neg", (a,)):
                 return leaf(self.arrays.number(Fraction(-1))).times(self.network(a, env))
             case Apply("prod", (a, b)):
@@ -112,9 +213,42 @@ class Contraction:
                     name = self.fresh()
                     inner = inner.renamed(col=name)
                     return Network((*inner.factors, Factor((name, COL))), (*inner.bound, name))
-            case Apply() if self.productive(e):
+            case Apply(_, (a,)) if self.factors(e) > 2 and card.applies(e, "tr"):
+                inner = self.network(a, env)
+                if all(inner.with_axis(label) is not None for label in (ROW, COL)):
+                    name = self.fresh()
+                    return inner.renamed(row=name, col=name).summed(name)
+            case Pick(value) if self.factors(value) > 1:
+                if (found := self.picked(e, self.network(value, env), env)) is not None:
+                    return found
+            case Ref() if (definition := self.opened(e)) is not None:
+                return self.network(definition, env)
+            case Apply() if self.productive(e) and env.products is None:
                 return leaf(self.around(e, env))
-        return leaf(self.leaf(e, env))
+        return Network((self.leaf(e, env),))
+
+    def picked(self, e: Pick, net: Network, env: Env[Value]) -> Network | None:
+        """A row or an entry of a product: one of the factor that has its rows, or its columns."""
+        core = [a for a in (ROW, COL) if a in net.core]
+        places = [net.with_axis(label) for label in core[: len(e.items)]]
+        slices = any(isinstance(x, Slice) for x in e.items)
+        if len(e.items) > len(core) or None in places or slices:
+            return None
+        factors = list(net.factors)
+        for axis, (label, at) in enumerate(zip(core, places, strict=False)):
+            assert at is not None
+            f = factors[at]
+            v = f.value
+            assert v is not None
+            held, k, value = v.relabel(label, COL), e.from_end(axis), Ref(HELD)
+            item = e.items[axis] if k is None else place_from_end(value, 0, k)
+            within = replace(env, arguments={**(env.arguments or {}), HELD.key: held})
+            picked = self.arrays.of(Pick(value, (item,)), within)
+            if COL in picked.axes:  # several places
+                return None
+            letters = f.letters | self.blocks_of(e.items[axis], env)
+            factors[at] = Factor(picked.axes, picked.frozen(), letters)
+        return Network(tuple(factors), net.bound)
 
     def productive(self, e: Expr) -> bool:
         """Whether there is a product in an argument of an operation, to be made by cost."""
@@ -127,14 +261,22 @@ class Contraction:
         inner = replace(env, arguments={**(env.arguments or {}), **args})
         return self.arrays.of(e.over([Ref(Symbol("argument", k)) for k in args]), inner)
 
-    def leaf(self, e: Expr, env: Env[Value]) -> Value:
+    def leaf(self, e: Expr, env: Env[Value]) -> Factor:
         """A formula that is one factor; computed once."""
+        self.whole.add(e)
+        letters = self.blocks_of(e, env)
         if env.arguments is not None:
-            return self.arrays.of(e, env)
+            v = self.arrays.of(e, env)
+            return Factor(v.axes, v.frozen(), letters)
         key = e, *(env.index[x] for x in sorted(e.free))
         if key not in self.leaves:
-            self.leaves[key] = self.arrays.of(e, env).frozen()
+            v = self.arrays.of(e, env)
+            self.leaves[key] = Factor(v.axes, v.frozen(), letters)
         return self.leaves[key]
+
+    def blocks_of(self, e: Expr, env: Env[Value]) -> frozenset[str]:
+        """The letters of blocks that a formula has."""
+        return frozenset(x for x in e.free if isinstance(env.index.get(x), int))
 
     def product(self, a: Network, b: Network) -> Network:
         """A matrix product, or a scaling where one is a number."""
@@ -142,7 +284,7 @@ class Contraction:
             return a.times(b)
         name, vector = self.fresh(), ROW not in b.core
         if COL not in a.core:  # a column, as a matrix with one
-            a = leaf(self.arrays.column(self.contracted(a)))
+            a = leaf(self.arrays.column(self.contracted(a)), a.letters)
         a = a.renamed(col=name)
         b = b.renamed(col=name) if vector else b.renamed(row=name)
         out = a.times(b, name)
@@ -167,9 +309,16 @@ class Contraction:
             return self.scaled([f.value for f in numbers if f.value is not None])
         factors = self.alike(factors)
         names = {a: f"{k}" for k, a in enumerate(dict.fromkeys(a for f in factors for a in f.axes))}
+        blocks = sorted(frozenset[str]().union(*(f.letters for f in factors)))
+        arrays = {f.key: k for k, f in enumerate(factors)}
         order = path(
-            tuple((tuple(names[a] for a in f.axes), f.value is None) for f in factors),
-            tuple((k, sizes[a]) for a, k in names.items()), frozenset(names[a] for a in out),
+            tuple((
+                (*(names[a] for a in f.axes), *(f"block {x}" for x in sorted(f.letters))),
+                None if f.value is None else arrays[f.key],
+            ) for f in factors),
+            (*((k, sizes[a]) for a, k in names.items()),
+             *((f"block {x}", self.turns.get(x, 1)) for x in blocks)),
+            frozenset((*(names[a] for a in out), *(f"block {x}" for x in blocks))),
         )  # fmt: skip
         for i, j in order:
             one, two = factors[i], factors[j]
@@ -204,19 +353,23 @@ class Contraction:
         if a.value is None:
             a, b = b, a
         assert a.value is not None
+        letters = a.letters | b.letters
         if b.value is None:
             old, new = b.axes if b.axes[0] in a.axes else b.axes[::-1]
             mean = self.arrays.fold("mean", a.value, old)
             centred = self.arrays.entrywise("sub", [a.value, mean]).relabel(old, new)
-            return Factor(centred.axes, centred)
+            return Factor(centred.axes, centred, letters)
         over = tuple(x for x in a.axes if x in b.axes and x not in outside)
-        if over:
-            value = self.arrays.contract(a.value, b.value, over)
-        else:
-            value = self.arrays.entrywise("times", [a.value.frozen(), b.value.frozen()])
-        return Factor(value.axes, value.frozen())
+        value = self.products.made(a.value, b.value, over)
+        if value is None:
+            if over:
+                value = self.arrays.contract(a.value, b.value, over)
+            else:
+                value = self.arrays.entrywise("times", [a.value.frozen(), b.value.frozen()])
+            self.products.keep(a.value, b.value, over, value, letters)
+        return Factor(value.axes, value.frozen(), letters)
 
 
-def leaf(v: Value) -> Network:
+def leaf(v: Value, letters: frozenset[str] = frozenset()) -> Network:
     """A network of one factor."""
-    return Network((Factor(v.axes, v.frozen()),))
+    return Network((Factor(v.axes, v.frozen(), letters),))

@@ -1,4 +1,8 @@
-"""In which order many factors are multiplied: the cheapest, found from the sizes of their axes."""
+"""In which order many factors are multiplied: the cheapest, found from the sizes of their axes.
+
+A product of the same arrays in the same way, which stands there twice, is made once: the
+``W_O W_Q`` of ``tr(… W_O W_Q … W_Q^T W_O^T …)``.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,22 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-MOST = 7  # factors of which all orders are compared; of more, the cheapest pair comes first
+MOST = 8  # factors of which all orders are compared; of more, the cheapest pair comes first
 Sizes = tuple[tuple[str, int], ...]
+Made = dict[object, float]  # what each product costs
 
 
 @lru_cache(maxsize=4096)
 def path(
-    factors: tuple[tuple[tuple[str, ...], bool], ...], sizes: Sizes, out: frozenset[str]
+    factors: tuple[tuple[tuple[str, ...], int | None], ...], sizes: Sizes, out: frozenset[str]
 ) -> tuple[tuple[int, int], ...]:
     """Which two of the factors to multiply, time after time; the product goes to the end.
 
-    Of each factor are given its axes, and whether it only takes the mean away between two of them.
+    Of each factor are given its axes, and a number for its array, the same for the same array;
+    None for one that only takes the mean away between two axes.
     """
-    order = Order([frozenset(axes) for axes, _ in factors], [one for _, one in factors],
-                  dict(sizes), out)  # fmt: skip
+    order = Order([frozenset(axes) for axes, _ in factors], [one is None for _, one in factors],
+                  dict(sizes), out, factors)  # fmt: skip
     return tuple(order.best() if len(factors) <= MOST else order.greedy())
 
 
@@ -31,6 +37,7 @@ class Order:
     between: list[bool]
     sizes: dict[str, int]
     out: frozenset[str]
+    arrays: tuple[tuple[tuple[str, ...], int | None], ...]
     found: dict[int, frozenset[str]] = field(default_factory=dict)
 
     @cached_property
@@ -63,6 +70,22 @@ class Order:
         others = (f for k, f in enumerate(self.factors) if not group >> k & 1)
         return frozenset[str]().union(*inside) & self.out.union(*others)
 
+    def alike(self, group: int) -> object:
+        """The same for products of the same arrays in the same way, whatever their axes are called.
+
+        Of each array are compared its axes: which others they are summed or go together with.
+        """
+        touched: dict[str, list[tuple[int, int]]] = {}
+        for k, (axes, array) in enumerate(self.arrays):
+            if group >> k & 1:
+                if array is None:
+                    return group
+                for place, a in enumerate(axes):
+                    touched.setdefault(a, []).append((array, place))
+        kept = self.axes(group)
+        return tuple(sorted((sorted(t), a in kept, a if a in self.out else "")
+                            for a, t in touched.items()))  # fmt: skip
+
     def pair(self, a: int, b: int) -> float:
         """How many operations the product of two products takes; infinitely many if there is none.
 
@@ -86,22 +109,26 @@ class Order:
 
     def best(self) -> list[tuple[int, int]]:
         """The cheapest order, by comparing all."""
-        cheapest: dict[int, tuple[float, int, int]] = {
-            1 << k: (0, 0, 0) for k in range(len(self.factors))
+        cheapest: dict[int, tuple[float, int, int, Made]] = {
+            1 << k: (0, 0, 0, {}) for k in range(len(self.factors))
         }
         every = (1 << len(self.factors)) - 1
         for group in range(1, every + 1):  # the parts of a set are smaller numbers
-            low, part, found = group & -group, (group - 1) & group, list[tuple[float, int, int]]()
+            low, part = group & -group, (group - 1) & group
+            found: tuple[float, int, int, Made] | None = None
+            name = repr(self.alike(group)) if part else ""
             while part:
                 if part & low:
-                    cost = cheapest[part][0] + cheapest[group ^ part][0]
-                    if not found or cost < found[0][0]:
-                        cost += self.pair(part, group ^ part)
-                        found = [min([*found, (cost, part, group ^ part)])]
+                    a, b = cheapest[part], cheapest[group ^ part]
+                    if found is None or max(a[0], b[0]) < found[0]:
+                        made = {**a[3], **b[3], name: self.pair(part, group ^ part)}
+                        cost = sum(made.values())
+                        if found is None or (cost, part) < found[:2]:
+                            found = cost, part, group ^ part, made
                 part = (part - 1) & group
-            if found:
-                cheapest[group] = found[0]
-        return self.steps(every, {g: (a, b) for g, (_, a, b) in cheapest.items()})
+            if found is not None:
+                cheapest[group] = found
+        return self.steps(every, {g: (a, b) for g, (_, a, b, _) in cheapest.items()})
 
     def steps(self, every: int, halves: dict[int, tuple[int, int]]) -> list[tuple[int, int]]:
         """The products of an order, from the innermost out, by their places in the list."""

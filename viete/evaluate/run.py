@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from viete.analysis.types import Places
 from viete.errors import ConventionWarning, Text, VieteError
 from viete.evaluate.answers import Answer
 from viete.evaluate.array import Arrays
+from viete.evaluate.contraction import Contraction
 from viete.evaluate.derivatives import derivatives, differentiates
 from viete.evaluate.fast import FastArrays
 from viete.evaluate.interventions import Intervention
@@ -43,8 +45,9 @@ from viete.graph.dependence import reachable
 from viete.graph.evaluator import Env, Letter
 from viete.notation.parser import own_letters, parse
 from viete.notation.printer import show
+from viete.notation.substitution import Abstraction
 from viete.notation.symbols import TEXTS, Scope
-from viete.notation.tree import Expr, Idx, Ref, Symbol, refs, walk
+from viete.notation.tree import Apply, Expr, Idx, Ref, Symbol, refs, walk
 
 
 def warn(conventions: Iterable[Convention]) -> None:
@@ -464,15 +467,38 @@ class Run(Mapping[str, Array]):
 
     def over_blocks(self, e: Expr, turns: Sequence[Turn], env: Env[Value]) -> Value:
         """The value of a formula for each turn, with an axis for each letter of blocks."""
-        values = [self.arrays.of(e, replace(env, index={**env.index, **t})) for t in turns]
+        counts = {s: len({turn[s] for turn in turns}) for s in turns[0]}
+        contraction = Contraction(self.arrays, counts, self.product_of)
+        env = replace(env, products=contraction.of_many)
+        values = list[Value]()
+        for before, turn in pairwise(({}, *turns)):
+            if before:
+                slowest = next(iter(turn))
+                contraction.next_turn({slowest} if before[slowest] != turn[slowest] else ())
+            values.append(self.arrays.of(e, replace(env, index={**env.index, **turn})).frozen())
         if not turns[0]:
             return values[0]
         axes = tuple(dict.fromkeys(a for v in values for a in v.axes))
         xp = self.arrays.xp
         arrays = [expand(xp, self.arrays.array(v), v.axes, axes) for v in values]
         whole = xp.stack(xp.broadcast_arrays(*arrays), axis=0)
-        counts = [len({turn[s] for turn in turns}) for s in turns[0]]
-        return Value(xp.reshape(whole, (*counts, *whole.shape[1:])), (*turns[0], *axes))
+        shape = (*counts.values(), *whole.shape[1:])
+        return Value(xp.reshape(whole, shape), (*counts, *axes))
+
+    def product_of(self, e: Ref) -> Expr | None:
+        """The product that a derived name stands for, where nothing else takes its place."""
+        equation = self.derived.get(e.key)
+        if equation is None or e.key in self.origins or e.key in self.inside:
+            return None
+        if any(key == e.key for key, _ in (*self.interventions, *self.store)):
+            return None
+        slots = equation.left.symbol.slots
+        if not (isinstance(equation.right, Apply) and equation.right.op == "prod"):
+            return None
+        if equation.left.index != tuple(map(Idx, slots)):  # of one member alone
+            return None
+        names = {e.key: Abstraction(slots, equation.right)}
+        return self.program.model.substitute(e, names=names)
 
     @property
     def batch(self) -> int | None:
