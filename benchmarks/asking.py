@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -53,9 +54,9 @@ for line in sys.stdin:
     gc.collect()
     with open("/proc/self/clear_refs", "w") as f:
         f.write("5")
-    before, began = now("VmRSS"), time.perf_counter()
+    before, began = now("VmRSS"), time.{clock}()
     result = globals()[name]()
-    took, most = time.perf_counter() - began, now("VmHWM") - before
+    took, most = time.{clock}() - began, now("VmHWM") - before
     np.save(f"{{out}}-{{name}}.npy", np.asarray(result))
     del result
     print(json.dumps([took, most]), flush=True)
@@ -99,12 +100,12 @@ def forward():
 def forward():
     return model.run(ids, names=["logits"])["logits"][0, -1]
 def direct():
-    run = model.run(ids, names=["logits"])
+    run = model.run(ids, names=["logits", "A^{i,h}", "V^{i,h}", "x^N"])
     best = run["logits"][0].topk(10).indices
-    e = run.expand("logits_{j, best_{j,k}}", into="block, head", best=best)
-    return torch.stack([t.value[0] for t in e.terms if "head" in t.label]).abs().sum(0)
+    added = "⟨c(A^{i,h}_j V^{i,h} W_O^{i,h}), γ ⊙ U_{best_{j,k}}⟩ / scale_j"
+    return run.ask(added, best=best)[0].abs().sum((0, 1))
 def lens():
-    return model.run(ids, names=["x^N"])["argmax(logits(x^i))"][0, 1:]
+    return model.run(ids, names=["x^i"])["argmax(logits(x^i))"][0, 1:]
 def composition():
     return model.run([0], names=[])[asked["Q-composition"]].squeeze()
 def copying():
@@ -159,7 +160,7 @@ class Contender:
 
     def __init__(self, name: str, python: str, given: argparse.Namespace, out: str) -> None:
         code = WORKER.format(threads=given.threads, folder=str(given.folder), out=out,
-                             tokens=given.tokens, opening=OPENING[name],
+                             tokens=given.tokens, clock=given.clock, opening=OPENING[name],
                              jobs=JOBS[name])  # fmt: skip
         self.out = out
         self.process = subprocess.Popen(
@@ -197,6 +198,12 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--clock",
+        choices=("perf_counter", "process_time"),
+        default="perf_counter",
+        help="process_time, with one thread, where other work disturbs",
+    )
     parser.add_argument("--only", nargs="*", default=[*PEER, "cold"])
     given = parser.parse_args()
     for name in ("OPENBLAS", "OMP", "MKL"):
@@ -262,13 +269,21 @@ def cold(given: argparse.Namespace) -> None:
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(given.rounds):
         for name, command in jobs.items():
-            began = time.perf_counter()
+            began = spent(given.clock)
             subprocess.run(command, check=True, capture_output=True)
-            times[name].append(time.perf_counter() - began)
+            times[name].append(spent(given.clock) - began)
     print("\ncold")
     for name, found in times.items():
         ratio = statistics.median(a / b for a, b in zip(times["Viète"], found, strict=True))
         print(f"  {name:16} {statistics.median(found):8.3f} s   Viète / this {ratio:6.3f}")
+
+
+def spent(clock: str) -> float:
+    """Seconds by a clock; of the processor those of processes that have ended."""
+    if clock == "perf_counter":
+        return time.perf_counter()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

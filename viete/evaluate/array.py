@@ -359,7 +359,8 @@ class Arrays(Algebra[Value, Env[Value]]):
         axis = v.axes.index(label)
         if not shared:
             flat = xp.reshape(where, (-1,))
-            out = xp.take(array, flat, axis=axis)
+            take = self.backend.take if xp is self.xp else CONSTANTS.take
+            out = take(array, flat, axis)
             shape = (*array.shape[:axis], *where.shape, *array.shape[axis + 1 :])
             axes = (*v.axes[:axis], *at.axes, *v.axes[axis + 1 :])
             return Value(xp.reshape(out, shape), axes, const, True, v.interval)
@@ -581,6 +582,8 @@ class Arrays(Algebra[Value, Env[Value]]):
         right = tuple(s for s in b.axes if s not in a.axes)
         x = permute(xp, x, a.axes, shared + left + over)
         y = permute(xp, y, b.axes, shared + over + right)
+        if shared and len(over) == 1 and not left and not right and not const and interval is None:
+            return Value(self.backend.dots(x, y), shared, False, True)
         s, t = len(shared), len(shared) + len(left)
         lead, m, k, n = x.shape[:s], x.shape[s:t], x.shape[t:], y.shape[s + len(over) :]
         if len(m) != 1 or len(k) != 1:

@@ -130,6 +130,18 @@ class Backend:
             scale = self.xp.sqrt(square + epsilon)
             return z / scale
 
+    def length(self, z: Array, axis: int) -> Array | None:
+        """The square root of the sum of squares."""
+        return None
+
+    def dots(self, x: Array, y: Array) -> Array:
+        """The sum of products along the last axis, row by row."""
+        return self.xp.matmul(x[..., None, :], y[..., None])[..., 0, 0]
+
+    def take(self, array: Array, places: Array, axis: int) -> Array:
+        """Members of an axis, at places in a row."""
+        return self.xp.take(array, places, axis=axis)
+
     def masked(self, z: Array, hidden: Array, fresh: bool) -> Array:
         """−∞ where something is hidden."""
         return self.xp.where(hidden, -math.inf, z)
@@ -315,6 +327,17 @@ class Torch(Backend):
 
     def logsumexp(self, z: Array, axis: int) -> Array:
         return z.logsumexp(axis, keepdim=True)
+
+    def length(self, z: Array, axis: int) -> Array | None:
+        return self.xp.linalg.vector_norm(z, axis=axis)
+
+    def dots(self, x: Array, y: Array) -> Array:
+        return (x * y).sum(-1)  # its products of many small matrices take four times as long
+
+    def take(self, array: Array, places: Array, axis: int) -> Array:
+        if axis and array.stride(axis) == max(array.stride()):  # as the columns of W^T: whole rows
+            return array.movedim(axis, 0).index_select(0, places).movedim(0, axis)
+        return self.xp.take(array, places, axis=axis)
 
     def masked(self, z: Array, hidden: Array, fresh: bool) -> Array:
         fill = z.masked_fill_ if fresh and self.writes else z.masked_fill

@@ -133,6 +133,14 @@ def layer_norm(it: FastArrays, args: list[Value]) -> Value | None:
     return scaled(it, normed(it, z, epsilon, True), gamma, beta)
 
 
+def length(it: FastArrays, args: list[Value]) -> Value | None:
+    """The square root of the sum of squares: a number for each row."""
+    v = args[0]
+    axis = v.axes.index(COL)
+    array = it.backend.length(v.array, axis)
+    return None if array is None else made(array, v.axes[:axis] + v.axes[axis + 1 :])
+
+
 def rms_norm(it: FastArrays, args: list[Value]) -> Value | None:
     """γ z / sqrt(mean z² + ε)."""
     z, gamma, epsilon = args
@@ -306,6 +314,7 @@ PLACES: dict[str, Version] = {
 VERSIONS: dict[str, Version] = PLACES | {
     "softmax": softmax, "logsumexp": logsumexp, "logsoftmax": logsoftmax,
     "cross_entropy": cross_entropy, "LN": layer_norm, "RMSNorm": rms_norm, "causal": causal,
+    "length": length,
     "ReLU": by_entries("relu"), "GELU": by_entries("gelu"), "GELU_tanh": by_entries("gelu_tanh"),
     "sigmoid": by_entries("sigmoid"), "SiLU": by_entries("silu"),
     "softplus": by_entries("softplus"),

@@ -147,11 +147,15 @@ class Order:
         return out
 
     def greedy(self) -> list[tuple[int, int]]:
-        """An order in which the cheapest product of two comes next."""
+        """An order in which the cheapest product of two comes next, or the one that is written."""
         groups, halves = [1 << k for k in range(len(self.factors))], dict[int, tuple[int, int]]()
         while len(groups) > 1:
             pairs = [(a, b) for k, b in enumerate(groups) for a in groups[:k]]
             a, b = min(pairs, key=lambda p: self.pair(*p))
             halves[a | b] = a, b
             groups = [g for g in groups if g not in (a, b)] + [a | b]
+        firsts = ((1 << k) - 1 for k in range(1, len(self.factors)))
+        straight = {2 * g + 1: (g, g + 1) for g in firsts}
+        orders = [halves, straight]
+        halves = min(orders, key=lambda order: sum(self.pair(*two) for two in order.values()))
         return self.steps(groups[0], halves)
