@@ -45,6 +45,8 @@ def now(key):
 folder, out = {folder!r}, {out!r}
 ids = np.random.default_rng(1).integers(0, 50304, (1, {tokens}))
 other = np.random.default_rng(2).integers(0, 50304, (1, {tokens}))
+def later(scores):  # of a head and one of a later block, as TransformerLens has it
+    return scores * torch.ones(12, 12).triu(1)[:, None, :, None]
 began = time.perf_counter()
 {opening}
 print(json.dumps(time.perf_counter() - began), flush=True)
@@ -107,7 +109,7 @@ def direct():
 def lens():
     return model.run(ids, names=["x^i"])["argmax(logits(x^i))"][0, 1:]
 def composition():
-    return model.run([0], names=[])[asked["Q-composition"]].squeeze()
+    return later(model.run([0], names=[])[asked["Q-composition"]].squeeze())
 def copying():
     return model.run([0], names=[])[asked["copying"]].squeeze()
 def patching():
@@ -145,8 +147,8 @@ def composition():
     V, K = W_V.transpose(-1, -2) @ W_V, W_K.transpose(-1, -2) @ W_K
     both = torch.einsum("ihac,ihjgcb,jgbe,ihjgae->ihjg", V, R, K, R)
     O, Q = W_O @ W_O.transpose(-1, -2), W_Q.transpose(-1, -2) @ W_Q
-    return torch.sqrt(both / (torch.einsum("ihab,ihba->ih", V, O)[:, :, None, None]
-                              * torch.einsum("ihab,ihba->ih", Q, K)))
+    return later(torch.sqrt(both / (torch.einsum("ihab,ihba->ih", V, O)[:, :, None, None]
+                                    * torch.einsum("ihab,ihba->ih", Q, K))))
 def copying():
     return torch.einsum("ihad,ihda->ih", W_O @ (W_U.T @ W_E), W_V)
 """,
