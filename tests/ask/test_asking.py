@@ -35,7 +35,7 @@ V = np.linspace(-1, 2, 8)
     ("question", "values", "answer"),
     [
         ("<x^2_1, probe>", {"probe": V}, RUN["x^2"][1] @ V),
-        ("x^2 + p_1", {"p_1": np.outer([1, 2, 3], V)}, RUN["x^2"] + np.outer([1, 2, 3], V)),
+        ("x^2 + s_1", {"s_1": np.outer([1, 2, 3], V)}, RUN["x^2"] + np.outer([1, 2, 3], V)),
         ("x^i_0 M", {"M": np.diag(V)}, RUN["x^i"][:, 0] * V),
         ("k x^1_{-1} - <w, x^1_0>", {"k": 2, "w": list(V)},
          2 * RUN["x^1"][-1] - RUN["x^1"][0] @ V),
@@ -64,11 +64,11 @@ def test_a_value_of_a_batch_is_one_for_each_text() -> None:
         ("x^1", {"d": 3}, "d is a dimension of GPT-2"),
         ("x^1", {"LN": V}, "LN is a name of GPT-2"),
         ("<x^2_1, probe>", {"probe": V[:7]}, "two vectors of one length, not .d. and .7."),
-        ("x^2 + p", {"p": np.ones((4, 8))}, ".n, d. and .4, 8. do not match"),
-        ("x^2 + p", {"p": np.ones((2, 3, 4, 8))}, "p has the shape .2, 3, 4, 8."),
-        ("x^2 + p", {"p": [[1.0], [2.0, 3.0]]}, "p must be a rectangular list of numbers"),
-        ("x^2 + p", {"p": "abc"}, "p must be numbers, not 'abc'"),
-        ("x^2 + q", {"p": V}, "unknown symbol q"),
+        ("x^2 + s", {"s": np.ones((4, 8))}, ".n, d. and .4, 8. do not match"),
+        ("x^2 + s", {"s": np.ones((2, 3, 4, 8))}, "s has the shape .2, 3, 4, 8."),
+        ("x^2 + s", {"s": [[1.0], [2.0, 3.0]]}, "s must be a rectangular list of numbers"),
+        ("x^2 + s", {"s": "abc"}, "s must be numbers, not 'abc'"),
+        ("x^2 + q", {"s": V}, "unknown symbol q"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(

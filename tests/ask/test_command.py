@@ -157,8 +157,8 @@ def test_other_numbers_and_two_inputs() -> None:
     small = "--set V=11 --set d=8 --set N=1 --set H=2 --set d_f=8 --seed 0 -t 1,2,3".split()
     t5 = viete("ask", "t5", *small, "--input", "t=0,1", "A_c^{1,h}_{-1}").out.splitlines()
     assert t5[0] == "s" and "t" in t5 and "A_c^{1,h}_{-1}  (h = 2 × m = 3)" in t5
-    lacks = viete("ask", "t5", *small, "x^1_0", "z^1_0", code=2).err
-    assert "<question>:1:1: z^l needs the input t, which was not given\n    z^1_0\n" in lacks
+    lacks = viete("ask", "t5", *small, "x_e^1_0", "x^1_0", code=2).err
+    assert "<question>:1:1: x^i needs the input t, which was not given\n    x^1_0\n" in lacks
     mask = viete("ask", "bert", *small, "--input", "a=1,1,0", "A^{1,1}_{0,2}").out
     assert mask.endswith("A^{1,1}_{0,2} = 0\n")
 

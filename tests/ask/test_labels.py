@@ -107,11 +107,11 @@ def test_a_question_in_words_reads_back(kind: str) -> None:
 
 
 def test_both_texts_of_an_encoder_and_a_decoder() -> None:
-    sizes = {"d": 8, "N": 1, "N_d": 1, "H": 2, "d_k": 4, "d_f": 12, "n_max": 8}
+    sizes = {"d": 8, "N": 1, "N_e": 1, "H": 2, "d_k": 4, "d_f": 12, "n_max": 8}
     card = vt.read("t5").bind(V=5, **sizes)
     card = replace(card, vocabulary=("a", "b", "c", "d", "e"))
     run = card.run(s=[0, 1, 2], t=[3, 4], weights=card.initial_weights(seed=0))
     source, target = ['0 "a"', '1 "b"', '2 "c"'], ['0 "d"', '1 "e"']
-    assert run.labels("x^1")[0] == source and run.labels("z^1")[0] == target
+    assert run.labels("x_e^1")[0] == source and run.labels("x^1")[0] == target
     assert run.labels("A_c^{1,h}")[1:] == (target, source)
     assert run.labels("A_c^{1,h}")[0] == ["1 = L0H0", "2 = L0H1"]

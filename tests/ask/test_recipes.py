@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,8 @@ import pytest
 
 import viete as vt
 from tests.ask.test_expand import check, run_of
+from tests.laws.strategies import random_inputs, random_weights, shipped
+from tests.laws.test_derived_names import FAMILIES
 from viete.ask.recipes import recipes
 
 
@@ -19,16 +23,111 @@ def asked(run: Any, name: str) -> Any:
     )
 
 
-@pytest.mark.parametrize("name", ["gpt2", "pythia", "llama", "gemma2", "olmo2", "attention-only-2"])
-def test_every_recipe_runs(name: str) -> None:
-    run = run_of(name)
-    for recipe in recipes():
+def with_a_head(name: str) -> Any:
+    """BERT or RoBERTa as it scores tokens."""
+    kind = {"bert": "BertForMaskedLM", "roberta": "RobertaForMaskedLM"}[name]
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 9,
+             "intermediate_size": 12, "max_position_embeddings": 12, "pad_token_id": 1,
+             "type_vocab_size": 2, "layer_norm_eps": 1e-5, "hidden_act": "gelu"}  # fmt: skip
+    card = vt.read(name, config={"model_type": name, "architectures": [kind], **sizes})
+    return card.run(**random_inputs(card, 1, 4), weights=random_weights(card, 1))
+
+
+def by_hand(run: Any) -> dict[str, Any]:
+    """What recipes that ask are, by NumPy, of weights with an axis of blocks and one of heads."""
+    q, k, v, o, a = (run[f"{x}^{{i,h}}"] for x in ("W_Q", "W_K", "W_V", "W_O", "A"))
+    e, u = run["W_E"], run["U"]
+    ov, qk = v @ o, q @ k.swapaxes(-1, -2)
+
+    def norm(m: Any) -> Any:
+        return np.sqrt((m**2).sum((-2, -1)))
+
+    def composed(second: Any) -> Any:
+        both = ov[:, :, None, None] @ second
+        return norm(both) / (norm(ov)[:, :, None, None] * norm(second))
+
+    def last_is(x: Any) -> Any:
+        inputs = {i.name: run[i.name] for i in run.of.inputs}
+        return run.of.run(**inputs, weights=random_weights(run.of, 1), put={"x^2": x})["logits"]
+
+    return {
+        "logit lens": np.stack([last_is(x) for x in run["x^i"]]),
+        "logit lens without a norm": run["x^i"] @ u[5],
+        "attention attractors": run["Q^{2,h}"] @ run["K^{2,h}"].swapaxes(-1, -2),
+        "QK circuit": e @ qk[1] @ e.T, "OV circuit": e @ ov[1] @ u.T,
+        "copying": np.trace(e @ ov @ u.T, axis1=-2, axis2=-1),
+        "Q-composition": composed(qk), "K-composition": composed(qk.swapaxes(-1, -2)),
+        "V-composition": composed(ov), "virtual heads": a[1][:, None] @ a[0],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, "bert with a head", "roberta with a head"])
+def test_every_recipe_has_its_value_on_every_family(name: str) -> None:
+    family, _, head = name.partition(" ")
+    run = with_a_head(family) if head else run_of(family)
+    if lacks := family in ("bert", "roberta") and not head:
+        refused(run)
+    expected = {} if lacks else by_hand(run)
+    for recipe in [r for r in recipes() if not lacks or "U" not in r.question + r.name]:
+        if lacks and "logits" in recipe.question:
+            continue
         found = asked(run, recipe.name)
         if recipe.verb == "expand":
             check(found, run[recipe.question])
-        else:
+        elif recipe.name in expected:
+            np.testing.assert_allclose(found, expected[recipe.name], rtol=1e-9, atol=1e-12)
+        else:  # which has tests of its own
             assert np.isfinite(found).all(), recipe.name
-    assert len({r.name for r in recipes()}) == len(recipes())
+    assert lacks or {r.name for r in recipes() if r.verb == "ask"} == {
+        *expected, "position influencers"}  # fmt: skip
+
+
+def refused(run: Any) -> int:
+    """How many recipes a card has no value for; the error is a sentence with the name it lacks."""
+    count = 0
+    for recipe in recipes():
+        try:
+            asked(run, recipe.name)
+        except vt.VieteError as error:
+            count += 1
+            assert "\n" not in error.message and not error.message.endswith(".")
+            names = re.findall(r"[A-Za-z]+(?:_[A-Z]+)?|\b\d", recipe.question)
+            assert any(x in error.message for x in [*names, run.of.title]), error.message
+    return count
+
+
+def test_a_recipe_says_what_a_card_lacks() -> None:
+    others = [Path(p).stem for p in shipped() if Path(p).stem not in FAMILIES]
+    assert all(refused(run_of(name)) for name in others)
+    with pytest.raises(vt.VieteError, match="BERT has no unembedding: no value of it scores"):
+        asked(run_of("bert"), "direct logit attribution")
+    with pytest.raises(vt.VieteError, match=r"W_QK\^h has fewer indices than are written here"):
+        asked(run_of("attention-only-1"), "QK circuit")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_one_name_for_the_embedding_and_for_what_positions_add(name: str) -> None:
+    run = run_of(name)
+    weights = random_weights(run.of, 1)
+    own = weights["W_E"]
+    np.testing.assert_array_equal(run["W_E_3"], own[3])
+    if name != "mixtral":  # whose E is how many experts there are
+        np.testing.assert_array_equal(run["E[3]"], own[3])
+    try:
+        added = run["p_j"][: len(run["t"])]
+    except vt.VieteError as error:
+        assert not weights.keys() & {"W_P", "p"} and (
+            name == "mixtral" or "adds none" in error.message
+        )
+        return
+    (table,) = weights.keys() & {"W_P", "p"}
+    inputs = {i.name: run[i.name] for i in run.of.inputs}
+    zero = run.of.run(**inputs, weights=weights | {table: 0 * weights[table]})
+    if name in ("bert", "roberta"):  # whose embeddings have a norm
+        rows = run["W_E[t]"] + added + run["W_S[s]"]
+        np.testing.assert_allclose(run.ask("LN(r; γ_E, β_E, ε)", r=rows), run["x^0"])
+    else:
+        np.testing.assert_allclose(zero["x^0"] + added, run["x^0"], rtol=1e-12)
 
 
 def test_composition_scores_by_whole_matrices() -> None:

@@ -55,7 +55,7 @@ def both(net: Any, tokens: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
         output_attentions=True, use_cache=False,
     )  # fmt: skip
     values = by_block("resid_{pre,e}", out.encoder_hidden_states, "A_e", out.encoder_attentions)
-    values |= by_block("resid_pre", out.decoder_hidden_states, "A_d", out.decoder_attentions)
+    values |= by_block("resid_pre", out.decoder_hidden_states, "A", out.decoder_attentions)
     values |= {f"A_c^{i + 1}": x for i, x in enumerate(out.cross_attentions)}
     values |= {"c": out.encoder_last_hidden_state, "y_out": out.decoder_hidden_states[-1]}
     return values | ({"logits": out.logits} if "logits" in out else {}), {"t": t, "a": a}
@@ -88,7 +88,7 @@ def test_buckets(buckets: int, furthest: int) -> None:
     """Every distance falls where `transformers` puts it, which computes in float32."""
     from transformers.models.t5.modeling_t5 import T5Attention
 
-    model = vt.read("t5").bind(n_b=buckets, D=furthest, N=0, N_d=0, V=2, d=2, H=1, d_k=1, d_f=1)
+    model = vt.read("t5").bind(n_b=buckets, D=furthest, N_e=0, N=0, V=2, d=2, H=1, d_k=1, d_f=1)
     n = min(3 * furthest, 600)
     shapes = model.parameter_shapes
     weights = {k: np.ones(s) for k, s in shapes.items()}

@@ -20,9 +20,10 @@ from viete.notation.tree import Apply, Expr, Num, Ref, num, walk
 
 DECODER = {"tilde{A}", "tilde{M}", "Delta{x}", "W_QK", "W_OV", "U", "scale_A", "scale_M", "scale"}
 WITHOUT_LOGITS = DECODER - {"U", "scale"}  # BERT, whose scores are another member's of the family
-T5 = {"tilde{A}_e", "tilde{M}_e", "Delta{x}", "scale_{A,e}", "scale_{M,e}", "scale_e",
-      "tilde{A}", "tilde{C}", "tilde{M}", "Delta{z}", "scale_A", "scale_C", "scale_M", "scale", "U",
-      *(f"W_{{{circuit},{part}}}" for circuit in ("QK", "OV") for part in "edc")}  # fmt: skip
+T5 = {"tilde{A}_e", "tilde{M}_e", "Delta{x}_e", "scale_{A,e}", "scale_{M,e}", "scale_e",
+      "tilde{A}", "tilde{C}", "tilde{M}", "Delta{x}", "scale_A", "scale_C", "scale_M", "scale", "U",
+      *(f"W_{{{circuit},{part}}}" for circuit in ("QK", "OV") for part in "ec"),
+      "W_QK", "W_OV"}  # fmt: skip
 SETS = {"bert": WITHOUT_LOGITS, "roberta": WITHOUT_LOGITS, "t5": T5,
         "attention-only-2": {"tilde{A}", "Delta{x}", "W_QK", "W_OV", "U"}}  # fmt: skip
 FAMILIES = """attention-only-2 bert bloom gemma gemma2 gpt-j gpt-neo gpt2 hooked-transformer llama
@@ -66,21 +67,21 @@ def norm_of(card: vt.Card, scale: Expr) -> Apply | None:
 def check_streams(card: vt.Card, run: Run) -> None:
     """x^i - x^{i-1} = Δx^i, the sum of what the sub-layers of block i add, and x^N all of them."""
     for change in (e for e in card.derived if e.name.startswith("Delta{")):
-        (letter,), x = change.left.symbol.slots, change.name[len("Delta{")]
+        (letter,), (x, label) = change.left.symbol.slots, base(change.name)[6:].split("}")
         loop = next(loop for loop in card.loops if loop.index == letter)
         size = card.size(loop.upper)
         assert size is not None
         of_block = [e for e in (*card.equations, *card.derived)
                     if e.left.symbol.slots == (letter,)]  # fmt: skip
         sublayers = [base(e.name) for e in of_block if e.name.startswith("tilde{")]
-        assert len(sublayers) == {"z": 3}.get(x, 2) or card.title.startswith("Attention-only")
-        total = run[f"{x}^0"]
+        assert len(sublayers) == 1 + len({"tilde{M}" + label, "tilde{C}" + label} & named(card))
+        total = run[f"{x}{label}^0"]
         for i in range(1, int(size.evaluate(card.sizes)) + 1):
-            added = run[f"Delta{{{x}}}^{i}"]
+            added = run[f"Delta{{{x}}}{label}^{i}"]
             close(sum(np.asarray(run[f"{s}^{i}"]) for s in sublayers), added)
-            close(run[f"{x}^{i}"] - run[f"{x}^{i - 1}"], added)
+            close(run[f"{x}{label}^{i}"] - run[f"{x}{label}^{i - 1}"], added)
             total = total + added
-        close(run[f"{x}^{i}"], total)
+        close(run[f"{x}{label}^{i}"], total)
 
 
 def check_scales(card: vt.Card, run: Run) -> None:

@@ -44,11 +44,10 @@ def ran(family: str) -> Any:
 
 def words(family: str) -> dict[str, str]:
     """A family's block letter, its stream, its last block, and what its MLP reads."""
-    letter, x = ("l", "z") if family == "t5" else ("i", "x")
-    last = {"t5": "N_d", "pre-norm-pythia": "L"}.get(family, "N")
+    letter, x, last = "i", "x", "L" if family == "pre-norm-pythia" else "N"
     before = f"{x}^{{{letter}-1}}"
     reads = before if family in PARALLEL else rf"{before} + \tilde{{A}}^{letter}"
-    reads += r" + \tilde{C}^l" if family == "t5" else ""
+    reads += r" + \tilde{C}^i" if family == "t5" else ""
     return {"letter": letter, "x": x, "last": last, "before": before, "reads": reads}
 
 

@@ -145,7 +145,7 @@ def test_a_rewriting_carries_the_weights_that_its_card_has(
     chain: list[str], tmp_path: Path
 ) -> None:
     """The decoder's incremental form has no encoder, and none of its weights."""
-    whole = vt.read("t5").bind(V=7, d=4, N=1, N_d=2, H=2, d_k=2, d_f=4).with_weights(seed=1)
+    whole = vt.read("t5").bind(V=7, d=4, N_e=1, N=2, H=2, d_k=2, d_f=4).with_weights(seed=1)
     for verb in chain:
         whole = getattr(whole, verb)()
     model = whole.incremental()
@@ -154,7 +154,7 @@ def test_a_rewriting_carries_the_weights_that_its_card_has(
     texts = {"seen": [1, 1]} if "padded" in chain else {}
     first = whole.run([3, 1, 4], t=[0, 5], **texts)
     past = {
-        name: first[name.replace(",past", "")]
+        name: first[name.replace(",past", "").replace("_past", "")]
         for name in program(model.card).inputs if "^" in name
     }  # fmt: skip
     masks = {"a": [1, 1, 1]} | ({"seen": [1], "seen_past": [1, 1]} if texts else {})

@@ -6,7 +6,7 @@ each token one, that is the second.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from viete.analysis.flows import flows_of
@@ -24,6 +24,9 @@ from viete.notation.tree import Apply, Expr, Pick, Ref, Slice
 
 UNEMBEDDING = "U"
 TURNED = "W_U"  # what papers call it, of tied weights too
+EMBEDDING = ("W_E", "E")
+POSITION = "p"
+SCORES = "logits"
 
 
 @memoised
@@ -34,19 +37,46 @@ def question_scope(card: CardData) -> Scope:
         vector=lambda bar, token: (unembedding if bar == "overline" else embedding)(card, token),
         heads=query_heads(card), last={loop.index: loop.upper for loop in card.loops},
         over_tokens=lambda value, axis: over_tokens(card, value, axis),
-        second={TURNED: lambda: turned(card)} if has_turned(card) else {},
+        second={key: meant for key, meant in second_names(card) if key not in card.symbols},
     )  # fmt: skip
 
 
-def has_turned(card: CardData) -> bool:
-    """Whether a card has an unembedding, and no weights of that name."""
-    return UNEMBEDDING in card.symbols and TURNED not in card.symbols
+def second_names(card: CardData) -> Iterator[tuple[str, Callable[[], Expr]]]:
+    """What papers call W_U, E or W_E, and p, on a card that may call it otherwise or lack it."""
+    bases = {s.base for s in card.symbols.values()}
+    if UNEMBEDDING not in bases or UNEMBEDDING in card.symbols:
+        yield TURNED, lambda: turned(card)
+        yield UNEMBEDDING, lambda: rows_of_tokens(card)
+    if len(embeddings(card)) == 1:
+        yield from ((key, lambda: embeddings(card)[0]) for key in EMBEDDING)
+    if vocabulary(card) is not None and POSITION not in bases:
+        yield POSITION, lambda: position_vectors(card)
+    if scored_tokens(card) is None:
+        yield SCORES, lambda: rows_of_tokens(card)
+
+
+def position_vectors(card: CardData) -> Expr:
+    """Raises VieteError: what a card without the name has in the place of position vectors."""
+    kinds = flows_of(card).embeddings.kinds()
+    tables = [p.symbol.key for p in card.parameters if "position" in kinds[p.name]]
+    raise VieteError(
+        f"p_j is the vector that is added for position j; in {card.title} it is a row of "
+        f"{tables[0]}" if tables
+        else f"p_j is the vector that is added for position j, and {card.title} adds none: what it "
+        f"knows of positions is in its attention"
+    )  # fmt: skip
 
 
 def turned(card: CardData) -> Expr:
     """The unembedding with a column for each token, as weights of their own have it."""
     matrix, axis = unembedding_matrix(card)
     return matrix if axis else Apply("T", (matrix,))
+
+
+def rows_of_tokens(card: CardData) -> Expr:
+    """The unembedding with a row for each token."""
+    matrix, axis = unembedding_matrix(card)
+    return Apply("T", (matrix,)) if axis else matrix
 
 
 def over_tokens(card: CardData, value: Expr, axis: int, exactly: bool = False) -> bool:
@@ -103,10 +133,9 @@ def unembedding(card: CardData, token: Expr) -> Expr:
 @memoised
 def unembedding_matrix(card: CardData) -> tuple[Expr, int]:
     """The matrix of weights that makes the scores, and its axis that has one place a token."""
-    what = "a bar above is the unembedding of a token, and"
     size, own = scored_tokens(card), card.symbols.get(UNEMBEDDING)
     if size is None:
-        raise VieteError(f"{what} {card.title} has none: no value of it scores the tokens")
+        raise VieteError(f"{card.title} has no unembedding: no value of it scores the tokens")
     if own is not None and own.kind != "dim" and of_weights(card, Ref(own)):
         shape = shapes_of(card).types[own.key].shape
         if len(shape) == 2 and size in shape:
@@ -116,8 +145,8 @@ def unembedding_matrix(card: CardData) -> tuple[Expr, int]:
         if e.name == name and (found := next(products(card, e.right, 1, size), None)) is not None:
             return found
     raise VieteError(
-        f"{what} no product with weights makes the {name} of {card.title}; give the matrix the "
-        f"name U under Derived, with a row for each token"
+        f"{card.title} has no unembedding that could be found: no product with weights makes its "
+        f"{name}; give the matrix the name U under Derived, with a row for each token"
     )
 
 

@@ -215,7 +215,10 @@ class TypingRules(OwnLetters):
             self.count_places(item, ZERO, size, env)
             t = self.of(item, env)
             if len(t.shape) > 1:
-                raise Mismatch(f"{show(item)} cannot be an index", item)
+                raise Mismatch(
+                    f"{show(item)} is a matrix here, and cannot be an index; take another letter",
+                    item,
+                )
             if (k := e.from_end(axis)) is not None and self.most(size) < k:
                 raise Mismatch(
                     f"-{k} is no index here: {self.ends(size)}there are {self.valued(size)} places",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from viete.analysis.token_vectors import TURNED, has_turned, turned
 from viete.ask.arrow_questions import arrow_sides
 from viete.ask.top import TOP, top_of
 from viete.ask.with_clause import changes_of
@@ -33,7 +33,7 @@ def reading_notes(run: Run, question: str) -> list[str]:
     question = question if inner is None else inner[1]
     read_as = (c.sentence for c in run.conventions(question))
     notes = [*few, *read_as, *counts(run, run.parse(question)), *block_numbers(run, question),
-             *unembedding_named(run, question)]  # fmt: skip
+             *second_names(run, question)]  # fmt: skip
     return list(dict.fromkeys(notes))
 
 
@@ -47,11 +47,14 @@ def fewer_entries(run: Run, count: int, question: str) -> Iterator[str]:
         yield f"{TOP}_{count} are all {shape[-1]} entries: there are no more"
 
 
-def unembedding_named(run: Run, question: str) -> Iterator[str]:
-    """What W_U is on a card whose unembedding has no weights of its own."""
-    card = run.program.model
-    if has_turned(card) and any(name in question for name in (TURNED, "W_{U}")):
-        yield f"{TURNED} is {show(turned(card), 'unicode')}: the card has no weights of that name"
+def second_names(run: Run, question: str) -> Iterator[str]:
+    """What W_U, E and the like are on a card that calls them otherwise, or has no such weights."""
+    for name, meant in run.scope.second.items():
+        base, _, label = name.partition("_")
+        written = rf"{base}_(?:{label}|{{{label}}})" if label else base
+        if re.search(rf"(?<![\w\\{{]){written}(?![A-Za-z0-9])", question):
+            shown = show(meant(), "unicode")
+            yield f"{name} is {shown}: the card has no weights of that name"
 
 
 def counts(run: Run, e: Expr) -> Iterator[str]:

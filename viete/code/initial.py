@@ -150,6 +150,5 @@ def renamed(body: Body) -> list[str]:
     said = "Weights by the names that Viète gives them, as the parameters of this file."
     lines = ["def renamed(weights):", *docstring([said], 1), "    return dict("]
     for row in rows:
-        lines += statement(row, 2)
-        lines[-1] += ","
+        lines += statement(row, 2, ",")
     return [*lines, "    )"]

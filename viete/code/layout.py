@@ -14,14 +14,14 @@ _HEAD = re.compile(r"(?:return |yield |[\w\[\]., '\"{}+-]+? = )?")
 OPERATORS = ((" if ", " else "), (" + ", " - "), (" * ", " / ", " // ", " % ", " @ "))
 
 
-def statement(text: str, depth: int = 0) -> list[str]:
-    """One statement, on as many lines as it needs, ``depth`` steps in."""
+def statement(text: str, depth: int = 0, tail: str = "") -> list[str]:
+    """One statement and its ``tail``, on as many lines as they need, ``depth`` steps in."""
     indent = STEP * depth
-    if len(indent + text) <= WIDTH:
-        return [indent + text]
+    if len(indent + text + tail) <= WIDTH:
+        return [indent + text + tail]
     found = _HEAD.match(text)
     head = found[0] if found else ""
-    return broken(head, text[len(head) :], "", indent, inside=False)
+    return broken(head, text[len(head) :], tail, indent, inside=False)
 
 
 def broken(head: str, body: str, tail: str, indent: str, inside: bool) -> list[str]:

@@ -173,8 +173,7 @@ def largest(card: CardData, item: Input) -> int:
 
 def entry(text: str, depth: int) -> list[str]:
     """One argument of a call on lines of its own."""
-    lines = statement(text, depth)
-    return [*lines[:-1], lines[-1] + ","]
+    return statement(text, depth, ",")
 
 
 def about(p: Prepared, what: str) -> list[str]:

@@ -13,6 +13,7 @@ refused with both spellings.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, takewhile
@@ -433,7 +434,7 @@ class Parser(Cursor):
             return self.call(function, t)
         if text in LAST and (last := self.last_block()) and not self.declared(text):
             return self.node(last, t)
-        known = text in scope.indices or text in CONSTANTS
+        known = text in scope.indices or text in CONSTANTS or text in scope.second
         known |= any(s.base == text for s in scope.operators)
         centres = text == "c" and self.peek.text == "(" and "centred" in scope.functions
         centres = centres and not self.declared("c")
@@ -582,9 +583,12 @@ class Parser(Cursor):
         heads = self.match_heads(base, items)
         if heads is not None and (whole is None or len(heads[2]) < len(whole[2])):
             whole = heads
-        if whole is None and (second := self.scope.second.get(key_of(base, items))) is not None:
-            above = [s for s in items if s.sign == "^"]
-            return self.scripted(self.node(second(), t), above, t)
+        if whole is None and (found := self.second_name(base, items)) is not None:
+            meant, left = found
+            try:
+                return self.scripted(self.node(meant(), t), left, t)
+            except VieteError as error:
+                raise self.error(error.message, t) if error.where is None else error from None
         loose = next((k for k, s in enumerate(items) if not s.braced and s.tokens[0].kind == "word"
                       and len(s.label) > 1), None)  # fmt: skip
         if whole is None and loose is not None:
@@ -609,6 +613,8 @@ class Parser(Cursor):
         symbol, index, left = whole
         if odd := next((s for s in index if s.tokens[0].kind == "token"), None):
             raise self.error("a token is no block and no head", odd)
+        if odd := next((s for s in left if self.goes_on(s)), None):
+            raise self.error(f"{symbol.key} has fewer indices than are written here", odd)
         return self.scripted(self.node(self.member(symbol, index), t), left, t)
 
     def member(self, symbol: Symbol, index: list[Script]) -> Ref:
@@ -641,6 +647,21 @@ class Parser(Cursor):
         found = self.match(base, items)
         self.scope = outer
         return found
+
+    def second_name(
+        self, base: str, items: list[Script]
+    ) -> tuple[Callable[[], Expr], list[Script]] | None:
+        """What a name of no value of the card means, and the scripts that are no part of it."""
+        below = [s for s in items if s.sign == "_"]
+        for k in range(len(below), -1 if base not in self.scope.indices else 0, -1):
+            if (meant := self.scope.second.get(key_of(base, below[:k]))) is not None:
+                return meant, [*below[k:], *(s for s in items if s.sign == "^")]
+        return None
+
+    def goes_on(self, item: Script) -> bool:
+        """Whether it stands behind a comma above a name, as an index does and no power."""
+        before = self.source.text[: item.tokens[0].start].rstrip()
+        return item.sign == "^" and item.label not in TRANSPOSE and before.endswith(",")
 
     def unknown(self, base: str, items: list[Script], loose: bool, t: Token) -> VieteError:
         """The error for a name that is no declared one; ``loose``: its script may go on."""
