@@ -67,7 +67,9 @@ def test_a_value_of_a_batch_is_one_for_each_text() -> None:
         ("x^2 + s", {"s": np.ones((4, 8))}, ".n, d. and .4, 8. do not match"),
         ("x^2 + s", {"s": np.ones((2, 3, 4, 8))}, "s has the shape .2, 3, 4, 8."),
         ("x^2 + s", {"s": [[1.0], [2.0, 3.0]]}, "s must be a rectangular list of numbers"),
-        ("x^2 + s", {"s": "abc"}, "s must be numbers, not 'abc'"),
+        ("x^2 + s", {"s": "abc"}, "s must be real numbers, not 'abc'"),
+        ("x^2 + s", {"s": 1j * V}, "s must be real numbers, not complex128"),
+        ("x^2 + s", {"s": V > 0}, "s must be real numbers, not bool"),
         ("x^2 + q", {"s": V}, "unknown symbol q"),
     ],
 )  # fmt: skip

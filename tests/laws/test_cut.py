@@ -112,3 +112,15 @@ def test_members_and_refusals() -> None:
         MODEL.cut("x^1", values={"x^2": run["x^2"]})
     with pytest.raises(VieteError, match="is a card and keeps no values"):
         GPT2.cut("A^{i,h}", values=run)
+
+
+def test_a_head_of_grouped_queries_is_cut_by_its_number() -> None:
+    card = tiny("llama").bind(H=4, G=2)
+    model = card.with_weights(random_weights(card))
+    run = model.run(None, **random_inputs(card))
+    names = "scale_A^i", "scale_M^i", "scale"
+    assert model.cut("A^{i,h}", *names, values=run).card == model.cut("A^{i,g,r}", *names).card
+    assert model.cut("A^{1,3}").card == model.cut("A^{1,2,1}").card
+    assert model.cut("K^{i,h}").card == model.cut("K^{i,g}").card
+    with pytest.raises(VieteError, match="is neither a number nor the letter"):
+        model.cut("A^{i,h+1}")

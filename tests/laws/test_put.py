@@ -70,6 +70,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
         {f"A^{{{i},h}}": lambda a: a * ((np.arange(6) > 0) | (np.arange(2) > 0)[:, None, None])
          for i in (1, 2)}, {}),
     "x^2 = 0": ({"x^2": lambda a: 0 * a}, {}),
+    "x^2 = 2 |γ|": ({"x^2": lambda a: 0 * a + 2 * np.linalg.norm(WEIGHTS["gamma"])}, {}),
     "x^N = x^1": ({}, {"x^3": "x^1"}),
     "A^{3,h} = A^{1,h}": ({}, {"A^{3,h}": "A^{1,h}"}),
     "x^i_j = 0 for i in {0, 2}, j = 2": (
@@ -271,3 +272,30 @@ def test_a_change_that_some_readers_see() -> None:
     for wrong in ("x^2 = 0 in Q^{2,1}", "x^1 = 0 in W_E", "logits = 0 in Q^{3,1}"):
         with pytest.raises(VieteError, match=r"is there before|behind in st|does not read"):
             GPT2.put(wrong)
+
+
+def test_a_row_in_one_block_is_every_row() -> None:
+    """What a block's condition chooses has the shape that the other branch gives it."""
+    card = vt.read("""# Rows
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $d$ | 4 |
+| $N$ | 3 |
+| $n$ | ≤ 9 |
+## Inputs
+- $X ∈ ℝ^{n × d}$
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $γ$ | $d$ |
+## Forward pass
+1. $x^0 = X$
+For $i = 1, …, N$:
+1. $x^i = where(i = 2, γ, 2 x^{i-1})$
+2. $s^i = x^i {x^i}^⊤$
+""")
+    row = np.arange(4.0)
+    run = card.run(None, {"gamma": row}, X=np.ones((5, 4)))
+    np.testing.assert_array_equal(run["x^2"], np.tile(row, (5, 1)))
+    np.testing.assert_array_equal(run["s^3"], np.full((5, 5), 4 * row @ row))

@@ -16,6 +16,7 @@ import numpy as np
 
 from viete.errors import Text, VieteError
 from viete.evaluate.inputs import host
+from viete.evaluate.interventions import as_library
 from viete.evaluate.labelled import COL, ROW, Array, Value, device_of
 from viete.evaluate.origins import Origin, whole_names
 from viete.evaluate.run import Run
@@ -128,7 +129,9 @@ def shared(run: Run, other: Run) -> set[str]:
 def own_value(run: Run, name: str, value: Any) -> Given:
     """A vector, a matrix or a number of one's own, in the run's numbers."""
     symbol = own_symbol(run.program.model, name, "input")
-    array = value if hasattr(value, "dtype") else as_array(name, value)
+    array = as_array(name, value)
+    if not isinstance(array, np.ndarray):
+        array = as_library(array, run.arrays.like, name)
     whole = "int" in str(array.dtype)
     like = run.arrays.like
     if whole:
@@ -165,13 +168,18 @@ def own_symbol(card: CardData, name: str, kind: str) -> Symbol:
 
 
 def as_array(name: str, value: Any) -> Array:
-    """A list or a number as an array."""
+    """An array, a list or a number as an array of real numbers."""
+    if hasattr(value, "dtype") and not isinstance(value, np.ndarray | np.generic):
+        if "bool" in str(value.dtype):
+            raise VieteError(f"{name} must be real numbers, not {value.dtype}")
+        return value
     try:
         array = np.array(value)
     except ValueError:
         raise VieteError(f"{name} must be a rectangular list of numbers") from None
-    if array.dtype.kind == "b" or (array.dtype.kind not in "iuf" and not exact(array)):
-        raise VieteError(f"{name} must be numbers, not {value!r:.40}")
+    if array.dtype.kind not in "iufV" and not exact(array):  # V: bfloat16, and bounds
+        given = array.dtype if hasattr(value, "dtype") else f"{value!r:.40}"
+        raise VieteError(f"{name} must be real numbers, not {given}")
     return array
 
 

@@ -47,7 +47,7 @@ def edited(
     arrays: dict[str, Array] = {}
     for name, value in values.items():
         symbol = own_symbol(card, name, "parameter")
-        array = value if hasattr(value, "dtype") else as_array(name, value)
+        array = as_array(name, value)
         if len(array.shape) > 2:
             raise VieteError(
                 f"{name} has the shape {tuple(array.shape)}; it is a number, a vector or a matrix"

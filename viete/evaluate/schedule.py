@@ -294,10 +294,11 @@ class Program:
             test = settled(x.args[0], number)
             if not isinstance(test, bool):
                 return None if entry or test is x.args[0] else replace(x, args=(test, *x.args[1:]))
-            left = x.args[1 if test else 2]
-            # A number alone would lose the shape that the other branch gives it.
-            bare = isinstance(left, Num) and not all(isinstance(b, Num) for b in x.args[1:])
-            return left if bare == entry else None
+            left, other = x.args[1:] if test else x.args[:0:-1]
+            # A number or a row alone would lose the shape that the other branch gives it.
+            axes = self.rank(left, e)
+            bare = axes < self.rank(other, e)
+            return left if bare == entry and not (bare and axes) else None
 
         right = transform(e.right, rule)
         match right:
@@ -306,11 +307,22 @@ class Program:
         # Blocks that have the same formula share the object, and what is kept about it.
         return e if right == e.right else self.memo.setdefault((e, right), replace(e, right=right))
 
+    def rank(self, part: Expr, e: Equation) -> int:
+        """How many axes a part of an equation has; an entry of a table has none."""
+        if isinstance(part, Num):
+            return 0
+        try:
+            return len(self.shapes.located(e.text, part, frozenset(e.left.symbol.slots)).shape)
+        except VieteError:  # it has a letter that the table around it binds
+            return 0
+
     def filled(self, e: Equation, value: Expr) -> Expr:
-        """A number alone as a table of the shape that the equation's value has."""
+        """A number or a row alone as a table of the shape that the equation's value has."""
         sizes = map(self.model.size_expr, self.shapes.types[e.name].shape)
-        letters = (x for x in LETTERS if x not in self.model.names)
+        letters = (x for x in LETTERS if x not in self.model.names and x not in value.free)
         ranges = tuple(zip(letters, sizes, strict=False))
+        if axes := self.rank(value, e):
+            value = Pick(value, tuple(Idx(letter) for letter, _ in ranges[-axes:]))
         return Table(ranges, value) if ranges else value
 
     def loops_of(self, symbol: Symbol, values: tuple[int, ...]) -> dict[str, int]:
