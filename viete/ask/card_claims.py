@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from viete.ask.claim_proofs import proof_of
 from viete.ask.claim_runs import ClaimRuns
 from viete.ask.claim_texts import ReadTexts
 from viete.ask.claims import Choice, Finding, all_of, one_of, outcomes
@@ -17,8 +18,7 @@ from viete.evaluate.schedule import parameter_shapes, program
 from viete.graph.card import CardData
 from viete.graph.claim import Claim
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Num
-from viete.rewrite.identity import identity
+from viete.notation.tree import Num
 
 Array = Any
 MOST_WEIGHTS = 2 * 10**8  # of float64: 1.6 GB
@@ -75,11 +75,11 @@ class Verdict:
         chosen = f" with {place_text(dict(out.choice))}" if out.choice else ""
         if out.failure is not None:
             return numbers_of(out.failure, claim) + chosen
-        said = f"over {over}{chosen}"
+        said = f"measured over {over}{chosen}"
         if (near := out.closest) is None:
             return said
         if near.equates:
-            return f"to {near.difference:.0e} {said}".replace("to 0e+00", "exactly")
+            return f"{said}, to {near.difference:.0e}".replace("to 0e+00", "exactly")
         return f"{said}; closest {near.left:.6g} to {near.right:.6g} at {place_text(near.where)}"
 
 
@@ -181,24 +181,6 @@ def check_claims(
             holds = verdict.failure is None and not verdict.finding.empty
             verdicts[j] = replace(verdict, proof=proof_of(card, claim)) if holds else verdict
     return Claims(card.title, runs_of.of, tuple(verdicts[j] for j in range(len(claims))))
-
-
-def proof_of(card: CardData, claim: Claim) -> str:
-    """What proves a claim of equal sides for all weights and inputs, in words; empty for none."""
-    links, used = [claim.statement], list[str]()
-    while links:
-        match links.pop():
-            case Apply("and", (a, b)):
-                links += [b, a]
-            case Apply("eq", (a, b)):
-                names = identity(card, a, b)
-                if names is None:
-                    return ""
-                used += names
-            case _:
-                return ""
-    names = tuple(dict.fromkeys(used))
-    return f"by the definition of {', '.join(names)}" if names else "by algebra alone"
 
 
 def at(out: Finding, place: Mapping[str, int]) -> Finding:

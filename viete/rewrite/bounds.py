@@ -1,0 +1,243 @@
+"""Bounds: a card and a formula in, two numbers out between which all its entries lie.
+
+They hold for all weights, inputs and letters, wherever the numbers are finite. A name stands for
+what its equations make, in every block; the bounds of functions are those of their definitions,
+but for a few that are known: a softmax is from 0 to 1, a cosine from -1 to 1 (Cauchy and Schwarz).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import floor, inf
+from typing import Any
+
+from viete.graph.card import CardData, memoised
+from viete.library.functions import inlined
+from viete.notation.printer import show_symbol
+from viete.notation.tree import MEASURES, Apply, Bind, Expr, Num, Pick, Ref, Symbol, Table
+
+Number = Fraction | float  # of floats only the two infinities
+DEEPEST = 40  # definitions within definitions
+MOST_POWER = 64
+DEFINITION = "the definition of "
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The least and the greatest number, and what they follow from, in words."""
+
+    least: Number = -inf
+    most: Number = inf
+    facts: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether nothing is known of either side."""
+        return self.least == -inf and self.most == inf
+
+
+FREE, POSITIVE = Bounds(), Bounds(Fraction(0), inf)
+KNOWN: Mapping[str, Bounds] = {
+    "softmax": Bounds(Fraction(0), Fraction(1), ("softmax",)),
+    "cosine": Bounds(Fraction(-1), Fraction(1), ("cos",)),
+    "exp": POSITIVE, "sqrt": POSITIVE, "argmax": POSITIVE,
+    "arctan": Bounds(Fraction(-2), Fraction(2)), "pi": Bounds(Fraction(3), Fraction(4)),
+    **dict.fromkeys(("tanh", "erf", "sin", "cos"), Bounds(Fraction(-1), Fraction(1))),
+    **dict.fromkeys(MEASURES, Bounds(Fraction(0), inf)),
+}  # fmt: skip
+SAME = frozenset(("T", "mean"))  # of which no entry is beyond those of the argument
+EQUAL = frozenset(("had", "times", "inner"))  # whose product of equal factors is a square
+
+
+class Bounding:
+    """The bounds of one card's formulas."""
+
+    def __init__(self, card: CardData) -> None:
+        self.card = card
+        self.made: dict[str, list[Expr]] = {}
+        for e in (*card.equations, *card.derived):
+            self.made.setdefault(e.name, []).append(e.right)
+        self.found: dict[Expr, Bounds] = {}
+        self.names: dict[str, Bounds] = {}
+
+    def of(self, e: Expr, depth: int = 0) -> Bounds:
+        """The bounds of a formula."""
+        if depth > DEEPEST:
+            return FREE
+        if e not in self.found:
+            self.found[e] = self.read(e, depth)
+        return self.found[e]
+
+    def read(self, e: Expr, depth: int) -> Bounds:
+        """As `of`, which keeps it."""
+        match e:
+            case Num(value):
+                return Bounds(value, value)
+            case Ref():
+                return self.name(e, depth)
+            case Pick(value):
+                return self.of(value, depth + 1)
+            case Table():
+                return self.of(e.body, depth + 1)
+            case Bind(op) if op in ("max", "min", "mean", "concat"):
+                return self.of(e.body, depth + 1)
+            case Bind("sum"):
+                return summed(self.of(e.body, depth + 1))
+            case Apply():
+                return self.apply(e, depth)
+        return FREE
+
+    def name(self, e: Ref, depth: int) -> Bounds:
+        """The bounds of a name: of all its equations, of an input's whole numbers, of a size."""
+        if e.symbol.kind == "dim":
+            return self.size(e) or (POSITIVE if e.key in self.card.lengths else FREE)
+        item = next((i for i in self.card.inputs if i.name == e.key), None)
+        if item is not None and item.low is not None and item.high is not None:
+            low, high = self.size(item.low), self.size(item.high)
+            return FREE if low is None or high is None else Bounds(low.least, high.most, (e.key,))
+        if e.key not in self.names:
+            self.names[e.key] = FREE  # while its own equations are read
+            self.names[e.key] = self.defined(e.symbol, depth)
+        return self.names[e.key]
+
+    def defined(self, symbol: Symbol, depth: int) -> Bounds:
+        """What the equations of a name say of it."""
+        out = union(self.of(right, depth + 1) for right in self.made.get(symbol.key, ()))
+        if out.unknown:
+            return FREE
+        definition = f"{DEFINITION}{show_symbol(symbol, 'unicode')}"
+        return Bounds(out.least, out.most, (*out.facts, definition))
+
+    def size(self, e: Expr) -> Bounds | None:
+        """A number made of sizes, where these are known."""
+        found = self.card.size(e)
+        if found is None or not found.names() <= self.card.sizes.keys():
+            return None
+        value = Fraction(found.evaluate(self.card.sizes))
+        return Bounds(value, value)
+
+    def apply(self, e: Apply, depth: int) -> Bounds:
+        """The bounds of an operation or a call."""
+        name = self.card.library_name(e)
+        if name in KNOWN:
+            return KNOWN[name]
+        if e.op in self.card.function:
+            return self.of(inlined(e, self.card.function, taken=self.card.names), depth + 1)
+        if not e.args:
+            return FREE
+        args = e.args[1:] if e.op == "where" else e.args
+        a, *rest = [self.of(x, depth + 1) for x in args]
+        match e.op:
+            case "where" | "concat":
+                return union((a, *rest))
+            case "neg":
+                return Bounds(-a.most, -a.least, a.facts)
+            case "add":
+                return plus(a, rest[0])
+            case "sub":
+                return plus(a, Bounds(-rest[0].most, -rest[0].least, rest[0].facts))
+            case "abs":
+                ends = a.least, -a.most, Fraction(0)
+                return Bounds(max(ends), max(-a.least, a.most), a.facts)
+            case "floor":
+                least, most = (x if x in (-inf, inf) else Fraction(floor(x))
+                               for x in (a.least, a.most))  # fmt: skip
+                return Bounds(least, most, a.facts)
+            case "max" | "min":
+                return extreme(max if e.op == "max" else min, (a, *rest))
+            case "pow":
+                return power(a, e.args[1])
+            case "div":
+                return times(a, reciprocal(rest[0]))
+            case "sum" if self.is_distribution(e.args[0]):
+                return Bounds(Fraction(1), Fraction(1), a.facts)
+            case "sum":
+                return summed(a)
+            case op if op in EQUAL and e.args[0] == e.args[1]:
+                return POSITIVE
+            case "had" | "times":
+                return times(a, rest[0])
+            case "inner":
+                return summed(times(a, rest[0]))
+            case "prod" if self.averages(e.args[0]):
+                return rest[0]
+            case "prod":
+                return summed(times(a, rest[0]))
+            case op if op in SAME:
+                return a
+        return FREE
+
+    def is_distribution(self, e: Expr) -> bool:
+        """Whether its rows are not negative and add up to one: it is a softmax, or a row of one."""
+        if isinstance(e, Pick) and len(e.items) == 1:
+            e = e.value
+        return self.averages(e)
+
+    def averages(self, e: Expr) -> bool:
+        """Whether the rows of a matrix are not negative and add up to one: it is a softmax."""
+        if isinstance(e, Ref):
+            made = self.made.get(e.key, [])
+            return len(made) == 1 and self.card.library_name(made[0]) == "softmax"
+        return self.card.library_name(e) == "softmax"
+
+
+def joined(parts: Iterable[Bounds]) -> tuple[str, ...]:
+    """What several bounds follow from, each once."""
+    return tuple(dict.fromkeys(fact for x in parts for fact in x.facts))
+
+
+def union(parts: Iterable[Bounds]) -> Bounds:
+    """The bounds of what is one of several."""
+    found = list(parts) or [FREE]
+    return Bounds(min(x.least for x in found), max(x.most for x in found), joined(found))
+
+
+def extreme(of: Callable[[Any], Number], parts: Sequence[Bounds]) -> Bounds:
+    """The bounds of the greatest, or of the least, of some numbers."""
+    return Bounds(of([x.least for x in parts]), of([x.most for x in parts]), joined(parts))
+
+
+def plus(a: Bounds, b: Bounds) -> Bounds:
+    """The bounds of a sum."""
+    return Bounds(a.least + b.least, a.most + b.most, joined((a, b)))
+
+
+def summed(a: Bounds) -> Bounds:
+    """The bounds of a sum of any number of such."""
+    least = Fraction(0) if a.least >= 0 else -inf
+    return Bounds(least, Fraction(0) if a.most <= 0 else inf, a.facts)
+
+
+def times(a: Bounds, b: Bounds) -> Bounds:
+    """The bounds of a product."""
+    ends = [0 if 0 in (x, y) else x * y for x in (a.least, a.most) for y in (b.least, b.most)]
+    return Bounds(min(ends), max(ends), joined((a, b)))
+
+
+def reciprocal(a: Bounds) -> Bounds:
+    """The bounds of 1 / x, where x is not negative."""
+    if a.least < 0:
+        return FREE
+    return Bounds(1 / a.most if a.most else inf, 1 / a.least if a.least else inf, a.facts)
+
+
+def power(a: Bounds, k: Expr) -> Bounds:
+    """The bounds of a power: of an even one, and of what is not negative."""
+    if isinstance(k, Num) and 0 < k.value <= MOST_POWER and k.value.denominator == 1:
+        n = int(k.value)
+        low, high = a.least**n, a.most**n
+        if a.least >= 0 or n % 2:
+            return Bounds(low, high, a.facts)
+        return Bounds(Fraction(0), max(low, high), a.facts)
+    return POSITIVE if a.least >= 0 or (isinstance(k, Num) and k.value % 2 == 0) else FREE
+
+
+@memoised
+def bounding(card: CardData) -> Bounding:
+    """The bounds of a card, which keeps them."""
+    return Bounding(card)
+
+
+__all__ = ["DEFINITION", "Bounds", "bounding"]
