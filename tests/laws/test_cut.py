@@ -5,6 +5,7 @@ With attention patterns, norm scales and MLPs given, what is left is linear in t
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import viete as vt
+from tests.command_line import viete
 from tests.laws.strategies import random_inputs, random_weights, tiny, varied
 from viete.analysis.well_formed import check_well_formed
 from viete.errors import VieteError
@@ -124,3 +126,21 @@ def test_a_head_of_grouped_queries_is_cut_by_its_number() -> None:
     assert model.cut("K^{i,h}").card == model.cut("K^{i,g}").card
     with pytest.raises(VieteError, match="is neither a number nor the letter"):
         model.cut("A^{i,h+1}")
+
+
+def test_the_command_line_holds_what_the_unchanged_model_has() -> None:
+    """Of cards in every kind of number; what is put comes after what is cut."""
+    sizes = {"V": 11, "d": 8, "N": 2, "H": 2, "d_f": 8}
+    model = vt.read("gpt2").bind(**sizes).with_weights(seed=3)
+    given = [x for k, v in sizes.items() for x in ("--set", f"{k}={v}")]
+    command = ["ask", "gpt2", *given, "--seed", "3", "-t", "1,7,3", "--cut", "A^{i,h}", "--json"]
+    for changes in ([], ["x^1_2 = 0"], ["A^{2,1} = 0"]):
+        put = [x for change in changes for x in ("--put", change)]
+        found = json.loads(viete(*command, "--cut", "scale", *put, "logits").out)
+        want = model.cut("A^{i,h}", "scale", values=model.run([1, 7, 3])).put(*changes)
+        answer = found["rows"][0]["answers"][0]["value"]
+        np.testing.assert_allclose(answer, want.run([1, 7, 3])["logits"], rtol=1e-12)
+    lesson = ["run", "exact-lesson", "--meaning", "exact", "-t", "0,1", "--show", "logits"]
+    assert viete(*lesson, "--cut", "A").out == viete(*lesson).out
+    for refused in (["sample", "gpt2", "-t", "1"], ["train", "gpt2", "--data", "x", "-o", "y"]):
+        assert "leave out --cut" in viete(*refused, "--cut", "A^{i,h}", code=2).err

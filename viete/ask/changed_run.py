@@ -11,6 +11,7 @@ from dataclasses import replace
 from viete.analysis.token_vectors import question_scope
 from viete.ask.sweeps import free_letters
 from viete.errors import Text
+from viete.evaluate.changed_places import check_places
 from viete.evaluate.origins import Origin, whole_names
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Program, recent
@@ -46,7 +47,9 @@ def changed_run(run: Run, texts: Sequence[Text]) -> Run:
         name: run.origins.get(name) or Origin(run, name, {})
         for name in whole_names(card) if name not in reached
     }  # fmt: skip
-    return run.extended(ready, {**run.sizes, **ready.sizes}, {}, origins)
+    out = run.extended(ready, {**run.sizes, **ready.sizes}, {}, origins)
+    check_places(ready, out)
+    return out
 
 
 def others_first(run: Run) -> CardData:

@@ -97,15 +97,22 @@ def values_of(found: Cut, values: Mapping[str, Any]) -> dict[str, Array]:
     if not isinstance(values, Mapping):
         raise VieteError(f"values are a run, or arrays by name, not {values!r:.60}")
     out: dict[str, Array] = {}
+    for name, of in names_of(found).items():
+        if of not in values:
+            raise VieteError(f"{of} is cut, and values has no {of}")
+        out[name] = values[of]
+    return out
+
+
+def names_of(found: Cut) -> dict[str, str]:
+    """The names of the inputs that a cut made, and of the values that they stand for."""
+    out: dict[str, str] = {}
     for name, (item, blocks) in program(found.card).inputs.items():
         if item.name in found.inputs:
             letters = found.card.blocks_of(item.symbol)
             at = {s: num(k) for s, k in zip(letters, blocks, strict=True)}
-            of = show(found.card.substitute(found.inputs[item.name], letters=at))
-            if of not in values:
-                raise VieteError(f"{of} is cut, and values has no {of}")
-            out[name] = values[of]
+            out[name] = show(found.card.substitute(found.inputs[item.name], letters=at))
     return out
 
 
-__all__ = ["Edited", "edited", "values_of", "with_literals"]
+__all__ = ["Edited", "edited", "names_of", "values_of", "with_literals"]

@@ -12,6 +12,7 @@ from warnings import catch_warnings, simplefilter
 
 import typer
 
+from viete.cli.cutting import given_values
 from viete.cli.options import InputOptions, NumberOptions, SourceOptions, WeightOptions, numbers
 from viete.cli.running import estimate, started
 from viete.errors import ConventionWarning, VieteError
@@ -106,7 +107,8 @@ class Asking:
         card, model = self.source.opened(self.weights, n.dtype, n.device)
         arrays = self.weights.arrays(card, model, n.meaning != "float", n.dtype, n.device)
         self.title, others = card.title, self.inputs.others(card)
-        start = started(card, model, arrays, n.meaning, others)
+        given = given_values(self.source, self.weights, n, card, model, others)
+        start = started(card, model, arrays, n.meaning, given)
         texts = [q.text.text for q in self.questions]
         for example in self.examples:
             ids = self.ids(card, model, example.text)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from viete.cli.browsing import browse
+from viete.cli.cutting import given_values
 from viete.cli.options import (
     InputOptions,
+    NumberOptions,
     Output,
     SourceOptions,
     WeightOptions,
@@ -19,6 +21,7 @@ from viete.cli.options import (
     format_option,
     split_names,
 )
+from viete.cli.running import started
 from viete.document.rendering import PAGES, STYLES, render
 from viete.errors import VieteError
 
@@ -134,11 +137,7 @@ def beside(inputs: InputOptions, other: str) -> InputOptions:
 
 def opened(source: SourceOptions, inputs: InputOptions, weights: WeightOptions) -> Questions:
     """The run that is asked."""
-    from viete.meanings.run import run as evaluate
-    from viete.nouns.card import Card
-    from viete.nouns.run import questions
-
     card, model = source.opened(weights)
-    ids: Any = inputs.ids(card, model)
-    run = evaluate(card, ids, weights.arrays(card, model), inputs=inputs.others(card))
-    return questions(run, model or Card.of(card))
+    given = given_values(source, weights, NumberOptions(), card, model, inputs.others(card))
+    start = started(card, model, weights.arrays(card, model), "float", given)
+    return start(inputs.ids(card, model), None)

@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
+from viete.cli.cutting import given_values
 from viete.cli.options import (
     InputOptions,
+    NumberOptions,
     Output,
     SourceOptions,
     WeightOptions,
@@ -46,7 +48,8 @@ def lesson(
         raise VieteError(f"-o {output} has no suffix that says the format; or say --format")
     form = format_of(form, output, PAGES)
     card, model = source.opened(weights)
-    others = inputs.others(card)
+    exact = NumberOptions(meaning="exact")
+    given = given_values(source, weights, exact, card, model, inputs.others(card))
     if inputs.tokens is not None and not inputs.tokens.strip():
         raise VieteError("--tokens is empty; a lesson needs at least one token")
     if "/" in (inputs.tokens or ""):
@@ -56,7 +59,7 @@ def lesson(
     estimate(card, ids)
     made = make(
         card, ids, weights.arrays(card, model, exact=True),
-        positions=position, digits=digits, style=STYLES[form], inputs=others,
+        positions=position, digits=digits, style=STYLES[form], inputs=given(ids),
         origin=origin(weights.weights if model is None else Path(source.name), weights.seed,
                       all(p.value for p in card.parameters)),
     )  # fmt: skip

@@ -114,6 +114,11 @@ class SourceOptions:
         typer.Option("--put", metavar="EQUATION", help="Change an equation: --put 'A^{2,1} = 0'; "
                      "or a Markdown file of such equations (repeatable)."),
     ] = None  # fmt: skip
+    cuts: Annotated[
+        list[str] | None,
+        typer.Option("--cut", metavar="VALUE", help="Give a value, and do not compute it: --cut "
+                     "'A^{i,h}'. A run has it from the unchanged model (repeatable)."),
+    ] = None  # fmt: skip
 
     @property
     def values(self) -> dict[str, str]:
@@ -157,12 +162,12 @@ class SourceOptions:
         return [Path(x) if x.endswith(".md") else x for x in self.changes or ()]
 
     def card(self, weights: Path | None = None) -> CardData:
-        """The card with what is put there; see `unchanged`."""
+        """The card with what is cut and then put there; see `unchanged`."""
         found = self.unchanged(weights)
-        if self.changes:
+        if self.changes or self.cuts:
             from viete.nouns.card import Card
 
-            found = Card.of(found).put(*self.equations)
+            found = Card.of(found).cut(*self.cuts or ()).put(*self.equations)
         return found
 
     def unchanged(self, weights: Path | None = None) -> CardData:
@@ -205,6 +210,7 @@ class SourceOptions:
         found = load(self.name, self.instead, self.accept or (), framework, dtype, device,
                      self.revision, self.config)  # fmt: skip
         found = found.bind(**values) if (values := self.values) else found
+        found = found.cut(*self.cuts) if self.cuts else found
         return found.put(*self.equations) if self.changes else found
 
     def opened(
@@ -215,6 +221,11 @@ class SourceOptions:
             return self.card(weights.weights), None
         found = self.model(dtype, device)
         return found.card, found
+
+    def refuse_cut(self, why: str) -> None:
+        """That no value is cut, where a run is not of one text."""
+        if self.cuts:
+            raise VieteError(f"{why}, and a value that is cut is one text's: leave out --cut")
 
     def refuse_options_of_models(self) -> None:
         given = {"--card": self.instead, "--accept": None if self.config else self.accept}

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from viete.cli.cutting import given_values
 from viete.cli.options import (
     InputOptions,
     NumberOptions,
@@ -43,12 +44,15 @@ def run(
     if form is not None and not exact:
         raise VieteError("--format goes with --meaning exact")
     card, model = source.opened(weights, number.dtype, number.device)
-    ids, others = inputs.ids(card, model), inputs.others(card)
+    ids, given = (
+        inputs.ids(card, model),
+        given_values(source, weights, number, card, model, inputs.others(card)),
+    )
     names = None if save is not None or show is None else split_names(show, "--show")
     if exact:
         estimate(card, ids)
     arrays = weights.arrays(card, model, number.meaning != "float", number.dtype, number.device)
-    result = started(card, model, arrays, number.meaning, others)(ids, names)
+    result = started(card, model, arrays, number.meaning, given)(ids, names)
     # What a person most likely wants to see of all values is the last.
     shown = split_names(show, "--show") if show is not None else (
         [] if save is not None else list(result)[-1:])  # fmt: skip

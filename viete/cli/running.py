@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from viete.cli.cutting import Given
 from viete.graph.card import CardData
 
 if TYPE_CHECKING:
@@ -16,10 +17,9 @@ Start = Callable[[Any, Sequence[str] | None], "Questions"]
 
 
 def started(
-    card: CardData, model: Model | None, arrays: Mapping[str, Any], meaning: str,
-    others: Mapping[str, Any],
+    card: CardData, model: Model | None, arrays: Mapping[str, Any], meaning: str, given: Given
 ) -> Start:  # fmt: skip
-    """What runs a card, or the card of a model, on token ids.
+    """What runs a card, or the card of a model, on token ids and the inputs ``given`` with them.
 
     Of questions only what they need is computed; None computes everything.
     """
@@ -28,8 +28,10 @@ def started(
     from viete.nouns.run import questions
 
     def start(ids: Any, asked: Sequence[str] | None) -> Questions:
+        inputs = given(ids)
+
         def named(names: Sequence[str] | None) -> Questions:
-            found = run(card, ids, arrays, names=names, meaning=meaning, inputs=dict(others))
+            found = run(card, ids, arrays, names=names, meaning=meaning, inputs=inputs)
             return questions(found, model or Card.of(card))
 
         return named(None) if asked is None else named(named([]).names_needed(asked))

@@ -49,6 +49,7 @@ def sample(
     own = is_run(source.name) and source.instead is None
     if own and inputs.bos is not None:
         raise VieteError("--bos is of a released model; a run's texts begin as those it learned")
+    source.refuse_cut("a text that is sampled grows")
     model = source.model(dtype, device)
     card, vocabulary, prompt = model.card, model.read_tokenizer(), inputs.text or ""
     options: dict[str, Any] = {

@@ -102,6 +102,7 @@ def train(
         if source.is_model:
             start, words = starting_point(source, "tokenizer" in given)
             given = start | given
+        source.refuse_cut("training has many texts")
         card, sets = source.card(), tuple(source.sets or ())
         job = begin(Settings(card=name, sets=sets, **given), card, run)
         if words:

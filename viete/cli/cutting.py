@@ -1,0 +1,49 @@
+"""``--cut``: values that a run is given, which are those of the unchanged model on its text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from viete.cli.options import NumberOptions, SourceOptions, WeightOptions
+    from viete.graph.card import CardData
+    from viete.nouns.model import Model
+
+Given = Callable[[Any], dict[str, Any]]
+
+
+def given_values(
+    source: SourceOptions, weights: WeightOptions, number: NumberOptions, card: CardData,
+    model: Model | None, others: Mapping[str, Any],
+) -> Given:  # fmt: skip
+    """The inputs of a card or model by name for token ids: ``others``, and the values that are cut.
+
+    Those are of the model as it is without ``--cut`` and ``--put``, on the same ids.
+    """
+    own = dict(others) if model is None else model.with_inputs(others)
+    if not source.cuts:
+        return lambda ids: own
+    from viete.ask.putting import names_of, values_of
+    from viete.evaluate.schedule import program
+    from viete.meanings.run import run
+    from viete.rewrite.cut import cut
+
+    before, whole = replace(source, cuts=None, changes=None).opened(
+        weights, number.dtype, number.device
+    )
+    arrays = weights.arrays(before, whole, number.meaning != "float", number.dtype, number.device)
+    found, wanted = cut(before, source.cuts), program(card).inputs
+    inputs = {name: x for name, x in own.items() if name not in names_of(found)}
+
+    def inputs_for(ids: Any) -> dict[str, Any]:
+        values = run(before, ids, arrays, names=[*names_of(found).values()],
+                     meaning=number.meaning, inputs=inputs)  # fmt: skip
+        held = values_of(found, values)
+        return {**{name: x for name, x in held.items() if name in wanted}, **own}
+
+    return inputs_for
+
+
+__all__ = ["given_values"]
