@@ -43,3 +43,12 @@ def test_what_has_no_text_says_so() -> None:
         model.run("I live")['T("")']
     with pytest.raises(vt.VieteError, match="only a model with a tokenizer"):
         model.card.run([1, 2], model.weights)['T("I")']
+
+
+def test_a_claim_names_its_tokens() -> None:
+    model = reader("bytes")
+    claims = 'logits_{-1, " in"} ≤ 99', 'U_{" in"} = U_{" in"} and |U_{" in"}| > 90'
+    said = str(model.check(*claims, texts=["I live in D"]))
+    assert '  holds   logits[−1, " in"] ≤ 99' in said
+    assert '  FALSE   U[" in"] = U[" in"] and |U[" in"]| > 90' in said
+    assert '          |U[" in"]| > 90: left' in said

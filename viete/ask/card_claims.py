@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from viete.analysis.kinds import COMPARISONS
 from viete.ask.claim_proofs import proof_of
 from viete.ask.claim_runs import ClaimRuns
 from viete.ask.claim_texts import ReadTexts
@@ -17,8 +18,8 @@ from viete.evaluate.memory import rounded
 from viete.evaluate.schedule import parameter_shapes, program
 from viete.graph.card import CardData
 from viete.graph.claim import Claim
-from viete.notation.printer import show
-from viete.notation.tree import Num
+from viete.notation.tree import Apply, Num
+from viete.notation.words import Words
 
 Array = Any
 MOST_WEIGHTS = 2 * 10**8  # of float64: 1.6 GB
@@ -27,12 +28,16 @@ NAMES = {"row": "row", "col": "column", "batch": "sequence"}
 
 @dataclass(frozen=True)
 class Verdict:
-    """One claim and what became of it over ``texts`` runs; ``proof`` says why it always holds."""
+    """One claim and what became of it over ``texts`` runs; ``proof`` says why it always holds.
+
+    ``written`` is the claim with its tokens by their words.
+    """
 
     claim: Claim
     finding: Finding
     texts: int = 0
     proof: str = ""
+    written: str = ""
 
     @property
     def failure(self) -> Witness | None:
@@ -51,7 +56,7 @@ class Verdict:
             word = "EMPTY"
         elif self.claim.refuted:
             word = "fails" if self.ok else "HOLDS"
-        said = self.claim.show("unicode")
+        said = self.written
         said += f": {self.claim.meaning}" if self.claim.meaning else ""
         text = self.claim.text
         if not self.ok and text.file.endswith(".md"):
@@ -124,7 +129,7 @@ class Claims:
 
 def numbers_of(f: Witness, claim: Claim) -> str:
     """The two sides of a false claim, where they are furthest apart."""
-    alone = f.comparison == show(claim.statement, "unicode")
+    alone = isinstance(claim.statement, Apply) and claim.statement.op in COMPARISONS
     return (
         f"{'' if alone else f'{f.comparison}: '}left {f.left:.6g}, right {f.right:.6g}, a "
         f"difference of {f.difference:.3g} (tolerance {f.tolerance:.0e}) at {place_text(f.where)}"
@@ -140,7 +145,7 @@ def check_claims(
     card: CardData, weights: Mapping[str, Array] | None = None,
     inputs: Mapping[str, Array] | None = None, seed: int = 0, *,
     claims: Sequence[Claim] | None = None, texts: Sequence[Array] | None = None,
-    read: ReadTexts | None = None,
+    read: ReadTexts | None = None, words: Callable[[], Words] | None = None,
 ) -> Claims:  # fmt: skip
     """Evaluate claims, by default the card's, in float64, for all values of their letters.
 
@@ -148,9 +153,9 @@ def check_claims(
     ``value`` column, and what has none is drawn. ``texts`` are ids (n) for the first input, one
     run each; without them, and without an input of ``inputs``, an input is drawn, unless the card
     has a default. A claim that names its texts is evaluated on those; ``read`` gives the ids of a
-    file of texts. What is drawn comes from ``seed``, weights and inputs three times, texts that
-    a claim names twelve times. Raises VieteError for weights or inputs that do not fit the card,
-    and for a claim about a block that is not there.
+    file of texts, and ``words`` are the tokens'. What is drawn comes from ``seed``, weights and
+    inputs three times, texts that a claim names twelve times. Raises VieteError for weights or
+    inputs that do not fit the card, and for a claim about a block that is not there.
     """
     claims = card.claims if claims is None else claims
     if not claims:
@@ -163,21 +168,22 @@ def check_claims(
             f"smaller dimensions with --set, such as {smaller(card)}"
         )
     runs_of = ClaimRuns(program(card), weights, weights is None and not own, inputs or {}, texts,
-                  read, seed)  # fmt: skip
+                  read, seed, words)  # fmt: skip
     verdicts: dict[int, Verdict] = {}
     for source in dict.fromkeys(c.texts for c in claims):
         group = {j: c for j, c in enumerate(claims) if c.texts == source}
         found: dict[int, dict[Choice, Finding]] = {j: {} for j in group}
-        runs = 0
+        runs, written = 0, dict[int, str]()
         for place, run in runs_of.runs(source):
             runs += 1
             for j, claim in group.items():
+                written[j] = claim.show("unicode", run.in_words)
                 for choice, made in outcomes(run, claim).items():
                     before = found[j].get(choice)
                     placed = at(made, place)
                     found[j][choice] = placed if before is None else all_of((before, placed))
         for j, claim in group.items():
-            verdict = Verdict(claim, one_of(found[j].values()), runs)
+            verdict = Verdict(claim, one_of(found[j].values()), runs, written=written[j])
             holds = verdict.failure is None and not verdict.finding.empty
             verdicts[j] = replace(verdict, proof=proof_of(card, claim)) if holds else verdict
     return Claims(card.title, runs_of.of, tuple(verdicts[j] for j in range(len(claims))))

@@ -6,7 +6,7 @@ weights much would hold that is false of others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -22,6 +22,7 @@ from viete.evaluate.run import Run
 from viete.evaluate.schedule import Program
 from viete.graph.card import CardData, Input
 from viete.notation.printer import show
+from viete.notation.words import Words
 
 DRAWS = 3  # of what is random
 LENGTHS = (5, 2, 7)  # of a draw's texts
@@ -29,7 +30,10 @@ LENGTHS = (5, 2, 7)  # of a draw's texts
 
 @dataclass(frozen=True)
 class ClaimRuns:
-    """The runs that claims are held to; ``loose`` says whether the weights are drawn."""
+    """The runs that claims are held to; ``loose`` says whether the weights are drawn.
+
+    ``words`` are those of a tokenizer, if the card has none.
+    """
 
     ready: Program
     weights: Mapping[str, Array] | None
@@ -38,6 +42,7 @@ class ClaimRuns:
     texts: Sequence[Array] | None
     read: ReadTexts | None
     seed: int
+    words: Callable[[], Words] | None = None
 
     @property
     def of(self) -> str:
@@ -73,7 +78,10 @@ class ClaimRuns:
                 rest = random_inputs(self.ready, draw, LENGTHS[k], given)
                 place = {"draw": k + 1} if drawn and k else {}
                 place |= {"text": number} if text is not None else {}
-                yield place, execute(self.ready, {**rest, **given}, weights)
+                run = execute(self.ready, {**rest, **given}, weights)
+                if self.words is not None:
+                    run.scope = replace(run.scope, words=self.words)
+                yield place, run
 
     @property
     def draws_inputs(self) -> bool:

@@ -101,7 +101,7 @@ def outcome(run: Run, claim: Claim, place: Mapping[str, int], env: Env[Value]) -
     inner = chosen(run, claim, env)
     if inner is None:
         return Finding(empty=True)
-    statement = StatementOnRun(run.arrays, inner)
+    statement = StatementOnRun(run.arrays, inner, run.in_words)
     failure = statement.failure(claim.statement)
     closest = statement.closest() if failure is None else None
     failure, closest = (

@@ -8,7 +8,7 @@ its own tolerance. What is no number (0/0) is never equal to anything, and âˆ’âˆ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -91,6 +91,7 @@ class StatementOnRun:
 
     arrays: Arrays
     env: Env
+    write: Callable[[Expr, str], str] = show
     comparisons: list[Comparison] = field(default_factory=list)
 
     def truth(self, e: Expr) -> Truth:
@@ -136,7 +137,7 @@ class StatementOnRun:
         known = ~(np.isnan(left) | np.isnan(right))
         truth = Truth(axes, holds & known, ~holds & known)
         self.comparisons.append(
-            Comparison(show(e, "unicode"), truth, left, right, tolerance, op == "eq")
+            Comparison(self.write(e, "unicode"), truth, left, right, tolerance, op == "eq")
         )
         return truth
 
@@ -163,7 +164,7 @@ class StatementOnRun:
         if not found:
             at = np.unravel_index(int(whole.holds.argmin()), whole.holds.shape)
             return Witness(
-                show(e, "unicode"), 0.0, 1.0, 0.0, self.place(whole.axes, at), fails=True
+                self.write(e, "unicode"), 0.0, 1.0, 0.0, self.place(whole.axes, at), fails=True
             )
         return max(found, key=lambda f: f[0])[1]
 

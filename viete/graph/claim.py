@@ -64,17 +64,20 @@ class Claim:
             ranges=tuple((x, rule(a), rule(b)) for x, a, b in self.ranges),
         )
 
-    def show(self, style: str = "plain") -> str:
-        """The claim in one of the printer's styles, as the reader of claims takes it."""
+    def show(self, style: str = "plain", write: Callable[[Expr, str], str] = show) -> str:
+        """The claim in one of the printer's styles, as the reader of claims takes it.
+
+        ``write`` makes a text of a formula in a style.
+        """
         latex = style == "latex"
         word = r" \text{{ {} }} ".format if latex else " {} ".format
         dots = {"plain": "...", "latex": r"\dots"}.get(style, "…")
-        out = show(self.statement, style)
+        out = write(self.statement, style)
         for x, first, last in self.ranges:
-            ends = f"{show(first, style)}, {dots}, {show(last, style)}"
+            ends = f"{write(first, style)}, {dots}, {write(last, style)}"
             out += f"{word('for')}{letters(x, style)} = {ends}"
         for condition in self.given:
-            out += word("for") + show(condition, style)
+            out += word("for") + write(condition, style)
         if self.some:
             out += word("for some") + ", ".join(letters(x, style) for x in self.some)
         if self.texts:

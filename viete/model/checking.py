@@ -66,7 +66,7 @@ def check(
     if encode is None and card.vocabulary:
         encode = WordIds(card.title, card.words)
     reading = TextReader(encode)
-    about: dict[str, Any] = {"seed": seed, "read": reading.file}
+    about: dict[str, Any] = {"seed": seed, "read": reading.file, "words": words}
     if texts is not None:
         about["texts"] = reading.ids(texts)
     if claims:
@@ -74,7 +74,7 @@ def check(
             raise VieteError("recorded values are compared by a check without claims")
         file = None if weights is None else tensor_file(weights, "the weights")
         arrays = None if file is None else given_weights(card) | read_weights(match(card, file))
-        return check_pages(card, claims, words, arrays, given, **about)
+        return check_pages(card, claims, arrays, given, **about)
     if weights is None:
         if against is not None:
             raise VieteError(
@@ -92,10 +92,11 @@ def check(
 
 
 def check_pages(
-    card: CardData, claims: Sequence[str | os.PathLike[str]], words: Callable[[], Words] | None,
+    card: CardData, claims: Sequence[str | os.PathLike[str]],
     weights: Mapping[str, Array] | None, inputs: Mapping[str, Array], **about: Any,
 ) -> Claims:  # fmt: skip
     """Claims as they are given, or of pages in Markdown, in one report."""
+    words = about["words"]
     alone = ClaimPage(CardData.of(card), words)
     for text in (Text(str(c), "<claim>") for c in claims if not is_page(c)):
         alone.add(alone.claim(text))
