@@ -50,6 +50,9 @@ def test_heads_and_positions_of_every_block(name: str) -> None:
             place = tuple(k - ready.range_of(s).start for s, k in at.items())
             want = single.run(None, **inputs)[last]
             np.testing.assert_allclose(found.array[place], want, rtol=1e-10, atol=1e-11)
+        if found.array.ndim - len(letters) == 2:  # of rows alone no more is computed, and no other
+            row = run[f"{last}_{{-1}} with {text}"]
+            np.testing.assert_allclose(row, found.array[..., -1, :], rtol=1e-10, atol=1e-11)
 
 
 SINGLE: dict[str, Any] = {
@@ -69,6 +72,14 @@ def test_one_change_and_several(question: str) -> None:
     found = run[question]
     assert np.array_equal(run["logits with x^N = x^i"][1], run["logits with x^N = x^1"])
     np.testing.assert_allclose(found, changed[question.partition(" with")[0]], rtol=1e-11)
+
+
+def test_the_lens_of_every_block_is_that_of_each() -> None:
+    run = MODEL.run(TOKENS)
+    lens = run["logits_{-1} with x^N = x^i"]
+    for i in range(4):
+        single = MODEL.put(f"x^N = x^{i}").run(TOKENS)["logits_{-1}"]
+        np.testing.assert_allclose(lens[i], single, rtol=1e-11, atol=1e-13)
 
 
 def test_activation_patching_shares_what_does_not_change(monkeypatch: Any) -> None:
@@ -91,6 +102,9 @@ def test_activation_patching_shares_what_does_not_change(monkeypatch: Any) -> No
     monkeypatch.setattr(Run, "evaluated", counted)
     run["logits with x^i_j = 0 for i = 3"]
     assert steps == ["x^i", "logits"]
+    steps.clear()
+    run["logits_{-1,5} with x^i_j = 0 for i = 3"]  # without the other logits
+    assert steps == ["x^i"]
 
 
 PAIRS = {

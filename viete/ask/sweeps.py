@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from viete.ask.last_rows import by_last_rows
 from viete.errors import Text, VieteError
 from viete.evaluate.answers import Answer
 from viete.evaluate.interventions import Intervention
@@ -238,7 +239,10 @@ def evaluated(run: Run, found: Sweep, blocks: Mapping[str, int], about: Any) -> 
                 found.program.model.symbols[m[0]], m[1])) for m in (late[0], member))  # fmt: skip
             raise VieteError(f"{one} comes after {other} and is made of it: that goes in a circle")
     steps = [s for s in found.program.steps if s.makes in affected]
-    wanted = run.needs(about.formula, about.turns)
+    anew = {key for key, _ in affected - formulas.keys()}
+    e = by_last_rows(found.program.model, about.formula, anew.__contains__)
+    about = replace(about, formula=e)
+    wanted = run.needs(e, about.turns)
     required = {m for m in wanted if m not in affected}
     live, rest, between = set(wanted), set[Member](), wanted & affected
     for step in reversed(steps):
