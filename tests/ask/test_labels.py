@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
+from markdown_it import MarkdownIt
 
 pytest.importorskip("tokenizers")
 
 import viete as vt
 from tests.ask.vocabularies import KINDS, reader, vocabulary
+from viete.document.rendering import render
 from viete.notation.words import quoted, unquoted
+from viete.report.answers import tokens_table
 from viete.text.words import TokenizerWords
 
 SENTENCE = "I live in Dublin"
@@ -115,3 +120,12 @@ def test_both_texts_of_an_encoder_and_a_decoder() -> None:
     assert run.labels("x_e^1")[0] == source and run.labels("x^1")[0] == target
     assert run.labels("A_c^{1,h}")[1:] == (target, source)
     assert run.labels("A_c^{1,h}")[0] == ["1 = L0H0", "2 = L0H1"]
+
+
+@pytest.mark.parametrize("token", ["`", "<|endoftext|>", "$", "*", "_a_", "a|b", "\\|"])
+def test_a_table_shows_a_token_as_it_is(token: str) -> None:
+    blocks = tokens_table([quoted("a"), quoted(token)])
+    assert f" {quoted(token)}" in render(blocks, "text")
+    page = MarkdownIt("commonmark").enable("table").render(render(blocks, "md"))
+    cells = [unescape(re.sub("<.*?>", "", x)) for x in re.findall("<t[dh]>(.*?)</t[dh]>", page)]
+    assert cells[-3:] == ["token", quoted("a"), quoted(token)]

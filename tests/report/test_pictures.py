@@ -126,3 +126,8 @@ def test_the_command(tmp_path: Path) -> None:
     with pytest.raises(VieteError, match=r"saved as \.svg, not as \.foo"):
         RUN.draw("A^{1,h}").save(tmp_path / "a.foo")
     assert RUN.draw("A^{1,h}").save(tmp_path / "a.svg").read_text() == RUN.draw("A^{1,h}").svg
+
+
+def test_only_questions_and_expansions_are_drawn() -> None:
+    with pytest.raises(vt.VieteError, match="a value is asked for by its name or a formula, not 3"):
+        vt.read("exact-lesson").with_weights(seed=0).run([0, 1]).draw(3)

@@ -164,9 +164,9 @@ def cells(row: Text) -> list[Text]:
 
 
 def barred(text: str) -> str:
-    """A cell's text with its bars marked, where they would be taken for borders."""
+    """A cell's text with its bars marked, where a page takes them for borders: in code too."""
     pieces = _MATH_OR_CODE.split(text)
-    return "".join(p if k % 2 else p.replace("|", "\\|") for k, p in enumerate(pieces))
+    return "".join(p if p.startswith("$") else p.replace("|", "\\|") for p in pieces)
 
 
 # In CommonMark (sec. 6.5 and 6.6): a tag, the beginning of a comment or a declaration, a link.

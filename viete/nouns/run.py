@@ -225,9 +225,10 @@ class Questions(Run):
         numbers that are no floats.
         """
         from viete.ask.asking import asked
+        from viete.ask.expansion import Expansion
         from viete.report.pictures.choosing import draw, drawn_terms
 
-        if not isinstance(question, str):
+        if isinstance(question, Expansion):
             return drawn_terms(question)
         run = asked(self, values, against)
         return draw(run.answer(question).alone, sorted(run.program.model.loop_letters))

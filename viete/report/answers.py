@@ -159,6 +159,8 @@ def label(text: str, most: int = LABEL) -> str:
 
 def literal(text: str) -> str:
     """A text that a document shows as it is, whatever signs it has in it."""
+    if text.count("`") == 1 and not set(text) & {"$", "*"}:
+        return text  # it begins no code, and nothing in it is markup
     return f"`{text.replace('`', 'ˋ')}`"
 
 

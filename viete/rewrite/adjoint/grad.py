@@ -144,7 +144,7 @@ def with_loss(card: CardData, of: str | Expr | None) -> tuple[CardData, Ref]:
     found = shapes.located(source, e, frozenset())
     if found.shape or found.family or found.kind != REAL:
         raise source.error(
-            "a loss is one real number, and this is "
+            "what is differentiated is one real number, and this is "
             + (
                 text(found.shape)
                 if found.shape
