@@ -134,6 +134,10 @@ class Backend:
         """The square root of the sum of squares."""
         return None
 
+    def triangular(self, array: Array) -> Array | None:
+        """R of matrices Q R with orthonormal columns in Q; None where the library has none."""
+        return None
+
     def dots(self, x: Array, y: Array) -> Array:
         """The sum of products along the last axis, row by row."""
         return self.xp.matmul(x[..., None, :], y[..., None])[..., 0, 0]
@@ -241,6 +245,10 @@ class NumPy(Backend):
         np.copyto(out, -np.inf, where=hidden)
         return out
 
+    def triangular(self, array: Array) -> Array | None:
+        exact = array.dtype in (np.float32, np.float64)
+        return np.linalg.qr(array, mode="r") if exact else None
+
     def relu(self, x: Array, fresh: bool) -> Array:
         return np.maximum(x, 0, out=x if fresh else None)
 
@@ -330,6 +338,10 @@ class Torch(Backend):
 
     def length(self, z: Array, axis: int) -> Array | None:
         return self.xp.linalg.vector_norm(z, axis=axis)
+
+    def triangular(self, array: Array) -> Array | None:
+        exact = array.dtype in (self.xp.float32, self.xp.float64)
+        return self.xp.linalg.qr(array, mode="r")[1] if exact else None
 
     def dots(self, x: Array, y: Array) -> Array:
         return (x * y).sum(-1)  # its products of many small matrices take four times as long

@@ -16,6 +16,7 @@ from itertools import count
 
 from viete.evaluate.array import Arrays
 from viete.evaluate.labelled import COL, ROW, Value
+from viete.evaluate.low_rank import narrow
 from viete.evaluate.product_memo import ProductMemo
 from viete.evaluate.product_order import path
 from viete.graph.evaluator import Env
@@ -32,6 +33,7 @@ from viete.notation.tree import (
 )
 
 HELD = Symbol("argument", "□")
+MEAN = object()  # in the place of an array: what takes the mean away
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,10 @@ class Network:
         one = len(found) == 1 and self.factors[found[0]].value is not None
         return found[0] if one and not {ROW, COL} <= {*self.factors[found[0]].axes} else None
 
+    def with_factor(self, at: int, f: Factor) -> Network:
+        """With another in the place of one factor."""
+        return replace(self, factors=(*self.factors[:at], f, *self.factors[at + 1 :]))
+
     def times(self, other: Network, *bound: str) -> Network:
         """The product with another, summed over more names."""
         return Network(self.factors + other.factors, (*self.bound, *other.bound, *bound))
@@ -133,7 +139,7 @@ class Contraction:
                 return True
             case Bind("sum") | Pick():
                 return True
-        return self.arrays.card.applies(e, "tr")
+        return any(self.arrays.card.applies(e, name) for name in ("tr", "length"))
 
     def over_blocks(self, e: Expr, env: Env[Value]) -> bool:
         return isinstance(e, Bind) and self.arrays.over_blocks(e, env)
@@ -160,6 +166,8 @@ class Contraction:
                 return self.factors(value) + 1
             case Apply(_, (a,)) if self.arrays.card.applies(e, "tr"):
                 return self.factors(a) + (self.factors(a) > 1)
+            case Apply(_, (a,)) if self.arrays.card.applies(e, "length") and self.factors(a) > 1:
+                return self.factors(a) + 1
         return 1
 
     def next_turn(self, past: Collection[str]) -> None:
@@ -218,6 +226,9 @@ class Contraction:
                 if all(inner.with_axis(label) is not None for label in (ROW, COL)):
                     name = self.fresh()
                     return inner.renamed(row=name, col=name).summed(name)
+            case Apply(_, (a,)) if self.factors(e) > 2 and card.applies(e, "length"):
+                inner = narrow(self, self.network(a, env))
+                return leaf(self.arrays.call(e.op, [self.contracted(inner)]), inner.letters)
             case Pick(value) if self.factors(value) > 1:
                 if (found := self.picked(e, self.network(value, env), env)) is not None:
                     return found
@@ -356,8 +367,13 @@ class Contraction:
         letters = a.letters | b.letters
         if b.value is None:
             old, new = b.axes if b.axes[0] in a.axes else b.axes[::-1]
-            mean = self.arrays.fold("mean", a.value, old)
-            centred = self.arrays.entrywise("sub", [a.value, mean]).relabel(old, new)
+            along = Value(MEAN, (old,))
+            centred = self.products.made(a.value, along, (old,))
+            if centred is None:
+                mean = self.arrays.fold("mean", a.value, old)
+                centred = self.arrays.entrywise("sub", [a.value, mean])
+                self.products.keep(a.value, along, (old,), centred, letters)
+            centred = centred.frozen().relabel(old, new)
             return Factor(centred.axes, centred, letters)
         over = tuple(x for x in a.axes if x in b.axes and x not in outside)
         value = self.products.made(a.value, b.value, over)
