@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import viete as vt
-from tests.laws.strategies import random_inputs, shipped, tiny
+from tests.laws.strategies import random_inputs, random_weights, shipped, tiny
 from viete.errors import VieteError
 from viete.evaluate.schedule import member_name
 from viete.notation.lexer import primed
@@ -112,6 +112,38 @@ def test_an_exact_run_answers_exact_numbers() -> None:
 
 
 # -- derivatives -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["pythia", "gemma2", "t5", "bert"])
+def test_a_bare_derivative_is_of_the_number_that_is_named(name: str) -> None:
+    card = tiny(next(p for p in shipped() if Path(p).stem == name))
+    weights = random_weights(card, 1)
+    run, other = (card.run(None, weights, **random_inputs(card, seed, 4)) for seed in (1, 2))
+    probe = np.linspace(-1, 1, int(card.sizes["d"]))
+    for of in ("⟨x^2_{-1}, probe⟩", "⟨(x^2)_0 - c(x^2_1), probe⟩"):
+        ours = of.replace("x", "x'")
+        bare, whole = (
+            run.ask(f"(x^1 - x'^1) ⊙ {slope}", against=other, of=of, probe=probe)
+            for slope in ("∂x'^1", f"∂({ours})/∂x'^1")
+        )  # fmt: skip
+        np.testing.assert_array_equal(bare, whole)
+        mine = other.ask("∂x^1", of=of, probe=probe)  # of the run that the number is of
+        np.testing.assert_allclose(bare, (run["x^1"] - other["x^1"]) * mine, atol=1e-12)
+        assert run.ask("∂x^i", of=of, probe=probe).shape == (3, *run["x^1"].shape)
+    found = run.ask("sum_j(⟨x^1_j - x'^1_j, ∂x^1_j⟩)", against=other, of="(x^2)_{-1,3}")
+    by = run.attribute("(x^2)_{-1,3}", by="x^1", against=other)
+    np.testing.assert_allclose(found, by.estimate, rtol=1e-9)
+
+
+def test_what_is_no_number_has_no_derivative() -> None:
+    for question, of, message in (
+        ("∂(logits_{j,5})/∂x^1", None, "for each j, and a derivative is of one number"),
+        ("∂x^1", "⟨U_5, x^i_{-1}⟩", "is one number for each i"),
+        ("∂x^1", "logits", "one real number"), ("∂x^1", None, "is of the number that of= names"),
+        ("∂x^1", "nothing", "unknown symbol nothing"),
+    ):  # fmt: skip
+        with pytest.raises(VieteError, match=message):
+            RUN.ask(question, of=of)
 
 
 @pytest.mark.parametrize("name", ["attention-only-2", "pythia", "gemma2", "mixtral", "t5"])

@@ -57,7 +57,7 @@ def both(net: Any, tokens: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
     values = by_block("resid_{pre,e}", out.encoder_hidden_states, "A_e", out.encoder_attentions)
     values |= by_block("resid_pre", out.decoder_hidden_states, "A", out.decoder_attentions)
     values |= {f"A_c^{i + 1}": x for i, x in enumerate(out.cross_attentions)}
-    values |= {"c": out.encoder_last_hidden_state, "y_out": out.decoder_hidden_states[-1]}
+    values |= {"z": out.encoder_last_hidden_state, "y_out": out.decoder_hidden_states[-1]}
     return values | ({"logits": out.logits} if "logits" in out else {}), {"t": t, "a": a}
 
 

@@ -24,7 +24,7 @@ from viete.evaluate.schedule import Program, recent
 from viete.graph.card import CardData, Input
 from viete.notation.cursor import parse_name
 from viete.notation.tree import Symbol, num
-from viete.rewrite.renaming import joined
+from viete.rewrite.renaming import Renaming, joined
 
 QUESTIONS = 8  # cards of questions that stay with the program of a run
 
@@ -44,16 +44,20 @@ class Given:
         return Input(self.symbol, tuple(map(num, self.shape)), low, high, None, "a value given")
 
 
-def asked(run: Run, values: Mapping[str, Any], against: Run | None = None) -> Run:
+def asked(
+    run: Run, values: Mapping[str, Any], against: Run | None = None, of: str | None = None
+) -> Run:  # fmt: skip
     """The run that questions about ``run``, about ``values`` by their names and about a second run
     are asked of; ``run`` itself where there is neither.
 
-    The names of ``against`` have a prime: ``x'^3``. Raises VieteError for a name that the card has,
-    for what is no vector, matrix or number, and for two runs in different kinds of numbers.
+    The names of ``against`` have a prime: ``x'^3``. ``of`` is the number that ``∂x^3`` is a
+    derivative of; ``∂x'^3`` is of that number of the second run. Raises VieteError for a name that
+    the card has, for what is no vector, matrix or number, and for two runs in different kinds of
+    numbers.
     """
     if against is not None and not isinstance(against, Run):
         raise VieteError(f"against is another run, not {against!r:.60}")
-    if not values and against is None:
+    if not values and against is None and of is None:
         return run
     given = [own_value(run, name, v) for name, v in values.items()]
     if against is not None and type(against.arrays) is not type(run.arrays):
@@ -72,7 +76,13 @@ def asked(run: Run, values: Mapping[str, Any], against: Run | None = None) -> Ru
     if against is not None:
         origins |= {new: Origin(against, old, both.labels) for old, new in both.names.items()}
     sizes = {name: ready.sizes.get(name, n) for name, n in run.sizes.items()} | ready.sizes
-    return run.extended(ready, sizes, {(g.symbol.key, ()): g.value for g in given}, origins)
+    out = run.extended(ready, sizes, {(g.symbol.key, ()): g.value for g in given}, origins)
+    if of is not None:
+        number = out.parse(of)
+        out.metric = dict.fromkeys(whole_names(run.program.model), number)
+        if both.renaming is not None:
+            out.metric |= dict.fromkeys(both.names.values(), both.renaming.own(number))
+    return out
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,7 @@ class Beside:
 
     names: Mapping[str, str]
     labels: Mapping[str, str]
+    renaming: Renaming | None = None
 
 
 def question_card(
@@ -95,6 +106,7 @@ def question_card(
         both = Beside(
             {name: new.symbol(other.symbols[name]).key for name in whole_names(other)},
             {letter: new.letter(letter) for letter in other.ranges},
+            new,
         )
     card = replace(card, inputs=(*card.inputs, *(g.input for g in given)))
     return Program(card.unstated), both

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 
 from viete.ask.arrow_questions import arrow_sides
 from viete.ask.top import TOP, top_of
 from viete.ask.with_clause import changes_of
-from viete.errors import Text
+from viete.errors import Text, VieteError
 from viete.evaluate.labels import all_heads, heads_of
 from viete.evaluate.queries import query
 from viete.evaluate.run import Run
@@ -53,8 +54,9 @@ def second_names(run: Run, question: str) -> Iterator[str]:
         base, _, label = name.partition("_")
         written = rf"{base}_(?:{label}|{{{label}}})" if label else base
         if re.search(rf"(?<![\w\\{{]){written}(?![A-Za-z0-9])", question):
-            shown = show(meant(), "unicode")
-            yield f"{name} is {shown}: the card has no weights of that name"
+            with suppress(VieteError):  # a letter, or a word in quotes, of what the card lacks
+                shown = show(meant(), "unicode")
+                yield f"{name} is {shown}: the card has no weights of that name"
 
 
 def counts(run: Run, e: Expr) -> Iterator[str]:

@@ -39,6 +39,12 @@ class AskedInputs(InputOptions):
                      "x'^3 beside x^3."),
     ] = None  # fmt: skip
 
+    of: Annotated[
+        str | None,
+        typer.Option(help="The number that ∂x^3 is a derivative of, as logits_{-1,5}; ∂x'^3 is of "
+                     "that number of the text of --against."),
+    ] = None  # fmt: skip
+
     def examples(self) -> list[Example]:
         """The texts, one or those of the file."""
         from viete.ask.example_list import Example, read_examples
@@ -118,7 +124,7 @@ class Asking:
             other = None
             if example.against is not None:
                 other = start(self.ids(card, model, example.against, beside=True), [])
-            self.run = asked(run, self.values(run, example), other)
+            self.run = asked(run, self.values(run, example), other, self.inputs.of)
             answers = tuple(self.answer(q).alone for q in self.questions)
             self.notes |= dict.fromkeys(
                 note for q in self.questions for note in reading_notes(self.run, q.text.text)

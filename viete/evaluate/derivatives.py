@@ -15,7 +15,7 @@ from viete.evaluate.queries import query
 from viete.evaluate.schedule import Program, program
 from viete.graph.card import CardData, Input, memoised
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, replaced, transform, walk
+from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, rebuilt, replaced, transform, walk
 from viete.rewrite.adjoint.grad import grad
 from viete.rewrite.adjoint.shares import partial
 from viete.rewrite.opening import underived
@@ -37,7 +37,7 @@ def derivatives(run: Run, source: Text, e: Expr) -> tuple[Run, Expr]:
     Raises VieteError for a ∂ without what it is of or by, for a number that is none, and for a
     derivative by what no equation makes.
     """
-    card = run.program.model
+    card, e = run.program.model, of_metric(run, e)
     origins = {name: Origin(run, name, {}) for name in whole_names(card)}
     inputs: list[Input] = []
 
@@ -50,6 +50,11 @@ def derivatives(run: Run, source: Text, e: Expr) -> tuple[Run, Expr]:
             raise source.error(
                 f"a derivative is by a value that an equation makes, as in ∂(…)/∂x^3, and "
                 f"{show(by)} is none", *source.place(by),
+            )  # fmt: skip
+        if loose := sorted(of.free):
+            raise source.error(
+                f"{show(of)} is one number for each {' and '.join(loose)}, and a derivative is of "
+                f"one number: give {loose[0]} a number, or sum over it", *source.place(of),
             )  # fmt: skip
         again = not of.keys.isdisjoint(i.name for i in inputs)
         if again or run.interventions:
@@ -69,10 +74,23 @@ def derivatives(run: Run, source: Text, e: Expr) -> tuple[Run, Expr]:
     if differentiates(e):
         raise source.error(
             "∂ is read in a quotient, as in ∂(logits_{-1,5})/∂x^3: what is differentiated stands "
-            "in parentheses, and below it a value"
+            "in parentheses, and below it a value; ∂x^3 alone is of the number that of= names"
         )
     ready = Program(replace(card, inputs=(*card.inputs, *inputs)).unstated)
     return run.extended(ready, run.sizes, {}, origins), e
+
+
+def of_metric(run: Run, e: Expr) -> Expr:
+    """A formula in which each ∂ outside of a quotient is a quotient: of the run's own number."""
+    above, below = quotient(e)
+    if not run.metric or (above is not None and below is not None):
+        return e
+    if isinstance(e, Apply) and e.op == SIGN:
+        (by,) = e.args
+        value = aliased(run.program.model, by.value if isinstance(by, Pick) else by)
+        of = None if value is None else run.metric.get(value.key)
+        return e if of is None else Apply("div", (Apply(SIGN, (of,)), e))
+    return rebuilt(e, [of_metric(run, x) for x in e.children])
 
 
 def backward(

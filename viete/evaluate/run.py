@@ -87,6 +87,7 @@ class Run(Mapping[str, Array]):
         self.program, self.store, self.sizes = program, store, dict(sizes)
         self.wanted: set[Member] | None = None
         self.origins: Mapping[str, Origin] = {}  # of what is looked up in another run
+        self.metric: Mapping[str, Expr] = {}  # of each value, the number that ∂ of it is of
         self.interventions = put or {}
         self.missing: dict[Member, str] = {}  # what could not be computed, and for want of what
         self.arrays = self.meaning(program.model, sizes, like, self.lookup, quick, program.memo)

@@ -134,23 +134,28 @@ class Questions(Run):
         found -= self.runnable()[1].keys()  # where something lacks, the question says what
         return [name for name, member in self.program.names.items() if member in found]
 
-    def ask(self, *questions: str, against: Run | None = None, **values: Any) -> Any:
+    def ask(
+        self, *questions: str, against: Run | None = None, of: str | None = None, **values: Any
+    ) -> Any:  # fmt: skip
         """The answers to questions in the notation, about this run and what is given besides.
 
         >>> run.ask("⟨x^3_{-1}, probe⟩", probe=v)                                  # doctest: +SKIP
         >>> run.ask("|x^3 - x'^3|", "cos(x^3_4, x'^3_4)", against=other)           # doctest: +SKIP
+        >>> run.ask("(x^3 - x'^3) ⊙ ∂x'^3", against=other, of="logits_{-1,5}")     # doctest: +SKIP
 
         One question gets an array, as ``run[question]`` does, and several get a tuple of arrays.
         ``values`` are numbers, vectors and matrices by names that the card does not have.
         ``against`` is another run, of the same card or of another; its names have a prime: ``x'^3``
-        beside ``x^3``. Dimensions and index letters that differ have primes too. Raises VieteError
-        for a name that the card has, and as ``run[question]`` does.
+        beside ``x^3``. Dimensions and index letters that differ have primes too. With ``of`` a
+        number, ``∂x^3`` is ``∂(of)/∂x^3``, and ``∂x'^3`` the derivative of that number of the other
+        run. Raises VieteError for a name that the card has, for an ``of`` that is no number, and as
+        ``run[question]`` does.
         """
         from viete.ask.asking import asked
 
         if not questions:
             raise VieteError("ask takes a question, such as run.ask('x^1_0')")
-        run = asked(self, values, against)
+        run = asked(self, values, against, of)
         found = tuple(run[question] for question in questions)
         return found[0] if len(found) == 1 else found
 

@@ -51,6 +51,15 @@ class Renaming:
         """A formula with the new names."""
         return None if e is None else transform(e, self.rule)
 
+    def own(self, e: Expr) -> Expr:
+        """A formula with the new names of what the card has; other names stay as they are."""
+        has = self.card.symbols.keys() | {o.symbol.key for o in self.card.operators}
+
+        def rule(x: Expr) -> Expr | None:
+            return None if isinstance(x, Ref) and x.key not in has else self.rule(x)
+
+        return transform(e, rule)
+
     def rule(self, x: Expr) -> Expr | None:
         match x:
             case Ref():
