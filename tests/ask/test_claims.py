@@ -87,6 +87,23 @@ def test_a_position_may_differ_from_text_to_text() -> None:
     assert not MODEL.check("t_j ≥ 8 for some j", texts=IDS).ok
 
 
+@pytest.mark.parametrize(("claim", "exact", "rounded"), [
+    ("A_{1,0} = 1 / (1 + exp(1))", True, True),
+    ("A_{1,0} < 0.26894142137", True, False),  # closer than float64 is trusted
+    ("A_{1,0} = 0.26894142137", False, True),
+    ("A_{1,0} ≈ 0.26894142137 within 1e-11", True, True),
+    ("A_{j,k} = 0 for k > j", True, True),
+    ("A_{j,0} = 1 for some j", True, True),
+])  # fmt: skip
+def test_exact_numbers_decide(claim: str, exact: bool, rounded: bool) -> None:
+    lesson = vt.read("exact-lesson")
+    for meaning, holds in (("exact", exact), ("float", rounded)):
+        assert lesson.check(None, claim, tokens=[0, 1], meaning=meaning).ok == holds
+    assert "exactly:" in str(lesson.check(None, claim, tokens=[0, 1], meaning="exact"))
+    with pytest.raises(VieteError, match="numbers that are 'float' or 'exact', not 'real'"):
+        lesson.check(None, claim, meaning="real")
+
+
 def test_what_says_nothing_is_no_truth() -> None:
     found = MODEL.check("A^{i,h}_{j,k} = 7 for j > 90", texts=IDS)
     assert not found.ok and "nothing satisfies its conditions" in "\n".join(found.lines())

@@ -100,6 +100,7 @@ class Claims:
     readings: tuple[str, ...] = ()  # how something was read that may be meant otherwise
     prose: tuple[str, ...] = ()  # of a page, formulas that are no claims
     unread: tuple[VieteError, ...] = ()  # and why others cannot be read
+    meaning: str = "float"
 
     @property
     def ok(self) -> bool:
@@ -115,7 +116,8 @@ class Claims:
             return [f"Its claims were not evaluated: {self.why_not}."]
         out = [f"{self.card} makes no claims."]
         if self.verdicts:
-            out = [f"Claims of {self.card}, with {self.of}, to {TOLERANCE:.0e} of their terms:"]
+            near = f"to {TOLERANCE:.0e} of their terms" if self.meaning == "float" else "exactly"
+            out = [f"Claims of {self.card}, with {self.of}, {near}:"]
         out += [line for v in self.verdicts for line in v.lines()]
         if self.defined:
             out.append(f"Defined for them: {', '.join(self.defined)}.")
@@ -146,8 +148,11 @@ def check_claims(
     inputs: Mapping[str, Array] | None = None, seed: int = 0, *,
     claims: Sequence[Claim] | None = None, texts: Sequence[Array] | None = None,
     read: ReadTexts | None = None, words: Callable[[], Words] | None = None,
+    meaning: str = "float",
 ) -> Claims:  # fmt: skip
-    """Evaluate claims, by default the card's, in float64, for all values of their letters.
+    """Evaluate claims, by default the card's, for all values of their letters.
+
+    With the ``meaning`` 'float' that is in float64, to rounding; with 'exact' all is decided.
 
     ``weights`` are by the names of `parameter_shapes`; without them they are the card's own
     ``value`` column, and what has none is drawn. ``texts`` are ids (n) for the first input, one
@@ -168,7 +173,7 @@ def check_claims(
             f"smaller dimensions with --set, such as {smaller(card)}"
         )
     runs_of = ClaimRuns(program(card), weights, weights is None and not own, inputs or {}, texts,
-                  read, seed, words)  # fmt: skip
+                  read, seed, words, meaning)  # fmt: skip
     verdicts: dict[int, Verdict] = {}
     for source in dict.fromkeys(c.texts for c in claims):
         group = {j: c for j, c in enumerate(claims) if c.texts == source}
@@ -186,7 +191,8 @@ def check_claims(
             verdict = Verdict(claim, one_of(found[j].values()), runs, written=written[j])
             holds = verdict.failure is None and not verdict.finding.empty
             verdicts[j] = replace(verdict, proof=proof_of(card, claim)) if holds else verdict
-    return Claims(card.title, runs_of.of, tuple(verdicts[j] for j in range(len(claims))))
+    ordered = tuple(verdicts[j] for j in range(len(claims)))
+    return Claims(card.title, runs_of.of, ordered, meaning=meaning)
 
 
 def at(out: Finding, place: Mapping[str, int]) -> Finding:

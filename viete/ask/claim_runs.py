@@ -15,12 +15,14 @@ import numpy as np
 
 from viete.ask.claim_texts import ReadTexts, Texts, texts_of
 from viete.evaluate.execution import execute
-from viete.evaluate.initial_weights import initial_weights
+from viete.evaluate.initial_weights import initial_weights, literal_fractions
 from viete.evaluate.inputs import host
 from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Program
 from viete.graph.card import CardData, Input
+from viete.meanings.entries import run_entries
+from viete.meanings.run import MEANINGS
 from viete.notation.printer import show
 from viete.notation.words import Words
 
@@ -43,6 +45,7 @@ class ClaimRuns:
     read: ReadTexts | None
     seed: int
     words: Callable[[], Words] | None = None
+    meaning: str = "float"
 
     @property
     def of(self) -> str:
@@ -78,10 +81,17 @@ class ClaimRuns:
                 rest = random_inputs(self.ready, draw, LENGTHS[k], given)
                 place = {"draw": k + 1} if drawn and k else {}
                 place |= {"text": number} if text is not None else {}
-                run = execute(self.ready, {**rest, **given}, weights)
+                run = self.run({**rest, **given}, weights)
                 if self.words is not None:
                     run.scope = replace(run.scope, words=self.words)
                 yield place, run
+
+    def run(self, given: Mapping[str, Array], weights: Mapping[str, Array]) -> Run:
+        """One run in these numbers."""
+        kind = MEANINGS[self.meaning]
+        if kind is None:
+            return execute(self.ready, given, weights)
+        return run_entries(kind(), self.ready, given, weights, None, {})
 
     @property
     def draws_inputs(self) -> bool:
@@ -89,10 +99,12 @@ class ClaimRuns:
         found = (i for i, _ in self.ready.inputs.values() if i.default is None)
         return any(i.name not in self.inputs for i in found)
 
-    def weights_of(self, k: int) -> dict[str, np.ndarray]:
-        """The weights of draw ``k``, in float64."""
+    def weights_of(self, k: int) -> dict[str, Any]:
+        """The weights of draw ``k``, in float64, or as the card writes them."""
         if self.weights is None:
-            return random_weights(self.ready.model, self.seed + k)
+            drawn = random_weights(self.ready.model, self.seed + k)
+            literal = {} if self.meaning == "float" else literal_fractions(self.ready.model)
+            return {**drawn, **literal}
         return {n: host(w).astype(np.float64) for n, w in self.weights.items()}
 
 

@@ -22,9 +22,11 @@ from viete.evaluate.queries import turns, with_bounds
 from viete.evaluate.run import Run
 from viete.graph.claim import Claim
 from viete.graph.evaluator import Env, Letter
+from viete.meanings.run import meaning_of
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Idx
 
+EXACT = "exact"
 MOST_CASES = 20_000_000  # of the letters that a claim restricts, together
 
 Choice = tuple[tuple[str, int], ...]  # values of the letters of which one is enough
@@ -101,7 +103,7 @@ def outcome(run: Run, claim: Claim, place: Mapping[str, int], env: Env[Value]) -
     inner = chosen(run, claim, env)
     if inner is None:
         return Finding(empty=True)
-    statement = StatementOnRun(run.arrays, inner, run.in_words)
+    statement = StatementOnRun(run.arrays, inner, run.in_words, meaning_of(run) == EXACT)
     failure = statement.failure(claim.statement)
     closest = statement.closest() if failure is None else None
     failure, closest = (
@@ -155,7 +157,7 @@ def chosen(run: Run, claim: Claim, env: Env[Value]) -> Env[Value] | None:
     cases = {s: row + x.first for (s, x), row in zip(axes.items(), grid, strict=True)}
     for condition in conditions:
         env = with_cases(env, cases)
-        truth = StatementOnRun(run.arrays, env).truth(condition)
+        truth = StatementOnRun(run.arrays, env, exact=meaning_of(run) == EXACT).truth(condition)
         if not set(truth.axes) <= {CASE}:
             raise VieteError(
                 f"{show(condition)} is no condition on letters: it differs from entry to entry"

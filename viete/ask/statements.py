@@ -92,6 +92,7 @@ class StatementOnRun:
     arrays: Arrays
     env: Env
     write: Callable[[Expr, str], str] = show
+    exact: bool = False  # comparisons are decided, and nothing is rounded
     comparisons: list[Comparison] = field(default_factory=list)
 
     def truth(self, e: Expr) -> Truth:
@@ -118,6 +119,8 @@ class StatementOnRun:
 
     def comparison(self, e: Expr, op: str, a: Expr, b: Expr) -> Truth:
         """Two numbers of each entry, compared to the tolerance that they have there."""
+        if self.exact:
+            return self.decided(e, a, b)
         near, given = sides_near(e), None
         if near is not None:
             op, (a, b, _), given = "eq", near, b
@@ -139,6 +142,22 @@ class StatementOnRun:
         self.comparisons.append(
             Comparison(self.write(e, "unicode"), truth, left, right, tolerance, op == "eq")
         )
+        return truth
+
+    def decided(self, e: Expr, a: Expr, b: Expr) -> Truth:
+        """Two exact numbers of each entry, compared as they are."""
+        found = self.arrays.of(e, self.env)
+        axes, left, right = self.numbers(a, b)
+        axes = labels(found.axes, axes)
+        pairs = ((np.asarray(self.arrays.lift(found), bool), found.axes),
+                 *((x, labels(*(self.arrays.of(y, self.env).axes for y in (a, b))))
+                   for x in (left, right)))  # fmt: skip
+        holds, left, right = broadcast(axes, *pairs)
+        truth = Truth(axes, holds, ~holds)
+        self.comparisons.append(
+            Comparison(self.write(e, "unicode"), truth, left, right, np.zeros(holds.shape),
+                       isinstance(e, Apply) and e.op == "eq")
+        )  # fmt: skip
         return truth
 
     def numbers(self, *formulas: Expr) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from viete.cli.options import InputOptions, SourceOptions, WeightOptions
+from viete.cli.options import InputOptions, SourceOptions, WeightOptions, choice
 
 
 def check(
@@ -39,6 +39,15 @@ def check(
     seed: Annotated[
         int, typer.Option(min=0, help="Of the claims: draws what is random, weights and inputs.")
     ] = 0,
+    meaning: Annotated[
+        str,
+        choice(
+            ("float", "exact"),
+            "--meaning",
+            help="Of the claims: float, to rounding; or exact, "
+            "of which nothing is rounded and all is decided.",
+        ),
+    ] = "float",
     *,
     inputs: InputOptions,
 ) -> None:
@@ -51,7 +60,8 @@ def check(
 
     card, model = source.opened(WeightOptions(weights))
     ids = inputs.ids(card, model) if inputs.tokens is not None or inputs.text is not None else None
-    options: dict[str, Any] = {"tokens": ids, "texts": texts, "against": against, "seed": seed}
+    options: dict[str, Any] = {"tokens": ids, "texts": texts, "against": against, "seed": seed,
+                               "meaning": meaning}  # fmt: skip
     options |= inputs.others(card)
     if model is not None and weights is None:
         report = model.check(*claims or (), **options)

@@ -37,7 +37,7 @@ def check(
     card: CardData, weights: Tensors | None = None, *claims: str | os.PathLike[str],
     tokens: Array | Sequence[int] | None = None, texts: Given | None = None,
     against: Tensors | None = None, seed: int = 0, encode: Encode | None = None,
-    words: Callable[[], Words] | None = None, **inputs: Array,
+    words: Callable[[], Words] | None = None, meaning: str = "float", **inputs: Array,
 ) -> Report | Claims:  # fmt: skip
     """Evaluate claims; compare a card's parameters with ``weights``, its runs with ``against``.
 
@@ -52,13 +52,16 @@ def check(
     text a line, or a list of texts or of ids. What is not given is drawn with ``seed``, and for
     recorded values taken from beside them. These go by names of values, of single heads, by
     formulas, or by names of TransformerLens, whose order of axes they then have. ``encode`` makes
-    ids of a text, and ``words`` name its tokens. ``ok`` of the result says whether nothing differs,
+    ids of a text, and ``words`` name its tokens. With the ``meaning`` 'exact' claims are decided in
+    exact numbers, else in float64 to rounding. ``ok`` of the result says whether nothing differs,
     ``lines()`` what does.
 
     Raises VieteError for a file that cannot be read, for inputs that do not fit, for recorded
     values without weights, and for a claim that is none.
     """
     given = dict(inputs)
+    if meaning not in ("float", "exact"):
+        raise VieteError(f"claims are held to numbers that are 'float' or 'exact', not {meaning!r}")
     if tokens is not None:
         if not card.inputs:
             raise VieteError(f"{card.title} takes no input")
@@ -66,7 +69,7 @@ def check(
     if encode is None and card.vocabulary:
         encode = WordIds(card.title, card.words)
     reading = TextReader(encode)
-    about: dict[str, Any] = {"seed": seed, "read": reading.file, "words": words}
+    about: dict[str, Any] = {"seed": seed, "read": reading.file, "words": words, "meaning": meaning}
     if texts is not None:
         about["texts"] = reading.ids(texts)
     if claims:
