@@ -136,7 +136,7 @@ def test_what_is_not_held_is_named_and_stops_the_expansion() -> None:
 @pytest.mark.parametrize("name", ["gpt2", "pythia", "gemma2", "t5"])
 def test_any_value_can_be_held_and_is_a_term_then(name: str) -> None:
     run = run_of(name)
-    head = {"gemma2": "A^{2,1,1}", "t5": "A_d^{2,1}"}.get(name, "A^{2,1}")
+    head = {"gemma2": "A^{2,1,1}"}.get(name, "A^{2,1}")
     row = "x^2_{-1}"
     for held in ("A, scale, x^1", "A, scale, x^i", f"{head}, scale"):
         e = run.expand(row, "head, source, path", held=held)
@@ -354,7 +354,8 @@ def test_attribution_against_differences_and_exact_effects() -> None:
     frozen = run.attribute(logit, "V^{i,h}", held=["A^{i,h}", "m^i"])
     assert frozen.estimate.sum() != pytest.approx(run.attribute(logit, "V^{i,h}").estimate.sum())
     rows = run.attribute(logit, "x^i_j", other, exact=True)
-    assert rows.exact is not None and rows.exact.shape == (3, 4) and not rows.exact[2, :3].any()
+    assert rows.exact is not None and rows.exact.shape == (3, 4)
+    np.testing.assert_allclose(rows.exact[2, :3], 0, atol=1e-12)
     assert rows.exact[0].sum() != 0 and rows.exact[2, 3] == pytest.approx(run[logit] - other[logit])
     with pytest.raises(vt.VieteError, match="is a value, such as"):
         run.attribute(logit, "W_E")
@@ -393,3 +394,13 @@ def test_a_graph_has_the_terms_as_arrows(tmp_path: Path) -> None:
         picture = tmp_path / "picture.svg"
         viete("expand", "gpt2", *options, "--of", "logits_{-1, 4}", *kind, "-o", picture)
         ElementTree.fromstring(picture.read_text())
+
+
+def test_a_head_of_grouped_queries_is_one_head() -> None:
+    card = tiny("llama").bind(H=4, G=2)
+    run = card.with_weights(random_weights(card)).run([1, 3, 2])
+    e = run.expand("logits_{-1,3}", into="block, head")
+    by_label = {t.label: t for t in e}
+    for i, h in ((1, 1), (1, 2), (1, 3), (2, 4)):
+        wanted = f"A_{{-1}}^{{{i},{(h + 1) // 2},{(h + 1) % 2 + 1}}}"
+        assert wanted in by_label[f"block {i}, head {h}"].expression

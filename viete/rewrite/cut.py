@@ -72,8 +72,10 @@ def cut(card: CardData, names: Iterable[str], whole: bool = False) -> Cut:
 def value_named(card: CardData, text: Text) -> Expr:
     """What a name stands for; a head h of grouped queries is its group and its place in that."""
     scope = question_scope(card)
-    asked = parse(text, scope.inside(own_letters(text, scope)))
-    if not isinstance(asked, Ref) or scope.heads is None:
+    if scope.heads is None:
+        return parse(text, card.scope)
+    asked = parse(text, scope.inside(own_letters(text, scope) & {scope.heads.letter}))
+    if not isinstance(asked, Ref):
         return asked
     h, each = Idx(scope.heads.letter), scope.heads.each
     at: dict[Expr, Expr] = {group_of(h, each): Idx(scope.heads.group),
