@@ -404,3 +404,17 @@ def test_a_head_of_grouped_queries_is_one_head() -> None:
     for i, h in ((1, 1), (1, 2), (1, 3), (2, 4)):
         wanted = f"A_{{-1}}^{{{i},{(h + 1) // 2},{(h + 1) % 2 + 1}}}"
         assert wanted in by_label[f"block {i}, head {h}"].expression
+
+
+def test_what_a_change_puts_in_is_a_term_beside_those_of_the_blocks() -> None:
+    """Of a row the condition is settled, so that the old value goes on into its own blocks."""
+    card = vt.read("gpt2").bind(V=9, d=8, N=3, H=2, d_f=8, n_max=8)
+    model = card.with_weights(random_weights(card, 2))
+    changed = model.put("x^2_j = x^2_j + 4 W_E[3] for j ≥ 2", "A^{3,1} = 0")
+    blocks = model.run([1, 2, 3, 4]).expand("logits_{-1, 4}")
+    for row, more in ((-1, 1), (1, 0)):
+        e = changed.run([1, 2, 3, 4]).expand(f"logits_{{{row}, 4}}")
+        assert {t.label.split(",")[0] for t in e} == {t.label.split(",")[0] for t in blocks}
+        assert sum("W_E[3]" in t.expression for t in e.constants) == more
+        assert not any("where" in t.expression or "table" in t.expression for t in e)
+        assert e.held == ("scale",) and abs(e.rest) < 1e-12

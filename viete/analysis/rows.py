@@ -103,15 +103,33 @@ class Rows:
             case Table(((letter, count), second), body):
                 index = at.at or Apply("sub", (count, num(at.end)))
                 body = self.card.substitute(body, letters={letter: index})
-                if isinstance(body, Pick) and body.items == (Idx(second[0]),):
-                    return body.value
-                return Table((second,), body)
+                found = self.vector(body, second[0])
+                return Table((second,), body) if found is None else found
             case Pick(value, (Slice(None, stop), *rest)) if not rest and stop is not None:
                 index = at.at or Apply("sub", (stop, num(at.end)))
                 return Pick(value, (index,))
             case Pick(value, (item,)) if not isinstance(item, Slice):
                 return Pick(value, (self.entry(item, at),))
         return Pick(e, (at.of(e, 0),))
+
+    def vector(self, e: Expr, letter: str) -> Expr | None:
+        """What has these entries, by their letter: of ``2 u_k + v_{j,k}`` that is ``2 u + v_j``."""
+        match e:
+            case Pick(value, (*items, Idx(name))) if name == letter and not any(
+                letter in x.free for x in (value, *items) if isinstance(x, Expr)
+            ):
+                return Pick(value, tuple(items)) if items else value
+            case Apply(op, args) if op in ENTRYWISE or op in ("where", "prod"):
+                along = [letter in x.free for x in args]
+                if not any(along) or (op == "where" and along[0]):
+                    return None
+                parts = [self.vector(x, letter) if a else x
+                         for x, a in zip(args, along, strict=True)]  # fmt: skip
+                if None in parts:
+                    return None
+                both = op in ("times", "prod") and all(along)
+                return Apply("had" if both else op, tuple(x for x in parts if x is not None))
+        return None
 
     def column(self, e: Expr, at: Subscript) -> Expr:
         """One column of a matrix, as a vector."""

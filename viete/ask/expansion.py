@@ -79,7 +79,7 @@ class Expansion(TermValues):
         names = [x for x in options.into if x not in WORDS and is_name(run, x)]
         into, named = frozenset(options.into).difference(names), (*names, *options.directions)
         into |= {DIRECTIONS} if named else set()
-        self.expander = Expander(run.program, into, options.depth, options.held, lengths)
+        self.expander = Expander(run.program, into, options.depth, options.held, lengths, run.sizes)
         self.formula, self.rows = self.by_row(self.expander.normal(asked.formula))
         self.families = self.expander.families(self.formula, marks)
         along = directions_of(run, self.expander, named) if DIRECTIONS in into else ()

@@ -6,7 +6,8 @@ equations: the stream of a block is that of the block before, with something add
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
 
 from viete.analysis.linearity import (
     ATOM,
@@ -21,6 +22,7 @@ from viete.analysis.rows import Rows, Subscript
 from viete.errors import VieteError
 from viete.evaluate.schedule import Program
 from viete.graph.card import Equation
+from viete.graph.conditions import settled
 from viete.graph.dependence import reachable
 from viete.notation.printer import show, show_symbol
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, num, rebuilt, transform, walk
@@ -32,13 +34,15 @@ class Stream:
     """The values of one program's card by their equations.
 
     ``held`` are the kinds of factors that are taken as given, ``lengths`` the lengths of texts
-    where the card has numbers for them.
+    where the card has numbers for them, and ``sizes`` what is known of the text.
     """
 
     def __init__(
-        self, program: Program, held: frozenset[str] = HELD, lengths: frozenset[str] = frozenset()
-    ) -> None:
+        self, program: Program, held: frozenset[str] = HELD, lengths: frozenset[str] = frozenset(),
+        sizes: Mapping[str, Fraction] | None = None,
+    ) -> None:  # fmt: skip
         self.program, self.card = program, program.model
+        self.sizes = program.sizes if sizes is None else sizes
         self.lines = linearity(self.card, held, lengths)
         self.rows = Rows(self.lines)
         self.made = {s.makes: s.equation for s in program.steps}
@@ -96,7 +100,20 @@ class Stream:
 
     def normal(self, e: Expr) -> Expr:
         """A formula with numbers for blocks, and with rows and entries of values."""
-        return self.rows.pushed(self.numbered(e, {}))
+        return transform(self.rows.pushed(self.numbered(e, {})), self.chosen)
+
+    def chosen(self, e: Expr) -> Expr | None:
+        """Of a choice by a block, a head or a place that has a number, what is chosen."""
+        if not (isinstance(e, Apply) and e.op == "where") or self.lines.depends(e.args[0]):
+            return None
+        found = settled(e.args[0], self.number)
+        new = e.args[2 - found] if isinstance(found, bool) else None
+        return new if new is not None and self.lines.rank(new) == self.lines.rank(e) else None
+
+    def number(self, e: Expr) -> Fraction | None:
+        """The number that a formula of dimensions is in this text."""
+        size = self.card.size(e)
+        return None if size is None else size.value(self.sizes)
 
     def numbered(self, e: Expr, blocks: dict[str, int]) -> Expr:
         """A formula with numbers for its blocks; a sum over blocks is written out."""

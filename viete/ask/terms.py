@@ -6,8 +6,9 @@ its own terms (`viete.analysis.linearity`), until what is left are the terms tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import reduce
 from itertools import chain
 
@@ -46,12 +47,13 @@ class Expander(Stream):
     def __init__(
         self, program: Program, words: frozenset[str], depth: int = DEPTH,
         held: frozenset[str] = HELD, lengths: frozenset[str] = frozenset(),
+        sizes: Mapping[str, Fraction] | None = None,
     ) -> None:  # fmt: skip
         if unknown := sorted(words - {*WORDS}):
             raise VieteError(
                 f"nothing is expanded into {unknown[0]!r}; the words are {', '.join(WORDS)}"
             )
-        super().__init__(program, held, lengths)
+        super().__init__(program, held, lengths, sizes)
         self.words, self.depth = words, depth
         bound = (e.right.binders for e in self.card.equations)
         self.meant = self.card.names.union(*bound)  # letters and names that mean something already
