@@ -129,3 +129,9 @@ def test_a_table_shows_a_token_as_it_is(token: str) -> None:
     page = MarkdownIt("commonmark").enable("table").render(render(blocks, "md"))
     cells = [unescape(re.sub("<.*?>", "", x)) for x in re.findall("<t[dh]>(.*?)</t[dh]>", page)]
     assert cells[-3:] == ["token", quoted("a"), quoted(token)]
+
+
+def test_a_head_that_is_not_there_is_named_by_its_number() -> None:
+    card = vt.read("llama").bind(V=9, d=8, N=2, H=4, G=2, d_f=12, n_max=8)
+    with pytest.raises(vt.VieteError, match="index 5 is outside 1 to 4"):
+        card.with_weights(seed=0).run([1, 2])["A^{1,5}"]

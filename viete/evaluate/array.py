@@ -49,7 +49,7 @@ from viete.evaluate.labelled import (
 )
 from viete.graph.card import CardData
 from viete.graph.evaluator import Algebra, Env, Letter
-from viete.notation.heads import joint
+from viete.notation.heads import head_of, joint
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice
 
@@ -325,7 +325,10 @@ class Arrays(Algebra[Value, Env[Value]]):
         size, first = v.size(label), int(among.first)
         k = int(at.array) - first
         if not 0 <= k < size:
-            raise VieteError(f"index {k + first} is outside {first} to {size + first - 1}")
+            wrong, last = k + first, size + first - 1
+            if (head := head_of(index)) is not None and isinstance(head[0], Num):
+                wrong, last = int(head[0].value), size * int(self.size(head[1], env))
+            raise VieteError(f"index {wrong} is outside {first} to {last}")
         place = tuple(k if a == label else slice(None) for a in v.axes)
         rest = tuple(a for a in v.axes if a != label)
         return Value(v.array[place], rest, v.const, False, v.interval)
