@@ -203,7 +203,7 @@ class Expansion(TermValues):
     @cached_property
     def held(self) -> tuple[str, ...]:
         """What was taken as given, though it depends on the text."""
-        return (*self.expander.held_in(self.families), *self.options.given)
+        return (*self.expander.held_in(f.formula for f in self.families), *self.options.given)
 
     # -- adding up --------------------------------------------------------------------------------
 

@@ -6,14 +6,16 @@ equations: the stream of a block is that of the block before, with something add
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
+from itertools import chain
 
 from viete.analysis.linearity import (
     ATOM,
     CONSTANT,
     HELD,
     PAIR,
+    SCALE,
     linearity,
     repicked,
     through,
@@ -160,6 +162,21 @@ class Stream:
         """Whether a value's equation is linear in another value, or a constant."""
         parts = self.lines.parts(self.opened(atom))
         return any(p.kind in (ATOM, PAIR) for p in parts) or all(p.kind == CONSTANT for p in parts)
+
+    def held_in(self, formulas: Iterable[Expr]) -> tuple[str, ...]:
+        """What formulas take as given: patterns of attention, and scales of norms."""
+        found: dict[str, None] = {}
+        for x in chain.from_iterable(map(walk, formulas)):
+            if not isinstance(x, Apply) or x.op not in ("div", "prod", "times"):
+                continue
+            side = x.args[x.op == "div"]
+            if not self.lines.depends(side):
+                continue
+            if x.op == "div":
+                found[SCALE] = None
+            elif self.lines.is_pattern(side):
+                found[pattern_name(side)] = None
+        return tuple(sorted(found, key=SCALE.__eq__))
 
     # -- names -------------------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from viete.analysis.linearity import ATOM, HOLE, filled
+from viete.analysis.dependent import HOLE
+from viete.analysis.linearity import ATOM, filled
 from viete.ask.stream import value_of
 from viete.graph.sizes import Size
 from viete.notation.substitution import fresh

@@ -6,32 +6,29 @@ its own terms (`viete.analysis.linearity`), until what is left are the terms tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
-from itertools import chain
 
+from viete.analysis.dependent import HOLE, holds
 from viete.analysis.linearity import (
     ATOM,
     CONSTANT,
     HELD,
-    HOLE,
     PAIR,
-    SCALE,
     UNOPENED,
     Summand,
     filled,
-    holds,
     through,
 )
 from viete.analysis.rows import Subscript
 from viete.ask.directions import DIRECTIONS
-from viete.ask.stream import Stream, key_of, pattern_name, value_of
+from viete.ask.stream import Stream, key_of, value_of
 from viete.ask.term_families import Mark, State, Terms, by_block, fresh_letter, with_letter
 from viete.errors import VieteError
 from viete.evaluate.schedule import Program
-from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, num, transform, walk
+from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, num, transform
 
 FINER = frozenset(
     ("sublayer", "head", "source", "neuron", "feature", "path", "query", "key")
@@ -259,21 +256,6 @@ class Expander(Stream):
                 outer = transform(p.context, lambda x: HOLE if x is last else None)
                 return self.family(around, filled(outer, one), state)
         return self.family(around, p.whole, state, UNOPENED)
-
-    def held_in(self, families: Sequence[Terms]) -> tuple[str, ...]:
-        """What terms take as given: patterns of attention, and scales of norms."""
-        found: dict[str, None] = {}
-        for x in chain.from_iterable(walk(f.formula) for f in families):
-            if not isinstance(x, Apply) or x.op not in ("div", "prod", "times"):
-                continue
-            side = x.args[x.op == "div"]
-            if not self.lines.depends(side):
-                continue
-            if x.op == "div":
-                found[SCALE] = None
-            elif self.lines.is_pattern(side):
-                found[pattern_name(side)] = None
-        return tuple(sorted(found, key=SCALE.__eq__))
 
     def pairs(self, around: Expr, e: Expr, state: State) -> Iterator[Terms]:
         """The terms of a product of two sums: those of one side with those of the other."""
