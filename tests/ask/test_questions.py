@@ -10,14 +10,15 @@ import pytest
 import viete as vt
 from tests.command_line import viete
 from tests.laws.strategies import random_weights
+from tests.model.small import card, small, streams, tokens
 from viete.errors import VieteError, VieteWarning
 
 SIZES = {"V": 11, "d": 16, "N": 2, "H": 2, "d_f": 8}
 
 
 def ran(name: str) -> vt.nouns.run.Questions:
-    card = vt.read(name).bind(**SIZES)
-    return card.run([1, 2, 3], random_weights(card, 1))
+    bound = vt.read(name).bind(**SIZES)
+    return bound.run([1, 2, 3], random_weights(bound, 1))
 
 
 RUN, PYTHIA = ran("gpt2"), ran("pythia")
@@ -83,6 +84,20 @@ def test_a_norm_that_could_be_several_is_asked_about(
         assert np.isfinite(run[way]).all()
 
 
+@pytest.mark.parametrize("name", [s for s in streams() if "theta" in card(s).symbols])
+def test_two_vectors_below_theta_are_an_angle_beside_a_rotary_base(name: str) -> None:
+    run = small(name).run(tokens(1)[0])
+    x, y = run["resid_post^1_2"], run["resid_post^2_3"]
+    cosine = x @ y / np.linalg.norm(x) / np.linalg.norm(y)
+    np.testing.assert_allclose(run["θ_{resid_post^1_2, resid_post^2_3}"], np.arccos(cosine))
+    np.testing.assert_allclose(run[r"\cos{\theta_{resid_post^1_2, resid_post^2_3}}"], cosine)
+    (note,) = run.conventions("θ_{resid_post^1_2, U_5}")
+    assert "the angle between two vectors; θ alone is a number of the card" in note.sentence
+    claim = r"\theta_{resid_post^1_2, U_5} = angle(resid_post^1_2, U_5)"
+    assert small(name).check(claim, tokens=tokens(1)[0]).ok
+    assert run["θ"] == 100
+
+
 @pytest.mark.parametrize("question", [
     "<W_E_3, LN(x^2_1; γ, β, ε)>", "LN(x^2; 1, 0)", "x^1_2 W_OV^{1,1}", "A^{1,1} x^1", "W_E x^1_2",
     "W_O^{1,1} W_E_3", "softmax(logits)", "x^1", "W_OV^{1,1} W_OV^{2,1}", "norm(x^1)",
@@ -92,8 +107,8 @@ def test_what_means_what_it_says(question: str) -> None:
 
 
 def test_a_card_without_layer_norm_means_its_own() -> None:
-    card = vt.read("llama").bind(V=11, d=8, N=2, H=2, G=1, d_k=4, d_f=8)
-    run = card.run([1, 2, 3], random_weights(card, 1))
+    llama = vt.read("llama").bind(V=11, d=8, N=2, H=2, G=1, d_k=4, d_f=8)
+    run = llama.run([1, 2, 3], random_weights(llama, 1))
     np.testing.assert_allclose(run["LN(x^1) U^T"], run["logits(x^1)"])
 
 
@@ -113,6 +128,12 @@ def test_conventions_stand_in_an_answer() -> None:
     ran = viete("ask", *asked)
     assert "W_OV^{1,1} x¹[1] means x¹[1] W_OV^{1,1}" in ran.out and not ran.err
     assert "viete: W_OV^{1,1} x¹[1] means" in viete("ask", *asked, "-f", "csv").err
+
+
+def test_a_block_that_is_written_out_has_no_letter() -> None:
+    one = vt.read("attention-only-1").bind(V=11, d=8, H=2)
+    with pytest.raises(VieteError, match=r"x\^N_\{-1\}; declared with this letter: x\^0, x\^1"):
+        one.run([1, 2], random_weights(one, 1))["x^N_{-1}"]
 
 
 def test_on_the_command_line() -> None:

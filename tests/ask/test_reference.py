@@ -87,7 +87,7 @@ TABLE = {
     # angles
     r"\langle v_1, LN(v_2) \rangle \approx |v_1| \cos{\theta_{v_1,c(v_2)}}":
         r"\langle r, LN(q; 1, 0) \rangle = |r| \cos{angle(r, c(q))}",
-    r"\theta_{a,b}": r"angle(r, q)",
+    r"\theta_{a,b}": r"\theta_{r,q}",
     r"\theta": r"angle(r, q)",
     r"a": r"r",
     r"b": r"q",

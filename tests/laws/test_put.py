@@ -299,3 +299,9 @@ For $i = 1, …, N$:
     run = card.run(None, {"gamma": row}, X=np.ones((5, 4)))
     np.testing.assert_array_equal(run["x^2"], np.tile(row, (5, 1)))
     np.testing.assert_array_equal(run["s^3"], np.full((5, 5), 4 * row @ row))
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_a_change_says_something(text: str) -> None:
+    with pytest.raises(VieteError, match="a change is empty; write an equation, such as"):
+        GPT2.put(text)

@@ -2,7 +2,8 @@
 
 A norm without its parameters is one of the card's. A matrix of weights on the left of a vector is
 the map that it is in the card, whose vectors are rows. A row of what attention reads is that row
-in its context. Each is said; where several norms could be meant, it is asked.
+in its context. ``θ`` with two vectors below is their angle, where the card's own θ is one number.
+Each is said; where several norms could be meant, it is asked.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from viete.errors import Text, VieteError
 from viete.graph.card import CardData
 from viete.library.functions import with_defaults
 from viete.notation.printer import letters, show
-from viete.notation.tree import CALL, Apply, Expr, Pick, rebuilt, walk
+from viete.notation.tree import CALL, Apply, Expr, Pick, Ref, rebuilt, walk
 
+THETA = "theta"
 THROUGH = frozenset("add sub neg times div had T".split())  # of what a linear map still is one
 
 
@@ -44,7 +46,7 @@ def understood(
 
     Raises VieteError, at its place, for a norm that could be several of the card's.
     """
-    if not any(isinstance(x, Apply) for x in walk(e)):
+    if not any(isinstance(x, Apply | Pick) for x in walk(e)):
         return e, ()
     reading = QuestionReading(card, shapes, source)
     found = reading.of(e)
@@ -71,6 +73,8 @@ class QuestionReading:
                 return self.product(new)
             case Apply(op, (f, Pick(value, (place,)))) if op == CALL:
                 return self.row(new, Apply(CALL, (f, value)), place)
+            case Pick(Ref() as theta, (a, b)) if theta.key == THETA and self.shape(theta) == ():
+                return self.angle(new, a, b)
             case Apply(op) if op in self.card.function:
                 self.conventions += self.defaults(new)
         return new
@@ -159,6 +163,18 @@ class QuestionReading:
             return self.shapes.of(e, self.shapes.asking(e)[0]).shape
         except (Mismatch, VieteError):
             return None
+
+    # -- angles ------------------------------------------------------------------------------------
+
+    def angle(self, written: Pick, a: Expr, b: Expr) -> Expr:
+        """The angle between two vectors, as one number has no entries."""
+        meant = self.card.library("angle", a, b)
+        own, *vectors = (show(x, "unicode") for x in (written.value, a, b))
+        self.conventions.append(Convention(
+            written, meant, f"{own}_{{{', '.join(vectors)}}} means {show(meant, 'unicode')}, the "
+            f"angle between two vectors; {own} alone is a number of the card",
+        ))  # fmt: skip
+        return meant
 
     # -- other functions ---------------------------------------------------------------------------
 

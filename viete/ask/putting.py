@@ -23,6 +23,7 @@ from viete.notation.symbols import Scope
 from viete.notation.tree import num
 from viete.rewrite.cut import Cut
 from viete.rewrite.put import put
+from viete.rewrite.replacement import SUCH_AS
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ def edited(
 
     The names of the run ``against`` have a prime.
 
-    Raises VieteError for a name that the card has, for what is no number, vector or matrix, and
-    where `viete.rewrite.put.put` does.
+    Raises VieteError for an empty text, for a name that the card has, for what is no number, vector
+    or matrix, and where `viete.rewrite.put.put` does.
     """
     arrays: dict[str, Array] = {}
     for name, value in values.items():
@@ -60,6 +61,8 @@ def edited(
         texts: Iterable[Text]
         if isinstance(equation, Path):
             card, texts = read_edit(equation, card)
+        elif isinstance(equation, str) and not equation.strip():
+            raise VieteError(f"a change is empty; write an equation, {SUCH_AS}")
         elif isinstance(equation, str):
             lines = enumerate(equation.splitlines(), 1)
             texts = [Text(line.replace("$", " "), "<put>", k, 1, line)

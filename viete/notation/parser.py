@@ -678,7 +678,8 @@ class Parser(Cursor):
                 f"{name} is one value for each {' and '.join(lacking.slots)}; write {lacking.key}, "
                 f"or numbers for the letters", span,
             )  # fmt: skip
-        for label in (x.text for s in declared for x in (*s.sub, *s.sup) if not x.index):
+        labels = (x.text for s in declared for x in (*s.sub, *s.sup) if not x.index)
+        for label in (x for x in labels if not x.isdigit()):
             if any(label in [t.text for t in i.tokens] and len(i.tokens) > 1 for i in items):
                 return self.error(
                     f"unknown symbol {name}; {label} is a label here, and an index under a line "
