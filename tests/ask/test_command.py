@@ -37,11 +37,11 @@ def test_tokens_come_first_then_numbers_and_tables(folder: Path, model: Model[vt
         ["token", '"I"', '"', 'live"', '"', 'in"', '"', 'Dublin"'],
     ]  # fmt: skip
     run = model.run(TEXTS[0])
-    assert lines[5] == f"|x^2_{{-1}}| = {float(run['|x^2_{-1}|'][0]):.10g}"
+    assert lines[5] == f"|x^2_{{-1}}| = {float(run['|x^2_{-1}|']):.10g}"
     assert lines[7] == "A^{2,h}_{-1}  (h = 2 × n = 4)"
     row = lines[11].split()
     assert row[:3] == ["1", "=", "L1H0"]
-    np.testing.assert_allclose(list(map(float, row[3:])), run["A^{2,1}_{-1}"][0], atol=6e-5)
+    np.testing.assert_allclose(list(map(float, row[3:])), run["A^{2,1}_{-1}"], atol=6e-5)
     assert lines[-1].startswith('logits_{-1, " in"} = ')
 
 
@@ -88,9 +88,9 @@ def test_many_texts_are_a_table(folder: Path, model: Model[vt.Card], tmp_path: P
                       "A^{1,h}_{-1,0} [h = 1 = L0H0]", "A^{1,h}_{-1,0} [h = 2 = L0H1]"]  # fmt: skip
     for row, said in zip(rows, found, strict=True):
         run = model.run(row["text"])
-        number = row["k"] * run[f'logits_{{-1, "{row["answer"]}"}}'][0]
+        number = row["k"] * run[f'logits_{{-1, "{row["answer"]}"}}']
         np.testing.assert_allclose(
-            list(map(float, (said[1], *said[3:]))), [number, *run["A^{1,h}_{-1,0}"][0]], rtol=1e-6
+            list(map(float, (said[1], *said[3:]))), [number, *run["A^{1,h}_{-1,0}"]], rtol=1e-6
         )
     objects.write_text(objects.read_text() + '{"text": "the cat", "against": "a mat"}\n')
     said = viete("ask", folder, "--texts", objects, "logits_{-1, answer}", code=2).err
@@ -109,7 +109,7 @@ def test_many_texts_are_a_table(folder: Path, model: Model[vt.Card], tmp_path: P
 
 def test_the_largest_values_come_with_their_tokens(folder: Path, model: Model[vt.Card]) -> None:
     lines = viete("ask", folder, "--text", TEXTS[1], "logits", "--top", "2").out.splitlines()
-    logits = model.run(TEXTS[1])["logits"][0]
+    logits = model.run(TEXTS[1])["logits"]
     j, k = np.unravel_index(logits.argmax(), logits.shape)
     word = model.to_str_tokens(TEXTS[1])[j]
     assert f"[{word}]" in lines[4] and f'n = {j} "{word}"' in lines[4]
@@ -142,7 +142,7 @@ def test_json_has_everything(folder: Path, model: Model[vt.Card]) -> None:
     first, odd = row["answers"]
     assert row["tokens"]["t"][1] == {"position": 1, "id": 266, "token": " live"}
     assert first["axes"] == ["h", "n"] and first["labels"][0] == ["1 = L1H0", "2 = L1H1"]
-    np.testing.assert_allclose(first["value"], model.run(TEXTS[0])["A^{2,h}_{-1}"][0], rtol=1e-6)
+    np.testing.assert_allclose(first["value"], model.run(TEXTS[0])["A^{2,h}_{-1}"], rtol=1e-6)
     assert set(odd["value"]) <= {"inf", "-inf"}
 
 
@@ -174,7 +174,7 @@ def test_checkpoints_are_rows_and_curves(tmp_path: Path) -> None:
     ).out.splitlines()
     assert [line.split()[0] for line in rows] == ["revision", "────────", "2", "4"]
     logits = vt.load(run, revision="4").run("abab")["logits_{-1,0}"]
-    assert float(rows[-1].split()[-1]) == pytest.approx(float(logits[0]), abs=1e-3)
+    assert float(rows[-1].split()[-1]) == pytest.approx(float(logits), abs=1e-3)
     viete("ask", run, "--text", "abab", "--revision", "2,4", "logits_{-1,0}", "-o", curve)
     drawn = viete("ask", run, "--text", "abab", "--revision", "2,4", "logits_{-1,0}", "--draw").out
     assert "step 2" in drawn and "step 4" in drawn

@@ -39,7 +39,7 @@ def test_labels_spell_the_text(kind: str) -> None:
     ids, words = model.to_tokens(SENTENCE)[0], model.words
     positions = [f"{j} {quoted(words.name(int(k)))}" for j, k in enumerate(ids)]
     scores = run.labels("logits")[-1]
-    assert list(run.labels("logits")[1]) == positions
+    assert list(run.labels("logits")[0]) == positions
     assert len(scores) == len(words) + 3 and scores[-1] == str(len(scores) - 1)
     assert scores[:4] == [quoted(words.name(k)) for k in range(4)]
     spelled = "".join(words.name(int(k)) for k in ids)

@@ -55,12 +55,12 @@ def test_tokens_have_their_names() -> None:
     assert repr(last).splitlines()[0] == "top_4(logits_{-1})"
     assert [line.split("  ")[1] for line in repr(last).splitlines()[1:]] == [
         x.strip() for x in last.labels[-1]]  # fmt: skip
-    assert last.alone.values.shape == (4,) and last.alone.names.shape == (4,)
+    assert last.values.shape == (4,) and last.names.shape == (4,)
     lengths = one["top_9(|x^2|)"]
     assert np.array_equal(lengths.values, -np.sort(-one["|x^2|"][..., 0]))
-    assert set(lengths.names[0]) == set(one.labels("x^2")[1])
+    assert set(lengths.names) == set(one.labels("x^2")[0])
     heads = one["top_2(A^{2,h}_{-1})"]
-    assert heads.names.shape == (1, 2, 2) and heads.names[0, 0, 0][0].isdigit()
+    assert heads.names.shape == (2, 2) and heads.names[0, 0][0].isdigit()
     assert "h 1 = L1H0" in repr(heads)
 
 
@@ -94,22 +94,22 @@ def test_the_rank_of_a_word() -> None:
     model = reader("spaces")
     run = model.run("I live in Dublin")
     k = model.words[" Mary"]
-    order = np.argsort(-run["logits"][0, -1], kind="stable")
+    order = np.argsort(-run["logits"][-1], kind="stable")
     assert run['rank(logits_{-1}, " Mary")'] == 1 + list(order).index(k)
-    assert np.array_equal(run['rank(logits; " Mary")'][0, :, 0],
-                          1 + (run["logits"][0] > run["logits"][0, :, [k]].T).sum(-1))  # fmt: skip
+    assert np.array_equal(run['rank(logits; " Mary")'][:, 0],
+                          1 + (run["logits"] > run["logits"][:, [k]]).sum(-1))  # fmt: skip
 
 
 def test_on_the_command_line(tmp_path: Path) -> None:
     model = reader("bytes")
     folder = model.save(tmp_path / "model")
     run = model.run("I live in")
-    first, second = run["top_2(logits_{-1})"].names[0]
+    first, second = run["top_2(logits_{-1})"].names
     found = viete("ask", folder, "--text", "I live in", "top_2(logits_{-1})", "top_1(logits)").out
     assert re.search(f"top +{re.escape(first)} +{re.escape(second)}\n", found)
     assert re.search(f'2 " in" +{re.escape(first)} ', found)
     data = json.loads(viete("ask", folder, "--text", "I live in", "top_1(logits)", "--json").out)
-    assert data["rows"][0]["answers"][0]["names"] == run["top_1(logits)"].names[0].tolist()
+    assert data["rows"][0]["answers"][0]["names"] == run["top_1(logits)"].names.tolist()
     (tmp_path / "texts").write_text("I live in\nMary\n")
     lines = viete("ask", folder, "--texts", tmp_path / "texts", "top_2(logits_{-1})").out
     assert f"{first}, {second}\n" in lines

@@ -88,7 +88,7 @@ def test_several_texts(loaded: Any) -> None:
     assert loaded.to_string(ids[:, 1:])[1] == "the cat sat on"
     # A shorter text is not touched by what stands behind it.
     a, b = loaded.run(["the cat", "the cat sat on"])["logits"], loaded.run("the cat")["logits"]
-    np.testing.assert_allclose(a[0, : len(short)], b[0], atol=1e-6)
+    np.testing.assert_allclose(a[0, : len(short)], b, atol=1e-6)
 
 
 def test_a_long_text_is_cut_at_the_context(loaded: Any) -> None:
@@ -114,9 +114,32 @@ def test_single_tokens(loaded: Any) -> None:
         loaded.get_token_position(" dog", text)
 
 
-def test_run_takes_text(loaded: Any) -> None:
-    ids = loaded.to_tokens("the cat")
-    np.testing.assert_array_equal(loaded.run("the cat")["logits"], loaded.run(ids)["logits"])
+def test_one_text_is_one_sequence_and_a_list_a_batch(loaded: Any) -> None:
+    ids, text = loaded.to_tokens("the cat"), "the cat"
+    one, several = loaded.run(text), loaded.run([text])
+    for question in (
+        "logits",
+        "x^i",
+        "A^{i,h}",
+        "|x^1_{-1}|",
+        "logits_{-1}",
+        "∂(logits_{-1,5})/∂x^1",
+    ):
+        of_ids = loaded.run(ids[0])[question]
+        np.testing.assert_array_equal(one[question], of_ids)
+        np.testing.assert_array_equal(several[question], loaded.run(ids)[question])
+        np.testing.assert_allclose(several[question], of_ids[None], atol=1e-6)
+        assert one.axes(question) == several.axes(question)[1:]
+        assert several.axes(question)[0] == "batch"
+    # What TransformerLens returns has a batch axis there, and here.
+    logits, cache = loaded.run_with_cache(text)
+    assert logits.shape == loaded(text).shape == (1, *one["logits"].shape)
+    assert cache["resid_post", 0].shape == (1, *one["x^1"].shape)
+    seen: list[tuple[int, ...]] = []
+    with loaded.hooks([("x^1", lambda x, hook: seen.append(x.shape))]):
+        assert loaded.run(text)["logits"].shape == one["logits"].shape
+    assert seen == [(1, *one["x^1"].shape)]
+    assert [*loaded.sample(text, most=2)] == [*loaded.sample(ids, most=2)]
     with pytest.raises(vt.VieteError, match="ids are whole numbers"):
         loaded.to_string([0.5])
 
@@ -128,7 +151,7 @@ def test_tokens_are_the_models_arrays(tmp_path: Path) -> None:
     ids = there.to_tokens("the cat")
     assert ids.dtype == torch.int64
     assert there.to_string(ids[0]) == END + "the cat"
-    assert there.run("the cat")["logits"].shape == (1, ids.shape[1], 300)
+    assert there.run("the cat")["logits"].shape == (ids.shape[1], 300)
 
 
 # -- which tokens stand around a text --------------------------------------------------------------

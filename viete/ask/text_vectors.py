@@ -70,8 +70,7 @@ def last_stream(card: CardData) -> Ref:
 def vector_of(card: CardData, text: str, run: Callable[..., Run], meaning: str) -> Any:
     """The vector of one text; ``run`` is the model's."""
     stream = show(last_stream(card))
-    found = run(text, names=[stream], meaning=meaning)[stream]
-    return found.reshape(-1, *found.shape[-2:])[0, -1]
+    return run(text, names=[stream], meaning=meaning)[stream][-1]
 
 
 __all__ = ["as_written", "texts_in", "vector_of", "with_texts"]

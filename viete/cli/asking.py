@@ -125,7 +125,7 @@ class Asking:
             if example.against is not None:
                 other = start(self.ids(card, model, example.against, beside=True), [])
             self.run = asked(run, self.values(run, example), other, self.inputs.of)
-            answers = tuple(self.answer(q).alone for q in self.questions)
+            answers = tuple(self.answer(q) for q in self.questions)
             self.notes |= dict.fromkeys(
                 note for q in self.questions for note in reading_notes(self.run, q.text.text)
             )
@@ -145,7 +145,7 @@ class Asking:
             if card.vocabulary:
                 return numbers(text, card, "the text")
             raise VieteError(f"{card.title} is a card, and has no tokenizer: give token ids")
-        return model.to_tokens(text, self.inputs.bos, truncate=False)
+        return model.text_ids(text, self.inputs.bos)
 
     def values(self, run: Questions, example: Example) -> dict[str, Any]:
         """What the questions may name of this text: the tokens of words, and numbers."""

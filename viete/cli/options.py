@@ -389,7 +389,7 @@ class InputOptions:
             return numbers(self.tokens, card)
         if model is None:
             raise VieteError(f"{card.title} is a card, and has no tokenizer: give --tokens 3,1,4")
-        return model.to_tokens(self.text or "", self.bos, truncate=False)
+        return model.text_ids(self.text or "", self.bos)
 
     def others(self, card: CardData) -> dict[str, Any]:
         """``--input y=1,4,1`` as inputs by name."""

@@ -56,8 +56,10 @@ class HookPoint:
 class Hooked(NamedWeights):
     """What a card with weights can do by the names of TransformerLens.
 
-    Tokens are ids (n) or (batch, n), or text; arrays come back with a batch axis. Of ``names`` only
-    those are offered that the card has values for: `Names.meaning` says what each is.
+    Tokens are ids (n) or (batch, n), or text. What TransformerLens names or returns, `__call__` and
+    `run_with_cache` too, has a batch axis, as it has there; `run` has one only of a batch. Of
+    ``names`` only those are offered that the card has values for: `Names.meaning` says what each
+    is.
     """
 
     def ids(self, given: Any) -> Any:
@@ -83,7 +85,8 @@ class Hooked(NamedWeights):
     def run(self, tokens: Any = None, /, **options: Any) -> Run:
         """Run the equations on token ids, (n) or (batch, n), or on text: every value by its name.
 
-        Hooks act on it. Options and other inputs are those of `viete.meanings.run.run`.
+        Values have a batch axis where the ids have one, or a list of texts is given. Hooks act on
+        it. Options and other inputs are those of `viete.meanings.run.run`.
         """
         ids = None if tokens is None else self.ids(tokens)
         card, options = self.with_hooks(options)

@@ -51,7 +51,8 @@ class Texts:
     def to_tokens(
         self, text: Given, prepend_bos: bool | None = None, truncate: bool = True
     ) -> Array:
-        """Text as ids, (1, n); several texts as (batch, n), shorter ones filled up behind.
+        """Text as ids, (1, n), as TransformerLens has them; several texts as (batch, n), shorter
+        ones filled up behind.
 
         ``prepend_bos`` None puts the first token in front where there is one. With ``truncate`` a
         text that is longer than the context is cut there. A causal model does not see the filling;
@@ -134,10 +135,15 @@ class Texts:
             raise VieteError(f"the token {token!r:.60} does not stand in it")
         return int(places[0 if mode == "first" else -1])
 
+    def text_ids(self, text: str, prepend_bos: bool | None = None) -> Array:
+        """The ids (n) of one text, all of them."""
+        return self.to_tokens(text, prepend_bos, truncate=False)[0]
+
     def ids(self, given: Any) -> Any:
-        """Text as ids, all of them, and anything else as it is."""
-        text = isinstance(given, str) or are_texts(given)
-        return self.to_tokens(given, truncate=False) if text else given
+        """The ids (n) of a text, (batch, n) of a list of texts; anything else as it is."""
+        if isinstance(given, str):
+            return self.text_ids(given)
+        return self.to_tokens(given, truncate=False) if are_texts(given) else given
 
 
 def are_texts(given: Any) -> TypeGuard[Sequence[str]]:

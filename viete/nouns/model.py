@@ -159,7 +159,10 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         return out
 
     def run(self, tokens: Any = None, /, **options: Any) -> Questions:
-        """As `Hooked.run`: a run of token ids, (n) or (batch, n), or of text, to be asked."""
+        """As `Hooked.run`: a run of token ids, (n) or (batch, n), or of text, to be asked.
+
+        A text is one sequence, and its values have no batch axis; a list of texts has one.
+        """
         if options.get("names") is not None:  # as the card itself would say it, without words
             names = listed(options["names"])
             scope = replace(program(self.card).scope, words=lambda: self.words)
@@ -204,10 +207,6 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
             self.card, self.tensors, *claims, tokens=ids, texts=texts, against=against, seed=seed,
             encode=self.text_ids, words=lambda: self.words, **inputs,
         )  # fmt: skip
-
-    def text_ids(self, text: str) -> Array:
-        """The ids (n) of one text."""
-        return self.to_tokens(text, truncate=False)[0]
 
     def after(self, steps: Sequence[Folding]) -> Self:
         """As `Verbs` asks: the new weights are made of the old ones."""
