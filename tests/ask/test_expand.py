@@ -48,7 +48,10 @@ def test_terms_add_up_for_every_family(path: str) -> None:
     name = last(run)
     row = name if np.ndim(run[name]) < 2 else f"{name}_{{-1}}"
     for into in INTO:
-        check(run.expand(row, into, top=3), run[row])
+        check(e := run.expand(row, into, top=3), run[row])
+        for t in (*e.terms, *e.constants, *e.unopened):
+            assert (t.stopped is not None) == (t.kind == "unopened")
+            assert t.stopped is None or np.isreal(run[t.stopped.within]).all()
 
 
 @pytest.mark.parametrize("name", ["pythia", "gpt2", "llama", "gemma2", "formal-decoder", "t5"])
@@ -129,6 +132,12 @@ def test_what_is_not_held_is_named_and_stops_the_expansion() -> None:
     check(e, run["logits_{-1, 3}"])
     capped = run_of("gemma2").expand("logits_{-1, 3}", "head")
     assert [t.expression for t in capped.unopened] == ["logits[-1, 3]"]
+    (cap,), (norm,) = capped.unopened, e.unopened
+    assert (cap.stopped.function, norm.stopped.function) == ("softcap", "LN")
+    before = run_of("gemma2").expand(cap.stopped.within, "head")
+    np.testing.assert_allclose(30 * np.tanh(before.total / 30), capped.total)
+    assert before.terms and not before.unopened and norm.stopped.within == "x_{-1}^2"
+    assert "softcap is not linear; expand <RMSNorm(" in str(capped)
     inside = run_of("gemma2").expand("⟨U_3, RMSNorm(x^2_{-1}; 1 + γ, ε)⟩", "head")
     assert not inside.unopened and inside.held == ("A^{i,g,r}", "scale")
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from viete.analysis.linearity import UNOPENED
 from viete.ask.expansion_options import words
+from viete.ask.stopping import Stop, argument, function_name, stop_of
 from viete.ask.term_families import Mark, Terms
 from viete.ask.term_table import in_short
 from viete.notation.tree import Expr, num
@@ -50,6 +52,17 @@ class Term:
     def kind(self) -> str:
         """What it is: 'term', 'constant' or 'unopened'."""
         return self.family.kind
+
+    @cached_property
+    def stopped(self) -> Stop | None:
+        """Of a term that is 'unopened' what stopped the expansion there; None of others."""
+        expander = self.expansion.expander
+        at = stop_of(expander, self.family.focus) if self.kind == UNOPENED else None
+        if at is None:
+            return None
+        put: dict[str, Expr] = {k: num(v) for k, v in self.letters.items()}
+        within = self.expansion.card.substitute(expander.named(argument(expander, at)), letters=put)
+        return Stop(function_name(expander, at), self.expansion.run.in_words(within))
 
     @property
     def share(self) -> float:

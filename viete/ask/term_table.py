@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,8 @@ def term_table(e: Expansion, style: str = "unicode", numbered: bool = False) -> 
     if e.held:
         names = [f"${letters(name, style)}$" for name in e.held]
         out.append(paragraph(f"held: {', '.join(names)}"))
+    for function, within in stops(e).items():
+        out.append(paragraph(f"unopened: {function} is not linear; expand `{within}` instead"))
     rest = "rounding" if np.isfinite(norm(e.rest)) else "not a number"  # more has been refused
     out.append(paragraph(f"rest: {rest}"))
     return out
@@ -50,7 +53,7 @@ def terms_json(e: Expansion) -> str:
     """The same as data; a value is a number or a list of numbers."""
     terms = [
         {"label": t.label, "kind": t.kind, "value": floats(t.value).tolist(), "share": t.share,
-         "expression": t.expression}
+         "expression": t.expression, "stopped": None if t.stopped is None else asdict(t.stopped)}
         for t in (*e.terms, *e.unopened, *e.constants)
     ]  # fmt: skip
     hidden = {"count": e.hidden.count, "value": floats(e.hidden.value).tolist(),
@@ -64,8 +67,19 @@ def terms_json(e: Expansion) -> str:
 def row(t: Term, style: str) -> list[str]:
     """One term."""
     kind = "" if t.kind == "term" else f" ({t.kind})"
+    if t.stopped is not None:
+        kind = f" ({t.kind}: {t.stopped.function})"
     formula = t.expansion.run.in_words(t.formula, style)
     return [t.label + kind, number(t.value), f"{t.share:.1%}", f"${formula}$"]
+
+
+def stops(e: Expansion) -> dict[str, str]:
+    """The operations that are not linear, each with what the largest term has it applied to."""
+    found: dict[str, str] = {}
+    for t in sorted(e.unopened, key=lambda t: -t.size)[: e.options.top]:
+        if t.size and t.stopped is not None:
+            found.setdefault(t.stopped.function, t.stopped.within)
+    return found
 
 
 def together(some: Remainder, label: str) -> list[str]:
