@@ -141,7 +141,7 @@ ASKED: list[tuple[str, str]] = [
     ("x^1[:9]", ":9 with n ≤ 8 goes beyond"), ("x^1 x^2", "inner sizes d and n differ"),
     ("x^1 + W_U", "(n, d) and (d, V) do not match"), ("twice", "twice is a function"),
     ("twice(γ^1)", "twice takes x: n × d, not (d)"), ("where(t, 1, 2)", "t is not a condition"),
-    ("E[x^1]", "x^1 cannot be an index"), ("E[100]", "there are V = 10 places, counted from 0"),
+    ("E[x^1]", "x^1 is a matrix here, and cannot be an index"), ("E[100]", "there are V = 10 places, counted from 0"),
     ("E[t / 2]", "whole number"), ("E[t:]", "t is not made of dimensions"),
     ("γ^1^T", "only a matrix has a transpose"), ("sum(1)", "sum of one number"),
     ("concat(1, 2)", "can be concatenated"), ("rows(1)", "1 has no rows"),

@@ -42,5 +42,5 @@ def test_padding_does_not_count(tmp_path: Path) -> None:
     with torch.no_grad():
         theirs = net(torch.as_tensor(tokens), attention_mask=torch.as_tensor(a)).logits.numpy()
     run = vt.load(tmp_path).run(tokens, a=a)
-    np.testing.assert_array_equal(run["p"], [[1, 1, 2, 3, 1, 4], [2, 3, 4, 1, 1, 1]])
+    np.testing.assert_array_equal(run["pos"], [[1, 1, 2, 3, 1, 4], [2, 3, 4, 1, 1, 1]])
     assert relative(run["logits"], theirs) <= 1e-10

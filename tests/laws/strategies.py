@@ -7,7 +7,7 @@ them read, type-check and run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import viete as vt
 from viete import read
-from viete.evaluate.schedule import parameter_shapes
+from viete.evaluate.schedule import member_name, parameter_shapes, program
 from viete.notation.printer import STYLES, show_symbol
 from viete.notation.tree import (
     Apply,
@@ -893,3 +893,22 @@ def random_inputs(
         if item.name == "a":
             out[item.name][..., 0] = 1  # somebody must be seen
     return out
+
+
+def with_rows_changed(card: vt.Card, seed: str) -> Iterator[tuple[str, int, vt.Card]]:
+    """Cards with later rows of one member of a matrix doubled, and 1 added.
+
+    With each come the member's name, and how many families the value has: of these it is the first.
+    """
+    types, ready, random = card.shapes.types, program(card), Random(seed)
+    found = [e for e in card.equations if e.loop is not None and len(types[e.name].shape) == 2
+             and types[e.name].kind == "real" and "partial" not in e.name]  # fmt: skip
+    for e in random.sample(found, min(2, len(found))):
+        assert e.loop is not None
+        block = random.choice(ready.range_of(e.loop.index))
+        name = member_name(e.left.symbol, {e.loop.index: block})
+        heads = card.heads_of(e.left.symbol)
+        first = "".join(f", {s} = {ready.range_of(s).start}" for s in heads)
+        row = next(x for x in "jkuv" if x not in card.names)
+        change = f"{name}_{row} = 2 {name}_{row} + 1 for {row} ≥ 1{first}"
+        yield name, len(heads), card.put(change)

@@ -346,6 +346,31 @@ def test_any_formula_is_a_key(data: st.DataObject) -> None:
     by_hand(world, e, data.draw(st.sampled_from(["numpy", "torch"])))
 
 
+QUESTIONS = (
+    "logits_{-1,1}", "|x^i_{-1}|", "⟨x^1_j - x^0_j, U_1⟩", "cos(x^1_0, x^0_0)", "tr(W_QK^{1,h})",
+    "A^{1,h}_{-1,0}", "logits(x^0)_{-1,1}", "max(logits_{-1}) - mean(logits_{-1})",
+    "rank(logits_{-1}; 1)", "∂(logits_{-1,1})/∂x^1_{-1}", "logits_{-1,1} with A^{2,h} = 0",
+    "x^1_{-1} with x^0_j = 2 x^0_j for j ≥ 1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["attention-only-2", "pythia", "llama"])
+def test_a_question_has_one_answer(name: str) -> None:
+    """Exact numbers and bounds answer what floats do: values, norms, derivatives, changes."""
+    card = tiny(next(p for p in shipped() if Path(p).stem == name))
+    weights = {k: np.round(4 * v) / 4 for k, v in random_weights(card, 1).items()}
+    given = random_inputs(card, 1, 2)
+    plain, exact, bounds = (
+        card.run(**given, weights=weights, meaning=m) for m in ("float", "exact", "interval")
+    )
+    for question in QUESTIONS:
+        want = np.asarray(plain[question], float)
+        got = np.vectorize(float)(np.asarray(exact[question], object))
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12, err_msg=question)
+        low, high = np.moveaxis(np.asarray(bounds[question].tolist(), float), -1, 0)
+        assert (low <= got + 1e-12).all() and (got - 1e-12 <= high).all(), question
+
+
 @given(cards())
 def test_every_equation_is_as_read_by_hand(card: Card) -> None:
     """Each equation of a random card, from the values that it uses."""

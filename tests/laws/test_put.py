@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -18,41 +17,30 @@ import torch
 import viete as vt
 from tests.ask.vocabularies import reader
 from tests.command_line import viete
-from tests.laws.strategies import random_inputs, random_weights, tiny, varied
+from tests.laws.strategies import (
+    random_inputs,
+    random_weights,
+    tiny,
+    varied,
+    with_rows_changed,
+)
 from viete.analysis.well_formed import check_well_formed
 from viete.errors import VieteError
-from viete.evaluate.schedule import member_name, program
-from viete.graph.card import Equation
 
 GPT2 = vt.read("gpt2").bind(V=11, d=8, N=3, H=2, n_max=16)
 WEIGHTS = random_weights(GPT2, 3)
 TOKENS = [1, 7, 3, 4, 7, 6]
 
 
-def matrices(card: vt.Card) -> list[Equation]:
-    """The equations in a loop that make a matrix of real numbers."""
-    types = card.shapes.types
-    return [e for e in card.equations if e.loop is not None and len(types[e.name].shape) == 2
-            and types[e.name].kind == "real" and "partial" not in e.name]  # fmt: skip
-
-
 @pytest.mark.parametrize("path", varied(), ids=lambda path: Path(path).stem)
 def test_an_equation_is_the_hook_that_does_the_same(path: str) -> None:
-    card, random = tiny(path), Random(path)
-    inputs, weights, ready = random_inputs(card), random_weights(card), program(card)
-    found = matrices(card)
-    for e in random.sample(found, min(2, len(found))):
-        assert e.loop is not None
-        block = random.choice(ready.range_of(e.loop.index))
-        name = member_name(e.left.symbol, {e.loop.index: block})
-        heads = card.heads_of(e.left.symbol)
-        first = "".join(f", {s} = {ready.range_of(s).start}" for s in heads)
-        row = next(x for x in "jkuv" if x not in card.names)
-        changed = card.put(f"{name}_{row} = 2 {name}_{row} + 1 for {row} ≥ 1{first}")
+    card = tiny(path)
+    inputs, weights = random_inputs(card), random_weights(card)
+    for name, heads, changed in with_rows_changed(card, path):
         check_well_formed(changed)
         assert vt.read(changed.write("md")) == changed
 
-        def by_hand(a: np.ndarray, heads: int = len(heads)) -> np.ndarray:
+        def by_hand(a: np.ndarray, heads: int = heads) -> np.ndarray:
             rows = a[(0,) * heads]  # of the first head, as a view
             rows[1:] = 2 * rows[1:] + 1
             return a
@@ -140,12 +128,12 @@ EDIT = """# Steering
 
 | symbol | shape | value |
 | --- | --- | --- |
-| $p$ | $d$ | 1/2 |
+| $w$ | $d$ | 1/2 |
 
 ## Equations
 
 - $A^{2,1} = 0$: without this head
-- $x^3_j = x^3_j + 4 p$ for $j ≥ 2$, $j ≤ 4$: steer
+- $x^3_j = x^3_j + 4 w$ for $j ≥ 2$, $j ≤ 4$: steer
 """
 
 
@@ -156,8 +144,8 @@ def test_the_same_as_a_card_and_on_the_command_line(tmp_path: Path) -> None:
     lines = GPT2.write("md").splitlines()
     place = next(k for k, x in enumerate(lines) if x.startswith("## Derived"))
     row = next(k for k, x in enumerate(lines) if x.startswith("| $\\beta$"))
-    lines[place:place] = ["14. $A^{2,1} = 0$", "15. $x^3_j = x^3_j + 4 p$ for $2 ≤ j$, $j ≤ 4$", ""]
-    lines[row + 1 : row + 1] = ["| $p$ | $d$ | 1/2 | | |"]
+    lines[place:place] = ["14. $A^{2,1} = 0$", "15. $x^3_j = x^3_j + 4 w$ for $2 ≤ j$, $j ≤ 4$", ""]
+    lines[row + 1 : row + 1] = ["| $w$ | $d$ | 1/2 | | |"]
     card.write_text("\n".join(lines))
     equations = [(e.left, e.right) for e in vt.read(card).equations]
     assert len(equations) == len(changed.equations) == len(GPT2.equations) + 1

@@ -586,7 +586,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         x = permute(xp, x, a.axes, shared + left + over)
         y = permute(xp, y, b.axes, shared + over + right)
         if shared and len(over) == 1 and not left and not right and not const and interval is None:
-            return Value(self.backend.dots(x, y), shared, False, True)
+            return Value(self.backend.dots(xp, x, y), shared, False, True)
         s, t = len(shared), len(shared) + len(left)
         lead, m, k, n = x.shape[:s], x.shape[s:t], x.shape[t:], y.shape[s + len(over) :]
         if len(m) != 1 or len(k) != 1:

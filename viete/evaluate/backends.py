@@ -138,9 +138,9 @@ class Backend:
         """R of matrices Q R with orthonormal columns in Q; None where the library has none."""
         return None
 
-    def dots(self, x: Array, y: Array) -> Array:
-        """The sum of products along the last axis, row by row."""
-        return self.xp.matmul(x[..., None, :], y[..., None])[..., 0, 0]
+    def dots(self, xp: Any, x: Array, y: Array) -> Array:
+        """The sum of products along the last axis, row by row, in the numbers of ``xp``."""
+        return xp.matmul(x[..., None, :], y[..., None])[..., 0, 0]
 
     def take(self, array: Array, places: Array, axis: int) -> Array:
         """Members of an axis, at places in a row."""
@@ -343,7 +343,7 @@ class Torch(Backend):
         exact = array.dtype in (self.xp.float32, self.xp.float64)
         return self.xp.linalg.qr(array, mode="r")[1] if exact else None
 
-    def dots(self, x: Array, y: Array) -> Array:
+    def dots(self, xp: Any, x: Array, y: Array) -> Array:
         return (x * y).sum(-1)  # its products of many small matrices take four times as long
 
     def take(self, array: Array, places: Array, axis: int) -> Array:

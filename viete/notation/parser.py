@@ -653,7 +653,8 @@ class Parser(Cursor):
     ) -> tuple[Callable[[], Expr], list[Script]] | None:
         """What a name of no value of the card means, and the scripts that are no part of it."""
         below = [s for s in items if s.sign == "_"]
-        for k in range(len(below), -1 if base not in self.scope.indices else 0, -1):
+        most = max((name.count("_") + name.count(",") for name in self.scope.second), default=0)
+        for k in range(min(len(below), most), -1 if base not in self.scope.indices else 0, -1):
             if (meant := self.scope.second.get(key_of(base, below[:k]))) is not None:
                 return meant, [*below[k:], *(s for s in items if s.sign == "^")]
         return None
