@@ -55,6 +55,30 @@ def test_heads_and_positions_of_every_block(name: str) -> None:
             np.testing.assert_allclose(row, found.array[..., -1, :], rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.parametrize("change", ["A^{2,h} = 0", "A^{i,h} = A^{i,1}", "Q^{2,h}_j = 2 Q^{2,h}_j"])
+def test_heads_of_grouped_queries(change: str) -> None:
+    """One letter counts the heads of all groups; put has all of them at once."""
+    card = tiny(next(p for p in shipped() if p.endswith("/llama.md")))
+    model, inputs = card.with_weights(random_weights(card)), random_inputs(card)
+    run = model.run(None, **inputs)
+    found, heads = run.answer(f"logits_{{-1}} with {change}"), int(card.sizes["H"])
+    h = found.axes.index("h")
+    assert found.array.shape[h] == heads > int(card.sizes["G"])
+    place = [1 if a in "ij" else slice(None) for a in found.axes]
+    where = [f"{a} = {2 if a == 'i' else 1}" for a in found.axes if a in "ij"]
+    for k in range(heads):
+        place[h] = k
+        single = model.put(f"{change} for {', '.join([f'h = {k + 1}', *where])}")
+        np.testing.assert_allclose(
+            found.array[tuple(place)], single.run(None, **inputs)["logits_{-1}"], rtol=1e-10
+        )
+    each = (f"{change} for h = {k}" for k in range(1, heads + 1))
+    both = model.put(change), model.put(*each)
+    if change != "A^{i,h} = A^{i,1}":  # where the first of several is the others' right side
+        a, b = (m.run(None, **inputs)["logits"] for m in both)
+        np.testing.assert_allclose(a, b, rtol=1e-10)
+
+
 SINGLE: dict[str, Any] = {
     "logits_{-1} with A^{2,1} = 0": ["A^{2,1} = 0"],
     "logits with x^N = x^1": ["x^N = x^1"],

@@ -67,7 +67,7 @@ def check_one(text: Text, card: CardData, scope: Scope) -> None:
     if not isinstance(change, Replacement):
         raise text.error(f"{change.left.symbol.key} is no value of {card.title}")
     bound = frozenset[str]().union(*(t.free for t in change.conditions))
-    for letter, _ in free_letters(change):
+    for letter, *_ in free_letters(change):
         if letter not in bound:
             raise text.error(
                 f"with a free {letter} these are many changes, and this is about one: say behind "

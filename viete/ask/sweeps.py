@@ -28,6 +28,7 @@ from viete.evaluate.schedule import Member, Program, member_name, recent
 from viete.graph.card import CardData
 from viete.graph.conditions import settled
 from viete.graph.evaluator import Letter
+from viete.notation.heads import head_of
 from viete.notation.printer import show
 from viete.notation.substitution import substitute
 from viete.notation.tree import Expr, Idx, Ref, Symbol, num, transform
@@ -133,7 +134,7 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
     axes: dict[str, Letter] = {}
     for change in changes:
         bound = frozenset[str]().union(*(t.free for t in change.conditions))
-        for letter, slot in free_letters(change):
+        for letter, slot, each in free_letters(change):
             if letter in bound or letter in blocks or letter in axes:
                 continue
             if slot in card.loop_letters:
@@ -142,7 +143,7 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
                     for s in ready.steps if s.makes[0] == change.left.key
                 })  # fmt: skip
             else:
-                axes[letter] = letter_of(run, ready, change, letter, slot)
+                axes[letter] = letter_of(run, ready, change, letter, slot, each)
         for letter, numbers in read_blocks(run, change, {*blocks, *axes, *bound}).items():
             blocks[letter] = numbers
     return Sweep(ready, changes, places, blocks, axes, copies)
@@ -181,21 +182,26 @@ def read_blocks(
     return {letter: found[letter] for letter in sorted(loose)}
 
 
-def free_letters(change: Replacement) -> list[tuple[str, str | int]]:
-    """The letters of a left side, each with the slot or the axis where it stands."""
+def free_letters(change: Replacement) -> list[tuple[str, str | int, Expr]]:
+    """The letters of a left side, with the slot or the axis where each stands.
+
+    One that counts heads of grouped queries stands in the slot of their group, and comes with how
+    many a group has; of other letters this is 1.
+    """
     pairs = list(zip(change.left.symbol.slots, change.left.index, strict=True))
     slots: list[tuple[str | int, Expr]] = [*pairs, *enumerate(change.items)]
-    return [(x.name, s) for s, x in slots if isinstance(x, Idx)]
+    found = [(s, *(head_of(x) or (x, num(1)))) for s, x in slots]
+    return [(x.name, s, each) for s, x, each in found if isinstance(x, Idx)]
 
 
 def letter_of(
-    run: Run, ready: Program, change: Replacement, letter: str, slot: str | int
+    run: Run, ready: Program, change: Replacement, letter: str, slot: str | int, each: Expr
 ) -> Letter:  # fmt: skip
     """A letter of heads, rows or columns as an axis of variants."""
     label = VARIED + letter
     if isinstance(slot, str):
         own = ready.range_of(slot)
-        return Letter(label, label, own.start, len(own))
+        return Letter(label, label, own.start, len(own) * int(ready.index_size(each, {})))
     size = ready.shapes.types[change.left.key].shape[slot]
     return Letter(label, label, 0, int(size.evaluate(run.sizes)))
 

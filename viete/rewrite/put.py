@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
+from typing import Any
 
 from viete.analysis.shapes import shapes_of
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation
+from viete.notation.heads import head_of, joint
 from viete.notation.printer import show
-from viete.notation.substitution import Abstraction
+from viete.notation.substitution import Abstraction, substitute
 from viete.notation.symbols import Scope
-from viete.notation.tree import Expr, Idx, Pick, Ref, Slot, Symbol, refs
+from viete.notation.tree import Apply, Expr, Idx, Pick, Ref, Slot, Symbol, num, refs, transform
 from viete.rewrite.carried import with_carried
 from viete.rewrite.folding_in import FoldingIn, labelled
 from viete.rewrite.naming import with_equation
@@ -59,6 +62,7 @@ def with_name(card: CardData, new: Naming) -> CardData:
 
 def changed(card: CardData, change: Replacement) -> CardData:
     """The card with a change folded in."""
+    change = by_groups(change)
     check_letters(card, change)
     card = with_directions(card, change.right)
     change = replace(change, right=underived(card, change.right))
@@ -70,6 +74,32 @@ def changed(card: CardData, change: Replacement) -> CardData:
     return checked(unlike_family(ordered(found, change.text)), change.text)
 
 
+def by_groups(change: Replacement) -> Replacement:
+    """The change in letters of the card, where h counts the heads of grouped queries: g and r."""
+    index = dict(zip(change.left.symbol.slots, change.left.index, strict=True))
+    for (group, x), (member, y) in pairwise(index.items()):
+        head, found = joint(x, y), head_of(x)
+        if not isinstance(head, Idx) or found is None:
+            continue
+        before = Apply("times", (Apply("sub", (Idx(group), num(1))), found[1]))
+        letters = {head.name: Apply("add", (before, Idx(member)))}
+        known = {substitute(e, letters=letters): z for e, z in ((x, Idx(group)), (y, Idx(member)))}
+
+        def rule(e: Expr, letters: Any = letters, known: Any = known) -> Expr:
+            return transform(substitute(e, letters=letters), known.get)
+
+        left = rule(change.left)
+        assert isinstance(left, Ref)
+        change = replace(
+            change,
+            left=left,
+            items=tuple(map(rule, change.items)),
+            right=rule(change.right),
+            conditions=tuple(map(rule, change.conditions)),
+        )
+    return change
+
+
 def unlike_family(card: CardData) -> CardData:
     """The card as one of its own, which `transformers` does not compute."""
     return replace(card, facts=tuple(f for f in card.facts if f[0] != FAMILY))
@@ -77,7 +107,7 @@ def unlike_family(card: CardData) -> CardData:
 
 def check_letters(card: CardData, change: Replacement, more: Collection[str] = ()) -> None:
     """That the right side and the conditions are about letters of the left side, or about more."""
-    own = {*more} | {x.name for x in (*change.left.index, *change.items) if isinstance(x, Idx)}
+    own = frozenset(more).union(*(x.free for x in (*change.left.index, *change.items)))
     for e in (change.right, *change.conditions):
         if loose := sorted(e.free - own):
             where = change.right_text.place(Idx(loose[0])) if e is change.right else (0, None)
