@@ -12,7 +12,9 @@ from hypothesis import given, settings
 import viete as vt
 from tests.command_line import viete
 from tests.laws.strategies import Card, cards, random_inputs, random_weights, shipped, tiny
+from viete.ask.arrows import arrows
 from viete.ask.expansion import Expansion
+from viete.report.drawing.arrows import arrows_svg
 
 KINDS = ["term", "hidden", "unopened", "constant", "rounding"]
 INTO = ["block", "sublayer", "head", "head, source", "neuron", "head, path", "source, path"]
@@ -403,6 +405,44 @@ def test_a_graph_has_the_terms_as_arrows(tmp_path: Path) -> None:
         picture = tmp_path / "picture.svg"
         viete("expand", "gpt2", *options, "--of", "logits_{-1, 4}", *kind, "-o", picture)
         ElementTree.fromstring(picture.read_text())
+    plain = ("expand", "gpt2", *options, "--of", "logits_{-1, 4}")
+    viete(*plain, "-o", picture)
+    card = vt.read("gpt2").bind(d=16, N=2, H=2, V=9)
+    run = card.run([1, 2, 3], card.initial_weights(seed=1))
+    assert picture.read_text() == run.draw(run.expand("logits_{-1, 4}", top=12)).svg
+    data = tmp_path / "terms.json"
+    viete(*plain, "-o", data)
+    assert viete(*plain, "--json").out == data.read_text() == viete(*plain, "-f", "json").out
+    assert (
+        "is of a block, so there is no arrow" in viete(*plain, "--graph", "--held", "A", code=2).err
+    )
+
+
+def test_a_graph_and_bars_have_words() -> None:
+    from dataclasses import replace
+
+    card = vt.read("gpt2").bind(d=8, N=2, H=2, V=3, d_f=4)
+    card = replace(card, vocabulary=("a", " Mary", "c"))
+    run = card.run([1, 2], card.initial_weights(seed=1))
+    e = run.expand('logits_{-1, " Mary"}', "head, source, path")
+    assert arrows(e).of == run.draw(e).title == 'logits[−1, " Mary"]'
+    nodes = arrows(run.expand("⟨U_0, x^2_0⟩", "source", directions="U_1")).nodes
+    assert any('U[" Mary"]' in name for name in nodes)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gemma2", "mixtral"])
+def test_names_in_a_graph_stand_apart(name: str) -> None:
+    import re
+
+    run = run_of(name)
+    graph = arrows(run.expand("⟨U_3, norm(x^N_{-1})⟩", "head, source, path", top=30))
+    drawn = re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>', arrows_svg(graph))
+    places = [(float(x), float(y)) for x, y in drawn]
+    width, height = (
+        float(x) for x in re.findall(r'viewBox="0 0 (\d+) (\d+)"', arrows_svg(graph))[0]
+    )
+    assert len({*places}) == len(places) and len(places) > len(graph.nodes)
+    assert all(0 < x < width and 0 < y < height for x, y in places)
 
 
 def test_a_head_of_grouped_queries_is_one_head() -> None:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 
 from viete.ask.expansion import Expansion, Term
 from viete.ask.term_table import floats
-from viete.notation.printer import show
+from viete.errors import VieteError
 from viete.notation.tree import Expr, Pick, Ref, num
 
 
@@ -54,10 +54,15 @@ class Arrows:
 
 
 def arrows(e: Expansion) -> Arrows:
-    """The graph of the terms that an expansion lists, by size the first."""
-    out = Arrows(show(e.formula, "unicode"))
+    """The graph of the terms that an expansion lists, by size the first.
+
+    Raises VieteError where none of them is of a block.
+    """
+    out = Arrows(e.run.in_words(e.formula, "unicode"))
     for term in e.terms:
         follow(out, e, term)
+    if not out.arrows:
+        raise VieteError(f"no term of {out.of} that is listed is of a block, so there is no arrow")
     return out
 
 
@@ -95,7 +100,8 @@ def follow(out: Arrows, e: Expansion, term: Term) -> None:
 def focus_of(term: Term) -> str:
     """What a term begins with: an embedding, a sub-layer."""
     put: dict[str, Expr] = {k: num(v) for k, v in term.letters.items()}
-    return show(term.expansion.card.substitute(term.family.focus, letters=put), "unicode")
+    focus = term.expansion.card.substitute(term.family.focus, letters=put)
+    return term.expansion.run.in_words(focus, "unicode")
 
 
 def stream_node(e: Expansion, letter: str, block: int, position: int | None) -> Vertex:
@@ -110,7 +116,7 @@ def stream_node(e: Expansion, letter: str, block: int, position: int | None) -> 
     if position is not None:
         value = Pick(value, (num(position),))
         token = e.position_name(position)
-    return Vertex(show(value, "unicode"), block, position, token)
+    return Vertex(e.run.in_words(value, "unicode"), block, position, token)
 
 
 def row_of(e: Expansion) -> int | None:

@@ -66,7 +66,7 @@ def expand(
         bool, typer.Option("--cumulative", help="In the order in which they add up, with angles.")
     ] = False,
     graph: Annotated[
-        bool, typer.Option("--graph", help="As a graph of arrows: JSON or SVG.")
+        bool, typer.Option("--graph", help="As a graph of arrows: JSON, or -o graph.svg.")
     ] = False,
     by: Annotated[
         str | None, typer.Option(help="Instead: by this value, to first order: A^{i,h}.")
@@ -79,10 +79,12 @@ def expand(
     interactive: Annotated[
         bool, typer.Option("--interactive", "-i", help="Open terms by their numbers.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as -f json.")] = False,
     form: Annotated[str | None, format_option(FORMATS)] = None,
     output: Output = None,
 ) -> None:
     """Expand an expression of a run into the terms that made it."""
+    form = "json" if as_json else form
     if interactive and (by, form, output, graph, cumulative) != (None, None, None, False, False):
         raise VieteError(
             "-i lists terms on the terminal: give none of --by, --graph, --cumulative, -f and -o"
@@ -106,15 +108,19 @@ def expand(
 
 def page(e: Expansion, form: str, graph: bool) -> str:
     """An expansion in one of the formats."""
-    if graph or (form == "svg" and not e.options.cumulative):
+    if graph:
         from viete.ask.arrows import arrows, arrows_json
         from viete.report.drawing.arrows import arrows_svg
 
         return arrows_svg(arrows(e)) if form == "svg" else arrows_json(arrows(e))
-    if form == "svg":
+    if form == "svg" and e.options.cumulative:
         from viete.report.drawing.vectors import vectors_svg
 
         return vectors_svg(e.partial_sums)
+    if form == "svg":
+        from viete.report.pictures.choosing import drawn_terms
+
+        return drawn_terms(e).svg
     if form == "json":
         return e.json
     style = STYLES[form]

@@ -10,7 +10,6 @@ from viete.ask.expansion import Expansion
 from viete.ask.term_table import floats
 from viete.errors import VieteError
 from viete.evaluate.answers import Answer
-from viete.notation.printer import show
 from viete.report.answers import in_numpy, without_last
 from viete.report.pictures.bars import bars
 from viete.report.pictures.curve import curve
@@ -51,7 +50,7 @@ def draw(answer: Answer, blocks: Sequence[str] = (), title: str | None = None) -
 
 def drawn_terms(e: Expansion, title: str | None = None) -> Picture:
     """An expansion's terms as bars, what is together one; of vectors their lengths."""
-    title = show(e.formula, "unicode") if title is None else title
+    title = e.run.in_words(e.formula, "unicode") if title is None else title
     total = floats(e.total)
     parts = [(t.label, t.value) for t in e.terms]
     for name, terms in (("unopened", e.unopened), ("constants", e.constants),
