@@ -107,6 +107,43 @@ def test_many_texts_are_a_table(folder: Path, model: Model[vt.Card], tmp_path: P
     assert "its answers have other shapes on other texts" in said and len(found) == 2
 
 
+def test_a_mean_over_the_texts_of_a_file_is_one_answer(
+    folder: Path, model: Model[vt.Card], tmp_path: Path
+) -> None:
+    file, texts = tmp_path / "texts.txt", [*TEXTS, "I live"]
+    file.write_text("\n".join(texts))
+    runs = [model.run(text) for text in texts]
+    x = np.array([run["x^i_{-1}"] for run in runs])
+    mean = x.mean(0)
+    scores = np.array([run["logits_{-1}"] for run in runs]).mean(0)
+    patched = [run["logits_{-1,5} with A^{2,1} = 0"] for run in runs]
+    wanted = {
+        "mean_{texts}(x^i_{-1})": mean,
+        "sum_{texts}(n)": sum(run["n"] for run in runs),
+        "max_{texts}(|x^i_{-1}|)": np.linalg.norm(x, axis=-1).max(0),
+        "<U_5, mean_{texts}(x^2_{-1})>": model.weights["W_E"][5] @ mean[2],
+        "mean_{texts}(|x^2_{-1} - mean_{texts}(x^2_{-1})|)":
+            np.linalg.norm(x[:, 2] - mean[2], axis=-1).mean(),
+        "top_3(mean_{texts}(logits_{-1}))": np.sort(scores)[:-4:-1],
+        "mean_{texts}(logits_{-1,5}) with A^{2,1} = 0": np.mean(patched),
+    }  # fmt: skip
+    (row,) = json.loads(viete("ask", folder, "--texts", file, *wanted, "--json").out)["rows"]
+    for found, want in zip(row["answers"], wanted.values(), strict=True):
+        np.testing.assert_allclose(found["value"], want, rtol=1e-5, atol=1e-8)
+    about_each = "Δx^2_{-1} + x^1_{-1} - mean_{texts}(x^2_{-1})", "mean_{texts}(x^2_{-1})"
+    rows = json.loads(viete("ask", folder, "--texts", file, *about_each, "--json").out)["rows"]
+    for row, one in zip(rows, x[:, 2], strict=True):
+        values = [answer["value"] for answer in row["answers"]]
+        np.testing.assert_allclose(values, [one - mean[2], mean[2]], rtol=1e-5, atol=1e-8)
+    for question, why in {
+        "mean_{texts}(x^2)": "the texts have different lengths, and x^2 another shape on each",
+        "A^{2,h}_{-1,0} - mean_{texts}(A^{2,h}_{-1,0})": "is one value; write numbers for h",
+        "logits_{-1,5} + sum_{texts}(n) with x^2_{-1} = mean_{texts}(x^2_{-1})":
+            "a value over texts stands before with",
+    }.items():  # fmt: skip
+        assert why in viete("ask", folder, "--texts", file, question, code=2).err
+
+
 def test_the_largest_values_come_with_their_tokens(folder: Path, model: Model[vt.Card]) -> None:
     lines = viete("ask", folder, "--text", TEXTS[1], "logits", "--top", "2").out.splitlines()
     logits = model.run(TEXTS[1])["logits"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 from warnings import catch_warnings, simplefilter
 
 import typer
@@ -16,12 +16,16 @@ from viete.cli.cutting import given_values
 from viete.cli.options import InputOptions, NumberOptions, SourceOptions, WeightOptions, numbers
 from viete.cli.running import estimate, started
 from viete.errors import ConventionWarning, VieteError
+from viete.notation.symbols import TEXTS
 
 if TYPE_CHECKING:
     from viete.ask.example_list import Example
     from viete.ask.question_list import ListedQuestion
+    from viete.evaluate.answers import Answer
     from viete.nouns.run import Questions
     from viete.report.answer_rows import AnswerRow
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -104,8 +108,9 @@ class Asking:
         return out
 
     def answered(self, revision: str | None) -> Iterator[AnswerRow]:
-        """The answers of one model, text by text."""
+        """The answers of one model, text by text; in one row where all are over all texts."""
         from viete.ask.asking import asked
+        from viete.ask.over_texts import over_texts
         from viete.ask.reading_notes import reading_notes
         from viete.report.answer_rows import AnswerRow, token_lines
 
@@ -116,6 +121,9 @@ class Asking:
         given = given_values(self.source, self.weights, n, card, model, others)
         start = started(card, model, arrays, n.meaning, given)
         texts = [q.text.text for q in self.questions]
+        over = len(self.examples) > 1 and any(TEXTS in text for text in texts)
+        runs: list[Questions] = []
+        rows: list[AnswerRow] = []
         for example in self.examples:
             ids = self.ids(card, model, example.text)
             if n.meaning == "exact":
@@ -125,13 +133,26 @@ class Asking:
             if example.against is not None:
                 other = start(self.ids(card, model, example.against, beside=True), [])
             self.run = asked(run, self.values(run, example), other, self.inputs.of)
-            answers = tuple(self.answer(q) for q in self.questions)
+            answers = () if over else tuple(self.answer(q) for q in self.questions)
             self.notes |= dict.fromkeys(
                 note for q in self.questions for note in reading_notes(self.run, q.text.text)
             )
             text = example.text if isinstance(example.text, str) else ""
             shown = text or (example.text and " ".join(map(str, example.text))) or ""
-            yield AnswerRow(answers, shown, token_lines(self.run), revision or "")
+            row = AnswerRow(answers, shown, token_lines(self.run), revision or "")
+            if not over:
+                yield row
+                continue
+            runs.append(cast("Questions", self.run))
+            rows.append(row)
+        if not over:
+            return
+        columns = [self.located(q, lambda text: over_texts(runs, text)) for q in self.questions]
+        if all(len(column) == 1 for column in columns):
+            yield AnswerRow(tuple(column[0] for column in columns), revision=revision or "")
+            return
+        for k, row in enumerate(rows):
+            yield replace(row, answers=tuple(c[k if len(c) > 1 else 0] for c in columns))
 
     def ids(self, card: Any, model: Any, text: Any, beside: bool = False) -> Any:
         """The token ids of one text."""
@@ -163,10 +184,14 @@ class Asking:
             out[name] = value
         return out
 
-    def answer(self, q: ListedQuestion) -> Any:
-        """The answer to one question; an error points into it, wherever it was read."""
+    def answer(self, q: ListedQuestion) -> Answer:
+        """The answer to one question about one text."""
+        return self.located(q, lambda text: self.run.answer(text))
+
+    def located(self, q: ListedQuestion, answer: Callable[[str], T]) -> T:
+        """What is found for a question; an error points into it, wherever it was read."""
         try:
-            return self.run.answer(q.text.text)
+            return answer(q.text.text)
         except VieteError as error:
             where = error.where
             if where is not None and where.file != "<name>":
