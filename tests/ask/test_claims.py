@@ -205,6 +205,25 @@ def test_a_page() -> None:
     assert page.claims[-1].texts == "random(3)"
 
 
+NOTES = r"""
+- Residual $\rightarrow$ predictor; $V \gg d$; $x^i_j \xrightarrow{W_U} y$; the operator $B_i$
+- $B_i(x) = x + \tilde{A}^i(x) + \tilde{M}^i(x + \tilde{A}^i(x))$, but here
+- $B_i(x) = x + \tilde{A}^i(x) + \tilde{M}^i(x)$, and $\tilde{M}^i(y) = M^i(norm_M^i(y))$
+- $y = x \leadsto z$
+"""
+
+
+def test_a_page_of_somebodys_notation_is_checked_as_far_as_it_goes(tmp_path: Path) -> None:
+    page = read_page(NOTES, "notes.md", CARD)
+    assert [e.message for e in page.unread] == [r"the notation has no LaTeX command \leadsto"]
+    assert page.prose == [r"\rightarrow", r"V \gg d", r"x^i_j \xrightarrow{W_U} y", "B_i"]
+    assert not page.defined and sum("is any stream" in x for x in page.readings) == 3
+    path = tmp_path / "notes.md"
+    path.write_text(NOTES)
+    found = MODEL.check(path, texts=IDS)
+    assert [v.ok for v in found.verdicts] == [False, True, True] and not found.ok
+
+
 def test_the_command(tmp_path: Path) -> None:
     small = ("--set", "V=9", "--set", "d=16", "--set", "N=2", "--set", "H=2", "--set", "n_max=16")
     path = tmp_path / "page.md"
@@ -215,8 +234,12 @@ def test_the_command(tmp_path: Path) -> None:
     out = viete("check", "pythia", path, *small, code=1).out
     assert "HOLDS" in out and "page.md:11" in out
     path.write_text(PAGE + "\n$x^i = foo$\n")
-    out = viete("check", "pythia", path, *small, code=2).out
-    assert "unknown symbol foo" in out and "page.md:20:8" in out
+    out = viete("check", "pythia", path, *small).out
+    assert "unknown symbol foo" in out and "page.md:20:8" in out and "proved" in out
+    path.write_text(PAGE + "\n$x^i = foo$ and $x^1 = x^0$\n")
+    assert "Not read" in viete("check", "pythia", path, *small, code=1).out
+    path.write_text("$x^i = foo$\n")
+    assert "unknown symbol foo" in viete("check", "pythia", path, *small, code=2).out
     assert "proved" in viete("check", "pythia", "x^i = x^{i-1} + Δx^i", *small).out
     assert "set is written" in viete("check", "pythia", "x^i = 0 for i ∈ 3", *small, code=2).err
     path.write_text("# Words alone, and $x^i_j$\n")

@@ -104,8 +104,8 @@ class Claims:
 
     @property
     def ok(self) -> bool:
-        """Whether every claim is as it is said to be."""
-        return all(v.ok for v in self.verdicts) and not self.unread
+        """Whether every claim that can be read is as it is said to be, and there is one."""
+        return all(v.ok for v in self.verdicts) and not (self.unread and not self.verdicts)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

@@ -1,8 +1,9 @@
 """A page of claims: Markdown in, the statements in its formulas out, and what it defines for them.
 
 A formula that says something (``=``, ``≤``, …) is a claim; one that begins with a new name and
-``=`` defines it, for the formulas below. A formula that is struck through, ``~~$a = b$~~``, is said
-not to hold. All else is prose, code too.
+``=`` defines it, for the formulas below. One of a function of a letter, ``B_i(x) = …``, is about
+any stream, and is tried with one. A formula that is struck through, ``~~$a = b$~~``, is said not
+to hold. All else is prose, code too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from viete.graph.card import CardData, Equation
 from viete.graph.claim import Claim
 from viete.notation.lexer import tokenize
 from viete.notation.parser import parse, parse_left
+from viete.notation.printer import show
+from viete.notation.substitution import Abstraction
 from viete.notation.symbols import Scope
 from viete.notation.tree import Expr
 from viete.notation.words import Words
@@ -35,6 +38,9 @@ _CLAUSE = re.compile(  # behind a formula, a clause of the same claim
 )
 _ALIGNED = re.compile(r"\\(?:begin|end)\s*\{(?:align|aligned|gather|gathered|equation|split)\*?\}")
 _LABEL = re.compile(r"\\(?:tag\*?|label)\s*\{[^{}]*\}|\\(?:notag|nonumber)\b")
+_COMPARES = re.compile(r"[=<>≤≥≠≈]|\\(?:[lg]eq?|[lg]t|neq?|approx)(?![A-Za-z])")
+_OF_LETTER = re.compile(r"[^=(]*[^=(\s]\s*\(\s*([A-Za-z])\s*\)\s*=")  # B_i(x) =
+STREAM = "resid_post^1"  # what a letter that stands for any stream is tried with
 _RANGE = re.compile(r"^\s*\w+\s*=[^=]*(?:…|\.\.\.|\\l?dots|\\cdots)")
 
 
@@ -64,7 +70,7 @@ class ClaimPage:
     def read(self, source: Text, refuted: bool) -> None:
         """One formula, with the clauses behind it."""
         try:
-            if _RANGE.match(source.text) or not says_something(source):
+            if _RANGE.match(source.text) or not self.compares(source):
                 self.prose.append(source.text.strip())
             elif not refuted and (equation := self.definition(source)) is not None:
                 card = replace(self.card, derived=(*self.card.derived, equation))
@@ -76,16 +82,45 @@ class ClaimPage:
         except VieteError as error:
             self.unread.append(error)
 
+    def compares(self, source: Text) -> bool:
+        """Whether a formula says something; ``x \\rightarrow y`` has no sign that compares."""
+        try:
+            return says_something(source)
+        except VieteError:
+            if _COMPARES.search(source.text):
+                raise
+            return False
+
     def claim(self, source: Text) -> Claim:
         """A claim as it is meant of this card: a norm without its parameters is the card's."""
-        found = read_claim(source, self.scope)
+        scope, letters, note = self.scope, dict[str, Abstraction](), list[str]()
+        if (of := _OF_LETTER.match(source.text)) and self.is_free(of[1]):
+            stream = parse(Text(STREAM), scope)
+            name = parse_left(Text(of[1]), set(), self.card.size_scope)
+            given = replace(self.card, derived=(*self.card.derived, Equation(name, stream)))
+            scope = replace(question_scope(given), words=scope.words)
+            letters[name.key] = Abstraction((), stream)
+            note = [f"{of[1]} in {of[0].rstrip(' =')} is any stream; it is tried with "
+                    f"{show(stream, 'unicode')}"]  # fmt: skip
+        found = read_claim(source, scope)
 
         def meant(e: Expr) -> Expr:
+            e = self.card.substitute(e, names=letters)
             e, conventions = understood(self.card, shapes_of(self.card), found.text, e)
             self.readings += [c.sentence for c in conventions]
             return e
 
-        return found.over(meant)
+        found = found.over(meant)
+        self.readings += note
+        return found
+
+    def is_free(self, letter: str) -> bool:
+        """Whether a letter alone means nothing yet."""
+        try:
+            parse(Text(letter), self.scope)
+            return False
+        except VieteError:
+            return True
 
     def add(self, claim: Claim) -> None:
         """One claim more. Raises VieteError where it cannot be meant of this card."""

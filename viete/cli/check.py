@@ -53,7 +53,7 @@ def check(
 ) -> None:
     """Hold a card or a model to claims, to a file of weights, to recorded values.
 
-    Exits with 1 where something differs or a claim is false, with 2 where a claim cannot be read.
+    Exits with 1 where something differs or a claim is false, with 2 where nothing can be read.
     """
     from viete.ask.card_claims import Claims
     from viete.nouns.card import Card
@@ -69,4 +69,4 @@ def check(
         report = Card.of(card).check(weights, *claims or (), **options)
     print("\n".join(report.lines()))
     if not report.ok:
-        raise typer.Exit(2 if isinstance(report, Claims) and report.unread else 1)
+        raise typer.Exit(2 if isinstance(report, Claims) and not report.verdicts else 1)
