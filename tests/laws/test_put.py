@@ -224,6 +224,44 @@ def test_what_is_refused(text: str) -> None:
     assert caught.value.where is not None and caught.value.where.file == "<put>"
 
 
+def test_heads_of_grouped_queries_have_one_letter_wherever_a_change_is_said() -> None:
+    card = vt.read("llama").bind(V=11, d=8, N=2, H=4, G=2, d_k=4, d_f=8, n_max=8)
+    model = card.with_weights(random_weights(card, 3))
+    shapes: list[tuple[int, ...]] = []
+
+    def third(a: np.ndarray, hook: object = None) -> None:
+        shapes.append(a.shape)
+        a[..., 2, :, :] = 0
+
+    want = model.run(TOKENS, put={"A^{2,g,r}": lambda a: a * [[[[1]], [[1]]], [[[0]], [[1]]]]})
+    with model.hooks([("A^{2,h}", third)]):
+        hooked = model.run(TOKENS), model(TOKENS)[0]
+    for logits in (
+        model.run(TOKENS, put={"A^{2,h}": third})["logits"],
+        model.run([TOKENS, TOKENS], put={"A^{2,h}": third})["logits"][1],
+        hooked[0]["logits"], hooked[1],
+        model.put("A^{2,3} = 0").run(TOKENS)["logits"],
+        model.put("A^{i,h} = 0 for i = 2, h = 3").run(TOKENS)["logits"],
+        model.run(TOKENS)["logits with A^{2,h} = 0 for h = 3"],
+    ):  # fmt: skip
+        np.testing.assert_allclose(logits, want["logits"], rtol=1e-9)
+    assert shapes == [(1, 4, 6, 6), (1, 4, 6, 6), (4, 6, 6), (2, 4, 6, 6)]
+    for equation, why in {
+        "A^{2,5} = 0": "there is no A^{2,5}: h runs from 1 to 4",
+        "A^{2,0} = 0": "there is no A^{2,0}: h runs from 1 to 4",
+        "A^{i,h} = 0 for h ≥ 5": "there is no A^{i,h} that these conditions admit: h runs from",
+        "x^1 = 0 in Q^{2,5}": "there is no Q^{2,5}: h runs from 1 to 4",
+        "W_Q^{1,7} = 0": "there is no W_Q^{1,7}: h runs from 1 to 4",
+        "K^{2,h} = 0": "K^{2,h} is what all heads of a group have in common; write g for h",
+    }.items():
+        with pytest.raises(VieteError, match=re.escape(why)):
+            model.put(equation)
+    with pytest.raises(VieteError, match=re.escape("there is no A^{2,5}: h runs from 1 to 4")):
+        model.run(TOKENS)["logits with A^{2,5} = 0"]
+    with pytest.raises(VieteError, match="what all heads of a group have in common; write g for h"):
+        model.run(TOKENS, put={"K^{2,h}": third})
+
+
 def test_values_of_another_run() -> None:
     model, other = GPT2.with_weights(WEIGHTS), [4, 4, 3, 1, 5, 9]
     run, here = model.run(other), np.arange(6)[:, None]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -28,14 +28,14 @@ from viete.evaluate.schedule import Member, Program, member_name, recent
 from viete.graph.card import CardData
 from viete.graph.conditions import settled
 from viete.graph.evaluator import Letter
-from viete.notation.heads import head_of
+from viete.notation.heads import head_of, joint
 from viete.notation.printer import show
 from viete.notation.substitution import substitute
 from viete.notation.tree import Expr, Idx, Ref, Symbol, num, transform
 from viete.rewrite.folding_in import FoldingIn, Met, place_of
 from viete.rewrite.opening import underived
 from viete.rewrite.paths import check_order, paths
-from viete.rewrite.put import as_equation, check_letters
+from viete.rewrite.put import as_equation, by_groups, check_letters
 from viete.rewrite.replacement import Naming, Replacement, parse_replacement
 
 QUESTIONS = 8  # cards of questions that stay with the program of a run
@@ -123,6 +123,9 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
         if isinstance(found, Naming):
             raise text.error(f"{show(found.left)} is no value of {card.title}")
         check_letters(card, found, card.loop_letters)
+        if any(joint(*pair) in [Idx(x) for x in t.free] for t in found.conditions
+               for pair in pairwise(found.left.index)):  # fmt: skip
+            found = by_groups(found)
         changes.append(found)
     places: list[Expr] = [x for change in changes for x in (place_of(change), *change.readers)]
     card, changes, copies = equations_of(card, changes)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
+from viete.analysis.value_names import heads_counted, value_named
 from viete.errors import Text, VieteError
 from viete.evaluate.inputs import host
-from viete.evaluate.labelled import Array, Layout, Value, device_of, in_order, is_float, traced
+from viete.evaluate.labelled import (
+    BATCH,
+    Array,
+    Layout,
+    Value,
+    device_of,
+    in_order,
+    is_float,
+    traced,
+)
 from viete.evaluate.schedule import Member, Program
-from viete.notation.parser import parse
 from viete.notation.tree import Idx, Ref
 
 # What takes a value's place, given it and how many sequences the run has (None: no batch).
@@ -58,7 +67,7 @@ def member_of(ready: Program, name: str) -> Member:
         return ready.names[name]
     if isinstance(name, str):
         derived = {e.name: e for e in ready.model.derived}
-        e = parse(Text(name, "<name>"), ready.model.scope)
+        e = value_named(ready.model, Text(name, "<name>"))
         while isinstance(e, Ref) and e.key in derived:
             definition = derived[e.key]
             at = dict(zip(e.symbol.slots, e.index, strict=True))
@@ -86,6 +95,27 @@ def letters_of(ready: Program, member: Member) -> tuple[str, ...]:
     return ready.model.heads_of(ready.model.symbols[member[0]])
 
 
+def layout_of(ready: Program, name: str, axes: Sequence[str]) -> Layout:
+    """The axes of a value as an array by that name has them: a letter that counts the heads of
+    all groups is one axis, ``A^{2,h}``.
+
+    Raises VieteError for what a group of heads has in common.
+    """
+    heads = heads_counted(ready.model, name)
+    if heads is None:
+        return Layout(tuple((a,) for a in axes), {s: len(ready.range_of(s)) for s in axes
+                                                  if s in ready.model.ranges})  # fmt: skip
+    both = heads.group, heads.member
+    if ready.model.symbols[member_of(ready, name)[0]] not in heads.families:
+        raise VieteError(
+            f"{name} is what all heads of a group have in common; write {heads.group} for "
+            f"{heads.letter}"
+        )
+    groups: list[tuple[str, ...]] = [(a,) for a in axes if a not in both]
+    groups.insert(int(axes[0] == BATCH), both)
+    return Layout(tuple(groups), {s: len(ready.range_of(s)) for s in both})
+
+
 def by_name(ready: Program, name: str, member: Member, by: Any) -> Intervention:
     """One array, or one function of the array that ``run[name]`` would be, in a value's place."""
     if not callable(by) and not is_array_api_obj(by):
@@ -96,7 +126,7 @@ def by_name(ready: Program, name: str, member: Member, by: Any) -> Intervention:
     letters = letters_of(ready, member)
 
     def layout(value: Value) -> Layout:
-        return Layout(tuple((a,) for a in in_order(value, letters)), {})
+        return layout_of(ready, name, in_order(value, letters))
 
     return intervention(by if callable(by) else lambda array: by, layout, name)
 
@@ -150,5 +180,6 @@ def as_library(array: Any, like: Array, what: str) -> Any:
 
 
 __all__ = [
-    "Intervention", "Put", "composed", "intervention", "interventions", "letters_of", "member_of",
+    "Intervention", "Put", "composed", "intervention", "interventions", "layout_of", "letters_of",
+    "member_of",
 ]  # fmt: skip

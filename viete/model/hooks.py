@@ -14,6 +14,7 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from viete.analysis.next_token import scores, text_of
+from viete.analysis.value_names import heads_counted
 from viete.errors import VieteError
 from viete.evaluate.execution import execute
 from viete.evaluate.inputs import check_weights
@@ -173,7 +174,8 @@ class Hooked(NamedWeights):
         own = {m: name for name, m in ready.names.items()}
         for k, name in enumerate(found):
             if name not in self.names:
-                found[k] = own[member_of(ready, name)]
+                member = member_of(ready, name)
+                found[k] = name if heads_counted(self.card, name) else own[member]
                 self.hook_points.setdefault(found[k], HookPoint(found[k]))
         self.hooked.extend((name, fn) for name in found)
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, TypeVar
 
-from viete.evaluate.interventions import letters_of, member_of
+from viete.analysis.value_names import heads_counted, value_named
+from viete.errors import Text
+from viete.evaluate.interventions import layout_of, letters_of, member_of
 from viete.evaluate.labelled import COL, ROW, Layout
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, program
@@ -59,7 +61,10 @@ class NamedValues:
     @found_once
     def value(self, name: str) -> str:
         """A wanted name, or a formula, as a name of the model."""
-        return show(self.formula(name)) if name in self.names else name
+        if name not in self.names:
+            counted = heads_counted(self.model, name)
+            return show(value_named(self.model, Text(name, "<name>"))) if counted else name
+        return show(self.formula(name))
 
     @found_once
     def member(self, name: str) -> Member:
@@ -73,8 +78,7 @@ class NamedValues:
             ready, member = program(self.model), self.member(name)
             axes = (BATCH, *letters_of(ready, member))
             core = (ROW, COL)[2 - len(ready.shapes.types[member[0]].shape) :]
-            return Layout(tuple((a,) for a in (*axes, *core)),
-                          {s: len(ready.range_of(s)) for s in axes[1:]})  # fmt: skip
+            return layout_of(ready, name, (*axes, *core))
         general, _ = self.names.split(name)
         e = self.formula(name)
         letters = e.free

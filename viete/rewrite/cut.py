@@ -11,14 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from viete.analysis.shapes import shapes_of
-from viete.analysis.token_vectors import question_scope
+from viete.analysis.value_names import value_named
 from viete.errors import Text
 from viete.graph.card import CardData, Input, Parameter
 from viete.graph.dependence import names_read
-from viete.notation.heads import group_of, head_of, place_of
-from viete.notation.parser import own_letters, parse
 from viete.notation.printer import show
-from viete.notation.tree import Expr, Idx, Num, Ref, Slot, Symbol, num, transform
+from viete.notation.tree import Expr, Idx, Ref, Slot, Symbol, num, transform
 from viete.rewrite.inlining import without_unread, without_unused
 from viete.rewrite.naming import with_equation
 from viete.rewrite.put import changed, unlike_family
@@ -67,26 +65,6 @@ def cut(card: CardData, names: Iterable[str], whole: bool = False) -> Cut:
         card = card if whole else without_unmade(card, read)
         inputs[item.name] = ref
     return Cut(unlike_family(card), inputs)
-
-
-def value_named(card: CardData, text: Text) -> Expr:
-    """What a name stands for; a head h of grouped queries is its group and its place in that."""
-    scope = question_scope(card)
-    if scope.heads is None:
-        return parse(text, card.scope)
-    asked = parse(text, scope.inside(own_letters(text, scope) & {scope.heads.letter}))
-    if not isinstance(asked, Ref):
-        return asked
-    h, each = Idx(scope.heads.letter), scope.heads.each
-    at: dict[Expr, Expr] = {group_of(h, each): Idx(scope.heads.group),
-                            place_of(h, each): Idx(scope.heads.member)}  # fmt: skip
-    size = card.size(each)
-    members = None if size is None else size.value(card.sizes)
-    for x in asked.index:
-        if (found := head_of(x)) is not None and isinstance(found[0], Num) and members is not None:
-            group, place = divmod(found[0].value - 1, members)
-            at |= {x: num(group + 1), place_of(found[0], each): num(place + 1)}
-    return Ref(asked.symbol, tuple(at.get(x, x) for x in asked.index))
 
 
 def given_input(card: CardData, symbol: Symbol, ref: Ref) -> Input:

@@ -17,6 +17,7 @@ from viete.analysis.types import Type
 from viete.graph.card import CardData, Equation, restated
 from viete.graph.conditions import joined, settled, unmet
 from viete.graph.sizes import Size
+from viete.notation.heads import head_of
 from viete.notation.printer import show
 from viete.notation.substitution import Abstraction, fresh
 from viete.notation.tree import (
@@ -188,6 +189,11 @@ class FoldingIn:
                     raise self.change.left_text.error(f"{x.name} does not count what {slot} does")
                 continue
             value = self.number(x)
+            if value is None and (head := head_of(x)) is not None and head[0].free:
+                raise self.change.left_text.error(
+                    f"{self.place} is what all heads of a group have in common; write {slot} for "
+                    f"{show(head[0])}"
+                )
             if value is None and not x.constant:
                 raise self.change.left_text.error(
                     f"the index {show(x)} is neither a number nor the letter {slot}; write "

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from viete.analysis.value_names import check_heads
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData
 from viete.graph.conditions import joined
@@ -82,10 +83,11 @@ def parse_replacement(source: Text, card: CardData, scope: Scope) -> Replacement
         )
     readers: tuple[Ref, ...] = ()
     if reads < own:
-        readers = tuple(reader(t, inner) for t in listed(source, tokens, reads + 1, own))
+        readers = tuple(reader(t, card, inner) for t in listed(source, tokens, reads + 1, own))
     tests = []
     if own < len(tokens) - 1:
         tests = [condition(t, inner) for t in listed(source, tokens, own + 1, len(tokens) - 1)]
+    check_heads(card, value, left_text, tests)
     return Replacement(value, items, parse(right_text, inner), tuple(tests), readers,
                        source, left_text, right_text)  # fmt: skip
 
@@ -134,11 +136,12 @@ def listed(source: Text, tokens: list[Token], first: int, last: int) -> list[Tex
             for a, b in pairwise([first - 1, *commas, last])]  # fmt: skip
 
 
-def reader(source: Text, scope: Scope) -> Ref:
+def reader(source: Text, card: CardData, scope: Scope) -> Ref:
     """A value that reads a change, whose letters may be others than those of what is changed."""
     found = parse(source, scope.inside(own_letters(source, scope)))
     if not isinstance(found, Ref) or found.symbol.kind != "value":
         raise source.error("behind in stand the values that read the change, such as Q^{5,1}")
+    check_heads(card, found, source)
     return found
 
 
