@@ -200,3 +200,14 @@ def test_its_statements_hold_where_they_do(name: str, k: int) -> None:
             left, right = statement.split(" = ")
             a, b = np.broadcast_arrays(answer(name, left), answer(name, right))
             assert np.allclose(a, b, rtol=1e-9, atol=1e-9) == holds[k], statement
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_word_stands_bare_below_logit(name: str) -> None:
+    run, word = run_of(name), r"\text{logit}_{\text{ Dublin}}(x^1_0)"
+    for spelled in (r"\text{logit}_{ Dublin}(x^1_0)", "logit_{ Dublin}(x^1_0)"):
+        assert run[spelled] == run[word] and run.in_words(spelled) == run.in_words(word)
+    assert run[r"\text{logit}_{n}(x^1_0)"] == run["⟨U_n, x^1_0⟩"]
+    assert run[r"\text{logit}_{v}(x^1_0)"] == run['logit_{"v"}(x^1_0)']
+    with pytest.raises(vt.VieteError, match="zzqq"):
+        run[r"\text{logit}_{ zzqq}(x^1_0)"]

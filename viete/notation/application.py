@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from viete.errors import VieteError
 from viete.notation.cursor import Script, top_level
 from viete.notation.lexer import Token
 from viete.notation.symbols import Scope
 from viete.notation.tree import CALL, COMPOSE, Apply, Bind, Expr, Idx, Num, Ref, Symbol, num
+from viete.notation.words import quoted
 
 if TYPE_CHECKING:
     from viete.notation.parser import Parser
@@ -64,9 +66,35 @@ def function_at(parser: Parser, base: str, t: Token) -> Called | None:
     if found is None or any(s.sign == "^" for s in found[2]):
         return None
     symbol, index, left = found
+    index = [s if letter in parser.scope.indices else worded(parser, s)
+             for s, letter in zip(index, symbol.slots, strict=True)]  # fmt: skip
     function = parser.node(parser.member(symbol, index), t)
     assert isinstance(function, Ref)
     return function, left
+
+
+def worded(parser: Parser, script: Script) -> Script:
+    """A script as a word of the vocabulary: ``\\text{logit}_{ Mary}(x)``, with its leading space.
+
+    What is a number, a name or a letter of an index stays that.
+    """
+    text, (first, last) = parser.source.text, script.at
+    start, end = text.rfind("{", 0, first) + 1, text.find("}", last)
+    plain = script.braced and all(t.kind == "word" for t in script.tokens)
+    if parser.scope.vector is None or not plain or text[first] == "\\" or (
+        end < 0 or text[start:first].strip() or text[last:end].strip()
+    ):  # fmt: skip
+        return script
+    raw, words = text[start:end], parser.scope.words()
+    known = words.get(raw) is not None
+    if not known or raw == raw.strip() or raw.strip() in parser.scope.indices:
+        try:
+            parser.inside(script)
+            return script
+        except VieteError:
+            if not known:
+                raise parser.error(words.unknown(raw), (first, last)) from None
+    return replace(script, tokens=(Token("token", quoted(raw), first, last),))
 
 
 def functions_alone(parser: Parser) -> Scope:
