@@ -54,15 +54,15 @@ def test_show_doc_grad_and_export(folder: Path, viete: Any) -> None:
 
 def test_run(folder: Path, viete: Any) -> None:
     ids = [PAIRS.end, *map(int, PAIRS.encode("the cat"))]
-    wanted = CARD.run([ids], W)["logits"]
+    wanted = CARD.run(ids, W)["logits"]
     viete("run", folder, "--text", "the cat", "--save", "out.npz", "--dtype", "float64")
     found = np.load("out.npz")["logits"]
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
     viete("run", folder, "--text", "the cat", "--no-bos", "--save", "out.npz")
-    assert np.load("out.npz")["logits"].shape[1] == len(ids) - 1
+    assert np.load("out.npz")["logits"].shape[0] == len(ids) - 1
     viete("run", folder, "--tokens", ",".join(map(str, ids)), "--save", "out.npz")
     assert np.load("out.npz")["logits"].dtype == np.float32
-    np.testing.assert_allclose(np.load("out.npz")["logits"], wanted[0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(np.load("out.npz")["logits"], wanted, rtol=1e-4, atol=1e-6)
     shown = viete("run", folder, "--text", "the cat", "--show", "A^{1,1,1},resid_mid^2")
     assert "A^{1,1,1}" in shown and "resid_mid^2" in shown
     # With random weights, it is the card of the model that runs.

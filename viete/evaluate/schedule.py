@@ -296,8 +296,8 @@ class Program:
                 return None if entry or test is x.args[0] else replace(x, args=(test, *x.args[1:]))
             left, other = x.args[1:] if test else x.args[:0:-1]
             # A number or a row alone would lose the shape that the other branch gives it.
-            axes = self.rank(left, e)
-            bare = axes < self.rank(other, e)
+            axes = self.rank(left)
+            bare = axes < self.rank(other)
             return left if bare == entry and not (bare and axes) else None
 
         right = transform(e.right, rule)
@@ -307,21 +307,19 @@ class Program:
         # Blocks that have the same formula share the object, and what is kept about it.
         return e if right == e.right else self.memo.setdefault((e, right), replace(e, right=right))
 
-    def rank(self, part: Expr, e: Equation) -> int:
-        """How many axes a part of an equation has; an entry of a table has none."""
-        if isinstance(part, Num):
-            return 0
-        try:
-            return len(self.shapes.located(e.text, part, frozenset(e.left.symbol.slots)).shape)
-        except VieteError:  # it has a letter that the table around it binds
-            return 0
+    def rank(self, part: Expr) -> int:
+        """How many axes a part of an equation has, in which letters bound around it may stand."""
+        env = self.shapes.env
+        return len(self.shapes.of(part, replace(
+            env, ranges={**dict.fromkeys(part.free), **env.ranges}
+        )).shape)  # fmt: skip
 
     def filled(self, e: Equation, value: Expr) -> Expr:
         """A number or a row alone as a table of the shape that the equation's value has."""
         sizes = map(self.model.size_expr, self.shapes.types[e.name].shape)
         letters = (x for x in LETTERS if x not in self.model.names and x not in value.free)
         ranges = tuple(zip(letters, sizes, strict=False))
-        if axes := self.rank(value, e):
+        if axes := self.rank(value):
             value = Pick(value, tuple(Idx(letter) for letter, _ in ranges[-axes:]))
         return Table(ranges, value) if ranges else value
 
