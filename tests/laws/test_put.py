@@ -246,6 +246,10 @@ def test_heads_of_grouped_queries_have_one_letter_wherever_a_change_is_said() ->
     ):  # fmt: skip
         np.testing.assert_allclose(logits, want["logits"], rtol=1e-9)
     assert shapes == [(1, 4, 6, 6), (1, 4, 6, 6), (4, 6, 6), (2, 4, 6, 6)]
+    for name in ("A^{2,h}", "|x^1_j|"):
+        np.testing.assert_array_equal(
+            model.run(TOKENS, names=[name])[name], model.run(TOKENS)[name]
+        )
     for equation, why in {
         "A^{2,5} = 0": "there is no A^{2,5}: h runs from 1 to 4",
         "A^{2,0} = 0": "there is no A^{2,0}: h runs from 1 to 4",

@@ -34,7 +34,7 @@ from viete.model.mapping import load_weights, place, precision
 from viete.model.saving import save
 from viete.model.tokens import Texts
 from viete.model.trained import is_run, open_run
-from viete.notation.parser import parse
+from viete.notation.parser import own_letters, parse
 from viete.notation.printer import show
 from viete.notation.substitution import substitute
 from viete.notation.tree import num
@@ -164,9 +164,11 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         A text is one sequence, and its values have no batch axis; a list of texts has one.
         """
         if options.get("names") is not None:  # as the card itself would say it, without words
-            names = listed(options["names"])
+            texts = [Text(name, "<name>") for name in listed(options["names"])]
             scope = replace(program(self.card).scope, words=lambda: self.words)
-            options["names"] = [show(parse(Text(name, "<name>"), scope)) for name in names]
+            options["names"] = [
+                show(parse(text, scope.inside(own_letters(text, scope)))) for text in texts
+            ]
         return questions(super().run(tokens, **self.with_inputs(options)), self)
 
     def sample(self, prompt: Any, /, **options: Any) -> Iterator[tuple[int | None, ...]]:
