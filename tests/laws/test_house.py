@@ -37,6 +37,7 @@ ROOMS = [
     "sampling",
     "train",
     "report",
+    "explore",
     "nouns",
     "viete",
     "cli",
