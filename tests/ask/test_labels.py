@@ -15,8 +15,8 @@ pytest.importorskip("tokenizers")
 import viete as vt
 from tests.ask.vocabularies import KINDS, reader, vocabulary
 from viete.document.rendering import render
+from viete.evaluate.answer_page import tokens_table
 from viete.notation.words import quoted, unquoted
-from viete.report.answers import tokens_table
 from viete.text.words import TokenizerWords
 
 SENTENCE = "I live in Dublin"

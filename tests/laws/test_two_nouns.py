@@ -38,6 +38,8 @@ VERBS: dict[str, Any] = {
     "check": lambda m, *w: m.check(*w).ok,
     "put": lambda m, *w: m.put("A^{2,1} = 0").run(TOKENS, *w)["logits"],
     "cut": lambda m, *w: m.cut("scale").run(TOKENS, *w, scale=np.ones((5, 1)))["logits"],
+    "page": lambda m, *w: len(m.page()) > 20,
+    "draw": lambda m, *w: m.draw().svg,
     "folded": lambda m, *w: m.folded().write(),
 }
 

@@ -24,14 +24,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 from viete.analysis.flows import BATCH, Flow, Flows, Read, Tally, reads_later
+from viete.document.displayed import Displayed
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Loop, Parameter
 from viete.graph.dependence import forward_slice
 from viete.graph.sizes import ONE, ZERO, Size
 from viete.notation.printer import show_symbol
 from viete.notation.tree import Ref
+
+if TYPE_CHECKING:
+    from viete.document.tree import Block
 
 BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1}
 
@@ -163,7 +168,7 @@ class CacheCost:
 
 
 @dataclass(frozen=True)
-class Costs:
+class Costs(Displayed):
     """The costs of running ``batch`` sequences; see the module for what is counted how.
 
     The formulas are for this batch: 64 stands in them as a number.
@@ -183,6 +188,17 @@ class Costs:
     weights: Quantity
     activations: Quantity
     cache: CacheCost
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The precisions that bytes are known of."""
+        return tuple(BYTES)
+
+    def page(self, style: str = "unicode") -> list[Block]:
+        """The costs as tables."""
+        from viete.analysis.cost_page import CostPage
+
+        return CostPage(self, style).blocks()
 
     @property
     def step(self) -> Operations:

@@ -18,6 +18,7 @@ import numpy as np
 from viete.ask.asking import asked
 from viete.ask.holding import with_held
 from viete.ask.term_table import floats
+from viete.document.displayed import Displayed
 from viete.document.rendering import render
 from viete.document.tree import Block, table
 from viete.errors import VieteError
@@ -50,7 +51,7 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Attribution:
+class Attribution(Displayed):
     """What a number owes to each member of a family of values.
 
     ``entries`` has the axes ``axes``: the letters of ``by``, then the rows and columns of a member.

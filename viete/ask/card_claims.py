@@ -13,7 +13,10 @@ from viete.ask.claim_runs import ClaimRuns
 from viete.ask.claim_texts import ReadTexts
 from viete.ask.claims import Choice, Finding, all_of, one_of, outcomes
 from viete.ask.statements import TOLERANCE, Witness
+from viete.document.displayed import Displayed
+from viete.document.tree import Block, CodeBlock, paragraph, table
 from viete.errors import VieteError
+from viete.evaluate.answer_page import literal
 from viete.evaluate.memory import rounded
 from viete.evaluate.schedule import parameter_shapes, program
 from viete.graph.card import CardData
@@ -49,19 +52,23 @@ class Verdict:
         """Whether it is as it is said to be: true, or false of a claim that is said to be."""
         return not self.finding.empty and (self.failure is None) != self.claim.refuted
 
+    @property
+    def word(self) -> str:
+        """The verdict in a word; in capitals where it is not as it is said to be."""
+        if self.finding.empty:
+            return "EMPTY"
+        if self.claim.refuted:
+            return "fails" if self.ok else "HOLDS"
+        return "proved" if self.proof else "holds" if self.failure is None else "FALSE"
+
     def lines(self) -> list[str]:
         """The verdict as text: the claim, then what was found of it."""
-        word = "proved" if self.proof else "holds" if self.failure is None else "FALSE"
-        if self.finding.empty:
-            word = "EMPTY"
-        elif self.claim.refuted:
-            word = "fails" if self.ok else "HOLDS"
         said = self.written
         said += f": {self.claim.meaning}" if self.claim.meaning else ""
         text = self.claim.text
         if not self.ok and text.file.endswith(".md"):
             said += f" ({text.file}:{text.line})"
-        return [f"  {word:7} {said}", f"          {self.found()}"]
+        return [f"  {self.word:7} {said}", f"          {self.found()}"]
 
     def found(self) -> str:
         """What was found, in a line."""
@@ -89,7 +96,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Claims:
+class Claims(Displayed):
     """What became of a card's claims: ``of`` says of which weights and inputs."""
 
     card: str
@@ -110,15 +117,32 @@ class Claims:
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
+    @property
+    def first_line(self) -> str:
+        """What the claims are of."""
+        if self.why_not:
+            return f"Its claims were not evaluated: {self.why_not}."
+        if not self.verdicts:
+            return f"{self.card} makes no claims."
+        near = f"to {TOLERANCE:.0e} of their terms" if self.meaning == "float" else "exactly"
+        return f"Claims of {self.card}, with {self.of}, {near}:"
+
     def lines(self) -> list[str]:
         """The verdicts as text, with the numbers of what is false."""
-        if self.why_not:
-            return [f"Its claims were not evaluated: {self.why_not}."]
-        out = [f"{self.card} makes no claims."]
-        if self.verdicts:
-            near = f"to {TOLERANCE:.0e} of their terms" if self.meaning == "float" else "exactly"
-            out = [f"Claims of {self.card}, with {self.of}, {near}:"]
-        out += [line for v in self.verdicts for line in v.lines()]
+        return [self.first_line, *(line for v in self.verdicts for line in v.lines()),
+                *self.notes()]  # fmt: skip
+
+    def page(self, style: str = "unicode") -> list[Block]:
+        """A row for each verdict."""
+        rows = [[f"**{v.word}**", literal(v.written), v.claim.meaning, literal(v.found())]
+                for v in self.verdicts]  # fmt: skip
+        out: list[Block] = [paragraph(self.first_line)]
+        out += [table(["", "claim", "meaning", "found"], rows)] * bool(rows)
+        return [*out, *([CodeBlock("\n".join(notes))] if (notes := self.notes()) else [])]
+
+    def notes(self) -> list[str]:
+        """What is to be known besides, a line each."""
+        out: list[str] = []
         if self.defined:
             out.append(f"Defined for them: {', '.join(self.defined)}.")
         out += [f"Note: {said}" for said in dict.fromkeys(self.readings)]

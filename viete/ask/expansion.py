@@ -26,6 +26,7 @@ from viete.ask.term_families import Mark
 from viete.ask.term_table import norm, term_table, terms_json
 from viete.ask.term_values import TermValues
 from viete.ask.terms import WORDS, Expander
+from viete.document.displayed import Displayed
 from viete.document.rendering import render
 from viete.document.tree import Block
 from viete.errors import VieteError
@@ -52,7 +53,7 @@ def expanded(run: Run, text: str, options: Options, lengths: Collection[str] = (
     return Expansion(run, without_calls(run.program.model, e), options, frozenset(lengths))
 
 
-class Expansion(TermValues):
+class Expansion(Displayed, TermValues):
     """The terms of an expression: iterated over, they add up to it.
 
     ``terms`` are those that are listed, by size, or in the order in which they add up. ``hidden``
@@ -240,7 +241,11 @@ class Expansion(TermValues):
         return f"<{show(self.formula, 'unicode')} in {len(self.terms)} terms>"
 
     def page(self, style: str = "unicode", numbered: bool = False) -> list[Block]:
-        """A table of the terms, with their numbers if wanted, what is left and what was held."""
+        """A table of the terms, with their numbers if wanted, what is left and what was held; or,
+        where that was asked for, the sums of the terms in order.
+        """
+        if self.options.cumulative:
+            return self.partial_sums.page(style)
         return term_table(self, style, numbered)
 
     @property
@@ -248,16 +253,8 @@ class Expansion(TermValues):
         """The terms as JSON: where each comes from, its value, its share, its expression."""
         return terms_json(self)
 
-    def listing(self) -> list[Block]:
-        """The terms, or where they were asked for the sums of them in order."""
-        return self.partial_sums.page() if self.options.cumulative else self.page()
-
     def __str__(self) -> str:
-        return render(self.listing(), "text")
-
-    def _repr_markdown_(self) -> str:
-        """As a notebook shows it."""
-        return render(self.listing(), "md")
+        return render(self.page(), "text")
 
 
 __all__ = ["Expansion", "Options", "Term", "expanded", "options", "words"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from viete.ask.term_table import floats
+from viete.document.displayed import Displayed
 from viete.document.tree import Block, paragraph, table
 from viete.errors import VieteError
 from viete.notation.printer import show
@@ -39,7 +40,7 @@ class PartialSum:
 
 
 @dataclass(frozen=True)
-class PartialSums:
+class PartialSums(Displayed):
     """The partial sums of vectors in order; ``towards`` is v, and ``of`` what they add up to."""
 
     towards: Expr

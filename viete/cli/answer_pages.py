@@ -85,7 +85,7 @@ class AnswerPages:
     def page(self, row: AnswerRow, form: str, width: int) -> str:
         """One text: its tokens, then each answer."""
         from viete.document.tree import heading
-        from viete.report.answers import answer_blocks, tokens_table
+        from viete.evaluate.answer_page import answer_blocks, tokens_table
 
         blocks: list[Block] = []
         for line in row.tokens:
@@ -105,7 +105,7 @@ class AnswerPages:
     def conventions(self) -> list[Block]:
         """How the questions were read."""
         from viete.document.tree import item
-        from viete.report.answers import literal
+        from viete.evaluate.answer_page import literal
 
         return [item(literal(note)) for note in self.asking.notes]
 

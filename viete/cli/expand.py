@@ -123,8 +123,7 @@ def page(e: Expansion, form: str, graph: bool) -> str:
         return drawn_terms(e).svg
     if form == "json":
         return e.json
-    style = STYLES[form]
-    return render(e.partial_sums.page(style) if e.options.cumulative else e.page(style), form)
+    return render(e.page(STYLES[form]), form)
 
 
 def attribution_page(blocks: Sequence[Block], form: str) -> str:

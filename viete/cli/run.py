@@ -62,7 +62,7 @@ def run(
         exactly: Any = result
         print(report(exactly, shown, number.digits, number.unfold or 0, form or "text"), end="")
     else:
-        from viete.report.answers import answer_blocks
+        from viete.evaluate.answer_page import answer_blocks
 
         blocks = [block for name in shown for block in answer_blocks(result.answer(name))]
         if save is not None:  # only when nothing can fail any more
@@ -76,8 +76,8 @@ def run(
 def save_values(result: Any, path: Path) -> None:
     """All named values, under their names, whole or not at all."""
     from viete.atomic import behind
+    from viete.evaluate.answer_page import in_numpy
     from viete.formats.files import save_npz, save_safetensors
-    from viete.report.answers import in_numpy
 
     save = {".safetensors": save_safetensors, ".npz": save_npz}.get(path.suffix)
     if save is None:

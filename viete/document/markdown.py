@@ -182,7 +182,13 @@ _BORDER = re.compile(r"[\\$`|]")  # between cells, or what keeps a bar from bein
 
 def markdown(text: str) -> str:
     """A card's text in Markdown: what a page would take for HTML is shown as it is."""
-    return prose(text, lambda s: re.sub("<(?=[A-Za-z/!?])", "&lt;", re.sub(_ENTITY, "&amp;", s)))
+    shown = prose(text, lambda s: re.sub("<(?=[A-Za-z/!?])", "&lt;", re.sub(_ENTITY, "&amp;", s)))
+    return _MATH_OR_CODE.sub(lambda m: no_html(m[0]) if m[0][0] == "$" else m[0], shown)
+
+
+def no_html(formula: str) -> str:
+    """A formula with the word of a token in it, such as <b>, which a page would take for HTML."""
+    return _HTML.sub(lambda m: f"\\lt {m[0][1:]}", formula)
 
 
 def unmarked(text: Text) -> Text:

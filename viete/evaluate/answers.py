@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
+from viete.document.displayed import Displayed
 from viete.evaluate.labelled import Array
+
+if TYPE_CHECKING:
+    from viete.document.tree import Block
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Displayed):
     """An array, what each of its axes ranges over, and what the entries of each axis are called.
 
     As `Run.axes` and `Run.labels` have them. ``names`` is what each entry is called where the
@@ -22,6 +26,12 @@ class Answer:
     axes: tuple[str, ...]
     labels: tuple[Sequence[str], ...]
     names: Array | None = None
+
+    def page(self, style: str = "unicode") -> Sequence[Block]:
+        """The numbers as tables, without the middle of large ones."""
+        from viete.evaluate.answer_page import answer_blocks
+
+        return answer_blocks(self)
 
     @property
     def alone(self) -> Self:

@@ -7,13 +7,15 @@ name, a transposed or merged layout, tied weights, other dimensions, another fun
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from viete.ask.card_claims import Claims, place_text
+from viete.document.displayed import Displayed
+from viete.document.tree import Block, CodeBlock
 from viete.errors import VieteError
 from viete.evaluate.schedule import parameter_shapes, program
 from viete.formats.files import TensorFile, TensorInfo
@@ -82,7 +84,7 @@ class OtherShape:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Displayed):
     """All that `compare` found, and what became of the card's claims, if they were evaluated.
 
     ``ok`` says whether card and file agree, ``lines()`` says it in words. Counts are of numbers.
@@ -171,6 +173,12 @@ class Report:
         out += self.compared()
         out += ["", *self.claims.lines()] if self.claims is not None else []
         return list(map(printable, out))  # a file's names may hold anything
+
+    def page(self, style: str = "unicode") -> list[Block]:
+        """The comparison as it is printed, then a table of the claims."""
+        compared = replace(self, claims=None).lines()
+        claims = [] if self.claims is None else self.claims.page(style)
+        return [CodeBlock("\n".join(compared)), *claims]
 
     def differing(self) -> list[str]:
         """What the names, shapes and dtypes of tensors differ in."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from viete.analysis.def_use import bodies
+from viete.document.displayed import Displayed
 from viete.document.tree import Block, heading, item, table
 from viete.errors import VieteError
 from viete.evaluate.schedule import program
@@ -51,7 +52,7 @@ class Found:
     back: Expr | None = None
 
 
-class Names:
+class Names(Displayed):
     """The names that hold in a card.
 
     ``origin`` says, of values that were lifted out of an equation, which it was: formulas that must

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -13,7 +14,9 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from viete.ask.card_claims import Claims
+from viete.document.tree import Block, paragraph
 from viete.errors import Text, VieteError
+from viete.evaluate.answer_page import literal
 from viete.evaluate.execution import execute
 from viete.evaluate.initial_weights import FLOATS, initial_weights
 from viete.evaluate.inputs import Weights
@@ -253,6 +256,14 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         if self.framework == "numpy":
             return ids
         return require("torch", "for its tensors").as_tensor(ids, device=self.device)
+
+    def page(self, style: str = "unicode") -> Sequence[Block]:
+        """The card as a document, with a line about the weights below its title."""
+        title, *rest = super().page(style)
+        weights = sum(map(prod, self.parameter_shapes.values()))
+        where = self.dtype if self.device is None else f"{self.dtype} on {self.device}"
+        return [title, paragraph(f"{weights:,} weights, {where}, of {literal(str(self.path))}"),
+                *rest]  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<{self.card.title} of {self.path}>"

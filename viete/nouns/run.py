@@ -13,6 +13,7 @@ from viete.ask.sweeps import answer_with
 from viete.ask.text_vectors import as_written, texts_in, vector_of, with_texts
 from viete.ask.top import Top, top, top_of
 from viete.ask.with_clause import changes_of
+from viete.document.displayed import Displayed
 from viete.errors import VieteError
 from viete.evaluate.answers import Answer
 from viete.evaluate.run import Run
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
     from viete.analysis.conventions import Convention
     from viete.ask.attribution import Attribution
     from viete.ask.expansion import Expansion
+    from viete.document.tree import Block
     from viete.notation.tree import Expr
     from viete.nouns.card import Card
     from viete.nouns.model import Model
     from viete.report.pictures.picture import Picture
 
 
-class Questions(Run):
+class Questions(Run, Displayed):
     """A run of a card or of a model, which one can ask in the notation.
 
     ``of`` is what was run: the `Card`, or the `Model` with its tokenizer. The inputs and the
@@ -215,6 +217,12 @@ class Questions(Run):
         from viete.ask.attribution import attributed
 
         return attributed(self, of, by, against, steps, exact, held)
+
+    def page(self, style: str = "unicode") -> list[Block]:
+        """The text and the values with their shapes, which a notebook shows."""
+        from viete.report.run_page import run_blocks
+
+        return run_blocks(self, style)
 
     def draw(
         self, question: str | Expansion, against: Run | None = None, **values: Any

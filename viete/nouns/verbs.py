@@ -8,17 +8,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from viete.document.displayed import Displayed
+
 if TYPE_CHECKING:
     from viete.analysis.cost import Costs
     from viete.analysis.shapes import Shapes
+    from viete.document.tree import Block
     from viete.evaluate.run import Run
     from viete.graph.card import CardData
     from viete.notation.symbols import Scope
     from viete.notation.words import Words
+    from viete.report.drawing.picture import DiagramPicture
     from viete.rewrite.reparametrization import Folding
 
 
-class Verbs:
+class Verbs(Displayed):
     """What one does with equations, be there weights for them or not."""
 
     @property
@@ -200,6 +204,23 @@ class Verbs:
         from viete.cards.writer import write
 
         return write(self.content, form)
+
+    def page(self, style: str = "unicode") -> Sequence[Block]:
+        """The card as a document, which a notebook shows; see `viete.document.displayed`."""
+        from viete.cards.writer import blocks
+
+        return blocks(self.content, style)
+
+    def draw(self, detail: str = "parts") -> DiagramPicture:
+        """The data flow as a picture, which a notebook shows: ``.svg``, ``.text()``, ``.save()``.
+
+        ``detail`` 'parts' makes a box of every titled part of the card, 'equations' of every
+        equation. Raises VieteError for another one.
+        """
+        from viete.report.drawing.flow import flow
+        from viete.report.drawing.picture import DiagramPicture
+
+        return DiagramPicture(flow(self.content, detail))
 
     def export(self, to: str, of: str | None = None) -> str:
         """Stand-alone source, without weights: ``to`` 'torch', 'numpy', 'jax', 'latex' or 'typst'.

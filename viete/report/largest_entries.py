@@ -8,10 +8,10 @@ import numpy as np
 
 from viete.document.tree import Block, TextTable, paragraph
 from viete.errors import Text
+from viete.evaluate.answer_page import GAP, in_numpy, literal, spelling
 from viete.evaluate.answers import Answer
 from viete.notation.words import quoted
 from viete.report.answer_rows import AnswerRow
-from viete.report.answers import GAP, in_numpy, literal, spelling
 
 AROUND = 4  # tokens on each side of one, as its context
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from viete.errors import VieteError
+from viete.evaluate.answer_page import in_numpy
 from viete.report.answer_files import named_entries
 from viete.report.answer_rows import AnswerRow
-from viete.report.answers import in_numpy
 from viete.report.pictures.curve import curve
 from viete.report.pictures.picture import Picture, stacked
 from viete.train.plot import COLOURS, Curve, svg

@@ -9,8 +9,8 @@ import numpy as np
 from viete.ask.expansion import Expansion
 from viete.ask.term_table import floats
 from viete.errors import VieteError
+from viete.evaluate.answer_page import in_numpy, without_last
 from viete.evaluate.answers import Answer
-from viete.report.answers import in_numpy, without_last
 from viete.report.pictures.bars import bars
 from viete.report.pictures.curve import curve
 from viete.report.pictures.heat import HeatPanel, heat

@@ -6,15 +6,17 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from viete.document.tree import Block, TextTable, paragraph
 from viete.errors import Text
-from viete.evaluate.answers import Answer
 from viete.evaluate.inputs import host
 from viete.printable import display_width, printable
+
+if TYPE_CHECKING:
+    from viete.evaluate.answers import Answer
 
 WIDTH = 100
 ROWS, TABLES = 20, 8  # at most: of a table, and of tables for one answer
