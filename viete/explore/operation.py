@@ -1,0 +1,140 @@
+"""One operation of an equation: what each entry of its result is made of, as plain data.
+
+An entry is a ``fold`` over the labels ``over`` of a ``formula`` of entries of the operands, which
+line up by the labels of their axes. An operand without a label is the same all along it, and one
+with a single entry there too. So a matrix product is a sum of products, a softmax's denominator a
+sum of powers, and a mask a choice between two entries. Three operations move entries instead:
+``pick`` takes those at a computed place, ``concat`` puts operands side by side, and a ``call`` is
+the last operation of a function's definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from viete.evaluate.labelled import Value
+from viete.notation.tree import Expr
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The numbers ``first``, ``first + 1``, … along the one axis that an operand of them has."""
+
+    first: int
+
+
+Source = str | int | Fraction | float | bool | Counting  # a member, an operation's id, a number
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What an operation reads, and the label of each of its axes, in the order of its array.
+
+    ``of`` is a member's name, the id of an operation in ``made``, or a number.
+    """
+
+    of: Any
+    axes: tuple[str, ...] = ()
+    made: bool = False  # whether ``of`` is the id of an operation, and no number
+
+    def renamed(self, labels: Mapping[str, str]) -> Operand:
+        """With other labels."""
+        return Operand(self.of, tuple(labels.get(a, a) for a in self.axes), self.made)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a number, or numbers that count."""
+        return not self.made and not isinstance(self.of, str)
+
+
+@dataclass(frozen=True)
+class EntryFormula:
+    """A primitive entry by entry, of operands and of other formulas."""
+
+    op: str
+    args: tuple[EntryFormula | Operand, ...]
+
+    def renamed(self, labels: Mapping[str, str]) -> EntryFormula:
+        """With other labels."""
+        return EntryFormula(self.op, tuple(a.renamed(labels) for a in self.args))
+
+
+def operands_of(formula: EntryFormula | Operand) -> Iterator[Operand]:
+    """The operands in a formula, in reading order, each as often as it stands there."""
+    if isinstance(formula, Operand):
+        yield formula
+    else:
+        for a in formula.args:
+            yield from operands_of(a)
+
+
+@dataclass
+class Operation:
+    """One operation; ``value`` is its result, whose axes have the labels ``axes``.
+
+    ``within`` is the call in whose definition it stands, ``last`` the operation that a call's value
+    is. A pick takes of its first operand, along the label ``at``, the place that its second operand
+    says, counted from ``first``; a concat puts the entries along ``along`` side by side as ``to``.
+    """
+
+    id: int
+    kind: str
+    expr: Expr | None
+    formula: EntryFormula | Operand | None
+    operands: tuple[Operand, ...]
+    axes: tuple[str, ...]
+    value: Value
+    over: tuple[str, ...] = ()
+    fold: str = ""
+    sizes: dict[str, int] = field(default_factory=dict)
+    at: str = ""
+    first: int = 0
+    along: tuple[str, ...] = ()
+    to: str = ""
+    within: int | None = None
+    call: str = ""
+    last: int | None = None
+    key: str = ""  # of its value
+
+    def data(
+        self, text: str | None, node: int | None, number: Callable[[Any], Any]
+    ) -> dict[str, Any]:
+        """As JSON: a formula is a list of a primitive and its arguments, or an operand's place."""
+        out: dict[str, Any] = {
+            "id": self.id, "node": node, "op": self.kind, "text": text, "value": self.key,
+            "operands": [operand_data(x, number) for x in self.operands],
+            "axes": list(self.axes), "over": list(self.over), "sizes": self.sizes,
+        }  # fmt: skip
+        if self.formula is not None:
+            out["formula"] = self.indexed(self.formula)
+        for name in ("fold", "at", "along", "to", "call"):
+            if getattr(self, name):
+                out[name] = getattr(self, name)
+        if self.at:
+            out["first"] = self.first
+        if self.within is not None:
+            out["within"] = self.within
+        if self.last is not None:
+            out["last"] = self.last
+        return out
+
+    def indexed(self, formula: EntryFormula | Operand) -> Any:
+        """A formula with the places of operands."""
+        if isinstance(formula, Operand):
+            return self.operands.index(formula)
+        return [formula.op, *map(self.indexed, formula.args)]
+
+
+def operand_data(x: Operand, number: Callable[[Any], Any]) -> dict[str, Any]:
+    """An operand as JSON."""
+    value: Any = x.of
+    if x.made:
+        value = {"operation": x.of}
+    elif isinstance(x.of, Counting):
+        value = {"from": x.of.first}
+    elif not isinstance(x.of, str):
+        value = number(x.of)
+    return {"value": value, "axes": list(x.axes)}

@@ -1,0 +1,112 @@
+"""Steps of a page: each equation of a run for each turn of its loop, and its operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from viete.analysis.def_use import def_use
+from viete.document.html import prose
+from viete.document.tree import capital
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Member, Step, member_name
+from viete.explore.formulas import Tree, equation_mathml, mathml
+from viete.explore.operation import Operation
+from viete.explore.operations import Tracer
+from viete.graph.card import Equation
+from viete.meanings.exact.derivation import at_block
+from viete.report.lesson.explaining import Explainer
+
+
+class NumberedEquations:
+    """The equations of a card as JSON, numbered from 1."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.card = run, run.program.model
+        self.all = self.card.equations
+        self.number = {id(e): k for k, e in enumerate(self.all, 1)}
+        self.place = {(e.left, e.loop): k for k, e in enumerate(self.all, 1)}
+        self.trees = [Tree(self.card, e.right) for e in self.all]
+
+    def number_of(self, e: Equation) -> int:
+        """An equation's number; of one that was decided for its block, that of what it was."""
+        return self.place[e.left, e.loop]
+
+    def data(self) -> list[dict[str, Any]]:
+        """All of them."""
+        return [self.equation(k, e) for k, e in enumerate(self.all, 1)]
+
+    def equation(self, number: int, e: Equation) -> dict[str, Any]:
+        """One equation."""
+        tree = self.trees[number - 1]
+        loop = e.loop and {"letter": e.loop.index, "lower": mathml(e.loop.lower),
+                           "upper": mathml(e.loop.upper)}  # fmt: skip
+        return {
+            "number": number, "key": e.name, "math": equation_mathml(e.left, e.right),
+            "latex": e.text.text, "meaning": prose(e.meaning), "part": e.part, "loop": loop,
+            "reads": sorted(e.reads), "tree": tree.data, "opened": tree.opened,
+        }  # fmt: skip
+
+
+class PageSteps:
+    """The steps of a run as JSON, and the operations of each."""
+
+    def __init__(self, run: Run, equations: NumberedEquations, operations: Tracer | None) -> None:
+        self.run, self.card, self.equations = run, run.program.model, equations
+        self.operations = operations
+        self.explainer = Explainer(self.card, "latex")
+        self.uses = def_use(self.card)
+        self.symbols = self.card.symbols
+
+    def name(self, member: Member) -> str:
+        """A member's name, by which ``run[...]`` knows it."""
+        symbol = self.symbols[member[0]]
+        return member_name(symbol, self.run.program.loops_of(symbol, member[1]))
+
+    def turns(self) -> Iterator[Step]:
+        """The steps whose values are there."""
+        return (s for s in self.run.program.steps if s.makes in self.run.store)
+
+    def of(self, step: Step) -> tuple[dict[str, Any], list[Operation]]:
+        """One step as JSON, and its operations."""
+        e, member = step.equation, self.name(step.makes)
+        number = self.equations.number_of(e)
+        tree = self.equations.trees[number - 1]
+        made = [] if self.operations is None else self.operations.of_step(step, member)
+        left, right = (at_block(x, step.loops, self.run.sizes) for x in (e.left, e.right))
+        out = {
+            "equation": number, "member": member, "block": dict(step.loops),
+            "math": mathml(left), "equation_math": equation_mathml(left, right),
+            "reads": [self.name(m) for m in sorted(step.needs)],
+            "title": self.title(e), "why": self.why(number, e),
+            "operations": [self.operation(o, step, tree) for o in made],
+        }  # fmt: skip
+        return out, made
+
+    def operation(self, o: Operation, step: Step, tree: Tree) -> dict[str, Any]:
+        """One operation as JSON."""
+        e = o.expr
+        text = None if e is None else mathml(at_block(e, step.loops, self.run.sizes))
+        return o.data(text, None if e is None else tree.ids.get(e), json_number)
+
+    def title(self, e: Equation) -> str:
+        """What a step does, in a few words."""
+        return capital(e.meaning.split(":")[0].split(";")[0]) if e.meaning else e.part
+
+    def why(self, number: int, e: Equation) -> str:
+        """What a step is for, as HTML."""
+        residual = bool(self.uses.residuals(number - 1))
+        self.explainer.defined.clear()
+        return prose(" ".join(self.explainer.equation(e.right, e.meaning, residual)))
+
+
+def json_number(x: Any) -> float | bool | dict[str, str]:
+    """A number as JSON has it; what is none there is a word."""
+    if isinstance(x, bool):
+        return x
+    value = float(x)
+    return value if math.isfinite(value) else {"number": str(value)}
+
+
+__all__ = ["NumberedEquations", "PageSteps", "json_number"]
