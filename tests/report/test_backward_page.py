@@ -11,7 +11,7 @@ import pytest
 import viete as vt
 from tests.command_line import viete
 from viete.cards.catalogue import shipped
-from viete.document.html import math
+from viete.document.formulas import math
 from viete.report.backward import write_backward
 
 LOSS = "cross_entropy(logits; x)"

@@ -30,9 +30,8 @@ from viete.errors import Text
 from viete.graph.card import CardData, Equation, Input, Loop, Parameter
 from viete.library.functions import Argument, Function
 from viete.notation.cursor import parse_name
-from viete.notation.printer import Printer
+from viete.notation.printer import printer
 from viete.notation.tree import Expr, Ref, Symbol
-from viete.notation.typst import Typst
 
 FORMATS = ("text", "md", "latex", "json", "html")
 
@@ -56,8 +55,7 @@ class CardWriter:
     def __init__(self, card: CardData, style: str, loss: Ref | None = None) -> None:
         self.model, self.style = card, style
         functions = frozenset(o.symbol.base for o in card.operators)
-        plain = Printer(style if style != "typst" else "unicode", loss, functions)
-        self.printer = Typst(functions) if style == "typst" else plain
+        self.printer = printer(style, loss, functions)
         self.shapes = shapes_of(card)
 
     def math(self, text: str) -> str:

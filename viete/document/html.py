@@ -5,13 +5,11 @@ Whatever comes from a card is escaped, or goes through the converter and is pars
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from functools import cache
 from html import escape
 from importlib import resources
-from xml.etree import ElementTree
 
+from viete.document.formulas import math
 from viete.document.text import plain
 from viete.document.tree import (
     Block,
@@ -31,16 +29,6 @@ from viete.document.tree import (
     with_lists,
 )
 
-_ELEMENTS = frozenset(
-    "math mrow mi mn mo ms mtext mspace msub msup msubsup munder mover munderover mfrac msqrt "
-    "mroot mtable mtr mtd mstyle mpadded mphantom menclose mfenced".split()
-)
-_ATTRIBUTES = frozenset(
-    "display mathvariant stretchy fence form separator accent linethickness columnalign width "
-    "lspace rspace minsize maxsize movablelimits notation columnspacing rowspacing".split()
-)
-OPENING = ("(", "[", ",", "=", "\u2248", "\u22c5")
-NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 MOST_LINKS = 12  # sections that are listed above a page
 
 
@@ -159,7 +147,7 @@ def chains(lines: list[Chain]) -> str:
         if line.value:
             rows.append(f'<div class="result">{math("= " + line.value)}</div>')
         if line.digits:
-            rows.append(f'<div class="digits">{math(chr(92) + "approx " + line.digits)}</div>')
+            rows.append(f'<div class="digits">{math("≈ " + line.digits)}</div>')
         about = f'<div class="about">{math(line.label)}</div>' if line.label != label else ""
         name = f"<div>{math(line.name)}</div>" if line.name else ""
         note = f'<div class="note">{prose(line.note)}</div>' if line.note else ""
@@ -174,47 +162,8 @@ def prose(text: str) -> str:
     return set_in(text, KINDS)
 
 
-# The name of an operator with a low line in it comes out of the converter in italics.
-_WITH_LOW_LINE = re.compile(r"\\operatorname(?=\{\w*\\_)")
-
-
-@cache
-def math(latex: str) -> str:
-    """LaTeX as MathML; what the converter cannot read is shown as it stands."""
-    from latex2mathml.converter import convert
-
-    upright = _WITH_LOW_LINE.sub(r"\\mathrm", latex)
-    try:
-        root = ElementTree.fromstring(convert(upright))
-    except Exception:  # of whatever kind: a card's prose may hold any LaTeX
-        return f"<code>{escape(latex)}</code>"
-    return checked(root)
-
-
 KINDS: Kinds = {
     "text": escape, "math": math, "code": lambda piece: f"<code>{escape(piece)}</code>",
     "strong": lambda piece: f"<strong>{prose(piece)}</strong>",
     "stress": lambda piece: f"<em>{prose(piece)}</em>",
 }  # fmt: skip
-
-
-def checked(e: ElementTree.Element, first: bool = False) -> str:
-    """One element of MathML, from the elements and attributes that are known to be harmless.
-
-    ``first``: nothing stands before it that a minus could be taken from.
-    """
-    name, text = e.tag.removeprefix(NAMESPACE), e.text or ""
-    attributes = {k: v for k, v in e.attrib.items() if k in _ATTRIBUTES}
-    if name == "mo" and len(text) > 1 and text.isalpha():
-        name, attributes = "mi", {}  # a function's name, without an operator's spaces
-    if name == "mo" and first and text in ("-", "\u2212"):
-        attributes["form"] = "prefix"
-    inner, before = escape(text), None
-    for child in e:
-        opens = before is None or before in OPENING
-        inner += checked(child, opens) + escape(child.tail or "")
-        before = child.text if child.tag.removeprefix(NAMESPACE) == "mo" else ""
-    if name not in _ELEMENTS:
-        return inner
-    kept = "".join(f' {k}="{escape(v)}"' for k, v in attributes.items())
-    return f"<{name}{kept}>{inner}</{name}>"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
+from typing import ClassVar
 
 from viete.notation.heads import joint
 from viete.notation.lexer import (
@@ -72,14 +73,14 @@ _MARKS = {name: char for char, name in COMBINING.items()}
 
 
 def show(e: Expr, style: str = "plain") -> str:
-    """Write an expression in one of `STYLES`."""
-    return Printer(style).show(e)
+    """Write an expression in one of `STYLES`, or as 'typst' or 'mathml' has it."""
+    return printer(style).show(e)
 
 
 def show_equation(left: Expr, right: Expr, style: str = "plain", loss: Ref | None = None) -> str:
     """``left = right``; see `Printer` for ``loss``."""
-    printer = Printer(style, loss)
-    return f"{printer.show(left)} = {printer.show(right)}"
+    write = printer(style, loss)
+    return f"{write.show(left)} = {write.show(right)}"
 
 
 def show_symbol(symbol: Symbol, style: str = "plain") -> str:
@@ -95,9 +96,9 @@ def digits(n: int) -> str:
 def number(value: Fraction, style: str) -> tuple[str, int]:
     """A rational, exactly: integers, short fractions, then decimals that end.
 
-    ``style`` may be Typst's too.
+    ``style`` may be Typst's or MathML's too.
     """
-    minus = "−" if style in ("unicode", "typst") else "-"
+    minus = "−" if style in ("unicode", "typst", "mathml") else "-"
     sign, size = (minus if value < 0 else ""), abs(value)
     strength = ADD if value < 0 else ATOM
     above, below = digits(size.numerator), digits(size.denominator)
@@ -108,7 +109,8 @@ def number(value: Fraction, style: str) -> tuple[str, int]:
 
     def power(k: int) -> str:
         """A power of ten."""
-        shown = {"latex": f"10^{{{k}}}", "typst": f"10^({k})".replace("-", minus)}
+        shown = {"latex": f"10^{{{k}}}", "typst": f"10^({k})".replace("-", minus),
+                 "mathml": f"<msup>10<mrow>{k}</mrow></msup>".replace("-", minus)}  # fmt: skip
         return sign + shown.get(style, f"1e{k}")
 
     if size.denominator == 1:
@@ -117,18 +119,22 @@ def number(value: Fraction, style: str) -> tuple[str, int]:
     if rest == 1 and size.denominator > 1000:
         decimal = Decimal(size.numerator) / Decimal(size.denominator)
         if Fraction(decimal) == size:
-            if style in ("latex", "typst"):
+            if style in ("latex", "typst", "mathml"):
                 ten = above == "1" and below.rstrip("0") == "1"
                 return power(1 - len(below)) if ten else sign + f"{decimal:f}", strength
             text = f"{decimal.normalize():e}" if size < Fraction(1, 1000) else f"{decimal:f}"
             return sign + text, strength
-    if fraction := {"latex": "\\frac{{{}}}{{{}}}", "typst": "frac({}, {})"}.get(style):
+    fractions = {"latex": "\\frac{{{}}}{{{}}}", "typst": "frac({}, {})",
+                 "mathml": "<mfrac><mn>{}</mn><mn>{}</mn></mfrac>"}  # fmt: skip
+    if fraction := fractions.get(style):
         return sign + fraction.format(above, below), min(strength, FACTOR)
     return f"{sign}{above}/{below}", min(strength, MUL)
 
 
 def letters(base: str, style: str) -> str:
     """A name's base letter or word, with its accent."""
+    if style in Printer.others:
+        return printer(style).index(base)
     if style == "plain":  # the key, by which a run has it
         return base
     base, primes = unprimed(base)
@@ -161,6 +167,12 @@ class Printer:
     With a ``loss``, ∂X is written as a quotient: ``∂L/∂X``, for people alone. ``functions`` are the
     letters of a card's own functions: a value of that name does not stand before a parenthesis.
     """
+
+    others: ClassVar[dict[str, type[Printer]]] = {}  # by style, those beside the three spellings
+
+    def __init_subclass__(cls, style: str = "") -> None:
+        if style:
+            Printer.others[style] = cls
 
     def __init__(
         self, style: str, loss: Ref | None = None, functions: Collection[str] = ()
@@ -405,14 +417,21 @@ class Printer:
             after = FACTOR
         a, b = self.show(left, before), self.show(right, after)
         if e.op == "prod":
-            if isinstance(left, Ref) and b.startswith("(") and left.symbol.base in self.functions:
-                a = f"({a})"
-            # Side by side, \Delta x would be one name and a <u, v> a comparison.
-            a = f"({a})" if a.endswith(r"\Delta") else a
-            b = f"({b})" if b.startswith("<") else b
-            # Within bars, a bar behind a factor would close them.
-            b = f"({b})" if self.bars and b.startswith("|") else b
+            return self.beside(
+                a, b, isinstance(left, Ref) and left.symbol.base in self.functions
+            ), PROD
         return f"{a}{signs[self.column - 1]}{b}", strength
+
+    def beside(self, a: str, b: str, called: bool) -> str:
+        """A product side by side; ``called``: the first has the name of a function."""
+        if called and b.startswith("("):
+            a = f"({a})"
+        # Side by side, \Delta x would be one name and a <u, v> a comparison.
+        a = f"({a})" if a.endswith(r"\Delta") else a
+        b = f"({b})" if b.startswith("<") else b
+        # Within bars, a bar behind a factor would close them.
+        b = f"({b})" if self.bars and b.startswith("|") else b
+        return f"{a} {b}"
 
     def long_sum(self, e: Expr) -> str:
         """Sums and differences without recursion: an exact number may have hundreds of terms."""
@@ -440,6 +459,11 @@ class Printer:
         elif taken and (power or text[-1] in SUPERSCRIPTS):
             text = f"({text})"
         return text + mark, ATOM
+
+
+def printer(style: str, loss: Ref | None = None, functions: Collection[str] = ()) -> Printer:
+    """The writer of a style; see `Printer`."""
+    return Printer.others.get(style, Printer)(style, loss, functions)
 
 
 def computed(index: Expr) -> Expr:

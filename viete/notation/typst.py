@@ -28,10 +28,12 @@ def word(text: str) -> str:
     return text if len(text) == 1 or text.isdigit() else f'"{text}"'
 
 
-class Typst(Printer):
+class Typst(Printer, style="typst"):
     """The printer of Typst's maths, which takes most signs as Unicode has them."""
 
-    def __init__(self, functions: Collection[str] = ()) -> None:
+    def __init__(
+        self, style: str = "typst", loss: Ref | None = None, functions: Collection[str] = ()
+    ) -> None:
         super().__init__("unicode", None, functions)
 
     def write(self, e: Expr) -> tuple[str, int]:

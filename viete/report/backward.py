@@ -9,7 +9,7 @@ from viete.cards.writer import CardWriter
 from viete.document.rendering import STYLES, check_format, render
 from viete.document.tree import Block, heading, item, listed, paragraph
 from viete.graph.card import CardData, Equation
-from viete.notation.printer import Printer, show, show_symbol
+from viete.notation.printer import printer, show, show_symbol
 from viete.notation.tree import Apply, Ref, Symbol, walk
 from viete.rewrite.adjoint import grad
 from viete.rewrite.adjoint.grad import with_loss
@@ -48,7 +48,7 @@ def backward(
 def conventions(card: CardData, loss: Ref, first: int, write: CardWriter) -> list[str]:
     """How to read it: the quotients, the sums of rows, the helper names."""
     equations = card.equations[first:]
-    p, dot = Printer(write.style, loss), write.sign(".", r"\cdot", "·")
+    p, dot = printer(write.style, loss), write.sign(".", r"\cdot", "·")
     d = p.show(Ref(Symbol("value", "partial{X}")))
     number = next(k for k, e in enumerate(card.equations, 1) if e.left == loss)
     out = [

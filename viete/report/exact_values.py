@@ -19,7 +19,7 @@ from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import CLOSED, NAMED, RATIONAL, ExactRun, Status, level_of
 from viete.meanings.exact.spelling import Speller
 from viete.notation.lexer import ELEMENTARY
-from viete.notation.printer import Printer, show
+from viete.notation.printer import printer, show
 from viete.notation.substitution import substitute
 from viete.notation.tree import Expr, Num, Pick, Ref
 
@@ -106,7 +106,7 @@ class ExactPage:
         """The left side; a row's number stands below where nothing else does: ``x_0``."""
         of = e.value if isinstance(e, Pick) and len(e.items) == 1 else None
         if isinstance(e, Pick) and isinstance(of, Ref) and not of.symbol.sub:
-            return Printer(self.style).ref(of, e.items)
+            return printer(self.style).ref(of, e.items)
         return show(e, self.style)
 
     def entry(self, x: Any, here: Expr) -> str:

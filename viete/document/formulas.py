@@ -1,0 +1,81 @@
+"""Formulas of a document as MathML in its page: our own, and the LaTeX of somebody's prose."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from html import escape
+from xml.etree import ElementTree
+
+from viete.notation.mathml import with_signs
+
+_ELEMENTS = frozenset(
+    "math mrow mi mn mo ms mtext mspace msub msup msubsup munder mover munderover mfrac msqrt "
+    "mroot mtable mtr mtd mstyle mpadded mphantom menclose mfenced".split()
+)
+_ATTRIBUTES = frozenset(
+    "display displaystyle mathvariant stretchy fence form separator accent accentunder "
+    "linethickness columnalign width lspace rspace minsize maxsize movablelimits notation "
+    "columnspacing rowspacing data-key data-node data-call".split()
+)
+OPENING = ("(", "[", ",", "=", "\u2248", "\u22c5")
+NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
+
+
+@cache
+def math(formula: str, display: bool = False) -> str:
+    """A formula as MathML: our own, which stays as it is, or the LaTeX of somebody's prose.
+
+    Of either only what is known to be harmless; what cannot be read is shown as it stands.
+    """
+    for read in (own, converted):
+        if (root := read(formula)) is not None:
+            root.attrib = {"displaystyle": "true"} if display else {}
+            return checked(root)
+    return f"<code>{escape(formula)}</code>"
+
+
+def own(formula: str) -> ElementTree.Element | None:
+    """Elements with signs between them; None where there are none."""
+    if "<m" not in formula:
+        return None
+    try:
+        return ElementTree.fromstring(f"<math>{with_signs(formula)}</math>")
+    except ElementTree.ParseError:
+        return None
+
+
+# The name of an operator with a low line in it comes out of the converter in italics.
+_WITH_LOW_LINE = re.compile(r"\\operatorname(?=\{\w*\\_)")
+
+
+def converted(latex: str) -> ElementTree.Element | None:
+    """LaTeX as MathML; None of what the converter cannot read."""
+    from latex2mathml.converter import convert
+
+    try:
+        return ElementTree.fromstring(convert(_WITH_LOW_LINE.sub(r"\\mathrm", latex)))
+    except Exception:  # of whatever kind: a card's prose may hold any LaTeX
+        return None
+
+
+def checked(e: ElementTree.Element, first: bool = False) -> str:
+    """One element of MathML, from the elements and attributes that are known to be harmless.
+
+    ``first``: nothing stands before it that a minus could be taken from.
+    """
+    name, text = e.tag.removeprefix(NAMESPACE), e.text or ""
+    attributes = {k: v for k, v in e.attrib.items() if k in _ATTRIBUTES}
+    if name == "mo" and len(text) > 1 and text.isalpha() and not attributes:
+        name, attributes = "mi", {}  # a function's name, without an operator's spaces
+    if name == "mo" and first and text in ("-", "\u2212"):
+        attributes["form"] = "prefix"
+    inner, before = escape(text), None
+    for child in e:
+        opens = before is None or before in OPENING
+        inner += checked(child, opens) + escape(child.tail or "")
+        before = child.text if child.tag.removeprefix(NAMESPACE) == "mo" else ""
+    if name not in _ELEMENTS:
+        return inner
+    kept = "".join(f' {k}="{escape(v)}"' for k, v in attributes.items())
+    return f"<{name}{kept}>{inner}</{name}>"

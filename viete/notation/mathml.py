@@ -1,0 +1,290 @@
+"""Expression trees as MathML: what a browser sets, with the names and operations to point at.
+
+A name carries its key (``data-key``), a function its name (``data-call``) and, where it is asked
+for, an operation the number of its node (``data-node``, see `numbered`). Every text that `MathML`
+gives is one element. Signs between elements, such as those that a report puts there, are set by
+`with_signs`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from html import escape
+
+from viete.notation.lexer import GREEK, PREFIXES, TOKEN_BARS, accent_of, unprimed
+from viete.notation.printer import ATOM, FACTOR, SUM, Printer, is_phrase, number
+from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table, walk
+
+_GREEK = {name: char for char, name in reversed(GREEK.items())}
+_MARKS = {"tilde": "~", "hat": "^", "bar": "¯", "vec": "→", "overline": "‾", "underline": "_"}
+_OPERATIONS = (Apply, Bind, Pick, Slice, Table)  # the nodes that are no names and numbers
+_APPLIED = "<mo>\u2061</mo>"  # applied to; \u2062 is times, neither of which is seen
+_PARTIAL = '<mo lspace="0" rspace="0">∂</mo>'
+_OPEN = "<mrow><mo>(</mo>"
+_PIECE = re.compile(r"(<(mi|mn|mo|mtext)\b[^>]*>[^<]*</\2>|<[^>]*>)|([^<]+)")
+_SIGN = re.compile(r"(\d+(?:\.\d+)?)|(\s*[^\W\d_]{2,}\s*)|([^\W\d_]|[…⋯∞])|(&\w+;|\S)|\s+")
+_FENCES = "()[]{}|⟨⟩⌈⌉⌊⌋"
+_TIGHT = ' lspace="0" rspace="0"'
+_WORD_BEHIND = re.compile(r"[^<>]{2,}</m[in]>(</mrow>)*$")
+_WORD_AHEAD = re.compile(r"(<(mrow|msub|msup|msubsup)\b[^>]*>)*<m[in]\b[^>]*>[^<>]{2,}")
+
+
+def mathml(e: Expr, nodes: bool = False, functions: Collection[str] = ()) -> str:
+    """A formula as a ``math`` element; with ``nodes``, its operations have their numbers."""
+    return framed(MathML(functions=functions, nodes=numbered(e) if nodes else {}).show(e))
+
+
+def mathml_equation(
+    left: Expr, right: Expr, nodes: bool = False, functions: Collection[str] = ()
+) -> str:
+    """``left = right`` as a ``math`` element; the numbers are those of the right side's nodes."""
+    write = MathML(functions=functions, nodes=numbered(right) if nodes else {})
+    return framed(f"{MathML(functions=functions).show(left)} = {write.show(right)}", display=True)
+
+
+def framed(inner: str, display: bool = False) -> str:
+    """The ``math`` element around elements and signs."""
+    style = ' displaystyle="true"' if display else ""
+    return f"<math{style}>{with_signs(inner)}</math>"
+
+
+def numbered(e: Expr) -> dict[Expr, int]:
+    """The distinct nodes of a formula with their numbers: 0 is the whole, then in reading order."""
+    return {x: k for k, x in enumerate(dict.fromkeys(walk(e)))}
+
+
+def with_signs(text: str, grows: bool = False, tight: bool = False) -> str:
+    """Elements with what stands loose between them as elements of its own.
+
+    Brackets that stand loose keep their size unless the row ``grows`` them; ``tight``, as in
+    scripts, signs have no space around them.
+    """
+
+    def sign(m: re.Match[str]) -> str:
+        digits, word, letter, other = m.groups()
+        if digits:
+            return f"<mn>{digits}</mn>"
+        if word:
+            spaced = re.sub(r"\s+", "\u00a0", word)
+            return f"<mtext>{spaced}</mtext>"
+        if letter:
+            return f"<mi>{letter}</mi>"
+        if not other:
+            return ""
+        text = escape(other) if len(other) == 1 else other
+        fixed = ' stretchy="false"' if other in _FENCES and not grows else ""
+        return f"<mo{fixed}{_TIGHT if tight or other in '/|' else ''}>{text}</mo>"
+
+    return _PIECE.sub(lambda m: m[1] or _SIGN.sub(sign, m[3]), text)
+
+
+def attribute(name: str, value: str) -> str:
+    """An attribute; a dollar sign, which would end a formula in a document's text, by its code."""
+    return f' data-{name}="{escape(value).replace("$", "&#36;")}"'
+
+
+def letter(base: str) -> str:
+    """A letter, a word or a number of a name as one element; words and capital Greek upright."""
+    if base.isdigit():
+        return f"<mn>{base}</mn>"
+    upright = ' mathvariant="normal"' if base in _GREEK and base[0].isupper() else ""
+    return f"<mi{upright}>{escape(_GREEK.get(base, base))}</mi>"
+
+
+def marked(
+    base: str, sub: Sequence[str] = (), sup: Sequence[str] = (), about: str = "", primes: str = ""
+) -> str:
+    """A name's base with its accents, primes and scripts; ``about`` are its attributes."""
+    base, more = unprimed(base)
+    accent, under = accent_of(base)
+    if accent in PREFIXES:
+        sign = f'<mi mathvariant="normal">{PREFIXES[accent]}</mi>'
+        return f"<mrow{about}>{sign}{marked(under, sub, sup, '', primes + more)}</mrow>"
+    return scripted(accented(base), sub, sup, about, primes + more)
+
+
+def accented(base: str) -> str:
+    """A letter below, or above, its accents."""
+    accent, under = accent_of(base)
+    if not accent:
+        return letter(base)
+    tag = "munder" if accent == "underline" else "mover"
+    grows = "true" if accent in TOKEN_BARS else "false"
+    sign = f'<mo stretchy="{grows}">{_MARKS[accent]}</mo>'
+    return f'<{tag} accent="true">{accented(under)}{sign}</{tag}>'
+
+
+def scripted(
+    base: str, sub: Sequence[str], sup: Sequence[str] = (), about: str = "", primes: str = ""
+) -> str:
+    """An element with its scripts; ``about`` are the attributes of the whole."""
+    above = "<mo>′</mo>" * len(primes) + ",".join(sup)
+    scripts = [one(with_signs(text, tight=True)) for text in (",".join(sub), above) if text]
+    if not scripts:
+        return base.replace(">", f"{about}>", 1)
+    tag = f"m{'sub' * bool(sub)}{'sup' * bool(above)}"
+    return f"<{tag}{about}>{base}{''.join(scripts)}</{tag}>"
+
+
+def named(function: str, tag: str = "mi", about: str = "") -> str:
+    """The name of a function, upright."""
+    return f"<{tag}{about}{attribute('call', function)}>{escape(function)}</{tag}>"
+
+
+def one(text: str) -> str:
+    """Several elements as one."""
+    alone = re.fullmatch(r"<(m[ino])\b[^>]*>[^<]*</\1>", text)
+    return text if alone else f"<mrow>{text}</mrow>"
+
+
+def enclosed(text: str) -> str:
+    """In parentheses."""
+    return f"{_OPEN}{text}<mo>)</mo></mrow>"
+
+
+class MathML(Printer, style="mathml"):
+    """The printer of MathML, which takes the signs that Unicode has.
+
+    ``nodes`` numbers the operations that are to be pointed at.
+    """
+
+    def __init__(
+        self,
+        style: str = "mathml",
+        loss: Ref | None = None,
+        functions: Collection[str] = (),
+        nodes: Mapping[Expr, int] | None = None,
+    ) -> None:
+        super().__init__("unicode", loss, functions)
+        self.nodes, self.depth = nodes or {}, 0
+
+    def show(self, e: Expr, place: int = 0) -> str:
+        """As `Printer.show`, as one element."""
+        text, strength = self.write(e)
+        text = with_signs(text, grows=True, tight=self.depth > 0)
+        if isinstance(e, _OPERATIONS):
+            about = f' data-node="{self.nodes[e]}"' if e in self.nodes else ""
+            text = f"<mrow{about}>{text}</mrow>"
+        return enclosed(text) if strength < place else text
+
+    def small(self, e: Expr) -> str:
+        """A formula in a script, on one line."""
+        self.depth += 1
+        text = self.show(e)
+        self.depth -= 1
+        return text
+
+    def write(self, e: Expr) -> tuple[str, int]:
+        match e:
+            case Num():
+                text, strength = number(e.value, "mathml")
+                if self.depth and "<mfrac" in text:
+                    text, strength = number(e.value, "unicode")
+                return one(with_signs(text, tight=self.depth > 0)), strength
+            case Idx():
+                return self.index(e.name), ATOM
+            case Table():
+                inner = ",".join(f"{self.index(i)}&lt;{self.small(s)}" for i, s in e.ranges)
+                name = scripted(named("table"), [inner])
+                return f"{name}{_APPLIED}({self.show(e.body)})", ATOM
+        return super().write(e)
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def index(self, name: str) -> str:
+        return marked(name)
+
+    def label(self, text: str) -> str:
+        return letter(text)
+
+    def above(self, e: Expr) -> str:
+        return self.small(e)
+
+    def ref(self, e: Ref, extra: tuple[Expr, ...]) -> str:
+        """As `Printer.ref`; an argument of a function has no key, being no value of the card."""
+        sub, sup = self.slots(e, self.label)
+        sub += map(self.small, extra)
+        about = "" if e.symbol.kind == "argument" else attribute("key", e.key)
+        if e.symbol.kind == "function":
+            about += attribute("call", e.key)
+        if is_phrase(e.symbol):
+            name = "_".join([e.symbol.base, *(s.text for s in e.symbol.sub)])
+            return scripted(f"<mi>{name}</mi>", sub[len(e.symbol.sub) :], (), about)
+        if self.loss and e.symbol.is_partial:
+            below = marked(e.symbol.base[len("partial{") : -1], sub, sup)
+            return (
+                f"<mfrac{about}><mrow>{_PARTIAL}{self.ref(self.loss, ())}</mrow>"
+                f"<mrow>{_PARTIAL}{below}</mrow></mfrac>"
+            )
+        return marked(e.symbol.base, sub, sup, about)
+
+    def function(self, name: str) -> str:
+        return named(name) + _APPLIED
+
+    # -- operations --------------------------------------------------------------------------------
+
+    def shape(self, sizes: Sequence[Expr]) -> str:
+        place = FACTOR if len(sizes) > 1 else 0
+        return with_signs(" × ".join(self.show(e, place) for e in sizes))
+
+    def bind(self, e: Bind) -> tuple[str, int]:
+        below = self.index(e.index)
+        if e.lower is not None:
+            below += f"={self.small(e.lower)}"
+        sign = "<mo>∑</mo>" if e.op == "sum" else named(e.op, "mo", ' movablelimits="true"')
+        tag, limits = "munder", one(with_signs(below, tight=True))
+        if e.upper is not None:
+            tag, limits = "munderover", limits + one(self.small(e.upper))
+        text = f"<{tag}>{sign}{limits}</{tag}>"
+        if e.op == "sum":
+            return text + self.show(e.body, SUM), SUM
+        return f"{text}{_APPLIED}({self.show(e.body)})", ATOM
+
+    def apply(self, e: Apply) -> tuple[str, int]:
+        match e.op, e.args:
+            case "T", (a,):
+                return self.raised(a, "<mo>⊤</mo>"), ATOM
+            case "pow", (a, power):
+                return self.raised(a, self.small(power), power=True), ATOM
+            case "sqrt", (a,):
+                return f"<msqrt>{self.show(a)}</msqrt>", ATOM
+            case "floor", (a,):
+                return f"⌊{self.show(a)}⌋", ATOM
+            case "partial", (a,):
+                bare = isinstance(a, Ref | Pick)
+                return _PARTIAL + (self.show(a, ATOM) if bare else enclosed(self.show(a))), FACTOR
+            case "where", (test, yes, no):
+                rows = ((self.show(yes), f"if {self.show(test)}"), (self.show(no), "otherwise"))
+                cells = "".join(
+                    f"<mtr><mtd>{a}</mtd><mtd>{with_signs(b)}</mtd></mtr>" for a, b in rows
+                )
+                return f'<mo>{{</mo><mtable columnalign="left">{cells}</mtable>', ATOM
+        return super().apply(e)
+
+    def infix(self, e: Apply) -> tuple[str, int]:
+        if e.op == "div" and not self.depth:
+            above, below = map(self.show, e.args)
+            return f"<mfrac>{above}{below}</mfrac>", FACTOR
+        text, strength = super().infix(e)
+        return text.replace(" < ", " &lt; "), strength
+
+    def beside(self, a: str, b: str, called: bool) -> str:
+        """As `Printer.beside`; a word is set apart from its neighbour."""
+        opened = b.startswith(_OPEN)
+        words = _WORD_BEHIND.search(a) or _WORD_AHEAD.match(b)
+        space = ' lspace="0" rspace="0.17em"' if words and not opened else ""
+        return f"{enclosed(a) if called and opened else a}<mo{space}>\u2062</mo>{b}"
+
+    def raised(self, base: Expr, mark: str, power: bool = False) -> str:
+        """A transpose or a power; one of what has a superscript is set apart."""
+        text = self.show(base, ATOM)
+        name = base.value if isinstance(base, Pick) else base
+        taken = power and isinstance(name, Ref) and bool(name.symbol.sup)
+        taken |= isinstance(base, Apply) and base.op in ("T", "pow")
+        taken |= isinstance(base, Num) and not text.startswith(("<mn", _OPEN))
+        taken |= bool(self.loss) and isinstance(name, Ref) and name.symbol.is_partial
+        return f"<msup>{enclosed(text) if taken else text}{mark}</msup>"
+
+
+__all__ = ["MathML", "framed", "mathml", "mathml_equation", "numbered", "with_signs"]
