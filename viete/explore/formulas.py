@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from viete.document.html import math
 from viete.graph.card import CardData
 from viete.library.functions import inlined
-from viete.notation.printer import show, show_equation
+from viete.notation.mathml import mathml, mathml_equation
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
 
-def mathml(e: Expr) -> str:
-    """A formula as MathML."""
-    return math(show(e, "latex"))
-
-
 def equation_mathml(left: Expr, right: Expr) -> str:
-    """``left = right`` as MathML."""
-    return math(show_equation(left, right, "latex"))
+    """``left = right`` as MathML, the operations of the right side with their ids."""
+    return mathml_equation(left, right, nodes=True)
 
 
 class Tree:
@@ -66,3 +60,6 @@ def described(e: Expr) -> dict[str, Any]:
         case Slice():
             return {"kind": "slice", "start": e.start is not None, "stop": e.stop is not None}
     raise TypeError(e)
+
+
+__all__ = ["Tree", "equation_mathml", "mathml"]

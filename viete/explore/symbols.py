@@ -7,9 +7,10 @@ from typing import Any
 
 from viete.analysis.shapes import shapes_of
 from viete.analysis.types import Type
-from viete.document.html import math, prose
+from viete.document.html import prose
 from viete.explore.formulas import mathml
 from viete.graph.card import CardData, Equation
+from viete.notation.mathml import framed
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Ref, Symbol, walk
 
@@ -56,7 +57,7 @@ def symbols(card: CardData, equations: Sequence[Equation]) -> dict[str, Any]:
 
 def shape_math(t: Type) -> str:
     """``n × d`` as MathML."""
-    return math(r" \times ".join(s.show("latex") for s in t.shape))
+    return framed(" × ".join(s.show("mathml") for s in t.shape))
 
 
 def called(card: CardData, e: Expr) -> set[str]:

@@ -123,7 +123,7 @@ class Size(Interned):
 
     @lru_cache(SEEN)  # noqa: B019 (what it holds is values, and bounded)
     def show(self, style: str) -> str:
-        """In one of the three spellings, highest degree first."""
+        """In one of the three spellings, or as 'mathml' has it, highest degree first."""
         if not self.terms:
             return "0"
         shown = []
@@ -138,7 +138,9 @@ class Size(Interned):
                 bottom.insert(0, str(c.denominator))
             if bottom:
                 joined = " ".join(bottom)
-                if style == "latex":
+                if style == "mathml":
+                    top = f"<mfrac><mrow>{top}</mrow><mrow>{joined}</mrow></mfrac>"
+                elif style == "latex":
                     top = f"\\frac{{{top}}}{{{joined}}}"
                 else:
                     top += f"/({joined})" if len(bottom) > 1 else f"/{joined}"
@@ -171,6 +173,8 @@ def power(name: str, p: int, style: str) -> str:
     base = spell(name, style)
     if p == 1:
         return base
+    if style == "mathml":
+        return f"<msup>{base}<mn>{p}</mn></msup>"
     if style == "unicode":
         return base + "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(d)] for d in str(p))
     return f"{base}^{p}" if p < 10 else f"{base}^{{{p}}}"

@@ -50,8 +50,11 @@ def framed(inner: str, display: bool = False) -> str:
 
 
 def numbered(e: Expr) -> dict[Expr, int]:
-    """The distinct nodes of a formula with their numbers: 0 is the whole, then in reading order."""
-    return {x: k for k, x in enumerate(dict.fromkeys(walk(e)))}
+    """The nodes of a formula by the place where each stands first: 0 is the whole."""
+    out: dict[Expr, int] = {}
+    for k, x in enumerate(walk(e)):
+        out.setdefault(x, k)
+    return out
 
 
 def with_signs(text: str, grows: bool = False, tight: bool = False) -> str:
