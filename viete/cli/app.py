@@ -14,6 +14,7 @@ from viete.cli import (
     check,
     doc,
     expand,
+    explore,
     export,
     grad,
     lesson,
@@ -82,8 +83,8 @@ def options(
 
 
 for function in (
-    show.show, show.cards, doc.doc, run.run, ask.ask, check.check, expand.expand, grad.grad,
-    export.export,
+    show.show, show.cards, doc.doc, run.run, ask.ask, check.check, expand.expand, explore.explore,
+    grad.grad, export.export,
     lesson.lesson, train.train, train.plot, sample.sample, tour.tour,
 ):  # fmt: skip
     app.command(cls=Command)(spread(function, train.SETTINGS))

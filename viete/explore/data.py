@@ -29,8 +29,8 @@ ROOM = 4_000_000  # bytes of values that a page carries
 STEP, INPUT, PARAMETER, PART = range(4)  # ranks of values
 
 
-def page_data(run: Run) -> dict[str, Any]:
-    """All that the page shows of a run of one text, as JSON has it.
+def page_data(run: Run, room: int = ROOM) -> dict[str, Any]:
+    """All that the page shows of a run of one text, as JSON has it, with ``room`` for values.
 
     Raises VieteError for a run of several texts.
     """
@@ -44,7 +44,7 @@ def page_data(run: Run) -> dict[str, Any]:
     names = AxisNames(run)
     shelve_givens(run, steps, names, shelf)
     walked = [stored(run, steps, names, shelf, step) for step in steps.turns()]
-    values, left_out, used = shelf.data(ROOM)
+    values, left_out, used = shelf.data(room)
     return {
         "format": FORMAT,
         "title": card.title,
@@ -63,7 +63,7 @@ def page_data(run: Run) -> dict[str, Any]:
         "program": None,
         "diagram": {"svg": to_svg(flow(card))},
         "lesson": None,
-        "limits": {"values": ROOM, "used": used, "left_out": left_out},
+        "limits": {"values": room, "used": used, "left_out": left_out},
         "server": None,
     }
 
@@ -105,7 +105,7 @@ def stored(run: Run, steps: PageSteps, names: AxisNames, shelf: Shelf, step: Any
     """A step as JSON; its value and those of its operations go on a shelf."""
     data, made = steps.of(step)
     member, symbol = data["member"], step.equation.left.symbol
-    array, axes = on_paper(run, run.store[step.makes], symbol)
+    array, axes = on_paper(run, run.lookup(*step.makes), symbol)
     ranges = names.of_value(symbol, axes)
     shelf.values[member] = PageValue(array, ranges, tuple(map(names.labels, ranges)), STEP)
     known: dict[str, tuple[str, ...]] = {k: v.axes for k, v in shelf.values.items()}

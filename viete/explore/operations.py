@@ -67,7 +67,7 @@ class Tracer(Algebra[Traced, Env[Traced]]):
         with np.errstate(all="ignore"):
             part = self.of(step.equation.right, replace(
                 self.env, index={**self.env.index, **step.loops}))  # fmt: skip
-            held = self.run.store[step.makes]
+            held = self.run.lookup(*step.makes)
             axes = in_order(held, step.equation.left.symbol.slots)
             last = self.last_of(part, axes, held)
         for operation in reversed(self.made):  # a call before the operation that it is
@@ -168,7 +168,7 @@ class Tracer(Algebra[Traced, Env[Traced]]):
     def named(self, e: Ref, blocks: Sequence[Expr], env: Env[Traced]) -> Traced:
         loops = tuple(self.it.size(b, self.numbers(env)) for b in blocks)
         key, turn = e.key, self.run.program.loops_of(e.symbol, loops)
-        if (key, loops) not in self.run.store and key in self.run.derived:
+        if key in self.run.derived and key not in self.run.program.computed:
             definition = self.run.derived[key].right
             return self.of(definition, replace(self.env, index={**self.env.index, **turn}))
         v = self.it.declared(key, self.it.lookup(key, loops))
@@ -314,8 +314,7 @@ class Tracer(Algebra[Traced, Env[Traced]]):
         if last is None or last.id < start:
             last = self.record("elementwise", found.value, found.formula, expr=found.expr)
         kind = entries_read(last, operands, start, self.made)
-        call = self.record(kind, last.value, operands=operands, axes=last.axes, call=name,
-                           last=last.id)  # fmt: skip
+        call = self.record(kind, found.value, operands=operands, call=name, last=last.id)
         for operation in self.made[start:-1]:
             if operation.within is None:
                 operation.within = call.id

@@ -66,7 +66,11 @@ class PageSteps:
 
     def turns(self) -> Iterator[Step]:
         """The steps whose values are there."""
-        return (s for s in self.run.program.steps if s.makes in self.run.store)
+        run = self.run
+        return (
+            s for s in run.program.steps
+            if s.makes in run.store or (s.makes[0] in run.inside and s.makes not in run.missing)
+        )  # fmt: skip
 
     def of(self, step: Step) -> tuple[dict[str, Any], list[Operation]]:
         """One step as JSON, and its operations."""

@@ -1,0 +1,48 @@
+"""An operation of a page, carried out as it is described, gives the value of the run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from tests.explore.by_hand import StepByHand, decoded
+from tests.laws.strategies import Card, cards, random_inputs, shipped, tiny
+from viete.explore.data import page_data
+from viete.nouns.run import Questions
+
+
+def check_operations(run: Questions, data: dict[str, Any]) -> None:
+    """Each operation of each step, and that the last one makes the step's value."""
+    values = data["values"]["decimal"]
+    for step in [*data["steps"], *data["backward"]]:
+        assert step["operations"][-1]["value"] == step["member"]
+        by_hand = StepByHand(step, values)
+        for o in step["operations"]:
+            found, wanted = by_hand.carried_out(o), decoded(values[o["value"]])
+            assert found.shape == wanted.shape, (step["member"], o["id"])
+            scale = 1 + np.max(np.abs(wanted[np.isfinite(wanted)]), initial=0)
+            np.testing.assert_allclose(
+                found, wanted, rtol=1e-12, atol=1e-12 * scale, err_msg=f"{step['member']} {o}"
+            )
+
+
+@pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
+def test_of_every_shipped_card(path: str) -> None:
+    card = tiny(path)
+    run = card.run(inputs=random_inputs(card), weights=card.initial_weights())
+    data = json.loads(json.dumps(page_data(run), allow_nan=False))
+    assert len(data["steps"]) == len(run.program.steps)
+    check_operations(run, data)
+
+
+@settings(max_examples=10, deadline=None)
+@given(cards())
+def test_of_random_cards(drawn: Card) -> None:
+    card = drawn.model
+    run = card.run(inputs=random_inputs(card), weights=card.initial_weights())
+    check_operations(run, page_data(run))

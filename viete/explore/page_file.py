@@ -1,0 +1,66 @@
+"""The page as one file: its data, its program and its look, and nothing that would be fetched."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from html import escape
+from importlib import resources
+from typing import Any
+
+SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters, which no file can hold
+ENDS = re.compile("<(/(?=script|style)|!(?=--))", re.IGNORECASE)  # what HTML sees in a script
+# Formulas and prose of a page are in its data, so that the card can be read without a program.
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<link rel="icon" href="data:,">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<div id="page"></div>
+<noscript>{document}</noscript>
+<script type="application/json" id="page-data">{data}</script>
+<script>{program}</script>
+<script>
+const data = JSON.parse(document.getElementById("page-data").textContent);
+const model = {{ get: (name) => (name === "data" ? data : undefined) }};
+vietePage.default.render({{ model, el: document.getElementById("page") }});
+</script>
+</body>
+</html>
+"""
+
+
+def page_html(data: Mapping[str, Any]) -> str:
+    """The page of `page_data` as HTML that opens from a disk, without a network."""
+    address = "'self'" if data["server"] else "'none'"
+    policy = (
+        "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' blob: data:; "
+        f"style-src 'unsafe-inline'; img-src data: blob:; connect-src {address}"
+    )
+    return PAGE.format(
+        policy=policy, title=escape(data["title"]), style=part("page.css"),
+        document=data["document"], data=json_text(data), program=part("page.js"),
+    )  # fmt: skip
+
+
+def json_text(data: Mapping[str, Any]) -> str:
+    """JSON that may stand in HTML: no tag begins or ends in it."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return SURROGATES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def part(name: str) -> str:
+    """A part of the page that is the same for all, as it was built, in which no tag ends."""
+    found = resources.files("viete.explore").joinpath("static", name)
+    return ENDS.sub(r"<\\\1", found.read_text("utf-8")) if found.is_file() else ""
+
+
+__all__ = ["page_html"]
