@@ -1,4 +1,4 @@
-"""Source code as a meaning of the equations: a PyTorch module, a NumPy script, JAX functions.
+"""Source code as a meaning of the equations: PyTorch, NumPy, JAX, JavaScript.
 
 `lowering` writes one formula for an array library with its axes resolved: `expression` is what it
 has for values, `indexing` what index letters come to, and `dialects` says what each library writes
@@ -17,11 +17,11 @@ from viete.graph.card import CardData
 if TYPE_CHECKING:
     from viete.code.numpy_text import Corpus
 
-TARGETS = ("torch", "numpy", "jax")
+TARGETS = ("torch", "numpy", "jax", "js")
 
 
 def export(card: CardData, to: str, of: str | None = None, corpus: Corpus | None = None) -> str:
-    """A model as stand-alone source, ``to`` 'torch', 'numpy' or 'jax'.
+    """A model as stand-alone source, ``to`` 'torch', 'numpy', 'jax' or 'js'.
 
     ``of`` is the loss, as in `viete.rewrite.adjoint.grad`: by default the card's own, else the
     cross-entropy of its logits and the tokens one further. With a ``corpus`` a NumPy script learns
@@ -40,6 +40,10 @@ def export(card: CardData, to: str, of: str | None = None, corpus: Corpus | None
         from viete.code.numpy_script import NumpyScript
 
         return NumpyScript(prepared(card, of, backward=True), corpus).text()
+    if to == "js":
+        from viete.code.javascript.module import javascript_module
+
+        return javascript_module(card, of)
     ready = prepared(card, of, backward=False, autograd=True)
     if to == "torch":
         from viete.code.torch_module import TorchModule

@@ -68,6 +68,8 @@ class Dialect:
         "min": "np.minimum",
     }
 
+    brings = False  # the file's array library has what is by hand too
+
     def form(self, function: str) -> str:
         """How a named function is called; '' where the library has none, or it is by hand."""
         found = SPELLINGS.get(function, ("", "", ""))[self.library]
@@ -192,6 +194,19 @@ class Dialect:
         return list(codes)
 
 
+class JavaScriptDialect(Dialect):
+    """NumPy's, to be printed in JavaScript, whose arrays come with all that is by hand."""
+
+    name = "javascript"
+    brings = True
+    calls = Dialect.calls | {"erf": "np.erf"}
+
+    def form(self, function: str) -> str:
+        if function in ("onehot", "onehot_some"):
+            return "np.onehot({0}, {1})"
+        return super().form(function)
+
+
 class JaxDialect(Dialect):
     """JAX, whose brackets take the nearest entry where there is none."""
 
@@ -245,4 +260,4 @@ class TorchDialect(Dialect):
         return [c.as_atom(f"{c.at(ATOM)}.to({like})") if c.const and c.axes else c for c in codes]
 
 
-DIALECTS = {d.name: d for d in (Dialect(), JaxDialect(), TorchDialect())}
+DIALECTS = {d.name: d for d in (Dialect(), JaxDialect(), TorchDialect(), JavaScriptDialect())}

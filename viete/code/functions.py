@@ -79,6 +79,8 @@ class Functions:
 
     def helper(self, written: str) -> str:
         """The name of a function that is written by hand."""
+        if self.dialect.brings:
+            return f"{self.dialect.xp}.{written}"
         name = self.names.name(f"library {written}", plain(written))
         source = idioms(self.dialect.name)[written].replace(f"def {written}(", f"def {name}(")
         if self.dialect.name == "jax":

@@ -39,6 +39,7 @@ FORMS = {
         "array": "torch.tensor({1})", "eye": "torch.eye({1})", "spread": "{1}.expand({0}).clone()",
     },
 }  # fmt: skip
+FORMS["javascript"] = FORMS["numpy"]
 
 
 class Initial:
@@ -137,15 +138,18 @@ def per_block(body: Body, p: Parameter, text: str) -> str:
     return f"{{{f'({keys})' if len(letters) > 1 else keys}: {text} {loops}}}"
 
 
-def renamed(body: Body) -> list[str]:
-    """A function from weights by Viète's names to the parameters of this file."""
+def renamed(body: Body, always: bool = False) -> list[str]:
+    """A function from weights by Viète's names to the parameters of this file.
+
+    Where all are named alike there is none, unless there is to be one ``always``.
+    """
     rows = []
     same = True
     for p in body.model.parameters:
         name, there = body.names.symbol(p.symbol), viete_name(body.model, p.symbol)
         same &= there == f'"{name}"'
         rows.append(f"{name}={per_block(body, p, f'weights[{there}]')}")
-    if same:
+    if same and not always:
         return []
     said = "Weights by the names that Viète gives them, as the parameters of this file."
     lines = ["def renamed(weights):", *docstring([said], 1), "    return dict("]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from viete.code import numpy_text
 from viete.code.initial import renamed
-from viete.code.layout import docstring, joined, statement
+from viete.code.layout import STEP, docstring, joined, statement
 from viete.code.numpy_text import Corpus
 from viete.code.prepared import Prepared
 from viete.code.target import Target, largest
@@ -84,7 +86,10 @@ class NumpyScript(Target):
         if len(self.p.more) == 1 and second[-1].startswith(start):
             code = f"None if {none} else {second[-1].removeprefix(start)}"
             return [], [*second[:-1], *statement(f"{self.loss} = {code}", 1)]
-        return ["", f"    if {none}:", f"        return {self.output}, None, None"], second
+        return super().without_targets(none, second)
+
+    def scores(self, depth: int) -> list[str]:
+        return [f"{STEP * depth}return {self.output}, None, None"]
 
     def saved_values(self) -> list[str]:
         """Names of the forward values that the backward equations read."""
@@ -92,21 +97,29 @@ class NumpyScript(Target):
         found = [e for e in (*self.p.forward, *self.p.more) if e.name in keys]
         return list(dict.fromkeys(self.body.names.symbol(e.left.symbol) for e in found))
 
-    def backward(self) -> list[str]:
+    def gradients(self) -> dict[str, str]:
+        """The derivatives by parameters: their variables, by those of the parameters."""
+        name = self.body.names.symbol
+        by_key = {e.name: name(e.left.symbol) for e in self.p.backward}
+        return {name(q.symbol): by_key[key] for q in self.p.model.parameters
+                if (key := partial(q.symbol).key) in by_key}  # fmt: skip
+
+    def backward(
+        self, name: str = "backward", result: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """The function of the backward equations; its ``result`` is the gradients, or others."""
         p, body = self.p, self.body
         lines = body.statements(2, 1)
-        by_key = {e.name: body.names.symbol(e.left.symbol) for e in p.backward}
-        found = [f"{body.names.symbol(q.symbol)}={by_key[key]}" for q in p.model.parameters
-                 if (key := partial(q.symbol).key) in by_key]  # fmt: skip
-        closing = joined(found, "return dict(", ")", 1)
+        found = self.gradients() if result is None else result
+        closing = joined([f"{a}={b}" for a, b in found.items()], "return dict(", ")", 1)
         kept = self.saved_values()
         long = len(", ".join(kept)) > 84
         after = ")" if long else "," if len(kept) == 1 else ""
         unpack = joined(kept, "(" if long else "", f"{after} = kept", 1) if kept else []
         said = f"The derivative of {self.loss} by every parameter"
         ready = body.preparations([*lines, *closing], p.inputs((*p.forward, *p.more)), 1)
-        return [*self.signature("backward", lines, ["kept"]), *docstring([said], 1), *unpack,
-                *ready, *lines, *closing]  # fmt: skip
+        return [*self.signature(name, lines, ["kept"]), *docstring([said], 1), *unpack,
+                *self.converted_inputs(), *ready, *lines, *closing]  # fmt: skip
 
     # -- learning ----------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from viete.code.body import Body, Turn
 from viete.code.dialects import DIALECTS
 from viete.code.functions import word
 from viete.code.initial import Initial, per_block
-from viete.code.layout import docstring, filled, joined, statement
+from viete.code.layout import STEP, docstring, filled, joined, statement
 from viete.code.lowering import Lowering
 from viete.code.prepared import Prepared
 from viete.graph.card import CardData, Input, Loop
@@ -124,8 +124,7 @@ class Target(ABC):
         p, body = self.p, self.body
         first = body.statements(0, self.depth)
         second = body.statements(1, self.depth) if p.more else []
-        indent = "    " * self.depth
-        closing = self.closing() if p.more or p.backward else [f"{indent}return {self.output}"]
+        closing = self.closing() if p.more or p.backward else self.scores(self.depth)
         early: list[str] = []
         if second and self.targets:
             none = " or ".join(f"{self.name(i)} is None" for i in self.targets)
@@ -135,7 +134,15 @@ class Target(ABC):
         limits = self.limits()
         code = [*limits, *first, *second, *closing]
         ready = body.preparations(code, p.inputs((*p.forward, *p.more)), self.depth)
-        return [*head, *ready, *limits, *first, *early, *second, *closing]
+        return [*head, *self.converted_inputs(), *ready, *limits, *first, *early, *second, *closing]
+
+    def converted_inputs(self) -> list[str]:
+        """Lines that bring the inputs into form, where they may come in another."""
+        return []
+
+    def scores(self, depth: int) -> list[str]:
+        """The lines that give what a call without a loss gives."""
+        return [f"{STEP * depth}return {self.output}"]
 
     @abstractmethod
     def summary(self, loss: bool) -> str:
@@ -147,8 +154,7 @@ class Target(ABC):
 
     def without_targets(self, none: str, second: list[str]) -> tuple[list[str], list[str]]:
         """The lines of a call without targets, and those that compute the loss."""
-        indent = "    " * self.depth
-        return ["", f"{indent}if {none}:", f"{indent}    return {self.output}"], second
+        return ["", f"{STEP * self.depth}if {none}:", *self.scores(self.depth + 1)], second
 
     def limits(self) -> list[str]:
         """Refusals of texts that are longer than the context."""

@@ -1,0 +1,132 @@
+"""An ES module: forward, backward, Adam, and all values of a run by name, without a dependency."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import replace
+
+from viete.code.initial import renamed
+from viete.code.javascript.array_library import library
+from viete.code.javascript.calls import HEAD, Calls
+from viete.code.javascript.printer import Printer, comments_of, one_line
+from viete.code.layout import docstring, joined, statement
+from viete.code.numpy_script import NumpyScript
+from viete.code.prepared import Prepared, prepared
+from viete.code.target import Target, about
+from viete.errors import VieteError
+from viete.graph.card import CardData, Equation
+from viete.graph.dependence import forward_slice
+
+
+class JavaScriptModule(NumpyScript):
+    """One model as an ES module; ``left_out`` says why there is no backward pass, if so."""
+
+    library, what = "javascript", "in JavaScript"
+    reserved = NumpyScript.reserved | frozenset(
+        "values run derivatives weights named dimensions inputs texts text steps step total state "
+        "seed made INPUTS NAMES PARAMETERS".split()
+    )
+
+    def __init__(self, p: Prepared, left_out: str = "") -> None:
+        self.corpus, self.left_out = None, left_out
+        p = with_all_values(p)
+        every = (*p.forward, *p.more, *p.backward)
+        Target.__init__(self, p, {e.name for e in every})
+        name = self.body.names.symbol
+        blocks = [x.symbol for x in (*p.model.parameters,)]
+        blocks += [x.symbol for x in p.model.inputs]
+        self.by_block = {name(s) for s in [*blocks, *(e.left.symbol for e in every)]
+                         if p.model.blocks_of(s)}  # fmt: skip
+
+    # -- what the Python has that is printed -------------------------------------------------------
+
+    def values(self, equations: Sequence[Equation]) -> dict[str, str]:
+        """The variables of equations, by themselves."""
+        names = dict.fromkeys(self.body.names.symbol(e.left.symbol) for e in equations)
+        return {name: name for name in names}
+
+    def given_back(self, equations: Sequence[Equation], depth: int) -> list[str]:
+        return joined([f"{a}={b}" for a, b in self.values(equations).items()],
+                      "return dict(", ")", depth)  # fmt: skip
+
+    def scores(self, depth: int) -> list[str]:
+        return self.given_back(self.p.forward, depth)
+
+    def closing(self) -> list[str]:
+        return self.given_back((*self.p.forward, *self.p.more), 1)
+
+    def without_targets(self, none: str, second: list[str]) -> tuple[list[str], list[str]]:
+        return Target.without_targets(self, none, second)
+
+    def limits(self) -> list[str]:
+        return Target.limits(self)
+
+    def converted_inputs(self) -> list[str]:
+        out, low = [], self.body.lowering
+        for item in self.inputs:
+            name = self.name(item)
+            if self.model.blocks_of(item.symbol):
+                continue
+            code = f"np.array({name})"
+            if item.low is not None and item.high is not None:
+                least, most = (low.integer(x, low.env) for x in (item.low, item.high))
+                code = f'np.whole({name}, "{item.name}", {least}, {most})'
+            out += statement(f"{name} = {code}", 1)
+        return out
+
+    # -- the file ----------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        p, body = self.p, self.body
+        run, back = self.forward(), list[str]()
+        run[0] = run[0].replace("def forward(", "def run(")
+        if p.backward:
+            made = [*self.gradients().values(), *self.values(p.backward)]
+            back = self.backward("derivatives", {name: name for name in made})
+        drawn = self.drawing(
+            "seed=0", ["    rng = np.generator(seed)"], ["    xavier = rng.xavier"]
+        )
+        parts = [*body.functions.written.values(), drawn, renamed(body, always=True), run, back]
+        lines = [line for part in parts for line in part]
+        sizes = body.dimensions(lines)
+        names = {
+            body.names.symbol(d.symbol): d.name for d in self.model.dims if d.value is not None
+        }
+        printer = Printer(names, self.by_block, dict(comments_of(lines)))
+        code = [printer.dimensions_function(sizes)]
+        for node in ast.parse("\n".join(lines)).body:
+            assert isinstance(node, ast.FunctionDef)
+            code.append(printer.function(
+                node, node.name in ("initial", "renamed"), node.name in ("run", "derivatives")
+            ))  # fmt: skip
+        code += Calls(self, printer).all()
+        used = printer.used | {"named"} | ({"adam"} if p.backward else set())
+        code += [source.split("\n") for source in library(used)]
+        said = docstring([*about(p, self.what), *([self.left_out] if self.left_out else [])])
+        head = [
+            f"// {one_line(line)}".rstrip() for line in "\n".join(said)[3:-3].rstrip().split("\n")
+        ]
+        return "\n".join([*head, "//", *HEAD, *(x for part in code for x in ["", *part])]) + "\n"
+
+
+def with_all_values(p: Prepared) -> Prepared:
+    """All forward equations, those after the others that need an input that the output does not."""
+    back = {id(e) for e in p.backward}
+    ahead = [e for e in p.model.equations if id(e) not in back]
+    needed = p.inputs(p.forward)
+    others = {i.name for i in p.model.inputs if i not in needed and i.default is None}
+    later = forward_slice(p.model, others)
+    first = [e for e in ahead if e.name not in later]
+    return replace(p, forward=tuple(first), more=tuple(e for e in ahead if e.name in later))
+
+
+def javascript_module(card: CardData, of: str | None) -> str:
+    """The text, without the backward pass where nothing can be derived; then it says why."""
+    try:
+        return JavaScriptModule(prepared(card, of, backward=True)).text()
+    except VieteError as error:
+        if of is not None:
+            raise
+        ready = prepared(card, of, backward=False)
+        return JavaScriptModule(ready, f"There is no backward pass: {error.message}").text()
