@@ -574,7 +574,7 @@ def test_bad_input(
 
 
 def test_an_unknown_target() -> None:
-    with pytest.raises(vt.VieteError, match="torch, numpy, jax, latex, typst, not 'keras'"):
+    with pytest.raises(vt.VieteError, match="torch, numpy, jax, js, latex, typst, not 'keras'"):
         vt.read("pythia").export("keras")
 
 

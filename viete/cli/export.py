@@ -38,7 +38,7 @@ def export(
     output: Output = None,
 ) -> None:
     """Write a card as stand-alone code: a PyTorch module, a NumPy script with the backward pass
-    and Adam, JAX functions; or as an article in LaTeX or Typst. With --to hf, write what viete
+    and Adam, JAX functions, a JavaScript module with what the script has; or as an article in LaTeX or Typst. With --to hf, write what viete
     train learned, or any model with its weights, as a folder that transformers opens."""
     if to == "hf":
         if data is not None:
@@ -46,8 +46,9 @@ def export(
         return folder(source, weights, dtype, output)
     if weights.present or dtype is not None:
         raise VieteError("--weights, --seed and --dtype go with --to hf; code has no weights in it")
-    suffix = SUFFIXES.get(to, ".py")
-    if output is not None and output.suffix not in ("", suffix):
+    suffix = SUFFIXES.get(to, ".js" if to == "js" else ".py")
+    modules = (".mjs",) if to == "js" else ()  # by which Node knows one
+    if output is not None and output.suffix not in ("", suffix, *modules):
         raise VieteError(f"{output} looks like another kind of file: {to} is written to {suffix}")
     card = source.card()
     corpus = None

@@ -223,10 +223,10 @@ class Verbs(Displayed):
         return DiagramPicture(flow(self.content, detail))
 
     def export(self, to: str, of: str | None = None) -> str:
-        """Stand-alone source, without weights: ``to`` 'torch', 'numpy', 'jax', 'latex' or 'typst'.
+        """Stand-alone source, without weights: ``to`` 'torch', 'numpy', 'jax', 'js', 'latex', 'typst'.
 
-        A PyTorch module, a NumPy script with the backward pass and Adam, JAX functions, or an
-        article. ``of`` is the loss, as in `grad`. Raises VieteError for what a target cannot say.
+        A PyTorch module, a NumPy script with the backward pass and Adam, JAX functions, a
+        JavaScript module with what the script has, or an article. ``of`` is the loss, as in `grad`. Raises VieteError for what a target cannot say.
         """
         if to in ("latex", "typst"):
             from viete.report.article import write_article

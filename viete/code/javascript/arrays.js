@@ -503,11 +503,11 @@ function generator(seed) {
 
 /** Values by other names; those of each block one by one. */
 function named(made, names) {
-    const out = {};
+    const out = {}, value = (x) => (typeof x === "boolean" ? Number(x) : x);
     for (const [key, name] of Object.entries(names)) {
         if (made[key] === undefined) continue;
-        if (typeof name === "string") out[name] = made[key];
-        else for (const i in made[key]) out[name(...i.split(","))] = made[key][i];
+        if (typeof name === "string") out[name] = value(made[key]);
+        else for (const i in made[key]) out[name(...i.split(","))] = value(made[key][i]);
     }
     return out;
 }

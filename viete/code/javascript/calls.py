@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from viete.code.identifiers import plain_letter
 from viete.code.initial import viete_name
-from viete.code.javascript.printer import Printer, quoted
+from viete.code.javascript.printer import ScriptPrinter, quoted
 from viete.code.layout import STEP, statement
 from viete.code.target import Target
 from viete.notation.tree import Symbol
@@ -77,7 +77,7 @@ export const INPUTS = """
 class Calls:
     """The exports of one module, whose equations a printer has written."""
 
-    def __init__(self, module: JavaScriptModule, printer: Printer) -> None:
+    def __init__(self, module: JavaScriptModule, printer: ScriptPrinter) -> None:
         self.module, self.p, self.printer = module, module.p, printer
         self.inputs = [printer.name(module.name(i)) for i in module.inputs]
         self.args = ", ".join([*self.inputs, "params", "given"])

@@ -9,7 +9,7 @@ from dataclasses import replace
 from viete.code.initial import renamed
 from viete.code.javascript.array_library import library
 from viete.code.javascript.calls import HEAD, Calls
-from viete.code.javascript.printer import Printer, comments_of, one_line
+from viete.code.javascript.printer import ScriptPrinter, comments_of, one_line
 from viete.code.layout import docstring, joined, statement
 from viete.code.numpy_script import NumpyScript
 from viete.code.prepared import Prepared, prepared
@@ -93,7 +93,7 @@ class JavaScriptModule(NumpyScript):
         names = {
             body.names.symbol(d.symbol): d.name for d in self.model.dims if d.value is not None
         }
-        printer = Printer(names, self.by_block, dict(comments_of(lines)))
+        printer = ScriptPrinter(names, self.by_block, dict(comments_of(lines)))
         code = [printer.dimensions_function(sizes)]
         for node in ast.parse("\n".join(lines)).body:
             assert isinstance(node, ast.FunctionDef)

@@ -58,7 +58,7 @@ class Js:
 
 
 @dataclass
-class Printer:
+class ScriptPrinter:
     """Python's functions in JavaScript.
 
     ``dimensions`` are the names of the card's numbers and what the card calls them, ``by_block``
