@@ -74,7 +74,7 @@ def compare(title: str, card: Any, texts: list[Any], weights: dict[str, np.ndarr
 
     def step() -> None:
         for x, y in arrays:
-            _, loss, kept = script["forward"](x, y, **params)
+            _, _, kept = script["forward"](x, y, **params)
             script["adam"](params, script["backward"](kept, x, y, **params), state)
 
     numpy = {"forward": [], "step": []}
@@ -89,7 +89,7 @@ def compare(title: str, card: Any, texts: list[Any], weights: dict[str, np.ndarr
                  "weights": {k: {"shape": v.shape, "data": v.ravel().tolist()}
                              for k, v in weights.items()}}  # fmt: skip
         done = subprocess.run(["node", run, module.as_uri()], input=json.dumps(given),
-                              capture_output=True, text=True, check=True)  # fmt: skip
+                              stdout=subprocess.PIPE, text=True, check=True)  # fmt: skip
     javascript = json.loads(done.stdout)
     print(f"{title}: texts of {', '.join(str(len(x)) for x, _ in texts)} tokens")
     for what in ("forward", "step"):

@@ -38,8 +38,9 @@ def export(
     output: Output = None,
 ) -> None:
     """Write a card as stand-alone code: a PyTorch module, a NumPy script with the backward pass
-    and Adam, JAX functions, a JavaScript module with what the script has; or as an article in LaTeX or Typst. With --to hf, write what viete
-    train learned, or any model with its weights, as a folder that transformers opens."""
+    and Adam, JAX functions, or (js) a JavaScript module with forward, backward and Adam; or as an
+    article in LaTeX or Typst. With --to hf, write what viete train learned, or any model with its
+    weights, as a folder that transformers opens."""
     if to == "hf":
         if data is not None:
             raise VieteError("--data goes with --to numpy; viete train learns from data")

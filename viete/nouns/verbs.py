@@ -223,10 +223,12 @@ class Verbs(Displayed):
         return DiagramPicture(flow(self.content, detail))
 
     def export(self, to: str, of: str | None = None) -> str:
-        """Stand-alone source, without weights: ``to`` 'torch', 'numpy', 'jax', 'js', 'latex', 'typst'.
+        """Stand-alone source, without weights: ``to`` 'torch', 'numpy', 'jax', 'js', 'latex' or
+        'typst'.
 
         A PyTorch module, a NumPy script with the backward pass and Adam, JAX functions, a
-        JavaScript module with what the script has, or an article. ``of`` is the loss, as in `grad`. Raises VieteError for what a target cannot say.
+        JavaScript module with forward, backward and Adam, or an article. ``of`` is the loss, as in
+        `grad`. Raises VieteError for what a target cannot say.
         """
         if to in ("latex", "typst"):
             from viete.report.article import write_article

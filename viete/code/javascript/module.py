@@ -102,7 +102,8 @@ class JavaScriptModule(NumpyScript):
             ))  # fmt: skip
         code += Calls(self, printer).all()
         used = printer.used | {"named"} | ({"adam"} if p.backward else set())
-        code += [source.split("\n") for source in library(used)]
+        arrays = (s.replace("\nfunction adam(", "\nexport function adam(") for s in library(used))
+        code += [source.split("\n") for source in arrays]
         said = docstring([*about(p, self.what), *([self.left_out] if self.left_out else [])])
         head = [
             f"// {one_line(line)}".rstrip() for line in "\n".join(said)[3:-3].rstrip().split("\n")
