@@ -37,22 +37,24 @@ def question_scope(card: CardData) -> Scope:
         vector=lambda bar, token: (unembedding if bar == "overline" else embedding)(card, token),
         heads=query_heads(card), last={loop.index: loop.upper for loop in card.loops},
         over_tokens=lambda value, axis: over_tokens(card, value, axis),
-        second={key: meant for key, meant in second_names(card) if key not in card.symbols},
+        second=lambda: second_names(card),
     )  # fmt: skip
 
 
-def second_names(card: CardData) -> Iterator[tuple[str, Callable[[], Expr]]]:
+@memoised
+def second_names(card: CardData) -> dict[str, Callable[[], Expr]]:
     """What papers call W_U, E or W_E, and p, on a card that may call it otherwise or lack it."""
     bases = {s.base for s in card.symbols.values()}
+    out: dict[str, Callable[[], Expr]] = {}
     if UNEMBEDDING not in bases or UNEMBEDDING in card.symbols:
-        yield TURNED, lambda: turned(card)
-        yield UNEMBEDDING, lambda: rows_of_tokens(card)
+        out |= {TURNED: lambda: turned(card), UNEMBEDDING: lambda: rows_of_tokens(card)}
     if len(embeddings(card)) == 1:
-        yield from ((key, lambda: embeddings(card)[0]) for key in EMBEDDING)
+        out |= dict.fromkeys(EMBEDDING, lambda: embeddings(card)[0])
     if vocabulary(card) is not None and POSITION not in bases:
-        yield POSITION, lambda: position_vectors(card)
+        out[POSITION] = lambda: position_vectors(card)
     if scored_tokens(card) is None:
-        yield SCORES, lambda: rows_of_tokens(card)
+        out[SCORES] = lambda: rows_of_tokens(card)
+    return {key: meant for key, meant in out.items() if key not in card.symbols}
 
 
 def position_vectors(card: CardData) -> Expr:

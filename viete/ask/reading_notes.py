@@ -50,7 +50,7 @@ def fewer_entries(run: Run, count: int, question: str) -> Iterator[str]:
 
 def second_names(run: Run, question: str) -> Iterator[str]:
     """What W_U, E and the like are on a card that calls them otherwise, or has no such weights."""
-    for name, meant in run.scope.second.items():
+    for name, meant in run.scope.second().items():
         base, _, label = name.partition("_")
         written = rf"{base}_(?:{label}|{{{label}}})" if label else base
         if re.search(rf"(?<![\w\\{{]){written}(?![A-Za-z0-9])", question):

@@ -434,11 +434,12 @@ class Parser(Cursor):
             return self.call(function, t)
         if text in LAST and (last := self.last_block()) and not self.declared(text):
             return self.node(last, t)
-        known = text in scope.indices or text in CONSTANTS or text in scope.second
+        known = text in scope.indices or text in CONSTANTS
         known |= any(s.base == text for s in scope.operators)
         centres = text == "c" and self.peek.text == "(" and "centred" in scope.functions
         centres = centres and not self.declared("c")
-        if known or (not centres and self.behind(text) in scope.symbols):
+        known |= not centres and self.behind(text) in scope.symbols
+        if known or text in scope.second():
             return self.name(text, t)
         if centres:
             return self.call("centred", t)
@@ -653,9 +654,10 @@ class Parser(Cursor):
     ) -> tuple[Callable[[], Expr], list[Script]] | None:
         """What a name of no value of the card means, and the scripts that are no part of it."""
         below = [s for s in items if s.sign == "_"]
-        most = max((name.count("_") + name.count(",") for name in self.scope.second), default=0)
+        second = self.scope.second()
+        most = max((name.count("_") + name.count(",") for name in second), default=0)
         for k in range(min(len(below), most), -1 if base not in self.scope.indices else 0, -1):
-            if (meant := self.scope.second.get(key_of(base, below[:k]))) is not None:
+            if (meant := second.get(key_of(base, below[:k]))) is not None:
                 return meant, [*below[k:], *(s for s in items if s.sign == "^")]
         return None
 
