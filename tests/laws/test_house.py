@@ -60,6 +60,8 @@ HEAVY = [
     "asyncio",
     "uvicorn",
     "starlette",
+    "anywidget",
+    "IPython",
     "fastapi",
     "flask",
     "tornado",

@@ -3,19 +3,54 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from viete.cli.expand import opened
 from viete.cli.options import InputOptions, Output, SourceOptions, WeightOptions, emit
+from viete.errors import VieteError
+
+if TYPE_CHECKING:
+    from viete.nouns.run import Questions
 
 
 def explore(
-    source: SourceOptions, inputs: InputOptions, weights: WeightOptions, output: Output = None
+    source: SourceOptions, inputs: InputOptions, weights: WeightOptions, output: Output = None,
+    served: Annotated[
+        bool,
+        typer.Option("--serve", help="On this machine, computing what a reader changes or asks."),
+    ] = False,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="With --serve: [any that is free].")
+    ] = None,
 ) -> None:  # fmt: skip
-    """Write a page to explore a run: the equations, each value, and how each entry came about."""
+    """Write a page to explore a run: the equations, each value, and how each entry came about.
+
+    With --serve the page is at an address of this machine, until Ctrl-C.
+    """
     from viete.explore.data import page_data
     from viete.explore.page_file import page_html
 
+    if served:
+        if output is not None:
+            raise VieteError("-o writes a page and --serve has it at an address: give one of them")
+        return served_page(opened(source, inputs, weights), port or 0)
+    if port is not None:
+        raise VieteError("--port goes with --serve")
     data = page_data(opened(source, inputs, weights))
     emit(page_html(data), output, source.name)
     if output is not None:
         print(f"written: {output}", file=sys.stderr)
+
+
+def served_page(run: Questions, port: int) -> None:
+    """Serve the page of a run until Ctrl-C."""
+    from viete.formats.tensors import require
+
+    for module in ("starlette", "uvicorn"):
+        require(module, "to serve a page", "explore")
+    from viete.explore.server import serve
+    from viete.explore.session import Session
+
+    serve(Session.of(run), port, lambda address: print(f"{address}  (Ctrl-C ends it)", flush=True))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from html import escape
 from importlib import resources
 from typing import Any
@@ -27,27 +29,56 @@ PAGE = """<!doctype html>
 <noscript>{document}</noscript>
 <script type="application/json" id="page-data">{data}</script>
 <script>{program}</script>
-<script>
-const data = JSON.parse(document.getElementById("page-data").textContent);
-const model = {{ get: (name) => (name === "data" ? data : undefined) }};
-vietePage.default.render({{ model, el: document.getElementById("page") }});
-</script>
+<script>{start}</script>
 </body>
 </html>
+"""
+# What a notebook is to its widget: the data, and where a server computes, messages to it.
+START = """
+const data = JSON.parse(document.getElementById("page-data").textContent);
+const heard = [];
+const answered = async (message) => {
+  const token = `Bearer ${data.server.token}`;
+  const headers = {"Content-Type": "application/json", Authorization: token};
+  try {
+    const body = JSON.stringify(message);
+    return await (await fetch("message", {method: "POST", headers, body})).json();
+  } catch {
+    return {error: "The server does not answer: viete explore has ended, or is out of reach."};
+  }
+};
+const model = {
+  get: (name) => (name === "data" ? data : undefined),
+  on: (name, hear) => { if (name === "msg:custom") heard.push(hear); },
+  send: async (message) => {
+    const answer = {...(await answered(message)), id: message.id};
+    for (const hear of heard) hear(answer);
+  },
+};
+vietePage.default.render({ model, el: document.getElementById("page") });
 """
 
 
 def page_html(data: Mapping[str, Any]) -> str:
     """The page of `page_data` as HTML that opens from a disk, without a network."""
-    address = "'self'" if data["server"] else "'none'"
-    policy = (
-        "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' blob: data:; "
-        f"style-src 'unsafe-inline'; img-src data: blob:; connect-src {address}"
-    )
+    program = part("page.js")
     return PAGE.format(
-        policy=policy, title=escape(data["title"]), style=part("page.css"),
-        document=data["document"], data=json_text(data), program=part("page.js"),
+        policy=policy((program, START), data["server"]), title=escape(data["title"]),
+        style=part("page.css"), document=data["document"], data=json_text(data), program=program,
+        start=START,
     )  # fmt: skip
+
+
+def policy(scripts: Iterable[str], server: Any) -> str:
+    """The content security policy: these scripts and no other, and no address but the server's."""
+    hashes = (b64encode(sha256(s.encode()).digest()).decode() for s in scripts)
+    address = "'self'" if server else "'none'"
+    own = " ".join(f"'sha256-{h}'" for h in hashes)
+    return (
+        f"default-src 'none'; script-src {own} 'unsafe-eval' blob: data:; "
+        f"style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'; "
+        f"connect-src {address}"
+    )
 
 
 def json_text(data: Mapping[str, Any]) -> str:

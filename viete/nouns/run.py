@@ -224,6 +224,20 @@ class Questions(Run, Displayed):
 
         return run_blocks(self, style)
 
+    def explore(self) -> Any:
+        """The page of this run in a notebook: every number, and how each came about.
+
+        >>> model.run("I live in Dublin").explore()                                 # doctest: +SKIP
+
+        It is a widget: a change of the text, a weight or an equation is run by this kernel, and
+        the run itself stays as it is. Without anywidget (``viete[notebook]``) it is the page alone,
+        in a frame. Raises VieteError for a run of several texts.
+        """
+        from viete.explore.session import Session
+        from viete.explore.widget import explored
+
+        return explored(Session.of(self))
+
     def draw(
         self, question: str | Expansion, against: Run | None = None, **values: Any
     ) -> Picture:  # fmt: skip

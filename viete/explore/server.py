@@ -1,0 +1,190 @@
+"""The served page: one address on this machine, which a random token opens.
+
+Who knows the token may ask the model; nobody else gets an answer, not a page of another site that
+a browser shows beside this one either: the Host and the Origin of a request are checked, messages
+are JSON alone, and there is no CORS. The page runs the scripts that it came with and no others.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from asyncio import FIRST_COMPLETED, create_task, wait, wrap_future
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from hmac import compare_digest
+from secrets import token_urlsafe
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, QueryParams
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from viete.errors import VieteError
+from viete.explore.page_file import page_html
+from viete.explore.session import Session, plain, refusal
+from viete.explore.worker import Stopped, Worker
+
+LOOPBACK = "127.0.0.1"
+MOST = 32 * 2**20  # bytes of a message: a million weights, and more
+QUIET = {
+    "Cache-Control": "no-store", "Content-Security-Policy": "frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin", "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+}  # fmt: skip
+
+
+class Guard:
+    """Lets requests through that name our own host and bring the token, and no large ones."""
+
+    def __init__(self, app: ASGIApp, port: int, token: str, most: int = MOST) -> None:
+        self.app, self.token, self.most = app, token, most
+        names = (LOOPBACK, "localhost")
+        self.hosts = {f"{name}:{port}" for name in names} | ({*names} if port == 80 else set())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, or another event of the server."""
+        if scope["type"] == "lifespan":
+            return await self.app(scope, receive, send)
+        if scope["type"] != "http":  # nothing here is a web socket
+            return await send({"type": "websocket.close", "code": 1008})
+        if refused := self.refused(Headers(scope=scope), QueryParams(scope["query_string"])):
+            return await sentence(*refused)(scope, receive, send)
+        await self.app(scope, limited(receive, self.most), send)
+
+    def refused(self, headers: Headers, query: QueryParams) -> tuple[int, str] | None:
+        """The status and the sentence for a request that is not to be answered."""
+        if headers.get("host", "").lower() not in self.hosts:
+            return 403, "this page is served at the address that viete explore printed, no other"
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() not in {f"http://{host}" for host in self.hosts}:
+            return 403, "another page may not ask this model"
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        given = given if scheme.lower() == "bearer" else query.get("token", "")
+        if not compare_digest(given.encode(), self.token.encode()):
+            return 403, "the token of the address is missing, or is another server's: open the " \
+                        "address that viete explore printed"  # fmt: skip
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > self.most:
+            return 413, f"a message has at most {self.most:,} bytes"
+        return None
+
+
+def limited(receive: Receive, most: int) -> Receive:
+    """What receives a body, and no more of one than allowed, whatever length was announced."""
+    count = 0
+
+    async def part() -> Message:
+        nonlocal count
+        message = await receive()
+        count += len(message.get("body", b""))
+        if count > most:
+            raise VieteError(f"a message has at most {most:,} bytes")
+        return message
+
+    return part
+
+
+def sentence(status: int, text: str) -> Response:
+    """A refusal in one sentence."""
+    return JSONResponse({"error": text}, status, headers=QUIET)
+
+
+class PageServer:
+    """One session behind one address; ``app`` is what answers requests."""
+
+    def __init__(self, session: Session, port: int, token: str = "") -> None:
+        self.session, self.worker = session, Worker()
+        self.token = token or token_urlsafe(32)
+        self.address = f"http://{LOOPBACK}:{port}"
+        routes = [Route("/", self.page, methods=["GET"]),
+                  Route("/message", self.message, methods=["POST"])]  # fmt: skip
+        self.app: ASGIApp = Guard(Starlette(routes=routes), port, self.token)
+
+    @property
+    def url(self) -> str:
+        """The address with its token, which opens the page."""
+        return f"{self.address}/?token={self.token}"
+
+    async def page(self, request: Request) -> Response:
+        """The page, with the run that the session began with."""
+        made = await self.done(request, "", self.page_text)
+        if isinstance(made, Response):
+            return made
+        return HTMLResponse(made, headers=QUIET)
+
+    def page_text(self) -> str:
+        """The page, which knows where to ask."""
+        server = {"address": self.address, "token": self.token}
+        return page_html({**self.session.data, "server": server})
+
+    async def message(self, request: Request) -> Response:
+        """The answer to a message, with its number."""
+        if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
+            return sentence(415, "a message is JSON: Content-Type: application/json")
+        try:
+            message = json.loads(await request.body())
+        except VieteError as error:
+            return sentence(413, error.message)
+        except (ValueError, RecursionError):
+            return sentence(400, "this message is no JSON")
+        number = message.get("id") if isinstance(message, Mapping) else None
+        kind = "run" if isinstance(message, Mapping) and message.get("kind") == "run" else ""
+        made = await self.done(request, kind, partial(self.session.answer, message))
+        if isinstance(made, Response):
+            return made
+        return JSONResponse({**plain(made), "id": number}, headers=QUIET)
+
+    async def done(self, request: Request, kind: str, do: Callable[[], Any]) -> Any:
+        """What some work gives, or the response that says why it gave nothing.
+
+        It is stopped when the reader leaves, or asks for a newer run.
+        """
+        work = self.worker.start(kind, do)
+        result, left = wrap_future(work.result), create_task(gone(request.receive))
+        try:
+            await wait({result, left}, return_when=FIRST_COMPLETED)
+            if not result.done():
+                work.stop()
+            return await result
+        except VieteError as error:
+            return sentence(422, refusal(error))
+        except Stopped:
+            return sentence(409, "this was stopped: something newer was asked, or the page closed")
+        finally:
+            left.cancel()
+            work.stop()
+
+
+async def gone(receive: Callable[[], Awaitable[Message]]) -> None:
+    """Waits until the reader has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def serve(session: Session, port: int = 0, tell: Callable[[str], None] = print) -> None:
+    """Serve a session on this machine until Ctrl-C, which raises KeyboardInterrupt.
+
+    ``port`` 0 is any that is free; ``tell`` is told the address. Raises VieteError for a port that
+    cannot be had.
+    """
+    try:
+        listening = socket.create_server((LOOPBACK, port))
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise VieteError(f"--port {port} cannot be had ({why}); give another, or none") from None
+    with listening:
+        found = PageServer(session, listening.getsockname()[1])
+        found.page_text()  # what cannot be shown is said before there is an address
+        tell(found.url)
+        config = uvicorn.Config(found.app, log_level="warning", access_log=False, lifespan="off",
+                                timeout_graceful_shutdown=1, server_header=False)  # fmt: skip
+        uvicorn.Server(config).run([listening])
+
+
+__all__ = ["Guard", "PageServer", "serve"]

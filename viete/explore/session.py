@@ -1,0 +1,259 @@
+"""A page's messages to a running model, and the answers, as plain data for JSON.
+
+A session keeps the model and its inputs, and the last run. A ``run`` says everything that a reader
+has changed, so that it is the same run whatever was asked before. The server and the notebook's
+kernel hand messages to the same session.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from viete.errors import VieteError
+from viete.evaluate.answer_page import in_numpy
+from viete.evaluate.answers import Answer
+from viete.evaluate.schedule import parameter_shapes
+from viete.explore.data import page_data
+from viete.explore.formulas import mathml
+from viete.explore.values import base64_floats
+from viete.graph.card import CardData
+from viete.printable import printable
+
+if TYPE_CHECKING:
+    from viete.nouns.model import Model
+    from viete.nouns.run import Questions
+
+Message = Mapping[str, Any]
+TERMS = 40  # of an expansion
+_FILES = re.compile(r"\.md\s*$|\btexts\s+of\s+(?!(repeated|random)\()")
+ALL = 2**60  # room for every value
+
+
+class Session:
+    """A model on some inputs, and what a page asks of it."""
+
+    def __init__(self, model: Model[Any], tokens: Any, inputs: Mapping[str, Any]) -> None:
+        self.model, self.tokens, self.inputs = model, tokens, dict(inputs)
+        self.whole: dict[str, Any] | None = None  # every value of the last run, once one is wanted
+
+    @classmethod
+    def of(cls, run: Questions) -> Session:
+        """A session of what was run, on the same inputs."""
+        card = run.program.model
+        inputs = {i.name: run[i.name] for i in card.inputs if run.is_there((i.name, ()))}
+        of: Any = run.of
+        if isinstance(run.of, CardData):  # whose weights are in the run, perhaps as exact numbers
+            weights = {name: run[name] for name in parameter_shapes(card)}
+            of = of.with_weights(
+                {
+                    name: w.astype(np.float64) if w.dtype == object else w
+                    for name, w in weights.items()
+                }
+            )
+        tokens = inputs.pop(card.inputs[0].name) if card.inputs else None
+        out = cls(of, tokens, inputs)
+        out.run = run
+        return out
+
+    @cached_property
+    def run(self) -> Questions:
+        """The last run."""
+        return self.model.run(self.tokens, **self.inputs)
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """The page data of the run that the session began with."""
+        return page_data(self.run)
+
+    def answer(self, message: Any) -> dict[str, Any]:
+        """The answer to one message. Raises VieteError for what is none, or cannot be answered."""
+        if not isinstance(message, Mapping):
+            raise VieteError('a message is a JSON object with a kind, such as {"kind": "run"}')
+        kind = message.get("kind")
+        if not isinstance(kind, str) or kind not in KINDS:
+            raise VieteError(f"a message is of the kind {', '.join(KINDS)}, not {kind!r:.60}")
+        try:
+            with np.errstate(all="ignore"):  # 0/0 is nan, as in any run
+                return KINDS[kind](self, message)
+        except MemoryError:
+            raise VieteError("this needs more memory than there is") from None
+
+    # -- the messages ------------------------------------------------------------------------------
+
+    def answer_run(self, message: Message) -> dict[str, Any]:
+        """Run with what was changed: tokens or text, parameters, choices, equations put in."""
+        run = self.changed(message)
+        data = page_data(run)
+        self.run, self.whole = run, None
+        values = {key: v for key, v in data["values"]["decimal"].items() if "data" in v}
+        return {"values": values, "tokens": data["tokens"], "steps": data["steps"],
+                "limits": data["limits"]}  # fmt: skip
+
+    def answer_put(self, message: Message) -> dict[str, Any]:
+        """The whole page of the model with equations changed."""
+        run = self.changed({**message, "put": equations(message, "equations")})
+        data = page_data(run)
+        self.run, self.whole = run, None
+        return {"data": data}
+
+    def answer_value(self, message: Message) -> dict[str, Any]:
+        """A value of the last run, whole."""
+        member, meaning = text(message, "member"), message.get("meaning", "decimal")
+        if self.whole is None:
+            self.whole = page_data(self.run, ALL)["values"]
+        values = self.whole.get(meaning, {})
+        if member not in values:
+            raise VieteError(f"the run has no value {member:.80} in the meaning {meaning!r:.40}")
+        return {"value": values[member]}
+
+    def answer_expand(self, message: Message) -> dict[str, Any]:
+        """An expression of the last run in the terms that made it."""
+        into = message.get("into", "block")
+        e = self.run.expand(text(message, "of"), into if isinstance(into, str) else "block",
+                            top=TERMS)  # fmt: skip
+        found: dict[str, Any] = json.loads(e.json)
+        for row, term in zip(found["terms"], (*e.terms, *e.unopened, *e.constants), strict=True):
+            row["math"] = mathml(term.formula)
+        return found
+
+    def answer_check(self, message: Message) -> dict[str, Any]:
+        """What became of a claim on the tokens of the last run."""
+        ids = self.run[self.run.program.model.inputs[0].name]
+        claim = text(message, "claim")
+        if _FILES.search(claim):
+            raise VieteError("a page opens no file: give a claim, of texts of repeated(16) if any")
+        model: Any = self.run.of
+        made = model.check(claim, tokens=ids)
+        verdicts = [{"word": v.word, "ok": v.ok, "claim": v.written, "found": v.found()}
+                    for v in made.verdicts]  # fmt: skip
+        return {"ok": made.ok, "verdicts": verdicts, "notes": made.notes()}
+
+    def answer_ask(self, message: Message) -> dict[str, Any]:
+        """The answer to a question in the notation, with how it was read."""
+        question = text(message, "question")
+        read = [c.sentence for c in self.run.conventions(question)]
+        return {"value": answer_data(self.run.answer(question)), "conventions": read}
+
+    # -- what was changed --------------------------------------------------------------------------
+
+    def changed(self, message: Message) -> Questions:
+        """A run with what a message changes; what it does not name is as the session began."""
+        model = self.model
+        if choices := mapping(message, "choices"):
+            model = model.bind(**{name: x for name, x in choices.items()})
+        if put := equations(message, "put"):
+            model = model.put(*put)
+        if parameters := mapping(message, "parameters"):
+            model = model.with_weights({**model.weights, **self.arrays(model, parameters)})
+        return model.run(self.ids(model, message), **self.inputs)
+
+    def arrays(self, model: Model[Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Weights from lists of numbers, flat or nested, in the precision that they are in."""
+        shapes, out = parameter_shapes(model.card), dict[str, Any]()
+        for name, numbers in parameters.items():
+            if name not in shapes:
+                raise VieteError(f"{model.card.title} has no parameter {name:.60}")
+            try:
+                array = np.array(numbers, dtype=np.float64).reshape(shapes[name])
+            except (TypeError, ValueError):
+                shape = " × ".join(map(str, shapes[name])) or "one number"
+                raise VieteError(f"{name} is given as numbers of the shape {shape}") from None
+            old = model.weights[name]
+            out[name] = array.astype(old.dtype) if isinstance(old, np.ndarray) else array
+        return out
+
+    def ids(self, model: Model[Any], message: Message) -> Any:
+        """The token ids that a message asks for."""
+        given = message.get("tokens")
+        if given is None and message.get("text") is not None:
+            return self.ids_of_text(model, text(message, "text"))
+        if given is None:
+            return self.tokens
+        if not (isinstance(given, list) and all(isinstance(k, int) for k in given) and given):
+            raise VieteError("tokens are a list of whole numbers, such as [3, 1, 4]")
+        return given
+
+    def ids_of_text(self, model: Model[Any], said: str) -> Any:
+        """Text as ids: of a card that lists its words those between spaces."""
+        words = model.card.vocabulary
+        if words and model.own_tokenizer() is None:
+            if unknown := next((w for w in said.split() if w not in words), None):
+                raise VieteError(model.words.unknown(unknown))
+            return [words.index(w) for w in said.split()]
+        return said
+
+
+KINDS: dict[str, Callable[[Session, Message], dict[str, Any]]] = {
+    "run": Session.answer_run, "value": Session.answer_value, "expand": Session.answer_expand,
+    "put": Session.answer_put, "check": Session.answer_check, "ask": Session.answer_ask,
+}  # fmt: skip
+
+
+# -- the parts of a message ------------------------------------------------------------------------
+
+
+def text(message: Message, name: str) -> str:
+    """A part that is text."""
+    found = message.get(name)
+    if not isinstance(found, str) or not found.strip():
+        raise VieteError(f"a message of the kind {message['kind']} has a {name}, which is text")
+    return found
+
+
+def mapping(message: Message, name: str) -> Mapping[str, Any]:
+    """A part that is values by names; nothing where it is not there."""
+    found = message.get(name) or {}
+    if not isinstance(found, Mapping):
+        raise VieteError(f"{name} are values by their names, not {found!r:.60}")
+    return found
+
+
+def equations(message: Message, name: str) -> Sequence[str]:
+    """A part that is a list of equations. No paths: a page opens no file."""
+    found = message.get(name) or []
+    if not isinstance(found, list) or not all(isinstance(e, str) for e in found):
+        raise VieteError(f"{name} are a list of equations as text, not {found!r:.60}")
+    return found
+
+
+def answer_data(answer: Answer) -> dict[str, Any]:
+    """An answer as a value of the page."""
+    answer = answer.alone
+    array = in_numpy(answer.array)
+    data: Any = [str(x) for x in array.reshape(-1)]
+    if array.dtype.kind in "fiub":
+        data = base64_floats(array)
+    return {"shape": list(array.shape), "axes": list(answer.axes), "data": data,
+            "labels": [list(map(str, labels)) for labels in answer.labels]}  # fmt: skip
+
+
+# -- JSON ------------------------------------------------------------------------------------------
+
+
+def plain(answer: Any) -> Any:
+    """An answer as JSON can say it: a number that is not finite is null."""
+    match answer:
+        case float():
+            return answer if math.isfinite(answer) else None
+        case Mapping():
+            return {str(k): plain(v) for k, v in answer.items()}
+        case list() | tuple():
+            return [plain(x) for x in answer]
+    return answer
+
+
+def refusal(error: VieteError) -> str:
+    """An error in one sentence, with what it points to."""
+    where = error.where
+    at = "" if where is None or not where.text else f": {printable(where.text, 200)}"
+    return f"{error.message}{at}"
+
+
+__all__ = ["KINDS", "Session", "plain", "refusal"]
