@@ -132,16 +132,14 @@ class CardWriter:
         return f"{self.printer.index(loop.index)} = {self.range(*ends)}"
 
     def input(self, i: Input) -> str:
-        name = self.symbol(i.symbol) + self.sign(" ∈ ", r" \in ", " ∈ ")
         if i.low is not None and i.high is not None:
             opened, closed = self.sign("{", r"\{", "{"), self.sign("}", r"\}", "}")
-            name += opened + self.range(i.low, i.high) + closed
+            values = opened + self.range(i.low, i.high) + closed
         else:
-            name += self.sign("ℝ", r"\mathbb{R}", "ℝ")
+            values = self.sign("ℝ", r"\mathbb{R}", "ℝ")
         if i.shape:
-            power = self.printer.shape(i.shape)
-            left, right = "()" if self.style == "typst" else "{}"
-            name += f"^{power}" if len(power) == 1 else f"^{left}{power}{right}"
+            values = self.printer.to_power(values, self.printer.shape(i.shape))
+        name = self.symbol(i.symbol) + self.sign(" ∈ ", r" \in ", " ∈ ") + values
         return name if i.default is None else f"{name} = {self.e(i.default)}"
 
     def parameters(self) -> TextTable:

@@ -20,7 +20,7 @@ class Displayed:
     def _repr_html_(self) -> str:
         from viete.document.notebook import html_part, in_short
 
-        return html_part(in_short(self.page("latex")))
+        return html_part(in_short(self.page("mathml")))
 
     def _repr_latex_(self) -> str:
         from viete.document.notebook import in_short, latex_part

@@ -21,10 +21,11 @@ _MARKS = {"tilde": "~", "hat": "^", "bar": "¯", "vec": "→", "overline": "‾"
 _OPERATIONS = (Apply, Bind, Pick, Slice, Table)  # the nodes that are no names and numbers
 _APPLIED = "<mo>\u2061</mo>"  # applied to; \u2062 is times, neither of which is seen
 _PARTIAL = '<mo lspace="0" rspace="0">∂</mo>'
-_OPEN = "<mrow><mo>(</mo>"
+_OPEN = re.compile(r"<mrow><mo[^>]*>\(")
 _PIECE = re.compile(r"(<(mi|mn|mo|mtext)\b[^>]*>[^<]*</\2>|<[^>]*>)|([^<]+)")
 _SIGN = re.compile(r"(\d+(?:\.\d+)?)|(\s*[^\W\d_]{2,}\s*)|([^\W\d_]|[…⋯∞])|(&\w+;|\S)|\s+")
 _FENCES = "()[]{}|⟨⟩⌈⌉⌊⌋"
+_TALL = re.compile(r"<m(frac|table|under|underover)\b(?! accent)")
 _TIGHT = ' lspace="0" rspace="0"'
 _WORD_BEHIND = re.compile(r"[^<>]{2,}</m[in]>(</mrow>)*$")
 _WORD_AHEAD = re.compile(r"(<(mrow|msub|msup|msubsup)\b[^>]*>)*<m[in]\b[^>]*>[^<>]{2,}")
@@ -57,11 +58,10 @@ def numbered(e: Expr) -> dict[Expr, int]:
     return out
 
 
-def with_signs(text: str, grows: bool = False, tight: bool = False) -> str:
+def with_signs(text: str, tall: bool = False, tight: bool = False) -> str:
     """Elements with what stands loose between them as elements of its own.
 
-    Brackets that stand loose keep their size unless the row ``grows`` them; ``tight``, as in
-    scripts, signs have no space around them.
+    Brackets grow with a ``tall`` row; ``tight``, as in scripts, signs have no space around them.
     """
 
     def sign(m: re.Match[str]) -> str:
@@ -76,8 +76,8 @@ def with_signs(text: str, grows: bool = False, tight: bool = False) -> str:
         if not other:
             return ""
         text = escape(other) if len(other) == 1 else other
-        fixed = ' stretchy="false"' if other in _FENCES and not grows else ""
-        return f"<mo{fixed}{_TIGHT if tight or other in '/|' else ''}>{text}</mo>"
+        about = ' stretchy="false"' * (not tall and other in _FENCES)
+        return f"<mo{about}{_TIGHT * (tight or other in '/|')}>{text}</mo>"
 
     return _PIECE.sub(lambda m: m[1] or _SIGN.sub(sign, m[3]), text)
 
@@ -143,7 +143,12 @@ def one(text: str) -> str:
 
 def enclosed(text: str) -> str:
     """In parentheses."""
-    return f"{_OPEN}{text}<mo>)</mo></mrow>"
+    return f"<mrow>{with_signs(f'({text})', tall=is_tall(text))}</mrow>"
+
+
+def is_tall(text: str) -> bool:
+    """Whether brackets grow with it; others must not, since browsers leave space for growth."""
+    return _TALL.search(text) is not None
 
 
 class MathML(Printer, style="mathml"):
@@ -165,7 +170,7 @@ class MathML(Printer, style="mathml"):
     def show(self, e: Expr, place: int = 0) -> str:
         """As `Printer.show`, as one element."""
         text, strength = self.write(e)
-        text = with_signs(text, grows=True, tight=self.depth > 0)
+        text = with_signs(text, tall=is_tall(text), tight=self.depth > 0)
         if isinstance(e, _OPERATIONS):
             about = f' data-node="{self.nodes[e]}"' if e in self.nodes else ""
             text = f"<mrow{about}>{text}</mrow>"
@@ -187,6 +192,9 @@ class MathML(Printer, style="mathml"):
                 return one(with_signs(text, tight=self.depth > 0)), strength
             case Idx():
                 return self.index(e.name), ATOM
+            case Slice():
+                ends = ("" if x is None else self.show(x) for x in (e.start, e.stop))
+                return f"<mo{_TIGHT}>:</mo>".join(ends), ATOM
             case Table():
                 inner = ",".join(f"{self.index(i)}&lt;{self.small(s)}" for i, s in e.ranges)
                 name = scripted(named("table"), [inner])
@@ -231,6 +239,9 @@ class MathML(Printer, style="mathml"):
         place = FACTOR if len(sizes) > 1 else 0
         return with_signs(" × ".join(self.show(e, place) for e in sizes))
 
+    def to_power(self, base: str, above: str) -> str:
+        return f"<msup>{one(with_signs(base))}{one(with_signs(above, tight=True))}</msup>"
+
     def bind(self, e: Bind) -> tuple[str, int]:
         below = self.index(e.index)
         if e.lower is not None:
@@ -274,7 +285,7 @@ class MathML(Printer, style="mathml"):
 
     def beside(self, a: str, b: str, called: bool) -> str:
         """As `Printer.beside`; a word is set apart from its neighbour."""
-        opened = b.startswith(_OPEN)
+        opened = _OPEN.match(b)
         words = _WORD_BEHIND.search(a) or _WORD_AHEAD.match(b)
         space = ' lspace="0" rspace="0.17em"' if words and not opened else ""
         return f"{enclosed(a) if called and opened else a}<mo{space}>\u2062</mo>{b}"
@@ -285,8 +296,10 @@ class MathML(Printer, style="mathml"):
         name = base.value if isinstance(base, Pick) else base
         taken = power and isinstance(name, Ref) and bool(name.symbol.sup)
         taken |= isinstance(base, Apply) and base.op in ("T", "pow")
-        taken |= isinstance(base, Num) and not text.startswith(("<mn", _OPEN))
+        taken |= isinstance(base, Num) and not (text.startswith("<mn") or _OPEN.match(text))
         taken |= bool(self.loss) and isinstance(name, Ref) and name.symbol.is_partial
+        if not taken and text.startswith("<msub "):  # a name without superscripts
+            return f"<msubsup{text[5:-7]}{mark}</msubsup>"
         return f"<msup>{enclosed(text) if taken else text}{mark}</msup>"
 
 

@@ -191,6 +191,10 @@ class Printer:
         place = FACTOR if len(sizes) > 1 else 0
         return self.pick(" × ", r" \times ", " × ").join(self.show(e, place) for e in sizes)
 
+    def to_power(self, base: str, above: str) -> str:
+        """A text to the power of another: ``ℝ^{n × d}``."""
+        return f"{base}^{above}" if len(above) == 1 else f"{base}^{{{above}}}"
+
     def pick(self, plain: str, latex: str, unicode: str) -> str:
         return (plain, latex, unicode)[self.column - 1]
 

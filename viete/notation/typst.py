@@ -51,6 +51,9 @@ class Typst(Printer, style="typst"):
                 return f'"table"_({inner}) ({self.show(e.body)})', ATOM
         return super().write(e)
 
+    def to_power(self, base: str, above: str) -> str:
+        return f"{base}^{above}" if len(above) == 1 else f"{base}^({above})"
+
     def index(self, name: str) -> str:
         return word(name)
 
