@@ -138,6 +138,40 @@ def test_boxes_keep_apart_and_arrows_go_down_and_around_them(d: Diagram) -> None
                     assert not meet(line, inside)
 
 
+@st.composite
+def towers(draw: st.DrawFn) -> Diagram:
+    """A stream with branches of any form, some parallel, one frame or none around the sums."""
+    group = draw(st.sampled_from([None, "loop"]))
+    boxes, arrows, stream = (
+        [Box("x0", "x0", ("=" * draw(st.integers(0, 40)),))],
+        list[Arrow](),
+        "x0",
+    )
+    for n in range(draw(st.integers(1, 4))):
+        add = f"x{n + 1}"
+        for b in range(draw(st.integers(1, 3))):
+            ids = [f"b{n}{b}{k}" for k in range(draw(st.integers(1, 4)))]
+            wide = draw(st.lists(st.integers(1, 60), min_size=len(ids), max_size=len(ids)))
+            boxes += [Box(i, i, ("-" * w,), group=group) for i, w in zip(ids, wide, strict=True)]
+            for k, i in enumerate(ids):
+                before = draw(st.sampled_from([stream, *ids[:k]]))
+                arrows.append(Arrow(before, i, draw(SIMPLE)))
+                if k == len(ids) - 1 or draw(st.booleans()):
+                    arrows.append(Arrow(i, add, draw(SIMPLE)))
+        boxes.append(Box(add, add, ("+" * draw(st.integers(1, 40)),), "sum", group))
+        arrows.append(Arrow(stream, add, residual=True))
+        stream = add
+    return Diagram("", tuple(boxes), tuple(arrows), (BoxGroup("loop", "for i"),))
+
+
+@given(towers())
+@settings(max_examples=12, deadline=None)
+def test_a_stream_is_straight_whatever_branches_off(d: Diagram) -> None:
+    for lay in layouts(d):
+        stream = [w for w in lay.wires if w.arrow.residual]
+        assert len({x for w in stream for x, _ in w.points}) == 1
+
+
 @given(diagrams(TEXTS))
 @settings(max_examples=40, deadline=None)
 def test_svg_is_well_formed_and_stands_alone(d: Diagram) -> None:
@@ -179,7 +213,7 @@ def test_mermaid_declares_every_box_once_and_quotes_every_text(d: Diagram) -> No
         if box := re.fullmatch(r' +(b_\w*)(?:\["|\(")(.*)"[\])](?::::\w+)?', line):
             declared.append(box[1])
             assert entity_free(box[2])
-        elif arrow := re.fullmatch(r' +(b_\w*) -\.?->(?:\|"(.*)"\|)? (b_\w*)', line):
+        elif arrow := re.fullmatch(r' +(b_\w*) (?:-\.->|==>|-->)(?:\|"(.*)"\|)? (b_\w*)', line):
             arrows += 1
             assert {arrow[1], arrow[3]} <= set(declared) and entity_free(arrow[2] or "")
         elif group := re.fullmatch(r' +subgraph group\d+\["(.*)"\]', line):
@@ -259,43 +293,42 @@ def test_a_small_drawing_in_text() -> None:
 DRAWN = """\
 Attention
 
-         ╭─────────╮
-         │    x    │
-         │ (n, d)  ├─────────┐
-         ╰────┬────╯         │
-      ┌───────┴──────┐       │
-      ▼              ▼       │
-┌───────────┐  ┌───────────┐ │
-│ Q = x W^Q │  │ K = x W^K │ │
-└─────┬─────┘  └─────┬─────┘ │
-      │              │       │
-      ▼              ▼       │
-    ┌───────────────────┐    │
-    │ A = softmax(Q Kᵀ) │    │
-    │      (n, n)       │    │
-    └─────────┬─────────┘    │
-              │              │
-              ▼              │
-       ┌─────────────┐       │
-       │ y = x + A x │◄──────┘
-       └─────────────┘
+  ╭─────────╮
+  │    x    │
+  │ (n, d)  │
+  ╰────┬────╯
+       ├───────┬──────────────┐
+       │       ▼              ▼
+       │ ┌───────────┐  ┌───────────┐
+       │ │ Q = x W^Q │  │ K = x W^K │
+       │ └─────┬─────┘  └─────┬─────┘
+       │       │              │
+       │       ▼              ▼
+       │    ┌───────────────────┐
+       │    │ A = softmax(Q Kᵀ) │
+       │    │      (n, n)       │
+       │    └─────────┬─────────┘
+       │              │
+       ▼              │
+┌─────────────┐       │
+│ y = x + A x │◄──────┘
+└─────────────┘
 """
 
 
-def test_a_residual_runs_at_the_side_and_what_is_parallel_stands_side_by_side() -> None:
+def test_a_stream_is_straight_and_a_branch_leaves_it_and_comes_back_at_the_side() -> None:
     sizes = {b.id: _cell_size(b) for b in BLOCK.boxes}
     lay = layout(BLOCK, sizes, _CELLS, display_width)
     rect = {b.id: r for b, r in lay.boxes}
     assert rect["q"].top == rect["k"].top == rect["v"].top
     assert rect["q"].right < rect["k"].left and rect["k"].right < rect["v"].left
-    (skip,) = [w for w in lay.wires if w.arrow.residual]
-    assert skip.points[-1][0] == rect["h"].right + 1
-    assert max(x for x, _ in skip.points) > rect["v"].right
-    # The spine is straight: no arrow along it has a corner.
-    spine = {("t", "h0"), ("h0", "ln"), ("ln", "k"), ("k", "att"), ("att", "h"), ("h", "o")}
-    for w in lay.wires:
-        if (w.arrow.source, w.arrow.target) in spine and not w.arrow.residual:
-            assert len(w.points) == 2
+    spine = {("t", "h0"), ("h0", "h"), ("h", "o")}
+    straight = [w for w in lay.wires if (w.arrow.source, w.arrow.target) in spine]
+    assert all(len(w.points) == 2 for w in straight)
+    assert len({w.points[0][0] for w in straight}) == 1
+    (comes_back,) = [w for w in lay.wires if (w.arrow.source, w.arrow.target) == ("att", "h")]
+    assert comes_back.points[-1][0] == rect["h"].right + 1
+    assert min(x for x, _ in comes_back.points) > straight[0].points[0][0]
 
 
 def test_an_input_stands_near_what_uses_it_and_parallel_values_beside_each_other() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import json
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import numpy as np
@@ -11,14 +12,20 @@ import pytest
 import viete as vt
 from viete import read
 from viete.analysis.def_use import def_use
+from viete.analysis.streams import streams
 from viete.analysis.traits import Traits
 from viete.cards.catalogue import shipped
 from viete.errors import VieteError
 from viete.evaluate.schedule import parameter_shapes
 from viete.meanings.run import run
 from viete.notation.printer import show_equation
+from viete.printable import display_width
 from viete.report.drawing import Arrow, Diagram, to_mermaid, to_svg, to_text
+from viete.report.drawing.data import diagram_data
 from viete.report.drawing.flow import flow
+from viete.report.drawing.svg import _PIXELS, _lines, _size
+from viete.report.drawing.text import _CELLS, _cell_size
+from viete.report.drawing.wires import layout
 
 CARDS = {name: read(path) for name, path in shipped().items()}
 every_card = pytest.mark.parametrize("model", CARDS.values(), ids=CARDS)
@@ -39,8 +46,10 @@ def test_every_equation_is_in_one_box(model: vt.Card, detail: str) -> None:
     said = [line for b in d.boxes for line in (b.title, *b.lines)]
     for e in model.equations:
         assert said.count(show_equation(e.left, e.right, "unicode")) == 1
+    assert {n for b in d.boxes for n in b.numbers} == {*range(1, len(model.equations) + 1)}
+    assert all(b.title for b in d.boxes)
     if detail == "equations":
-        assert sum(b.kind != "input" for b in d.boxes) == len(model.equations)
+        assert all(len(b.numbers) == (b.kind != "input") for b in d.boxes)
 
 
 @every_card
@@ -55,18 +64,77 @@ def test_every_card_can_be_drawn(model: vt.Card, detail: str, style: str) -> Non
 
 
 @every_card
-def test_arrows_follow_the_uses(model: vt.Card) -> None:
-    d, uses = flow(model, "equations"), def_use(model)
+@details
+def test_arrows_follow_the_uses(model: vt.Card, detail: str) -> None:
+    d, uses = flow(model, detail), def_use(model)
     made = {b.id: b for b in d.boxes}
-    arrows = {(a.source, a.target, a.residual) for a in d.arrows if not a.back}
-    wanted = {
-        (f"input {u.ref.key}" if u.maker is None else str(u.maker), str(u.reader), u.added)
-        for u in uses.all
-        if not u.around
-    }
-    assert arrows == wanted
+
+    def boxes(k: int | None, key: str) -> set[str]:
+        """Those of an equation, or of an input."""
+        if k is None:
+            return {b.id for b in d.boxes if b.kind == "input" and b.keys == (key,)}
+        return {b.id for b in d.boxes if k + 1 in b.numbers}
+
+    stream = {(a.source, a.target) for a in d.arrows if a.residual}
+    carried = {(a.source, a.target): a.keys for a in d.arrows if not a.back}
+    for u in uses.all:
+        if not u.around:
+            ways = [(s, t) for s in boxes(u.maker, u.ref.key) for t in boxes(u.reader, "")]
+            found = [way for way in ways if u.ref.key in carried.get(way, ())]
+            assert found or any(s == t for s, t in ways)
+            assert u not in streams(model) or stream.intersection(found)
+    added = [(u.maker, u.reader) for u in streams(model) if not u.around]
+    for source, target in stream:  # a sum leads on, and at its end a stream leads to one box
+        pairs = {(m - 1, r - 1) for m in made[source].numbers for r in made[target].numbers}
+        last = [a for a in d.arrows if a.source == source and not a.back]
+        assert pairs.intersection(added) or len(last) == 1
     for a in d.arrows:  # what goes around stays inside its loop
         assert not a.back or made[a.source].group == made[a.target].group is not None
+
+
+@every_card
+@details
+def test_a_residual_stream_is_one_straight_line(model: vt.Card, detail: str) -> None:
+    d = flow(model, detail)
+    pixels = {b.id: _size(*_lines(b)) for b in d.boxes}
+    cells = {b.id: _cell_size(b) for b in d.boxes}
+    for lay in (
+        layout(d, pixels, _PIXELS, lambda text: 7 * len(text)),
+        layout(d, cells, _CELLS, display_width),
+        layout(d, cells, _CELLS, display_width, True),
+    ):
+        rects = [r for _, r in lay.boxes]
+        for wire in lay.wires:
+            (x, _), *_, (end, _) = wire.points
+            assert not wire.arrow.residual or (x == end and len(wire.points) == 2)
+            for (x, y), (x2, y2) in pairwise(wire.points):
+                for r in rects:
+                    beside = max(x, x2) <= r.left or min(x, x2) >= r.right
+                    assert beside or max(y, y2) <= r.top or min(y, y2) >= r.bottom
+
+
+@every_card
+def test_a_page_finds_every_value_in_the_drawing(model: vt.Card) -> None:
+    data = diagram_data(model)
+    json.dumps(data)
+    pictures = [data["svg"], *(f["svg"] for f in data["folds"].values())]
+    boxes, arrows, frames = set(), set(), set()
+    for e in (e for svg in pictures[:1] for e in ElementTree.fromstring(svg).iter()):
+        if "data-box" in e.attrib:
+            boxes |= {*e.attrib["data-key"].split()}
+        elif "data-from" in e.attrib:
+            arrows |= {*e.attrib["data-key"].split()}
+        elif "data-group" in e.attrib:
+            frames.add(e.attrib["data-group"])
+    made = {e.name for e in model.equations}
+    assert made <= boxes and arrows <= boxes
+    assert frames == {g["id"] for g in data["groups"]}
+    inside = [s["equation"] for f in data["folds"].values() for s in f["steps"]]
+    alone = [n for b in data["boxes"] for n in b["equations"] if len(b["equations"]) == 1]
+    assert {*inside, *alone} == {*range(1, len(model.equations) + 1)}
+    assert len(inside) == len({*inside})
+    for svg in pictures:
+        ElementTree.fromstring(svg)
 
 
 @every_card
@@ -83,24 +151,46 @@ def test_pythia_is_parallel() -> None:
     for part in ("Attention", "MLP"):
         assert arrow(d, "Embedding", part) and arrow(d, part, "Residual")
     assert arrow(d, "Embedding", "Residual", residual=True)
+    assert arrow(d, "Residual", "Unembedding", residual=True)
     assert not arrow(d, "Attention", "MLP") and not arrow(d, "MLP", "Attention")
     assert [a.label for a in d.arrows if a.back] == ["xⁱ"]
 
 
 def test_sequential_blocks_add_twice() -> None:
     d = flow(CARDS["gpt2"])
-    assert [b.title for b in d.boxes if b.group] == [
-        "Attention", "yⁱ = xⁱ⁻¹ + aⁱ", "MLP", "xⁱ = yⁱ + mⁱ"
-    ]  # fmt: skip
-    assert arrow(d, "Embedding", "yⁱ = xⁱ⁻¹ + aⁱ", residual=True)
-    assert arrow(d, "yⁱ = xⁱ⁻¹ + aⁱ", "xⁱ = yⁱ + mⁱ", residual=True)
+    inside = [(b.title, b.kind) for b in d.boxes if b.group]
+    assert inside == [("Attention", "value"), ("Add", "sum"), ("MLP", "value"), ("Add", "sum")]
+    stream = [(a.source, a.target) for a in d.arrows if a.residual]
+    assert stream == [("0", "2"), ("2", "4"), ("4", "5")]
+
+
+def test_a_norm_that_two_sub_layers_read_stands_before_both() -> None:
+    d = flow(CARDS["phi"])
+    for part in ("Attention", "MLP"):
+        assert arrow(d, "What attention and MLP read", part)
+
+
+def test_a_branch_inside_one_equation_has_a_box() -> None:
+    d = flow(CARDS["transformer-2017"])
+    mlp = next(b for b in d.boxes if b.title == "Encoder MLP")
+    assert mlp.lines == ("ReLU(uⁱ W_{1,e}ⁱ + b_{1,e}ⁱ) W_{2,e}ⁱ + b_{2,e}ⁱ",)
+    (into,) = [a for a in d.arrows if a.target == mlp.id]
+    assert into.step == "linear, ReLU, linear"
 
 
 def test_encoder_and_decoder_are_joined() -> None:
     d = flow(CARDS["transformer-2017"])
     group = {b.id: b.group for b in d.boxes}
     across = [a for a in d.arrows if group[a.source] == "loop 0" and group[a.target] == "loop 1"]
-    assert [a.label for a in across] == ["x^N"]
+    assert [a.label for a in across] == ["x^N (m, d)"]
+
+
+def test_one_step_stands_on_its_arrow() -> None:
+    d = flow(CARDS["gpt2"], "equations")
+    steps = {d.boxes[int(a.target) + 1].title: a.step for a in d.arrows if a.step}
+    assert steps["Query"] == steps["Key"] == steps["Value"] == "linear"
+    assert steps["Who attends to whom"] == "masked softmax"
+    assert steps["What the MLP adds"] == "linear, GELU_tanh, linear"
 
 
 def test_simple_transformer_has_no_residuals() -> None:
@@ -110,10 +200,11 @@ def test_simple_transformer_has_no_residuals() -> None:
 
 
 def test_shapes_with_numbers() -> None:
-    boxes = flow(CARDS["simple-transformer"], lengths={"T": 10}, batch=3).boxes
-    lines = Counter(line for b in boxes for line in b.lines)
-    assert lines["(B, H, T, dₖ) = (3, 4, 10, 16)"] == 1
-    assert lines["(T, d) = (10, 256)"] == 1  # positions are the same for every text
+    d = flow(CARDS["simple-transformer"], lengths={"T": 10}, batch=3)
+    lines = [line for b in d.boxes for line in b.lines]
+    assert lines.count("(B, H, T, dₖ) = (3, 4, 10, 16)") == 1
+    # Positions are the same for every text.
+    assert [a.label for a in d.arrows].count("X_pos (T, d) = (10, 256)") == 1
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,7 @@ from viete.explore.steps import NumberedEquations, PageSteps
 from viete.explore.symbols import symbols
 from viete.explore.values import PageValue, Shelf, base64_floats
 from viete.notation.tree import Symbol
-from viete.report.drawing import to_svg
-from viete.report.drawing.flow import flow
+from viete.report.drawing.data import diagram_data
 
 FORMAT = 1
 ROOM = 4_000_000  # bytes of values that a page carries
@@ -61,7 +60,7 @@ def page_data(run: Run, room: int = ROOM) -> dict[str, Any]:
         "meanings": [{"name": "decimal", "title": "decimal"}],
         "values": {"decimal": values},
         "program": None,
-        "diagram": {"svg": to_svg(flow(card))},
+        "diagram": diagram_data(card),
         "lesson": None,
         "limits": {"values": room, "used": used, "left_out": left_out},
         "server": None,

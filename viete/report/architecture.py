@@ -30,7 +30,8 @@ from viete.graph.sizes import Size, spell
 from viete.notation.printer import letters, show, show_equation, show_symbol
 from viete.notation.tree import Apply, Bind, Expr, Ref, num, walk
 from viete.report.drawing import to_svg, to_text
-from viete.report.drawing.flow import flow, turns
+from viete.report.drawing.flow import flow
+from viete.report.drawing.sizes import turns
 from viete.report.names import SizedCard
 from viete.report.notes import notes
 

@@ -15,7 +15,7 @@ from viete.graph.card import CardData
 from viete.graph.sizes import Size, spell
 from viete.notation.printer import letters, show_symbol
 from viete.notation.tree import Expr
-from viete.report.drawing.flow import Axes, Sizes
+from viete.report.drawing.sizes import Axes, Sizes
 
 
 class SizedCard:

@@ -11,7 +11,7 @@ from viete.document.tree import Block, fact, listed
 from viete.graph.sizes import spell
 from viete.notation.printer import letters
 from viete.notation.tree import Idx, walk
-from viete.report.drawing.flow import turns
+from viete.report.drawing.sizes import turns
 from viete.report.names import SizedCard
 
 

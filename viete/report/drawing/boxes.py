@@ -1,7 +1,8 @@
-"""Where boxes, lanes and frames stand from left to right: their order, then their places.
+"""The order of boxes, lanes and frames from left to right.
 
-Every item is pulled to the middle of what it hangs on, and keeps its distance from its neighbours.
-Nothing here knows about pixels or characters: ``Spacing`` says how large everything is.
+Every item is pulled to the middle of what it hangs on, and keeps its distance from its neighbours;
+what branches off a residual stream keeps to one side of it. Nothing here knows about pixels or
+characters: ``Spacing`` says how large everything is.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from bisect import bisect, insort
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
-from math import floor, inf
-from statistics import fmean, median
+from math import inf
+from statistics import fmean
 
 from viete.report.drawing.diagram import BoxGroup
+
+LITTLE = 1e-2  # of a crossing: no reason to turn an order around
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,9 @@ class LayoutItem:
     right: float = 0
     number: int = 0  # in the list of boxes; of a frame, that of its first box
     lane: bool = False
-    side: int = 0  # a lane of a residual keeps to the right (+1) or the left (-1) of everything
+    side: int = 0  # the last lane of a branch keeps to the right (+1) or left (-1) of everything
+    stream: int | None = None  # the residual stream that it is a stretch of
+    branch: int = 0  # of what branches off a stream: right of it (+1), left of it (-1)
     x: float = 0  # the middle
     key: float = 0  # the order from left to right
     home: GroupFrame | None = None
@@ -68,8 +73,6 @@ class GroupFrame(LayoutItem):
     back: list[tuple[LayoutItem, LayoutItem]] = field(
         default_factory=list
     )  # and from right to left
-    lefts: dict[LayoutItem, list[LayoutItem]] = field(default_factory=dict)
-    rights: dict[LayoutItem, list[LayoutItem]] = field(default_factory=dict)
     title: int = 0  # width of the title
     label: str = ""  # of the arrow that leads back to the beginning
     loop: int = 0  # width of that arrow, label included
@@ -85,11 +88,12 @@ def arrange(frames: list[GroupFrame], m: Spacing) -> None:
             i.key = i.x = at[i.first]
             i.home = f
             at[i.first] += 1
+        _take_sides(f)
         keep_order(f)
     best = inf
     keys: dict[LayoutItem, tuple[float, float]] = {}
     for n in range(10):
-        pull(frames, m, up=n % 2 == 0, sort=True)
+        _pull(frames, m, up=n % 2 == 0)
         cost = _cost(frames)
         if cost < best:
             best, keys = cost, {i: (i.key, i.x) for f in frames for i in f.items}
@@ -104,7 +108,7 @@ def arrange(frames: list[GroupFrame], m: Spacing) -> None:
         before = _cost(frames)
         for f in turned:
             _mirror(f)
-        if _cost(frames) >= before:
+        if _cost(frames) > before - LITTLE:
             for f in turned:
                 _mirror(f)
 
@@ -129,7 +133,7 @@ def _cost(frames: list[GroupFrame]) -> float:
     for row in (row for f in frames for row in f.rows.values()):
         for i, j in combinations([i for i in row if not i.lane][:9], 2):
             if i.number > j.number:
-                turned += 1 if isinstance(i, GroupFrame) and isinstance(j, GroupFrame) else 0.4
+                turned += 4 if isinstance(i, GroupFrame) and isinstance(j, GroupFrame) else 0.4
     return crossings + turned + 1e-7 * sum(abs(a - b) for _, a, b in links)
 
 
@@ -145,58 +149,80 @@ def keep_order(f: GroupFrame) -> None:
     pairs = {pair for row in halves.values() for pair in pairwise(row)}
     f.pairs = sorted(pairs, key=lambda pair: (rank[pair[1]], rank[pair[0]]))
     f.back = sorted(f.pairs, key=lambda pair: -rank[pair[0]])
-    f.lefts, f.rights = defaultdict(list), defaultdict(list)
-    for i, j in f.pairs:
-        f.lefts[j].append(i)
-        f.rights[i].append(j)
 
 
-def pull(
-    frames: list[GroupFrame],
-    m: Spacing,
-    up: bool,
-    sort: bool = False,
-    both: bool = False,
-    final: bool = False,
-) -> None:
-    """Move every item below the middle of those it comes from, or above those it leads to.
+def _pull(frames: list[GroupFrame], m: Spacing, up: bool) -> None:
+    """Order every row by the middle of what its items come from, or of what they lead to.
 
-    Row by row, each row as if it stood alone, so that one pass straightens a long chain; then
-    all rows together, for what stands in several.
+    Row by row, each row as if it stood alone, so that one pass orders a long chain; then all rows
+    together, for what stands in several.
     """
     for f in frames:
         wish = {i: i.x for i in f.items}
         goal = dict(wish)  # what it would be without neighbours: this gives the order
         for r in f.rows if up else reversed(f.rows):
-            row = [i for i in f.rows[r] if not i.side]
+            row = f.rows[r]
             mine = [i for i in row if (i.first if up else i.last) // 2 == r]
             for i in mine:
-                ties = [] if final and isinstance(i, GroupFrame) else _ties(i, up)
-                if both:
-                    ties += _ties(i, not up)
-                if ties and sort:
-                    goal[i] = fmean(_place(near, wish) - own.x + i.x for own, near in ties)
-                if f.group:  # what is in a frame stands as what else is in it wants it to, ...
-                    ties = [(own, near) for own, near in ties if near.home is f]
-                if not (sort or i.lane):  # ... and boxes follow boxes: that makes a straight spine
-                    ties = [(o, near) for o, near in ties if not (o.lane or near.lane)] or ties
+                ties = _ties(i, up)
                 if ties:
-                    middle = fmean if sort else median
-                    wish[i] = middle([_place(near, wish) - own.x + i.x for own, near in ties])
-            if sort:
-                row.sort(key=lambda i: round(goal[i], 3))
+                    goal[i] = fmean(_place(near, wish) - own.x + i.x for own, near in ties)
+                if f.group:  # what is in a frame stands as what else is in it wants it to
+                    ties = [(own, near) for own, near in ties if near.home is f]
+                if ties:
+                    wish[i] = fmean(_place(near, wish) - own.x + i.x for own, near in ties)
+            row.sort(key=lambda i: (i.branch, round(goal[i], 3)))
             fit = _fit_row(row, wish, m)
             wish.update((i, fit[i]) for i in mine)
-        if sort:
-            goal.update((i, i.side * inf) for i in f.items if i.side)
-            f.items.sort(key=lambda i: round(goal[i], 3))  # what is equal keeps its order
-            for n, i in enumerate(f.items):
-                i.key = n
-            keep_order(f)
+        for stream in {i.stream for i in f.items if i.stream is not None}:
+            mates = [i for i in f.items if i.stream == stream]
+            goal.update(dict.fromkeys(mates, fmean(goal[i] for i in mates)))
+
+        def order(i: LayoutItem, goal: dict[LayoutItem, float] = goal) -> tuple[float, ...]:
+            return i.branch, round(goal[i], 3), -1 if i.stream is None else i.stream
+
+        f.items.sort(key=order)  # what is equal keeps its order, and a stream together
+        for n, i in enumerate(f.items):
+            i.key = n
+        keep_order(f)
         for i, x in _fit(f, wish, m).items():
             _move(i, x)
         if f.group:
-            _bound(f, m)
+            left = min(i.x - i.left for i in f.items) - m.side
+            bound(f, left, max(i.x + i.right for i in f.items) + m.side)
+
+
+def _take_sides(f: GroupFrame) -> None:
+    """What branches off the one stream of a frame: to its right, or in parallel left and right."""
+    streams = {i.stream for i in f.items if i.stream is not None}
+    mates = [i for i in f.items if i.stream is not None]
+    if len(streams) != 1:
+        return
+    top, end = min(i.first for i in mates), max(i.last for i in mates)
+    left = {i for i in f.items if i.stream is None and i.first <= end and i.last >= top}
+    branches: list[list[LayoutItem]] = []
+    for i in f.items:
+        if i in left:
+            left.remove(i)
+            branch = [i]
+            for mate in branch:  # it grows
+                near = [j for j in (*mate.up, *mate.down) if j in left]
+                branch += dict.fromkeys(near)
+                left.difference_update(near)
+            branches.append(branch)
+    branches.sort(key=lambda branch: (min(i.first for i in branch), branch[0].number))
+    parallel = 0
+    for n, branch in enumerate(branches):
+        meets = any(
+            i.first <= j.last and j.first <= i.last
+            for other in branches[:n] + branches[n + 1 :]
+            for i in branch
+            for j in other
+            if not (i.lane or j.lane)
+        )
+        parallel += meets
+        for i in branch:
+            i.branch = -1 if meets and parallel % 2 else 1
 
 
 def _ties(i: LayoutItem, up: bool) -> list[tuple[LayoutItem, LayoutItem]]:
@@ -243,55 +269,23 @@ def _fit(f: GroupFrame, wish: dict[LayoutItem, float], m: Spacing) -> dict[Layou
     """Give every item of a frame its wish as far as its neighbours in all its rows let it.
 
     Pushing everything to the right until it fits is one solution, pushing it to the left another;
-    half way between the two fits as well, and favours neither side. Only lanes that keep to a side
-    of everything take what is left over.
+    half way between the two fits as well, and favours neither side.
     """
-    low = {i: wish[i] for i in f.items if not i.side}
-    pushed: set[LayoutItem] = {
-        i for i in low if isinstance(i, GroupFrame)
-    }  # boxes give way to frames
+    low = dict(wish)
+    for pairs, way in ((f.pairs, 1), (f.back, -1)):
+        pushed: set[LayoutItem] = {i for i in low if isinstance(i, GroupFrame)}
+        for i, j in pairs:  # boxes give way to frames
+            first, then = (i, j) if way > 0 else (j, i)
+            end = low[first] + way * _apart(i, j, m)
+            if first in pushed and way * low[then] < way * end:
+                low[then] = end
+                pushed.add(then)
+    high = dict(low)
     for i, j in f.pairs:
-        if i in pushed and j in low and low[j] < low[i] + _apart(i, j, m):
-            low[j] = low[i] + _apart(i, j, m)
-            pushed.add(j)
-    pushed = {i for i in low if isinstance(i, GroupFrame)}
+        low[j] = max(low[j], low[i] + _apart(i, j, m))
     for i, j in f.back:
-        if j in pushed and i in low and low[i] > low[j] - _apart(i, j, m):
-            low[i] = low[j] - _apart(i, j, m)
-            pushed.add(i)
-    high, aim = dict(low), dict(low)
-    for i, j in f.pairs:
-        if i in low and j in low:
-            low[j] = max(low[j], low[i] + _apart(i, j, m))
-    for i, j in f.back:
-        if i in high and j in high:
-            high[i] = min(high[i], high[j] - _apart(i, j, m))
-    x = {i: (low[i] + high[i]) / 2 for i in low}
-    # Half way is farther than most have to go: back towards their wishes, from either end.
-    for row in ([*x], [*reversed(x)]) * 2:
-        for i in row:
-            if x[i] > aim[i]:
-                x[i] = max([aim[i], *(x[n] + _apart(n, i, m) for n in f.lefts[i] if n in x)])
-            elif x[i] < aim[i]:
-                x[i] = min([aim[i], *(x[n] - _apart(i, n, m) for n in f.rights[i] if n in x)])
-    for i, j in f.pairs:
-        if j.side > 0 and i in x:
-            x[j] = max(x.get(j, -inf), x[i] + _apart(i, j, m))
-    for i, j in f.back:
-        if i.side < 0 and j in x:
-            x[i] = min(x.get(i, inf), x[j] - _apart(i, j, m))
-    return x
-
-
-def close_gaps(f: GroupFrame, m: Spacing) -> None:
-    """Take out what is empty from top to bottom."""
-    shift, reach = 0.0, inf
-    for i in sorted(f.items, key=lambda i: i.x - i.left):
-        shift += max(0, i.x - i.left - shift - reach - m.gap)
-        _move(i, i.x - shift)
-        reach = i.x + i.right if reach == inf else max(reach, i.x + i.right)
-    if f.group:
-        _bound(f, m)
+        high[i] = min(high[i], high[j] - _apart(i, j, m))
+    return {i: (low[i] + high[i]) / 2 for i in low}
 
 
 def _move(item: LayoutItem, x: float) -> None:
@@ -301,52 +295,7 @@ def _move(item: LayoutItem, x: float) -> None:
     item.x = x
 
 
-def _bound(f: GroupFrame, m: Spacing) -> None:
-    """Fit a frame around its items; lines that enter it from above must not meet its title."""
-    left = min(i.x - i.left for i in f.items) - m.side
-    right = max(i.x + i.right for i in f.items) + m.side
-    mine = set(f.items)
-    for i in f.items:
-        if i.first == f.first and any(u not in mine for u in i.up):
-            left = min(left, i.x - (len(i.up) - 1) * m.port - f.title - 2 * m.side - m.lane)
-    right = max(right, left + f.title + 2 * m.side)
-    f.x = (left + right) / 2
-    f.right = (right - left) / 2
+def bound(f: GroupFrame, left: float, right: float) -> None:
+    """Give a frame its edges."""
+    f.x, f.right = (left + right) / 2, (right - left) / 2
     f.left = f.right + f.loop
-
-
-def to_origin(sheet: GroupFrame) -> None:
-    """Move everything so that the leftmost thing is at 0."""
-    left = min(i.x - i.left for i in sheet.items)
-    for i in sheet.items:
-        _move(i, i.x - left)
-
-
-def settle(frames: list[GroupFrame], m: Spacing) -> None:
-    """Whole numbers; lanes straight below their beginnings or above their ends; no small steps."""
-    for f in frames:
-        for i in f.items:
-            _move(i, i.x if isinstance(i, GroupFrame) else floor(i.x + 0.5))
-        if f.group:
-            _bound(f, m)
-        for i, j in f.pairs:  # a frame may have become wider by a hair
-            _move(j, max(j.x, i.x + _apart(i, j, m)))
-        if f.group:
-            _bound(f, m)
-    for f in frames:
-        for i in f.items:
-            if i.side or isinstance(i, GroupFrame):
-                continue
-            low = max((n.x + _apart(n, i, m) for n in f.lefts[i]), default=-inf)
-            high = min((n.x - _apart(i, n, m) for n in f.rights[i]), default=inf)
-            if f.group:
-                low = max(low, f.x - f.right + m.side + i.left)
-                high = min(high, f.x + f.right - m.side - i.right)
-                if i.first == f.first:
-                    low = i.x  # the title is at its left
-            near = [n.x for n in [*i.up, *i.down]]
-            if i.lane:
-                straight = [x for x in near if low <= x <= high]
-                i.x = straight[0] if straight else min(max(near[0], low), high)
-            elif len(i.up) == 1 and abs(near[0] - i.x) <= m.port and low <= near[0] <= high:
-                i.x = near[0]

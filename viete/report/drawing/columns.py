@@ -4,8 +4,7 @@ A stretch of a row that an arrow has to pass is kept free for it: a *lane* is an
 that stands among the boxes. So no arrow can run through a box, and placing lanes and boxes is one
 problem. A group is a frame with items of its own, and one item of the sheet.
 
-A row counts as two half rows, because a residual leaves at the lower half of its source's side
-and comes in at the upper half of its target's.
+A row counts as two half rows, because a branch comes back in at the upper half of a side.
 """
 
 from __future__ import annotations
@@ -20,13 +19,10 @@ from viete.report.drawing.boxes import (
     LayoutItem,
     Spacing,
     arrange,
-    close_gaps,
     keep_order,
-    pull,
-    settle,
-    to_origin,
 )
 from viete.report.drawing.diagram import Arrow, Diagram, check
+from viete.report.drawing.places import place
 from viete.report.drawing.rows import rows
 
 
@@ -36,9 +32,20 @@ class Route:
 
     arrow: Arrow
     stops: list[LayoutItem]
-    out: int = 0  # leaves its source at the right (+1), at the left (-1), from below (0)
     into: int = 0  # comes into its target at the right, at the left, from above
     label: str = "target"  # where its label stands: 'source' | 'target' | 'lane'
+
+    @property
+    def in_stream(self) -> bool:
+        """Whether it is a stretch of a residual stream, and so straight."""
+        number = self.stops[0].stream
+        return number is not None and all(i.stream == number for i in self.stops)
+
+    @property
+    def above(self) -> str:
+        """What stands above its target."""
+        label = self.arrow.label if self.label == "target" else ""
+        return "" if self.into else ": ".join(filter(None, (label, self.arrow.step)))
 
 
 @dataclass
@@ -104,42 +111,40 @@ def plan(
             route.stops.append(lane)
         route.stops.append(box[a.target])
         routes.append(route)
-    for route in sorted(routes, key=lambda r: r.arrow.residual):
-        _link(route)
+    for route in routes:
+        for i, j in pairwise(route.stops):
+            if i is not j and i not in j.up and not (i.side or j.side):
+                j.up.append(i)
+                i.down.append(j)
+    _streams(routes, row)
     _make_room(d, routes, m, wide)
 
     everything = [f for f in frame.values() if f is not sheet] + [sheet]
     arrange(everything, m)
-    taken: set[tuple[LayoutItem, int, str]] = set()
     for route in routes:
-        if route.arrow.residual and row[route.arrow.source] < row[route.arrow.target]:
-            ends = frame[group[route.arrow.source]], frame[group[route.arrow.target]]
-            _to_the_side(route, *ends, taken, m, wide)
+        if not route.arrow.residual and row[route.arrow.source] < row[route.arrow.target]:
+            _to_the_side(route, frame[group[route.arrow.target]], m, wide)
     for f in everything:
         keep_order(f)
-    for n in range(14):
-        pull(everything, m, up=n % 2 == 0, both=5 < n < 12)
-    for f in everything:
-        close_gaps(f, m)
-    for up in (True, False):  # now that the frames have come to stand
-        pull([sheet], m, up, final=True)
-    settle(everything, m)
-    to_origin(sheet)
+    place(everything, m)
     return Columns(row, box, everything[:-1], routes)
 
 
-def _link(route: Route) -> None:
-    """Tie the items of an arrow together, so that they pull each other into line."""
-    start, end = route.stops[0], route.stops[-1]
-    # A residual follows the boxes; they follow it only where nothing else holds them.
-    free = route.arrow.residual and all(i.up or i.down for i in (start, end))
-    for i, j in pairwise(route.stops):
-        if i is j or i.side or j.side:
-            continue
-        if i not in j.up and (j.lane or not free):
-            j.up.append(i)
-        if j not in i.down and (i.lane or not free):
-            i.down.append(j)
+def _streams(routes: list[Route], row: dict[str, int]) -> None:
+    """Number the residual streams: boxes that residual arrows join, one into each and one out."""
+    after: dict[LayoutItem, Route] = {}
+    before: set[LayoutItem] = set()
+    for route in routes:
+        start, end = route.stops[0], route.stops[-1]
+        down = row[route.arrow.source] < row[route.arrow.target]
+        if route.arrow.residual and down and start not in after and end not in before:
+            after[start] = route
+            before.add(end)
+    for n, box in enumerate(box for box in after if box not in before):
+        while box in after:
+            for i in after[box].stops:
+                i.stream = n
+            box = after[box].stops[-1]
 
 
 def _make_room(d: Diagram, routes: list[Route], m: Spacing, wide: Callable[[str], int]) -> None:
@@ -151,13 +156,16 @@ def _make_room(d: Diagram, routes: list[Route], m: Spacing, wide: Callable[[str]
         ins[route.stops[-1]].append(route)
     for box, there in outs.items():
         labels = {r.arrow.label for r in there}
-        if len(labels) == 1 and not all(r.arrow.residual for r in there):
+        if len(labels) == 1:
             for r in there:
                 r.label = "source"
             box.right = wide(labels.pop())
     for box, there in ins.items():
         spaces = [port_space(r, m, wide) for r in there]
-        box.half = max(box.half, sum(spaces) // 2 + m.port // 2)
+        room = sum(spaces) // 2
+        if any(r.in_stream for r in there):  # in the middle, with the others on either side
+            room = sum(spaces) - min(spaces)
+        box.half = max(box.half, room + m.port // 2)
     for box in {**outs, **ins}:
         box.right += m.lane if box.right else 0
     for route in routes:
@@ -167,45 +175,43 @@ def _make_room(d: Diagram, routes: list[Route], m: Spacing, wide: Callable[[str]
 
 def port_space(route: Route, m: Spacing, wide: Callable[[str], int]) -> int:
     """From where an arrow comes in from above to where the next may: room for its label."""
-    label = route.arrow.label if route.label == "target" else ""
-    return max(m.port, m.lane + wide(label)) if label else m.port
+    return max(m.port, m.lane + wide(route.above)) if route.above else m.port
 
 
 def _to_the_side(
-    route: Route,
-    source: GroupFrame,
-    target: GroupFrame,
-    taken: set[tuple[LayoutItem, int, str]],
-    m: Spacing,
-    wide: Callable[[str], int],
-) -> None:
-    """Let a residual come in (and leave) at a side of its boxes, where no box is in the way."""
-    start, end = route.stops[0], route.stops[-1]
-
-    def free(box: LayoutItem, f: GroupFrame, side: int, way: str) -> bool:
-        mates = [i for i in f.items if not i.lane and i.first <= box.last and i.last >= box.first]
-        outermost = all(side * i.key < side * box.key for i in mates if i is not box)
-        return outermost and (box, side, way) not in taken
-
-    for side in (1, -1):
-        if not free(end, target, side, "in"):
-            continue
-        if source is target and not free(start, source, side, "out"):
-            continue
-        lane = route.stops[-2]
-        if lane is start or lane.home is not target:  # there is no row before it in its frame
-            lane = LayoutItem(end.first, end.first, lane=True, home=target)
-            route.stops.insert(-1, lane)
-            target.items.append(lane)
-        if source is target:
-            lane.first, route.out = start.last, side
-            taken.add((start, side, "out"))
-        lane.last, route.into = end.first, side
-        taken.add((end, side, "in"))
-        lane.side, lane.key = side, side * (1e6 + lane.last - lane.first)
-        if route.label == "target":
-            route.label = "lane"
-            if route.arrow.label:
-                room = m.lane + wide(route.arrow.label)
-                lane.left, lane.right = (0, room) if side > 0 else (room, 0)
+    route: Route, target: GroupFrame, m: Spacing, wide: Callable[[str], int]
+) -> None:  # fmt: skip
+    """Let a branch come back into its stream from the side, where no box is in the way."""
+    last, end = route.stops[-2], route.stops[-1]
+    if (
+        end.stream is None
+        or not any(i.stream == end.stream for i in end.up)
+        or last.stream == end.stream
+    ):
         return
+    side = (
+        1
+        if (last.home is target and last.key > end.key)
+        or (last.home is not target and last.x > end.x)
+        else -1
+    )
+    mates = [i for i in target.items if i.first <= end.last and i.last >= end.first]
+    if any(side * (i.key - end.key) > 0 for i in mates if not i.lane or i.side):
+        return
+    lane = LayoutItem(end.first, end.first, lane=True, home=target, side=side)
+    lane.key = end.key + side / 2
+    target.items.append(lane)
+    route.stops.insert(-1, lane)
+    route.into = side
+    end.up.remove(last)
+    last.down.remove(end)
+    last.down.append(lane)
+    lane.up.append(last)
+    if route.label == "target":
+        route.label = "lane"
+        if route.arrow.label:
+            room = m.lane + wide(route.arrow.label)
+            lane.left, lane.right = (0, room) if side > 0 else (room, 0)
+
+
+__all__ = ["Columns", "Route", "plan", "port_space"]

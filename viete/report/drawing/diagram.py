@@ -16,8 +16,10 @@ class Box:
     id: str
     title: str
     lines: tuple[str, ...] = ()  # equations and shapes
-    kind: str = "value"  # 'input' | 'value' | 'output'
+    kind: str = "value"  # 'input' | 'value' | 'sum' (of a stream and a branch) | 'output'
     group: str | None = None
+    keys: tuple[str, ...] = ()  # plain names of the values it makes
+    numbers: tuple[int, ...] = ()  # of its equations
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,10 @@ class Arrow:
     source: str
     target: str
     label: str = ""
-    residual: bool = False  # a skip connection: drawn at the side where there is room
+    residual: bool = False  # a stretch of the residual stream: drawn as one straight line
     back: bool = False  # the recurrence of a loop; it has no say in the rows
+    keys: tuple[str, ...] = ()  # plain names of the values it carries
+    step: str = ""  # what is done to them where they arrive: 'linear'
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def cleaned(d: Diagram) -> Diagram:
             replace(b, title=_clean(b.title), lines=tuple(_clean(t) for t in b.lines))
             for b in d.boxes
         ),
-        tuple(replace(a, label=_clean(a.label)) for a in d.arrows),
+        tuple(replace(a, label=_clean(a.label), step=_clean(a.step)) for a in d.arrows),
         tuple(replace(g, title=_clean(g.title)) for g in d.groups),
     )
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from fractions import Fraction
+from dataclasses import dataclass, replace
+from itertools import groupby
 
-from viete.analysis.cost import lengths_of
-from viete.analysis.def_use import DefUse, Use, def_use
+from viete.analysis.def_use import Use, def_use, lone, references, sums
+from viete.analysis.streams import streams
 from viete.document.tree import capital
 from viete.errors import VieteError
 from viete.graph.card import CardData, Input, Loop
-from viete.graph.sizes import Size, spell
+from viete.graph.sizes import Size
 from viete.notation.printer import letters, show, show_equation, show_symbol
-from viete.notation.tree import Idx, Ref
-from viete.report.drawing import Arrow, Box, BoxGroup, Diagram
+from viete.notation.tree import Apply, Expr, Idx, Ref
+from viete.report.drawing.diagram import Arrow, Box, BoxGroup, Diagram
+from viete.report.drawing.sizes import Axes, Sizes, turns
+from viete.report.drawing.story import story
+
+LONGEST = 48  # letters of a meaning that is a title
 
 
 def flow(
@@ -26,146 +32,195 @@ def flow(
     """The forward pass as boxes and arrows, ready for `to_svg`, `to_text` and `to_mermaid`.
 
     ``detail`` 'parts' makes a box of every titled part of the card, 'equations' of every equation.
-    A value added back to what was computed from it has a residual arrow, and the sum has a box of
-    its own where the part would hide it; a loop is a group, with an arrow back for what goes
-    around. ``lengths`` puts the numbers beside the symbols in every shape, ``batch`` an axis of so
-    many sequences in front. Raises VieteError for another ``detail``, and for a length or a
-    dimension without a number where numbers are wanted.
+    A value added to what was computed from it is a residual stream: its arrows and the sums that
+    they join are one line, from which sub-layers branch off. A loop is a group, with an arrow back
+    for what goes around. ``lengths`` puts the numbers beside the symbols in every shape, ``batch``
+    an axis of so many sequences in front. Raises VieteError for another ``detail``, and for a
+    length or a dimension without a number where numbers are wanted.
     """
     if detail not in ("parts", "equations"):
         raise VieteError(f"the detail of a diagram is parts or equations, not {detail}")
     numbers = None if lengths is None else Sizes(card, lengths, batch)
-    return _Flow(def_use(card), detail, numbers, style).diagram()
+    return _Flow(card, detail, numbers, style).diagram()
 
 
-class Sizes:
-    """A card's numbers for given lengths and batch."""
+@dataclass(eq=False)
+class _Piece:
+    """What one box shows: equations, or the term that an equation adds to the stream."""
 
-    def __init__(
-        self, card: CardData, lengths: Mapping[str, int] | None = None, batch: int | None = None
-    ) -> None:
-        self.model, self.batch = card, batch
-        found = lengths_of(card, lengths or {})
-        if lacking := card.lengths.keys() - found.keys():
-            raise VieteError(f"the length {min(lacking)} of {card.title} needs a number")
-        self.values = card.sizes | {name: Fraction(n) for name, n in found.items()}
+    members: list[int]
+    term: Expr | None = None
+    title: str = ""
 
-    def number(self, size: Size) -> Fraction:
-        try:
-            return size.evaluate(self.values)
-        except KeyError as missing:
-            raise VieteError(
-                f"the dimension {missing.args[0]} of {self.model.title} has no value; give one "
-                f"with --set {missing.args[0]}=… or model.bind({missing.args[0]}=…)"
-            ) from None
-        except ZeroDivisionError:
-            raise VieteError(f"{size} divides by zero") from None
-
-    def text(self, size: Size) -> str:
-        return str(self.number(size))
-
-
-class Axes:
-    """The shape of every value as it is computed: batch, index letters, rows, columns."""
-
-    def __init__(self, uses: DefUse, style: str) -> None:
-        self.uses, self.style = uses, style
-        model = uses.model
-        names = {d.name for d in model.dims} | {i.name for i in model.inputs}
-        names |= {p.name for p in model.parameters} | uses.by_name.keys()
-        self.batch = next(b for b in ("B", "batch", "batch size") if b not in names)
-
-    def of(self, k: int) -> tuple[Size, ...]:
-        """The axes of what equation k makes, without the batch."""
-        shapes, equation = self.uses.shapes, self.uses.model.equations[k]
-        return self.family(k) + shapes.computed.get(k, shapes.types[equation.name].shape)
-
-    def family(self, k: int) -> tuple[Size, ...]:
-        """How many values each index letter has that equation k computes for all at once."""
-        shapes, equation = self.uses.shapes, self.uses.model.equations[k]
-        lettered = zip(equation.left.symbol.slots, equation.left.index, strict=True)
-        counts = [
-            shapes.env.ranges[s]
-            for s, index in lettered
-            if s in shapes.types[equation.name].family and isinstance(index, Idx)
-        ]
-        return tuple(shapes.simplest(c) for c in counts if c is not None)
-
-    def show(self, axes: tuple[Size, ...], batched: bool) -> str:
-        """``(B, H, T, d_k)``."""
-        shown = [a.show(self.style) for a in axes]
-        return f"({', '.join([spell(self.batch, self.style)] * batched + shown)})"
-
-    def count(self, axes: tuple[Size, ...], batched: bool, sizes: Sizes) -> str:
-        """``(64, 4, 256, 16)``."""
-        front = [str(sizes.batch)] if batched and sizes.batch is not None else []
-        return f"({', '.join(front + [sizes.text(a) for a in axes])})"
+    @property
+    def is_term(self) -> bool:
+        return self.term is not None
 
 
 class _Flow:
-    def __init__(self, uses: DefUse, detail: str, sizes: Sizes | None, style: str) -> None:
-        self.uses, self.model, self.sizes, self.style = uses, uses.model, sizes, style
-        self.axes = Axes(uses, style)
+    def __init__(self, card: CardData, detail: str, sizes: Sizes | None, style: str) -> None:
+        self.uses, self.model, self.sizes, self.style = def_use(card), card, sizes, style
+        self.axes = Axes(self.uses, style)
         self.dots = "..." if style == "plain" else "…"
-        parts = uses.parts if detail == "parts" else [[k] for p in uses.parts for k in p]
-        self.whole = {k for p in parts if len(p) > 1 or detail == "parts" for k in p}
-        self.boxes = [box for part in parts for box in self.split(part)]
-        self.home = {k: n for n, box in enumerate(self.boxes) for k in box}
+        self.stream = streams(card)
+        self.added = {u.reader for u in self.stream}
+        self.detail = detail
+        self.pieces: list[_Piece] = []
+        for part in self.uses.parts:
+            self.pieces += self.split(part)
+        self.home = {k: n for n, p in enumerate(self.pieces) if not p.is_term for k in p.members}
+        self.terms = {p.members[0]: n for n, p in enumerate(self.pieces) if p.is_term}
 
     def diagram(self) -> Diagram:
         model = self.model
         used = {u.ref.key for u in self.uses.all if u.maker is None}
         inputs = [self.input(i) for i in model.inputs if i.name in used]
-        boxes = [self.box(n) for n in range(len(self.boxes))]
+        boxes = [self.box(n) for n in range(len(self.pieces))]
         groups = tuple(BoxGroup(self.group(loop), self.turns(loop)) for loop in model.loops)
         return Diagram(model.title, (*inputs, *boxes), tuple(self.arrows()), groups)
 
+    # -- pieces ------------------------------------------------------------------------------------
+
+    def split(self, part: list[int]) -> list[_Piece]:
+        """A part as boxes: the sums of the stream stand alone, and so do verdicts beside others,
+        and what several sub-layers begin with.
+        """
+        out: list[_Piece] = []
+        run: list[int] = []
+
+        def end() -> None:
+            out.extend(_Piece(members) for members in self.together(run))
+            run.clear()
+
+        outputs = any(self.uses.is_output(j) for j in part)
+        for k in part:
+            if k in self.added:
+                end()
+                if (term := self.branch(k)) is not None:
+                    out.append(_Piece([k], term))
+                out.append(_Piece([k]))
+                continue
+            if self.uses.is_verdict(k) and outputs:
+                end()
+            run.append(k)
+            if self.detail == "equations" or self.is_shared(k, part):
+                end()
+        end()
+        self.name(part, out)
+        return out
+
+    def together(self, run: list[int]) -> list[list[int]]:
+        """Equations by what joins them: one reads another, or both read the same."""
+        read = {k: {u.ref.key for u in self.uses.all if u.reader == k} for k in run}
+        found: list[list[int]] = []
+        for k in run:
+            own = read[k] | {self.model.equations[k].name}
+            names = ((f, self.model.equations[j].name, j) for f in found for j in f)
+            joined = [f for f, name, j in names if own & (read[j] | {name})]
+            found = [f for f in found if f not in joined]
+            found.append(sorted({k, *(j for f in joined for j in f)}))
+        return sorted(found)
+
+    def branch(self, k: int) -> Expr | None:
+        """The term of equation k that is computed from what it is added to, in the same formula."""
+        stream = {u.ref for u in self.stream if u.reader == k}
+        for terms in sums(self.model.equations[k].right):
+            if not any(lone(t) in stream for t in terms):
+                continue
+            rest = [
+                t for t in terms if lone(t) not in stream and not t.made_of.isdisjoint(COMPUTED)
+            ]
+            if len(rest) == 1 and any(ref in stream for ref, _ in references(rest[0])):
+                total = [t for t in terms if lone(t) not in stream]
+                return total[0] if len(total) == 1 else _sum(total)
+        return None
+
+    def is_shared(self, k: int, part: list[int]) -> bool:
+        """Whether equation k is all that later ones of its part and other parts begin with."""
+        later = [j for j in part if j > k]
+        readers = {u.reader for u in self.uses.all if u.maker == k and not u.around} - self.added
+        loop = self.model.equations[k].loop
+        outside = [j for j in readers - set(part) if self.model.equations[j].loop == loop]
+        earlier = {j for j in part if j < k}
+        return bool(
+            loop is not None
+            and later
+            and outside
+            and all(k in self.uses.backward_slice(j) for j in later if j not in self.added)
+            and not any(self.uses.readers[j] - {k} - earlier for j in earlier)
+        )
+
+    def name(self, part: list[int], pieces: list[_Piece]) -> None:
+        """Titles: the part's for its largest box, and for the others what they do."""
+        whole = self.model.equations[part[0]].part
+        own = [p for p in pieces if p.is_term or p.members[0] not in self.added]
+        # Of boxes alike, the one that has no other title.
+        size = [(len(p.members), not self.called(p)) for p in own or pieces]
+        main = (own or pieces)[size.index(max(size))] if whole else None
+        if self.detail == "equations" and len(pieces) > 1:
+            main = None
+        for p in pieces:
+            p.title = whole if p is main else self.titled(p, whole)
+
+    def titled(self, p: _Piece, whole: str) -> str:
+        """A box by its meaning, by what it does, or by its value."""
+        e = self.model.equations[p.members[0]]
+        if meaning := self.called(p):
+            return meaning
+        if p.is_term and whole:
+            return whole
+        if len(p.members) > 1:
+            return f"{whole}, continued"
+        said = story(self.model, e.right if p.term is None else p.term)
+        return capital(said) or show(e.left, self.style)
+
+    def called(self, p: _Piece) -> str:
+        """What the card says of the one equation of a box."""
+        if p.is_term or len(p.members) > 1:
+            return ""
+        e = self.model.equations[p.members[0]]
+        if p.members[0] in self.added:
+            return " & ".join(["Add", *_around_sum(self.model, e.right)])
+        if 0 < len(e.meaning) <= LONGEST and not any(c in e.meaning for c in "$`;"):
+            return capital(e.meaning)
+        return capital(self.parameter(p.members[0]))
+
+    def parameter(self, k: int) -> str:
+        """What the one matrix that equation k multiplies with is called, where it says so."""
+        read = {ref.key for ref, _ in references(self.model.equations[k].right)}
+        mine = [p for p in self.model.parameters if p.name in read and len(p.shape) == 2]
+        if len(mine) != 1:
+            return ""
+        row = [p for p in self.model.parameters
+               if p.meaning == mine[0].meaning and p.shape == mine[0].shape]  # fmt: skip
+        words = [w.strip() for w in mine[0].meaning.rpartition(":")[2].split(",")]
+        found = words[row.index(mine[0])] if len(words) == len(row) > 1 else ""
+        return found if 0 < len(found) <= LONGEST and not any(c in found for c in "$`;") else ""
+
     # -- boxes -------------------------------------------------------------------------------------
 
-    def split(self, part: list[int]) -> list[list[int]]:
-        """A part with its residual sums and its verdicts in boxes of their own.
-
-        Where what is added back is also read inside the part, one box would hide that.
-        """
-        out: list[list[int]] = [[]]
-        for k in part:
-            added = {u.ref for u in self.uses.all if u.reader == k and u.added}
-            inside = any(
-                u.reader in part and u.reader < k and u.ref in added for u in self.uses.all
-            )
-            beside = any(self.uses.is_output(j) for j in part if j != k)
-            if inside or (self.uses.is_verdict(k) and beside):
-                out += [[k], []]
-            else:
-                out[-1].append(k)
-        return [box for box in out if box]
-
     def box(self, n: int) -> Box:
-        members = self.boxes[n]
-        first = self.model.equations[members[0]]
-        equations = [
-            show_equation(self.model.equations[k].left, self.model.equations[k].right, self.style)
-            for k in members
-        ]
-        part = next(p for p in self.uses.parts if members[0] in p)
-        titled = first.part and members[0] in self.whole
-        if titled and members[0] == part[0]:
-            title, named = first.part, True
-        elif len(members) > 1:  # what follows a sum that stands alone
-            title, named = f"{first.part}, continued", True
-        else:
-            short = 0 < len(first.meaning) <= 48 and not any(c in first.meaning for c in "$`;")
-            named = short and (not first.part or self.uses.is_verdict(members[0]))
-            title = capital(first.meaning) if named else equations[0]
-        lines: list[str] = []
-        for k, equation in zip(members, equations, strict=True):
-            shape = self.shape(k)
-            if lines and lines[-1] == shape:
-                lines.pop()  # said once for all that have it
-            lines += [equation, shape] if named else [shape]
-        ends = [k for k in members if self.uses.is_output(k)]
+        p = self.pieces[n]
+        first = self.model.equations[p.members[0]]
         group = None if first.loop is None else self.group(first.loop)
-        return Box(str(n), title, tuple(lines), "output" if ends else "value", group)
+        numbers = tuple(k + 1 for k in p.members)
+        if p.term is not None:
+            lines: list[str] = [show(p.term, self.style)]
+            return Box(str(n), p.title, tuple(lines), "value", group, (first.name,), numbers)
+        leaving = {u.maker for u in self.uses.all
+                   if u.reader not in p.members or u.around}  # fmt: skip
+        lines = []
+        for shape, run in groupby(p.members, key=self.shape):
+            members = [*run]
+            for e in (self.model.equations[k] for k in members):
+                lines.append(show_equation(e.left, e.right, self.style))
+            if not leaving.issuperset(members):  # an arrow says it of what leaves
+                lines.append(shape)
+        kind = "output" if any(self.uses.is_output(k) for k in p.members) else "value"
+        if kind == "value" and p.members[0] in self.added:
+            kind = "sum"
+        keys = tuple(dict.fromkeys(self.model.equations[k].name for k in p.members))
+        return Box(str(n), p.title, tuple(lines), kind, group, keys, numbers)
 
     def input(self, item: Input) -> Box:
         lines = [item.meaning] if item.meaning and "$" not in item.meaning else []
@@ -177,7 +232,7 @@ class _Flow:
         shape = self.uses.shapes.types[item.name].shape
         lines.append(self.sized(shape, True))
         title = show_symbol(item.symbol, self.style)
-        return Box(f"input {item.name}", title, tuple(lines), "input")
+        return Box(f"input {item.name}", title, tuple(lines), "input", None, (item.name,))
 
     def shape(self, k: int) -> str:
         return self.sized(self.axes.of(k), bool(self.uses.inputs_of(k)))
@@ -208,26 +263,68 @@ class _Flow:
 
     def arrows(self) -> list[Arrow]:
         """One arrow for all the values that go from one box to another in the same way."""
-        bundles: dict[tuple[str, str, bool, bool], dict[str, None]] = {}
+        bundles: dict[tuple[str, str, bool, bool], dict[str, str]] = {}
         first_reader: dict[int, int] = {}
         for use in self.uses.all:
-            source, target = self.source(use), self.home[use.reader]
+            source = f"input {use.ref.key}" if use.maker is None else str(self.home[use.maker])
+            goes_on = use in self.stream
+            target = self.home[use.reader] if goes_on else self.reader(use)
             if source == str(target) and not use.around:
                 continue
             if use.around and use.maker is not None:  # back to where the value is first wanted
                 target = first_reader.setdefault(use.maker, target)
-            key = source, str(target), use.added and not use.around, use.around
-            bundles.setdefault(key, {})[self.label(use)] = None
+            key = source, str(target), goes_on and not use.around, use.around
+            bundles.setdefault(key, {})[self.label(use)] = use.ref.key
+        both = {(s, t) for s, t, added, around in bundles if added}
         out = []
         for (source, goal, added, around), names in bundles.items():
-            out.append(Arrow(source, goal, ", ".join(filter(None, names)), added, around))
+            if not added and not around and (source, goal) in both:
+                continue  # the stream goes there already
+            label = ", ".join(filter(None, names))
+            keys = tuple(dict.fromkeys(names.values()))
+            out.append(Arrow(source, goal, label, added, around, keys))
+        for k, n in self.terms.items():
+            made = self.shape(k)
+            keys = (self.model.equations[k].name,)
+            out.append(Arrow(str(n), str(self.home[k]), made, keys=keys))
+        return self.with_stories(self.with_ends(out))
+
+    def with_ends(self, arrows: list[Arrow]) -> list[Arrow]:
+        """The last stretch of a stream, which leads to a box that reads nothing else."""
+        down = [a for a in arrows if not a.back]
+        first = Counter(a.source for a in down)
+        into = Counter(a.target for a in down)
+        ends = {a.target for a in down if a.residual} - {a.source for a in down if a.residual}
+        return [
+            replace(a, residual=True)
+            if not a.back and a.source in ends and first[a.source] == into[a.target] == 1
+            else a
+            for a in arrows
+        ]
+
+    def with_stories(self, arrows: list[Arrow]) -> list[Arrow]:
+        """What one equation does to what comes in, on the last arrow into its box."""
+        last = {a.target: n for n, a in enumerate(arrows) if not a.back}
+        out = [*arrows]
+        for target, n in last.items():
+            p = self.pieces[int(target)]
+            if len(p.members) > 1 or (p.members[0] in self.added and not p.is_term):
+                continue
+            said = story(self.model, p.term or self.model.equations[p.members[0]].right)
+            if said.lower() != p.title.lower():
+                out[n] = replace(arrows[n], step=said)
         return out
 
-    def source(self, use: Use) -> str:
-        return f"input {use.ref.key}" if use.maker is None else str(self.home[use.maker])
+    def reader(self, use: Use) -> int:
+        """The box that reads a value: the branch of an equation, or the equation itself."""
+        n = self.terms.get(use.reader)
+        term = self.pieces[n].term if n is not None else None
+        if n is not None and term is not None and any(r == use.ref for r, _ in references(term)):
+            return n
+        return self.home[use.reader]
 
     def label(self, use: Use) -> str:
-        """The value's name, where the box it comes from does not say it."""
+        """The value's name and shape."""
         if use.maker is None:
             return ""
         made = self.model.equations[use.maker]
@@ -239,19 +336,28 @@ class _Flow:
             own = made.loop is not None and slot == made.loop.index and made.loop != outer
             fixed = all(not isinstance(x, Idx) for x in (here, *getattr(here, "args", ())))
             index.append(here if own and fixed else there)
-        name = Ref(use.ref.symbol, tuple(index))
-        if len(self.boxes[self.home[use.maker]]) == 1 and name == made.left and not use.around:
-            return ""
-        return show(name, self.style)
+        name = show(Ref(use.ref.symbol, tuple(index)), self.style)
+        return name if use.around else f"{name} {self.shape(use.maker)}"
 
 
-def turns(card: CardData, loop: Loop, sizes: Sizes) -> str:
-    """``6 times``."""
-    lower, upper = card.size(loop.lower), card.size(loop.upper)
-    if lower is None or upper is None:
-        return "many times"
-    count = sizes.number(upper - lower) + 1
-    return "once" if count == 1 else f"{count} times"
+COMPUTED = frozenset({"value", "input"})
 
 
-__all__ = ["Axes", "Sizes", "flow", "turns"]
+def _sum(terms: list[Expr]) -> Expr:
+    total = terms[0]
+    for t in terms[1:]:
+        total = Apply("add", (total, t))
+    return total
+
+
+def _around_sum(card: CardData, e: Expr) -> list[str]:
+    """The functions around the sum of an equation: LN of x + a."""
+    out = []
+    while isinstance(e, Apply) and e.op != "add":
+        if e.op in card.function:
+            out.append(e.op)
+        e = next((x for x in e.args if not x.made_of.isdisjoint(COMPUTED)), e.args[0])
+    return out[::-1]
+
+
+__all__ = ["flow"]

@@ -10,7 +10,7 @@ _SHAPES = {"input": ('("', '")'), "output": ('("', '")')}
 
 
 def to_mermaid(d: Diagram) -> str:
-    """A flowchart from the top down; groups become subgraphs, residuals dotted arrows."""
+    """A flowchart from the top down; groups become subgraphs, the residual stream thick arrows."""
     check(d)
     d = cleaned(d)
     names = _names([b.id for b in d.boxes])
@@ -24,8 +24,9 @@ def to_mermaid(d: Diagram) -> str:
             out += ["  " + _box(b, names) for b in mine]
             out.append("  end")
     for a in d.arrows:
-        line = "-.->" if a.residual or a.back else "-->"
-        label = f'|"{_escaped(a.label)}"|' if a.label else ""
+        line = "-.->" if a.back else "==>" if a.residual else "-->"
+        words = ": ".join(filter(None, (a.label, a.step)))
+        label = f'|"{_escaped(words)}"|' if words else ""
         out.append(f"  {names[a.source]} {line}{label} {names[a.target]}")
     out.append("  classDef input fill:#e8f0fa,stroke:#86a8d3,color:#20242c")
     out.append("  classDef output fill:#fcefdc,stroke:#d9a860,color:#20242c")

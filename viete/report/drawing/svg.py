@@ -10,7 +10,7 @@ import unicodedata
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
 
 from viete.printable import display_width
 from viete.report.drawing.boxes import Spacing
@@ -28,8 +28,8 @@ _TITLE, _TEXT, _NOTE = 15, 15.5, 13.5  # sizes of letters
 
 _PAPER, _SHEET, _RULE = "#fcfbf8", "#f3f0e7", "#d9d3c3"
 _INK, _PALE, _WIRE, _SKIP = "#20242c", "#6d727c", "#565e6b", "#17807a"
-_FILL = {"input": "#e8f0fa", "output": "#fcefdc"}
-_EDGE = {"input": "#86a8d3", "output": "#d9a860"}
+_FILL = {"input": "#e8f0fa", "sum": "#e6f2f0", "output": "#fcefdc"}
+_EDGE = {"input": "#86a8d3", "sum": "#7db5b0", "output": "#d9a860"}
 _SANS = "-apple-system, 'Segoe UI', Roboto, Helvetica, Arial, 'Liberation Sans', sans-serif"
 _SERIF = "'STIX Two Text', 'Times New Roman', 'Liberation Serif', Times, serif"
 
@@ -140,7 +140,7 @@ def _text(x: float, y: float, text: str, size: float, **style: str) -> str:
 
 
 def _tag(name: str, attributes: dict[str, str], body: str | None = None) -> str:
-    pairs = "".join(f' {k.replace("_", "-")}="{escape(v)}"' for k, v in attributes.items())
+    pairs = "".join(f" {k.replace('_', '-')}={quoteattr(v)}" for k, v in attributes.items())
     return f"<{name}{pairs}/>" if body is None else f"<{name}{pairs}>{body}</{name}>"
 
 
@@ -170,10 +170,15 @@ def to_svg(d: Diagram) -> str:
         out.append(_text(width / 2, 40 + 28 * n, line, 20, **style))
     out.append(f'<g transform="translate({dx} {room})">')
     out += [_frame(g, r) for g, r in lay.frames]
-    # Residuals first: where they share a line with others, they branch off from it.
-    for wire in sorted(lay.wires, key=lambda w: not w.arrow.residual):
-        out.append(_wire(wire.points, _SKIP if wire.arrow.residual else _WIRE))
-    out += [_wire(loop, _PALE) for loop in lay.loops]
+    # Streams last: where others share a line with them, they branch off from it.
+    for wire in sorted(lay.wires, key=lambda w: w.arrow.residual):
+        a = wire.arrow
+        data = {"data-key": " ".join(a.keys), "data-from": a.source, "data-to": a.target}
+        if a.residual:
+            data["data-stream"] = "true"
+        out.append(_wire(wire.points, _SKIP if a.residual else _WIRE, data, a.residual))
+    for group, loop in lay.loops:
+        out.append(_wire(loop, _PALE, {"data-group": group.id}))
     out += [_box(b, r, *texts[b.id]) for b, r in lay.boxes]
     out += [_label(label) for label in lay.labels]
     return "\n".join([*out, "</g>", "</svg>"]) + "\n"
@@ -195,14 +200,17 @@ def _size(title: list[str], lines: list[str]) -> tuple[int, int]:
 def _box(b: Box, r: Rect, title: list[str], lines: list[str]) -> str:
     fill, edge = _FILL.get(b.kind, "#ffffff"), _EDGE.get(b.kind, "#b9bec8")
     width, height = r.right - r.left, r.bottom - r.top
-    rx = min(height / 2, 16 if b.kind in _FILL else 7)
+    rx = min(height / 2, 16 if b.kind in ("input", "output") else 7)
     shape = {
         "x": f"{r.left}", "y": f"{r.top}", "width": f"{width}", "height": f"{height}",
         "rx": f"{rx:g}", "fill": fill, "stroke": edge, "stroke-width": "1.2",
     }  # fmt: skip
     x = (r.left + r.right) / 2
     y = r.top + (height - _LINE * (len(title) + len(lines))) / 2 + 15.5
-    out = [f"<g><title>{escape(b.title)}</title>", _tag("rect", shape)]
+    data = {"data-key": " ".join(b.keys), "data-box": b.id}
+    if b.group is not None:
+        data["data-group"] = b.group
+    out = [_tag("g", data, "")[:-4], f"<title>{escape(b.title)}</title>", _tag("rect", shape)]
     for n, line in enumerate(title + lines):
         style = {"text-anchor": "middle", "font-family": _SERIF, "fill": _INK}
         size = _TEXT
@@ -225,12 +233,15 @@ def _frame(g: BoxGroup, r: Rect) -> str:
     shape = {
         "x": f"{r.left}", "y": f"{r.top}", "width": f"{r.right - r.left}",
         "height": f"{r.bottom - r.top}", "rx": "12", "fill": _SHEET, "stroke": _RULE,
+        "data-group": g.id,
     }  # fmt: skip
     title = _text(r.left + 14, r.top + 20, g.title, 14, font_family=_SERIF, fill=_PALE)
     return _tag("rect", shape) + (title if g.title else "")
 
 
-def _wire(points: tuple[Point, ...], colour: str) -> str:
+def _wire(
+    points: tuple[Point, ...], colour: str, data: dict[str, str], wide: bool = False
+) -> str:  # fmt: skip
     """A line with round corners and an arrowhead."""
     (x, y), (tip, end) = points[-2:]
     dx, dy = (tip > x) - (tip < x), (end > y) - (end < y)
@@ -248,8 +259,9 @@ def _wire(points: tuple[Point, ...], colour: str) -> str:
     back = tip - 9 * dx, end - 9 * dy
     head = f"M{tip} {end}L{back[0] - 4 * dy} {back[1] - 4 * dx}"
     head += f"L{tip - 7 * dx} {end - 7 * dy}L{back[0] + 4 * dy} {back[1] + 4 * dx}Z"
-    stroke = {"fill": "none", "stroke": colour, "stroke-width": "1.5"}
-    return _tag("path", {"d": "".join(path), **stroke}) + _tag("path", {"d": head, "fill": colour})
+    stroke = {"fill": "none", "stroke": colour, "stroke-width": "3" if wide else "1.5"}
+    parts = _tag("path", {"d": "".join(path), **stroke}) + _tag("path", {"d": head, "fill": colour})
+    return _tag("g", data, parts)
 
 
 def _label(t: Label) -> str:

@@ -74,11 +74,11 @@ class _Canvas:
             self.box(b, r)
         for wire in lay.wires:
             self.line(wire.points, wire.arrow.source)
-        for n, loop in enumerate(lay.loops):
-            self.line(loop, f"loop {n}")
+        for group, loop in lay.loops:
+            self.line(loop, f"loop of {group.id}")
         for at, nets in self.arms.items():
             self.cells[at] = self.glyph(list(nets.values()), self.cells.get(at, ""))
-        for points in (*(w.points for w in lay.wires), *lay.loops):
+        for points in (*(w.points for w in lay.wires), *(loop for _, loop in lay.loops)):
             (x, y), (tip, end) = points[-2:]
             self.cells[tip, end] = "▼" if end > y else "►" if tip > x else "◄"
         for g, r in lay.frames:
@@ -111,7 +111,7 @@ class _Canvas:
     def box(self, b: Box, r: Rect) -> None:
         across = "─" * (r.right - r.left - 1)
         upper, lower = f"┌{across}┐", f"└{across}┘"
-        if b.kind != "value":
+        if b.kind in ("input", "output"):
             upper, lower = f"╭{across}╮", f"╰{across}╯"
         self.write(r.left, r.top, upper)
         self.write(r.left, r.bottom, lower)

@@ -8,7 +8,7 @@ touch lie at different heights, in the order that crosses least.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -56,7 +56,9 @@ class DiagramLayout:
     boxes: tuple[tuple[Box, Rect], ...]
     frames: tuple[tuple[BoxGroup, Rect], ...]
     wires: tuple[Wire, ...]
-    loops: tuple[tuple[Point, ...], ...]  # from the end of a frame to its beginning
+    loops: tuple[
+        tuple[BoxGroup, tuple[Point, ...]], ...
+    ]  # from the end of a frame to its beginning
     labels: tuple[Label, ...]
 
 
@@ -93,15 +95,9 @@ def layout(
     for there in combs.values():
         _level(list(there.values()))
 
-    # Boxes that a residual comes into and another leaves from, at the same side, need the height.
-    leaves = {(r.arrow.source, r.out) for r in p.routes if r.out}
-    both = {(r.arrow.target, r.into) for r in p.routes} & leaves
     tall = {i: height for i, (_, height) in sizes.items()}
-    for i, _ in both:
-        tall[i] = max(tall[i], 3 * m.notch)
-
     notes_below = {r.stops[0].last for r in p.routes if r.arrow.label and r.label == "source"}
-    notes_above = {r.stops[-1].first for r in p.routes if r.arrow.label and r.label == "target"}
+    notes_above = {r.stops[-1].first for r in p.routes if r.above}
     starts, ends = {f.first for f in p.frames}, {f.last for f in p.frames}
     last = max(p.row.values())
     top, bottom, level = [0] * (last + 1), [0] * (last + 1), [0] * (last + 2)
@@ -125,12 +121,11 @@ def layout(
         x, c = int(item.x), p.row[i]
         upper = top[c] + (bottom[c] - top[c] - tall[i]) // 2
         rect[i] = Rect(x - item.half, upper, x + item.half, upper + tall[i])
-    wires, labels = [], []
+    wires, labels = list[Wire](), list[Label]()
     for r in p.routes:
-        points = _points(r, above, below, combs, rect, level, both, m)
+        points = _points(r, above, below, combs, rect, level, m)
         wires.append(Wire(r.arrow, points))
-        if r.arrow.label and not (r.out and r.label == "source"):
-            labels.append(_label(r, points, below, rect[r.arrow.source]))
+        labels += _labels(r, points, below, rect[r.arrow.source])
     frames, loops = [], []
     for f in p.frames:
         assert f.group is not None
@@ -140,12 +135,15 @@ def layout(
         frames.append((f.group, Rect(left, upper, right, lower)))
         if f.loop:
             x, back, out = left - m.loop, upper + m.notch, lower - m.notch
-            loops.append(((left, out), (x, out), (x, back), (left - m.clear, back)))
+            line = (left, out), (x, out), (x, back), (left - m.clear, back)
+            loops.append((f.group, line))
             if f.label:
                 labels.append(Label(x, (out + back) // 2, f.label, "left"))
     boxes = tuple((b, rect[b.id]) for b in d.boxes)
     edges = [r.right for r in rect.values()] + [r.right for _, r in frames]
-    edges += [x for line in (*(w.points for w in wires), *loops) for x, _ in line]
+    edges += [
+        x for line in (*(w.points for w in wires), *(way for _, way in loops)) for x, _ in line
+    ]
     edges += [t.x + m.lane + wide(t.text) for t in labels if t.place != "left"]
     marks = tuple(dict.fromkeys(labels))
     return DiagramLayout(max(edges), y, boxes, tuple(frames), tuple(wires), tuple(loops), marks)
@@ -158,8 +156,7 @@ def _ports(
     outs: dict[LayoutItem, list[Route]] = defaultdict(list)
     ins: dict[LayoutItem, list[Route]] = defaultdict(list)
     for r in p.routes:
-        if not r.out:
-            outs[r.stops[0]].append(r)
+        outs[r.stops[0]].append(r)
         if not r.into:
             ins[r.stops[-1]].append(r)
     below: dict[LayoutItem, int] = {}
@@ -180,13 +177,19 @@ def _ports(
         came = {r: below.get(r.stops[-2], int(r.stops[-2].x)) for r in routes}
         routes.sort(key=lambda r: came[r])
         spaces = [port_space(r, m, wide) for r in routes]
-        above.update(zip(routes, _fit(low, high, [came[r] for r in routes], spaces), strict=True))
+        stream = next((n for n, r in enumerate(routes) if r.in_stream), None)
+        fit = _fit(low, high, [came[r] for r in routes], spaces, stream)
+        above.update(zip(routes, fit, strict=True))
     return above, below
 
 
-def _fit(low: int, high: int, came: list[int], spaces: list[int]) -> list[int]:
+def _fit(
+    low: int, high: int, came: list[int], spaces: list[int], stream: int | None
+) -> list[int]:  # fmt: skip
     """Where arrows from the given places, from left to right, come in between low and high."""
     straight = [n for n, x in enumerate(came) if low <= x <= high]
+    if stream is not None:  # it comes straight down in any case
+        straight = [stream, *(n for n in straight if n > stream)]
     if straight:  # the others beside those that come straight down
         first = straight[0]
         fit = [came[first] - sum(spaces[n:first]) for n in range(first)] + came[first:]
@@ -210,9 +213,8 @@ def _stations(r: Route, above: dict[Route, int], below: dict[LayoutItem, int]) -
     """Where an arrow is in each row, from its source's to its target's."""
     start, *lanes, end = r.stops
     between = [int(i.x) for i in lanes[: (end.first - start.first) // 2 - 1]]
-    first = int(lanes[0].x) if r.out else below[start]
     last = int(lanes[-1].x) if r.into else above[r]
-    return [first, *between, last]
+    return [below[start], *between, last]
 
 
 def _combs(
@@ -265,7 +267,6 @@ def _points(
     combs: dict[int, dict[tuple[LayoutItem, int], Comb]],
     rect: dict[str, Rect],
     level: list[int],
-    both: set[tuple[str, int]],
     m: Spacing,
 ) -> tuple[Point, ...]:
     start, lane, end = r.stops[0], r.stops[1], r.stops[-1]
@@ -274,14 +275,7 @@ def _points(
     def height(c: int, item: LayoutItem, x: int) -> int:
         return level[c] + (combs[c][item, x].level - 1) * m.track
 
-    points = []
-    if r.out:
-        tall = source.bottom - source.top
-        y = source.bottom - tall // (3 if (r.arrow.source, r.out) in both else 2)
-        points.append((source.right if r.out > 0 else source.left, y))
-        points.append((int(lane.x), y))
-    else:
-        points.append((below[start], source.bottom))
+    points = [(below[start], source.bottom)]
     if end.first > start.first:
         stations = pairwise(_stations(r, above, below))
         for c, (x, then) in enumerate(stations, start.first // 2 + 1):
@@ -295,8 +289,7 @@ def _points(
         y = height(end.first // 2, lane, x)
         points += [(x, y), (above[r], y)]
     if r.into:
-        tall = target.bottom - target.top
-        y = target.top + tall // (3 if (r.arrow.target, r.into) in both else 2)
+        y = (target.top + target.bottom) // 2
         points.append((points[-1][0], y))
         points.append((target.right + m.clear if r.into > 0 else target.left - m.clear, y))
     else:
@@ -304,11 +297,14 @@ def _points(
     return tuple(points)
 
 
-def _label(r: Route, points: tuple[Point, ...], below: dict[LayoutItem, int], rect: Rect) -> Label:
-    if r.label == "source":
-        return Label(below.get(r.stops[0], 0), rect.bottom, r.arrow.label, "below")
-    if not r.into:
-        return Label(points[-1][0], points[-1][1], r.arrow.label, "above")
-    tallest = max(pairwise(points), key=lambda ends: abs(ends[0][1] - ends[1][1]))
-    (x, y), (_, end) = tallest
-    return Label(x, (y + end) // 2, r.arrow.label, "right" if r.into > 0 else "left")
+def _labels(
+    r: Route, points: tuple[Point, ...], below: dict[LayoutItem, int], rect: Rect
+) -> Iterator[Label]:
+    if r.arrow.label and r.label == "source":
+        yield Label(below.get(r.stops[0], 0), rect.bottom, r.arrow.label, "below")
+    if r.above:
+        yield Label(points[-1][0], points[-1][1], r.above, "above")
+    if r.arrow.label and r.label == "lane":
+        tallest = max(pairwise(points), key=lambda ends: abs(ends[0][1] - ends[1][1]))
+        (x, y), (_, end) = tallest
+        yield Label(x, (y + end) // 2, r.arrow.label, "right" if r.into > 0 else "left")

@@ -1,0 +1,33 @@
+"""The residual streams of a card: which of the values that are added back are one line.
+
+``y = x + a`` and ``x' = y + m`` are stretches of one stream: its value comes into a sum and the sum
+leads on. Everything follows from the equations: a sum goes on with the value that all its other
+terms were made of, and a value goes on in one place, the last that adds it.
+"""
+
+from __future__ import annotations
+
+from viete.analysis.def_use import Use, def_use
+from viete.graph.card import CardData, Loop, memoised
+from viete.notation.tree import Ref
+
+
+@memoised
+def streams(card: CardData) -> frozenset[Use]:
+    """The uses by which the streams go on: each is one of ``def_use(card).all`` and ``added``."""
+    uses = def_use(card)
+    out: set[Use] = set()
+    taken: set[tuple[Ref, Loop | None]] = set()
+    for k in reversed(range(len(card.equations))):
+        added = [u for u in uses.all if u.reader == k and u.added]
+        refs = [*dict.fromkeys(u.ref for u in added)]
+        first = next(
+            (r for r in refs if not any(uses.comes_from(k, r, o) for o in refs if o != r)), None
+        )
+        if first is not None and (first, card.equations[k].loop) not in taken:
+            taken.add((first, card.equations[k].loop))
+            out.update(u for u in added if u.ref == first)
+    return frozenset(out)
+
+
+__all__ = ["streams"]
