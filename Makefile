@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check --constra
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help tour test checks lint types docs wheel pytest quick oldest browser tex format lock clean
+.PHONY: help page tour test checks lint types docs wheel pytest quick oldest browser tex format lock clean
 
 # What Python compiles is kept for the next process, whatever this shell says: there are many.
 unexport PYTHONDONTWRITEBYTECODE
@@ -18,6 +18,7 @@ help:
 	@echo 'make test    everything that CI checks: lint, types, docs, wheel, pytest'
 	@echo 'make quick   in a minute: the laws with few examples, and one of everything'
 	@echo 'make oldest  the tests, with the oldest versions that pyproject.toml admits'
+	@echo 'make page    build the page of viete explore from page/src (needs node and npm)'
 	@echo 'make browser the pages that Viète writes, in headless Chromium (needs chromium and node)'
 	@echo 'make tex     the LaTeX of every shipped card, in pdfLaTeX (needs texlive-latex-extra)'
 	@echo 'make format  put the code into the house format'
@@ -71,6 +72,10 @@ oldest:
 	$$old/venv/bin/python -m pip install -qq --disable-pip-version-check \
 	  --constraint $$old/bounds --editable '.[test]' && \
 	$(subst $(BIN),$$old/venv/bin,$(PYTEST)) -n 2 --dist loadfile --no-loadscope-reorder
+
+# The bundle is committed, so that nobody else needs Node; a test finds a stale one.
+page:
+	cd page && npm ci --no-fund --no-audit && npm run check && npm run build
 
 browser: .venv/.dev
 	$(PYTEST) -m browser tests/browser

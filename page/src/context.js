@@ -1,0 +1,80 @@
+/** What every part of the page is handed: the data, the state, the values, the engine, and look-ups. */
+
+/** @typedef {import("./types.js").PageData} PageData */
+/** @typedef {import("./types.js").Step} Step */
+/** @typedef {import("./types.js").Equation} Equation */
+/** @typedef {import("./store.js").Store} Store */
+/** @typedef {import("./values.js").Values} Values */
+/** @typedef {import("./engine.js").Engine} Engine */
+
+export class Context {
+  /** @param {PageData} data @param {Store} store @param {Values} values @param {Engine} engine @param {HTMLElement} root */
+  constructor(data, store, values, engine, root) {
+    this.data = data;
+    this.store = store;
+    this.values = values;
+    this.engine = engine;
+    this.root = root;
+    /** @type {Map<string, Step>} */
+    this.stepOf = new Map();
+    for (const step of [...data.steps, ...data.backward]) this.stepOf.set(step.member, step);
+    /** @type {Map<number, Equation>} */
+    this.equation = new Map();
+    for (const e of [...data.equations, ...(data.backward_equations ?? [])]) this.equation.set(e.number, e);
+  }
+
+  /** A run of another text has steps of its own. @param {Step[]} steps */
+  useSteps(steps) {
+    this.data.steps = steps;
+    for (const step of steps) this.stepOf.set(step.member, step);
+  }
+
+  get state() {
+    return this.store.get();
+  }
+
+  /** The steps in the direction that is shown. */
+  get steps() {
+    return this.state.direction === "backward" ? this.data.backward : this.data.steps;
+  }
+
+  get step() {
+    return this.steps[Math.min(this.state.step, this.steps.length - 1)];
+  }
+
+  /** The member whose value is looked at: chosen by the reader, or that of the step. */
+  get member() {
+    return this.state.looked ?? this.step?.member;
+  }
+
+  /** The symbol that a member is one of: x^2 is one of x^i. @param {string} member */
+  symbolOf(member) {
+    const name = member.split("#")[0];
+    if (this.data.symbols[name]) return name;
+    const step = this.stepOf.get(name);
+    return step ? this.equation.get(step.equation)?.key ?? name : name;
+  }
+
+  /** MathML of a member's name. @param {string} member */
+  math(member) {
+    const step = this.stepOf.get(member);
+    return step?.math ?? this.data.symbols[member]?.math ?? this.data.symbols[this.symbolOf(member)]?.math;
+  }
+
+  /** @param {string} member */
+  value(member) {
+    return this.values.best(member, this.state.meaning);
+  }
+
+  /** Where a member stands: given before the run, done, computed now, or not yet. @param {string} member */
+  progress(member) {
+    const at = this.steps.findIndex((step) => step.member === member);
+    if (at < 0) return this.stepOf.has(member) && this.state.direction === "forward" ? "later" : "given";
+    return at < this.state.step ? "done" : at === this.state.step ? "now" : "later";
+  }
+
+  /** @param {string} text */
+  tell(text) {
+    this.store.set({ note: text });
+  }
+}

@@ -1,0 +1,80 @@
+/** The fields in which a reader changes the text, an entry of a weight, or a choice of an equation. */
+import { button, el, own } from "./dom.js";
+import { full } from "./numbers.js";
+
+/** @typedef {import("./context.js").Context} Context */
+/** @typedef {import("./edits.js").EditsStore} EditsStore */
+
+/** The tokens, as tiles and, where somebody computes, as a field. @param {Context} ctx @param {EditsStore} edits */
+export function tokensBar(ctx, edits) {
+  const tiles = el("ol", { class: "tokens", "aria-label": "Tokens of the text" });
+  const box = el("div", { class: "v-tokens" }, tiles);
+  if (ctx.engine.can.edit) box.append(field(ctx, edits));
+  ctx.store.on((state, before) => {
+    if (state !== before && state.revision === before.revision) return;
+    const { words, ids } = ctx.data.tokens;
+    tiles.replaceChildren(...words.map((word, k) => el("li", { title: `position ${k}` }, el("b", {}, word), el("small", {}, ids[k]))));
+  });
+  return box;
+}
+
+/** @param {Context} ctx @param {EditsStore} edits */
+function field(ctx, edits) {
+  const { vocabulary, words, ids } = ctx.data.tokens;
+  const input = /** @type {HTMLInputElement} */ (el("input", {
+    type: "text", "aria-label": vocabulary ? "Words of the text, with spaces between" : "Token numbers, with spaces between",
+    value: (vocabulary ? words : ids).join(" "), spellcheck: "false", autocomplete: "off",
+  }));
+  const form = el("form", { class: "edit-tokens" }, input, el("button", { type: "submit" }, "Run"));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const parts = input.value.trim().split(/[\s,]+/).filter(Boolean);
+    const next = parts.map((part) => (vocabulary?.includes(part) ? vocabulary.indexOf(part) : Number(part)));
+    const wrong = parts.find((_, k) => !Number.isInteger(next[k]) || next[k] < 0 || (vocabulary && next[k] >= vocabulary.length));
+    if (!parts.length) ctx.tell("Write at least one token.");
+    else if (wrong !== undefined) ctx.tell(`“${wrong}” is not a token of this model${vocabulary ? `: its vocabulary is ${vocabulary.slice(0, 12).join(" ")}${vocabulary.length > 12 ? " …" : ""}` : ""}.`);
+    else edits.change({ ids: next, text: input.value });
+  });
+  return form;
+}
+
+/** The field below the explanation of a parameter's entry. @param {Context} ctx @param {EditsStore} edits @param {{member: string, at: number[]}} entry */
+export function entryField(ctx, edits, { member, at }) {
+  const kind = ctx.data.symbols[member]?.kind;
+  const value = ctx.values.best(member, "decimal");
+  if (kind !== "parameter" || !value || !ctx.engine.can.edit) return null;
+  const offset = value.offset(at);
+  const now = edits.get().parameters[member]?.[offset] ?? value.at(at);
+  const input = /** @type {HTMLInputElement} */ (el("input", { type: "number", step: "any", value: full(now) }));
+  input.addEventListener("change", () => {
+    const x = input.valueAsNumber;
+    if (Number.isFinite(x)) edits.setEntry(member, offset, x);
+    else ctx.tell("Write a number.");
+  });
+  return el("label", { class: "field" }, "Change it to ", input);
+}
+
+/** ε, the temperature, the mask: whatever the data says may be chosen. @param {Context} ctx @param {EditsStore} edits */
+export function choices(ctx, edits) {
+  if (!ctx.engine.can.edit || !ctx.data.choices.length) return null;
+  return el("div", { class: "v-choices", role: "group", "aria-label": "Choices of the equations" }, ctx.data.choices.map((choice) => {
+    const on = typeof choice.value === "boolean";
+    const input = /** @type {HTMLInputElement} */ (el("input", on ? { type: "checkbox", checked: choice.value === true }
+      : { type: "text", inputmode: "decimal", value: String(choice.value) }));
+    input.addEventListener("change", () => {
+      const value = on ? input.checked : Number(input.value);
+      if (typeof value === "number" && !Number.isFinite(value)) ctx.tell(`${choice.name} is a number.`);
+      else edits.change({ choices: { ...edits.get().choices, [choice.name]: value } });
+    });
+    return el("label", {}, choice.math ? own(choice.math) : choice.name, " ", input);
+  }));
+}
+
+/** Shown while anything differs from the run of the page. @param {Context} ctx @param {EditsStore} edits */
+export function undo(ctx, edits) {
+  const back = button("Undo changes", () => edits.undo(), { class: "undo" });
+  ctx.store.on(() => {
+    back.hidden = !edits.changed && !ctx.values.fresh;
+  });
+  return back;
+}

@@ -1,0 +1,100 @@
+/**
+ * Who computes: nobody (the values of the page are all there is), the program that the page carries,
+ * or a running model that answers messages (a server, a notebook's kernel).
+ *
+ * @typedef {object} Edits
+ * @property {number[] | null} ids  tokens, where they were changed
+ * @property {string | null} text
+ * @property {Record<string, ArrayLike<number>>} parameters  those that were changed
+ * @property {Record<string, any>} choices  those that were changed
+ * @property {string[]} put  equations put in, as in `--put`
+ *
+ * @typedef {object} Computed
+ * @property {Map<string, Value>} values
+ * @property {{ids: number[], words: string[]} | null} tokens
+ * @property {import("./types.js").Step[] | null} [steps]  where they are others than before
+ *
+ * @typedef {object} Engine
+ * @property {{edit: boolean, put: boolean, train: boolean, values: boolean, ask: boolean}} can
+ * @property {(edits: Edits) => Promise<Computed>} run
+ * @property {(member: string, meaning: string) => Promise<Value>} value
+ * @property {(message: any) => Promise<any>} ask  expand, check: answered by a running model
+ * @property {((edits: Edits, rate: number) => Promise<Trainer>) | null} train
+ *
+ * @typedef {object} Trainer
+ * @property {() => {step: number, loss: number, parameters: Record<string, Float64Array>}} step
+ */
+import { programEngine } from "./program.js";
+import { restore } from "./values.js";
+
+/** @typedef {import("./values.js").Value} Value */
+
+/** @typedef {import("./types.js").Model} Model */
+/** @typedef {import("./types.js").PageData} PageData */
+
+/** @param {Model} model @param {PageData} data @returns {Promise<Engine>} */
+export async function createEngine(model, data) {
+  const base = data.server ? messageEngine(posted(data.server), data) : model.get("live") ? messageEngine(heard(model), data) : staticEngine();
+  return data.program ? { ...base, ...(await programEngine(data, base)) } : base;
+}
+
+/** @returns {Engine} */
+function staticEngine() {
+  const refuse = async () => {
+    throw new Error("This page carries values only. Open it with viete explore --serve to compute more.");
+  };
+  return { can: { edit: false, put: false, train: false, values: false, ask: false }, run: refuse, value: refuse, ask: refuse, train: null };
+}
+
+/** A notebook's kernel: every message has a number, and the answer brings it back. @param {Model} model */
+function heard(model) {
+  /** @type {Map<number, (answer: any) => void>} */
+  const waiting = new Map();
+  let last = 0;
+  model.on?.("msg:custom", (answer) => {
+    waiting.get(answer.id)?.(answer);
+    waiting.delete(answer.id);
+  });
+  return (/** @type {any} */ message) => new Promise((/** @type {(answer: any) => void} */ resolve) => {
+    const id = ++last;
+    waiting.set(id, resolve);
+    model.send?.({ id, ...message });
+  });
+}
+
+/** A server on this machine. @param {{address: string, token: string}} server */
+function posted({ address, token }) {
+  return async (/** @type {any} */ message) => {
+    const response = await fetch(`${address}/message`, {
+      method: "POST", body: JSON.stringify(message),
+      headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` },
+    });
+    return response.json();
+  };
+}
+
+/** @param {(message: any) => Promise<any>} send @param {PageData} data @returns {Engine} */
+function messageEngine(send, data) {
+  /** @param {any} message */
+  const ask = async (message) => {
+    const answer = await send(message);
+    if (answer.error) throw new Error(answer.error);
+    return answer;
+  };
+  return {
+    can: { edit: true, put: true, train: false, values: true, ask: true },
+    ask,
+    train: null,
+    async run(edits) {
+      const parameters = Object.fromEntries(Object.entries(edits.parameters).map(([key, x]) => [key, Array.from(x)]));
+      const answer = await ask({ kind: "run", tokens: edits.ids, text: edits.text, parameters, choices: edits.choices, put: edits.put });
+      const tokens = answer.tokens ?? data.tokens;
+      /** @type {[string, import("./types.js").Stored][]} */
+      const stored = Object.entries(answer.values);
+      return { values: new Map(stored.map(([m, s]) => [m, restore(m, s, tokens)])), tokens, steps: answer.steps ?? null };
+    },
+    async value(member, meaning) {
+      return restore(member, (await ask({ kind: "value", member, meaning })).value, data.tokens);
+    },
+  };
+}

@@ -1,0 +1,119 @@
+/** The equations as on paper: grouped by part, the current one marked, calls that open. */
+import { copyButton } from "./copy.js";
+import { button, el, own } from "./dom.js";
+import { equationProgress, STATES } from "./progress.js";
+
+/** @typedef {import("./context.js").Context} Context */
+/** @typedef {import("./types.js").Equation} Equation */
+
+/** @param {Context} ctx */
+export function equations(ctx) {
+  const holder = el("div", { class: "v-equations" });
+  /** @type {Equation[] | null} */
+  let drawn = null;
+  /** @type {Map<number, HTMLElement>} */
+  let rows = new Map();
+
+  ctx.store.on((state) => {
+    const backward = state.direction === "backward" && ctx.data.backward_equations?.length;
+    const wanted = backward ? ctx.data.backward_equations ?? [] : ctx.data.equations;
+    if (wanted !== drawn) {
+      rows = new Map();
+      holder.replaceChildren(...parts(ctx, wanted, rows));
+      drawn = wanted;
+    }
+    for (const [number, row] of rows) {
+      const status = equationProgress(ctx.steps, state.step, number);
+      const changed = row.dataset.status !== status;
+      row.dataset.status = status;
+      row.setAttribute("aria-current", status === "now" ? "step" : "false");
+      if (changed && status === "now") reveal(row);
+    }
+  });
+  return holder;
+}
+
+/** @param {Context} ctx @param {Equation[]} wanted @param {Map<number, HTMLElement>} rows */
+function parts(ctx, wanted, rows) {
+  const found = [];
+  let part = null;
+  let list = el("ol");
+  for (const equation of wanted) {
+    if (equation.part !== part) {
+      part = equation.part;
+      list = el("ol");
+      found.push(el("h3", {}, part, loop(equation)), list);
+    }
+    const row = line(ctx, equation);
+    rows.set(equation.number, row);
+    list.append(row);
+  }
+  if (!found.length) found.push(list);
+  return found;
+}
+
+/** @param {Equation} equation */
+function loop({ loop: over }) {
+  return over ? el("small", {}, ` for ${over.letter} = `, own(over.lower), " … ", own(over.upper)) : null;
+}
+
+/** @param {Context} ctx @param {Equation} equation */
+function line(ctx, equation) {
+  const formula = own(equation.math, "div", { class: "formula" });
+  const opened = el("div", { class: "opened", hidden: true });
+  calls(formula, equation, opened);
+  const number = button(`Go to the step of equation ${equation.number}`, () => toStep(ctx, equation),
+    { class: "number" }, String(equation.number));
+  return el("li", { "data-number": equation.number, "data-defines": equation.key }, number, formula,
+    copyButton(`Copy equation ${equation.number} as LaTeX`, "LaTeX", () => equation.latex, ctx),
+    equation.meaning ? own(equation.meaning, "p", { class: "meaning" }) : null, opened);
+}
+
+/** In a loop: the step of the block at hand, or else the first. @param {Context} ctx @param {Equation} equation */
+function toStep(ctx, equation) {
+  const here = JSON.stringify(ctx.step.block);
+  const same = ctx.steps.findIndex((s) => s.equation === equation.number && JSON.stringify(s.block) === here);
+  const step = same >= 0 ? same : ctx.steps.findIndex((s) => s.equation === equation.number);
+  if (step >= 0) ctx.store.set({ step, looked: null, entry: null });
+}
+
+/** A call of a named function is a button that opens its definition. @param {HTMLElement} formula @param {Equation} equation @param {HTMLElement} opened */
+function calls(formula, equation, opened) {
+  for (const node of formula.querySelectorAll("[data-call]")) {
+    const id = node.getAttribute("data-call") ?? "";
+    const definition = equation.opened?.[id];
+    if (!definition) continue;
+    node.setAttribute("role", "button");
+    node.setAttribute("tabindex", "0");
+    node.setAttribute("aria-expanded", "false");
+    node.setAttribute("aria-label", `${node.textContent}: open its definition`);
+    const toggle = () => {
+      const open = opened.dataset.call === id && !opened.hidden;
+      opened.hidden = open;
+      opened.dataset.call = id;
+      node.setAttribute("aria-expanded", String(!open));
+      if (!open) opened.replaceChildren(own(definition));
+    };
+    node.addEventListener("click", toggle);
+    node.addEventListener("keydown", (event) => {
+      const { key } = /** @type {KeyboardEvent} */ (event);
+      if (key !== "Enter" && key !== " ") return;
+      event.preventDefault();
+      toggle();
+    });
+  }
+}
+
+/** Scrolls the pane, never the page. @param {HTMLElement} row */
+export function reveal(row) {
+  const panes = [row.closest(".drawing"), row.closest(".pane-body")];
+  const pane = panes.find((p) => p && p.scrollHeight > p.clientHeight + 1);
+  if (!pane) return;
+  const box = row.getBoundingClientRect();
+  const frame = pane.getBoundingClientRect();
+  if (box.top < frame.top + 8 || box.bottom > frame.bottom - 8) {
+    pane.scrollTop += box.top - frame.top - frame.height / 2 + box.height / 2;
+  }
+}
+
+export { STATES };

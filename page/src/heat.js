@@ -1,0 +1,104 @@
+/** A matrix as a heat map: one canvas, labels beside it, the entry under the pointer in words. */
+import { el } from "./dom.js";
+import { largest } from "./matrix.js";
+import { short } from "./numbers.js";
+
+/** @typedef {import("./values.js").Value} Value */
+/** @typedef {import("./matrix.js").Picked} Picked */
+
+const MOST_LABELS = 40;
+
+/** @param {Value} value @param {number} slice @param {Picked} picked @param {number} width */
+export function heat(value, slice, picked, width) {
+  const { rows, columns } = value;
+  const side = Math.max(1, Math.min(28, Math.floor(width / columns)));
+  const tall = Math.max(side, Math.min(rows === 1 ? 28 : side * 4, Math.floor(320 / rows) || 1));
+  const height = Math.max(1, Math.min(tall, 28));
+  const canvas = /** @type {HTMLCanvasElement} */ (el("canvas", {
+    width: columns, height: rows, tabindex: "0", role: "img",
+    "aria-label": `${picked.name} as a heat map of ${rows} by ${columns}; arrow keys read its entries`,
+  }));
+  canvas.style.width = `${side * columns}px`;
+  canvas.style.height = `${height * rows}px`;
+  const readout = el("output", { class: "readout" }, "\u00a0");
+  const rowAxis = value.shape.length - 2;
+  const columnAxis = value.shape.length - 1;
+  const labels = (/** @type {number} */ axis, /** @type {number} */ n) =>
+    axis >= 0 && value.labels[axis] && n <= MOST_LABELS ? Array.from({ length: n }, (_, k) => value.label(axis, k)) : null;
+  const left = labels(rowAxis, rows);
+  const top = side >= 8 ? labels(columnAxis, columns) : null;
+  queueMicrotask(() => paint(canvas, value, slice));
+
+  let at = [0, 0];
+  /** @param {number} i @param {number} j */
+  const read = (i, j) => {
+    at = [Math.max(0, Math.min(rows - 1, i)), Math.max(0, Math.min(columns - 1, j))];
+    const index = value.index(slice, at[0], at[1]);
+    readout.textContent = `${picked.name}[${index.map((k, axis) => value.label(axis, k)).join(", ")}] = ${short(value.at(index))}`;
+  };
+  canvas.addEventListener("pointermove", (event) => {
+    const box = canvas.getBoundingClientRect();
+    read(Math.floor(((event.clientY - box.top) / box.height) * rows), Math.floor(((event.clientX - box.left) / box.width) * columns));
+  });
+  const pick = () => picked.pick?.(value.index(slice, at[0], at[1]));
+  canvas.addEventListener("click", pick);
+  canvas.addEventListener("keydown", (event) => {
+    const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+    const move = moves[/** @type {keyof typeof moves} */ (event.key)];
+    if (move) {
+      event.preventDefault();
+      event.stopPropagation();
+      read(at[0] + move[0], at[1] + move[1]);
+    } else if (event.key === "Enter") pick();
+  });
+  return el("div", { class: "heat" },
+    top ? el("div", { class: "top", style: `--side:${side}px` }, top.map((t) => el("span", {}, t))) : null,
+    left ? el("div", { class: "left", style: `--tall:${height}px` }, left.map((t) => el("span", {}, t))) : null,
+    canvas, readout);
+}
+
+/** One pixel an entry; the browser enlarges without smoothing. @param {HTMLCanvasElement} canvas @param {Value} value @param {number} slice */
+function paint(canvas, value, slice) {
+  const context = canvas.getContext("2d");
+  if (!context) return;
+  const numbers = value.numbers();
+  const { rows, columns } = value;
+  const scale = largest(value, slice) || 1;
+  const [zero, up, down] = ["--paper", "--heat-positive", "--heat-negative"].map((name) => colour(canvas, name));
+  const image = context.createImageData(columns, rows);
+  const from = slice * rows * columns;
+  for (let k = 0; k < rows * columns; k++) {
+    const x = numbers[from + k];
+    const end = x < 0 ? down : up;
+    const share = Number.isFinite(x) ? Math.min(1, Math.abs(x) / scale) : 0;
+    for (let c = 0; c < 3; c++) image.data[4 * k + c] = zero[c] + (end[c] - zero[c]) * share;
+    image.data[4 * k + 3] = Number.isFinite(x) ? 255 : 60;
+  }
+  context.putImageData(image, 0, 0);
+}
+
+/** A colour of the design sheet as red, green, blue. @param {Element} near @param {string} name */
+function colour(near, name) {
+  const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  if (!probe) return [0, 0, 0];
+  probe.fillStyle = getComputedStyle(near).getPropertyValue(name).trim() || "#888";
+  probe.fillRect(0, 0, 1, 1);
+  return [...probe.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+}
+
+/** A small strip for a row of the register. @param {Value} value @param {number} slice @param {number} row */
+export function strip(value, slice, row) {
+  const canvas = /** @type {HTMLCanvasElement} */ (el("canvas", {
+    class: "strip", width: value.columns, height: 1, role: "img",
+    "aria-label": `${value.member}, row ${row}: ${value.columns} entries`,
+  }));
+  const from = (slice * value.rows + row) * value.columns;
+  const data = value.numbers();
+  queueMicrotask(() => {
+    const line = Float64Array.from({ length: value.columns }, (_, k) => data[from + k]);
+    const one = value.withData(line);
+    one.shape = [value.columns];
+    paint(canvas, one, 0);
+  });
+  return canvas;
+}

@@ -1,0 +1,89 @@
+/** The page: one module with anywidget's contract, for the exported file, the server and the notebook. */
+import { Context } from "./context.js";
+import { diagram } from "./diagram.js";
+import { el, own, segmented } from "./dom.js";
+import { choices, tokensBar, undo } from "./editing.js";
+import { createEdits } from "./edits.js";
+import { createEngine } from "./engine.js";
+import { equations } from "./equations.js";
+import { keyboard } from "./keyboard.js";
+import { valuesPane } from "./panes.js";
+import { pipeline } from "./pipeline.js";
+import { register } from "./register.js";
+import { createStore } from "./store.js";
+import { story } from "./story.js";
+import { inspector, listen, symbolTable } from "./symbols.js";
+import { training } from "./training.js";
+import { Values } from "./values.js";
+
+/** @param {{model: import("./types.js").Model, el: HTMLElement}} handed */
+async function render({ model, el: root }) {
+  const data = /** @type {import("./types.js").PageData} */ (model.get("data"));
+  const store = createStore({
+    direction: "forward", step: 0, meaning: data.meanings[0]?.name ?? "decimal", looked: null,
+    entry: null, symbol: null, views: {}, revision: 0, note: "",
+  });
+  const ctx = new Context(data, store, new Values(data), await createEngine(model, data), root);
+  const edits = createEdits(ctx);
+  root.classList.add("viete-page");
+  root.replaceChildren(
+    header(ctx, edits),
+    pipeline(ctx),
+    el("div", { class: "v-panes" },
+      pane("equations", "Equations", equations(ctx), symbolTable(ctx), card(ctx)),
+      el("div", { class: "pane story", role: "region", "aria-label": "This step" },
+        el("div", { class: "pane-body", tabindex: "0" }, story(ctx), diagram(ctx), training(ctx, edits))),
+      pane("values", "Values", valuesPane(ctx, edits)),
+      pane("register", "Register", register(ctx))),
+    inspector(ctx), note(ctx));
+  listen(ctx);
+  keyboard(ctx);
+}
+
+/** @param {string} name @param {string} title @param {...(Node | null)} children */
+function pane(name, title, ...children) {
+  return el("section", { class: `pane ${name}`, "aria-label": title },
+    el("h2", { class: "pane-title" }, title),
+    el("div", { class: "pane-body", tabindex: "0", role: "group", "aria-label": title }, children));
+}
+
+/** @param {Context} ctx @param {import("./edits.js").EditsStore} edits */
+function header(ctx, edits) {
+  const holder = el("div", { class: "switches" });
+  ctx.store.on((state, before) => {
+    if (state !== before && state.meaning === before.meaning && state.direction === before.direction && state.revision === before.revision) return;
+    const held = document.activeElement?.getAttribute("data-name");
+    const inside = holder.contains(document.activeElement);
+    holder.replaceChildren(...[
+      ctx.data.backward.length ? segmented("Direction", [{ name: "forward", title: "Forward" }, { name: "backward", title: "Backward" }],
+        state.direction, (direction) => ctx.store.set({ direction: /** @type {any} */ (direction), step: 0, looked: null, entry: null })) : null,
+      ctx.data.meanings.length > 1 && !ctx.values.fresh ? segmented("Numbers", ctx.data.meanings, state.meaning, (meaning) => ctx.store.set({ meaning })) : null,
+    ].filter((x) => x !== null));
+    if (inside && held) /** @type {HTMLElement | null} */ (holder.querySelector(`[data-name="${held}"]`))?.focus();
+  });
+  return el("header", { class: "v-header" }, el("h1", {}, ctx.data.title), tokensBar(ctx, edits), choices(ctx, edits), undo(ctx, edits), holder);
+}
+
+/** The whole card, to be read. @param {Context} ctx */
+function card(ctx) {
+  return ctx.data.document ? el("details", { class: "v-card" }, el("summary", {}, "The whole card"), own(ctx.data.document, "div", { class: "card" })) : null;
+}
+
+/** @param {Context} ctx */
+function note(ctx) {
+  const line = el("p", { class: "v-note", role: "status" });
+  let timer = 0;
+  ctx.store.on((state, before) => {
+    if (state === before || !state.note) return;
+    line.textContent = state.note;
+    clearTimeout(timer);
+    timer = window.setTimeout(() => {
+      line.textContent = "";
+      ctx.store.set({ note: "" });
+    }, 4000);
+  });
+  return line;
+}
+
+export { render };
+export default { render };

@@ -1,0 +1,103 @@
+/** The ordered pipeline, always in view: every step, grouped by part and block, with the buttons. */
+import { button, el, own } from "./dom.js";
+import { sameBlock } from "./progress.js";
+
+/** @typedef {import("./context.js").Context} Context */
+/** @typedef {import("./types.js").Step} Step */
+
+/** @param {Context} ctx */
+export function pipeline(ctx) {
+  const back = button("Step back", () => go(ctx, -1), { class: "go" }, "←");
+  const next = button("Step forward", () => go(ctx, 1), { class: "go next" }, "→");
+  const list = el("ol", { class: "groups" });
+  const where = el("span", { class: "where", "aria-live": "polite" });
+  const bar = el("nav", { class: "v-pipe", "aria-label": "Steps in order" }, back,
+    el("div", { class: "track", tabindex: "0", role: "group", "aria-label": "Pipeline" }, list), where, next);
+
+  ctx.store.on((state, before) => {
+    if (state !== before && state.step === before.step && state.direction === before.direction) return;
+    list.replaceChildren(...groups(ctx));
+    const at = Math.min(state.step, ctx.steps.length - 1);
+    back.disabled = at <= 0;
+    next.disabled = at >= ctx.steps.length - 1;
+    where.textContent = `${at + 1} / ${ctx.steps.length}`;
+    centre(list);
+  });
+  return bar;
+}
+
+/** @param {Context} ctx @param {number} by */
+export function go(ctx, by) {
+  const step = Math.max(0, Math.min(ctx.steps.length - 1, ctx.state.step + by));
+  ctx.store.set({ step, looked: null, entry: null });
+}
+
+/** A group is a run of steps of one part in one block; only the block at hand is unfolded. @param {Context} ctx */
+function groups(ctx) {
+  const { steps, state } = ctx;
+  /** @type {{part: string, from: number, to: number}[]} */
+  const found = [];
+  steps.forEach((step, k) => {
+    const part = ctx.equation.get(step.equation)?.part ?? "";
+    const last = found[found.length - 1];
+    if (last && last.part === part && sameBlock(steps[k - 1], step)) last.to = k;
+    else found.push({ part, from: k, to: k });
+  });
+  const here = steps[state.step];
+  const blocks = new Set(steps.map((step) => JSON.stringify(step.block))).size;
+  /** @type {HTMLElement[]} */
+  const items = [];
+  for (let g = 0; g < found.length; g++) {
+    const group = found[g];
+    const step = steps[group.from];
+    const inBlock = Object.keys(step.block).length > 0;
+    if (inBlock && blocks > 3 && !sameBlock(step, here)) {
+      let to = group.to;
+      while (g + 1 < found.length && sameBlock(steps[found[g + 1].from], step)) to = found[++g].to;
+      items.push(folded(ctx, group.from, to));
+    } else {
+      items.push(open(ctx, group, inBlock ? `${group.part} · ${blockName(step)}` : group.part));
+    }
+  }
+  return items;
+}
+
+/** @param {Step} step */
+const blockName = (step) => Object.entries(step.block).map(([letter, k]) => `${letter} = ${k}`).join(", ");
+
+/** @param {Context} ctx @param {number} from @param {number} to */
+function folded(ctx, from, to) {
+  const step = ctx.steps[from];
+  const status = to < ctx.state.step ? "done" : "later";
+  return el("li", { class: "group" },
+    el("span", { class: "part" }, "Block"),
+    el("ol", {}, el("li", {}, button(`Block ${blockName(step)}, ${to - from + 1} steps`,
+      () => ctx.store.set({ step: from, looked: null, entry: null }),
+      { class: `chip ${status}`, "aria-pressed": "false" }, blockName(step), " …"))));
+}
+
+/** @param {Context} ctx @param {{from: number, to: number}} group @param {string} part */
+function open(ctx, group, part) {
+  const chips = [];
+  for (let k = group.from; k <= group.to; k++) {
+    const step = ctx.steps[k];
+    const status = k < ctx.state.step ? "done" : k === ctx.state.step ? "now" : "later";
+    chips.push(el("li", {}, el("button", {
+      type: "button", class: `chip ${status}`, "data-step": k, title: step.title,
+      "aria-label": `Step ${k + 1}: ${step.title || step.member}`,
+      "aria-current": status === "now" ? "step" : null,
+      onclick: () => ctx.store.set({ step: k, looked: null, entry: null }),
+    }, own(ctx.math(step.member) ?? ""))));
+  }
+  return el("li", { class: "group" }, el("span", { class: "part" }, part), el("ol", {}, chips));
+}
+
+/** @param {HTMLElement} list */
+function centre(list) {
+  const now = /** @type {HTMLElement | null} */ (list.querySelector(".chip.now"));
+  const track = list.parentElement;
+  if (!now || !track || !track.clientWidth) return;
+  const box = now.getBoundingClientRect();
+  const frame = track.getBoundingClientRect();
+  track.scrollLeft += box.left - frame.left - frame.width / 2 + box.width / 2;
+}

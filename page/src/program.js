@@ -1,0 +1,91 @@
+/** The program that the page carries: the same equations as JavaScript, run here, and trained here. */
+import { restore, Value } from "./values.js";
+
+/** @typedef {import("./engine.js").Engine} Engine */
+/** @typedef {import("./engine.js").Edits} Edits */
+/** @typedef {import("./types.js").PageData} PageData */
+/** @typedef {{shape: number[], data: Float64Array} | number} Computed */
+
+/** @param {PageData} data @param {Engine} base @returns {Promise<Partial<Engine>>} */
+export async function programEngine(data, base) {
+  if (!data.program) return {};
+  const module = await imported(data.program.source);
+  const pattern = labelled(data);
+
+  /** All parameters, those of the page and those that were changed. @param {Edits} edits @returns {Record<string, Computed>} */
+  const weights = (edits) => Object.fromEntries(pattern.parameters.map(({ key, value }) => {
+    const numbers = Float64Array.from(edits.parameters[key] ?? value.numbers());
+    return [key, value.shape.length ? { shape: value.shape, data: numbers } : numbers[0]];
+  }));
+
+  /** @type {Engine["run"]} */
+  async function run(edits) {
+    const ids = edits.ids ?? data.tokens.ids;
+    const params = module.renamed(weights(edits));
+    const found = module.values({ ...given(data, pattern.inputs), [data.tokens.input ?? module.INPUTS[0]]: ids }, params, edits.choices);
+    const tokens = { ids, words: ids.map((k) => wordOf(data, k)) };
+    /** @type {Map<string, Value>} */
+    const values = new Map();
+    const every = { ...weights(edits), ...found };
+    for (const [member, x] of Object.entries(every)) values.set(member, pattern.value(member, /** @type {Computed} */ (x), tokens.words));
+    const input = data.tokens.input;
+    if (input) values.set(input, pattern.value(input, { shape: [ids.length], data: Float64Array.from(ids) }, tokens.words));
+    return { values, tokens };
+  }
+
+  /** @type {NonNullable<Engine["train"]>} */
+  async function train(edits, rate) {
+    const params = module.renamed(weights(edits));
+    const ids = edits.ids ?? data.tokens.ids;
+    const rounds = module.train([ids], params, { steps: Infinity, rate });
+    return {
+      step() {
+        const { value } = rounds.next();
+        const found = /** @type {Record<string, Computed>} */ (module.weights(value.params));
+        const parameters = Object.fromEntries(Object.entries(found).map(([key, x]) =>
+          [key, typeof x === "number" ? Float64Array.of(x) : Float64Array.from(x.data)]));
+        return { step: value.step, loss: Number(value.loss), parameters };
+      },
+    };
+  }
+  return { can: { ...base.can, edit: true, train: !!module.train }, run, train: module.train && data.tokens.ids.length > 1 ? train : null };
+}
+
+/** A module script is blocked from a file, a module of a Blob is not. @param {string} source @returns {Promise<any>} */
+async function imported(source) {
+  const address = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+  try {
+    return await import(address);
+  } finally {
+    URL.revokeObjectURL(address);
+  }
+}
+
+/** @param {PageData} data @param {number} k */
+function wordOf(data, k) {
+  const known = data.tokens.ids.indexOf(k);
+  return data.tokens.vocabulary?.[k] ?? (known >= 0 ? data.tokens.words[known] : String(k));
+}
+
+/** The inputs beside the text, as the page has them. @param {PageData} data @param {Value[]} inputs */
+function given(data, inputs) {
+  return Object.fromEntries(inputs.filter(({ member }) => member !== data.tokens.input)
+    .map((value) => [value.member, value.shape.length ? { shape: value.shape, data: Float64Array.from(value.numbers()) } : Number(value.data[0])]));
+}
+
+/** What is known of members from the values of the page: axes and labels, which an array alone has not. @param {PageData} data */
+function labelled(data) {
+  const stored = data.values.decimal ?? {};
+  const value = (/** @type {string} */ member, /** @type {Computed} */ x, /** @type {string[]} */ words) => {
+    const array = typeof x === "number" ? { shape: [], data: Float64Array.of(x) } : x;
+    const labels = (stored[member]?.labels ?? array.shape.map(() => null)).map((label) =>
+      label === "words" ? words : label === "vocabulary" ? data.tokens.vocabulary : /** @type {string[] | null} */ (label));
+    return new Value(member, array.shape, stored[member]?.axes ?? array.shape.map(() => ""), labels, array.data);
+  };
+  const own = (/** @type {Record<string, any>} */ all) => Object.entries(all).map(([key, s]) => ({ key, value: restored(key, s, data) }));
+  const inputs = Object.keys(stored).filter((key) => data.symbols[key]?.kind === "input" && stored[key].data !== undefined);
+  return { value, parameters: own(data.program?.parameters ?? {}), inputs: inputs.map((key) => restored(key, stored[key], data)) };
+}
+
+/** @param {string} key @param {any} stored @param {PageData} data */
+const restored = (key, stored, data) => restore(key, stored, data.tokens);

@@ -1,0 +1,83 @@
+/** Training before one's eyes: Adam on the text of the page, the loss as a curve, the values moving. */
+import { button, el, svg } from "./dom.js";
+import { short } from "./numbers.js";
+
+/** @typedef {import("./context.js").Context} Context */
+/** @typedef {import("./edits.js").EditsStore} EditsStore */
+/** @typedef {import("./engine.js").Trainer} Trainer */
+
+const FRAME = 12; // milliseconds of training between two drawings
+const POINTS = 400;
+
+/** @param {Context} ctx @param {EditsStore} edits */
+export function training(ctx, edits) {
+  if (!ctx.engine.train) return null;
+  const begin = ctx.engine.train;
+  /** @type {Trainer | null} */
+  let trainer = null;
+  let running = false;
+  /** @type {{step: number, loss: number}[]} */
+  let losses = [];
+  const rate = /** @type {HTMLInputElement} */ (el("input", { type: "number", step: "any", min: "0", value: "0.05" }));
+  const said = el("output", {}, "");
+  const curve = el("div", { class: "curve" });
+  const play = button("Train", toggle, { class: "play" });
+  const again = button("Start again", restart, { class: "again" });
+
+  async function toggle() {
+    running = !running;
+    play.textContent = running ? "Pause" : "Train";
+    try {
+      if (running && !trainer) trainer = await begin(edits.get(), Number(rate.value));
+      if (running) requestAnimationFrame(frame);
+    } catch (error) {
+      running = false;
+      play.textContent = "Train";
+      ctx.tell(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  function restart() {
+    running = false;
+    trainer = null;
+    losses = [];
+    play.textContent = "Train";
+    said.textContent = "";
+    curve.replaceChildren();
+    edits.undo();
+  }
+
+  async function frame() {
+    if (!running || !trainer) return;
+    const end = performance.now() + FRAME;
+    let last;
+    do {
+      last = trainer.step();
+      losses.push({ step: last.step, loss: last.loss });
+    } while (performance.now() < end);
+    if (losses.length > 2 * POINTS) losses = losses.filter((_, k) => k % 2 === 0 || k === losses.length - 1);
+    said.textContent = `step ${last.step}: loss ${short(last.loss)}`;
+    curve.replaceChildren(plot(losses));
+    await edits.change({ parameters: { ...edits.get().parameters, ...last.parameters } });
+    if (running) requestAnimationFrame(frame);
+  }
+
+  return el("details", { class: "v-training" }, el("summary", {}, "Train this model"),
+    el("p", { class: "controls" }, play, again, el("label", {}, "learning rate ", rate), said), curve);
+}
+
+/** The loss over the steps, the loss on a logarithmic axis. @param {{step: number, loss: number}[]} losses */
+export function plot(losses) {
+  const [wide, high, left, low] = [360, 120, 44, 18];
+  const logs = losses.map(({ loss }) => Math.log10(Math.max(loss, 1e-12)));
+  const [most, least] = [Math.max(...logs), Math.min(...logs)];
+  const last = Math.max(losses[losses.length - 1].step, 1);
+  const x = (/** @type {number} */ step) => left + ((wide - left - 6) * step) / last;
+  const y = (/** @type {number} */ log) => 8 + (high - low - 8) * (most === least ? 0.5 : (most - log) / (most - least));
+  const line = losses.map(({ step }, k) => `${k ? "L" : "M"}${x(step).toFixed(1)},${y(logs[k]).toFixed(1)}`).join("");
+  return svg("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": `Loss over ${last} steps: from ${short(losses[0].loss)} to ${short(losses[losses.length - 1].loss)}` },
+    svg("path", { class: "axis", d: `M${left},4V${high - low}H${wide}` }), svg("path", { class: "loss", d: line }),
+    svg("text", { x: left - 6, y: y(most) + 4, "text-anchor": "end" }, short(10 ** most)),
+    most === least ? null : svg("text", { x: left - 6, y: y(least) + 4, "text-anchor": "end" }, short(10 ** least)),
+    svg("text", { x: left, y: high - 4 }, "step 1"), svg("text", { x: wide - 4, y: high - 4, "text-anchor": "end" }, String(last)));
+}

@@ -1,0 +1,113 @@
+/**
+ * The page data: what viete/explore/data.py writes. Types only.
+ *
+ * @typedef {object} SymbolEntry
+ * @property {string} kind  input, parameter, value, gradient, dimension or function
+ * @property {string} math  MathML
+ * @property {string | null} shape  MathML
+ * @property {string} meaning
+ * @property {number[]} made  numbers of the equations that define it
+ * @property {number[]} used  numbers of the equations that read it
+ * @property {string} [latex]
+ *
+ * @typedef {object} Equation
+ * @property {number} number
+ * @property {string} key  the symbol that it defines
+ * @property {string} math
+ * @property {string} latex
+ * @property {string} meaning
+ * @property {string} part
+ * @property {{letter: string, lower: string, upper: string} | null} loop
+ * @property {string[]} reads
+ * @property {Record<string, string>} opened  a function call's definition with its arguments put in
+ *
+ * @typedef {object} Operand
+ * @property {string | number | boolean | {operation: number} | {from: number} | {number: "inf" | "-inf" | "nan"}} value
+ * @property {string[]} axes
+ *
+ * @typedef {object} Operation
+ * @property {number} id
+ * @property {string} op
+ * @property {string} text  MathML
+ * @property {Operand[]} operands
+ * @property {string[]} axes
+ * @property {string[]} over
+ * @property {string} value  where its result stands among the values
+ * @property {Record<string, number>} [sizes]
+ * @property {import("./formula.js").Formula} [formula]  of the operands' entries
+ * @property {string} [fold]  what becomes of the terms over `over`
+ * @property {string} [call]  the named function whose definition opens
+ * @property {number} [last]  the operation that a call's value is
+ * @property {number} [within]  the call in whose definition it stands
+ * @property {string} [at]  of a pick: the label of the axis on which a place is taken
+ * @property {number} [first]
+ * @property {string[]} [along]  of a concat
+ * @property {string} [to]
+ *
+ * @typedef {object} Step
+ * @property {number} equation
+ * @property {string} member
+ * @property {string} [math]  MathML of the member
+ * @property {string} [equation_math]  the equation with the block put in
+ * @property {Record<string, number>} block
+ * @property {string[]} reads
+ * @property {string} title
+ * @property {string} why
+ * @property {string} [summary]
+ * @property {string} [of]  the value that a gradient belongs to
+ * @property {Operation[]} operations
+ *
+ * @typedef {object} Stored
+ * @property {number[]} shape
+ * @property {string[]} axes
+ * @property {(string[] | string | null)[]} labels  words, vocabulary, or a list of names
+ * @property {string | string[]} data
+ * @property {(string | null)[]} [math]  MathML of the entries
+ * @property {boolean} [more]
+ *
+ * @typedef {object} Choice
+ * @property {string} name
+ * @property {string} kind
+ * @property {number | string | boolean} value
+ * @property {string} [math]
+ *
+ * @typedef {object} PageData
+ * @property {number} format
+ * @property {string} title
+ * @property {string[]} about
+ * @property {Record<string, SymbolEntry>} symbols
+ * @property {string} document
+ * @property {Equation[]} equations
+ * @property {Step[]} steps
+ * @property {Step[]} backward
+ * @property {Equation[]} [backward_equations]
+ * @property {Record<string, number>} dimensions
+ * @property {Choice[]} choices
+ * @property {{ids: number[], words: string[], vocabulary: string[] | null, input?: string}} tokens
+ * @property {{name: string, title: string}[]} meanings
+ * @property {Record<string, Record<string, Stored>>} values
+ * @property {{source: string, parameters: Record<string, Stored>} | null} program
+ * @property {{svg: string} | null} diagram
+ * @property {any} lesson
+ * @property {{values: number, left_out: string[]}} limits
+ * @property {{address: string, token: string} | null} server
+ *
+ * @typedef {object} Model  what anywidget hands to render
+ * @property {(name: string) => any} get
+ * @property {(name: string, value: any) => void} [set]
+ * @property {(name: string, heard: (...args: any[]) => void) => void} [on]
+ * @property {(message: any) => void} [send]
+ *
+ * @typedef {object} State
+ * @property {"forward" | "backward"} direction
+ * @property {number} step
+ * @property {string} meaning
+ * @property {string | null} looked  the member in the values pane; null: that of the step
+ * @property {{member: string, at: number[]} | null} entry
+ * @property {string | null} symbol  the symbol that is lit up
+ * @property {Record<string, string>} views  the view chosen for a member
+ * @property {number} revision  grows when the numbers change
+ * @property {string} note  what a reader is told, politely
+ */
+
+export {};

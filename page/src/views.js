@@ -1,0 +1,84 @@
+/** A value in the form that suits it, and the buttons that choose another. */
+import { arcs, isPattern } from "./arcs.js";
+import { bars, overVocabulary } from "./bars.js";
+import { copyButton, numpy } from "./copy.js";
+import { el, own, segmented } from "./dom.js";
+import { heat } from "./heat.js";
+import { matrix } from "./matrix.js";
+import { count } from "./numbers.js";
+
+/** @typedef {import("./context.js").Context} Context */
+/** @typedef {import("./values.js").Value} Value */
+
+const MOST_CELLS = 400;
+const MOST_COLUMNS = 10;
+const MOST_SLICES = 12;
+
+/** @param {Context} ctx @param {Value} value */
+export function forms(ctx, value) {
+  const found = [];
+  if (value.rows * value.columns <= MOST_CELLS * 4) found.push({ name: "numbers", title: "Numbers" });
+  if (!value.exact && value.size > 1) found.push({ name: "heat", title: "Heat map" });
+  if (isPattern(value) && value.columns <= 64) found.push({ name: "arcs", title: "Arcs" });
+  if (overVocabulary(value, ctx.data.tokens.vocabulary)) found.push({ name: "bars", title: "Bars" });
+  return found.length ? found : [{ name: "heat", title: "Heat map" }];
+}
+
+/** @param {Context} ctx @param {Value} value */
+export function form(ctx, value) {
+  const offered = forms(ctx, value).map(({ name }) => name);
+  const chosen = ctx.state.views[ctx.symbolOf(value.member)];
+  if (chosen && offered.includes(chosen)) return chosen;
+  const small = value.columns <= MOST_COLUMNS && value.rows * value.columns <= MOST_CELLS;
+  return small && offered.includes("numbers") ? "numbers" : offered.includes("heat") ? "heat" : offered[0];
+}
+
+/**
+ * @param {Context} ctx @param {string} member
+ * @param {{marked?: (index: number[]) => boolean, main?: boolean, width: number, extra?: (slice: number) => Node | null}} options
+ */
+export function valueView(ctx, member, { marked = () => false, main = false, width, extra }) {
+  const value = ctx.value(member);
+  const symbol = ctx.data.symbols[ctx.symbolOf(member)];
+  const kind = symbol?.kind ?? "value";
+  const name = own(ctx.math(member) ?? "", "span", { class: `name ${kind}`, "data-key": ctx.symbolOf(member) });
+  if (!ctx.math(member)) name.textContent = member;
+  if (!value) return absent(ctx, member, name);
+  const chosen = form(ctx, value);
+  const entry = ctx.state.entry?.member === member ? ctx.state.entry.at : null;
+  const picked = { entry, marked, name: member, pick: (/** @type {number[]} */ at) => ctx.store.set({ entry: { member, at } }) };
+  const shown = Math.min(value.slices, MOST_SLICES);
+  const slices = Array.from({ length: shown }, (_, s) => {
+    const wide = value.slices > 1 && chosen !== "numbers" ? Math.min(width, Math.max(150, width / Math.min(shown, 3) - 16)) : width;
+    const drawn = chosen === "numbers" ? matrix(value, s, picked)
+      : chosen === "heat" ? heat(value, s, picked, wide)
+        : chosen === "arcs" ? arcs(value, s, picked, wide) : bars(value, s, picked);
+    return el("div", { class: "slice" },
+      value.slices > 1 ? el("p", { class: "slice-name" }, value.sliceName(s), extra?.(s) ?? null) : null,
+      el("div", { class: "scroll" }, drawn));
+  });
+  return el("section", { class: `v-value ${main ? "main" : ""}`, "data-member": member, "aria-label": `Value of ${member}` },
+    el("header", {}, name, el("span", { class: "size" }, sizes(value)),
+      forms(ctx, value).length > 1 ? segmented(`Form of ${member}`, forms(ctx, value), chosen, (view) =>
+        ctx.store.set({ views: { ...ctx.state.views, [ctx.symbolOf(member)]: view } })) : null,
+      copyButton(`Copy ${member} as NumPy`, "NumPy", () => numpy(value), ctx)),
+    symbol?.meaning ? own(symbol.meaning, "p", { class: "meaning" }) : null,
+    el("div", { class: "slices" }, slices),
+    value.slices > shown ? el("p", { class: "hint" }, `${count(value.slices - shown, "more matrix", "more matrices")} not drawn`) : null);
+}
+
+/** @param {Value} value */
+const sizes = (value) => (value.shape.length ? value.shape.join(" × ") : "a number");
+
+/** A value that the page does not carry: asked for where somebody can answer. @param {Context} ctx @param {string} member @param {Node} name */
+function absent(ctx, member, name) {
+  const words = ctx.values.fresh ? "not computed again after the change"
+    : ctx.engine.can.values ? "loading …" : "left out of this page, which holds values up to its size limit";
+  if (ctx.engine.can.values && !ctx.values.fresh) {
+    ctx.engine.value(member, ctx.state.meaning).then((value) => {
+      ctx.values.put(value, ctx.state.meaning);
+      ctx.store.set({ revision: ctx.state.revision + 1 });
+    }, (error) => ctx.tell(error.message));
+  }
+  return el("section", { class: "v-value absent", "data-member": member }, el("header", {}, name), el("p", { class: "hint" }, words));
+}
