@@ -19,7 +19,7 @@ help:
 	@echo 'make quick   in a minute: the laws with few examples, and one of everything'
 	@echo 'make oldest  the tests, with the oldest versions that pyproject.toml admits'
 	@echo 'make page    build the page of viete explore from page/src (needs node and npm)'
-	@echo 'make browser the pages that Viète writes, in headless Chromium (needs chromium and node)'
+	@echo 'make browser pages in headless Chromium, exported JavaScript in Node (needs chromium and node)'
 	@echo 'make tex     the LaTeX of every shipped card, in pdfLaTeX (needs texlive-latex-extra)'
 	@echo 'make format  put the code into the house format'
 	@echo 'make docs    build the documentation into site/'

@@ -20,13 +20,21 @@ def outcomes(requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     given = [
         {**r, "weights": {k: {"shape": v.shape, "data": v.ravel().tolist()}
                           for k, v in r["weights"].items()},
-         "inputs": {k: np.asarray(v).tolist() for k, v in r["inputs"].items()}}
+         "inputs": {k: spelled(v) for k, v in r["inputs"].items()}}
         for r in requests
     ]  # fmt: skip
     made = subprocess.run(["node", RUN], input=json.dumps(given), capture_output=True, text=True,
                           timeout=300)  # fmt: skip
     assert made.returncode == 0, made.stderr
     return [{k: arrays(x) for k, x in one.items()} for one in json.loads(made.stdout)]
+
+
+def spelled(x: Any) -> Any:
+    """Lists of numbers; JSON has no name for those that are not finite."""
+    if isinstance(x, list | np.ndarray):
+        return [spelled(v) for v in x]
+    number = np.asarray(x).item()
+    return number if np.isfinite(number) else str(number).replace("inf", "Infinity")
 
 
 def arrays(x: Any) -> Any:

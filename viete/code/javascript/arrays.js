@@ -501,6 +501,12 @@ function generator(seed) {
     };
 }
 
+/** The weight of a name. */
+function weight(weights, name) {
+    if (weights[name] === undefined) throw new Error(`the weight ${name} is missing`);
+    return weights[name];
+}
+
 /** Values by other names; those of each block one by one. */
 function named(made, names) {
     const out = {}, value = (x) => (typeof x === "boolean" ? Number(x) : x);

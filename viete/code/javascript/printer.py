@@ -293,7 +293,9 @@ class ScriptPrinter:
                 return Js(f"{self.of(x).text}.at({self.of(place).text})", number=True)
             case ast.Call(ast.Attribute(_, "broadcast_arrays")), _:
                 return Js(f"{self.of(x).text}[{self.of(place).text}]")
-            case ast.Name(name), _ if name in (self.by_block | {"weights"}) - self.hidden:
+            case ast.Name("weights"), _ if "weights" not in self.hidden:
+                return self.call("weight", [Js("weights"), self.of(place)])
+            case ast.Name(name), _ if name in self.by_block - self.hidden:
                 return Js(f"{self.name(name)}[{self.of(place).text}]")
         items = place.elts if isinstance(place, ast.Tuple) else [place]
         return self.call("pick", [self.of(x), *map(self.item, items)])
