@@ -88,7 +88,8 @@ def test_what_is_called_is_there_and_nothing_else() -> None:
         code = bare(text)
         called = set(re.findall(r"(?<![\w.$])(\w+)\(", code)) - {
             "if", "for", "function", "return", "xavier", "draw", "step", "name", "value", "next",
-            "drawn", "bell", "uniform", *"Array Error Float64Array Int32Array Number String".split(),
+            "drawn", "bell", "uniform",
+            *"Array Error Float64Array Int32Array Number String".split(),
         }  # fmt: skip
         locals_ = set(re.findall(r"\b(?:const|let) (\w+) = \(", code))
         assert called - locals_ <= set(names)
