@@ -59,7 +59,7 @@ await send("Emulation.setEmulatedMedia",
 await send("Page.navigate", { url: asked.page });
 await load;
 const { result, exceptionDetails } =
-  await send("Runtime.evaluate", { expression: asked.expression, returnByValue: true });
+  await send("Runtime.evaluate", { expression: asked.expression, returnByValue: true, awaitPromise: true });
 console.log(JSON.stringify({ value: result.value, thrown: exceptionDetails ?? null, events }));
 browser.removeAllListeners("exit");
 browser.on("exit", () => {

@@ -14,11 +14,16 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 def look(page: Path, *, width: int, dark: bool, expression: str) -> dict[str, Any]:
     """What an expression is in a page, and what the browser complained of while it opened it."""
+    return look_at(page.resolve().as_uri(), width=width, dark=dark, expression=expression)
+
+
+def look_at(address: str, *, width: int, dark: bool, expression: str) -> dict[str, Any]:
+    """The same of an address; of a promise what it gives."""
     browser = next(filter(None, map(shutil.which, CHROMIUM)), None)
     assert browser and shutil.which("node"), (
         "install Chromium and Node 22: apt-get install chromium"
     )
-    asked = {"browser": browser, "page": page.resolve().as_uri(), "width": width, "dark": dark,
+    asked = {"browser": browser, "page": address, "width": width, "dark": dark,
              "expression": expression}  # fmt: skip
     made = subprocess.run(["node", "--no-warnings", "--experimental-websocket", ASK,
                            json.dumps(asked)], capture_output=True, text=True,

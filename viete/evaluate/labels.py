@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING
@@ -155,9 +156,21 @@ class WordPrinter(Printer):
         if not isinstance(x, Num) or not over_tokens(self.run.program.model, e.value, axis, True):
             return ""
         name = self.run.scope.words().name(int(x.value)) if x.value.denominator == 1 else None
-        return "" if name is None else quoted(name)
+        return "" if name is None else self.literal(quoted(name))
 
     def ref(self, e: Ref, extra: tuple[Expr, ...]) -> str:
         """As `Printer.ref`."""
         written = self.run.scope.spelled.get(e.key)
-        return super().ref(e, extra) if written is None or extra else written
+        return super().ref(e, extra) if written is None or extra else self.literal(written)
+
+
+def word_printer(run: Run, style: str) -> WordPrinter:
+    """What writes formulas of a run in a style, those beside the three spellings too."""
+    return word_printers(style)(run, style)
+
+
+@cache
+def word_printers(style: str) -> type[WordPrinter]:
+    """The class of what writes in a style, with words."""
+    kind = Printer.others.get(style)
+    return WordPrinter if kind is None else type(f"Word{kind.__name__}", (WordPrinter, kind), {})

@@ -35,7 +35,7 @@ from viete.evaluate.labelled import (
     permute,
     traced,
 )
-from viete.evaluate.labels import WordPrinter, axis_labels
+from viete.evaluate.labels import axis_labels, word_printer
 from viete.evaluate.origins import Origin
 from viete.evaluate.queries import Query, Turn, query
 from viete.evaluate.schedule import Member, Program, Step
@@ -404,10 +404,10 @@ class Run(Mapping[str, Array]):
     def in_words(self, question: str | Expr, style: str = "plain") -> str:
         """A question with its tokens by their words: ``<U[" Mary"], x_{-1}^6>``, which reads back.
 
-        ``style`` is 'plain', 'latex' or 'unicode'.
+        ``style`` is 'plain', 'latex', 'unicode', 'typst' or 'mathml'.
         """
         e = self.parse(question) if isinstance(question, str) else question
-        return WordPrinter(self, style).show(e)
+        return word_printer(self, style).show(e)
 
     def answer(self, name: str) -> Answer:
         """The array ``run[name]`` with its axes and their labels, evaluated once."""

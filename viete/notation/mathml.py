@@ -209,6 +209,9 @@ class MathML(Printer, style="mathml"):
     def label(self, text: str) -> str:
         return letter(text)
 
+    def literal(self, text: str) -> str:
+        return f"<mtext>{escape(text)}</mtext>"
+
     def above(self, e: Expr) -> str:
         return self.small(e)
 

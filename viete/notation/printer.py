@@ -302,6 +302,10 @@ class Printer:
         """A word in the place of an index that is its number; here none is known."""
         return ""
 
+    def literal(self, text: str) -> str:
+        """Text as somebody wrote it."""
+        return text
+
     # -- operations --------------------------------------------------------------------------------
 
     def function(self, name: str) -> str:
