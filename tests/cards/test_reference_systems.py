@@ -290,7 +290,7 @@ SYSTEMS = {
     "dialog-depth": (dialog_depth, {"V": 11, "d": 8, "n_max": 7}),
     "dialog-all": (dialog_all, {"V": 11, "d": 8, "H": 2, "n_max": 7}),
     "simple-transformer": (simple_transformer, {"V": 11, "d": 6, "d_h": 8, "T_max": 7}),
-    "exact-lesson": (exact_lesson, {"V": 5, "d": 4, "n_max": 7}),
+    "exact-lesson": (exact_lesson, {"N_V": 5, "d": 4, "n_max": 7}),
     "pre-norm-pythia": (pre_norm_pythia, {"V": 11, "d": 8, "L": 2, "H": 2, "d_f": 12, "n_max": 7}),
     "nanogpt": (nanogpt, {"V": 11, "d": 8, "N": 2, "H": 2, "n_max": 7}),
     "transformer-2017": (transformer_2017, {"V": 11, "d": 8, "N": 2, "H": 2, "d_f": 12}),

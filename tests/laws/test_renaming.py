@@ -22,6 +22,7 @@ from tests.laws.strategies import Card, cards, random_inputs, random_weights, sh
 from tests.laws.test_incremental import check as check_incremental
 from viete import read
 from viete.analysis.next_token import text_of
+from viete.analysis.roles import roles
 from viete.errors import Text
 from viete.graph.operator import Operator
 from viete.library.functions import Function, behind, library, parse_function
@@ -307,7 +308,11 @@ def names(old: vt.Card, by: Renaming, new: vt.Card, weights: Any, inputs: Any) -
     assert list(Names(again(replace(by, values={}).of(old)))) == list(Names(old))
 
 
-WAYS = [runs, grads, plans, pieces, padding, foldings, exports, names]
+def recognised(old: vt.Card, by: Renaming, new: vt.Card, weights: Any, inputs: Any) -> None:
+    assert roles(new) == roles(old)
+
+
+WAYS = [runs, grads, plans, pieces, padding, foldings, exports, names, recognised]
 MODEL = read(CARD)
 
 

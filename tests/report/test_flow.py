@@ -224,7 +224,7 @@ SMALL = {
     "simple-transformer": {"V": 11, "d": 8, "d_h": 8},
     "dialog-transformer": {"V": 11, "d": 8},
     "symbolic-transformer": {},
-    "exact-lesson": {"V": 11, "n_max": 6},
+    "exact-lesson": {"N_V": 11, "n_max": 6},
     "attention-only-2": {"V": 11, "d": 24},
     "pythia": {"V": 11, "d": 64, "N": 2},
     "gpt2": {"V": 11, "d": 24, "N": 2},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from fractions import Fraction
@@ -18,7 +19,7 @@ from tests.laws.strategies import ALIKE
 from viete.cards.catalogue import shipped
 from viete.cli.app import command
 from viete.document.rendering import PAGES, STYLES
-from viete.document.tree import Chain
+from viete.document.tree import Chain, StepsBeside
 from viete.errors import VieteError
 from viete.evaluate.initial_weights import literal_fractions
 from viete.evaluate.labelled import permute
@@ -27,8 +28,10 @@ from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import ExactRun
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Num, Ref
-from viete.report.lesson.document import Lesson, LessonStep, write_lesson
-from viete.report.lesson.making import lesson, with_family
+from viete.report.lesson.data import lesson_data
+from viete.report.lesson.document import Lesson, LessonStep, document, write_lesson
+from viete.report.lesson.lines import with_family
+from viete.report.lesson.making import lesson
 
 VARIED = [name for name in shipped() if name not in ALIKE]
 
@@ -94,105 +97,161 @@ def of(name: str, tokens: list[int], **options: Any) -> Lesson:
     return lesson(model, tokens, weights, inputs=INPUTS.get(name), **options)
 
 
-def step(found: Lesson, position: int, name: str) -> LessonStep:
-    """The step of one position that makes a value."""
-    section = next(s for s in found.sections if s.title.startswith(f"Position {position}"))
-    return next(s for s in section.steps if s.title.endswith(f"${name}$"))
+def step(found: Lesson, name: str) -> LessonStep:
+    """The step that makes a value."""
+    return next(s for s in found.steps if s.makes == name)
 
 
-def line(s: LessonStep, name: str) -> Chain:
-    lines = [*s.lines, *s.parts]
+def side(s: LessonStep, position: int) -> list[Chain]:
+    """The lines of one position."""
+    return next(x.lines for x in s.sides if x.title.split(" ")[:2] == ["Position", str(position)])
+
+
+def line(lines: list[Chain], name: str) -> Chain:
     return next(x for x in lines if x.name == name)
 
 
-def value(found: Lesson, position: int, name: str) -> str:
-    return line(step(found, position, name), f"{name}[{position}]").value
+def formula(found: Lesson, name: str, position: int, row: str) -> str:
+    """A line as it is written: ``x₀ = E[a] + P₀ = …``."""
+    return line(side(step(found, name), position), row).formula("≈")
 
 
 # -- the reference's lesson ------------------------------------------------------------------------
 
 
+def test_the_reference_s_pipeline() -> None:
+    found = of("exact-lesson", [0, 1])
+    assert [c.text.strip("$") for c in found.steps[0].pipeline] == [
+        "tokens", "embed", "+pos", "attention", "+residual", "layernorm", "MLP", "+residual",
+        "layernorm", "unembed", "logits", "argmax", "output token",
+    ]  # fmt: skip
+    assert "`a`\u00a0$↦ 0$, `b`\u00a0$↦ 1$" in " ".join(found.steps[0].why)
+    assert found.columns == ["0 (`a`)", "1 (`b`)"]
+
+
 def test_the_reference_at_position_0() -> None:
     found = of("exact-lesson", [0, 1])
     expected = {
-        "x": "(1, 0)", "Q": "(1, 0)", "K": "(1, 0)", "S": "(1, −∞)", "A": "(1, 0)", "a": "(1, 0)",
-        "r": "(2, 0)", "u": "(1, −1)", "m": "(1, 0)", "s": "(2, −1)", "z": "(1, −1)",
-        "logits": "(1, −1, 0)", "y": "0",
-    }  # fmt: skip
-    assert {k: value(found, 0, k) for k in expected} == expected
-    first, second = step(found, 0, "u"), step(found, 0, "z")
-    assert line(first, "mean(r)[0]").formula("≈") == "mean(r)[0] = (2 + 0) / 2 = 1"
-    assert line(first, "(r − mean(r))[0]").value == "(1, −1)"
-    assert line(first, "var(r)[0]").put_in == "((2 − 1)² + (0 − 1)²) / 2"
-    assert [line(first, f"{k}[0]").value for k in ("var(r)", "√(var(r))")] == ["1", "1"]
-    assert line(step(found, 0, "m"), "ReLU(w)[0]").value == "(1, 0)"
-    assert line(second, "mean(s)[0]").value == "1/2"
-    assert line(second, "(s − mean(s))[0]").value == "(3/2, −3/2)"
-    assert line(second, "var(s)[0]").value == "9/4"
-    assert line(second, "√(var(s))[0]").formula("≈") == "√(var(s))[0] = √(9/4) = 3/2"
-    assert step(found, 0, "y").lines[-1].note == "the token is `a`"
-    assert not any(x.digits for s in found.sections[0].steps for x in s.lines)
+        "x": "x₀ = E[a] + P₀ = (1, 0) + (0, 0) = (1, 0)",
+        "Q": "Q₀ = x₀ W^Q = x₀ = (1, 0)",
+        "K": "K₀ = x₀ W^K = x₀ = (1, 0)",
+        "V": "V₀ = x₀ W^V = x₀ = (1, 0)",
+        "S": "S₀ = (1, −∞)",
+        "A": "A₀ = softmax(S₀) = (e / e, 0) = (1, 0)",
+        "a": "a₀ = A₀ V = (1·1 + 0·1, 1·0 + 0·1) = (1, 0)",
+        "r": "r₀ = x₀ + a₀ = (1, 0) + (1, 0) = (2, 0)",
+        "u": "u₀ = LN(r₀; γ₁, β₁) = (1, −1)",
+        "m": "m₀ = ReLU(u₀ W₁) W₂ = ReLU(u₀) = (1, 0)",
+        "s": "s₀ = u₀ + m₀ = (1, −1) + (1, 0) = (2, −1)",
+        "y": "y₀ = argmax(logits₀) = argmax(1, −1, 0) = 0",
+    }
+    assert {k: formula(found, k, 0, f"{k}₀") for k in expected} == expected
+    norm = side(step(found, "z"), 0)
+    assert [x.name for x in norm[:4]] == ["mean(s₀)", "s₀ − mean(s₀)", "var(s₀)", "√(var(s₀))"]
+    assert [x.value for x in norm] == ["1/2", "(3/2, −3/2)", "9/4", "3/2", "(1, −1)"]
+    assert side(step(found, "y"), 0)[-1].note == "the token is `a`"
+    assert not any(x.digits for s in found.steps[1:] for x in side(s, 0) if s.makes != "A")
 
 
 def test_the_reference_at_position_1() -> None:
+    """The softmax brings in powers of e, which are written in their simplest form."""
     found = of("exact-lesson", [0, 1])
-    assert [value(found, 1, k) for k in ("x", "Q", "K", "S")] == ["(1, 1)"] * 3 + ["(1, 2)"]
-    assert line(step(found, 1, "A"), "sum(exp(S))[1]").put_in == "e¹ + e²"
-    softmax = line(step(found, 1, "A"), "A[1]")
-    assert softmax.value == "(e¹ / (e¹ + e²), e² / (e¹ + e²))"
-    assert softmax.digits == "(0.268941, 0.731059)"
-    assert "sum to exactly 1" in " ".join(step(found, 1, "A").status)
-    assert line(step(found, 1, "r"), "r[1]").digits == "(2, 1.73106)"
-    # The norm of two entries without ε is ±1, so the row is one of fractions again.
-    assert [value(found, 1, k) for k in ("u", "logits", "y")] == ["(1, −1)", "(1, −1, 0)", "0"]
-    assert found.positions == [
-        "Position 0: fractions to the end.",
-        "Position 1: fractions up to $S$; roots and powers of e (exact, equality decided) from $A$ "
-        "to $r$; fractions again from $u$ to the end.",
-    ]
-    assert [s.title for s in found.sections] == ["Position 0, `a`", "Position 1, `b`"]
+    assert formula(found, "x", 1, "x₁") == "x₁ = E[b] + P₁ = (0, 1) + (1, 0) = (1, 1)"
+    assert formula(found, "A", 1, "A₁") == (
+        "A₁ = softmax(S₁) = (e / (e + e²), e² / (e + e²)) = (1 / (1 + e), e / (1 + e)) "
+        "≈ (0.268941, 0.731059)"
+    )
+    assert line(side(step(found, "u"), 1), "var(r₁)").value == "1 / (4 (1 + e)²)"
+    assert line(side(step(found, "u"), 1), "u₁").value == "(1, −1)"
+    told = {p.title: " ".join(p.summary) for p in reversed(found.parts)}
+    attention, norm = told["Attention"], told["Layer norm"]
+    assert "Position 1 (`b`) reads 27 % from 0 (`a`) and 73 % from 1 (`b`)." in attention
+    assert "Position 1 (`b`) leaves the fractions at $A$" in attention
+    assert "The rows of position 0 (`a`) are fractions still." in attention
+    assert "From position 0 (`a`) the mask hides 1 (`b`)." in step(found, "S").status
+    assert "The weights of a row are at least 0 and sum to exactly 1." in step(found, "A").status
+    assert "Position 1 (`b`) comes back to fractions at $u$" in norm
+    assert "the model predicts `a`, because $1 > 0$" in found.intro[0]
+
+
+def test_the_register_holds_all_values_so_far() -> None:
+    found = of("exact-lesson", [0, 1])
+    assert [e.name for s in found.steps for e in s.register] == [
+        "t", "x", "Q", "K", "V", "S", "A", "a", "r", "u", "m", "s", "z", "logits", "y",
+    ]  # fmt: skip
+    stages = [b for b in document(found) if isinstance(b, StepsBeside)]
+    beside = [r for stage in stages for r in stage.registers]
+    for k, register in enumerate(beside):
+        assert len(register.entries) + register.earlier == k + 1
+        assert [e.now for e in register.entries] == [False] * (len(register.entries) - 1) + [True]
+    assert beside[7].entries[6].cells == ("(1, 0)", "(1 / (1 + e), e / (1 + e))")
+
+
+def test_why_the_prediction_is_the_greatest() -> None:
+    """The gap between the two greatest scores, as a comparison that is plain to see."""
+    model = written("p = exp(x) W\n3. logits = p", "[1 0; 0 1]", 2)
+    weights = literal_fractions(model) | {"W": np.array([[1, 0], [0, Fraction(2)]], dtype=object)}
+    found = lesson(model, [0], weights)
+    assert "the model predicts token 0, because $e > 2$" in found.intro[0]
+
+
+def test_heads_that_are_alike_are_one_line() -> None:
+    model, _ = small("attention-only-1")
+    weights = {k: np.full(s, Fraction(1, 2)) for k, s in model.parameter_shapes.items()}
+    (found,) = [x for x in side(step(lesson(model, [0, 1], weights), "Q^h"), 1) if not x.part]
+    assert found.note.startswith("the same for every h")
+
+
+def test_no_row_is_used_before_it_is_there() -> None:
+    """Of a long text the keys and values of all positions are shown, whichever are followed."""
+    found = of("dialog-transformer", [0, 1, 2, 0], positions=[3])
+    for name in ("K", "U"):
+        rows = [x.name for s in step(found, name).sides for x in s.lines if not x.part]
+        assert sorted(rows) == [f"{name}{k}" for k in "₀₁₂₃"]
 
 
 # -- as it came about ------------------------------------------------------------------------------
 
 
-def formula(equations: str, rows: str, width: int) -> vt.Card:
+def written(equations: str, rows: str, width: int) -> vt.Card:
     text = NORM.replace("[1 2 3; 2 2 2]", rows).replace("| $d$ | 3 |", f"| $d$ | {width} |")
-    return vt.read(text[: text.index("1. $x")] + f"1. $x = E[t]$\n2. ${equations}$\n")
+    if "W" in equations:
+        text = text.replace("\n## Forward", "| $W$ | $d \\times V$ | | |\n\n## Forward")
+    steps = "$\n3. $".join(equations.split("\n3. "))
+    return vt.read(text[: text.index("1. $x")] + f"1. $x = E[t]$\n2. ${steps}$\n")
 
 
-def put_in(equations: str, rows: str, width: int, name: str) -> list[Chain]:
-    model = formula(equations, rows, width)
-    return step(lesson(model, [0], literal_fractions(model)), 0, name).lines
+def put_in(equations: str, rows: str, width: int, name: str) -> Chain:
+    model = written(equations, rows, width)
+    found = lesson(model, [0], literal_fractions(model))
+    return next(x for s in step(found, name).sides for x in s.lines if not x.part)
 
 
 def test_softmax_before_anything_cancels() -> None:
-    (found,) = put_in("p = softmax(x)", "[1 1 2; 0 0 0]", 3, "p")
-    assert found.put_in.startswith("(e¹ / (e¹ + e¹ + e²), e¹ / (e¹ + e¹ + e²), e² / (e¹ + e¹ + e²)")
-    assert found.value.startswith("(e¹ / (2 e¹ + e²),")
+    found = put_in("p = softmax(x)", "[1 1 2; 0 0 0]", 3, "p")
+    assert found.put_in.startswith("(e / (2 e + e²), e / (2 e + e²), e² / (2 e + e²)")
+    assert found.value == "(1 / (2 + e), 1 / (2 + e), e / (2 + e))"
 
 
 def test_the_norm_of_1_2_3_has_a_root() -> None:
-    model = formula("u = LN(x)", "[1 2 3; 2 2 2]", 3)
-    found = step(lesson(model, [0], literal_fractions(model)), 0, "u")
-    assert line(found, "√(var(x))[0]").put_in == "√(2/3)"
-    assert found.lines[0].put_in == "((1 − 2) / √(2/3), (2 − 2) / √(2/3), (3 − 2) / √(2/3))"
-    assert found.lines[0].value == "(−√6 / 2, 0, √6 / 2)"
+    model = written("u = LN(x)", "[1 2 3; 2 2 2]", 3)
+    found = side(step(lesson(model, [0], literal_fractions(model)), "u"), 0)
+    assert line(found, "√(var(x₀))").put_in == "√(2/3)"
+    assert found[-1].value == "(−√6 / 2, 0, √6 / 2)"
 
 
 def test_parts_come_from_the_definition() -> None:
     """Of whatever function, also one that the card defines."""
     text = NORM[: NORM.index("## Forward")] + "## Functions\n\n- $bump(z) = exp(-z^2) / sum(z)$\n\n"
     model = vt.read(text + "## Forward pass\n\n1. $x = E[t]$\n2. $u = bump(x)$\n")
-    found = step(lesson(model, [0], literal_fractions(model)), 0, "u")
-    assert line(found, "sum(x)[0]").put_in == "1 + 2 + 3"
-    names = [x.name for x in found.parts]
-    assert names == ["exp(−x²)[0]", "sum(x)[0]"]
+    found = side(step(lesson(model, [0], literal_fractions(model)), "u"), 0)
+    assert line(found, "sum(x₀)").put_in == "1 + 2 + 3"
+    assert [x.name for x in found if x.part] == ["exp(−x₀²)", "sum(x₀)"]
 
 
 def test_a_long_sum_is_cut_and_says_so() -> None:
     rows = " ".join(str(k) for k in range(12))
-    (found,) = put_in("s = sum(x)", f"[{rows}; {rows}]", 12, "s")
+    found = put_in("s = sum(x)", f"[{rows}; {rows}]", 12, "s")
     assert found.put_in == "0 + 1 + 2 + … + 11" and found.value == "66"
 
 
@@ -225,7 +284,7 @@ def test_numbers_put_in_evaluate_to_the_result(name: str) -> None:
         for x in (x for v in (*(p.value for p in parts), v) for x in list(v.array.flat)[:6]):
             if not isinstance(x, Unevaluated):  # only moved, as in concat
                 continue
-            e = spelled_out(x, cut=False)
+            e = spelled_out(x, cut=False, plain=checked % 2 == 0)
             if (found := evaluated(e, known)) is not None:
                 checked += 1
                 assert same(found, x.number), f"{show(e)} is not {x.number}"
@@ -310,7 +369,7 @@ def check_page(text: str) -> None:
 def test_every_card_gives_a_lesson(name: str) -> None:
     text = write_lesson(of(name, [0, 1]), "text")
     model, _ = small(name)
-    made = of(name, [0, 1], style="latex")
+    made = of(name, [0, 1], style="latex", positions=[1])
     for form in set(PAGES) - {"text"}:
         out = write_lesson(made, form)
         assert len(out) > 1000 and "None" not in out
@@ -319,11 +378,23 @@ def test_every_card_gives_a_lesson(name: str) -> None:
         if form == "latex":
             assert out.count(r"\begin{itemize}") == out.count(r"\end{itemize}")
             assert out.rstrip().endswith(r"\end{document}")
-    assert len(made.sections[-1].steps) > len({e.name for e in model.equations}) // 2
+    assert len(made.steps) > len({e.name for e in model.equations}) // 2
     assert max(map(len, text.splitlines())) <= 400
-    for s in made.sections[-1].steps:
-        assert sum(c.now for c in s.pipeline) == 1
-        assert s.lines
+    for s in made.steps:
+        assert any(c.now for c in s.pipeline) and s.title
+        assert any(x.lines for x in s.sides)
+
+
+def test_a_lesson_as_data_of_a_page() -> None:
+    made = of("exact-lesson", [0, 1], style="latex")
+    data = json.loads(json.dumps(lesson_data(made)))
+    steps = [x for p in data["parts"] for x in p["steps"]]
+    assert [x["number"] for x in steps] == [s.number for s in made.steps]
+    assert [x["member"] for x in steps][1:4] == ["x", "Q", "K"]
+    assert [x["equation"] for x in steps] == list(range(15))
+    for x in steps:
+        assert {c["state"] for c in x["pipeline"]} <= {"done", "now", "later"}
+        assert all(line["name"] or line["note"] for s in x["sides"] for line in s["lines"])
 
 
 def test_what_a_card_says_is_escaped() -> None:
@@ -339,10 +410,9 @@ def test_what_a_card_says_is_escaped() -> None:
 def test_a_zero_variance_ends_the_lesson() -> None:
     model = vt.read(NORM)
     found = lesson(model, [0, 1], literal_fractions(model))
-    (section,) = found.sections
-    assert section.title == "Position 1"
-    last = section.steps[-1]
-    assert line(last, "var(x)[1]").formula("≈").endswith("/ 3 = 0")
+    assert found.columns == ["1"]
+    last = found.steps[-1]
+    assert line(side(last, 1), "var(x₁)").formula("≈").endswith("/ 3 = 0")
     assert last.status == ["Here the lesson ends: this divides by exactly zero."]
     assert any("ended early" in p for p in found.closing)
     for form in PAGES:

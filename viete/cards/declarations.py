@@ -272,11 +272,11 @@ class Declarations(Sections):
                 parse(read_init(init, names[0].text, len(shape))[1], self.shapes)
             tensor = self.cell(row, "checkpoint").text.replace("`", "")
             tensors = alternatives(tensor, len(names))
-            for name, tensor in zip(names, tensors, strict=True):
+            meanings = each_meaning(row.get("meaning", Text("")).text, len(names))
+            for name, tensor, meaning in zip(names, tensors, meanings, strict=True):
                 symbol = parse_name(name, "parameter", letters)
                 if any(p.name == symbol.key for p in out):
                     raise name.error(f"the parameter {symbol.key} is declared twice")
-                meaning = row.get("meaning", Text("")).text
                 out.append(Parameter(
                     symbol, shape, self.cell(row, "dtype").text, self.cell(row, "value").text,
                     init.text, tensor, meaning, name,
@@ -353,6 +353,12 @@ def bracket_end(text: str) -> int | None:
 def is_range(text: str) -> bool:
     """Whether the text runs from one end to another, in any spelling of the dots."""
     return any(dots in text for dots in ("…", "...", "\\dots", "\\ldots", "\\cdots"))
+
+
+def each_meaning(meaning: str, count: int) -> list[str]:
+    """``query, key, value`` of three symbols is a meaning for each; else all have the same."""
+    found = meaning.split(", ")
+    return found if len(found) == count and all(found) else [meaning] * count
 
 
 def alternatives(tensor: str, count: int) -> list[str]:

@@ -7,12 +7,13 @@ out, and `write_json` the same as fields. Reading the Markdown, LaTeX or JSON gi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 from viete.analysis.shapes import shapes_of
 from viete.analysis.types import Type
+from viete.cards.declarations import each_meaning
 from viete.cards.structured import SCHEMA
 from viete.document.rendering import STYLES, check_format, render
 from viete.document.tree import (
@@ -144,13 +145,13 @@ class CardWriter:
 
     def parameters(self) -> TextTable:
         rows = []
-        for _, group in groupby(self.model.parameters, key=row_key):
-            row = list(group)
+        for row in parameter_rows(self.model.parameters):
             p = row[0]
             names = ", ".join(self.symbol(q.symbol) for q in row)
             shape = self.math(self.printer.shape(p.shape)) if p.shape else "scalar"
             tensor = p.checkpoint and f"`{p.checkpoint.replace(' or ', '` or `')}`"
-            rows.append([self.math(names), shape, p.dtype, p.value, p.init, tensor, p.meaning])
+            rows.append([self.math(names), shape, p.dtype, p.value, p.init, tensor,
+                         ", ".join(dict.fromkeys(q.meaning for q in row))])  # fmt: skip
         header = ["symbol", "shape", "dtype", "value", "init", "checkpoint", "meaning"]
         return table(header, rows)
 
@@ -213,9 +214,27 @@ class CardWriter:
         return text
 
 
+def parameter_rows(parameters: Iterable[Parameter]) -> Iterator[list[Parameter]]:
+    """Neighbouring parameters that are written in one row: alike but for their meanings.
+
+    They are apart where reading the row would give them other meanings.
+    """
+    for _, group in groupby(parameters, key=row_key):
+        row = list(group)
+        meanings = [p.meaning for p in row]
+        said = ", ".join(dict.fromkeys(meanings))
+        if each_meaning(said, len(row)) == meanings:
+            yield row
+            continue
+        for meaning, same in groupby(row, key=lambda p: p.meaning):
+            found = list(same)
+            apart = each_meaning(meaning, len(found)) != [meaning] * len(found)
+            yield from [[p] for p in found] if apart else [found]
+
+
 def row_key(p: Parameter) -> tuple[object, ...]:
     """What neighbouring parameters share if they are written in one row."""
-    return p.shape, p.dtype, p.value, p.init, p.checkpoint, p.meaning
+    return p.shape, p.dtype, p.value, p.init, p.checkpoint
 
 
 # -- JSON ------------------------------------------------------------------------------------------

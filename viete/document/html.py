@@ -19,9 +19,13 @@ from viete.document.tree import (
     Heading,
     ItemList,
     Kinds,
+    Matrix,
     Panel,
     Paragraph,
     Pipeline,
+    Register,
+    SideBySide,
+    StepsBeside,
     TextTable,
     WriterBlock,
     inline,
@@ -52,12 +56,16 @@ def parts(blocks: list[WriterBlock]) -> Iterable[str]:
     sections = [b for b in blocks if isinstance(b, Heading) and b.level == 2]
     links = [f'<a href="#s{k}">{prose(b.text.text)}</a>' for k, b in enumerate(sections, 1)]
     count = panels = 0
-    for k, block in enumerate(blocks):
-        if isinstance(block, Panel):
+    steps = [p for b in blocks if isinstance(b, StepsBeside) for p in b.panels]
+    for block in blocks:
+        if isinstance(block, StepsBeside):
+            for p, beside in zip(block.panels, block.registers, strict=True):
+                panels += 1
+                step = panel(p, panels, panels > 1, panels < len(steps))
+                yield f'<section class="stage">{step}{register(beside)}</section>'
+        elif isinstance(block, Panel):
             panels += 1
-            near = [k > 0 and isinstance(blocks[k - 1], Panel),
-                    k + 1 < len(blocks) and isinstance(blocks[k + 1], Panel)]  # fmt: skip
-            yield panel(block, panels, *near)
+            yield panel(block, panels, False, False)
         elif isinstance(block, Heading):
             level, anchor = min(block.level, 6), ""
             if level == 2:
@@ -96,6 +104,10 @@ def element(block: WriterBlock) -> str:
                 f'<div class="equation">{math(f"{left} = {right}")} {prose(said)}</div>'
                 for left, right, said in block.rows
             )
+        case SideBySide():
+            return sides(block)
+        case Matrix():
+            return bracketed(block)
         case CodeBlock():
             return block.picture or f"<pre>{escape(block.text)}</pre>"
     raise TypeError(block)
@@ -138,23 +150,56 @@ def pipeline(block: Pipeline) -> str:
 
 
 def chains(lines: list[Chain]) -> str:
-    """Lines of numbers; ``name``, and one below the other how it came about, what it is, digits."""
-    out, label = [], ""
+    """Lines of numbers: a name, and one below the other how it came about, what it is, digits."""
+    out = []
     for line in lines:
-        rows = []
-        if line.put_in and line.put_in != line.value:
-            rows.append(f'<div class="came">{math("= " + line.put_in)}</div>')
-        if line.value:
-            rows.append(f'<div class="result">{math("= " + line.value)}</div>')
+        kinds = ["came"] * (len(line.sides) - 1) + ["result"]
+        rows = [f'<div class="{kind}">{math("= " + text)}</div>'
+                for kind, text in zip(kinds, line.sides, strict=False)]  # fmt: skip
         if line.digits:
             rows.append(f'<div class="digits">{math("≈ " + line.digits)}</div>')
-        about = f'<div class="about">{math(line.label)}</div>' if line.label != label else ""
         name = f"<div>{math(line.name)}</div>" if line.name else ""
         note = f'<div class="note">{prose(line.note)}</div>' if line.note else ""
         chain = f'<div class="chain">{"".join(rows)}</div>' if rows else ""
-        out.append(f"<li>{about}{name}{chain}{note}</li>")
-        label = line.label
+        out.append(f"<li>{name}{chain}{note}</li>")
     return f'<ul class="lines{" parts" if lines[0].part else ""}">{"".join(out)}</ul>'
+
+
+def sides(block: SideBySide) -> str:
+    """Places side by side, each with its lines."""
+    out = []
+    for side in block.sides:
+        title = f"<h4>{prose(side.title)}</h4>" if side.title else ""
+        out.append(f"<div>{title}{''.join(map(element, with_lists(side.lines)))}</div>")
+    return f'<div class="sides">{"".join(out)}</div>'
+
+
+def bracketed(block: Matrix) -> str:
+    """A matrix in brackets, the labels of its rows outside."""
+    last = [f'<th scope="row">{prose(x)}</th>' for x in block.labels] or [""] * len(block.rows)
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{math(x)}</td>' for x in row)}{label}</tr>"
+        for row, label in zip(block.rows, last, strict=True)
+    )
+    caption = f"<figcaption>{prose(block.caption)}</figcaption>" if block.caption else ""
+    return (f'<figure class="matrix"><div>{math(block.name + " =")}<table>{rows}</table></div>'
+            f"{caption}</figure>")  # fmt: skip
+
+
+def register(found: Register) -> str:
+    """All values so far, which stay in view beside a step."""
+    head = "".join(f'<th scope="col">{prose(c)}</th>' for c in found.columns)
+    rows = []
+    for e in found.entries:
+        now = ' class="now" aria-current="step"' if e.now else ""
+        name = f'<th scope="row"><a href="#p{e.step}">{math(e.name)}</a></th>'
+        rows.append(f"<tr{now}>{name}{''.join(f'<td>{math(c)}</td>' for c in e.cells)}</tr>")
+    more = f"<p>{found.earlier} earlier values stand with their steps.</p>" * bool(found.earlier)
+    return (
+        '<aside class="register" aria-label="values so far" tabindex="0"><h3>Values so far</h3>'
+        f"{more}<table><thead><tr><td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+        "</table></aside>"
+    )
 
 
 def prose(text: str) -> str:

@@ -15,9 +15,13 @@ from viete.document.tree import (
     Heading,
     ItemList,
     ListItem,
+    Matrix,
     Panel,
     Paragraph,
     Pipeline,
+    Register,
+    SideBySide,
+    StepsBeside,
     TextTable,
     set_in,
     with_lists,
@@ -57,6 +61,15 @@ def lines(blocks: Iterable[Block], width: int) -> list[str]:
                 out += ["", *aligned(rows, "  ", cap=72)]
             case ItemList():
                 out += ["", *listed(block, width)]
+            case SideBySide():
+                for side in block.sides:
+                    out += ["", plain(side.title)] * bool(side.title)
+                    out += ["", *lines(side.lines, width)]
+            case Matrix():
+                out += ["", *bracketed(block)]
+            case StepsBeside():
+                out += ["", *lines(block.panels, width)]
+                out += ["", *register(block.whole, width)]
             case Panel():
                 inner = lines(block.blocks, width - 3)
                 out += ["", f"{block.number}. {plain(block.title)}"]
@@ -90,8 +103,33 @@ def columns(item: ListItem) -> list[str]:
 def chained(chain: Chain) -> str:
     """One line of numbers, with what it is of before it and what is left out after it."""
     text = chain.formula("≈")
-    text = f"{chain.label}:  {text}" if chain.label else text
     return f"{text}   ({plain(chain.note)})" if text and chain.note else text or plain(chain.note)
+
+
+def bracketed(matrix: Matrix) -> list[str]:
+    """A matrix in brackets, its name before them and the labels of its rows behind."""
+    count = len(matrix.rows)
+    left, right = ("[", "]") if count == 1 else ("⎡⎢⎣", "⎤⎥⎦")
+    body = aligned(matrix.rows, numbers=True)
+    width = max(map(display_width, body), default=0)
+    name, out = f"{matrix.name} = ", []
+    for k, row in enumerate(body):
+        edge = 0 if k == 0 else -1 if k == count - 1 else 1
+        before = name if k == (count - 1) // 2 else " " * display_width(name)
+        label = f"  {plain(matrix.labels[k])}" if matrix.labels else ""
+        pad = " " * (width - display_width(row))
+        said = f"   {plain(matrix.caption)}" if k == (count - 1) // 2 and matrix.caption else ""
+        out.append(f"    {before}{left[edge]}{row}{pad}{right[edge]}{label}{said}".rstrip())
+    return out
+
+
+def register(found: Register, width: int) -> list[str]:
+    """All values so far in columns, those of the part before it marked."""
+    rows = [["", "value so far", *map(plain, found.columns)]]
+    rows += [["▸" if e.now else "", e.name, *e.cells] for e in found.entries]
+    out = aligned(rows, "   ", cap=max(12, (width - 24) // max(1, len(found.columns))))
+    more = f"   ({found.earlier} earlier values stand with their steps)"
+    return [more] * bool(found.earlier) + out
 
 
 def tabulated(table: TextTable) -> list[str]:

@@ -89,26 +89,45 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Chain:
-    """A line of numbers: ``name = put_in = value ≈ digits``, each a formula or empty.
+    """A line of numbers: ``name = row = put_in = value ≈ digits``, each a formula or empty.
 
-    ``note`` says what is left out, ``label`` is a formula that stands before all; a ``part`` is on
-    the way to a step's value.
+    ``rows`` are formulas of rows, ``note`` says what is left out; a ``part`` is on the way to a
+    step's value.
     """
 
     name: str
+    rows: tuple[str, ...] = ()
     put_in: str = ""
     value: str = ""
     digits: str = ""
     note: str = ""
-    label: str = ""
     part: bool = False
+
+    @property
+    def sides(self) -> list[str]:
+        """What stands behind the signs of equality, each once."""
+        found = dict.fromkeys(t for t in (*self.rows, self.put_in, self.value) if t)
+        return [t for t in found if t != self.name]
 
     def formula(self, about: str) -> str:
         """All of it as one formula; ``about`` is the sign before the digits."""
-        out = self.name
-        for text in dict.fromkeys(t for t in (self.put_in, self.value) if t):
-            out += f" = {text}"
+        out = " = ".join([self.name, *self.sides])
         return out + (f" {about} {self.digits}" if self.digits else "")
+
+
+@dataclass
+class Column:
+    """What a step does at one place, such as a position of the text."""
+
+    title: str
+    lines: list[Chain]
+
+
+@dataclass
+class SideBySide:
+    """Places side by side."""
+
+    sides: list[Column]
 
 
 @dataclass
@@ -121,6 +140,47 @@ class Panel:
 
 
 @dataclass
+class Matrix:
+    """``name = [rows]``, formulas; ``labels`` stand outside of the brackets, one a row or none."""
+
+    name: str
+    rows: list[list[str]]
+    labels: list[str]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class RegisterRow:
+    """A row of a register: what a value is called, and what it is in every column.
+
+    ``now``: it was computed last; ``step`` is its step's number.
+    """
+
+    name: str
+    cells: tuple[str, ...]
+    step: int
+    now: bool = False
+
+
+@dataclass
+class Register:
+    """All values so far, a column for each place."""
+
+    columns: list[str]
+    entries: list[RegisterRow]
+    earlier: int = 0  # values before the first that is written
+
+
+@dataclass
+class StepsBeside:
+    """Steps, beside each the register as it then is; ``whole`` is that after the last of them."""
+
+    panels: list[Panel]
+    registers: list[Register]
+    whole: Register
+
+
+@dataclass
 class ItemList:
     """Items of one kind that follow each other; ``first`` is the number of the first."""
 
@@ -130,10 +190,13 @@ class ItemList:
 
 Block = (
     Heading | Paragraph | ListItem | TextTable | CodeBlock | Equations | Pipeline | Chain | Panel
-)
+    | SideBySide | Matrix | StepsBeside
+)  # fmt: skip
 WriterBlock = (
     Heading | Paragraph | ItemList | TextTable | CodeBlock | Equations | Pipeline | Panel
-)  # what a writer meets
+    | SideBySide | Matrix | StepsBeside
+)  # fmt: skip
+# what a writer meets
 
 
 # -- nodes that stand in no source -----------------------------------------------------------------
@@ -221,10 +284,39 @@ def simple(blocks: Iterable[Block]) -> Iterator[Block]:
                 yield paragraph(" → ".join(map(marked, block.chips)))
             case Chain():
                 text = f"${block.formula(chr(92) + 'approx')}$" if block.name else ""
-                text = f"${block.label}$: {text}" if block.label else text
                 yield item(f"{text} ({block.note})" if text and block.note else text or block.note)
+            case SideBySide():
+                for side in block.sides:
+                    yield from [paragraph(f"*{side.title}*")] * bool(side.title)
+                    yield from simple(side.lines)
+            case Matrix():
+                said = f": {block.caption}" if block.caption else ""
+                yield paragraph(f"${matrix(block)}${said}")
+            case StepsBeside():
+                yield from simple(block.panels)
+                yield registered(block.whole)
             case _:
                 yield block
+
+
+def matrix(block: Matrix) -> str:
+    """A matrix in brackets as LaTeX, its labels behind it."""
+    rows = r" \\ ".join(" & ".join(row) for row in block.rows)
+    out = rf"{block.name} = \begin{{bmatrix}} {rows} \end{{bmatrix}}"
+    if not block.labels:
+        return out
+    labels = r" \\ ".join(rf"\text{{{x}}}" for x in block.labels)
+    return rf"{out} \begin{{matrix}} {labels} \end{{matrix}}"
+
+
+def registered(register: Register) -> TextTable:
+    """A register as a table; what was computed last has a mark."""
+    rows = []
+    for e in register.entries:
+        name = f"**${e.name}$**" if e.now else f"${e.name}$"
+        rows.append([name, *(f"${c}$" if c else "" for c in e.cells)])
+    return TextTable([Text(t) for t in ("value", *register.columns)],
+                     [[Text(c) for c in row] for row in rows])  # fmt: skip
 
 
 def marked(chip: Chip) -> str:

@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from viete.analysis.def_use import def_use
 from viete.document.html import prose
-from viete.document.tree import capital
+from viete.document.text import plain
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Step, member_name
 from viete.explore.formulas import Tree, equation_mathml, mathml
@@ -16,7 +15,7 @@ from viete.explore.operation import Operation
 from viete.explore.operations import Tracer
 from viete.graph.card import Equation
 from viete.meanings.exact.derivation import at_block
-from viete.report.lesson.explaining import Explainer
+from viete.report.lesson.words import StepWords
 
 
 class NumberedEquations:
@@ -55,8 +54,7 @@ class PageSteps:
     def __init__(self, run: Run, equations: NumberedEquations, operations: Tracer | None) -> None:
         self.run, self.card, self.equations = run, run.program.model, equations
         self.operations = operations
-        self.explainer = Explainer(self.card, "latex")
-        self.uses = def_use(self.card)
+        self.words = StepWords(self.card, "latex")
         self.symbols = self.card.symbols
 
     def name(self, member: Member) -> str:
@@ -83,7 +81,7 @@ class PageSteps:
             "equation": number, "member": member, "block": dict(step.loops),
             "math": mathml(left), "equation_math": equation_mathml(left, right),
             "reads": [self.name(m) for m in sorted(step.needs)],
-            "title": self.title(e), "why": self.why(number, e),
+            "title": self.title(e), "why": self.why(e),
             "operations": [self.operation(o, step, tree) for o in made],
         }  # fmt: skip
         return out, made
@@ -96,13 +94,12 @@ class PageSteps:
 
     def title(self, e: Equation) -> str:
         """What a step does, in a few words."""
-        return capital(e.meaning.split(":")[0].split(";")[0]) if e.meaning else e.part
+        return plain(self.words.title(e))
 
-    def why(self, number: int, e: Equation) -> str:
+    def why(self, e: Equation) -> str:
         """What a step is for, as HTML."""
-        residual = bool(self.uses.residuals(number - 1))
-        self.explainer.defined.clear()
-        return prose(" ".join(self.explainer.equation(e.right, e.meaning, residual)))
+        self.words.forget()  # a page's steps are read in any order
+        return prose(" ".join(self.words.why(e)))
 
 
 def json_number(x: Any) -> float | bool | dict[str, str]:

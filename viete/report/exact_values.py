@@ -89,7 +89,7 @@ class ExactPage:
 
     def one(self, e: Expr, x: Any) -> Chain:
         """``x_{0,1} = 1`` with its decimals."""
-        return Chain(self.left(e), "", self.entry(x, e), "".join(self.decimals([x])))
+        return Chain(self.left(e), (), "", self.entry(x, e), "".join(self.decimals([x])))
 
     def row(self, e: Expr, row: Sequence[Any]) -> Iterator[Chain]:
         """``x_0 = (1, 0)`` with its decimals; entry by entry where that is too long."""
@@ -97,10 +97,10 @@ class ExactPage:
         left, right = self.left(e), f"({', '.join(texts)})"
         if len(f"{left} = {right}") <= WIDTH:
             digits = ", ".join(self.decimals(row))
-            yield Chain(left, "", right, f"({digits})" if digits else "")
+            yield Chain(left, (), "", right, f"({digits})" if digits else "")
             return
         for k, (x, text) in enumerate(zip(row, texts, strict=True)):
-            yield Chain(self.left(pick(e, k)), "", text, "".join(self.decimals([x])))
+            yield Chain(self.left(pick(e, k)), (), "", text, "".join(self.decimals([x])))
 
     def left(self, e: Expr) -> str:
         """The left side; a row's number stands below where nothing else does: ``x_0``."""
@@ -140,7 +140,7 @@ class ExactPage:
         if not self.names:
             return []
         ordered = sorted(self.names, key=lambda a: a.age)
-        lines = [Chain(show(label(a), self.style), "", self.number(a.of, 0))
+        lines = [Chain(show(label(a), self.style), (), "", self.number(a.of, 0))
                  for a in ordered[:MOST_NAMES]]  # fmt: skip
         deeper = {a for a in closure(self.names) if a.kind == "name"} - self.names
         rest = []

@@ -19,7 +19,7 @@ What is written follows four rules, the same for every card:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -33,6 +33,7 @@ from viete.graph.card import CardData
 from viete.graph.evaluator import REDUCTIONS, Env, Letter
 from viete.library.functions import inlined
 from viete.meanings.entries import Entries
+from viete.meanings.exact.factoring import simplest
 from viete.meanings.exact.namespace import COMPARE, Entry, Numbers, each, entry
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import ExactRun
@@ -387,28 +388,41 @@ def at_block(e: Expr, loops: Mapping[str, int], sizes: Mapping[str, Fraction]) -
 # -- writing ---------------------------------------------------------------------------------------
 
 
-def spelled_out(x: Unevaluated, cut: bool = True) -> Expr:
-    """The entry as it came about; without ``cut`` nothing is abbreviated."""
-    return EntryWriter(cut).outermost(x)
+def spelled_out(
+    x: Unevaluated, cut: bool = True, plain: bool = False, known: Collection[int] = ()
+) -> Expr:
+    """The entry as it came about; without ``cut`` nothing is abbreviated.
+
+    ``plain`` leaves out a factor 1 and a term 0 of the data, too, as of scales and shifts that do
+    nothing, and writes numbers in their simplest form. ``known`` are entries, by their `id`, that
+    stand for themselves: they were written out before.
+    """
+    return EntryWriter(cut, plain, known).outermost(x)
 
 
 class EntryWriter:
-    """Writes entries; ``cut`` allows dots for what is long."""
+    """Writes entries; see `spelled_out` for what is left out."""
 
-    def __init__(self, cut: bool = True) -> None:
-        self.cut = cut
+    def __init__(self, cut: bool = True, plain: bool = False, known: Collection[int] = ()) -> None:
+        self.cut, self.plain, self.known = cut, plain, known
 
     def outermost(self, x: Unevaluated) -> Expr:
         """An entry with its outermost operation open."""
+        if id(x) in self.known:
+            return self.leaf(x)
         return self.open(x, self.operand if x.op in ARITHMETIC else self.inside)
 
     def operand(self, x: Unevaluated) -> Expr:
         """An operand of the outermost arithmetic."""
+        if id(x) in self.known:
+            return self.leaf(x)
         arithmetic = x.op in (*ARITHMETIC, "dot") and not x.part
         return self.outermost(x) if arithmetic else self.inside(x)
 
     def inside(self, x: Unevaluated) -> Expr:
         """A part within a formula: its number, or how it came about."""
+        if id(x) in self.known:
+            return self.leaf(x)
         if x.rational is not None and (x.part or x.op not in OPEN):
             return self.leaf(x)
         if x.op in OPEN and not x.part:
@@ -425,7 +439,7 @@ class EntryWriter:
         if not self.cut:
             return spelled(found)
         named = any(a.kind == "name" for a in found.atoms())
-        e = None if named else short(found, LONG)
+        e = None if named else short(found, LONG, simplest if self.plain else spelled)
         return first_digits(found) if e is None else e
 
     def open(self, x: Unevaluated, inner: Callable[[Unevaluated], Expr]) -> Expr:
@@ -456,6 +470,8 @@ class EntryWriter:
         if x.op == "add" and x.args[0].gone:
             return inner(x.args[1])
         op = "times" if x.op in ("had", "prod") else x.op
+        if self.plain and len(x.args) == 2 and (k := idle(op, x.args)) is not None:
+            return inner(x.args[k])
         return Apply(op, tuple(inner(a) for a in x.args))
 
     def terms(self, terms: list[Expr]) -> Expr:
@@ -470,6 +486,14 @@ class EntryWriter:
 
 
 INFINITY = Apply("inf", ())
+
+
+def idle(op: str, args: Sequence[Unevaluated]) -> int | None:
+    """Which of two operands is the result, since the other is a 1 or a 0 that does nothing."""
+    nothing = {"add": 0, "times": 1, "sub": 0, "div": 1}.get(op)
+    sides = (1, 0) if op in ("add", "times") else (1,)
+    return next((1 - k for k in sides if nothing is not None and args[k].op != "dot"
+                 and args[k].rational == nothing), None)  # fmt: skip
 
 
 def weight(x: Unevaluated, most: int = SHORT) -> int:

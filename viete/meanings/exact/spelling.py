@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -186,11 +186,11 @@ class Speller:
         return powers + out
 
 
-def short(x: Quotient, letters: int) -> Expr | None:
+def short(x: Quotient, letters: int, write: Callable[[Quotient], Expr] = spelled) -> Expr | None:
     """The number written out in at most so many letters; None where it takes more."""
     if x.length > 2 * letters:  # seen without writing it: a long one takes seconds
         return None
-    e = spelled(x)
+    e = write(x)
     return e if len(show(e)) <= letters else None
 
 

@@ -2,54 +2,75 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from viete.document.rendering import check_format, render
 from viete.document.tree import (
     Block,
-    Chain,
     Chip,
+    Column,
+    Matrix,
     Panel,
     Pipeline,
-    TextTable,
+    Register,
+    RegisterRow,
+    SideBySide,
+    StepsBeside,
     heading,
     item,
     paragraph,
 )
 
+MOST_ENTRIES = 16  # of a register
+
 
 @dataclass
 class LessonStep:
-    """One equation for the followed position; ``parts`` are on the way to its ``lines``."""
+    """One equation of one turn: ``equation`` counts those of the card from 0, -1 for the tokens.
+
+    ``sides`` are the followed positions with their lines, or one side for what has no positions;
+    ``status`` says of the step as a whole what its numbers are.
+    """
 
     number: int
+    equation: int
+    makes: str
     title: str
     why: list[str]
     formula: str
-    parts: list[Chain] = field(default_factory=list)
-    lines: list[Chain] = field(default_factory=list)
+    sides: list[Column] = field(default_factory=list)
     status: list[str] = field(default_factory=list)
     pipeline: list[Chip] = field(default_factory=list)
+    register: list[RegisterRow] = field(default_factory=list)  # what the step adds to it
 
 
 @dataclass
-class Section:
-    """One followed position."""
+class LessonPart:
+    """Steps that do one thing, and what they have come to."""
 
     title: str
     steps: list[LessonStep]
+    summary: list[str]
 
 
 @dataclass
 class Lesson:
-    """A title, what is given, the followed positions, and what may be concluded."""
+    """What goes in and what is predicted, the parts, and what may be concluded.
+
+    ``columns`` are the followed positions, those of the register.
+    """
 
     title: str
     intro: list[str]
-    tables: list[TextTable]  # of parameters
-    positions: list[str]
-    sections: list[Section]
+    tables: list[Matrix]
+    columns: list[str]
+    parts: list[LessonPart]
     closing: list[str]
+
+    @property
+    def steps(self) -> list[LessonStep]:
+        """The steps of all parts in order."""
+        return [s for part in self.parts for s in part.steps]
 
 
 def write_lesson(lesson: Lesson, form: str) -> str:
@@ -60,12 +81,26 @@ def write_lesson(lesson: Lesson, form: str) -> str:
 
 def document(lesson: Lesson) -> list[Block]:
     """The tree of a lesson."""
-    out: list[Block] = [heading(1, lesson.title), *map(paragraph, lesson.intro), *lesson.tables]
-    out += [heading(2, "How far each position stays rational"), *map(item, lesson.positions)]
-    for section in lesson.sections:
-        out.append(heading(2, section.title))
-        out += [Panel(s.number, s.title, step_blocks(s)) for s in section.steps]
+    out: list[Block] = [heading(1, lesson.title), *map(paragraph, lesson.intro)]
+    out += [heading(2, "The numbers of the model"), *lesson.tables] * bool(lesson.tables)
+    entries: list[RegisterRow] = []
+    for part in lesson.parts:
+        out.append(heading(2, part.title))
+        before, registers = len(entries), []
+        for step in part.steps:
+            entries += step.register
+            registers.append(register(lesson, entries, len(entries) - len(step.register)))
+        panels = [Panel(s.number, s.title, step_blocks(s)) for s in part.steps]
+        out.append(StepsBeside(panels, registers, register(lesson, entries, before)))
+        out += map(paragraph, part.summary)
     return [*out, heading(2, "What was shown"), *map(item, lesson.closing)]
+
+
+def register(lesson: Lesson, entries: list[RegisterRow], new: int) -> Register:
+    """All values so far, those from place ``new`` on marked; of many the last ones."""
+    marked = [replace(e, now=k >= new) for k, e in enumerate(entries)]
+    shown = marked[-max(MOST_ENTRIES, len(entries) - new) :]
+    return Register(lesson.columns, shown, len(entries) - len(shown))
 
 
 def step_blocks(step: LessonStep) -> list[Block]:
@@ -73,4 +108,5 @@ def step_blocks(step: LessonStep) -> list[Block]:
     out: list[Block] = [Pipeline(step.pipeline)]
     out += [paragraph(" ".join(step.why))] * bool(step.why)
     out += [paragraph(f"${step.formula}$")] * bool(step.formula)
-    return [*out, *step.parts, *step.lines, *[paragraph(" ".join(step.status))] * bool(step.status)]
+    out += [SideBySide(step.sides)] * bool(step.sides)
+    return [*out, *[paragraph(" ".join(step.status))] * bool(step.status)]

@@ -2,33 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
+from viete.document.tex import to_unicode
 from viete.meanings.exact.deciding import Undecided
 from viete.meanings.exact.decimals import enclosure
 from viete.meanings.exact.derivation import DOTS, LONG, Unevaluated, spelled_out
+from viete.meanings.exact.factoring import simplest
 from viete.meanings.exact.numbers import Number
-from viete.meanings.exact.spelling import short
-from viete.notation.printer import show
-from viete.notation.tree import Apply, Expr, num
+from viete.meanings.exact.spelling import E, short
+from viete.notation.printer import Printer, show
+from viete.notation.tree import Apply, Expr, Num, Pick, Ref, Symbol, num, transform
 
 MOST = 8  # entries of a row that are written
+BRIEF, FEW = 28, 4  # letters of a row in little room, and numbers of it
+MOST_LETTERS = 24  # of a fraction that is written out
+LONGEST = 160  # letters of a row of exact numbers; a longer one is written by its first digits
 WIDE = 150  # letters of a row of numbers put in, before only its first entry is shown
 INFINITY = Apply("inf", ())
 
 
-class NumberFormulas:
-    """Writes numbers and rows of them; ``digits`` are certified ones, for what is no fraction."""
+class RowPrinter(Printer):
+    """Writes the row of a value as one does on paper: ``x_0``, and ``h_0[1]`` where there is a
+    number below already; of a table that tokens look up, ``E[a]``."""
 
-    def __init__(self, style: str, digits: int) -> None:
+    def picked(self, e: Pick) -> str:
+        value, items = e.value, e.items
+        if isinstance(value, Ref) and not value.symbol.sub and all(
+            isinstance(x, Num) and x.value >= 0 for x in items
+        ):  # fmt: skip
+            return self.ref(value, items)
+        return super().picked(e)
+
+
+def word(text: str) -> Expr:
+    """A token in the place of its number."""
+    return Ref(Symbol("value", text))
+
+
+class NumberFormulas:
+    """Writes numbers and rows of them; ``digits`` are certified ones, for what is no fraction.
+
+    ``names`` are those of the card: where it has an e of its own, powers of e are written exp(…).
+    """
+
+    def __init__(self, style: str, digits: int, names: Collection[str] = ()) -> None:
         self.style, self.digits = style, digits
+        self.own_e = "e" in names
+
+    def power(self, x: Expr) -> Expr | None:
+        """e for e¹."""
+        if isinstance(x, Apply) and x.op == "pow" and x.args[0] is E:
+            if self.own_e:
+                return Apply("exp", (x.args[1],))
+            return E if x.args[1] == num(1) else None
+        return None
 
     def e(self, e: Expr) -> str:
         """An expression; a dot for the product of numbers."""
-        text = show(e, self.style)
+        text = RowPrinter(self.style).show(transform(e, self.power))
         if self.style == "latex":
             return text.replace(r"\times", r"\cdot").replace(r"\mathrm{…}", r"\cdots").replace(
                 "…", r"\ldots"
@@ -45,23 +80,39 @@ class NumberFormulas:
         left, right = (r"\left(", r"\right)") if self.style == "latex" else ("(", ")")
         return left + ", ".join(shown) + right
 
-    def put_in(self, entries: Any, scalar: bool) -> tuple[str, str]:
-        """A row as it came about, and a note where only its first entry is shown."""
-        spelled = [spelled_out(x) for x in entries[: len(entries) if scalar else MOST]]
+    def put_in(self, entries: Any, scalar: bool, known: Collection[int] = ()) -> tuple[str, str]:
+        """A row as it came about, and a note where only its first entry is shown.
+
+        ``known`` are entries, by their `id`, that were written out before.
+        """
+        shown = entries[: len(entries) if scalar else MOST]
+        spelled = [spelled_out(x, True, True, known) for x in shown]
         if not scalar and sum(len(show(e)) for e in spelled) > WIDE:
-            return self.e(spelled[0]), "its first entry; the others come about the same way"
-        shown = [self.e(e) for e in spelled]
-        return self.row([*shown, *(self.e(DOTS) for _ in entries[MOST:])], scalar), ""
+            return self.e(spelled[0]), "first entry"
+        written = [self.e(e) for e in spelled]
+        return self.row([*written, *(self.e(DOTS) for _ in entries[MOST:])], scalar), ""
 
     def value(self, entries: Any, scalar: bool) -> tuple[str, str]:
-        """A row of exact numbers where they can be written, and certified digits where needed."""
+        """A row of exact numbers where they can be read, and certified digits where needed."""
         spelled = [self.exact(x) for x in entries]
         exact = "" if any(s is None for s in spelled) else self.row(
             [s for s in spelled if s is not None], scalar
         )  # fmt: skip
-        if all(is_fraction(x) for x in entries) and exact:
+        if all(is_fraction(x) for x in entries) and exact and len(exact) <= LONGEST:
             return exact, ""
+        exact = exact if len(exact) <= LONGEST else ""
         return exact, self.row([self.decimal(x) for x in entries], scalar)
+
+    def brief(self, entries: Any, scalar: bool) -> str:
+        """A row in little room: exact where that is short, and else its first digits."""
+        exact, _ = self.value(entries, scalar)
+        if exact and len(to_unicode(exact)) <= BRIEF:
+            return exact
+        few = NumberFormulas(self.style, min(3, self.digits))
+        shown = [few.decimal(x) for x in entries]
+        if len(shown) > FEW:
+            shown = [*shown[: FEW - 1], self.e(DOTS), shown[-1]]
+        return self.row(shown, scalar)
 
     def exact(self, x: Any) -> str | None:
         """The number written out; None for what is too long, or known by a name only."""
@@ -69,7 +120,7 @@ class NumberFormulas:
             return self.plain(x)
         if any(a.kind == "name" for a in x.atoms()):
             return None
-        e = short(x, 2 * LONG)
+        e = short(x, MOST_LETTERS if x.rational is not None else 2 * LONG, simplest)
         return None if e is None else self.e(e)
 
     def decimal(self, x: Any) -> str:
@@ -84,6 +135,10 @@ class NumberFormulas:
         if self.style == "latex" and power:
             return rf"{number} \cdot 10^{{{exponent}}}"
         return text.replace("-", "−") if self.style == "unicode" else text
+
+    def plain_number(self, x: Number) -> str:
+        """A number written out, or its digits where that is too long."""
+        return self.exact(x) or self.decimal(x)
 
     def plain(self, x: Any) -> str:
         """A whole number, or ±∞."""

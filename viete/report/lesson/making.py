@@ -1,44 +1,40 @@
-"""An exact run becomes a lesson: its equations in order, the numbers of one position put in."""
+"""An exact run becomes a lesson: its equations in order, the numbers of every position put in."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from fractions import Fraction
-from itertools import islice, product
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from viete.analysis.def_use import def_use
-from viete.document.tree import Chain, TextTable
-from viete.errors import Text, VieteError
-from viete.evaluate.labelled import COL, ROW, Value, permute
-from viete.evaluate.schedule import Member, program
+from viete.analysis import roles as role
+from viete.document.tree import Chain, Column, RegisterRow, capital, listed
+from viete.errors import VieteError
+from viete.evaluate.labelled import COL, ROW, Value
 from viete.evaluate.schedule import Step as Turn
-from viete.graph.card import CardData, Input, Parameter
+from viete.evaluate.schedule import program
+from viete.graph.card import CardData, Input
 from viete.meanings.entries import run_entries
-from viete.meanings.exact.derivation import Derivation, Stage, Unevaluated, at_block
 from viete.meanings.exact.numbers import Number, total
-from viete.meanings.exact.run import CLOSED, NAMED, RATIONAL, ExactRun, level_of
+from viete.meanings.exact.run import ExactRun
 from viete.notation.printer import show, show_equation
-from viete.notation.tree import Expr, Idx, Num, Pick, Ref, walk
-from viete.report.lesson.document import Lesson, LessonStep, Section
-from viete.report.lesson.explaining import Explainer
-from viete.report.lesson.formulas import NumberFormulas, same
-from viete.report.lesson.outline import Stages, conclusions
+from viete.notation.tree import Pick, Ref, num
+from viete.report.lesson.beginning import Beginning
+from viete.report.lesson.document import Lesson, LessonPart, LessonStep
+from viete.report.lesson.formulas import NumberFormulas
+from viete.report.lesson.lines import Lines, number_of
+from viete.report.lesson.outline import Outline, Station
 from viete.report.lesson.positions import (
     at_position,
     followed_length,
     followed_positions,
     position_size,
-    sentence,
     tracks,
 )
+from viete.report.lesson.summaries import Summaries
+from viete.report.lesson.words import HEADINGS, StepWords
 
-MOST_HEADS = 4  # members of a family that are shown
-SMALL, MOST_ROWS = 40, 60  # entries of a table that is shown at the start; rows of all tables
+MOST_OTHERS = 8  # rows that are read but not followed
 
 
 def lesson(
@@ -66,169 +62,94 @@ def lesson(
         run.compute(None)
     except VieteError as error:
         stopped = error
-    return Maker(run, tokens, digits, style, stopped).lesson(positions, origin)
+    return Maker(run, digits, style, stopped).lesson(positions, origin)
 
 
 class Maker:
-    """Makes the sections of one lesson; ``stopped`` is the error that ended the run, if one did."""
+    """Makes the parts of one lesson; ``stopped`` is the error that ended the run, if one did."""
 
-    def __init__(
-        self, run: ExactRun, tokens: Sequence[int], digits: int, style: str,
-        stopped: VieteError | None,
-    ) -> None:  # fmt: skip
-        self.run, self.model, self.tokens = run, run.program.model, tokens
+    def __init__(self, run: ExactRun, digits: int, style: str, stopped: VieteError | None) -> None:
+        self.run, self.model = run, run.program.model
         self.style, self.stopped = style, stopped
-        self.formulas = NumberFormulas(style, digits)
-        self.explainer = Explainer(self.model, style)
-        self.uses = def_use(self.model)
-        self.number = {(e.left, e.loop): k for k, e in enumerate(self.model.equations)}
+        self.formulas = NumberFormulas(style, digits, self.model.symbols)
+        self.words = StepWords(self.model, style)
+        self.lines = Lines(run, self.formulas, self.word)
         self.turns = [t for t in run.program.steps if t.makes in run.store]
         self.failed: Turn | None = None  # what the run stopped at
         if stopped is not None:
             there = run.store.keys() | run.missing.keys()
             self.failed = next(t for t in run.program.steps if t.makes not in there)
             self.turns.append(self.failed)
-        self.stages = Stages(self.turns, self.made)
-        self.length = followed_length(run)
-        self.derivation = Derivation(run)
+        self.outline = Outline(self.turns, self.words)
+        self.tracks, self.length = tracks(run), followed_length(run)
+        self.text = next((ids for i, ids in self.ids() if show(i.shape[0]) == self.length), [])
         self.explained: set[Any] = set()
-        self.derived: dict[Member, tuple[Value, list[Stage]]] = {}
+        self.followed: list[int] = []
+        self.number = 1
 
     def lesson(self, positions: Sequence[int] | None, origin: str) -> Lesson:
-        run, found = self.run, tracks(self.run)
-        count = len(found)
+        count = len(self.tracks)
         for j in positions or ():
             if not 0 <= j < count:
                 raise VieteError(f"there is no position {j}: they are 0 to {count - 1}")
         if positions:
-            followed = list(dict.fromkeys(positions))
+            self.followed = list(dict.fromkeys(positions))
         elif self.failed is not None:
-            followed = [next((j for j in range(count) if self.refused(j)), count - 1)]
+            self.followed = [next((j for j in range(count) if self.refused(j)), count - 1)]
         else:
-            followed = followed_positions(found)
-        end = "to the end" if self.failed is None else "as far as the run goes"
-        return Lesson(
-            f"{self.model.title}: a lesson in exact numbers",
-            self.intro(origin),
-            self.small_tables(),
-            [sentence(t, self.made, end) for t in found],
-            [self.section(j) for j in followed],
-            conclusions(run, found, self.made, self.stopped),
+            self.followed = followed_positions(self.tracks)
+        beginning = Beginning(self.run, self.lines, self.formulas)
+        self.summaries = Summaries(
+            self.run, self.tracks, self.words, self.formulas, self.place, self.made
         )
+        intro, tables = self.intro(origin), beginning.matrices()
+        parts = [self.tokens(beginning), *map(self.part, self.outline.stations)]
+        return Lesson(
+            f"{self.model.title}: a lesson in exact numbers", intro, tables,
+            [self.place(j) for j in self.followed], parts,
+            self.summaries.conclusions(self.stopped),
+        )  # fmt: skip
 
     # -- the beginning -----------------------------------------------------------------------------
 
     def intro(self, origin: str) -> list[str]:
-        words = [self.word(t) for t in self.tokens]
-        item = self.model.inputs[0]
-        text = " ".join(words)
-        ids = ", ".join(str(int(t)) for t in self.tokens)
-        out = list(self.model.about[:1])
-        out.append(
-            f"The input is `{text}`: {item.name} = ({ids}), counted from 0."
-            if self.model.vocabulary
-            else f"The input is {item.name} = ({ids})."
+        """What goes in, what is predicted, and how numbers are written."""
+        out = []
+        for i, ids in self.ids():
+            text = " ".join(map(self.word, ids)) if self.model.vocabulary else ""
+            name = show(Ref(i.symbol), self.style)
+            numbers = ", ".join(map(str, ids))
+            goes = f"`{text}` goes in, as ${name}$ = ({numbers})" if text else (
+                f"${name}$ = ({numbers}) goes in")  # fmt: skip
+            out.append(goes)
+        predicted = list(self.summaries.predictions(self.followed[-1:]))
+        first = f"{capital(listed(out))}." if out else ""
+        if predicted:
+            first += f" What comes out is a prediction of what follows: {predicted[0]}."
+        paragraphs = [first.strip(), *self.model.about[:1]]
+        paragraphs.append(
+            "Every number is exact: a fraction as long as it is one, then roots and powers of e, "
+            f"followed by ≈ and {self.formulas.digits} certified digits. What is too long to read "
+            "is cut off after its first digits, with … for the rest."
         )
-        out.append(
-            "Every number below is exact. A number is written as a fraction as long as it is one, "
-            "and after that with roots and powers of e, followed by ≈ and "
-            f"{self.formulas.digits} certified digits. A number that is too long to read is cut "
-            "off after its first digits, with … for the rest."
-        )
-        if origin:
-            out.append(origin)
-        if why := self.run.without():
-            out.append(f"Not computed: {'; '.join(why)}.")
-        return out
+        if len(self.followed) < len(self.tracks):
+            paragraphs.append(
+                f"Of the {len(self.tracks)} positions the lesson follows "
+                f"{listed(map(self.place, self.followed))}; of the others it shows the rows that "
+                "these read."
+            )
+        why = self.run.without()
+        return [p for p in (*paragraphs, origin, f"Not computed: {'; '.join(why)}." * bool(why))
+                if p]  # fmt: skip
 
     def word(self, token: Any) -> str:
         words = self.model.vocabulary
         return words[int(token)] if int(token) < len(words) else str(int(token))
 
-    def small_tables(self) -> list[TextTable]:
-        """The parameters that are small enough to be looked at."""
-        alike: dict[Any, list[str]] = {}
-        for (p, array), name in self.tables():
-            if array.size > SMALL:
-                return []
-            rows = array.reshape(1, -1) if array.ndim < 2 else array
-            cells = [[f"${self.cell(x)}$" for x in r] for r in rows]
-            words = self.model.vocabulary
-            if self.looked_up(p.name) and len(words) == len(cells):
-                cells = [[f"`{w}`", *r] for w, r in zip(words, cells, strict=True)]
-            alike.setdefault((p.meaning, tuple(map(tuple, cells))), []).append(f"${name}$")
-        out = [
-            TextTable([], [list(map(Text, row)) for row in cells],
-                      ", ".join(names) + (meaning and f": {meaning}"))
-            for (meaning, cells), names in alike.items()
-        ]  # fmt: skip
-        return out if sum(len(t.rows) for t in out) <= MOST_ROWS else []
-
-    def tables(self) -> Iterator[tuple[tuple[Parameter, np.ndarray], str]]:
-        """Every parameter's array for every block and head, with its name."""
-        for p, blocks, shape in self.run.program.parameters.values():
-            v = self.run.store.get((p.name, blocks))
-            if v is None:
-                continue
-            letters, heads = self.model.blocks_of(p.symbol), self.model.heads_of(p.symbol)
-            ranges = [self.run.program.range_of(s) for s in heads]
-            array = np.asarray(v.array, dtype=object).reshape(shape)
-            for places in product(*ranges):
-                index = dict(zip([*letters, *heads], [*blocks, *places], strict=True))
-                at = tuple(k - r.start for k, r in zip(places, ranges, strict=True))
-                yield (p, np.asarray(array[at], dtype=object)), self.name_of(p.symbol, index)
-
-    def cell(self, x: Any) -> str:
-        return self.formulas.exact(x) or self.formulas.decimal(x)
-
-    def looked_up(self, name: str) -> bool:
-        """Whether tokens look up rows of a parameter."""
-        tokens = self.model.inputs[0].name
-        return any(
-            isinstance(x, Pick) and isinstance(x.value, Ref) and x.value.key == name
-            and isinstance(x.items[0], Ref) and x.items[0].key == tokens
-            for e in self.model.equations for x in walk(e.right)
-        )  # fmt: skip
-
-    def name_of(self, symbol: Any, loops: Mapping[str, int]) -> str:
-        return show(self.at(Ref(symbol, tuple(Idx(s) for s in symbol.slots)), loops), self.style)
-
-    def at(self, e: Expr, loops: Mapping[str, int]) -> Expr:
-        """A formula for one turn of its loop: ``x^0`` for ``x^{i-1}`` at i = 1."""
-        return at_block(e, loops, self.run.sizes)
-
-    def made(self, turn: Turn) -> str:
-        return f"${show(self.at(turn.equation.left, turn.loops), self.style)}$"
-
-    # -- steps -------------------------------------------------------------------------------------
-
-    def section(self, j: int) -> Section:
-        ids = next((a for i, a in self.ids() if self.counted_by(i) == self.length), [])
-        word = f", `{self.word(ids[j])}`" if j < len(ids) and self.model.vocabulary else ""
-        steps = [self.step(k, turn, j) for k, turn in enumerate(self.turns, 2)]
-        return Section(f"Position {j}{word}", [self.tokens_step(j), *steps])
-
-    def first_time(self, what: Any) -> bool:
-        """Whether this has not been explained yet."""
-        new = what not in self.explained
-        self.explained.add(what)
-        return new
-
-    def tokens_step(self, j: int) -> LessonStep:
-        why = (
-            "The tokens become numbers: each token is its place in the vocabulary, counted from 0."
-            if self.model.vocabulary
-            else "The tokens are numbers already."
-        )
-        lines = []
-        for item, ids in self.ids():
-            name = show(Ref(item.symbol), self.style)
-            lines.append(Chain(name, "", self.formulas.row([str(k) for k in ids], False)))
-            if j < len(ids) and self.counted_by(item) == self.length:
-                lines.append(Chain(f"{name}[{j}]", "", str(ids[j])))
-        out = LessonStep(1, "Tokens", [why] if self.first_time("tokens") else [], "", lines=lines)
-        out.pipeline = self.stages.chips(None)
-        return out
+    def place(self, j: int) -> str:
+        """``0 `a```: a position and its token."""
+        known = j < len(self.text) and self.model.vocabulary
+        return f"{j} (`{self.word(self.text[j])}`)" if known else str(j)
 
     def ids(self) -> list[tuple[Input, list[int]]]:
         """The inputs that are whole numbers, and what they are."""
@@ -237,167 +158,178 @@ class Maker:
             if i.high is not None and len(i.shape) == 1 and (i.name, ()) in self.run.store
         ]  # fmt: skip
 
-    def counted_by(self, item: Input) -> str:
-        return show(item.shape[0])
+    def made(self, turn: Turn) -> str:
+        return f"${show(self.lines.at(turn.equation.left, turn.loops), self.style)}$"
 
-    def values(self, turn: Turn) -> tuple[Value, list[Stage]]:
-        """The equation with numbers put in, and its stages, or those of them that have a value."""
-        if turn.makes not in self.derived:
-            try:
-                found = self.derivation.derived(turn.equation.right, turn.loops)
-            except VieteError:
-                if turn is not self.failed:
-                    raise
-                nothing = Value(np.zeros(0, dtype=object), (COL,))
-                found = nothing, list(self.derivation.stages.values())
-            self.derived[turn.makes] = found
-        return self.derived[turn.makes]
+    # -- parts and steps ---------------------------------------------------------------------------
 
-    def step(self, number: int, turn: Turn, j: int) -> LessonStep:
-        left, right = (self.at(e, turn.loops) for e in (turn.equation.left, turn.equation.right))
+    def tokens(self, beginning: Beginning) -> LessonPart:
+        """The first part: words become numbers."""
+        why = (
+            "A model calculates with numbers, so each token is its place in the vocabulary, "
+            "counted from 0"
+            if self.model.vocabulary
+            else "The tokens are numbers already"
+        )
+        chains = []
+        for i, ids in self.ids():
+            name = show(Ref(i.symbol), self.style)
+            chains.append(Chain(name, (), "", self.formulas.row([str(k) for k in ids], False)))
+        step = LessonStep(1, -1, "", "Tokens become numbers", [why + "."], "",
+                          [Column("", chains)] * bool(chains))  # fmt: skip
+        if self.model.vocabulary:
+            step.why.append(f"{beginning.mapping(self.text)}.")
+        step.pipeline = self.outline.chips(None)
+        item = self.model.inputs[0]
+        if self.text:
+            cells = tuple(str(self.text[j]) if j < len(self.text) else "" for j in self.followed)
+            step.register = [RegisterRow(show(Ref(item.symbol), self.style), cells, 1)]
+        return LessonPart("Tokens", [step], [])
+
+    def part(self, station: Station) -> LessonPart:
+        steps = [self.step(turn) for turn in station.turns]
+        names = [c for c in station.chips if not c.startswith("$")] or [*station.chips]
+        title = capital(listed(HEADINGS.get(c, c) for c in names))
+        title = f"{capital(station.block)}: {title}" if station.block else title
+        told = [] if self.failed in station.turns else self.summaries.of(station, self.followed)
+        return LessonPart(title, steps, [" ".join(told)] if told else [])
+
+    def step(self, turn: Turn) -> LessonStep:
+        self.number += 1
+        left, right = (self.lines.at(e, turn.loops)
+                       for e in (turn.equation.left, turn.equation.right))  # fmt: skip
         formula = show_equation(left, right, self.style)
-        out = LessonStep(number, self.title(turn), self.why(turn), formula)
-        out.pipeline = self.stages.chips(turn)
-        value, stages = self.values(turn)
-        drawn: set[int] = set()
-        try:
-            for stage in stages:
-                out.parts += self.on_the_way(stage, turn, j, drawn)
-        except VieteError:
-            if turn is not self.failed:
-                raise
-        if self.stopped is not None and turn is self.failed:
-            if why := self.refused(j):
-                out.status = [f"Here the lesson ends: {why}."]
-                return out
-            if value.array.size:
-                out.lines = list(self.lines(left, value, None, turn, j, drawn))
-            out.status = [
-                f"Here the lesson ends, because at another position {self.stopped.message}."
-            ]
-            return out
-        stored = self.run.store[turn.makes]
-        out.lines = list(self.lines(left, with_family(value, stored), stored, turn, j, drawn))
-        digits = any(x.digits for x in (*out.lines, *out.parts))
-        out.status = self.status(turn, j, digits)
-        if stored.array.dtype != object:  # places in the vocabulary
-            out.lines += self.token(self.of_position(stored, turn, j))
+        place = self.words.place(turn.equation)
+        why = self.words.why(turn.equation) if self.first_time(place) else []
+        title = f"{self.words.title(turn.equation)}: {self.made(turn)}"
+        out = LessonStep(self.number, place, show(left), title, why, formula)
+        out.pipeline = self.outline.chips(turn)
+        for j in self.followed if self.has_positions(turn) else self.followed[-1:]:
+            lines, status = self.side(turn, j)
+            title = f"Position {self.place(j)}" if self.has_positions(turn) else ""
+            out.sides.append(Column(title, lines))
+            out.status += status
+        if turn is not self.failed:
+            out.sides += self.others(turn)
+            out.status += self.status(turn)
+            out.register = self.entry(turn)
         return out
 
-    def title(self, turn: Turn) -> str:
-        part = turn.equation.part
-        block = ", ".join(f"{i} = {k}" for i, k in turn.loops.items())
-        head = f"{part} ({block})" if part and block else part or block
-        return f"{head}: {self.made(turn)}" if head else self.made(turn)
+    def first_time(self, what: Any) -> bool:
+        """Whether this has not been explained yet."""
+        new = what not in self.explained
+        self.explained.add(what)
+        return new
 
-    def why(self, turn: Turn) -> list[str]:
-        """The explanation, once for every equation."""
-        equation = turn.equation
-        if not self.first_time(id(equation)):
-            return []
-        residual = bool(self.uses.residuals(self.number[equation.left, equation.loop]))
-        return self.explainer.equation(equation.right, equation.meaning, residual)
+    def has_positions(self, turn: Turn) -> bool:
+        return bool(position_size(self.run, turn))
 
-    def on_the_way(self, stage: Stage, turn: Turn, j: int, drawn: set[int]) -> list[Chain]:
-        """The lines of a stage, below its formula where it has a name."""
-        named = isinstance(stage.label, Ref)
-        formula = show_equation(stage.label, stage.formula, self.style) if named else ""
-        found = self.lines(stage.label, stage.value, None, turn, j, drawn)
-        return [replace(line, label=formula, part=True) for line in found]
-
-    def lines(
-        self, label: Expr, value: Value, stored: Value | None, turn: Turn, j: int, drawn: set[int],
-    ) -> Iterator[Chain]:  # fmt: skip
-        """A line for every member of the family that the value is; the row of position j.
-
-        Of a vector that the turn makes, with an entry for every position, position j's own.
-        """
-        letters = [a for a in value.axes if a not in (ROW, COL)]
-        shape = tuple(value.size(a) for a in letters)
-        counted = isinstance(label, Ref) and label.symbol == turn.equation.left.symbol
-        own = ROW in value.axes or (counted and self.counts(turn))
-        arrays = []
-        for v in (value, stored or value):
-            v = at_position(v, j) if own else v
-            order = (*letters, *(a for a in (ROW, COL) if a in v.axes))
-            arrays.append(permute(np, np.asarray(v.array, dtype=object), v.axes, order))
-        index: tuple[Expr, ...] = ()
-        if own:
-            count = value.size(ROW if ROW in value.axes else COL)
-            index = (Num(Fraction(min(j, count - 1))),)
-        for places in islice(np.ndindex(shape), MOST_HEADS):
-            rows = [np.asarray(a[places], dtype=object) for a in arrays]
-            member = {a: k + self.run.program.range_of(a).start
-                      for a, k in zip(letters, places, strict=True)}  # fmt: skip
-            name = self.at(label, member)
-            which = ", ".join(f"{a} = {k}" for a, k in member.items()) if name == label else ""
-            name = Pick(name, index) if index else name
-            line = self.line(name, list(rows[0].flat), list(rows[1].flat), not rows[0].ndim, drawn)
-            yield replace(line, note="; ".join(x for x in (which, line.note) if x))
-        if (rest := math.prod(shape) - MOST_HEADS) > 0:
-            dots = r"\ldots" if self.style == "latex" else "…"
-            yield Chain(dots, note=f"the other {rest} work the same way")
-
-    def counts(self, turn: Turn) -> bool:
-        """Whether what is made is a vector with an entry for every position."""
-        shape = self.run.program.shapes.types[turn.equation.name].shape
-        return len(shape) == 1 and bool(position_size(self.run, turn))
-
-    def line(
-        self, name: Expr, entries: list[Any], held: list[Any], scalar: bool, drawn: set[int]
-    ) -> Chain:
-        """Entries as they came about, and the numbers that they are, as the run held them."""
-        value, digits = self.formulas.value([number_of(x) for x in held], scalar)
-        open_ = [x for x in entries if isinstance(x, Unevaluated)]
-        new = any(id(x) not in drawn for x in open_)
-        drawn |= {id(x) for x in open_}
-        put_in, note = "", ""
-        if new and len(open_) == len(entries) and not same(entries):
-            put_in, note = self.formulas.put_in(entries, scalar)
-        if note:
-            return Chain(self.formulas.e(name), "", value, digits, f"{note}: ${put_in}$")
-        return Chain(self.formulas.e(name), put_in, value, digits, "")
-
-    # -- what a step says at its end ---------------------------------------------------------------
-
-    def status(self, turn: Turn, j: int, digits: bool) -> list[str]:
-        """What the row of position j is; ``digits`` says whether the step shows any."""
-        status, entries = (
-            self.run.status[turn.makes],
-            self.of_position(self.run.store[turn.makes], turn, j),
-        )
-        level = max((level_of(x) for x in entries), default=RATIONAL)
-        out = [{
-            RATIONAL: "The row consists of fractions again.",
-            CLOSED: "Exact: made of roots and powers of e, for which equality is decided.",
-            NAMED: "Named: defined exactly, with certified digits.",
-        }[level]] if digits or level != RATIONAL else []  # fmt: skip
-        if level == NAMED and self.first_time("named"):
-            out.append("From here on, equality of two such numbers is not always decided.")
-        if weights_of_a_mean(entries):
-            out.append("The entries are at least 0 and sum to exactly 1.")
-        if any(isinstance(x, float) for x in entries):
-            out.append(
-                f"${self.formulas.plain(-np.inf)}$ hides the positions that may not be seen."
-            )
-        if status.bits and digits:
-            out.append(f"An enclosure of {status.bits} bits decided a comparison.")
-        return out + [f"{t[0].upper()}{t[1:]}." for t in status.ties]
-
-    def of_position(self, v: Value, turn: Turn, j: int) -> list[Any]:
-        """The entries of one position, of all members of a family."""
-        v = at_position(v, j) if ROW in v.axes or self.counts(turn) else v
-        return list(np.asarray(v.array, dtype=object).flat)
+    def side(self, turn: Turn, j: int) -> tuple[list[Chain], list[str]]:
+        """The lines of one position, and why there are no more where the run failed."""
+        failed = turn is self.failed
+        _, stages = self.lines.values(turn, failed)
+        drawn: set[int] = set()
+        out: list[Chain] = []
+        self.lines.begin()
+        try:
+            for stage in stages:
+                out += self.lines.of_stage(stage, turn, j, drawn)
+        except VieteError:
+            if not failed:
+                raise
+        if not failed:
+            out += self.lines.of_turn(turn, j, drawn)
+            stored = self.run.store[turn.makes]
+            if stored.array.dtype != object:  # places in the vocabulary
+                out += self.token(self.of_position(stored, turn, j))
+            return out, []
+        assert self.stopped is not None
+        if why := self.refused(j):
+            return out, [f"Here the lesson ends: {why}."]
+        out += self.lines.of_failed(turn, j, drawn)
+        return out, [f"Here the lesson ends, because at another position {self.stopped.message}."]
 
     def token(self, places: list[Any]) -> list[Chain]:
         if len(places) == 1 and int(places[0]) < len(self.model.vocabulary):
             return [Chain("", note=f"the token is `{self.word(places[0])}`")]
         return []
 
+    def others(self, turn: Turn) -> list[Column]:
+        """The rows of positions that are not followed, of what followed positions read."""
+        found = self.words.roles(turn.equation)
+        stored = self.run.store[turn.makes]
+        if not {role.KEY, role.VALUE} & {*found} or stored.axes != (ROW, COL):
+            return []
+        rest = [j for j in range(stored.size(ROW)) if j not in self.followed]
+        left = self.lines.at(turn.equation.left, turn.loops)
+        lines = []
+        for j in rest[:MOST_OTHERS]:
+            name = self.formulas.e(Pick(left, (num(j),)))
+            lines.append(Chain(name, (), "", self.formulas.brief(list(stored.array[j]), False)))
+        if len(rest) > MOST_OTHERS:
+            lines.append(Chain("", note=f"{len(rest) - MOST_OTHERS} more come about the same way"))
+        return [Column("Other positions that are read", lines)] if lines else []
+
+    def entry(self, turn: Turn) -> list[RegisterRow]:
+        """What a turn adds to the register: a row for each member that is shown."""
+        stored = self.run.store[turn.makes]
+        if [a for a in stored.axes if a not in (ROW, COL)]:
+            return []  # of heads, what is made of all of them
+        cells = []
+        for j in self.followed:
+            entries = [number_of(x) for x in self.of_position(stored, turn, j)]
+            counted = ROW in stored.axes or (stored.axes == (COL,) and not self.lines.counts(turn))
+            cells.append(self.formulas.brief(entries, not counted))
+        if not self.has_positions(turn):
+            cells = [*cells[-1:], *[""] * (len(self.followed) - 1)]
+        name = show(self.lines.at(turn.equation.left, turn.loops), self.style)
+        return [RegisterRow(name, tuple(cells), self.number)]
+
+    # -- what a step says at its end ---------------------------------------------------------------
+
+    def status(self, turn: Turn) -> list[str]:
+        """What is true of the numbers of a step."""
+        out = []
+        found = self.words.roles(turn.equation)
+        rows = [self.of_position(self.run.store[turn.makes], turn, j) for j in self.followed]
+        if role.WEIGHTS in found and any(map(weights_of_a_mean, rows)):
+            out.append("The weights of a row are at least 0 and sum to exactly 1.")
+        if role.MASK in found:
+            out += self.hidden(turn)
+        status = self.run.status[turn.makes]
+        if status.bits:
+            out.append(f"An enclosure of {status.bits} bits decided a comparison.")
+        return out + [f"{t[0].upper()}{t[1:]}." for t in status.ties]
+
+    def hidden(self, turn: Turn) -> list[str]:
+        """What the mask hides here, from each followed position."""
+        v = self.run.store[turn.makes]
+        if v.axes[-2:] != (ROW, COL):
+            return []
+        array = np.asarray(v.array, dtype=object).reshape(-1, *v.array.shape[-2:])[0]
+        out = []
+        for j in self.followed:
+            if j >= len(array):
+                continue
+            gone = [k for k, x in enumerate(array[j]) if is_hidden(x)]
+            if gone and len(gone) <= 4:
+                out.append(f"From position {self.place(j)} the mask hides "
+                           f"{listed(map(self.place, gone))}.")  # fmt: skip
+            elif gone:
+                out.append(f"From position {self.place(j)} the mask hides {len(gone)} positions.")
+            else:
+                out.append(f"From position {self.place(j)} it hides nothing.")
+        return out
+
+    def of_position(self, v: Value, turn: Turn, j: int) -> list[Any]:
+        """The entries of one position, of all members of a family."""
+        v = at_position(v, j) if ROW in v.axes or self.lines.counts(turn) else v
+        return list(np.asarray(v.array, dtype=object).flat)
+
     def refused(self, j: int) -> str:
         """Why the failing equation has no value at position j, or nothing."""
         assert self.failed is not None and self.stopped is not None
-        value, stages = self.values(self.failed)
+        value, stages = self.lines.values(self.failed, True)
         for v in (*(s.value for s in stages), value):
             if not v.array.size:
                 return self.stopped.message
@@ -409,18 +341,9 @@ class Maker:
         return ""
 
 
-def number_of(x: Any) -> Any:
-    return x.number if isinstance(x, Unevaluated) else x
-
-
-def with_family(value: Value, stored: Value) -> Value:
-    """With the axes of a family along which the value is everywhere the same."""
-    missing = [a for a in stored.axes if a not in value.axes]
-    if not missing:
-        return value
-    shape = tuple(stored.size(a) for a in missing)
-    array = np.broadcast_to(value.array, shape + value.array.shape)
-    return Value(array, (*missing, *value.axes))
+def is_hidden(x: Any) -> bool:
+    """Whether a score is −∞, or a weight exactly 0 since its score was."""
+    return x == -np.inf if isinstance(x, float) else isinstance(x, Number) and x.rational == 0
 
 
 def weights_of_a_mean(entries: list[Any]) -> bool:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 
 from viete.evaluate.labelled import COL, ROW, Value
 from viete.evaluate.schedule import Step
-from viete.meanings.exact.run import CLOSED, NAMED, RATIONAL, ExactRun, level_of
+from viete.meanings.exact.run import RATIONAL, ExactRun, level_of
+
+FEW = 4  # positions that are all followed
 
 
 def followed_length(run: ExactRun) -> str:
@@ -59,7 +59,7 @@ def tracks(run: ExactRun) -> list[Track]:
         levels = []
         for step in run.program.steps:
             v = run.store.get(step.makes)
-            if v is None or position_size(run, step) != length:
+            if v is None or position_size(run, step) != length or v.array.dtype != object:
                 continue
             entries = (at_position(v, j) if v.axes else v).array
             level = max((level_of(x) for x in np.asarray(entries).flat), default=RATIONAL)
@@ -69,39 +69,12 @@ def tracks(run: ExactRun) -> list[Track]:
 
 
 def followed_positions(found: list[Track]) -> list[int]:
-    """The last position that goes furthest from the fractions; before it the first that never
-    leaves them, where there is one: its numbers can be checked by hand."""
+    """All positions of a short text; of a longer one the last that goes furthest from the
+    fractions, and before it the first that never leaves them: its numbers can be checked by hand.
+    """
+    if len(found) <= FEW:
+        return [t.position for t in found]
     furthest = max(t.highest for t in found)
     last = max(t.position for t in found if t.highest == furthest)
     plain = [t.position for t in found if t.highest == RATIONAL and t.position != last]
     return ([plain[0]] if furthest > RATIONAL and plain else []) + [last]
-
-
-WORDS = {
-    RATIONAL: "fractions", CLOSED: "roots and powers of e (exact, equality decided)",
-    NAMED: "named quantities (exact, with certified digits)",
-}  # fmt: skip
-
-
-def sentence(track: Track, name: Callable[[Step], str], end: str = "to the end") -> str:
-    """``Position 1: fractions up to $S$; …``; ``name`` writes a step's value.
-
-    ``end`` says how far there is anything: not to the end where the run was refused.
-    """
-    runs = [(level, [s for s, _ in group])
-            for level, group in groupby(track.levels, key=lambda x: x[1])]  # fmt: skip
-    if len(runs) == 1:
-        return f"Position {track.position}: {WORDS[runs[0][0]]} {end}."
-    parts = []
-    for k, (level, steps) in enumerate(runs):
-        first, last = name(steps[0]), name(steps[-1])
-        again = " again" if level == RATIONAL and k else ""
-        if k == 0:
-            parts.append(f"{WORDS[level]} up to {last}")
-        elif k == len(runs) - 1:
-            parts.append(f"{WORDS[level]}{again} from {first} {end}")
-        elif len(steps) == 1:
-            parts.append(f"{WORDS[level]}{again} in {first}")
-        else:
-            parts.append(f"{WORDS[level]}{again} from {first} to {last}")
-    return f"Position {track.position}: {'; '.join(parts)}."

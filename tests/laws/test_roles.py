@@ -1,0 +1,38 @@
+"""The roles of equations: every shipped card has what attention is made of, each once."""
+
+from __future__ import annotations
+
+import pytest
+
+import viete as vt
+from tests.laws.strategies import ALIKE
+from viete.analysis import roles as role
+from viete.analysis.roles import roles
+from viete.analysis.traits import Traits
+from viete.cards.catalogue import shipped
+
+VARIED = [name for name in shipped() if name not in ALIKE]
+
+
+@pytest.mark.parametrize("name", VARIED)
+def test_every_shipped_card_has_its_roles(name: str) -> None:
+    """Attention has one of each role for every softmax over positions; scores come before all."""
+    card = vt.read(name)
+    found = [r for own in roles(card) for r in own]
+    masks = found.count(role.WEIGHTS)
+    assert masks >= 1
+    for wanted in (role.SCORES, role.MIX):
+        assert found.count(wanted) == masks, wanted
+    for wanted in (role.QUERY, role.KEY, role.VALUE):
+        assert found.count(wanted) >= masks, wanted
+    assert found.count(role.RESIDUAL) == len(Traits(card).residuals())
+    assert role.EMBED in found
+    if Traits(card).generation() is not None:
+        assert role.UNEMBED in found
+
+
+def test_what_plays_no_role_is_left_alone() -> None:
+    card = vt.read("dialog-transformer")
+    assert roles(card)[0] == (role.EMBED, role.POSITIONS)
+    assert roles(card)[7] == (role.OUTPUT,)
+    assert roles(card)[-1] == (role.LOSS,)

@@ -1,0 +1,157 @@
+"""Simplest forms: an exact number factored, powers of e cancelled: ``1 / (4 (1 + e)²)``.
+
+A number itself stays as it came about, ``e² / (4 e² + 8 e³ + 4 e⁴)``; this is how it is written for
+people. What numerator and denominator share in powers of e cancels, and what is left falls apart
+into polynomials with whole coefficients, by FLINT.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from flint import fmpq
+
+from viete.meanings.exact.atoms import Atom, Monomial, Terms
+from viete.meanings.exact.polynomials import (
+    INVERTIBLE,
+    ONE,
+    Quotient,
+    Ring,
+    as_power,
+    atoms_of,
+    content,
+    fraction,
+    order,
+    reduced,
+    scaled,
+    shifted,
+)
+from viete.meanings.exact.spelling import Speller, spelled
+from viete.notation.printer import show
+from viete.notation.tree import Apply, Expr, Num
+
+MOST_FACTORED, MOST_DEGREE = 12, 40  # terms and degree of a polynomial that is factored
+
+
+@dataclass(frozen=True)
+class Factored:
+    """``above / below`` times a monomial times polynomials, each to a power that is not zero.
+
+    The polynomials have whole coefficients without a common divisor, and more than one term.
+    """
+
+    above: int
+    below: int
+    single: Monomial
+    powers: tuple[tuple[Terms, int], ...]
+
+
+def factored(x: Quotient) -> Factored | None:
+    """A number in factors; None for zero and for what is too long, or has roots in it."""
+    num, den = x.num, x.den
+    if not num or max(len(num), len(den)) > MOST_FACTORED:
+        return None
+    if any(a.kind in ("root", "prime") for a in atoms_of(num, den)):
+        return None  # a square of which is another polynomial: FLINT takes atoms for variables
+    c = content(num) / content(den)
+    sign, powers = 1, list[tuple[Terms, int]]()
+    single: dict[Atom, Fraction] = {}
+    for terms, turn in ((num, 1), (den, -1)):
+        shared, rest = apart(terms)
+        found = factors(rest)
+        if found is None:
+            return None
+        sign *= found[0]
+        powers += [(t, turn * p) for t, p in found[1]]
+        for a, p in shared:
+            single[a] = single.get(a, Fraction(0)) + turn * p
+    monomial = tuple((a, as_power(p)) for a, p in single.items() if p)
+    return Factored(sign * int(c.p), int(c.q), monomial, tuple(powers))
+
+
+def apart(t: Terms) -> tuple[Monomial, Terms]:
+    """The lowest power of each atom that all terms share, and the polynomial without it."""
+    lowest = ((a, min(dict(m).get(a, 0) for m in t)) for a in atoms_of(t))
+    shared = [(a, low) for a, low in lowest if low and (a.kind in INVERTIBLE or low > 0)]
+    away = tuple((a, as_power(-low)) for a, low in shared)
+    return tuple(shared), scaled(shifted(t, away), 1 / content(t))
+
+
+def factors(t: Terms) -> tuple[int, list[tuple[Terms, int]]] | None:
+    """A sign, and the irreducible factors of a polynomial with whole coefficients and how often."""
+    if len(t) == 1:
+        (c,) = t.values()
+        return (1 if c > 0 else -1), []
+    ring = Ring(t)
+    if ring.degree > MOST_DEGREE or any(ring.low):
+        return None
+    unit, found = ring.there(t).factor()
+    sign, out = (1 if unit > 0 else -1), []
+    for p, k in found:
+        f = reduced(ring.back(p))
+        if f[min(f, key=order)] < 0:
+            f, sign = scaled(f, fmpq(-1)), sign * (-1) ** int(k)
+        out.append((scaled(f, 1 / content(f)), int(k)))
+    return sign, sorted(out, key=lambda f: (len(f[0]), show(Speller(0, {}).polynomial(f[0]))))
+
+
+def simplest(x: Quotient) -> Expr:
+    """The number as an expression, factored where that takes fewer letters."""
+    if x.rational is not None:
+        return spelled(x)
+    if "_simplest" not in x.__dict__:
+        x.__dict__["_simplest"] = shorter(x)
+    found: Expr = x.__dict__["_simplest"]
+    return found
+
+
+def shorter(x: Quotient) -> Expr:
+    plain, found = spelled(x), factored(x)
+    e = None if found is None else quotient_of(found)
+    return plain if e is None or len(show(e)) > len(show(plain)) else e
+
+
+def quotient_of(f: Factored) -> Expr:
+    """A product of factors over another."""
+    speller = Speller(0, {})
+    up = tuple((a, p) for a, p in f.single if p > 0)
+    down = tuple((a, as_power(-p)) for a, p in f.single if p < 0)
+    top = product(speller, abs(f.above), up, [(t, p) for t, p in f.powers if p > 0])
+    bottom = product(speller, f.below, down, [(t, -p) for t, p in f.powers if p < 0])
+    e = top if bottom == Num(Fraction(1)) else Apply("div", (top, bottom))
+    return e if f.above > 0 else Apply("neg", (e,))
+
+
+def product(speller: Speller, c: int, m: Monomial, powers: list[tuple[Terms, int]]) -> Expr:
+    factors = [speller.term(m, Fraction(c))] if m or c != 1 or not powers else []
+    for t, p in powers:
+        e = speller.polynomial(t)
+        factors.append(e if p == 1 else Apply("pow", (e, Num(Fraction(p)))))
+    out = factors[0]
+    for e in factors[1:]:
+        out = Apply("prod", (out, e))
+    return out
+
+
+def reason(x: Quotient) -> tuple[Expr, str, Expr] | None:
+    """Why a number is positive or negative, as a comparison that is plain to see: ``e > 2``.
+
+    Factors whose terms are all positive are left out; None unless one of two terms, with one atom,
+    decides.
+    """
+    found = factored(x)
+    if found is None:
+        return None
+    open_ = [t for t, p in found.powers if p % 2 and any(c < 0 for c in t.values())]
+    if len(open_) != 1 or len(open_[0]) != 2 or () not in open_[0]:
+        return None
+    t = open_[0]
+    (m,) = (m for m in t if m)
+    bound = fraction(-t[()] / t[m])
+    value = Quotient({m: fmpq(1)}, ONE)
+    above = bool(value.ball(128) > fmpq(bound.numerator, bound.denominator))
+    return spelled(value), ">" if above else "<", Num(bound)
+
+
+__all__ = ["Factored", "factored", "reason", "simplest"]

@@ -1,0 +1,95 @@
+"""How a lesson begins: what goes in, what is predicted, and the numbers of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from viete.document.tree import Matrix
+from viete.graph.card import Parameter
+from viete.meanings.exact.run import ExactRun
+from viete.notation.printer import show
+from viete.notation.tree import Idx, Pick, Ref, walk
+from viete.report.lesson.formulas import NumberFormulas
+from viete.report.lesson.lines import Lines
+
+SMALL, MOST_ROWS = 40, 60  # entries of a matrix that is shown at the start; rows of all of them
+MOST_WORDS = 8  # tokens of a vocabulary that are listed with their numbers
+
+
+class Beginning:
+    """Writes the beginning of one lesson; ``word`` says how a token is written."""
+
+    def __init__(self, run: ExactRun, lines: Lines, formulas: NumberFormulas) -> None:
+        self.run, self.lines, self.formulas = run, lines, formulas
+        self.card, self.style = run.program.model, formulas.style
+
+    def mapping(self, ids: list[int]) -> str:
+        """``a ↦ 0, b ↦ 1``: of the whole vocabulary, or of the tokens of the text if it is long."""
+        words = self.card.vocabulary
+        shown = range(len(words)) if len(words) <= MOST_WORDS else list(dict.fromkeys(ids))
+        to = r"\mapsto" if self.style == "latex" else "↦"
+        word = self.lines.name_token
+        return ", ".join(f"`{word(k)}`\u00a0${to} {k}$" for k in shown[:MOST_WORDS])
+
+    def matrices(self) -> list[Matrix]:
+        """The parameters that are small enough to be looked at; those alike stand together."""
+        alike: dict[Any, list[tuple[str, str]]] = {}
+        for (p, array), name in self.parameters():
+            if array.size > SMALL:
+                return []
+            rows = array.reshape(1, -1) if array.ndim < 2 else array
+            cells = tuple(tuple(map(self.cell, row)) for row in rows)
+            labels = tuple(f"`{w}`" for w in self.card.vocabulary) * self.looked_up(p.name)
+            labels = labels if len(labels) == len(cells) else ()
+            alike.setdefault((cells, labels), []).append((name, p.meaning))
+        out = [
+            Matrix(" = ".join(name for name, _ in names), list(map(list, cells)), list(labels),
+                   caption(names))
+            for (cells, labels), names in alike.items()
+        ]  # fmt: skip
+        return out if sum(len(m.rows) for m in out) <= MOST_ROWS else []
+
+    def parameters(self) -> Iterator[tuple[tuple[Parameter, np.ndarray], str]]:
+        """Every parameter's array for every block and head, with its name."""
+        for p, blocks, shape in self.run.program.parameters.values():
+            v = self.run.store.get((p.name, blocks))
+            if v is None:
+                continue
+            letters, heads = self.card.blocks_of(p.symbol), self.card.heads_of(p.symbol)
+            ranges = [self.run.program.range_of(s) for s in heads]
+            array = np.asarray(v.array, dtype=object).reshape(shape)
+            for places in product(*ranges):
+                index = dict(zip([*letters, *heads], [*blocks, *places], strict=True))
+                at = tuple(k - r.start for k, r in zip(places, ranges, strict=True))
+                yield (p, np.asarray(array[at], dtype=object)), self.name_of(p.symbol, index)
+
+    def cell(self, x: Any) -> str:
+        return self.formulas.exact(x) or self.formulas.decimal(x)
+
+    def looked_up(self, name: str) -> bool:
+        """Whether tokens look up rows of a parameter."""
+        tokens = self.card.inputs[0].name
+        return any(
+            isinstance(x, Pick) and isinstance(x.value, Ref) and x.value.key == name
+            and isinstance(x.items[0], Ref) and x.items[0].key == tokens
+            for e in self.card.equations for x in walk(e.right)
+        )  # fmt: skip
+
+    def name_of(self, symbol: Any, loops: Mapping[str, int]) -> str:
+        own = Ref(symbol, tuple(Idx(s) for s in symbol.slots))
+        return show(self.lines.at(own, loops), self.style)
+
+
+def caption(names: list[tuple[str, str]]) -> str:
+    """What parameters mean: one meaning of all is said once."""
+    meanings = dict.fromkeys(meaning for _, meaning in names if meaning)
+    if len(meanings) <= 1:
+        return next(iter(meanings), "")
+    return "; ".join(f"${name}$ {meaning}" for name, meaning in names if meaning)
+
+
+__all__ = ["Beginning"]

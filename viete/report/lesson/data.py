@@ -1,0 +1,71 @@
+"""A lesson as JSON for a page: its texts and formulas as HTML, made in LaTeX style."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from viete.document.formulas import math
+from viete.document.html import bracketed, prose
+from viete.document.tree import Chain
+from viete.report.lesson.document import Lesson, LessonStep
+
+
+def lesson_data(lesson: Lesson) -> dict[str, Any]:
+    """``title``, ``intro``, ``matrices``, ``columns``, ``parts`` and ``closing`` of a lesson.
+
+    A part has a ``title``, ``steps`` and a ``summary``. A step has its ``number``, the ``equation``
+    of the card (from 1; 0 for the tokens) and the ``member`` that it makes, ``title``, ``why``,
+    ``formula``, ``pipeline`` (each stage with its ``state``: done, now or later), ``sides`` with
+    their lines, ``status``, and the rows that it adds to the ``register``: those of the steps so
+    far are all values so far. Every text is HTML that is safe to be put in a page.
+    """
+    return {
+        "title": prose(lesson.title),
+        "intro": list(map(prose, lesson.intro)),
+        "matrices": list(map(bracketed, lesson.tables)),
+        "columns": list(map(prose, lesson.columns)),
+        "parts": [
+            {"title": prose(p.title), "steps": list(map(step_data, p.steps)),
+             "summary": list(map(prose, p.summary))}
+            for p in lesson.parts
+        ],
+        "closing": list(map(prose, lesson.closing)),
+    }  # fmt: skip
+
+
+def step_data(step: LessonStep) -> dict[str, Any]:
+    """One step of `lesson_data`."""
+    return {
+        "number": step.number,
+        "equation": step.equation + 1,
+        "member": step.makes,
+        "title": prose(step.title),
+        "why": prose(" ".join(step.why)),
+        "formula": math(step.formula, True) if step.formula else "",
+        "pipeline": [
+            {"text": prose(c.text), "state": "now" if c.now else "done" if c.done else "later"}
+            for c in step.pipeline
+        ],
+        "sides": [
+            {"title": prose(s.title), "lines": list(map(line_data, s.lines))} for s in step.sides
+        ],
+        "status": prose(" ".join(step.status)),
+        "register": [
+            {"name": math(e.name), "cells": [math(c) if c else "" for c in e.cells]}
+            for e in step.register
+        ],
+    }
+
+
+def line_data(line: Chain) -> dict[str, Any]:
+    """A line of numbers: ``name``, what it is equal to in ``sides``, ``digits`` and a ``note``."""
+    return {
+        "name": math(line.name) if line.name else "",
+        "sides": list(map(math, line.sides)),
+        "digits": math(line.digits) if line.digits else "",
+        "note": prose(line.note) if line.note else "",
+        "part": line.part,
+    }
+
+
+__all__ = ["lesson_data"]

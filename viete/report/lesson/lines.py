@@ -1,0 +1,314 @@
+"""The lines of a step: a row's formula, the numbers put in, what they are, and digits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from viete.analysis.linearity import linearity
+from viete.analysis.rows import Rows, Subscript
+from viete.analysis.types import Mismatch
+from viete.document.tree import Chain
+from viete.errors import VieteError
+from viete.evaluate.labelled import COL, ROW, Value, permute
+from viete.evaluate.schedule import Member
+from viete.evaluate.schedule import Step as Turn
+from viete.meanings.exact.derivation import Derivation, Stage, Unevaluated, at_block
+from viete.meanings.exact.numbers import Number
+from viete.meanings.exact.run import ExactRun
+from viete.notation.printer import show
+from viete.notation.tree import Apply, Expr, Pick, Ref, num, replaced, transform, walk
+from viete.report.lesson.formulas import NumberFormulas, same, word
+from viete.report.lesson.positions import at_position, position_size
+
+MOST_HEADS = 4  # members of a family that are shown
+WIDE = 48  # letters of a row's formula that is written before its numbers
+NO_ROW = (Mismatch, VieteError, AssertionError, KeyError)
+
+
+class Lines:
+    """Writes the lines of turns; ``name_token`` says what the tokens of an input are called."""
+
+    def __init__(
+        self, run: ExactRun, formulas: NumberFormulas, name_token: Callable[[Any], str]
+    ) -> None:
+        self.run, self.formulas, self.style = run, formulas, formulas.style
+        self.card, self.name_token = run.program.model, name_token
+        self.rows = Rows(linearity(self.card))
+        self.derivation = Derivation(run)
+        self.derived: dict[Member, tuple[Value, list[Stage]]] = {}
+        self.identities: dict[Any, bool] = {}
+        self.letters: dict[Expr, Expr] = {}  # what the letters of a turn's stages stand for
+
+    def values(self, turn: Turn, failed: bool = False) -> tuple[Value, list[Stage]]:
+        """The equation with numbers put in, and its stages, or those of them that have a value."""
+        if turn.makes not in self.derived:
+            try:
+                found = self.derivation.derived(turn.equation.right, turn.loops)
+            except VieteError:
+                if not failed:
+                    raise
+                nothing = Value(np.zeros(0, dtype=object), (COL,))
+                found = nothing, list(self.derivation.stages.values())
+            self.derived[turn.makes] = found
+        return self.derived[turn.makes]
+
+    def at(self, e: Expr, loops: Mapping[str, int]) -> Expr:
+        """A formula for one turn of its loop: ``x^0`` for ``x^{i-1}`` at i = 1."""
+        return at_block(e, loops, self.run.sizes)
+
+    # -- the lines of a turn -----------------------------------------------------------------------
+
+    def of_stage(self, stage: Stage, turn: Turn, j: int, drawn: set[int]) -> list[Chain]:
+        """The lines of a stage, below its formula where it has a name."""
+        named = isinstance(stage.label, Ref)
+        formula = stage.formula if named else None
+        if named:
+            self.letters[stage.label] = stage.formula
+        found = self.of(stage.label, formula, stage.value, None, turn, j, drawn)
+        return [replace(line, part=True) for line in found]
+
+    def begin(self) -> None:
+        """A turn's letters are its own."""
+        self.letters = {}
+
+    def of_turn(self, turn: Turn, j: int, drawn: set[int]) -> list[Chain]:
+        """The lines of what a turn makes, as the run holds it."""
+        left, right = (self.at(e, turn.loops) for e in (turn.equation.left, turn.equation.right))
+        value, stored = self.values(turn)[0], self.run.store[turn.makes]
+        lines = self.of(left, right, with_family(value, stored), stored, turn, j, drawn)
+        return list(lines)
+
+    def of_failed(self, turn: Turn, j: int, drawn: set[int]) -> list[Chain]:
+        """The lines of what a turn would make at a position that has a value."""
+        left = self.at(turn.equation.left, turn.loops)
+        value, _ = self.values(turn, True)
+        return list(self.of(left, None, value, None, turn, j, drawn)) if value.array.size else []
+
+    def of(
+        self, label: Expr, formula: Expr | None, value: Value, stored: Value | None, turn: Turn,
+        j: int, drawn: set[int],
+    ) -> Iterator[Chain]:  # fmt: skip
+        """A line for every member of the family that the value is; the row of position j.
+
+        Of a vector that the turn makes, with an entry for every position, position j's own. Members
+        that are alike in all numbers are one line.
+        """
+        letters = [a for a in value.axes if a not in (ROW, COL)]
+        shape = tuple(value.size(a) for a in letters)
+        counted = isinstance(label, Ref) and label.symbol == turn.equation.left.symbol
+        own = ROW in value.axes or (counted and self.counts(turn))
+        arrays = []
+        for v in (value, stored or value):
+            v = at_position(v, j) if own else v
+            order = (*letters, *(a for a in (ROW, COL) if a in v.axes))
+            arrays.append(permute(np, np.asarray(v.array, dtype=object), v.axes, order))
+        at = min(j, value.size(ROW if ROW in value.axes else COL) - 1) if own else None
+        alike = len(letters) > 0 and math.prod(shape) > 1 and equal_members(arrays[1], len(letters))
+        for places in islice(np.ndindex(shape), 1 if alike else MOST_HEADS):
+            rows = [np.asarray(a[places], dtype=object) for a in arrays]
+            member = {a: k + self.run.program.range_of(a).start
+                      for a, k in zip(letters, places, strict=True)}  # fmt: skip
+            own_label = label if alike else self.at(label, member)
+            which = ", ".join(f"{a} = {k}" for a, k in member.items()) if own_label == label else ""
+            name = own_label if at is None else self.row(own_label, at)
+            steps = [] if formula is None else self.formula(self.at(formula, member), name, at)
+            if stored is None and formula is not None and not steps:
+                said = self.formulas.e(Apply("eq", (own_label, self.at(formula, member))))
+                which = "; ".join(x for x in (which, f"${said}$") if x)
+            line = self.line(name, steps, formula, rows, drawn, turn, at)
+            which = f"the same for every {', '.join(letters)}" if alike else which
+            yield replace(line, note="; ".join(x for x in (which, line.note) if x))
+        if (rest := math.prod(shape) - MOST_HEADS) > 0 and not alike:
+            dots = r"\ldots" if self.style == "latex" else "…"
+            yield Chain(dots, note=f"the other {rest} work the same way")
+
+    def counts(self, turn: Turn) -> bool:
+        """Whether what is made is a vector with an entry for every position."""
+        shape = self.run.program.shapes.types[turn.equation.name].shape
+        return len(shape) == 1 and bool(position_size(self.run, turn))
+
+    def line(
+        self, name: Expr, steps: list[Expr], formula: Expr | None, rows: list[np.ndarray],
+        drawn: set[int], turn: Turn, at: int | None,
+    ) -> Chain:  # fmt: skip
+        """Entries as they came about, and the numbers that they are, as the run held them."""
+        entries, held, scalar = list(rows[0].flat), list(rows[1].flat), not rows[0].ndim
+        value, digits = self.formulas.value([number_of(x) for x in held], scalar)
+        open_ = [x for x in entries if isinstance(x, Unevaluated)]
+        new = [x for x in open_ if id(x) not in drawn]
+        seen = set(drawn)
+        drawn |= {id(x) for x in open_}
+        written = [self.formulas.e(x) for x in steps]
+        out = Chain(self.formulas.e(name), tuple(written), "", value, digits)
+        if len(steps) > 1 or (steps and is_lookup(steps[-1])):
+            return out  # a step that only hands on what is there
+        if steps and at is not None and (operands := self.operands(steps[-1], turn, at)):
+            return replace(out, put_in=operands)
+        if new and len(open_) == len(entries) and not same(entries):
+            put_in, note = self.formulas.put_in(entries, scalar, seen)
+            if note:
+                return replace(out, note=f"{note}: ${put_in}$")
+            return replace(out, put_in=put_in)
+        return out
+
+    # -- rows of formulas --------------------------------------------------------------------------
+
+    def row(self, label: Expr, at: int) -> Expr:
+        """The row of what is called by a formula: ``mean(r_0)`` of ``mean(r)``."""
+        if isinstance(label, Ref):
+            return Pick(label, (num(at),))
+        return self.row_of(label, at) or Pick(label, (num(at),))
+
+    def row_of(self, e: Expr, at: int) -> Expr | None:
+        """The row of a formula by rows of what is in it, letters of stages among them."""
+        whole = e
+        for _ in self.letters:  # a letter may stand for a formula with another in it
+            whole = replaced(whole, self.letters)
+        try:
+            if isinstance(whole, Apply) and whole.op == "argmax":  # of each row a place
+                return whole.over([self.rows.row(whole.args[0], Subscript(num(at)))])
+            row = self.rows.row(whole, Subscript(num(at)))
+            for letter, formula in reversed(self.letters.items()):
+                if letter in walk(e):
+                    part = self.rows.row(replaced(formula, self.letters), Subscript(num(at)))
+                    row = replaced(row, {part: Pick(letter, (num(at),))})
+        except NO_ROW:
+            return None
+        return row
+
+    def formula(self, e: Expr, name: Expr, at: int | None) -> list[Expr]:
+        """How the row comes from rows: ``E[a] + P_0``; without identities, as a second form."""
+        if at is not None:
+            found = self.row_of(e, at)
+            if found is None:
+                return []
+            e = found
+        e = transform(e, self.token)
+        if any(isinstance(x, Pick) and not isinstance(x.value, Ref) for x in walk(e)):
+            return []
+        plain = transform(e, self.without_identity)
+        out = [x for x in dict.fromkeys((e, plain)) if len(show(x)) <= WIDE and x != name]
+        return out if plain in out or len(out) == 0 else []
+
+    def token(self, e: Expr) -> Expr | None:
+        """``E[a]`` for ``E[t_0]``."""
+        match e:
+            case Pick(Ref() as value, (Pick(Ref() as ids, (place,)),)) if (
+                ids.symbol.kind == "input" and (ids.key, ()) in self.run.store
+            ):
+                k = self.run.store[ids.key, ()].array[int(getattr(place, "value", 0))]
+                return Pick(value, (word(self.name_token(k)),))
+        return None
+
+    def without_identity(self, e: Expr) -> Expr | None:
+        """A product with the identity matrix is what is multiplied."""
+        match e:
+            case Apply("prod", (a, Ref() as w)) if w.symbol.kind == "parameter":
+                return a if self.is_identity(w) else None
+        return None
+
+    def is_identity(self, w: Ref) -> bool:
+        if w not in self.identities:
+            try:
+                array = np.asarray(self.derivation.exact.of(w).array, dtype=object)
+                square = array.ndim == 2 and array.shape[0] == array.shape[1]
+                self.identities[w] = square and all(
+                    rational(x) == (j == k) for (j, k), x in np.ndenumerate(array)
+                )
+            except NO_ROW:
+                self.identities[w] = False
+        return self.identities[w]
+
+    def operands(self, e: Expr, turn: Turn, at: int) -> str:
+        """A sum of rows with numbers put in: ``(1, 0) + (0, 0)``; nothing for another formula."""
+        if not (isinstance(e, Apply) and e.op in ("add", "sub")):
+            return ""
+        parts = []
+        for term in e.args:
+            if isinstance(term, Apply) and term.op in ("add", "sub"):
+                text = self.operands(term, turn, at)
+            else:
+                text = self.operand(term)
+            if not text:
+                return ""
+            parts.append(text)
+        sign = " + " if e.op == "add" else (" - " if self.style == "latex" else " − ")
+        return sign.join(parts) if len(sign.join(parts)) <= 3 * WIDE else ""
+
+    def operand(self, e: Expr) -> str:
+        """The row that a name or a row of one is."""
+        match e:
+            case Pick(Ref() as value, (item,)):
+                place = self.place(item)
+                v = self.held(value)
+                if place is None or v is None or v.axes != (ROW, COL):
+                    return ""
+                return self.brief(v.array[place])
+            case Ref():
+                v = self.held(e)
+                return "" if v is None or v.axes != (COL,) else self.brief(v.array)
+        return ""
+
+    def place(self, item: Expr) -> int | None:
+        if isinstance(item, Ref):
+            names = self.card.vocabulary
+            label = item.symbol.base
+            return names.index(label) if label in names else int(label) if label.isdigit() else None
+        k = getattr(item, "value", None)
+        return None if k is None else int(k)
+
+    def held(self, r: Ref) -> Value | None:
+        try:
+            return self.derivation.exact.of(r)
+        except NO_ROW:
+            return None
+
+    def brief(self, row: Any) -> str:
+        entries = [number_of(x) for x in np.asarray(row, dtype=object).flat]
+        return self.formulas.brief(entries, False)
+
+
+def number_of(x: Any) -> Any:
+    """An entry carried out; what is no formula is itself."""
+    return x.number if isinstance(x, Unevaluated) else x
+
+
+def rational(x: Any) -> Any:
+    x = number_of(x)
+    return x.rational if isinstance(x, Number) else x
+
+
+def is_lookup(e: Expr) -> bool:
+    """Whether a formula is a row or a name: nothing is calculated."""
+    return isinstance(e, Ref | Pick)
+
+
+def with_family(value: Value, stored: Value) -> Value:
+    """With the axes of a family along which the value is everywhere the same."""
+    missing = [a for a in stored.axes if a not in value.axes]
+    if not missing:
+        return value
+    shape = tuple(stored.size(a) for a in missing)
+    array = np.broadcast_to(value.array, shape + value.array.shape)
+    return Value(array, (*missing, *value.axes))
+
+
+def equal_members(array: np.ndarray, letters: int) -> bool:
+    """Whether all members of a family hold the same numbers, by construction."""
+    members = array.reshape(-1, *array.shape[letters:])
+
+    def keys(a: Any) -> list[Any]:
+        found = (number_of(x) for x in np.asarray(a, dtype=object).flat)
+        return [x.key if isinstance(x, Number) else x for x in found]
+
+    first = keys(members[0])
+    return all(keys(m) == first for m in members[1:])
+
+
+__all__ = ["Lines", "number_of", "with_family"]
