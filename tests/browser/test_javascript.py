@@ -158,6 +158,54 @@ def test_what_is_not_finite(tmp_path: Path) -> None:
         hold([(str(x), model, {}, {"x": np.array(x)}, None) for x in rows], tmp_path)
 
 
+PRODUCTS = """# Products
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $n$ | 17 |
+| $m$ | 33 |
+| $p$ | 30 |
+| $h$ | $1, …, 3$ |
+
+## Parameters
+
+| symbol | shape |
+| --- | --- |
+| $A$ | $n × m$ |
+| $B$ | $m × p$ |
+| $C^h$ | $p × n$ |
+| $v$ | $m$ |
+
+## Forward pass
+
+1. $D = A B$
+2. $E^h = D C^h$
+3. $F = v B$
+4. $G = A v$
+5. $K^h = (C^h)^⊤ D^⊤ A$
+6. $L = sum(D_0) + sum(E^1_0) + sum(K^2_0) + <F, F> + <G, G>$
+"""
+
+
+@pytest.mark.parametrize("loops", [False, True])
+def test_products_of_every_size(loops: bool, tmp_path: Path) -> None:
+    """By the kernel in WebAssembly, and by loops where there is none."""
+    requests, runs = [], []
+    shapes = [(17, 33, 30), (64, 64, 64), (1, 4096, 1), (5, 1, 1000), (1000, 5, 1), (130, 129, 131)]
+    for k, (n, m, p) in enumerate(shapes):
+        model = vt.read(PRODUCTS).bind(n=n, m=m, p=p)
+        file, weights = tmp_path / f"{k}.mjs", made_weights(model)
+        file.write_text(model.export("js"), "utf-8")
+        runs.append(model.run(None, weights))
+        requests.append({"module": str(file), "weights": weights, "inputs": {}, "loops": loops})
+    for shape, found, run in zip(shapes, outcomes(requests), runs, strict=True):
+        assert "error" not in found, found
+        for key in ("D", "E^h", "F", "G", "K^h", "L"):
+            close(found["values"][key], run[key], 10 * size(run[key]), f"{shape}: {key}")
+
+
 @pytest.mark.parametrize(
     "tokens, said",
     [

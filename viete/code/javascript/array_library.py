@@ -1,4 +1,4 @@
-"""The functions of arrays that a JavaScript module needs, out of `arrays.js` and of three patterns.
+"""The functions of arrays that a JavaScript module needs, out of two files and three patterns.
 
 What works entry by entry, or folds an axis away, is written once as a pattern; its rows are here.
 """
@@ -74,7 +74,8 @@ ALIASES = {
 @cache
 def functions() -> dict[str, str]:
     """The source of each function, with its comment, by its name; in the order to stand in."""
-    text = resources.files("viete.code.javascript").joinpath("arrays.js").read_text("utf-8")
+    here = resources.files("viete.code.javascript")
+    text = "\n".join(here.joinpath(f).read_text("utf-8") for f in ("arrays.js", "products.js"))
     found = re.findall(r"^(/\*\*(?:(?!\*/).)*\*/\nfunction (\w+)\(.*?^\}$)", text, re.M | re.S)
     out = {name: source for source, name in found}
     for name, entry in UNARY.items():

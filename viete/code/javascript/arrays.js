@@ -157,53 +157,6 @@ function argmax(a, axis) {
     return made([...before, ...after], out);
 }
 
-/** Adds the product of n × m and m × p numbers, from x at a and y at b, to out at c. */
-function multiply(x, a, y, b, out, c, n, m, p) {
-    let i = 0;
-    for (; i + 1 < n; i += 2) {
-        const a0 = a + i * m, a1 = a0 + m, c0 = c + i * p, c1 = c0 + p;
-        let k = 0;
-        for (; k + 3 < m; k += 4) {
-            const u0 = x[a0 + k], u1 = x[a0 + k + 1], u2 = x[a0 + k + 2], u3 = x[a0 + k + 3];
-            const v0 = x[a1 + k], v1 = x[a1 + k + 1], v2 = x[a1 + k + 2], v3 = x[a1 + k + 3];
-            const b0 = b + k * p, b1 = b0 + p, b2 = b1 + p, b3 = b2 + p;
-            for (let j = 0; j < p; j++) {
-                const y0 = y[b0 + j], y1 = y[b1 + j], y2 = y[b2 + j], y3 = y[b3 + j];
-                out[c0 + j] += u0 * y0 + u1 * y1 + u2 * y2 + u3 * y3;
-                out[c1 + j] += v0 * y0 + v1 * y1 + v2 * y2 + v3 * y3;
-            }
-        }
-        for (; k < m; k++) {
-            const u = x[a0 + k], v = x[a1 + k], b0 = b + k * p;
-            for (let j = 0; j < p; j++) {
-                out[c0 + j] += u * y[b0 + j];
-                out[c1 + j] += v * y[b0 + j];
-            }
-        }
-    }
-    for (; i < n; i++) {
-        for (let k = 0; k < m; k++) {
-            const u = x[a + i * m + k], b0 = b + k * p, c0 = c + i * p;
-            for (let j = 0; j < p; j++) out[c0 + j] += u * y[b0 + j];
-        }
-    }
-}
-
-/** The matrix product of the last two axes; a row or a column may stand in for a matrix. */
-function matmul(a, b) {
-    const s = a.shape.length === 1 ? [1, ...a.shape] : a.shape;
-    const t = b.shape.length === 1 ? [...b.shape, 1] : b.shape;
-    const [n, m] = s.slice(-2), [l, p] = t.slice(-2);
-    if (m !== l) throw new Error(`matrices of the shapes (${a.shape}) and (${b.shape}) have no product`);
-    const lead = common([s.slice(0, -2), t.slice(0, -2)]), each = [...lead, 1];
-    const from = starts(each, [...s.slice(0, -2), 1]), to = starts(each, [...t.slice(0, -2), 1]);
-    const out = new Float64Array(from.length * n * p);
-    for (let k = 0; k < from.length; k++)
-        multiply(a.data, from[k] * n * m, b.data, to[k] * m * p, out, k * n * p, n, m, p);
-    const core = [...(a.shape.length > 1 ? [n] : []), ...(b.shape.length > 1 ? [p] : [])];
-    return made([...lead, ...core], out);
-}
-
 /** The entries at the sums of a table of offsets for each axis. */
 function collected(data, shape, tables, offset) {
     const inner = tables.length ? tables[tables.length - 1] : Int32Array.of(0), width = inner.length;
@@ -446,10 +399,23 @@ function placed(y, s, m) {
     return made([...before, m, inner], out);
 }
 
-/** Probabilities of a row of scores; taking the largest out changes nothing but overflow. */
+/** The largest entry of a row that begins at a place; taking it out of exp leaves no overflow. */
+function top_of(x, at, n) {
+    let top = -Infinity;
+    for (let k = at; k < at + n; k++) if (x[k] > top) top = x[k];
+    return top;
+}
+
+/** Probabilities of a row of scores. */
 function softmax(z) {
-    const e = exp(sub(z, max(z, -1, true)));
-    return div(e, sum(e, -1, true));
+    const n = z.shape.at(-1), x = z.data, out = new Float64Array(x.length);
+    for (let at = 0; at < x.length; at += n) {
+        const top = top_of(x, at, n);
+        let total = 0;
+        for (let k = at; k < at + n; k++) total += out[k] = Math.exp(x[k] - top);
+        for (let k = at; k < at + n; k++) out[k] /= total;
+    }
+    return made(z.shape, out);
 }
 
 /** Logarithms of softmax, without taking one of a probability that has become 0. */
@@ -457,10 +423,16 @@ function logsoftmax(z) {
     return sub(z, logsumexp(z, true));
 }
 
-/** The logarithm of the sum of exp, without overflow: the largest score is taken out. */
+/** The logarithm of the sum of exp. */
 function logsumexp(z, keepdims = false) {
-    const top = max(z, -1, true), out = add(top, log(sum(exp(sub(z, top)), -1, true)));
-    return keepdims ? out : pick(out, "...", 0);
+    const n = z.shape.at(-1), x = z.data, rows = z.shape.slice(0, -1), out = new Float64Array(size(rows));
+    for (let r = 0; r < out.length; r++) {
+        const top = top_of(x, r * n, n);
+        let total = 0;
+        for (let k = r * n; k < (r + 1) * n; k++) total += Math.exp(x[k] - top);
+        out[r] = top + Math.log(total);
+    }
+    return made(keepdims ? [...rows, 1] : rows, out);
 }
 
 /** Mean negative log-probability of the targets; −100 is no target. */
