@@ -9,11 +9,11 @@ import { short } from "./numbers.js";
 export function isPattern(value) {
   const last = value.shape.length - 1;
   if (last < 1 || !value.labels[last] || !value.labels[last - 1]) return false;
-  return sumsToOne(value);
+  return sumsToOne(value, true);
 }
 
-/** @param {Value} value */
-export function sumsToOne(value) {
+/** A head that is switched off has rows of zeros. @param {Value} value @param {boolean} [orZero] */
+export function sumsToOne(value, orZero = false) {
   if (value.exact || !value.size) return false;
   const numbers = value.numbers();
   const { columns } = value;
@@ -23,7 +23,7 @@ export function sumsToOne(value) {
       if (!(numbers[from + k] >= 0)) return false;
       sum += numbers[from + k];
     }
-    if (Math.abs(sum - 1) > 1e-6) return false;
+    if (Math.abs(sum - 1) > 1e-6 && !(orZero && sum === 0)) return false;
   }
   return true;
 }

@@ -1,5 +1,7 @@
 /** What every part of the page is handed: the data, the state, the values, the engine, and look-ups. */
 
+import { restore } from "./values.js";
+
 /** @typedef {import("./types.js").PageData} PageData */
 /** @typedef {import("./types.js").Step} Step */
 /** @typedef {import("./types.js").Equation} Equation */
@@ -31,6 +33,16 @@ export class Context {
 
   get state() {
     return this.store.get();
+  }
+
+  /** An array of an answer. @param {string} name @param {import("./types.js").Stored} stored */
+  restore(name, stored) {
+    return restore(name, stored, this.data.tokens);
+  }
+
+  /** A value of several heads is put in for one of them: A^{1,h} = 0 at h = 2 as A^{1,2} = 0. @param {string} member @param {string} letter @param {string} at */
+  off(member, letter, at) {
+    return `${member.replace(new RegExp(`([,{_^])${letter}(?=[,}]|$)`), `$1${at}`)} = 0`;
   }
 
   /** The steps in the direction that is shown. */

@@ -7,7 +7,7 @@ import { reveal } from "./equations.js";
 /** @param {Context} ctx */
 export function diagram(ctx) {
   if (!ctx.data.diagram?.svg) return null;
-  const picture = own(ctx.data.diagram.svg, "div", { class: "drawing" });
+  const picture = own(ctx.data.diagram.svg, "div", { class: "drawing", tabindex: "0", role: "group", "aria-label": "Diagram of the data flow" });
   const legend = el("p", { class: "legend" }, ["done", "now", "later"].map((status) =>
     el("span", { class: `chip ${status}` }, { done: "done", now: "computed now", later: "not yet" }[status] ?? "")));
   const boxes = [...picture.querySelectorAll("[data-key]")];

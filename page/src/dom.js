@@ -54,6 +54,9 @@ export function own(markup, tag = "span", attributes = {}) {
   return holder;
 }
 
+/** What a formula reads as in a label. @param {string | null | undefined} markup @param {string} otherwise */
+export const textOf = (markup, otherwise) => own(markup).textContent || otherwise;
+
 /**
  * @param {string} label
  * @param {(event: MouseEvent) => void} onclick

@@ -66,7 +66,7 @@ export function choices(ctx, edits) {
       if (typeof value === "number" && !Number.isFinite(value)) ctx.tell(`${choice.name} is a number.`);
       else edits.change({ choices: { ...edits.get().choices, [choice.name]: value } });
     });
-    return el("label", {}, choice.math ? own(choice.math) : choice.name, " ", input);
+    return el("label", {}, own(choice.math ?? ctx.data.symbols[choice.name]?.math ?? "", "span", { "aria-label": choice.name }), " ", input);
   }));
 }
 

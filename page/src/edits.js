@@ -1,10 +1,14 @@
 /** What the reader has changed, and the run that follows from it. */
+import { withPut } from "./whatif.js";
 
 /** @typedef {import("./context.js").Context} Context */
 /** @typedef {import("./engine.js").Edits} Edits */
 
 /** @returns {Edits} */
 const none = () => ({ ids: null, text: null, parameters: {}, choices: {}, put: [] });
+
+/** @param {Edits} edits */
+const changed = (edits) => JSON.stringify(edits) !== JSON.stringify(none());
 
 /** @param {Context} ctx */
 export function createEdits(ctx) {
@@ -16,8 +20,12 @@ export function createEdits(ctx) {
   const rerun = () => {
     running = running.then(async () => {
       try {
-        const { values, tokens, steps: others } = await ctx.engine.run(edits);
-        ctx.values.fresh = values;
+        const { put } = edits;
+        const own = ctx.engine.can.put ? [] : put;
+        const asked = changed({ ...edits, put: own.length ? [] : put }) ? await ctx.engine.run(edits) : null;
+        const { tokens, steps: others } = asked ?? {};
+        ctx.values.fresh = asked?.values ?? null;
+        if (own.length) ctx.values.fresh = withPut(ctx, own);
         if (others) ctx.useSteps(others);
         if (tokens) ctx.data.tokens = { ...ctx.data.tokens, ...tokens };
         ctx.store.set({ revision: ctx.state.revision + 1, meaning: "decimal", note: "Everything was computed again" });
@@ -30,7 +38,15 @@ export function createEdits(ctx) {
   return {
     get: () => edits,
     get changed() {
-      return JSON.stringify(edits) !== JSON.stringify(none());
+      return changed(edits);
+    },
+    /** @param {string} equation @param {string} key  the symbol that it changes */
+    togglePut(equation, key) {
+      const { put } = ctx.state;
+      const off = put.some((p) => p.equation === equation);
+      const next = off ? put.filter((p) => p.equation !== equation) : [...put, { equation, key }];
+      ctx.store.set({ put: next });
+      return this.change({ put: next.map((p) => p.equation) });
     },
     /** @param {Partial<Edits>} part */
     change(part) {
@@ -48,7 +64,7 @@ export function createEdits(ctx) {
       ctx.values.fresh = null;
       ctx.data.tokens = original;
       ctx.useSteps(steps);
-      ctx.store.set({ revision: ctx.state.revision + 1, note: "The run of the page is back" });
+      ctx.store.set({ put: [], revision: ctx.state.revision + 1, note: "The run of the page is back" });
     },
   };
 }

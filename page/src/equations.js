@@ -23,6 +23,8 @@ export function equations(ctx) {
       drawn = wanted;
     }
     for (const [number, row] of rows) {
+      const put = state.put.filter((p) => p.key === row.dataset.defines).map((p) => p.equation).join(", ");
+      if (row.dataset.put !== put) showPut(row, put);
       const status = equationProgress(ctx.steps, state.step, number);
       const changed = row.dataset.status !== status;
       row.dataset.status = status;
@@ -61,11 +63,11 @@ function loop({ loop: over }) {
 function line(ctx, equation) {
   const formula = own(equation.math, "div", { class: "formula" });
   const opened = el("div", { class: "opened", hidden: true });
-  calls(formula, equation, opened);
+  const openers = calls(formula, equation, opened);
   const number = button(`Go to the step of equation ${equation.number}`, () => toStep(ctx, equation),
     { class: "number" }, String(equation.number));
   return el("li", { "data-number": equation.number, "data-defines": equation.key }, number, formula,
-    copyButton(`Copy equation ${equation.number} as LaTeX`, "LaTeX", () => equation.latex, ctx),
+    el("div", { class: "tools" }, openers, copyButton(`Copy equation ${equation.number} as LaTeX`, "LaTeX", () => equation.latex, ctx)),
     equation.meaning ? own(equation.meaning, "p", { class: "meaning" }) : null, opened);
 }
 
@@ -77,31 +79,39 @@ function toStep(ctx, equation) {
   if (step >= 0) ctx.store.set({ step, looked: null, entry: null });
 }
 
-/** A call of a named function is a button that opens its definition. @param {HTMLElement} formula @param {Equation} equation @param {HTMLElement} opened */
+/**
+ * A call of a named function opens its definition. Mathematics may hold no buttons: for the keyboard
+ * each call has one beside the equation.
+ * @param {HTMLElement} formula @param {Equation} equation @param {HTMLElement} opened
+ */
 function calls(formula, equation, opened) {
+  /** @type {HTMLElement[]} */
+  const found = [];
   for (const node of formula.querySelectorAll("[data-call]")) {
-    const id = node.getAttribute("data-call") ?? "";
+    const id = node.closest("[data-node]")?.getAttribute("data-node") ?? "";
     const definition = equation.opened?.[id];
     if (!definition) continue;
-    node.setAttribute("role", "button");
-    node.setAttribute("tabindex", "0");
-    node.setAttribute("aria-expanded", "false");
-    node.setAttribute("aria-label", `${node.textContent}: open its definition`);
+    const name = node.textContent ?? "";
     const toggle = () => {
       const open = opened.dataset.call === id && !opened.hidden;
       opened.hidden = open;
       opened.dataset.call = id;
-      node.setAttribute("aria-expanded", String(!open));
+      opener.setAttribute("aria-expanded", String(!open));
       if (!open) opened.replaceChildren(own(definition));
     };
+    const opener = button(name, toggle, { class: "copy", "aria-expanded": false, title: `The definition of ${name}` });
     node.addEventListener("click", toggle);
-    node.addEventListener("keydown", (event) => {
-      const { key } = /** @type {KeyboardEvent} */ (event);
-      if (key !== "Enter" && key !== " ") return;
-      event.preventDefault();
-      toggle();
-    });
+    node.classList.add("opens");
+    found.push(opener);
   }
+  return found;
+}
+
+/** What was put in stands below the equation that it changes. @param {HTMLElement} row @param {string} put */
+function showPut(row, put) {
+  row.dataset.put = put;
+  row.querySelector(".put")?.remove();
+  if (put) row.append(el("p", { class: "put" }, "but ", put));
 }
 
 /** Scrolls the pane, never the page. @param {HTMLElement} row */

@@ -3,11 +3,26 @@ import { short } from "./numbers.js";
 
 /** @typedef {number | [string, ...any[]]} Formula  an operand's place, or a primitive and its arguments */
 
+/** The error function: its series, or the continued fraction of what is left. @param {number} x */
+function erf(x) {
+  const size = Math.abs(x);
+  if (size > 6) return Math.sign(x);
+  const scale = Math.exp(-x * x) / Math.sqrt(Math.PI);
+  if (size < 2.5) {
+    let term = x, sum = x;
+    for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum); n++) sum += term *= (2 * x * x) / (2 * n + 1);
+    return 2 * scale * sum;
+  }
+  let tail = size;
+  for (let n = 120; n > 0; n--) tail = size + n / 2 / tail;
+  return Math.sign(x) * (1 - scale / tail);
+}
+
 /** @type {Record<string, (...x: any[]) => number | boolean>} */
 const PRIMITIVES = {
   add: (a, b) => a + b, sub: (a, b) => a - b, times: (a, b) => a * b, had: (a, b) => a * b, div: (a, b) => a / b,
   neg: (a) => -a, pow: (a, b) => a ** b, exp: Math.exp, log: Math.log, sqrt: Math.sqrt, cos: Math.cos, sin: Math.sin, tanh: Math.tanh,
-  abs: Math.abs, floor: Math.floor, max: Math.max, min: Math.min, mod: (a, b) => a - b * Math.floor(a / b),
+  abs: Math.abs, erf, floor: Math.floor, max: Math.max, min: Math.min, mod: (a, b) => a - b * Math.floor(a / b),
   where: (c, a, b) => (c ? a : b), quotient: (a, b) => Math.floor(a / b), prod: (a, b) => a * b,
   le: (a, b) => a <= b, lt: (a, b) => a < b, ge: (a, b) => a >= b, gt: (a, b) => a > b,
   eq: (a, b) => a === b, ne: (a, b) => a !== b, and: (a, b) => a && b, or: (a, b) => a || b, not: (a) => !a,

@@ -1,4 +1,5 @@
 /** The page: one module with anywidget's contract, for the exported file, the server and the notebook. */
+import { asking } from "./asking.js";
 import { Context } from "./context.js";
 import { diagram } from "./diagram.js";
 import { el, own, segmented } from "./dom.js";
@@ -21,7 +22,7 @@ async function render({ model, el: root }) {
   const data = /** @type {import("./types.js").PageData} */ (model.get("data"));
   const store = createStore({
     direction: "forward", step: 0, meaning: data.meanings[0]?.name ?? "decimal", looked: null,
-    entry: null, symbol: null, views: {}, revision: 0, note: "",
+    entry: null, symbol: null, views: {}, revision: 0, put: [], note: "",
   });
   const ctx = new Context(data, store, new Values(data), await createEngine(model, data), root);
   const edits = createEdits(ctx);
@@ -29,10 +30,10 @@ async function render({ model, el: root }) {
   root.replaceChildren(
     header(ctx, edits),
     pipeline(ctx),
-    el("div", { class: "v-panes" },
+    el(root.parentElement === document.body ? "main" : "div", { class: "v-panes" },
       pane("equations", "Equations", equations(ctx), symbolTable(ctx), card(ctx)),
       el("div", { class: "pane story", role: "region", "aria-label": "This step" },
-        el("div", { class: "pane-body", tabindex: "0" }, story(ctx), diagram(ctx), training(ctx, edits))),
+        el("div", { class: "pane-body", tabindex: "0" }, story(ctx), diagram(ctx), training(ctx, edits), asking(ctx))),
       pane("values", "Values", valuesPane(ctx, edits)),
       pane("register", "Register", register(ctx))),
     inspector(ctx), note(ctx));

@@ -37,7 +37,7 @@ export function matrix(value, slice, picked) {
   }
   if (!tabbed) /** @type {HTMLElement | null} */ (body.querySelector("td"))?.setAttribute("tabindex", "0");
   const head = named.column
-    ? el("thead", {}, el("tr", {}, named.row ? el("th", { class: "corner" }) : null,
+    ? el("thead", {}, el("tr", {}, named.row ? el("td", { class: "corner" }) : null,
       Array.from({ length: columns }, (_, j) => el("th", { scope: "col" }, value.label(columnAxis, j)))))
     : null;
   const table = el("table", { class: "matrix", role: "grid", "aria-label": picked.name }, head, body);

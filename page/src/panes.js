@@ -2,6 +2,7 @@
 import { el } from "./dom.js";
 import { entryField } from "./editing.js";
 import { explanation, sources } from "./entry.js";
+import { headSwitch } from "./heads.js";
 import { valueView } from "./views.js";
 
 /** @typedef {import("./context.js").Context} Context */
@@ -24,7 +25,7 @@ export function valuesPane(ctx, edits) {
     const gradientOf = step?.of ? [step.of] : [];
     const reads = [...new Set([...gradientOf, ...(step?.reads ?? [])])].filter((m) => m !== ctx.member);
     holder.replaceChildren(
-      valueView(ctx, ctx.member, { main: true, width, marked: sources(ctx, ctx.member) }),
+      valueView(ctx, ctx.member, { main: true, width, marked: sources(ctx, ctx.member), extra: (value, slice) => headSwitch(ctx, edits, value, slice) }),
       explanation(ctx, (entry) => entryField(ctx, edits, entry)),
       ...(reads.length ? [el("h3", {}, step?.of ? "Beside its value, and made from" : "Made from")] : []),
       el("div", { class: "operands" }, reads.map((member) => valueView(ctx, member, { width, marked: sources(ctx, member) }))));

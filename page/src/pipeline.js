@@ -1,5 +1,5 @@
 /** The ordered pipeline, always in view: every step, grouped by part and block, with the buttons. */
-import { button, el, own } from "./dom.js";
+import { button, el, own, textOf } from "./dom.js";
 import { sameBlock } from "./progress.js";
 
 /** @typedef {import("./context.js").Context} Context */
@@ -84,7 +84,7 @@ function open(ctx, group, part) {
     const status = k < ctx.state.step ? "done" : k === ctx.state.step ? "now" : "later";
     chips.push(el("li", {}, el("button", {
       type: "button", class: `chip ${status}`, "data-step": k, title: step.title,
-      "aria-label": `Step ${k + 1}: ${step.title || step.member}`,
+      "aria-label": `Step ${k + 1}: ${textOf(ctx.math(step.member), step.member)}, ${step.title}`,
       "aria-current": status === "now" ? "step" : null,
       onclick: () => ctx.store.set({ step: k, looked: null, entry: null }),
     }, own(ctx.math(step.member) ?? ""))));

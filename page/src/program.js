@@ -82,9 +82,9 @@ function labelled(data) {
       label === "words" ? words : label === "vocabulary" ? data.tokens.vocabulary : /** @type {string[] | null} */ (label));
     return new Value(member, array.shape, stored[member]?.axes ?? array.shape.map(() => ""), labels, array.data);
   };
-  const own = (/** @type {Record<string, any>} */ all) => Object.entries(all).map(([key, s]) => ({ key, value: restored(key, s, data) }));
   const inputs = Object.keys(stored).filter((key) => data.symbols[key]?.kind === "input" && stored[key].data !== undefined);
-  return { value, parameters: own(data.program?.parameters ?? {}), inputs: inputs.map((key) => restored(key, stored[key], data)) };
+  const parameters = Object.keys(data.program?.parameters ?? {}).map((key) => ({ key, value: restored(key, stored[key], data) }));
+  return { value, parameters, inputs: inputs.map((key) => restored(key, stored[key], data)) };
 }
 
 /** @param {string} key @param {any} stored @param {PageData} data */

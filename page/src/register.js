@@ -1,5 +1,5 @@
 /** The register: every value so far, positions side by side, the one computed now marked. */
-import { el, own } from "./dom.js";
+import { el, own, textOf } from "./dom.js";
 import { reveal } from "./equations.js";
 import { strip } from "./heat.js";
 import { typedAt } from "./matrix.js";
@@ -46,7 +46,7 @@ function table(ctx) {
 function row(ctx, step, positions) {
   const status = ctx.progress(step.member);
   const value = status === "later" ? null : ctx.value(step.member);
-  const name = el("button", { type: "button", class: "symbol", "aria-label": `${step.member}, ${STATES[status]}: show its value`,
+  const name = el("button", { type: "button", class: "symbol", "aria-label": `${textOf(ctx.math(step.member), step.member)}, ${STATES[status]}: show its value`,
     onclick: () => ctx.store.set({ looked: step.member, entry: null }) }, own(ctx.math(step.member) ?? ""));
   return el("tr", { class: status, "data-member": step.member, "data-key": ctx.symbolOf(step.member), "aria-current": status === "now" ? "true" : null },
     el("th", { scope: "row" }, name), cells(ctx, value, positions));

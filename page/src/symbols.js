@@ -1,5 +1,5 @@
 /** Hovering a symbol lights up its definition, its uses, its row and its place in the diagram. */
-import { el, own } from "./dom.js";
+import { el, own, textOf } from "./dom.js";
 
 /** @typedef {import("./context.js").Context} Context */
 
@@ -11,7 +11,7 @@ export function symbolTable(ctx) {
   const rows = ORDER.flatMap((kind) => Object.entries(symbols).filter(([, s]) => s.kind === kind));
   const body = el("tbody", {}, rows.map(([key, symbol]) => el("tr", { "data-key": key, "data-kind": symbol.kind },
     el("th", { scope: "row" }, el("button", {
-      type: "button", class: "symbol", "aria-label": `${key}: show its value`,
+      type: "button", class: "symbol", "aria-label": `${textOf(symbol.math, key)}: show its value`,
       onclick: () => lookAt(ctx, key),
     }, own(symbol.math))),
     el("td", {}, own(symbol.shape)),

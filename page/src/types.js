@@ -107,6 +107,7 @@
  * @property {string | null} symbol  the symbol that is lit up
  * @property {Record<string, string>} views  the view chosen for a member
  * @property {number} revision  grows when the numbers change
+ * @property {{equation: string, key: string}[]} put  equations put in, such as A^{1,2} = 0, and the symbol they change
  * @property {string} note  what a reader is told, politely
  */
 

@@ -35,7 +35,7 @@ export function form(ctx, value) {
 
 /**
  * @param {Context} ctx @param {string} member
- * @param {{marked?: (index: number[]) => boolean, main?: boolean, width: number, extra?: (slice: number) => Node | null}} options
+ * @param {{marked?: (index: number[]) => boolean, main?: boolean, width: number, extra?: (value: Value, slice: number) => Node | null}} options
  */
 export function valueView(ctx, member, { marked = () => false, main = false, width, extra }) {
   const value = ctx.value(member);
@@ -54,7 +54,7 @@ export function valueView(ctx, member, { marked = () => false, main = false, wid
       : chosen === "heat" ? heat(value, s, picked, wide)
         : chosen === "arcs" ? arcs(value, s, picked, wide) : bars(value, s, picked);
     return el("div", { class: "slice" },
-      value.slices > 1 ? el("p", { class: "slice-name" }, value.sliceName(s), extra?.(s) ?? null) : null,
+      value.slices > 1 ? el("p", { class: "slice-name" }, value.sliceName(s), extra?.(value, s) ?? null) : null,
       el("div", { class: "scroll" }, drawn));
   });
   return el("section", { class: `v-value ${main ? "main" : ""}`, "data-member": member, "aria-label": `Value of ${member}` },

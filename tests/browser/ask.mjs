@@ -1,11 +1,11 @@
 // Opens a page in headless Chromium and prints, as JSON, what an expression is in it, and every
-// message of its console, uncaught error and request that failed.
+// message of its console, uncaught error and request that failed; and the address of every request.
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-const asked = JSON.parse(process.argv[2]);
+const asked = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const profile = mkdtempSync(join(tmpdir(), "chromium-"));
 const browser = spawn(asked.browser, [
   "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
@@ -26,6 +26,7 @@ const socket = new WebSocket(address);
 await new Promise((open) => socket.addEventListener("open", open));
 const waiting = new Map();
 const events = [];
+const requests = [];
 let loaded;
 const load = new Promise((done) => (loaded = done));
 socket.addEventListener("message", ({ data }) => {
@@ -35,6 +36,7 @@ socket.addEventListener("message", ({ data }) => {
     return;
   }
   if (message.method === "Page.loadEventFired") loaded();
+  if (message.method === "Network.requestWillBeSent") requests.push(message.params.request.url);
   if (["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded",
        "Network.loadingFailed"].includes(message.method)) events.push(message);
 });
@@ -60,7 +62,7 @@ await send("Page.navigate", { url: asked.page });
 await load;
 const { result, exceptionDetails } =
   await send("Runtime.evaluate", { expression: asked.expression, returnByValue: true, awaitPromise: true });
-console.log(JSON.stringify({ value: result.value, thrown: exceptionDetails ?? null, events }));
+console.log(JSON.stringify({ value: result.value, thrown: exceptionDetails ?? null, events, requests }));
 browser.removeAllListeners("exit");
 browser.on("exit", () => {
   // What the browser started may still write there for a moment.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,10 @@ def look_at(address: str, *, width: int, dark: bool, expression: str) -> dict[st
     )
     asked = {"browser": browser, "page": address, "width": width, "dark": dark,
              "expression": expression}  # fmt: skip
-    made = subprocess.run(["node", "--no-warnings", "--experimental-websocket", ASK,
-                           json.dumps(asked)], capture_output=True, text=True,
-                          timeout=120)  # fmt: skip
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(asked, file)
+        file.flush()
+        made = subprocess.run(["node", "--no-warnings", "--experimental-websocket", ASK, file.name],
+                              capture_output=True, text=True, timeout=120)  # fmt: skip
     assert made.returncode == 0, made.stderr
     return json.loads(made.stdout)

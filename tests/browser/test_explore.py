@@ -1,0 +1,235 @@
+"""The page of `viete explore` in headless Chromium, from a file: what a reader does, and sees.
+
+`make browser` runs these; they need Chromium, Node and, for axe-core, `npm ci` in page/.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viete
+from tests.browser.devtools import look
+from tests.command_line import viete as command
+
+pytestmark = pytest.mark.browser
+
+AXE = Path(__file__).parents[2] / "page" / "node_modules" / "axe-core" / "axe.min.js"
+READERS = """
+const all = (s) => [...document.querySelectorAll(s)];
+const one = (s) => document.querySelector(s);
+const soon = () => new Promise((done) => setTimeout(done, 60));
+const until = async (ready) => {
+  for (let k = 0; k < 80 && !ready(); k++) await soon();
+  if (!ready()) throw new Error("it did not come: " + ready);
+};
+const key = (name, at = document.body.querySelector("#page")) =>
+  at.dispatchEvent(new KeyboardEvent("keydown", {key: name, bubbles: true, cancelable: true}));
+const main = () => one(".v-value.main");
+const cells = () => [...main().querySelectorAll("tbody td")].map((c) => c.title);
+const to = (member) => all(".v-register tr").find((r) => r.dataset.member === member)
+  .querySelector("button").click();
+const at = (member) => {
+  const rows = all(".v-register tbody tr").map((r) => r.dataset.member);
+  all(".v-pipe .chip")[rows.indexOf(member)].click();
+};
+const step = async (n) => {
+  for (let k = 0; k < n; k++) one(".go.next").click();
+  await soon();
+};
+await until(() => one(".v-pipe"));
+"""
+
+
+@pytest.fixture(scope="module")
+def lesson(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("pages") / "lesson.html"
+    command("explore", "exact-lesson", "-t", "a b", "-o", file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def dialog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("pages") / "dialog.html"
+    command("explore", "dialog-transformer", "-t", "3,1,4,1,5", "--seed", "1", "--set", "d=6",
+            "--set", "n_max=8", "-o", file)  # fmt: skip
+    return file
+
+
+def ask(page: Path, does: str, *, width: int = 1280, dark: bool = False) -> Any:
+    """What JavaScript returns in a page, which complains of nothing and asks nobody."""
+    code = f"(async () => {{ {READERS}\n{does} }})()"
+    found = look(page, width=width, dark=dark, expression=code)
+    assert found["thrown"] is None, found["thrown"]
+    assert not found["events"]
+    away = [r for r in found["requests"] if not r.startswith(("blob:", "data:"))]
+    assert away == [page.resolve().as_uri()]
+    return found["value"]
+
+
+def test_stepping_with_buttons_and_keys(lesson: Path) -> None:
+    found = ask(lesson, """
+        const states = () => all(".v-pipe .chip").map((c) => c.className.split(" ")[1]);
+        const begin = states();
+        await step(2); key("ArrowRight"); key("ArrowLeft"); key("ArrowRight");
+        return {begin, after: states(),
+                now: one(".v-equations [aria-current=step]").dataset.defines,
+                row: one(".v-register tr.now").dataset.member,
+                rows: all(".v-register tbody tr").map((r) => r.dataset.member)};
+    """)  # fmt: skip
+    assert found["begin"][0] == "now" and set(found["begin"][1:]) == {"later"}
+    assert found["after"][:4] == ["done", "done", "done", "now"] and found["after"][4] == "later"
+    assert found["now"] == found["row"] == found["rows"][3]
+
+
+def test_a_symbol_lights_up_everywhere(lesson: Path) -> None:
+    found = ask(lesson, """
+        one('.v-equations [data-defines="Q"] [data-key="x"]').dispatchEvent(
+          new PointerEvent("pointerover", {bubbles: true}));
+        return {made: all(".lit-made").map((e) => e.dataset.number), row: !!one("tr.lit"),
+                used: all(".lit-used").map((e) => e.dataset.number),
+                shape: one(".v-inspector").textContent};
+    """)  # fmt: skip
+    made, used = found["made"], found["used"]
+    assert made == ["1"] and len(used) >= 4 and found["row"]
+    assert "n×d" in found["shape"] and "defined in 1" in found["shape"]
+
+
+def test_an_entry_says_how_it_was_computed(lesson: Path) -> None:
+    found = ask(lesson, """
+        at("Q");
+        main().querySelector('td[data-at="1,0"]').click();
+        const product = one(".v-entry .written").textContent;
+        at("A");
+        const cell = main().querySelector('td[data-at="1,1"]');
+        cell.focus(); key("Enter", cell);
+        const called = one(".v-entry summary").textContent;
+        return {product, called, sources: all(".operands .source").length,
+                focus: document.activeElement.dataset.at};
+    """)  # fmt: skip
+    assert found["product"] == "1 · 1 + 1 · 0 = 1"
+    assert found["called"] == "softmax opens into" and found["sources"] == 2
+    assert found["focus"] == "1,1"
+
+
+def test_a_call_opens_into_its_definition(lesson: Path) -> None:
+    assert "exp" in ask(lesson, """
+        one('.v-equations [data-defines="A"] [data-call]').dispatchEvent(
+          new MouseEvent("click", {bubbles: true}));
+        return one('.v-equations [data-defines="A"] .opened').textContent;
+    """)  # fmt: skip
+
+
+def test_exact_and_decimal_switch_in_place(lesson: Path) -> None:
+    found = ask(lesson, """
+        at("A");
+        const decimal = cells();
+        one(".switches [data-name=exact]").click();
+        return {decimal, exact: cells(), row: one("tr.now").dataset.member};
+    """)  # fmt: skip
+    assert found["exact"][0] == "1" and "e" in found["exact"][2] and found["row"] == "A"
+    e = np.e / (np.e + np.e**2)
+    assert np.allclose(list(map(float, found["decimal"])), [1, 0, e, 1 - e], atol=1e-12, rtol=0)
+
+
+def test_every_number_is_that_of_python(lesson: Path) -> None:
+    shown = ask(lesson, """
+        const found = {};
+        for (let k = 0; k < all(".v-pipe .chip").length; k++) {
+          found[main().dataset.member] = cells();
+          one(".go.next").click();
+        }
+        return found;
+    """)  # fmt: skip
+    run = viete.read("exact-lesson").with_weights().run([0, 1])
+    assert len(shown) == len(run.program.steps)
+    for member, texts in shown.items():
+        there = np.asarray(run[member], dtype=float).ravel()
+        assert np.allclose([float(t) for t in texts], there, atol=1e-12, rtol=0), member
+
+
+def test_backward_shows_each_gradient_beside_its_value(lesson: Path) -> None:
+    found = ask(lesson, """
+        one(".switches [data-name=backward]").click();
+        const heading = [];
+        for (let k = 0; k < 6; k++) {
+          heading.push(one(".v-story").textContent);
+          one(".go.next").click();
+        }
+        return heading;
+    """)  # fmt: skip
+    assert any("rule of cross_entropy" in text for text in found)
+
+
+def test_text_and_weights_are_edited_and_all_follows(dialog: Path) -> None:
+    found = ask(dialog, """
+        const before = one('.v-register').textContent;
+        const field = one(".edit-tokens input");
+        field.value = "2 7 1"; one(".edit-tokens button").click();
+        await until(() => all(".tokens li").length === 3);
+        to("X"); await soon();
+        const text = cells().length;
+        one(".v-symbols tr[data-key=E] button").click(); await soon();
+        const numbers = main().querySelector("[data-name=numbers]");
+        if (numbers) numbers.click();
+        main().querySelector('td[data-at="2,0"]').click(); await soon();
+        const input = one(".v-entry input");
+        input.value = "3"; input.dispatchEvent(new Event("change")); await soon(); await soon();
+        to("X"); await soon();
+        const changed = cells()[0];
+        one(".undo").click(); await soon();
+        return {text, changed, same: one(".v-register").textContent === before};
+    """)  # fmt: skip
+    assert found["text"] == 18 and found["same"]
+    model = viete.read("dialog-transformer").bind(d=6, n_max=8).with_weights(seed=1)
+    weights = {name: np.array(w) for name, w in model.weights.items()}
+    weights["E"][2, 0] = 3.0
+    there = model.with_weights(weights).run([2, 7, 1])["X"][0, 0]
+    assert np.isclose(float(found["changed"]), there, atol=1e-12, rtol=0)
+
+
+def test_the_model_learns_before_ones_eyes(dialog: Path) -> None:
+    first, last = ask(dialog, r"""
+        const box = one(".v-training");
+        const said = (what) => (box.querySelector("output").textContent.match(what) ?? [])[1];
+        box.open = true;
+        one(".play").click();
+        await until(() => said(/step (\d+)/));
+        const first = box.querySelector("svg").getAttribute("aria-label").match(/from ([\d.]+)/)[1];
+        await until(() => Number(said(/step (\d+)/)) > 30);
+        one(".play").click();
+        return [first, said(/loss (.*)/).replaceAll("−", "-")];
+    """)  # fmt: skip
+    assert float(last) < float(first) / 2
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_anyone_can_read_it(lesson: Path, dialog: Path, width: int, dark: bool) -> None:
+    assert AXE.is_file(), "cd page && npm ci"
+    for page in (lesson, dialog):
+        found = ask(page, AXE.read_text("utf-8") + """;
+            await step(4);
+            main().querySelector("td").click();
+            all("details").forEach((d) => (d.open = true)); await soon();
+            const root = document.documentElement;
+            const {violations} = await axe.run(document);
+            return {wide: root.scrollWidth - root.clientWidth, violations: violations.map((v) =>
+              [v.id, v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200))])};
+        """, width=width, dark=dark)  # fmt: skip
+        assert found["violations"] == [] and found["wide"] <= 0
+
+
+def test_what_a_reader_brings_is_text(tmp_path: Path) -> None:
+    card = Path(viete.__file__).parent / "cards"
+    source = next(card.rglob("exact-lesson.md")).read_text("utf-8")
+    bad = "<img/src=x/onerror=document.title='out'>"
+    file = tmp_path / "card.md"
+    file.write_text(re.sub(r"^# .*", f"# {bad}", source, count=1, flags=re.M), "utf-8")
+    command("explore", file, "-t", "a b", "-o", tmp_path / "page.html")
+    title, images = ask(tmp_path / "page.html", "return [document.title, all('img').length];")
+    assert title != "out" and images == 0
