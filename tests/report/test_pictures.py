@@ -18,6 +18,7 @@ from tests.command_line import viete
 from tests.laws.strategies import random_inputs, random_weights, shipped, tiny
 from viete.errors import VieteError
 from viete.evaluate.answers import Answer
+from viete.report.pictures.arcs import LEAST
 from viete.report.pictures.choosing import draw
 from viete.report.pictures.colours import Scale
 from viete.report.pictures.picture import Picture
@@ -49,6 +50,32 @@ def test_a_heat_map_has_each_number_in_its_colour() -> None:
     assert [x.attrib["fill"] for x in cells] == [scale.hex(v) for v in made.reshape(-1).tolist()]
     texts = [x.text or "" for x in elements(picture, "text")]
     assert {"h 1 = L1H0", "h 2 = L1H1"} <= set(texts)
+
+
+def arcs(picture: Picture) -> dict[tuple[str, str], float]:
+    """What the arcs of the first pattern of a picture say: (reader, read) and the weight."""
+    said = [t.text or "" for x in elements(picture, "path") for t in x.iter(f"{SVG}title")]
+    split = [re.fullmatch(r"(.*) reads (.*): (\S+)", line) for line in said]
+    return {(m[1], m[2]): float(m[3]) for m in split if m}
+
+
+def test_attention_has_an_arc_for_each_weight_and_nothing_else_has() -> None:
+    made = np.asarray(RUN["A^{2,1}"])
+    found = arcs(RUN.draw("A^{2,1}"))
+    wanted = {(str(j), str(k)): made[j, k] for j, k in np.argwhere(made >= LEAST).tolist()}
+    assert found.keys() == wanted.keys()
+    assert all(abs(found[at] - w) < 5e-4 for at, w in wanted.items())
+    for question in ("x^2", "Q^{1,h}", "A^{2,h} V^{2,h}", "2 A^{2,1}", "logits"):
+        assert not arcs(RUN.draw(question))
+
+
+def test_viete_run_draws_values(tmp_path: Path) -> None:
+    command = ["run", "exact-lesson", "--tokens", "a b", "--show", "A"]
+    drawn = viete(*command, "-f", "svg").out
+    assert '1 "b" reads 0 "a": 0.2689' in drawn
+    file = tmp_path / "a.svg"
+    assert viete(*command, "-o", str(file)).out == "" and file.read_text("utf-8") == drawn
+    assert "draws floats" in viete(*command, "-f", "svg", "--meaning", "exact", code=2).err
 
 
 def test_bars_and_curves_have_each_number() -> None:

@@ -12,14 +12,17 @@ from viete.cli.cutting import given_values
 from viete.cli.options import (
     InputOptions,
     NumberOptions,
+    Output,
     SourceOptions,
     WeightOptions,
+    emit,
     format_option,
     split_names,
 )
 from viete.cli.running import estimate, started
 from viete.document.rendering import PAGES, render
 from viete.errors import VieteError
+from viete.graph.card import CardData
 
 
 def run(
@@ -34,43 +37,68 @@ def run(
     ] = None,
     *,
     number: NumberOptions,
-    form: Annotated[str | None, format_option(PAGES, "Of exact numbers.")] = None,
+    form: Annotated[
+        str | None, format_option((*PAGES, "svg"), "Of exact numbers; svg draws the values.")
+    ] = None,
+    output: Output = None,
 ) -> None:
-    """Run a card's equations, or a released model's, and print named values."""
+    """Run a card's equations, or a released model's, and print named values.
+
+    With --format svg they are pictures: of attention a heat map and arcs between tokens.
+    """
     number.check()
     exact = number.meaning == "exact"
     if save is not None and number.meaning != "float":
         raise VieteError(f"--meaning {number.meaning} goes without --save")
-    if form is not None and not exact:
+    if form is None and output is not None and output.suffix == ".svg":
+        form = "svg"
+    if form == "svg" and number.meaning != "float":
+        raise VieteError(f"--format svg draws floats, and goes without --meaning {number.meaning}")
+    if form not in (None, "svg") and not exact:
         raise VieteError("--format goes with --meaning exact")
     card, model = source.opened(weights, number.dtype, number.device)
     ids, given = (
         inputs.ids(card, model),
         given_values(source, weights, number, card, model, inputs.others(card)),
     )
-    names = None if save is not None or show is None else split_names(show, "--show")
+    wanted = [] if show is None else [whole(card, name) for name in split_names(show, "--show")]
+    names = None if save is not None or show is None else wanted
     if exact:
         estimate(card, ids)
     arrays = weights.arrays(card, model, number.meaning != "float", number.dtype, number.device)
     result = started(card, model, arrays, number.meaning, given)(ids, names)
     # What a person most likely wants to see of all values is the last.
-    shown = split_names(show, "--show") if show is not None else (
-        [] if save is not None else list(result)[-1:])  # fmt: skip
+    shown = wanted if show is not None or save is not None else list(result)[-1:]
     if exact:
         from viete.report.exact_values import report
 
         exactly: Any = result
-        print(report(exactly, shown, number.digits, number.unfold or 0, form or "text"), end="")
+        emit(report(exactly, shown, number.digits, number.unfold or 0, form or "text"), output)
     else:
         from viete.evaluate.answer_page import answer_blocks
 
-        blocks = [block for name in shown for block in answer_blocks(result.answer(name))]
+        answers = [result.answer(name) for name in shown]
+        if form == "svg":
+            from viete.report.pictures.choosing import draw
+            from viete.report.pictures.picture import stacked
+
+            letters = sorted(card.loop_letters)
+            text = stacked([draw(a, letters) for a in answers], card.title).svg
+        else:
+            text = render([block for a in answers for block in answer_blocks(a)], "text")
         if save is not None:  # only when nothing can fail any more
             save_values(result, save)
             print(f"{len(result)} values written to {save}")
-        print(render(blocks, "text") if blocks else "", end="")
+        if answers:
+            emit(text, output)
     if show is None and (why := result.without()):
         print(f"not computed: {'; '.join(why)}", file=sys.stderr)
+
+
+def whole(card: CardData, name: str) -> str:
+    """A value by its letter alone with all its indices: ``A`` is ``A^{i,h}`` where that is one."""
+    symbols = {e.left.symbol for e in card.equations if e.left.symbol.base == name}
+    return next(iter(symbols)).key if len(symbols) == 1 else name
 
 
 def save_values(result: Any, path: Path) -> None:

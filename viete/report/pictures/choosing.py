@@ -11,17 +11,18 @@ from viete.ask.term_table import floats
 from viete.errors import VieteError
 from viete.evaluate.answer_page import in_numpy, without_last
 from viete.evaluate.answers import Answer
+from viete.report.pictures.arcs import arcs, is_pattern
 from viete.report.pictures.bars import bars
 from viete.report.pictures.curve import curve
 from viete.report.pictures.heat import HeatPanel, heat
 from viete.report.pictures.picture import Picture
 
-MOST_BARS, MOST_POINTS = 24, 400
+MOST_BARS, MOST_POINTS, MOST_PATTERNS = 24, 400, 36
 
 
 def draw(answer: Answer, blocks: Sequence[str] = (), title: str | None = None) -> Picture:
-    """A matrix as a heat map and more axes as a grid of them; a number for each block as a curve;
-    other vectors as bars, of which a long one shows the largest.
+    """A matrix as a heat map, more axes as a grid of them, and attention with arcs below; a number
+    for each block as a curve; other vectors as bars, of which a long one shows the largest.
 
     ``blocks`` are the letters that count blocks. Raises VieteError for what has no numbers.
     """
@@ -45,7 +46,10 @@ def draw(answer: Answer, blocks: Sequence[str] = (), title: str | None = None) -
     panels = [HeatPanel(where(answer, place), values[place]) for place in places]
     rows, columns = ([str(x) for x in labels] for labels in answer.labels[-2:])
     across = lead[-1] if len(lead) > 1 else 0
-    return heat(title, panels, rows, columns, (answer.axes[-2], answer.axes[-1]), across)
+    map_of = heat(title, panels, rows, columns, (answer.axes[-2], answer.axes[-1]), across)
+    if len(panels) > MOST_PATTERNS or not is_pattern(values, rows, columns):
+        return map_of
+    return map_of.above(arcs(title, panels, rows, across))
 
 
 def drawn_terms(e: Expansion, title: str | None = None) -> Picture:

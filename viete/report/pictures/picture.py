@@ -63,6 +63,15 @@ class Picture:
             file.write(self.svg.encode())
         return Path(path)
 
+    def above(self, other: Picture) -> Picture:
+        """Both in one, with this title."""
+        at = self.height + 34
+        moved = f'<g transform="translate(0 {at:.0f})">', *other.body, "</g>"
+        return Picture(
+            self.title, max(self.width, other.width), at + other.height, (*self.body, *moved),
+            (*self.lines, *other.lines), (*self.coloured, *other.coloured),
+        )  # fmt: skip
+
     def _repr_svg_(self) -> str:
         return self.svg
 
