@@ -370,8 +370,9 @@ def test_every_card_gives_a_lesson(name: str) -> None:
     text = write_lesson(of(name, [0, 1]), "text")
     model, _ = small(name)
     made = of(name, [0, 1], style="latex", positions=[1])
+    page = of(name, [0, 1], style=STYLES["html"], positions=[1])
     for form in set(PAGES) - {"text"}:
-        out = write_lesson(made, form)
+        out = write_lesson(page if form == "html" else made, form)
         assert len(out) > 1000 and "None" not in out
         if form == "html":
             check_page(out)

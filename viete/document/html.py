@@ -182,7 +182,7 @@ def bracketed(block: Matrix) -> str:
         for row, label in zip(block.rows, last, strict=True)
     )
     caption = f"<figcaption>{prose(block.caption)}</figcaption>" if block.caption else ""
-    return (f'<figure class="matrix"><div>{math(block.name + " =")}<table>{rows}</table></div>'
+    return (f'<figure class="matrix"><div>{math(f"{block.name} =")}<table>{rows}</table></div>'
             f"{caption}</figure>")  # fmt: skip
 
 

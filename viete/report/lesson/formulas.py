@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from viete.meanings.exact.derivation import DOTS, LONG, Unevaluated, spelled_out
 from viete.meanings.exact.factoring import simplest
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.spelling import E, short
+from viete.notation.mathml import MathML, enclosed, with_signs
 from viete.notation.printer import Printer, show
 from viete.notation.tree import Apply, Expr, Num, Pick, Ref, Symbol, num, transform
 
@@ -25,22 +27,33 @@ WIDE = 150  # letters of a row of numbers put in, before only its first entry is
 INFINITY = Apply("inf", ())
 
 
-class RowPrinter(Printer):
+class RowNames(Printer):
     """Writes the row of a value as one does on paper: ``x_0``, and ``h_0[1]`` where there is a
     number below already; of a table that tokens look up, ``E[a]``."""
 
     def picked(self, e: Pick) -> str:
         value, items = e.value, e.items
-        if isinstance(value, Ref) and not value.symbol.sub and all(
-            isinstance(x, Num) and x.value >= 0 for x in items
-        ):  # fmt: skip
+        if (
+            isinstance(value, Ref)
+            and not value.symbol.sub
+            and all(isinstance(x, Num) and x.value >= 0 for x in items)
+        ):
             return self.ref(value, items)
         return super().picked(e)
 
 
+class RowMathML(RowNames, MathML):
+    """Row names in MathML."""
+
+
 def word(text: str) -> Expr:
     """A token in the place of its number."""
-    return Ref(Symbol("value", text))
+    return Ref(Symbol("argument", text))
+
+
+def visible(text: str) -> str:
+    """What is seen of a formula, however it is written."""
+    return re.sub("<[^>]*>", "", text) if "<m" in text else to_unicode(text)
 
 
 class NumberFormulas:
@@ -63,12 +76,13 @@ class NumberFormulas:
 
     def e(self, e: Expr) -> str:
         """An expression; a dot for the product of numbers."""
-        text = RowPrinter(self.style).show(transform(e, self.power))
+        write = RowMathML() if self.style == "mathml" else RowNames(self.style)
+        text = write.show(transform(e, self.power))
         if self.style == "latex":
             return text.replace(r"\times", r"\cdot").replace(r"\mathrm{…}", r"\cdots").replace(
                 "…", r"\ldots"
             ).replace("±", r"\pm{}")  # fmt: skip
-        return text.replace(" × ", "·")
+        return text.replace("<mo>×</mo>", "<mo>⋅</mo>").replace(" × ", "·")
 
     def row(self, entries: Sequence[str], scalar: bool) -> str:
         """``(1, 0)``."""
@@ -77,6 +91,8 @@ class NumberFormulas:
         shown = list(entries)
         if len(shown) > MOST:
             shown = [*shown[: MOST - 2], self.e(DOTS), shown[-1]]
+        if self.style == "mathml":
+            return enclosed(", ".join(shown))
         left, right = (r"\left(", r"\right)") if self.style == "latex" else ("(", ")")
         return left + ", ".join(shown) + right
 
@@ -98,15 +114,15 @@ class NumberFormulas:
         exact = "" if any(s is None for s in spelled) else self.row(
             [s for s in spelled if s is not None], scalar
         )  # fmt: skip
-        if all(is_fraction(x) for x in entries) and exact and len(exact) <= LONGEST:
+        exact = exact if len(visible(exact)) <= LONGEST else ""
+        if all(is_fraction(x) for x in entries) and exact:
             return exact, ""
-        exact = exact if len(exact) <= LONGEST else ""
         return exact, self.row([self.decimal(x) for x in entries], scalar)
 
     def brief(self, entries: Any, scalar: bool) -> str:
         """A row in little room: exact where that is short, and else its first digits."""
         exact, _ = self.value(entries, scalar)
-        if exact and len(to_unicode(exact)) <= BRIEF:
+        if exact and len(visible(exact)) <= BRIEF:
             return exact
         few = NumberFormulas(self.style, min(3, self.digits))
         shown = [few.decimal(x) for x in entries]
@@ -132,9 +148,13 @@ class NumberFormulas:
             text = enclosure(x, self.digits)
             return text.replace("±", r"\pm") if self.style == "latex" else text
         number, power, exponent = text.partition("e")
-        if self.style == "latex" and power:
-            return rf"{number} \cdot 10^{{{exponent}}}"
-        return text.replace("-", "−") if self.style == "unicode" else text
+        if self.style == "latex":
+            return rf"{number} \cdot 10^{{{exponent}}}" if power else text
+        number, exponent = number.replace("-", "−"), exponent.replace("-", "−")
+        if self.style == "mathml":
+            more = f"<mo>⋅</mo><msup><mn>10</mn><mrow>{exponent}</mrow></msup>" if power else ""
+            return f"<mrow>{with_signs(number + more)}</mrow>"
+        return number + power + exponent
 
     def plain_number(self, x: Number) -> str:
         """A number written out, or its digits where that is too long."""

@@ -23,7 +23,7 @@ from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import ExactRun
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Pick, Ref, num, replaced, transform, walk
-from viete.report.lesson.formulas import NumberFormulas, same, word
+from viete.report.lesson.formulas import NumberFormulas, same, visible, word
 from viete.report.lesson.positions import at_position, position_size
 
 MOST_HEADS = 4  # members of a family that are shown
@@ -202,8 +202,9 @@ class Lines:
             case Pick(Ref() as value, (Pick(Ref() as ids, (place,)),)) if (
                 ids.symbol.kind == "input" and (ids.key, ()) in self.run.store
             ):
-                k = self.run.store[ids.key, ()].array[int(getattr(place, "value", 0))]
-                return Pick(value, (word(self.name_token(k)),))
+                k = int(self.run.store[ids.key, ()].array[int(getattr(place, "value", 0))])
+                name = self.name_token(k)
+                return Pick(value, (word(name) if name.isalpha() else num(k),))
         return None
 
     def without_identity(self, e: Expr) -> Expr | None:
@@ -239,7 +240,8 @@ class Lines:
                 return ""
             parts.append(text)
         sign = " + " if e.op == "add" else (" - " if self.style == "latex" else " − ")
-        return sign.join(parts) if len(sign.join(parts)) <= 3 * WIDE else ""
+        text = sign.join(parts)
+        return text if len(visible(text)) <= 3 * WIDE else ""
 
     def operand(self, e: Expr) -> str:
         """The row that a name or a row of one is."""
