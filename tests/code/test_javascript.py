@@ -13,7 +13,8 @@ from tests.code.exported import CARDS, bound, loss_of
 from tests.code.test_export import BLOCKS, DOWNWARDS
 from tests.command_line import viete
 from viete.code.javascript.array_library import BINARY, FOLDS, UNARY, functions, needs
-from viete.code.javascript.printer import RESERVED, one_line
+from viete.code.javascript.expressions import RESERVED
+from viete.code.javascript.printer import one_line
 from viete.code.prepared import prepared
 
 HOSTILE = """# Ends */ here, `${1}` and <script>alert(1)

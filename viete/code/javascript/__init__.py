@@ -1,6 +1,6 @@
 """JavaScript: a card's NumPy program, printed as an ES module with an array library of its own.
 
-`module` says what is in the file, `printer` writes Python's statements and expressions in
-JavaScript, and `array_library` the functions of arrays that they call, out of `arrays.js` and
-`products.js`.
+`module` says what is in the file and `calls` what it exports around the equations. `printer` writes
+Python's statements in JavaScript and `expressions` its expressions. `array_library` has the
+functions of arrays that they call, out of `arrays.js`, `products.js` and `functions.js`.
 """

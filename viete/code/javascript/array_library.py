@@ -1,4 +1,4 @@
-"""The functions of arrays that a JavaScript module needs, out of two files and three patterns.
+"""The functions of arrays that a JavaScript module needs, out of three files and three patterns.
 
 What works entry by entry, or folds an axis away, is written once as a pattern; its rows are here.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 
+FILES = ("arrays.js", "products.js", "functions.js")
 # Of an entry {x}.
 UNARY = {
     **{name: f"Math.{name}({{x}})" for name in "exp log sqrt tanh sin cos abs floor".split()},
@@ -75,7 +76,7 @@ ALIASES = {
 def functions() -> dict[str, str]:
     """The source of each function, with its comment, by its name; in the order to stand in."""
     here = resources.files("viete.code.javascript")
-    text = "\n".join(here.joinpath(f).read_text("utf-8") for f in ("arrays.js", "products.js"))
+    text = "\n".join(here.joinpath(f).read_text("utf-8") for f in FILES)
     found = re.findall(r"^(/\*\*(?:(?!\*/).)*\*/\nfunction (\w+)\(.*?^\}$)", text, re.M | re.S)
     out = {name: source for source, name in found}
     for name, entry in UNARY.items():

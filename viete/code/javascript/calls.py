@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from viete.code.identifiers import plain_letter
 from viete.code.initial import viete_name
-from viete.code.javascript.printer import ScriptPrinter, quoted
+from viete.code.javascript.expressions import quoted
+from viete.code.javascript.printer import ScriptPrinter
 from viete.code.layout import STEP, statement
 from viete.code.target import Target
 from viete.notation.tree import Symbol
