@@ -34,15 +34,15 @@ def check_operations(run: Questions, data: dict[str, Any]) -> None:
 @pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
 def test_of_every_shipped_card(path: str) -> None:
     card = tiny(path)
-    run = card.run(inputs=random_inputs(card), weights=card.initial_weights())
-    data = json.loads(json.dumps(page_data(run), allow_nan=False))
+    run = card.run(inputs=random_inputs(card, n=3), weights=card.initial_weights())
+    data = json.loads(json.dumps(page_data(run, meanings=[]), allow_nan=False))
     assert len(data["steps"]) == len(run.program.steps)
     check_operations(run, data)
 
 
-@settings(max_examples=10, deadline=None)
-@given(cards())
+@settings(max_examples=2, deadline=None)
+@given(drawn=cards())
 def test_of_random_cards(drawn: Card) -> None:
     card = drawn.model
-    run = card.run(inputs=random_inputs(card), weights=card.initial_weights())
-    check_operations(run, page_data(run))
+    run = card.run(inputs=random_inputs(card, n=3), weights=card.initial_weights())
+    check_operations(run, page_data(run, meanings=[]))

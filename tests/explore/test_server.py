@@ -21,6 +21,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import viete as vt
+from tests.ask.vocabularies import reader
 from tests.command_line import viete
 from viete.explore.server import MOST, PageServer, serve
 from viete.explore.session import KINDS, Session
@@ -161,6 +162,8 @@ def test_a_logit_is_opened(server: PageServer) -> None:
     e = MODEL.run(TOKENS).expand("logits_{-1,5}", "head", top=40)
     found = ask(server, kind="expand", of="logits_{-1,5}", into="head")
     assert [t["value"] for t in found["terms"][: len(e.terms)]] == [t.value for t in e.terms]
+    few = ask(server, kind="expand", of="logits_{-1,5}", into="head, source")
+    assert np.isclose(sum(t["value"] for t in few["terms"]), few["total"])
     assert all(t["math"].startswith("<math") for t in found["terms"])
 
 
@@ -366,3 +369,13 @@ def test_the_command_serves_until_ctrl_c() -> None:
 def test_options_that_do_not_go_together(words: str, error: str) -> None:
     found = viete("explore", "exact-lesson", "--tokens", "a b", *words.split(), code=2)
     assert error in found.err
+
+
+def test_a_model_with_a_tokenizer_reads_any_text() -> None:
+    reading = reader("bytes")
+    server = PageServer(Session.of(reading.run("I live in Dublin")), PORT)
+    assert server.session.data["tokens"]["text"]
+    answer = ask(server, kind="run", text="Mary lives", tokens=[0])  # what the words are, it knows
+    run = reading.run("Mary lives")
+    assert answer["tokens"]["ids"] == reading.to_tokens("Mary lives")[0].tolist()
+    assert np.array_equal(floats(answer["values"]["logits"]), run["logits"])

@@ -36,7 +36,8 @@ def test_the_widget_has_the_data_and_answers() -> None:
     pytest.importorskip("anywidget")
     run = MODEL.run(TOKENS)
     logits, widget = run["logits"], run.explore()
-    assert widget.data == page_data(run) and widget.live
+    data = page_data(run)
+    assert widget.data == {**data, "tokens": {**data["tokens"], "text": False}} and widget.live
     changed, wrong, none = answers(
         widget, {"id": 1, "kind": "run", "tokens": [1, 2]}, {"id": 2, "kind": "ask"}, 3
     )
@@ -62,7 +63,7 @@ def test_without_anywidget_it_is_a_frame_which_says_so(monkeypatch: pytest.Monke
     shown = frame._repr_html_()
     assert "pip install viete[notebook]" in shown
     found = re.fullmatch(r'<p>[^<]*</p><iframe srcdoc="([^"]*)"[^<>]*></iframe>', shown)
-    assert found and html.unescape(found[1]) == page_html(page_data(run))
+    assert found and html.unescape(found[1]) == page_html(Session.of(run).data)
 
 
 def test_what_stands_in_a_card_leaves_no_frame() -> None:

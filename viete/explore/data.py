@@ -2,135 +2,172 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from viete.analysis.next_token import text_of
 from viete.cards.writer import blocks
+from viete.code import export
 from viete.document.html import parts, prose
 from viete.document.tree import with_lists
 from viete.errors import VieteError
-from viete.evaluate.array import Arrays
 from viete.evaluate.inputs import host
-from viete.evaluate.labelled import Value, in_order, permute
 from viete.evaluate.run import Run
-from viete.explore.operations import Tracer
-from viete.explore.ranges import AxisNames, operation_key
-from viete.explore.steps import NumberedEquations, PageSteps
+from viete.evaluate.schedule import Step
+from viete.explore.ranges import AxisNames
+from viete.explore.reruns import (
+    MOST_EXACT,
+    MOST_WORK,
+    backward_run,
+    in_decimals,
+    in_meaning,
+    is_backward,
+    work,
+)
 from viete.explore.symbols import symbols
-from viete.explore.values import PageValue, Shelf, base64_floats
-from viete.notation.tree import Symbol
+from viete.explore.values import Shelf, in_floats, in_words
+from viete.explore.walk import GRADIENT, STEP, Walk, float_evaluator
+from viete.meanings.entries import EntryRun
+from viete.meanings.run import meaning_of
 from viete.report.drawing.data import diagram_data
+from viete.rewrite.adjoint.grad import forward_pass
 
 FORMAT = 1
 ROOM = 4_000_000  # bytes of values that a page carries
-STEP, INPUT, PARAMETER, PART = range(4)  # ranks of values
+MOST_WORDS = 1_000_000  # letters of a vocabulary that is listed
 
 
-def page_data(run: Run, room: int = ROOM) -> dict[str, Any]:
-    """All that the page shows of a run of one text, as JSON has it, with ``room`` for values.
+def page_data(
+    run: Run, room: int = ROOM, *, of: str | None = None, meanings: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """All that the page shows of a run of one text, as JSON has it.
 
-    Raises VieteError for a run of several texts.
+    ``room`` is that for values, in bytes: the others are listed under ``limits`` and have only
+    their shapes. ``of`` is what is differentiated, as in `grad`. ``meanings`` are the numbers that
+    a page has besides decimals; by default 'exact', where that takes few operations. Raises
+    VieteError for a run of several texts, and where ``of`` or ``meanings`` cannot be had.
     """
     if run.batch is not None:
         raise VieteError("a page is of one text, and this run has a batch of them")
-    card = run.program.model
-    equations = NumberedEquations(run)
-    operations = Tracer(run, float_evaluator(run))
-    steps = PageSteps(run, equations, operations)
-    shelf = Shelf(base64_floats)
-    names = AxisNames(run)
-    shelve_givens(run, steps, names, shelf)
-    walked = [stored(run, steps, names, shelf, step) for step in steps.turns()]
-    values, left_out, used = shelf.data(room)
-    return {
-        "format": FORMAT,
-        "title": card.title,
-        "about": list(map(prose, card.about)),
-        "symbols": symbols(card, equations.all),
-        "document": "\n".join(parts(list(with_lists(blocks(card, "latex"))))),
-        "equations": equations.data(),
-        "steps": walked,
-        "backward": [],
-        "backward_equations": [],
-        "dimensions": {name: whole(size) for name, size in run.sizes.items()},
-        "choices": choices(run),
-        "tokens": tokens(run, names),
-        "meanings": [{"name": "decimal", "title": "decimal"}],
-        "values": {"decimal": values},
-        "program": None,
-        "diagram": diagram_data(card),
-        "lesson": None,
-        "limits": {"values": room, "used": used, "left_out": left_out},
-        "server": None,
-    }
+    return PageMaker(run, of, meanings).data(room)
 
 
-def float_evaluator(run: Run) -> Arrays:
-    """What computes a run's operations: float64, whatever the run itself is in."""
+class PageMaker:
+    """Puts together the page of a run."""
 
-    def lookup(key: str, loops: tuple[int, ...]) -> Value:
-        v = run.lookup(key, loops)
-        array = np.asarray(host(run.arrays.array(v)))
-        whole = array.dtype.kind in "iub"
-        return Value(array if whole else array.astype(np.float64), v.axes, interval=v.interval)
+    def __init__(self, run: Run, of: str | None, meanings: Sequence[str] | None) -> None:
+        own = run if isinstance(run, EntryRun) else None  # in numbers of another meaning
+        self.run = run = run if own is None else in_decimals(own)
+        self.card = run.program.model
+        self.left_out: list[str] = []
+        self.notes: dict[str, str] = {}  # why something is not there
+        self.traced = work(run) <= MOST_WORK
+        self.shelves = {"decimal": Shelf(in_floats)}
+        self.forward = {e.name for e in forward_pass(self.card).equations}
+        self.first = len(forward_pass(self.card).equations)
+        walk = self.walk = Walk(run, float_evaluator(run), self.shelves["decimal"], self.traced)
+        walk.givens()
+        self.steps = walk.turns(self.is_forward)
+        self.back = self.backward(of)
+        self.meanings = [{"name": "decimal", "title": "decimal"}]
+        if meanings is None:
+            meanings = ["exact"] if work(run) <= MOST_EXACT and not run.interventions else []
+        if own is not None:
+            self.add_meaning(meaning_of(own), own)
+        for word in meanings:
+            if word not in self.shelves:
+                self.add_meaning(word, *in_meaning(run, word))
 
-    return Arrays(run.program.model, run.sizes, np.zeros(()), lookup, quick=False)
+    def is_forward(self, step: Step) -> bool:
+        """Whether a step is no part of a backward pass."""
+        return step.equation.name in self.forward
 
+    def backward(self, of: str | None) -> Walk:
+        """The walk over the run with its derivatives; that over the run where there are none."""
+        walk, self.backward_steps = self.walk, list[dict[str, Any]]()
+        if not is_backward(self.card):
+            try:
+                if not self.traced:
+                    raise VieteError(f"{self.card.title} is too large for that here")
+                again = backward_run(self.run, of)
+            except VieteError as error:
+                if of is not None:
+                    raise
+                self.notes["backward"] = error.message
+                return walk
+            if again.missing:
+                self.notes["backward"] = "; ".join(again.without())
+            walk = Walk(again, float_evaluator(again), self.shelves["decimal"], self.traced)
+            walk.givens()
+        self.backward_steps = walk.turns(lambda step: not self.is_forward(step), GRADIENT)
+        return walk
 
-def on_paper(run: Run, v: Value, symbol: Symbol) -> tuple[np.ndarray, tuple[str, ...]]:
-    """A member's array as ``run[...]`` gives it, and the labels of its axes."""
-    axes = in_order(v, symbol.slots)
-    return permute(np, np.asarray(host(run.arrays.array(v))), v.axes, axes), axes
+    def add_meaning(self, word: str, again: EntryRun, why: str = "") -> None:
+        """The values of the forward pass in other numbers, on a shelf of their own."""
+        shelf = self.shelves[word] = Shelf(in_words)
+        walk = Walk(again, again.arrays, shelf, self.traced)
+        walk.givens()
+        walk.turns(self.is_forward, STEP)
+        self.meanings.append({"name": word, "title": word} | ({"note": why} if why else {}))
 
+    def data(self, room: int) -> dict[str, Any]:
+        """The page's data."""
+        equations = self.back.equations.data()
+        values, used = {}, 0
+        for word, shelf in self.shelves.items():
+            values[word], left_out, bytes_used = shelf.data(room)
+            self.left_out += left_out
+            used += bytes_used
+        untraced = dict.fromkeys((*self.walk.left_out, *self.back.left_out))
+        return {
+            "format": FORMAT,
+            "title": self.card.title,
+            "about": list(map(prose, self.card.about)),
+            "symbols": symbols(self.back.run.program.model, self.back.equations.all),
+            "document": "\n".join(parts(list(with_lists(blocks(self.card, "latex"))))),
+            "equations": equations[: self.first],
+            "steps": self.steps,
+            "backward": self.backward_steps,
+            "backward_equations": equations[self.first :],
+            "dimensions": {name: plain_size(size) for name, size in self.run.sizes.items()},
+            "choices": choices(self.run),
+            "tokens": tokens(self.run, self.walk.names),
+            "meanings": self.meanings,
+            "values": values,
+            "program": self.program(values["decimal"]),
+            "diagram": diagram_data(forward_pass(self.card)),
+            "lesson": None,
+            "limits": {
+                "values": room, "used": used, "left_out": list(dict.fromkeys(self.left_out)),
+                "operations": list(untraced), "notes": self.notes,
+            },
+            "server": None,
+        }  # fmt: skip
 
-def shelve_givens(run: Run, steps: PageSteps, names: AxisNames, shelf: Shelf) -> None:
-    """Put the inputs and the weights on a shelf."""
-    inputs = {i.name for i in run.program.model.inputs}
-    made = {s.makes for s in run.program.steps}
-    for member, v in run.store.items():
-        if member in made:
-            continue
-        array, axes = on_paper(run, v, symbol := steps.symbols[member[0]])
-        ranges = names.of_value(symbol, axes)
-        shelf.values[steps.name(member)] = PageValue(
-            array, ranges, tuple(map(names.labels, ranges)),
-            INPUT if member[0] in inputs else PARAMETER,
-        )  # fmt: skip
-
-
-def stored(run: Run, steps: PageSteps, names: AxisNames, shelf: Shelf, step: Any) -> dict[str, Any]:
-    """A step as JSON; its value and those of its operations go on a shelf."""
-    data, made = steps.of(step)
-    member, symbol = data["member"], step.equation.left.symbol
-    array, axes = on_paper(run, run.lookup(*step.makes), symbol)
-    ranges = names.of_value(symbol, axes)
-    shelf.values[member] = PageValue(array, ranges, tuple(map(names.labels, ranges)), STEP)
-    known: dict[str, tuple[str, ...]] = {k: v.axes for k, v in shelf.values.items()}
-    for o in made:
-        known[operation_key(o.id)] = ranges = names.of_operation(o, known)
-        if o.key not in shelf.values:
-            value = np.asarray(operations_array(o.value))
-            shelf.values[o.key] = PageValue(value, ranges, tuple(map(names.labels, ranges)), PART)
-    return data
-
-
-def operations_array(v: Value) -> Any:
-    """An operation's value as an array of floats."""
-    return np.asarray(v.array, dtype=np.float64)
+    def program(self, values: dict[str, Any]) -> dict[str, Any] | None:
+        """The equations as a program of the page's own, where it has all weights."""
+        names = list(self.run.program.parameters)
+        if not all("data" in values.get(name, ()) for name in names):
+            self.notes["program"] = "the page has no room for all weights"
+            return None
+        try:
+            source = export(self.card, "js")
+        except VieteError as error:
+            self.notes["program"] = error.message
+            return None
+        return {"source": source, "parameters": {name: {"shape": values[name]["shape"]}
+                                                 for name in names}}  # fmt: skip
 
 
 def tokens(run: Run, names: AxisNames) -> dict[str, Any]:
-    """The text: its ids and their words, and the vocabulary where there is one to show."""
-    card = run.program.model
+    """The text: its ids and their words, and the vocabulary where there is room for it."""
     try:
-        item = text_of(card)
+        item = text_of(run.program.model)
     except VieteError:
         return {"ids": [], "words": [], "vocabulary": None}
     ids = [int(k) for k in host(run.lookup(item.name, ()).array)]
-    words = run.scope.words()
-    vocabulary = [names.word(k) for k in range(len(words))] if 0 < len(words) <= 60_000 else None
+    listed = list(map(names.word, range(len(run.scope.words()))))
+    vocabulary = listed if listed and sum(map(len, listed)) <= MOST_WORDS else None
     return {"ids": ids, "words": list(map(names.word, ids)), "vocabulary": vocabulary,
             "input": item.name}  # fmt: skip
 
@@ -147,7 +184,7 @@ def choices(run: Run) -> list[dict[str, Any]]:
     ]
 
 
-def whole(x: Any) -> float | int:
+def plain_size(x: Any) -> float | int:
     """A size as JSON has it."""
     return int(x) if x.denominator == 1 else float(x)
 

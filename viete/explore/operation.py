@@ -26,9 +26,6 @@ class Counting:
     first: int
 
 
-Source = str | int | Fraction | float | bool | Counting  # a member, an operation's id, a number
-
-
 @dataclass(frozen=True)
 class Operand:
     """What an operation reads, and the label of each of its axes, in the order of its array.
@@ -43,6 +40,12 @@ class Operand:
     def renamed(self, labels: Mapping[str, str]) -> Operand:
         """With other labels."""
         return Operand(self.of, tuple(labels.get(a, a) for a in self.axes), self.made)
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What is the same for operands that are; two numbers of another kind are not compared."""
+        known = isinstance(self.of, str | int | float | Fraction | Counting)
+        return self.made, type(self.of), self.of if known else id(self.of), self.axes
 
     @property
     def plain(self) -> bool:
@@ -69,6 +72,11 @@ def operands_of(formula: EntryFormula | Operand) -> Iterator[Operand]:
     else:
         for a in formula.args:
             yield from operands_of(a)
+
+
+def distinct_operands(formula: EntryFormula | Operand) -> tuple[Operand, ...]:
+    """The operands in a formula, each once."""
+    return tuple({x.identity: x for x in operands_of(formula)}.values())
 
 
 @dataclass
@@ -124,7 +132,7 @@ class Operation:
     def indexed(self, formula: EntryFormula | Operand) -> Any:
         """A formula with the places of operands."""
         if isinstance(formula, Operand):
-            return self.operands.index(formula)
+            return [x.identity for x in self.operands].index(formula.identity)
         return [formula.op, *map(self.indexed, formula.args)]
 
 

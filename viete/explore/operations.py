@@ -10,20 +10,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import prod
 from typing import Any, Self
 
 import numpy as np
 
+from viete.errors import VieteError
 from viete.evaluate.array import Arrays
 from viete.evaluate.labelled import Value, in_order, permute
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Step, member_name
-from viete.explore.operation import Counting, EntryFormula, Operand, Operation, operands_of
+from viete.explore.operation import (
+    Counting,
+    EntryFormula,
+    Operand,
+    Operation,
+    distinct_operands,
+    operands_of,
+)
 from viete.explore.reading import entries_read
 from viete.graph.evaluator import COL, ROW, Algebra, Env, Letter
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Slice
 
 MOST = 12  # operands of one formula
+LARGEST = 20_000_000  # entries of an operation's value
+
+
+class TooManyEntries(VieteError):
+    """An operation has more entries than can be looked at."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +94,11 @@ class Tracer(Algebra[Traced, Env[Traced]]):
     def last_of(self, part: Traced, axes: tuple[str, ...], held: Value) -> Operation:
         """The operation that makes an equation's value, whose axes are in that order."""
         found = self.operation_of(part)
-        operands = [x for o in self.made for x in o.operands if found and x.made]
-        if found is None or part.axes != axes or any(x.of == found.id for x in operands):
+        if found is None or found is not self.made[-1] or part.axes != axes:
             sizes = {a: held.size(a) for a in axes}
-            return self.record("elementwise", part.value, part.formula, axes=axes, sizes=sizes,
-                               expr=part.expr)  # fmt: skip
+            return self.record(
+                "elementwise", part.value, part.formula, axes=axes, sizes=sizes, expr=part.expr
+            )
         return found
 
     # -- what is written down ----------------------------------------------------------------------
@@ -96,7 +110,7 @@ class Tracer(Algebra[Traced, Env[Traced]]):
         operands = more.pop("operands", None)
         if operands is None:
             assert formula is not None
-            operands = tuple(dict.fromkeys(operands_of(formula)))
+            operands = distinct_operands(formula)
         if all(x.plain for x in operands) and kind in ("elementwise", "reduce", "contract"):
             kind = "constant"
         axes = more.pop("axes", value.axes)
@@ -274,7 +288,14 @@ class Tracer(Algebra[Traced, Env[Traced]]):
             return self.plain(self.it.apply(e, self.numbers(env)))
         return super().apply(e, env)
 
+    def check_size(self, args: Sequence[Traced], without: Sequence[str] = ()) -> None:
+        """Raises `TooManyEntries` for values that have too many entries together."""
+        sizes = {a: v.value.size(a) for v in args for a in v.axes if a not in without}
+        if prod(sizes.values()) > LARGEST:
+            raise TooManyEntries(f"this makes more than {LARGEST:,} numbers")
+
     def entrywise(self, op: str, args: list[Traced]) -> Traced:
+        self.check_size(args)
         if sum(1 for v in args for _ in operands_of(v.formula)) > MOST:
             args = [self.settled(v) for v in args]
         value = self.it.entrywise(op, [v.value.frozen() for v in args]).frozen()
@@ -288,6 +309,7 @@ class Tracer(Algebra[Traced, Env[Traced]]):
         )
 
     def contract(self, a: Traced, b: Traced, over: tuple[str, ...]) -> Traced:
+        self.check_size((a, b), over)
         value = self.it.contract(a.value, b.value, over)
         formula = EntryFormula("times", (self.operand(a), self.operand(b)))
         sizes = {label: a.value.size(label) for label in over}

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,7 +71,16 @@ class Session:
     @cached_property
     def data(self) -> dict[str, Any]:
         """The page data of the run that the session began with."""
-        return page_data(self.run)
+        return self.with_tokens(page_data(self.run))
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether the model makes tokens of any text."""
+        return self.model.own_tokenizer() is not None
+
+    def with_tokens(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Page data that says whether a reader may write any text."""
+        return {**data, "tokens": {**data["tokens"], "text": self.reads_text}}
 
     def answer(self, message: Any) -> dict[str, Any]:
         """The answer to one message. Raises VieteError for what is none, or cannot be answered."""
@@ -90,7 +100,7 @@ class Session:
     def answer_run(self, message: Message) -> dict[str, Any]:
         """Run with what was changed: tokens or text, parameters, choices, equations put in."""
         run = self.changed(message)
-        data = page_data(run)
+        data = self.with_tokens(page_data(run))
         self.run, self.whole = run, None
         values = {key: v for key, v in data["values"]["decimal"].items() if "data" in v}
         return {"values": values, "tokens": data["tokens"], "steps": data["steps"],
@@ -99,7 +109,7 @@ class Session:
     def answer_put(self, message: Message) -> dict[str, Any]:
         """The whole page of the model with equations changed."""
         run = self.changed({**message, "put": equations(message, "equations")})
-        data = page_data(run)
+        data = self.with_tokens(page_data(run))
         self.run, self.whole = run, None
         return {"data": data}
 
@@ -121,6 +131,9 @@ class Session:
         found: dict[str, Any] = json.loads(e.json)
         for row, term in zip(found["terms"], (*e.terms, *e.unopened, *e.constants), strict=True):
             row["math"] = mathml(term.formula)
+        if e.hidden.count:
+            math = f"<math><mtext>{escape(e.hidden.label)}</mtext></math>"
+            found["terms"].append({**found["hidden"], "label": e.hidden.label, "math": math})
         return found
 
     def answer_check(self, message: Message) -> dict[str, Any]:
@@ -172,7 +185,7 @@ class Session:
     def ids(self, model: Model[Any], message: Message) -> Any:
         """The token ids that a message asks for."""
         given = message.get("tokens")
-        if given is None and message.get("text") is not None:
+        if message.get("text") is not None and (given is None or self.reads_text):
             return self.ids_of_text(model, text(message, "text"))
         if given is None:
             return self.tokens

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
+
+import numpy as np
 
 from viete.document.html import prose
 from viete.document.text import plain
@@ -12,9 +15,10 @@ from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Step, member_name
 from viete.explore.formulas import Tree, equation_mathml, mathml
 from viete.explore.operation import Operation
-from viete.explore.operations import Tracer
+from viete.explore.operations import TooManyEntries, Tracer
 from viete.graph.card import Equation
 from viete.meanings.exact.derivation import at_block
+from viete.notation.tree import Symbol
 from viete.report.lesson.words import StepWords
 
 
@@ -24,7 +28,6 @@ class NumberedEquations:
     def __init__(self, run: Run) -> None:
         self.run, self.card = run, run.program.model
         self.all = self.card.equations
-        self.number = {id(e): k for k, e in enumerate(self.all, 1)}
         self.place = {(e.left, e.loop): k for k, e in enumerate(self.all, 1)}
         self.trees = [Tree(self.card, e.right) for e in self.all]
 
@@ -71,12 +74,17 @@ class PageSteps:
         )  # fmt: skip
 
     def of(self, step: Step) -> tuple[dict[str, Any], list[Operation]]:
-        """One step as JSON, and its operations."""
-        e, member = step.equation, self.name(step.makes)
-        number = self.equations.number_of(e)
-        tree = self.equations.trees[number - 1]
-        made = [] if self.operations is None else self.operations.of_step(step, member)
-        left, right = (at_block(x, step.loops, self.run.sizes) for x in (e.left, e.right))
+        """One step as JSON, and its operations; none of a step that is too large for that."""
+        member, made = self.name(step.makes), list[Operation]()
+        number = self.equations.number_of(step.equation)
+        e, tree = self.equations.all[number - 1], self.equations.trees[number - 1]
+        if self.operations is not None:
+            with suppress(TooManyEntries):
+                made = self.operations.of_step(step, member)
+        left, right = (
+            at_block(x, step.loops, self.run.sizes)
+            for x in (step.equation.left, step.equation.right)
+        )
         out = {
             "equation": number, "member": member, "block": dict(step.loops),
             "math": mathml(left), "equation_math": equation_mathml(left, right),
@@ -84,7 +92,14 @@ class PageSteps:
             "title": self.title(e), "why": self.why(e),
             "operations": [self.operation(o, step, tree) for o in made],
         }  # fmt: skip
+        if step.equation.left.symbol.is_partial:
+            out["of"] = differentiated(step.equation.left.symbol, step.loops)
         return out, made
+
+    def array(self, o: Operation) -> np.ndarray:
+        """An operation's value as entries of the run's meaning."""
+        assert self.operations is not None
+        return np.asarray(self.operations.it.array(o.value))
 
     def operation(self, o: Operation, step: Step, tree: Tree) -> dict[str, Any]:
         """One operation as JSON."""
@@ -100,6 +115,12 @@ class PageSteps:
         """What a step is for, as HTML."""
         self.words.forget()  # a page's steps are read in any order
         return prose(" ".join(self.words.why(e)))
+
+
+def differentiated(symbol: Symbol, loops: Mapping[str, int]) -> str:
+    """The member that a gradient is by: ``x^2`` of ``∂x^2``."""
+    base = symbol.base.removeprefix("partial{").removesuffix("}")
+    return member_name(Symbol("value", base, symbol.sub, symbol.sup), loops)
 
 
 def json_number(x: Any) -> float | bool | dict[str, str]:

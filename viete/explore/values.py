@@ -9,10 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from viete.meanings.exact.deciding import Undecided
+from viete.meanings.exact.decimals import enclosure
+from viete.meanings.exact.numbers import Number
+from viete.meanings.exact.spelling import short
+from viete.notation.mathml import mathml
+from viete.notation.printer import show
+from viete.notation.tree import Num
+
 Labels = (
     Sequence[str] | str | None
 )  # names, 'words' and 'vocabulary' for those of the page, or none
 BYTES = 8  # of a number
+LETTERS, DIGITS = 48, 6  # of an exact number: the most that are written out, and else its digits
+WORDS = {"inf": "∞", "-inf": "−∞"}
 
 
 @dataclass(frozen=True)
@@ -31,7 +41,7 @@ class PageValue:
 class Shelf:
     """Values by their keys in one meaning; ``write`` makes JSON of an array's entries."""
 
-    def __init__(self, write: Callable[[np.ndarray], Any]) -> None:
+    def __init__(self, write: Callable[[np.ndarray], dict[str, Any]]) -> None:
         self.write = write
         self.values: dict[str, PageValue] = {}
 
@@ -54,9 +64,41 @@ class Shelf:
         """One value as JSON."""
         labels = [x if x is None or isinstance(x, str) else list(x) for x in v.labels]
         out = {"shape": list(v.array.shape), "axes": list(v.axes), "labels": labels}
-        return out | ({"data": self.write(v.array)} if there else {"more": True})
+        return out | (self.write(v.array) if there else {"more": True})
 
 
 def base64_floats(array: np.ndarray) -> str:
     """The entries as float64, the first byte the least, in base64."""
     return b64encode(np.ascontiguousarray(array, dtype="<f8").tobytes()).decode("ascii")
+
+
+def in_floats(array: np.ndarray) -> dict[str, Any]:
+    """The entries as decimals."""
+    return {"data": base64_floats(array)}
+
+
+def in_words(array: np.ndarray) -> dict[str, Any]:
+    """The entries as texts, and as MathML where that says more: exact numbers and the like."""
+    found = [spelled_entry(x) for x in array.reshape(-1)]
+    return {"data": [text for text, _ in found], "math": [formula for _, formula in found]}
+
+
+def spelled_entry(x: Any) -> tuple[str, str | None]:
+    """An entry as text and as MathML; one that is too long by its certified digits."""
+    if not isinstance(x, Number):
+        return WORDS.get(str(x), str(x)), None
+    e = short(x, LETTERS)
+    named = any(a.kind == "name" for a in x.atoms())
+    if e is None or named:
+        return f"≈ {digits(x)}", None
+    return show(e, "unicode"), None if isinstance(e, Num) and e.value.denominator == 1 else mathml(
+        e
+    )
+
+
+def digits(x: Number) -> str:
+    """Certified digits, as many as can be had."""
+    try:
+        return x.decimal(DIGITS)
+    except Undecided:
+        return enclosure(x, DIGITS)

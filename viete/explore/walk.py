@@ -1,0 +1,95 @@
+"""A run put on a page: its steps as JSON, and its values and those of its operations on a shelf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from viete.evaluate.array import Arrays
+from viete.evaluate.inputs import host
+from viete.evaluate.labelled import Value, in_order, permute
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Step
+from viete.explore.operations import Tracer
+from viete.explore.ranges import AxisNames, operation_key
+from viete.explore.steps import NumberedEquations, PageSteps
+from viete.explore.values import PageValue, Shelf
+from viete.notation.tree import Symbol
+
+# Which values go first where there is not room for all: those of lower ranks.
+STEP, INPUT, PARAMETER, GRADIENT, PART = range(5)
+
+
+class Walk:
+    """Walks over a run in one meaning; ``traced`` says whether its steps are taken apart."""
+
+    def __init__(self, run: Run, evaluator: Arrays, shelf: Shelf, traced: bool) -> None:
+        self.run, self.shelf = run, shelf
+        self.equations = NumberedEquations(run)
+        self.steps = PageSteps(run, self.equations, Tracer(run, evaluator) if traced else None)
+        self.names = AxisNames(run)
+        self.left_out: list[str] = []  # members whose steps are too large to be taken apart
+
+    def givens(self) -> None:
+        """Put the inputs and the weights on the shelf."""
+        inputs = {i.name for i in self.run.program.model.inputs}
+        made = {s.makes for s in self.run.program.steps}
+        for member, v in self.run.store.items():
+            if member not in made:
+                rank = INPUT if member[0] in inputs else PARAMETER
+                symbol = self.steps.symbols[member[0]]
+                self.put(self.steps.name(member), self.on_paper(v, symbol), symbol, rank)
+
+    def turns(self, wanted: Callable[[Step], bool], rank: int = STEP) -> list[dict[str, Any]]:
+        """The steps as JSON, as many as are wanted."""
+        return [self.step(step, rank) for step in self.steps.turns() if wanted(step)]
+
+    def step(self, step: Step, rank: int) -> dict[str, Any]:
+        """A step as JSON; its value and those of its operations go on the shelf."""
+        data, made = self.steps.of(step)
+        symbol = step.equation.left.symbol
+        if not made:
+            self.left_out.append(data["member"])
+        self.put(data["member"], self.on_paper(self.run.lookup(*step.makes), symbol), symbol, rank)
+        known = {k: v.axes for k, v in self.shelf.values.items()}
+        for o in made:
+            known[operation_key(o.id)] = ranges = self.names.of_operation(o, known)
+            if o.key not in self.shelf.values:
+                array = self.steps.array(o)
+                self.shelf.values[o.key] = PageValue(array, ranges, self.labels(ranges), PART)
+        return data
+
+    def put(
+        self, key: str, paper: tuple[np.ndarray, tuple[str, ...]], symbol: Symbol, rank: int
+    ) -> None:
+        """A member on the shelf."""
+        array, axes = paper
+        ranges = self.names.of_value(symbol, axes)
+        self.shelf.values[key] = PageValue(array, ranges, self.labels(ranges), rank)
+
+    def labels(self, ranges: Iterable[str]) -> tuple[Any, ...]:
+        """What the entries of axes are called."""
+        return tuple(map(self.names.labels, ranges))
+
+    def on_paper(self, v: Value, symbol: Symbol) -> tuple[np.ndarray, tuple[str, ...]]:
+        """A member's array as ``run[...]`` gives it, and the labels of its axes."""
+        axes = in_order(v, symbol.slots)
+        array = np.asarray(host(self.run.arrays.array(v)))
+        return permute(np, array, v.axes, axes), axes
+
+
+def float_evaluator(run: Run) -> Arrays:
+    """What computes a run's operations: float64, whatever the run itself is in."""
+
+    def lookup(key: str, loops: tuple[int, ...]) -> Value:
+        v = run.lookup(key, loops)
+        array = np.asarray(host(run.arrays.array(v)))
+        whole = array.dtype.kind in "iub"
+        return Value(array if whole else array.astype(np.float64), v.axes, interval=v.interval)
+
+    return Arrays(run.program.model, run.sizes, np.zeros(()), lookup, quick=False)
+
+
+__all__ = ["GRADIENT", "STEP", "Walk", "float_evaluator"]
