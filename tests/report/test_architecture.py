@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from viete.document.tree import Block, CodeBlock, Heading, ListItem, TextTable
 from viete.errors import Text, VieteError
 from viete.evaluate.schedule import parameter_shapes
 from viete.meanings.run import run
-from viete.report.architecture import architecture, write_architecture
+from viete.report.architecture import architecture, data_flow, write_architecture
 
 CARDS = {name: read(path) for name, path in shipped().items()}
 every_card = pytest.mark.parametrize("model", CARDS.values(), ids=CARDS)
@@ -217,3 +218,21 @@ def test_code_stays_in_its_fence(text: str) -> None:
     assert (
         text.rstrip("\n").splitlines() == written[3 : written.index(fence, 3)] or not text.strip()
     )
+
+
+def test_a_drawing_ends_with_the_fork_of_training_and_generation() -> None:
+    """Scores of the next token lead to both; where a card has a loss, that is its training."""
+    for name in ("simple-transformer", "pythia"):
+        page = write_architecture(CARDS[name], "html", 8, 16)
+        assert "(8, 16, " in page.partition("<svg")[2].partition("</svg>")[0]  # batch and length
+        drawn = ElementTree.fromstring(data_flow(CARDS[name], 8, 16))
+        boxes = [e.attrib["data-box"] for e in drawn.iter() if "data-box" in e.attrib]
+        assert "generation" in boxes and ("training" in boxes) == (name == "pythia")
+    encoder = data_flow(CARDS["bert"], 8, 16)
+    assert "Generation" not in encoder and "Training" not in encoder
+
+
+def test_query_key_and_value_stand_together() -> None:
+    page = write_architecture(CARDS["simple-transformer"], "md")
+    (line,) = [line for line in page.splitlines() if "each of shape" in line]
+    assert all(f"X W_{name}^h" in line for name in "QKV")

@@ -373,9 +373,10 @@ def set_as(text: str) -> str:
     ("text", "meant"),
     [
         ("Q = h₀ W^Q", "/Q/ = /h/_0 /W/^/Q/"),
-        ("softmax(Q Kᵀ / √d_k)", "softmax(/Q/ /K/^/T/ / √/d/_/k/)"),
-        ("W_Eᵀ", "/W/_/E/^/T/"),
+        ("softmax(Q Kᵀ / √d_k)", "softmax(/Q/ /K/^⊤ / √/d/_/k/)"),
+        ("W_Eᵀ", "/W/_/E/^⊤"),
         ("W_{Q,i}^h", "/W/_/Q/_,_/i/^/h/"),
+        ("M\u0303ⁱ = A\u0303", "/M/˜^/i/ = /Ã/"),
         ("n_vocab = 4", "/n/_vocab = 4"),
         ("lm_head = 2", "lm_head = 2"),
         ("heads of a layer", "heads of a layer"),

@@ -23,15 +23,12 @@ def doc(
 
     With ``-o NAME.md`` the diagram is also drawn, as NAME.svg beside it.
     """
-    from viete.report.architecture import write_architecture
+    from viete.report.architecture import data_flow, write_architecture
 
     form = format_of(form, output, PAGES)
     card = source.card()
     drawn = output.with_suffix(".svg") if form == "md" and output is not None else None
     text = write_architecture(card, form, batch, length, drawn.name if drawn else None)
     if drawn is not None:
-        from viete.report.drawing import to_svg
-        from viete.report.drawing.flow import flow
-
-        emit(to_svg(flow(card)), drawn, source.name)
+        emit(data_flow(card, batch, length), drawn, source.name)
     emit(text, output, source.name)

@@ -7,11 +7,12 @@ nothing here knows a name or a kind of model.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import groupby
 from math import prod
 
 from viete.analysis.cost import ParameterCost
-from viete.analysis.def_use import called
+from viete.analysis.def_use import called, losses
 from viete.analysis.traits import Generation
 from viete.document.rendering import STYLES, check_format, render
 from viete.document.tree import (
@@ -29,7 +30,7 @@ from viete.graph.card import CardData
 from viete.graph.sizes import Size, spell
 from viete.notation.printer import letters, show, show_equation, show_symbol
 from viete.notation.tree import Apply, Bind, Expr, Ref, num, walk
-from viete.report.drawing import to_svg, to_text
+from viete.report.drawing import Arrow, Box, Diagram, to_svg, to_text
 from viete.report.drawing.flow import flow
 from viete.report.drawing.sizes import turns
 from viete.report.names import SizedCard
@@ -56,8 +57,14 @@ def write_architecture(
     for block in blocks:
         if isinstance(block, CodeBlock):
             block.file = picture or ""
-            block.picture = to_svg(flow(card)) if form == "html" else ""
     return render(blocks, form)
+
+
+def data_flow(
+    card: CardData, batch: int = 64, length: int | Mapping[str, int] | None = None
+) -> str:  # fmt: skip
+    """The drawing of the document as an SVG. Raises as `architecture`."""
+    return to_svg(_Document(card, batch, lengths_given(card, length), "latex", "unicode").drawing())
 
 
 def architecture(
@@ -73,9 +80,14 @@ def architecture(
     in ``style`` between dollar signs, those of the drawing in ``drawn``. Raises VieteError for a
     dimension that has no value and a batch or length that does not fit.
     """
+    return _Document(card, batch, lengths_given(card, length), style, drawn).blocks()
+
+
+def lengths_given(card: CardData, length: int | Mapping[str, int] | None) -> dict[str, int]:
+    """A number for each length of a card, of one for all or of some by name."""
     if length is not None and not isinstance(length, Mapping):
         length = dict.fromkeys(card.lengths, length)
-    return _Document(card, batch, dict(length or {}), style, drawn).blocks()
+    return dict(length or {})
 
 
 class _Document(SizedCard):
@@ -93,8 +105,7 @@ class _Document(SizedCard):
         numbers = listed([f"${self.batch_letter}$ = {self.batch} (batch)", *lengths])
         out += [paragraph(f"The numbers are for {numbers}. Every line follows from the equations.")]
         out += [heading(2, "Data flow")]
-        drawing = flow(model, "parts", self.lengths, self.batch, self.drawn)
-        out += [CodeBlock(to_text(drawing, WIDTH))]
+        out += [CodeBlock(to_text(self.drawing(self.drawn), WIDTH), picture=to_svg(self.drawing()))]
         out += [heading(2, "Key components"), *self.components()]
         out += [heading(2, "Example with real numbers"), self.dimensions()]
         out += [heading(3, "Forward pass trace"), self.trace(), *self.losses()]
@@ -104,6 +115,32 @@ class _Document(SizedCard):
         if functions := self.functions():
             out += [heading(2, "Functions"), *functions]
         return [*out, heading(2, "Notes"), *notes(self)]
+
+    def drawing(self, style: str = "unicode") -> Diagram:
+        """The data flow, with what comes after the scores in training and in writing."""
+        drawn = flow(self.model, "parts", self.lengths, self.batch, style)
+        found = self.traits.generation()
+        if found is None:
+            return drawn
+        scores = next(b for b in drawn.boxes if found.scores + 1 in b.numbers)
+        name = show(self.model.equations[found.scores].left, style)
+        ends = [("Generation", self.next_token(found, name, style))]
+        if not any(losses(self.model, e.right) for e in self.model.equations):
+            tokens = show_symbol(found.tokens.symbol, style)
+            text = f"cross-entropy of {name} and the tokens {tokens}, one further"
+            ends.insert(0, ("Training", [text]))
+        boxes = [Box(title.lower(), title, tuple(lines), "output") for title, lines in ends]
+        said = next((a.label for a in drawn.arrows if a.source == scores.id and not a.back), "")
+        arrows = [Arrow(scores.id, b.id, said, keys=scores.keys[-1:]) for b in boxes]
+        return replace(drawn, boxes=(*drawn.boxes, *boxes), arrows=(*drawn.arrows, *arrows))
+
+    def next_token(self, found: Generation, scores: str, style: str) -> list[str]:
+        """What makes the next token of the last row of the scores."""
+        size, number = found.vocabulary.show(style), self.sizes.text(found.vocabulary)
+        last = f"last row of {scores}: (1, {size}) = (1, {number})"
+        sign = "->" if style == "plain" else "→"
+        how = [] if found.probabilities else [f"temperature {sign} top-k {sign} softmax"]
+        return [last, *how, "draw the next token, append it, repeat"]
 
     # -- components --------------------------------------------------------------------------------
 
@@ -122,14 +159,17 @@ class _Document(SizedCard):
             often = turns(self.model, loop, self.sizes)
             out.append(fact("Repeated", f"for ${self.write.loop(loop)}$, {often}"))
         out.append(fact("Input", listed(self.incoming(part)) or "parameters only"))
-        for k in part:
-            equation = self.model.equations[k]
-            shown = show_equation(equation.left, equation.right, self.style)
+        for alike in self.side_by_side(part):
+            equations = [self.model.equations[k] for k in alike]
+            shown = [f"${show_equation(e.left, e.right, self.style)}$" for e in equations]
+            of, k = " of" if len(alike) == 1 else ", each of", alike[0]
             # An item is a formula and its meaning where "$: " stands between them.
-            out.append(item(f"${shown}$ of shape {self.shape(k)}{self.each(k)}"))
-            out += [item(line) for line in (*self.maps(k), *self.joins(k))]
-            if equation.meaning and equation.part:
-                out.append(fact("Note", equation.meaning))
+            out.append(item(f"{listed(shown)}{of} shape {self.shape(k)}{self.each(k)}"))
+            out += [item(line) for line in (*self.maps(alike), *self.joins(k))]
+            for e in equations:
+                if e.meaning and e.part:
+                    said = f"${self.write.e(e.left)}$: {e.meaning}" if len(alike) > 1 else e.meaning
+                    out.append(fact("Note", said))
         leaving = [k for k in part if self.uses.is_output(k) or self.uses.readers[k] - set(part)]
         out.append(fact("Output", listed([f"{self.name(k)}, {self.shape(k)}" for k in leaving])))
         if own := [
@@ -141,6 +181,22 @@ class _Document(SizedCard):
             out += [fact("Parameters", self.arrays(list(g))) for _, g in groups]
         else:
             out.append(fact("Parameters", "none"))
+        return out
+
+    def side_by_side(self, part: list[int]) -> list[list[int]]:
+        """The equations of a part; those alike that read the same together, as Q, K and V do."""
+
+        def reads(k: int) -> object:
+            used = {(u.ref, u.maker) for u in self.uses.all if u.reader == k}
+            return used, self.shape(k), self.joins(k)
+
+        out: list[list[int]] = []
+        for k in part:
+            if out and reads(out[-1][0]) == reads(k) and any(maker is not None for maker in
+                    (u.maker for u in self.uses.all if u.reader == k)):  # fmt: skip
+                out[-1].append(k)
+            else:
+                out.append([k])
         return out
 
     def incoming(self, part: list[int]) -> list[str]:
@@ -168,16 +224,16 @@ class _Document(SizedCard):
         _, one = self.pair(self.axes.of(k)[len(family) :], self.batched(k))
         return f"; {one} for each {listed([self.letter(s) for s in named])}"
 
-    def maps(self, k: int) -> list[str]:
+    def maps(self, alike: list[int]) -> list[str]:
         """The matrices of parameters that rows are multiplied with: ``256 → 16``."""
         found: dict[tuple[Size, Size], dict[str, None]] = {}
-        products = [
-            x
-            for x in walk(self.model.equations[k].right)
-            if isinstance(x, Apply) and x.op == "prod"
-        ]
-        place = self.model.equations[k].text.place
-        for x in sorted(products, key=lambda x: place(x.args[1])[1] or 0):
+        products: list[Apply] = []
+        for e in (self.model.equations[k] for k in alike):
+            place = e.text.place
+            own = [x for x in walk(e.right) if isinstance(x, Apply) and x.op == "prod"]
+            places = [place(x.args[1])[1] or 0 for x in own]
+            products += [own[n] for n in sorted(range(len(own)), key=places.__getitem__)]
+        for x in products:
             match x:
                 case Apply("prod", (_, Ref() as matrix)) if matrix.symbol.kind == "parameter":
                     shape = self.uses.shapes.types[matrix.key].shape
@@ -417,4 +473,4 @@ def arranged(n: SizedCard) -> list[tuple[int | None, list[list[ParameterCost]]]]
     return [(home.get(first(group[0][0])), group) for group in groups]
 
 
-__all__ = ["architecture", "write_architecture"]
+__all__ = ["architecture", "data_flow", "write_architecture"]

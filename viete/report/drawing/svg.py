@@ -44,6 +44,7 @@ class _Run:
     text: str
     italic: bool = False
     height: int = 0  # +1: an exponent; -1: an index
+    over: str = ""  # of an accent: the letter below it
 
 
 _SCRIPT = re.compile(r"([_^])(?:\{([^{}]*)\}|(\([^()]*\)|[-−]?[^\W_]+|[^\s\w]))")
@@ -52,6 +53,9 @@ _MATHS = re.compile(r"[=_^()\[\]{}√∑·×∈≤≥⊙]|^\W*\w\W*$")
 _SHAPE = re.compile(r"\([^()=]*\)( = \([^()=]*\))?")
 _SHIFT = {0: 0.0, 1: -0.36, -1: 0.2}  # of an exponent and an index, in heights of a letter
 _SMALL = 0.74
+# Accents that no font joins to every letter, as signs of their own, and the width of these.
+ACCENTS = {"\u0303": "˜", "\u0302": "ˆ", "\u0304": "¯", "\u0307": "˙"}
+_ACCENT = 0.333
 
 
 def _typeset(text: str, maths: bool = False) -> list[_Run]:
@@ -84,19 +88,31 @@ def _typeset(text: str, maths: bool = False) -> list[_Run]:
             named = _BINDER.match(text, end) and c.isalpha()
             base = c if letter or c in ")]}′″∑" or c.isdigit() or named else ""
         at = end
+        marks = ""
         while at < len(text) and unicodedata.combining(text[at]):  # an accent stays with it
-            c, at = c + text[at], at + 1
+            joint = unicodedata.normalize("NFC", c + text[at])
+            if len(joint) > len(c):  # one letter has it in every font; else it is set above
+                marks += text[at]
+            c, at = c if len(joint) > len(c) else joint, at + 1
+        known = "".join(ACCENTS.get(m, "") for m in marks)
+        if len(known) < len(marks) or len(known) > 1:
+            c, known = c + marks, ""
         runs.append(_Run(c, maths and letter, height))
+        if known:
+            runs.append(_Run(known, False, height, c[-1]))
     joined: list[_Run] = []
     for r in runs:
-        if joined and (joined[-1].italic, joined[-1].height) == (r.italic, r.height):
+        last = joined[-1] if joined else None
+        if last and (last.italic, last.height, last.over, r.over) == (r.italic, r.height, "", ""):
             r = replace(r, text=joined.pop().text + r.text)
         joined.append(r)
     return joined
 
 
 def _lowered(c: str) -> tuple[str, int]:
-    """The letter of a Unicode exponent or index, and its height: ᵀ is a raised T."""
+    """The letter of a Unicode exponent or index, and its height: ᵢ is a lowered i."""
+    if c == "ᵀ":
+        return "⊤", 1  # no letter, and so not italic
     kind, _, code = unicodedata.decomposition(c).partition(" ")
     if kind in ("<super>", "<sub>") and " " not in code:
         return chr(int(code, 16)), 1 if kind == "<super>" else -1
@@ -119,23 +135,37 @@ def _em(c: str) -> float:
 @lru_cache(10_000)
 def _measure(text: str, size: float) -> int:
     runs = _typeset(text)
-    return ceil(sum(_em(c) * (_SMALL if r.height else 1) for r in runs for c in r.text) * size)
+    wide = [_em(c) * (_SMALL if r.height else 1) for r in runs if not r.over for c in r.text]
+    return ceil(sum(wide) * size)
+
+
+def _accent(r: _Run) -> tuple[float, float]:
+    """How far an accent goes back from its letter's end, and up, in heights of a letter."""
+    wide = 0.83 if r.over in "MW" else 0.64 if r.over.isupper() else 0.46
+    return wide / 2 + _ACCENT / 2 - 0.1, 0.2 if r.over.isupper() else 0.02
 
 
 def _text(x: float, y: float, text: str, size: float, **style: str) -> str:
     attributes = {"x": f"{x:g}", "y": f"{y:g}", "font-size": f"{size:g}", **style}
-    parts, before = [], 0
+    parts = []
+    base = ahead = 0.0  # the height of the last run, and what an accent went back
     for r in _typeset(text):
+        small = _SMALL if r.height else 1.0
+        back, raised = _accent(r) if r.over else (0.0, 0.0)
+        height = _SHIFT[r.height] - raised * small
+        aside = ahead - back * small
         span = []
-        if r.height != before:
-            span.append(f'dy="{(_SHIFT[r.height] - _SHIFT[before]) * size:.2f}"')
+        if aside:
+            span.append(f'dx="{aside * size:.2f}"')
+        if height != base:
+            span.append(f'dy="{(height - base) * size:.2f}"')
         if r.height:
             span.append(f'font-size="{_SMALL * size:.2f}"')
         if r.italic:
             span.append('font-style="italic"')
         body = escape(r.text)
         parts.append(f"<tspan {' '.join(span)}>{body}</tspan>" if span else body)
-        before = r.height
+        base, ahead = height, (back - _ACCENT) * small if r.over else 0.0
     return _tag("text", attributes, "".join(parts))
 
 
