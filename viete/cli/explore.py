@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from viete.cli.expand import opened
-from viete.cli.options import InputOptions, Output, SourceOptions, WeightOptions, emit
+from viete.cli.options import (
+    MEANINGS,
+    InputOptions,
+    Output,
+    SourceOptions,
+    WeightOptions,
+    choice,
+    emit,
+)
+from viete.cli.running import estimate
 from viete.errors import VieteError
 
 if TYPE_CHECKING:
@@ -16,7 +25,18 @@ if TYPE_CHECKING:
 
 
 def explore(
-    source: SourceOptions, inputs: InputOptions, weights: WeightOptions, output: Output = None,
+    source: SourceOptions, inputs: InputOptions, weights: WeightOptions,
+    of: Annotated[
+        str | None, typer.Option(help="What the page differentiates: logits_{-1, 5} [the loss].")
+    ] = None,
+    meaning: Annotated[
+        str | None,
+        choice(
+            MEANINGS, "--meaning",
+            help="The numbers beside decimals [exact ones, where that takes few operations].",
+        ),
+    ] = None,
+    output: Output = None,
     served: Annotated[
         bool,
         typer.Option("--serve", help="On this machine, computing what a reader changes or asks."),
@@ -35,10 +55,17 @@ def explore(
     if served:
         if output is not None:
             raise VieteError("-o writes a page and --serve has it at an address: give one of them")
+        if (of, meaning) != (None, None):
+            raise VieteError("--of and --meaning go with -o, without --serve")
         return served_page(opened(source, inputs, weights), port or 0)
     if port is not None:
         raise VieteError("--port goes with --serve")
-    data = page_data(opened(source, inputs, weights))
+    run = opened(source, inputs, weights)
+    meanings = None if meaning is None else [] if meaning == "float" else [meaning]
+    if meaning == "exact":
+        card = run.program.model
+        estimate(card, run[card.inputs[0].name])
+    data = page_data(run, of=of, meanings=meanings)
     emit(page_html(data), output, source.name)
     if output is not None:
         print(f"written: {output}", file=sys.stderr)

@@ -25,11 +25,14 @@ from viete.explore.reruns import (
     work,
 )
 from viete.explore.symbols import symbols
-from viete.explore.values import Shelf, in_floats, in_words
+from viete.explore.values import DIGITS, Shelf, in_floats, in_words
 from viete.explore.walk import GRADIENT, STEP, Walk, float_evaluator
 from viete.meanings.entries import EntryRun
+from viete.meanings.exact.run import ExactRun
 from viete.meanings.run import meaning_of
 from viete.report.drawing.data import diagram_data
+from viete.report.lesson.data import lesson_data
+from viete.report.lesson.making import Maker
 from viete.rewrite.adjoint.grad import forward_pass
 
 FORMAT = 1
@@ -59,6 +62,7 @@ class PageMaker:
         own = run if isinstance(run, EntryRun) else None  # in numbers of another meaning
         self.run = run = run if own is None else in_decimals(own)
         self.card = run.program.model
+        self.lesson: dict[str, Any] | None = None  # of a run that is exact too
         self.left_out: list[str] = []
         self.notes: dict[str, str] = {}  # why something is not there
         self.traced = work(run) <= MOST_WORK
@@ -102,13 +106,17 @@ class PageMaker:
         self.backward_steps = walk.turns(lambda step: not self.is_forward(step), GRADIENT)
         return walk
 
-    def add_meaning(self, word: str, again: EntryRun, why: str = "") -> None:
+    def add_meaning(self, word: str, again: EntryRun, ended: VieteError | None = None) -> None:
         """The values of the forward pass in other numbers, on a shelf of their own."""
         shelf = self.shelves[word] = Shelf(in_words)
         walk = Walk(again, again.arrays, shelf, self.traced)
         walk.givens()
         walk.turns(self.is_forward, STEP)
-        self.meanings.append({"name": word, "title": word} | ({"note": why} if why else {}))
+        self.meanings.append({"name": word, "title": word}
+                             | ({"note": ended.message} if ended is not None else {}))  # fmt: skip
+        if isinstance(again, ExactRun) and self.card.inputs:
+            made = Maker(again, DIGITS, "latex", ended).lesson(None, "")
+            self.lesson = lesson_data(made)
 
     def data(self, room: int) -> dict[str, Any]:
         """The page's data."""
@@ -136,7 +144,7 @@ class PageMaker:
             "values": values,
             "program": self.program(values["decimal"]),
             "diagram": diagram_data(forward_pass(self.card)),
-            "lesson": None,
+            "lesson": self.lesson,
             "limits": {
                 "values": room, "used": used, "left_out": list(dict.fromkeys(self.left_out)),
                 "operations": list(untraced), "notes": self.notes,

@@ -126,8 +126,8 @@ def decimal(x: Any) -> float:
     return float(x)
 
 
-def in_meaning(run: Run, word: str) -> tuple[EntryRun, str]:
-    """The run in the numbers of another meaning, and why it ended early, if it did.
+def in_meaning(run: Run, word: str) -> tuple[EntryRun, VieteError | None]:
+    """The run in the numbers of another meaning, and the error that ended it, if one did.
 
     Weights for which the card gives numbers are those, unless the run had others; each float is
     the fraction that it is.
@@ -145,8 +145,8 @@ def in_meaning(run: Run, word: str) -> tuple[EntryRun, str]:
     try:
         found.compute(None)
     except VieteError as error:
-        return found, error.message
-    return found, ""
+        return found, error
+    return found, None
 
 
 __all__ = [
