@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
-from importlib import resources
+from itertools import zip_longest
 
+from viete.document.colours import sheet
 from viete.document.formulas import math
-from viete.document.text import plain
+from viete.document.text import is_amount, plain
 from viete.document.tree import (
     Block,
     Chain,
@@ -19,6 +20,7 @@ from viete.document.tree import (
     Heading,
     ItemList,
     Kinds,
+    ListItem,
     Matrix,
     Panel,
     Paragraph,
@@ -40,12 +42,11 @@ def write_html(blocks: Iterable[Block]) -> str:
     """The document, made in LaTeX style, as a page of its own."""
     found = list(with_lists(blocks))
     titles = [b.text.text for b in found if isinstance(b, Heading)]
-    style = resources.files("viete.document").joinpath("page.css").read_text("utf-8")
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(plain(titles[0] if titles else ''))}</title>\n"
-        f"<style>\n{style}</style>\n</head>\n<body>\n"
+        f"<style>\n{sheet()}</style>\n</head>\n<body>\n"
     )
     body = "\n".join(parts(found))
     return f"{head}<main>\n{body}\n</main>\n</body>\n</html>\n"
@@ -89,11 +90,12 @@ def element(block: WriterBlock) -> str:
             return pipeline(block)
         case ItemList() if isinstance(block.items[0], Chain):
             return chains([c for c in block.items if isinstance(c, Chain)])
+        case ItemList() if block.first and all(i.text.text[:1] == "$" for i in texts(block)):
+            return formulas(block)
         case ItemList():
             kind, start = ("ol", f' start="{block.first}"') if block.first else ("ul", "")
             items = []
-            for i in block.items:
-                assert not isinstance(i, Chain)
+            for i in texts(block):
                 notes = "".join(f"<li>{prose(n.text)}</li>" for n in i.notes)
                 items.append(f"<li>{prose(i.text.text)}{f'<ul>{notes}</ul>' * bool(notes)}</li>")
             return f"<{kind}{start}>{''.join(items)}</{kind}>"
@@ -101,7 +103,7 @@ def element(block: WriterBlock) -> str:
             return tabulated(block)
         case Equations():
             return "\n".join(
-                f'<div class="equation">{math(f"{left} = {right}")} {prose(said)}</div>'
+                f'<div class="equation">{math(f"{left} = {right}", True)} {prose(said)}</div>'
                 for left, right, said in block.rows
             )
         case SideBySide():
@@ -109,14 +111,36 @@ def element(block: WriterBlock) -> str:
         case Matrix():
             return bracketed(block)
         case CodeBlock():
-            return block.picture or f"<pre>{escape(block.text)}</pre>"
+            drawing = f'<div class="drawing">{block.picture}</div>' if block.picture else ""
+            return drawing or f"<pre>{escape(block.text)}</pre>"
     raise TypeError(block)
 
 
+def texts(block: ItemList) -> list[ListItem]:
+    """The items of a list that are text."""
+    return [i for i in block.items if isinstance(i, ListItem)]
+
+
+def formulas(block: ItemList) -> str:
+    """Numbered formulas, each with its meaning and its shape below it."""
+    out = []
+    for i in texts(block):
+        formula, colon, meaning = i.text.text.partition("$: ")
+        shown = math(formula[1:], True) if colon else prose(formula)
+        notes = [n.text.removeprefix("Shape: ") for n in i.notes]
+        below = "".join(f'<span class="meaning">{prose(t)}</span>' for t in [meaning, *notes] if t)
+        out.append(f'<li><div class="formula">{shown}</div>{below}</li>')
+    return f'<ol class="formulas" start="{block.first}">{"".join(out)}</ol>'
+
+
 def tabulated(table: TextTable) -> str:
-    """A table with its header, or numbers under their caption."""
-    rows = "".join(f"<tr>{''.join(f'<td>{prose(t.text)}</td>' for t in row)}</tr>"
-                   for row in table.rows)  # fmt: skip
+    """A table with its header, or numbers under their caption; amounts stand to the right."""
+    columns = zip_longest(*([t.text for t in row] for row in table.rows), fillvalue="")
+    kinds = [' class="number"' * all(map(is_amount, filter(None, c))) for c in columns]
+    rows = ""
+    for row in table.rows:
+        cells = zip(kinds, row, strict=False)
+        rows += f"<tr>{''.join(f'<td{kind}>{prose(t.text)}</td>' for kind, t in cells)}</tr>"
     if not table.header:
         caption = f"<figcaption>{prose(table.caption)}</figcaption>"
         return f"<figure>{caption}<table>{rows}</table></figure>"

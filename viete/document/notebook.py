@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from importlib import resources
 
+from viete.document.colours import sheet
 from viete.document.html import element, prose
 from viete.document.latex import write_block
 from viete.document.rendering import render
@@ -130,8 +130,7 @@ def style() -> str:
 
     Written twice, its class goes before the rules that a notebook has for tables in its outputs.
     """
-    look = resources.files("viete.document").joinpath("page.css").read_text("utf-8")
-    inside = re.sub(r"(?<![\w-]):root|(?<![\w.#-])(?:html|body|main)(?=\s*[{,])", "&", look)
+    inside = re.sub(r"(?<![\w-]):root|(?<![\w.#-])(?:html|body|main)(?=\s*[{,])", "&", sheet())
     return f".viete.viete {{ {inside}\n{OUTPUT} }}"
 
 

@@ -158,12 +158,17 @@ def aligned(
     right = [False] * len(widths)
     if numbers:
         body = ([c for c in column if c] for column in zip(*rows[header:], strict=True))
-        right = [bool(b) and all(map(_AMOUNT.fullmatch, b)) for b in body] or right
+        right = [bool(b) and all(map(is_amount, b)) for b in body] or right
     for row, size in zip(rows, sizes, strict=True):
         cells = zip(row, size, widths, right, strict=True)
         padded = [" " * (w - n) + s if r else s + " " * (w - n) for s, n, w, r in cells]
         out.append((indent + "  ".join(padded)).rstrip())
     return out
+
+
+def is_amount(text: str) -> bool:
+    """Whether a cell holds a number, with its unit or without."""
+    return _AMOUNT.fullmatch(text) is not None
 
 
 def plain(text: str) -> str:

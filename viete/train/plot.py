@@ -10,12 +10,11 @@ from itertools import accumulate
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from viete.document.colours import INK, LINE, PAPER, SERIES, SOFT
 from viete.errors import VieteError
 from viete.regular import SETTINGS, regular
 from viete.train.metrics import METRICS, read_metrics
 
-PAPER, INK, PALE, RULE = "#fcfbf8", "#20242c", "#6d727c", "#e4dfd2"
-COLOURS = ("#3366aa", "#c2571a", "#17807a", "#8a4fa3", "#a38a17", "#b03a5b")
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, BOTTOM = 78, 24, 52, 58  # the room around the axes
 WIDE = 30.0  # a loss that falls by more than this factor is drawn over a logarithmic axis
@@ -48,7 +47,7 @@ def plot_runs(runs: Sequence[Path]) -> str:
             points = tuple((float(r["step"]), float(r[key])) for r in rows if key in r)
             shown = tuple(p for p in points if abs(p[1]) < HUGE)  # NaN is not
             if shown:
-                colour = COLOURS[(k if several else len(lines)) % len(COLOURS)]
+                colour = SERIES[(k if several else len(lines)) % len(SERIES)]
                 said = f"{run.resolve().name}, {name}" if several else name
                 lines.append(Curve(said, shown, key == "validation", colour))
         if len(lines) == before:
@@ -95,12 +94,12 @@ def svg(lines: Sequence[Curve], title: str, what: str = "loss, nats a token") ->
     ]
     for value in ticks:
         _, y = place(0, value)
-        out.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="{RULE}"/>')
-        out.append(text(LEFT - 10, y + 4, f"{value:g}", PALE, "end"))
+        out.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="{LINE}"/>')
+        out.append(text(LEFT - 10, y + 4, f"{value:g}", SOFT, "end"))
     for step in round_numbers(0, last, whole=True):
         if step <= last:
             x, _ = place(step, below)
-            out.append(text(x, HEIGHT - BOTTOM + 20, f"{step:,.0f}", PALE, "middle"))
+            out.append(text(x, HEIGHT - BOTTOM + 20, f"{step:,.0f}", SOFT, "middle"))
     out.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, "step", INK, "middle"))
     middle = (TOP + HEIGHT - BOTTOM) / 2
     name = what + ", logarithmic"[2 * (not what) :] * log

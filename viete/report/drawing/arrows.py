@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections import Counter
 
 from viete.ask.arrows import Arrows, Vertex
-from viete.report.drawing.vectors import FONT, INK, PALE, line, text
+from viete.document.colours import INK, NEGATIVE, PAPER, POSITIVE, SOFT
+from viete.report.drawing.vectors import FONT, line, text
 
 COLUMN, ROW, MARGIN = 150, 90, 60  # columns and rows are wider for what stands in them
 ASIDE, LINE, BEND, GAP = 46, 18, 14, 8
 LETTER, LONGEST = 6.6, 32  # the width of a letter, and the letters of a name in the graph
 LISTED = 16  # arrows with their values beside the graph
-PAPER = "#ffffff"
-ADDS, TAKES = "#4c78a8", "#b04a3a"
 WIDEST = 7.0
 
 
@@ -58,7 +57,7 @@ def arrows_svg(graph: Arrows) -> str:
     ordered = sorted(graph.arrows.values(), key=lambda a: -a.mass)
     for a in ordered:
         (x, y), (to_x, to_y) = at(nodes[a.start]), at(nodes[a.end])
-        colour = ADDS if a.value >= 0 else TAKES
+        colour = POSITIVE if a.value >= 0 else NEGATIVE
         bend, wide = between[a.start, a.end] * BEND, round(0.6 + WIDEST * a.mass / most, 2)
         between[a.start, a.end] += 1
         body.append(
@@ -71,12 +70,12 @@ def arrows_svg(graph: Arrows) -> str:
     width = beside + 28 + round(LETTER * max(map(len, said), default=0)) + MARGIN
     for k, (a, words) in enumerate(zip(ordered, said, strict=False)):
         row, wide = MARGIN + LINE * k, round(0.6 + WIDEST * a.mass / most, 2)
-        colour = ADDS if a.value >= 0 else TAKES
+        colour = POSITIVE if a.value >= 0 else NEGATIVE
         body.append(line(beside, row - 4, beside + 20, row - 4, colour, wide))
         body.append(text(beside + 28, row, words, INK))
     if len(ordered) > LISTED:
         more = f"and {len(ordered) - LISTED} smaller ones"
-        body.append(text(beside + 28, MARGIN + LINE * LISTED, more, PALE))
+        body.append(text(beside + 28, MARGIN + LINE * LISTED, more, SOFT))
     for n in nodes.values():
         x, y = at(n)
         body.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{INK}"/>')

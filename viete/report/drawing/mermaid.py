@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from viete.document.colours import INK, colours
 from viete.report.drawing.diagram import Box, Diagram, check, cleaned
 
 _SHAPES = {"input": ('("', '")'), "output": ('("', '")')}
@@ -28,8 +29,9 @@ def to_mermaid(d: Diagram) -> str:
         words = ": ".join(filter(None, (a.label, a.step)))
         label = f'|"{_escaped(words)}"|' if words else ""
         out.append(f"  {names[a.source]} {line}{label} {names[a.target]}")
-    out.append("  classDef input fill:#e8f0fa,stroke:#86a8d3,color:#20242c")
-    out.append("  classDef output fill:#fcefdc,stroke:#d9a860,color:#20242c")
+    for kind, edge in (("input", "input"), ("output", "parameter")):
+        fill, stroke = colours()[f"{kind}-wash"], colours()[edge]
+        out.append(f"  classDef {kind} fill:{fill},stroke:{stroke},color:{INK}")
     return "\n".join(out) + "\n"
 
 

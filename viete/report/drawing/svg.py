@@ -12,6 +12,7 @@ from functools import lru_cache
 from math import ceil
 from xml.sax.saxutils import escape, quoteattr
 
+from viete.document.colours import CARD, INK, LINE, LINE_STRONG, PAPER, SOFT, STREAM, WASH, colours
 from viete.printable import display_width
 from viete.report.drawing.boxes import Spacing
 from viete.report.drawing.diagram import Box, BoxGroup, Diagram, cleaned, wrap
@@ -26,10 +27,9 @@ _MARGIN, _PAD, _LINE = 30, 18, 21
 _LIMIT = 540  # width of a line in a box
 _TITLE, _TEXT, _NOTE = 15, 15.5, 13.5  # sizes of letters
 
-_PAPER, _SHEET, _RULE = "#fcfbf8", "#f3f0e7", "#d9d3c3"
-_INK, _PALE, _WIRE, _SKIP = "#20242c", "#6d727c", "#565e6b", "#17807a"
-_FILL = {"input": "#e8f0fa", "sum": "#e6f2f0", "output": "#fcefdc"}
-_EDGE = {"input": "#86a8d3", "sum": "#7db5b0", "output": "#d9a860"}
+_FILL = {"input": colours()["input-wash"], "sum": colours()["stream-wash"],
+         "output": colours()["output-wash"]}  # fmt: skip
+_EDGE = {"input": colours()["input"], "sum": STREAM, "output": colours()["parameter"]}
 _SANS = "-apple-system, 'Segoe UI', Roboto, Helvetica, Arial, 'Liberation Sans', sans-serif"
 _SERIF = "'STIX Two Text', 'Times New Roman', 'Liberation Serif', Times, serif"
 
@@ -193,10 +193,10 @@ def to_svg(d: Diagram) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" role="img" style="max-width:100%;height:auto">',
         f"<title>{escape(d.title or 'Data-flow diagram')}</title>",
-        _tag("rect", {"width": f"{width}", "height": f"{height}", "rx": "14", "fill": _PAPER}),
+        _tag("rect", {"width": f"{width}", "height": f"{height}", "rx": "14", "fill": PAPER}),
     ]
     for n, line in enumerate(heading):
-        style = {"text-anchor": "middle", "font-family": _SERIF, "fill": _INK}
+        style = {"text-anchor": "middle", "font-family": _SERIF, "fill": INK}
         out.append(_text(width / 2, 40 + 28 * n, line, 20, **style))
     out.append(f'<g transform="translate({dx} {room})">')
     out += [_frame(g, r) for g, r in lay.frames]
@@ -206,9 +206,9 @@ def to_svg(d: Diagram) -> str:
         data = {"data-key": " ".join(a.keys), "data-from": a.source, "data-to": a.target}
         if a.residual:
             data["data-stream"] = "true"
-        out.append(_wire(wire.points, _SKIP if a.residual else _WIRE, data, a.residual))
+        out.append(_wire(wire.points, STREAM if a.residual else SOFT, data, a.residual))
     for group, loop in lay.loops:
-        out.append(_wire(loop, _PALE, {"data-group": group.id}))
+        out.append(_wire(loop, SOFT, {"data-group": group.id}))
     out += [_box(b, r, *texts[b.id]) for b, r in lay.boxes]
     out += [_label(label) for label in lay.labels]
     return "\n".join([*out, "</g>", "</svg>"]) + "\n"
@@ -228,7 +228,7 @@ def _size(title: list[str], lines: list[str]) -> tuple[int, int]:
 
 
 def _box(b: Box, r: Rect, title: list[str], lines: list[str]) -> str:
-    fill, edge = _FILL.get(b.kind, "#ffffff"), _EDGE.get(b.kind, "#b9bec8")
+    fill, edge = _FILL.get(b.kind, CARD), _EDGE.get(b.kind, LINE_STRONG)
     width, height = r.right - r.left, r.bottom - r.top
     rx = min(height / 2, 16 if b.kind in ("input", "output") else 7)
     shape = {
@@ -242,13 +242,13 @@ def _box(b: Box, r: Rect, title: list[str], lines: list[str]) -> str:
         data["data-group"] = b.group
     out = [_tag("g", data, "")[:-4], f"<title>{escape(b.title)}</title>", _tag("rect", shape)]
     for n, line in enumerate(title + lines):
-        style = {"text-anchor": "middle", "font-family": _SERIF, "fill": _INK}
+        style = {"text-anchor": "middle", "font-family": _SERIF, "fill": INK}
         size = _TEXT
         if n < len(title) and not _is_formula(line):
             style |= {"font-family": _SANS, "font-weight": "600"}
             size = _TITLE
         elif n >= len(title) and _SHAPE.fullmatch(line):
-            style["fill"] = _PALE
+            style["fill"] = SOFT
         out.append(_text(x, y + n * _LINE, line, size, **style))
     return "".join(out) + "</g>"
 
@@ -262,10 +262,10 @@ def _is_formula(title: str) -> bool:
 def _frame(g: BoxGroup, r: Rect) -> str:
     shape = {
         "x": f"{r.left}", "y": f"{r.top}", "width": f"{r.right - r.left}",
-        "height": f"{r.bottom - r.top}", "rx": "12", "fill": _SHEET, "stroke": _RULE,
+        "height": f"{r.bottom - r.top}", "rx": "12", "fill": WASH, "stroke": LINE,
         "data-group": g.id,
     }  # fmt: skip
-    title = _text(r.left + 14, r.top + 20, g.title, 14, font_family=_SERIF, fill=_PALE)
+    title = _text(r.left + 14, r.top + 20, g.title, 14, font_family=_SERIF, fill=SOFT)
     return _tag("rect", shape) + (title if g.title else "")
 
 
@@ -298,5 +298,5 @@ def _label(t: Label) -> str:
     x = t.x - 7 if t.place == "left" else t.x + 7
     y = t.y + {"below": 16, "above": -13}.get(t.place, 4)
     anchor = "end" if t.place == "left" else "start"
-    style = {"text-anchor": anchor, "font-family": _SERIF, "fill": _PALE}
+    style = {"text-anchor": anchor, "font-family": _SERIF, "fill": SOFT}
     return _text(x, y, t.text, _NOTE, **style)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from xml.sax.saxutils import escape
 
 from viete.ask.partial_sums import PartialSums
+from viete.document.colours import INK, LINE_STRONG, SERIES, SOFT
 
 WIDTH, HEIGHT, MARGIN, LINE = 760, 560, 40, 18
-INK, PALE, AXIS = "#20242c", "#6d727c", "#d9a860"
-COLOURS = ("#4c78a8", "#17807a", "#b8621b", "#7a5195", "#8f3b3b", "#6b7a1f")
 FONT = "STIX Two Text, Times New Roman, Liberation Serif, Times, serif"
 
 
@@ -28,16 +27,16 @@ def vectors_svg(sums: PartialSums) -> str:
     def at(place: tuple[float, float]) -> tuple[float, float]:
         return MARGIN + (place[0] - min(xs)) * scale, base - place[1] * scale
 
-    body = [line(MARGIN, base, WIDTH - MARGIN, base, AXIS, 1.4)]
+    body = [line(MARGIN, base, WIDTH - MARGIN, base, LINE_STRONG, 1.4)]
     body.append(text(WIDTH - MARGIN, base + LINE, "v", INK, "end"))
     for k, s in enumerate(sums.sums):
-        colour = COLOURS[k % len(COLOURS)]
+        colour = SERIES[k % len(SERIES)]
         body.append(arrow(*at(places[k]), *at(places[k + 1]), colour))
         row = MARGIN + LINE * k
         body.append(line(WIDTH + 6, row - 4, WIDTH + 26, row - 4, colour, 2))
         body.append(text(WIDTH + 34, row, f"{s.label}: ⟨v, ·⟩ = {s.inner:+.3f}", INK))
     x, y = at(places[-1])
-    body.append(line(*at((0.0, 0.0)), x, y, PALE, 1, "4 4"))
+    body.append(line(*at((0.0, 0.0)), x, y, SOFT, 1, "4 4"))
     whole = WIDTH + 360
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {whole} {height:.0f}" '

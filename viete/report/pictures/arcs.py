@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from viete.report.pictures.colours import INK, LINES, PALE, RULE
+from viete.document.colours import INK, LINE, SERIES, SOFT
 from viete.report.pictures.heat import WIDE, HeatPanel, side_by_side
 from viete.report.pictures.picture import SIZE, Picture, label, letters, measure
 
@@ -51,7 +51,7 @@ def arcs(title: str, panels: Sequence[HeatPanel], tokens: Sequence[str], across:
         base = y + 20 + up
         if panel.title:
             out.append(letters(x, y + 12, panel.title, INK, more='font-size="12"'))
-        out.append(f'<path d="M{x:.1f} {base:.1f}H{x + n * step:.1f}" stroke="{RULE}"/>')
+        out.append(f'<path d="M{x:.1f} {base:.1f}H{x + n * step:.1f}" stroke="{LINE}"/>')
         for j, i in sorted(np.argwhere(panel.values >= LEAST).tolist(),
                            key=lambda at: float(panel.values[tuple(at)])):  # fmt: skip
             weight = float(panel.values[j, i])
@@ -63,7 +63,7 @@ def arcs(title: str, panels: Sequence[HeatPanel], tokens: Sequence[str], across:
             at = x + (i + 0.5) * step
             turn = f'transform="rotate(45 {at - 3:.1f} {under:.1f})"' if turned else ""
             anchor = "start" if turned else "middle"
-            out.append(letters(at - 3 * turned, under, name, PALE, anchor, turn))
+            out.append(letters(at - 3 * turned, under, name, SOFT, anchor, turn))
     height = ceil(len(shown) / across) * (tall + APART) - APART
     note = f"Arcs lead to what a position reads; weights from {LEAST:g}."
     if len(panels) > len(shown):
@@ -81,7 +81,7 @@ def arc(
     reach = high * (abs(x - to) / longest) ** 0.7 * 4 / 3 if x != to else 9.0
     tip = base - reach if to <= x else base + reach
     way = f"C{x:.1f} {tip:.1f} {to:.1f} {tip:.1f} {to:.1f} {base:.1f}" if x != to else f"V{tip:.1f}"
-    colour, dark = LINES[0] if to <= x else LINES[1], 0.25 + 0.75 * min(weight, 1)
+    colour, dark = SERIES[0] if to <= x else SERIES[1], 0.25 + 0.75 * min(weight, 1)
     return (
         f'<path d="M{x:.1f} {base:.1f}{way}" fill="none" stroke="{colour}" '
         f'stroke-width="{wide:.2f}" stroke-linecap="round" opacity="{dark:.2f}">'

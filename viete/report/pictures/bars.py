@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
+from viete.document.colours import INK, LINE, SERIES, SOFT
 from viete.printable import display_width
-from viete.report.pictures.colours import INK, LINES, PALE, RULE, short
+from viete.report.pictures.colours import short
 from viete.report.pictures.picture import SIZE, Picture, label, letters, measure
 
 WIDE, TALL = 420, 22  # of the longest bar, and of each
@@ -24,19 +25,19 @@ def bars(title: str, names: Sequence[str], values: Sequence[float], note: str = 
     shown = [label(x, 40) for x in names]
     left = max(map(measure, shown), default=0) + 14
     zero = left + 52 * (low < 0) + WIDE * -low / apart
-    out = [f'<path d="M{zero:.1f} 0V{TALL * len(numbers)}" stroke="{RULE}"/>']
+    out = [f'<path d="M{zero:.1f} 0V{TALL * len(numbers)}" stroke="{LINE}"/>']
     for k, (name, value) in enumerate(zip(shown, numbers, strict=True)):
         y, middle = k * TALL, k * TALL + TALL / 2 + SIZE * 0.35
         out.append(letters(left - 8, middle, name, INK, "end"))
         long = WIDE * abs(value) / apart if math.isfinite(value) else 0.0
         x = zero if value >= 0 else zero - long
-        colour = LINES[0] if value >= 0 else LINES[1]
+        colour = SERIES[0] if value >= 0 else SERIES[1]
         out.append(
             f'<rect x="{x:.1f}" y="{y + 4}" width="{long:.1f}" height="{TALL - 8}" rx="2" '
             f'fill="{colour}"><title>{escape(f"{name}: {value:.6g}")}</title></rect>'
         )
         at, anchor = (x + long + 6, "start") if not value < 0 else (x - 6, "end")
-        out.append(letters(at, middle, short(value), PALE, anchor))
+        out.append(letters(at, middle, short(value), SOFT, anchor))
     height = TALL * len(numbers)
     if note:
         out.append(letters(left, height + 16, note))

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from viete.document.colours import SERIES
 from viete.errors import VieteError
 from viete.evaluate.answer_page import in_numpy
 from viete.report.answer_files import named_entries
 from viete.report.answer_rows import AnswerRow
 from viete.report.pictures.curve import curve
 from viete.report.pictures.picture import Picture, stacked
-from viete.train.plot import COLOURS, Curve, svg
+from viete.train.plot import Curve, svg
 
 CURVES = 24
 
@@ -29,7 +30,7 @@ def curves_svg(rows: Sequence[AnswerRow], title: str) -> str:
         points = tuple((float(s), float(v)) for s, v in zip(steps, values, strict=True)
                        if np.isfinite(v))  # fmt: skip
         if finite.any():
-            lines.append(Curve(name, points, False, COLOURS[k % len(COLOURS)]))
+            lines.append(Curve(name, points, False, SERIES[k % len(SERIES)]))
     if not lines:
         raise VieteError("there is no finite number to draw")
     return svg(lines, title, "")

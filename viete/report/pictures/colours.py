@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-PAPER, INK, PALE, RULE, NONE = "#fcfbf8", "#20242c", "#6d727c", "#e4dfd2", "#cfcbc0"
-LINES = ("#3366aa", "#c2571a", "#17807a", "#8a4fa3", "#a38a17", "#b03a5b")
 # From paper to dark: of equal steps to the eye, and told apart by people who see fewer hues.
 RISING = ((252, 251, 248), (203, 222, 240), (127, 174, 216), (58, 118, 180), (16, 56, 110))
 FALLING = ((252, 251, 248), (250, 217, 184), (236, 159, 101), (200, 97, 34), (118, 47, 8))
@@ -69,4 +67,4 @@ def short(x: float) -> str:
     return f"{x:.3g}".replace("-", "−")
 
 
-__all__ = ["INK", "LINES", "PALE", "PAPER", "RULE", "Scale", "short"]
+__all__ = ["Scale", "short"]

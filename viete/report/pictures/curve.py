@@ -7,8 +7,9 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
+from viete.document.colours import INK, LINE, PAPER, SERIES, SOFT
 from viete.report.pictures.bars import bars
-from viete.report.pictures.colours import INK, LINES, PALE, PAPER, RULE, short
+from viete.report.pictures.colours import short
 from viete.report.pictures.picture import Picture, label, letters
 from viete.train.plot import round_numbers
 
@@ -30,18 +31,18 @@ def curve(title: str, names: Sequence[str], values: np.ndarray, axis: str) -> Pi
     out = []
     for tick in ticks:
         y = TALL - TALL * (tick - below) / (above - below)
-        out.append(f'<path d="M{LEFT} {y:.1f}H{LEFT + WIDE}" stroke="{RULE}"/>')
-        out.append(letters(LEFT - 10, y + 4, short(tick), PALE, "end"))
+        out.append(f'<path d="M{LEFT} {y:.1f}H{LEFT + WIDE}" stroke="{LINE}"/>')
+        out.append(letters(LEFT - 10, y + 4, short(tick), SOFT, "end"))
     every = max(1, -(-len(values) // 16))
     for k in range(0, len(values), every):
         out.append(letters(place(k)[0] if np.isfinite(values[k]) else LEFT, TALL + 20, names[k],
-                           PALE, "middle"))  # fmt: skip
+                           SOFT, "middle"))  # fmt: skip
     out.append(letters(LEFT + WIDE / 2, TALL + 42, axis, INK, "middle"))
     spots = [(k, *place(k)) for k in range(len(values)) if np.isfinite(values[k])]
     at = " ".join(f"{x:.1f},{y:.1f}" for _, x, y in spots)
-    out.append(f'<polyline points="{at}" fill="none" stroke="{LINES[0]}" stroke-width="2"/>')
+    out.append(f'<polyline points="{at}" fill="none" stroke="{SERIES[0]}" stroke-width="2"/>')
     for k, x, y in spots:
-        out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" fill="{PAPER}" stroke="{LINES[0]}" '
+        out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" fill="{PAPER}" stroke="{SERIES[0]}" '
                    f'stroke-width="1.6"><title>{escape(f"{axis} {names[k]}: {values[k]:.6g}")}'
                    f"</title></circle>")  # fmt: skip
     as_bars = bars(title, [f"{axis} {x}" for x in names], values.tolist())

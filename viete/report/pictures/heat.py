@@ -12,8 +12,9 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
+from viete.document.colours import INK, LINE, SOFT
 from viete.printable import display_width
-from viete.report.pictures.colours import INK, PALE, RULE, Scale, short
+from viete.report.pictures.colours import Scale, short
 from viete.report.pictures.picture import SIZE, Picture, label, letters, measure
 
 WIDE = 900  # of all panels together
@@ -78,7 +79,7 @@ def grid(
             out.append(letters(x, y - 6, panel.title, INK, more='font-size="12"'))
         out += cells(panel.values, named, axes, scale, x, y, cell)
         out.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{m * cell:.1f}" '
-                   f'height="{n * cell:.1f}" fill="none" stroke="{RULE}"/>')  # fmt: skip
+                   f'height="{n * cell:.1f}" fill="none" stroke="{LINE}"/>')  # fmt: skip
         if k % across == 0:
             out += row_labels(named[0], axes[0], x, y, cell, small)
         if k + across >= len(panels):
@@ -147,8 +148,8 @@ def row_labels(
     middle = y + len(names) * cell / 2
     if small:
         turn = f'transform="rotate(-90 {x - 8:.1f} {middle:.1f})"'
-        return [letters(x - 8, middle, axis, PALE, "middle", turn)]
-    out = [letters(x - 6, y + (j + 0.5) * cell + SIZE * 0.35, name, PALE, "end")
+        return [letters(x - 8, middle, axis, SOFT, "middle", turn)]
+    out = [letters(x - 6, y + (j + 0.5) * cell + SIZE * 0.35, name, SOFT, "end")
            for j, name in enumerate(names)]  # fmt: skip
     if plain(names):
         at = x - 12 - max(map(measure, names))
@@ -162,16 +163,16 @@ def column_labels(
 ) -> list[str]:  # fmt: skip
     """Labels below a matrix, turned where they are long."""
     if small:
-        return [letters(x + len(names) * cell / 2, y + 15, axis, PALE, "middle")]
+        return [letters(x + len(names) * cell / 2, y + 15, axis, SOFT, "middle")]
     out = []
     straight = max(map(measure, names), default=0) < cell - 2
     for k, name in enumerate(names):
         at = x + (k + 0.5) * cell
         if straight:
-            out.append(letters(at, y + 15, name, PALE, "middle"))
+            out.append(letters(at, y + 15, name, SOFT, "middle"))
         else:
             turn = f'transform="rotate(45 {at - 3:.1f} {y + 12:.1f})"'
-            out.append(letters(at - 3, y + 12, name, PALE, "start", turn))
+            out.append(letters(at - 3, y + 12, name, SOFT, "start", turn))
     if plain(names):
         out.append(letters(x + len(names) * cell / 2, y + 32, axis, INK, "middle"))
     return out
@@ -191,7 +192,7 @@ def legend(scale: Scale, x: float, y: float) -> list[str]:
     for value in scale.marks:
         at = x + wide * (value - low) / (scale.most - low)
         anchor = "start" if value == low else "end" if value == scale.most else "middle"
-        out.append(letters(at, y + 23, short(value), PALE, anchor, 'font-size="11.5"'))
+        out.append(letters(at, y + 23, short(value), SOFT, anchor, 'font-size="11.5"'))
     return out
 
 

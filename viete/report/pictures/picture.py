@@ -8,9 +8,9 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from viete.atomic import behind, replacing
+from viete.document.colours import INK, PAPER, SOFT
 from viete.errors import VieteError
 from viete.printable import display_width, printable
-from viete.report.pictures.colours import INK, PALE, PAPER
 
 SANS = "-apple-system, 'Segoe UI', Roboto, Helvetica, Arial, 'Liberation Sans', sans-serif"
 MARGIN, HEAD = 20, 46  # around a picture, and the room of its title
@@ -98,7 +98,7 @@ def stacked(pictures: Sequence[Picture], title: str = "") -> Picture:
 
 
 def letters(
-    x: float, y: float, said: str, colour: str = PALE, anchor: str = "start", more: str = ""
+    x: float, y: float, said: str, colour: str = SOFT, anchor: str = "start", more: str = ""
 ) -> str:
     """A text in an SVG."""
     return (

@@ -1,0 +1,53 @@
+"""The colours of the design sheet, `look.css`, for drawings and plots, which have no sheet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+SCHEMES = ("light", "dark")
+_COLOUR = re.compile(r"--([\w-]+): (#[0-9a-f]{6});")
+_ROOT = re.compile(r":root \{(.*?)\}", re.S)
+
+
+@cache
+def sheet() -> str:
+    """The design sheet, with what gives drawings within a page its colours in the dark."""
+    look = resources.files("viete.document").joinpath("look.css").read_text("utf-8")
+    names: dict[str, str] = {}
+    for name, colour in of_sheet(look)["light"].items():
+        names.setdefault(colour, name)
+    rules = " ".join(
+        f'svg [{what}="{colour}"] {{ {what}: var(--{name}); }}'
+        for colour, name in names.items() for what in ("fill", "stroke")
+    )  # fmt: skip
+    return f"{look}@media screen and (prefers-color-scheme: dark) {{ {rules} }}\n"
+
+
+@cache
+def colours(scheme: str = "light") -> Mapping[str, str]:
+    """The colour of each role, as ``#1d2a35``, in one of `SCHEMES`."""
+    look = resources.files("viete.document").joinpath("look.css").read_text("utf-8")
+    return of_sheet(look)[scheme]
+
+
+def of_sheet(look: str) -> Mapping[str, Mapping[str, str]]:
+    """The colours of a sheet by scheme: the first two sets that it has."""
+    sets = (dict(_COLOUR.findall(m)) for m in _ROOT.findall(look))
+    return dict(zip(SCHEMES, sets, strict=False))
+
+
+_LIGHT = colours()
+INK, SOFT, PAPER, CARD, WASH = (_LIGHT[k] for k in ("ink", "soft", "paper", "card", "wash"))
+LINE, LINE_STRONG, STREAM, NOW = (_LIGHT[k] for k in ("line", "line-strong", "stream", "now"))
+POSITIVE, NEGATIVE = _LIGHT["heat-positive"], _LIGHT["heat-negative"]
+# Of curves and bars that stand beside each other.
+SERIES = tuple(_LIGHT[k] for k in ("heat-positive", "heat-negative", "now", "stream", "gradient",
+                                   "parameter"))  # fmt: skip
+
+__all__ = [
+    "CARD", "INK", "LINE", "LINE_STRONG", "NEGATIVE", "NOW", "PAPER", "POSITIVE", "SCHEMES",
+    "SERIES", "SOFT", "STREAM", "WASH", "colours", "sheet",
+]  # fmt: skip
