@@ -220,9 +220,9 @@ def register(found: Register) -> str:
         rows.append(f"<tr{now}>{name}{''.join(f'<td>{math(c)}</td>' for c in e.cells)}</tr>")
     more = f"<p>{found.earlier} earlier values stand with their steps.</p>" * bool(found.earlier)
     return (
-        '<aside class="register" aria-label="values so far" tabindex="0"><h3>Values so far</h3>'
-        f"{more}<table><thead><tr><td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-        "</table></aside>"
+        '<aside class="register" aria-label="values so far" tabindex="0"><div>'
+        f"<h3>Values so far</h3>{more}<table><thead><tr><td></td>{head}</tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table></div></aside>"
     )
 
 
