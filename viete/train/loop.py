@@ -186,7 +186,7 @@ class Training:
     def after_step(self) -> None:
         """After a step: a line, a validation, a checkpoint, where it is time for them."""
         s = self.settings
-        if s.log_every and (self.step % s.log_every == 0 or self.step == s.steps):
+        if s.log_every and (self.step % s.log_every == 0 or self.step in (1, s.steps)):
             self.log()
         self.progress.draw(self.step, self.loss, self.tokens)
         save = (bool(s.save_every) and self.step % s.save_every == 0) or self.step == s.steps
