@@ -67,9 +67,13 @@ function wordOf(data, k) {
   return data.tokens.vocabulary?.[k] ?? (known >= 0 ? data.tokens.words[known] : String(k));
 }
 
-/** The inputs beside the text, as the page has them. @param {PageData} data @param {Value[]} inputs */
+/**
+ * The inputs beside the text that do not change with it. Targets go with one text, and are left out:
+ * the loss and its gradients are those of training.
+ * @param {PageData} data @param {Value[]} inputs
+ */
 function given(data, inputs) {
-  return Object.fromEntries(inputs.filter(({ member }) => member !== data.tokens.input)
+  return Object.fromEntries(inputs.filter(({ member }) => member !== data.tokens.input && !data.values.decimal[member].labels?.includes("words"))
     .map((value) => [value.member, value.shape.length ? { shape: value.shape, data: Float64Array.from(value.numbers()) } : Number(value.data[0])]));
 }
 

@@ -120,11 +120,8 @@ export class Values {
 
   /** @param {string} member @param {string} meaning @returns {Value | null} */
   get(member, meaning) {
-    if (this.fresh) {
-      const now = this.fresh.get(member);
-      if (now) return now;
-      if (member.includes("#") || meaning !== "decimal") return null;
-    }
+    // What was not computed again is shown no more: it belongs to another run.
+    if (this.fresh) return this.fresh.get(member) ?? null;
     const key = `${meaning}\0${member}`;
     const known = this.made.get(key);
     if (known) return known;

@@ -13,7 +13,9 @@ export function withPut(ctx, put) {
   const begin = ctx.values.fresh;
   /** @type {Map<string, Value>} */
   const fresh = new Map();
+  const gradients = new Set(ctx.data.backward.map((step) => step.member));
   for (const member of Object.keys(ctx.values.stored.decimal ?? {})) {
+    if (gradients.has(member)) continue;
     const value = member.includes("#") ? null : ctx.values.get(member, "decimal");
     if (value) fresh.set(member, value);
   }

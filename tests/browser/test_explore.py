@@ -207,6 +207,26 @@ def test_the_model_learns_before_ones_eyes(dialog: Path) -> None:
     assert float(last) < float(first) / 2
 
 
+def test_a_head_is_switched_off(tmp_path: Path) -> None:
+    sizes = {"N": 2, "d": 16, "H": 2, "d_k": 8, "d_f": 8, "V": 10, "n_max": 8}
+    options = [x for name, size in sizes.items() for x in ("--set", f"{name}={size}")]
+    page = tmp_path / "page.html"
+    command("explore", "pythia", "-t", "3,1,4", "--seed", "1", *options, "-o", page)
+    found = ask(page, """
+        at("A^{1,h}"); await soon();
+        all(".switch")[1].click();
+        await until(() => one(".put"));
+        await until(() => one(".v-note").textContent);
+        const put = one(".put").textContent;
+        one(".v-symbols tr[data-key=logits] button").click(); await soon();
+        return {put, logits: cells().map(Number)};
+    """)  # fmt: skip
+    model = viete.read("pythia").bind(**sizes).with_weights(seed=1)
+    there = model.put("A^{1,2} = 0").run([3, 1, 4])["logits"]
+    assert found["put"] == "but A^{1,2} = 0"
+    assert np.allclose(found["logits"], np.ravel(there), atol=1e-12, rtol=0)
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_anyone_can_read_it(lesson: Path, dialog: Path, width: int, dark: bool) -> None:
