@@ -9,6 +9,10 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.command_line import viete
+from viete.cards.reader import reads
+from viete.document.rendering import PAGES
+from viete.report.architecture import write_architecture
+from viete.report.article import write_article
 
 HOSTILE = """# A <b>title</b>
 
@@ -76,3 +80,13 @@ def test_a_card_on_standard_input() -> None:
     assert viete("show", "-", stdin=HOSTILE).out.startswith("A <b>title</b>\n")
     refused = viete("show", "-", stdin=HOSTILE.replace("2 a$", "2 z$"), code=2)
     assert "<stdin>:19:11: unknown symbol z" in refused.err
+
+
+def test_a_cards_own_words_for_its_names_stay() -> None:
+    """Its section Notation stands in every document that is made of it."""
+    glossary = "## Notation\n\n- $a$: what is added\n\n## Dimensions"
+    card = reads(HOSTILE.replace("## Dimensions", glossary, 1))
+    for form in PAGES:
+        assert "what is added" in write_architecture(card, form), form
+    for form in ("latex", "typst"):
+        assert "what is added" in write_article(card, form), form

@@ -104,6 +104,8 @@ class _Document(SizedCard):
         lengths = [f"${spell(n, self.style)}$ = {self.sizes.values[n]}" for n in model.lengths]
         numbers = listed([f"${self.batch_letter}$ = {self.batch} (batch)", *lengths])
         out += [paragraph(f"The numbers are for {numbers}. Every line follows from the equations.")]
+        if model.notation:
+            out += [heading(2, "Notation"), *map(self.write.glossary, model.notation)]
         out += [heading(2, "Data flow")]
         out += [CodeBlock(to_text(self.drawing(self.drawn), WIDTH), picture=to_svg(self.drawing()))]
         out += [heading(2, "Key components"), *self.components()]

@@ -68,6 +68,7 @@ def article(card: CardData, forward: int, style: str, left_out: str = "") -> lis
     )  # fmt: skip
     w = CardWriter(card, style)
     sections: dict[str, Sequence[Block]] = {
+        "Notation": [w.glossary((names, said(meaning))) for names, meaning in card.notation],
         "Dimensions": columns(w.dimensions(), "symbol value meaning"),
         "Inputs": [item(w.math(w.input(i)), i.meaning) for i in card.inputs],
         "Parameters": columns(w.parameters(), "symbol shape meaning"),
