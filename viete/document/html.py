@@ -126,7 +126,8 @@ def formulas(block: ItemList) -> str:
     out = []
     for i in texts(block):
         formula, colon, meaning = i.text.text.partition("$: ")
-        shown = math(formula[1:], True) if colon else prose(formula)
+        alone = colon or formula.count("$") == 2
+        shown = math(formula.strip("$"), True) if alone else prose(formula)
         notes = [n.text.removeprefix("Shape: ") for n in i.notes]
         below = "".join(f'<span class="meaning">{prose(t)}</span>' for t in [meaning, *notes] if t)
         out.append(f'<li><div class="formula">{shown}</div>{below}</li>')
