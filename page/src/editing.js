@@ -20,7 +20,8 @@ export function tokensBar(ctx, edits) {
 
 /** @param {Context} ctx @param {EditsStore} edits */
 function field(ctx, edits) {
-  const { vocabulary, words, ids } = ctx.data.tokens;
+  const { vocabulary, words, ids, text } = ctx.data.tokens;
+  if (text) return textField(words.join(""), (said) => edits.change({ ids: null, text: said }));
   const input = /** @type {HTMLInputElement} */ (el("input", {
     type: "text", "aria-label": vocabulary ? "Words of the text, with spaces between" : "Token numbers, with spaces between",
     value: (vocabulary ? words : ids).join(" "), spellcheck: "false", autocomplete: "off",
@@ -34,6 +35,19 @@ function field(ctx, edits) {
     if (!parts.length) ctx.tell("Write at least one token.");
     else if (wrong !== undefined) ctx.tell(`“${wrong}” is not a token of this model${vocabulary ? `: its vocabulary is ${vocabulary.slice(0, 12).join(" ")}${vocabulary.length > 12 ? " …" : ""}` : ""}.`);
     else edits.change({ ids: next, text: input.value });
+  });
+  return form;
+}
+
+/** The field of a running model that makes tokens of any text. @param {string} now @param {(text: string) => void} run */
+function textField(now, run) {
+  const input = /** @type {HTMLInputElement} */ (el("input", {
+    type: "text", "aria-label": "Another text", placeholder: now, required: "", spellcheck: "false", autocomplete: "off",
+  }));
+  const form = el("form", { class: "edit-tokens" }, input, el("button", { type: "submit" }, "Run"));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    run(input.value);
   });
   return form;
 }

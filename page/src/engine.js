@@ -35,7 +35,8 @@ import { restore } from "./values.js";
 /** @param {Model} model @param {PageData} data @returns {Promise<Engine>} */
 export async function createEngine(model, data) {
   const base = data.server ? messageEngine(posted(data.server), data) : model.get("live") ? messageEngine(heard(model), data) : staticEngine();
-  return data.program ? { ...base, ...(await programEngine(data, base)) } : base;
+  const own = data.program ? await programEngine(data, base) : {};
+  return base.can.ask ? { ...base, ...own, run: base.run } : { ...base, ...own }; // a running model has every value
 }
 
 /** @returns {Engine} */
@@ -63,11 +64,14 @@ function heard(model) {
 }
 
 /** A server on this machine. @param {{address: string, token: string}} server */
-function posted({ address, token }) {
+function posted({ token }) {
   return async (/** @type {any} */ message) => {
-    const response = await fetch(`${address}/message`, {
+    const asked = {
       method: "POST", body: JSON.stringify(message),
       headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` },
+    };
+    const response = await fetch("message", asked).catch(() => {
+      throw new Error("The server does not answer: viete explore has ended, or is out of reach.");
     });
     return response.json();
   };

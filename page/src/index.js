@@ -86,5 +86,4 @@ function note(ctx) {
   return line;
 }
 
-export { render };
 export default { render };

@@ -83,7 +83,7 @@
  * @property {Equation[]} [backward_equations]
  * @property {Record<string, number>} dimensions
  * @property {Choice[]} choices
- * @property {{ids: number[], words: string[], vocabulary: string[] | null, input?: string}} tokens
+ * @property {{ids: number[], words: string[], vocabulary: string[] | null, input?: string, text?: boolean}} tokens
  * @property {{name: string, title: string}[]} meanings
  * @property {Record<string, Record<string, Stored>>} values
  * @property {{source: string, parameters: Record<string, Stored>} | null} program

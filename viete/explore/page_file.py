@@ -33,28 +33,10 @@ PAGE = """<!doctype html>
 </body>
 </html>
 """
-# What a notebook is to its widget: the data, and where a server computes, messages to it.
+# What a notebook is to its widget.
 START = """
 const data = JSON.parse(document.getElementById("page-data").textContent);
-const heard = [];
-const answered = async (message) => {
-  const token = `Bearer ${data.server.token}`;
-  const headers = {"Content-Type": "application/json", Authorization: token};
-  try {
-    const body = JSON.stringify(message);
-    return await (await fetch("message", {method: "POST", headers, body})).json();
-  } catch {
-    return {error: "The server does not answer: viete explore has ended, or is out of reach."};
-  }
-};
-const model = {
-  get: (name) => (name === "data" ? data : undefined),
-  on: (name, hear) => { if (name === "msg:custom") heard.push(hear); },
-  send: async (message) => {
-    const answer = {...(await answered(message)), id: message.id};
-    for (const hear of heard) hear(answer);
-  },
-};
+const model = { get: (name) => (name === "data" ? data : undefined) };
 vietePage.default.render({ model, el: document.getElementById("page") });
 """
 

@@ -100,7 +100,7 @@ class Session:
     def answer_run(self, message: Message) -> dict[str, Any]:
         """Run with what was changed: tokens or text, parameters, choices, equations put in."""
         run = self.changed(message)
-        data = self.with_tokens(page_data(run))
+        data = self.with_tokens(page_data(run, meanings=()))
         self.run, self.whole = run, None
         values = {key: v for key, v in data["values"]["decimal"].items() if "data" in v}
         return {"values": values, "tokens": data["tokens"], "steps": data["steps"],
