@@ -24,8 +24,8 @@ from viete.document.tree import Block, heading, paragraph, table
 
 SCRIPT = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
 TOKENS = [3, 1, 4, 1, 5]
-HARMLESS = set("div style p h3 h4 h5 h6 ul ol li table thead tbody tr th td figure figcaption code "
-               "pre strong em".split())  # fmt: skip
+HARMLESS = set("div span style p h3 h4 h5 h6 ul ol li table thead tbody tr th td figure figcaption "
+               "code pre strong em".split())  # fmt: skip
 MATHML = set("math mrow mi mn mo ms mtext mspace msub msup msubsup munder mover munderover mfrac "
              "msqrt mroot mtable mtr mtd mstyle mpadded".split())  # fmt: skip
 MOST = 100_000  # characters of an output
