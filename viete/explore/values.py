@@ -11,11 +11,12 @@ import numpy as np
 
 from viete.meanings.exact.deciding import Undecided
 from viete.meanings.exact.decimals import enclosure
+from viete.meanings.exact.factoring import simplest
 from viete.meanings.exact.numbers import Number
-from viete.meanings.exact.spelling import short
+from viete.meanings.exact.spelling import first_power, short
 from viete.notation.mathml import mathml
 from viete.notation.printer import show
-from viete.notation.tree import Num
+from viete.notation.tree import Num, transform
 
 Labels = (
     Sequence[str] | str | None
@@ -87,10 +88,11 @@ def spelled_entry(x: Any) -> tuple[str, str | None]:
     """An entry as text and as MathML; one that is too long by its certified digits."""
     if not isinstance(x, Number):
         return WORDS.get(str(x), str(x)), None
-    e = short(x, LETTERS)
+    e = short(x, LETTERS, simplest)
     named = any(a.kind == "name" for a in x.atoms())
     if e is None or named:
         return f"≈ {digits(x)}", None
+    e = transform(e, first_power)
     return show(e, "unicode"), None if isinstance(e, Num) and e.value.denominator == 1 else mathml(
         e
     )

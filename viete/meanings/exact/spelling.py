@@ -23,7 +23,7 @@ from viete.meanings.exact.polynomials import (
 )
 from viete.notation.lexer import ELEMENTARY
 from viete.notation.printer import digits, show
-from viete.notation.tree import Apply, Expr, Num, Ref, Symbol
+from viete.notation.tree import Apply, Expr, Num, Ref, Symbol, num
 
 E = Ref(Symbol("value", "e"))
 LONG = 24  # digits of an exponent that is written by the name of its place, where it has one
@@ -184,6 +184,12 @@ class Speller:
             for p, n in sorted(together.items())
         ]  # fmt: skip
         return powers + out
+
+
+def first_power(x: Expr) -> Expr | None:
+    """e for e¹, as a rule of `transform`."""
+    first = isinstance(x, Apply) and x.op == "pow" and x.args[0] is E and x.args[1] == num(1)
+    return E if first else None
 
 
 def short(x: Quotient, letters: int, write: Callable[[Quotient], Expr] = spelled) -> Expr | None:

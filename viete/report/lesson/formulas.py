@@ -14,7 +14,7 @@ from viete.meanings.exact.decimals import enclosure
 from viete.meanings.exact.derivation import DOTS, LONG, Unevaluated, spelled_out
 from viete.meanings.exact.factoring import simplest
 from viete.meanings.exact.numbers import Number
-from viete.meanings.exact.spelling import E, short
+from viete.meanings.exact.spelling import E, first_power, short
 from viete.notation.mathml import MathML, enclosed, with_signs
 from viete.notation.printer import Printer, show
 from viete.notation.tree import Apply, Expr, Num, Pick, Ref, Symbol, num, transform
@@ -68,11 +68,9 @@ class NumberFormulas:
 
     def power(self, x: Expr) -> Expr | None:
         """e for e¹."""
-        if isinstance(x, Apply) and x.op == "pow" and x.args[0] is E:
-            if self.own_e:
-                return Apply("exp", (x.args[1],))
-            return E if x.args[1] == num(1) else None
-        return None
+        if self.own_e and isinstance(x, Apply) and x.op == "pow" and x.args[0] is E:
+            return Apply("exp", (x.args[1],))
+        return first_power(x)
 
     def e(self, e: Expr) -> str:
         """An expression; a dot for the product of numbers."""
