@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -147,11 +148,11 @@ def test_changed_cards_run_piece_by_piece(path: str) -> None:
     """Interventions commute with the cache: a place is one of the whole text, in every piece."""
     card = tiny(path)
     weights, inputs = initial_weights(card, 1), random_inputs(card, 3, 4)
-    name, _, changed = next(with_rows_changed(card, path))
+    name, _, changed = next(with_rows_changed(card, Path(path).stem))
     try:
         found = derived(changed)
     except VieteError as error:  # a pattern that is no longer 0 for later positions
-        assert "a position reads later ones" in str(error) and name[0] == "A"
+        assert "a position reads later ones" in str(error) and name[0] in "AS"
         return
     ends = [0, 2, 3, np.shape(inputs[text_of(card).name])[-1]]
     got, wanted = stepped(changed, found, weights, inputs, ends)

@@ -128,7 +128,7 @@ def test_any_text_of_a_card(text: str) -> None:
     check_html(with_text(" ".join(HOSTILE))._repr_html_())
 
 
-@settings(max_examples=10)
+@settings(max_examples=3)
 @given(cards())
 def test_random_cards(card: Any) -> None:
     check_html(vt.Card.of(card.model)._repr_html_())

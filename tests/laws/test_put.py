@@ -36,7 +36,7 @@ TOKENS = [1, 7, 3, 4, 7, 6]
 def test_an_equation_is_the_hook_that_does_the_same(path: str) -> None:
     card = tiny(path)
     inputs, weights = random_inputs(card), random_weights(card)
-    for name, heads, changed in with_rows_changed(card, path):
+    for name, heads, changed in with_rows_changed(card, Path(path).stem):
         check_well_formed(changed)
         assert vt.read(changed.write("md")) == changed
 

@@ -186,15 +186,13 @@ class _Flow:
         return capital(self.parameter(p.members[0]))
 
     def parameter(self, k: int) -> str:
-        """What the one matrix that equation k multiplies with is called, where it says so."""
+        """What the one matrix that equation k multiplies with is called, among others like it."""
         read = {ref.key for ref, _ in references(self.model.equations[k].right)}
         mine = [p for p in self.model.parameters if p.name in read and len(p.shape) == 2]
         if len(mine) != 1:
             return ""
-        row = [p for p in self.model.parameters
-               if p.meaning == mine[0].meaning and p.shape == mine[0].shape]  # fmt: skip
-        words = [w.strip() for w in mine[0].meaning.rpartition(":")[2].split(",")]
-        found = words[row.index(mine[0])] if len(words) == len(row) > 1 else ""
+        alike = [p.meaning for p in self.model.parameters if p.shape == mine[0].shape]
+        found = mine[0].meaning if len(alike) > 1 == alike.count(mine[0].meaning) else ""
         return found if 0 < len(found) <= LONGEST and not any(c in found for c in "$`;") else ""
 
     # -- boxes -------------------------------------------------------------------------------------
