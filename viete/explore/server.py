@@ -185,6 +185,7 @@ def serve(session: Session, port: int = 0, tell: Callable[[str], None] = print) 
         config = uvicorn.Config(found.app, log_level="warning", access_log=False, lifespan="off",
                                 timeout_graceful_shutdown=1, server_header=False)  # fmt: skip
         uvicorn.Server(config).run([listening])
+        raise KeyboardInterrupt  # which asyncio swallows where the server has ended before it
 
 
 __all__ = ["Guard", "PageServer", "serve"]
