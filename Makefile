@@ -74,10 +74,13 @@ oldest:
 	$(subst $(BIN),$$old/venv/bin,$(PYTEST)) -n 2 --dist loadfile --no-loadscope-reorder
 
 # The bundle is committed, so that nobody else needs Node; a test finds a stale one.
-page:
-	cd page && npm ci --no-fund --no-audit && npm run check && npm run build
+page: page/node_modules
+	cd page && npm run check && npm run build
 
-browser: .venv/.dev
+page/node_modules: page/package-lock.json
+	cd page && npm ci --no-fund --no-audit && touch node_modules
+
+browser: .venv/.dev page/node_modules
 	$(PYTEST) -m browser tests/browser
 
 tex: .venv/.dev
