@@ -11,9 +11,8 @@ const STATIC = new URL("../viete/explore/static/", HERE);
 const names = readdirSync(new URL("src/", HERE)).sort();
 const sources = names.map((name) => [`src/${name}`, readFileSync(new URL(`src/${name}`, HERE))]);
 const lock = readFileSync(new URL("package-lock.json", HERE));
-const look = readFileSync(new URL("../viete/document/look.css", HERE));
 const hash = createHash("sha256");
-for (const [name, text] of [...sources, ["package-lock.json", lock], ["look.css", look]]) {
+for (const [name, text] of [...sources, ["package-lock.json", lock]]) {
   hash.update(`${name}\0${text.length}\0`).update(text);
 }
 const banner = `/* Built by make page from page/src; sources ${hash.digest("hex")}. Do not edit. */`;
@@ -32,16 +31,7 @@ await build({ ...shared, format: "iife", globalName: "vietePage", banner: { js: 
 await build({ ...shared, format: "esm", banner: { js: banner },
   outfile: new URL("page.esm.js", STATIC).pathname });
 
-// The colours and the type of the design sheet, for this page alone: a notebook keeps its own.
-const sheet = String(look);
-const sets = [...sheet.matchAll(/:root \{[^}]*\}/g)].map(([set]) => set.replace(":root", ".viete-page"));
-const [light, dark, print] = sets;
-// Drawings have the light colours in attributes; in the dark each is that of its role.
-const roles = new Map([...light.matchAll(/--([\w-]+): (#[0-9a-f]{6});/g)].reverse().map(([, role, colour]) => [colour, role]));
-const drawings = [...roles].flatMap(([colour, role]) => ["fill", "stroke"].map(
-  (what) => `.viete-page svg [${what}="${colour}"] { ${what}: var(--${role}); }`));
-const colours = `${light} @media screen and (prefers-color-scheme: dark) { ${dark} ${drawings.join(" ")} }
-  @media print { ${print} }`;
+// The colours are those of the design sheet, which viete/explore/page_file.py puts before this.
 const layout = readFileSync(new URL("src/layout.css", HERE), "utf8");
-const css = await transform(`${colours}\n${layout}`, { loader: "css", minify: true, charset: "utf8" });
+const css = await transform(layout, { loader: "css", minify: true, charset: "utf8" });
 writeFileSync(new URL("page.css", STATIC), `${banner}\n${css.code}`);

@@ -17,8 +17,7 @@ BUILT = ("page.js", "page.esm.js", "page.css")
 def hash_of_sources() -> str:
     """As page/build.mjs counts it."""
     made = sha256()
-    look = ROOT / "viete" / "document" / "look.css"
-    for file in (*sorted((PAGE / "src").iterdir()), PAGE / "package-lock.json", look):
+    for file in (*sorted((PAGE / "src").iterdir()), PAGE / "package-lock.json"):
         name = f"src/{file.name}" if file.parent.name == "src" else file.name
         text = file.read_bytes()
         made.update(f"{name}\0{len(text)}\0".encode() + text)

@@ -8,6 +8,7 @@ from functools import cache
 from importlib import resources
 
 SCHEMES = ("light", "dark")
+DARK = "@media screen and (prefers-color-scheme: dark)"
 _COLOUR = re.compile(r"--([\w-]+): (#[0-9a-f]{6});")
 _ROOT = re.compile(r":root \{(.*?)\}", re.S)
 
@@ -15,27 +16,46 @@ _ROOT = re.compile(r":root \{(.*?)\}", re.S)
 @cache
 def sheet() -> str:
     """The design sheet, with what gives drawings within a page its colours in the dark."""
-    look = resources.files("viete.document").joinpath("look.css").read_text("utf-8")
+    return f"{look()}{drawings_in_the_dark()}\n"
+
+
+@cache
+def palette(within: str) -> str:
+    """The colours and the type of the sheet alone, for what a selector finds and drawings in it."""
+    light, dark, printed = (f"{within} {{{m}}}" for m in _ROOT.findall(look()))
+    return (
+        f"{light}\n{DARK} {{ {dark} }}\n{drawings_in_the_dark(f'{within} ')}\n"
+        f"@media print {{ {printed} }}\n"
+    )
+
+
+def drawings_in_the_dark(before: str = "") -> str:
+    """Rules by which a drawing, whose attributes are light colours, has those of their roles."""
     names: dict[str, str] = {}
-    for name, colour in of_sheet(look)["light"].items():
+    for name, colour in colours().items():
         names.setdefault(colour, name)
     rules = " ".join(
-        f'svg [{what}="{colour}"] {{ {what}: var(--{name}); }}'
+        f'{before}svg [{what}="{colour}"] {{ {what}: var(--{name}); }}'
         for colour, name in names.items() for what in ("fill", "stroke")
     )  # fmt: skip
-    return f"{look}@media screen and (prefers-color-scheme: dark) {{ {rules} }}\n"
+    return f"{DARK} {{ {rules} }}"
+
+
+@cache
+def look() -> str:
+    """The design sheet as it is written."""
+    return resources.files("viete.document").joinpath("look.css").read_text("utf-8")
 
 
 @cache
 def colours(scheme: str = "light") -> Mapping[str, str]:
     """The colour of each role, as ``#1d2a35``, in one of `SCHEMES`."""
-    look = resources.files("viete.document").joinpath("look.css").read_text("utf-8")
-    return of_sheet(look)[scheme]
+    return of_sheet(look())[scheme]
 
 
-def of_sheet(look: str) -> Mapping[str, Mapping[str, str]]:
+def of_sheet(sheet: str) -> Mapping[str, Mapping[str, str]]:
     """The colours of a sheet by scheme: the first two sets that it has."""
-    sets = (dict(_COLOUR.findall(m)) for m in _ROOT.findall(look))
+    sets = (dict(_COLOUR.findall(m)) for m in _ROOT.findall(sheet))
     return dict(zip(SCHEMES, sets, strict=False))
 
 
@@ -49,5 +69,5 @@ SERIES = tuple(_LIGHT[k] for k in ("heat-positive", "heat-negative", "now", "str
 
 __all__ = [
     "CARD", "INK", "LINE", "LINE_STRONG", "NEGATIVE", "NOW", "PAPER", "POSITIVE", "SCHEMES",
-    "SERIES", "SOFT", "STREAM", "WASH", "colours", "sheet",
+    "SERIES", "SOFT", "STREAM", "WASH", "colours", "palette", "sheet",
 ]  # fmt: skip

@@ -11,6 +11,8 @@ from html import escape
 from importlib import resources
 from typing import Any
 
+from viete.document.colours import palette
+
 SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters, which no file can hold
 ENDS = re.compile("<(/(?=script|style)|!(?=--))", re.IGNORECASE)  # what HTML sees in a script
 # Formulas and prose of a page are in its data, so that the card can be read without a program.
@@ -46,9 +48,14 @@ def page_html(data: Mapping[str, Any]) -> str:
     program = part("page.js")
     return PAGE.format(
         policy=policy((program, START), data["server"]), title=escape(data["title"]),
-        style=part("page.css"), document=data["document"], data=json_text(data), program=program,
+        style=style(), document=data["document"], data=json_text(data), program=program,
         start=START,
     )  # fmt: skip
+
+
+def style() -> str:
+    """The page's style: the colours of the design sheet for it alone, and its layout."""
+    return palette(".viete-page") + part("page.css")
 
 
 def policy(scripts: Iterable[str], server: Any) -> str:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from viete.errors import VieteError
-from viete.explore.page_file import page_html, part
+from viete.explore.page_file import page_html, part, style
 from viete.explore.session import Session, plain, refusal
 
 WITHOUT = (
@@ -55,7 +55,7 @@ def widget_class() -> type:
         """The page; its messages are answered by a session, and its saved state is a page file."""
 
         _esm = part("page.esm.js")
-        _css = part("page.css")
+        _css = style()
         data = traitlets.Dict().tag(sync=True)
         live = traitlets.Bool(True).tag(sync=True)
 
