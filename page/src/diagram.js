@@ -32,7 +32,7 @@ export function diagram(ctx) {
       box.setAttribute("data-status", status);
       if (status === "now") shown = box;
     }
-    if (shown instanceof SVGElement) reveal(/** @type {any} */ (shown));
+    if (shown instanceof Element) reveal(shown);
   });
   return el("figure", { class: "v-diagram" }, picture, el("figcaption", {}, "highlighted = computed this step", legend));
 }

@@ -114,16 +114,18 @@ function showPut(row, put) {
   if (put) row.append(el("p", { class: "put" }, "but ", put));
 }
 
-/** Scrolls the pane, never the page. @param {HTMLElement} row */
+/** Scrolls the pane, never the page; all that a step changes is laid out once for it. @param {Element} row */
 export function reveal(row) {
-  const panes = [row.closest(".drawing"), row.closest(".pane-body")];
-  const pane = panes.find((p) => p && p.scrollHeight > p.clientHeight + 1);
-  if (!pane) return;
-  const box = row.getBoundingClientRect();
-  const frame = pane.getBoundingClientRect();
-  if (box.top < frame.top + 8 || box.bottom > frame.bottom - 8) {
-    pane.scrollTop += box.top - frame.top - frame.height / 2 + box.height / 2;
-  }
+  queueMicrotask(() => {
+    const panes = [row.closest(".drawing"), row.closest(".pane-body")];
+    const pane = panes.find((p) => p && p.scrollHeight > p.clientHeight + 1);
+    if (!pane) return;
+    const box = row.getBoundingClientRect();
+    const frame = pane.getBoundingClientRect();
+    if (box.top < frame.top + 8 || box.bottom > frame.bottom - 8) {
+      pane.scrollTop += box.top - frame.top - frame.height / 2 + box.height / 2;
+    }
+  });
 }
 
 export { STATES };

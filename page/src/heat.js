@@ -59,7 +59,7 @@ export function heat(value, slice, picked, width) {
 
 /** One pixel an entry; the browser enlarges without smoothing. @param {HTMLCanvasElement} canvas @param {Value} value @param {number} slice */
 function paint(canvas, value, slice) {
-  const context = canvas.getContext("2d");
+  const context = canvas.getContext("2d", { willReadFrequently: true });
   if (!context) return;
   const numbers = value.numbers();
   const { rows, columns } = value;
@@ -77,27 +77,39 @@ function paint(canvas, value, slice) {
   context.putImageData(image, 0, 0);
 }
 
+/** @type {Map<string, number[]>} what a browser makes of a colour, asked once */
+const colours = new Map();
+
 /** A colour of the design sheet as red, green, blue. @param {Element} near @param {string} name */
 function colour(near, name) {
+  const text = getComputedStyle(near).getPropertyValue(name).trim() || "#888";
+  const known = colours.get(text) ?? pixel(text);
+  colours.set(text, known);
+  return known;
+}
+
+/** @param {string} text */
+function pixel(text) {
   const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   if (!probe) return [0, 0, 0];
-  probe.fillStyle = getComputedStyle(near).getPropertyValue(name).trim() || "#888";
+  probe.fillStyle = text;
   probe.fillRect(0, 0, 1, 1);
   return [...probe.getImageData(0, 0, 1, 1).data.slice(0, 3)];
 }
 
-/** A small strip for a row of the register. @param {Value} value @param {number} slice @param {number} row */
-export function strip(value, slice, row) {
+/** A position in the register: a line of colours, one below the other for several heads. @param {Value} value @param {number} slices @param {number} row */
+export function strip(value, slices, row) {
+  const { rows, columns } = value;
   const canvas = /** @type {HTMLCanvasElement} */ (el("canvas", {
-    class: "strip", width: value.columns, height: 1, role: "img",
-    "aria-label": `${value.member}, row ${row}: ${value.columns} entries`,
+    class: "strip", width: columns, height: slices, role: "img",
+    "aria-label": `${value.member}, row ${row}: ${slices > 1 ? `${slices} times ` : ""}${columns} entries`,
   }));
-  const from = (slice * value.rows + row) * value.columns;
+  canvas.style.setProperty("--lines", String(slices));
   const data = value.numbers();
   queueMicrotask(() => {
-    const line = Float64Array.from({ length: value.columns }, (_, k) => data[from + k]);
-    const one = value.withData(line);
-    one.shape = [value.columns];
+    const lines = Float64Array.from({ length: slices * columns }, (_, k) => data[Math.floor(k / columns) * rows * columns + row * columns + (k % columns)]);
+    const one = value.withData(lines);
+    one.shape = [slices, columns];
     paint(canvas, one, 0);
   });
   return canvas;

@@ -39,6 +39,7 @@ async function render({ model, el: root }) {
     inspector(ctx), note(ctx));
   listen(ctx);
   keyboard(ctx);
+  performance.mark("viete:interactive");
 }
 
 /** @param {string} name @param {string} title @param {...(Node | null)} children */

@@ -15,12 +15,14 @@ export function valuesPane(ctx, edits) {
     const entry = /** @type {Element} */ (event.target).closest("[data-entry]")?.getAttribute("data-entry");
     if (entry) ctx.store.set({ entry: JSON.parse(entry) });
   });
+  let room = 0;
+  new ResizeObserver(() => (room = holder.clientWidth)).observe(holder);
   ctx.store.on((state, before) => {
     const keys = /** @type {const} */ (["step", "direction", "meaning", "looked", "entry", "views", "revision"]);
     if (state !== before && keys.every((key) => state[key] === before[key])) return;
     if (!ctx.member) return;
     const had = focused(holder);
-    const width = Math.max(220, (holder.clientWidth || 420) - 70);
+    const width = Math.max(220, (room || 420) - 70);
     const step = ctx.stepOf.get(ctx.member);
     const gradientOf = step?.of ? [step.of] : [];
     const reads = [...new Set([...gradientOf, ...(step?.reads ?? [])])].filter((m) => m !== ctx.member);

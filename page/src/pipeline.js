@@ -14,14 +14,19 @@ export function pipeline(ctx) {
   const bar = el("nav", { class: "v-pipe", "aria-label": "Steps in order" }, back,
     el("div", { class: "track", tabindex: "0", role: "group", "aria-label": "Pipeline" }, list), where, next);
 
+  let drawn = "";
   ctx.store.on((state, before) => {
-    if (state !== before && state.step === before.step && state.direction === before.direction) return;
-    list.replaceChildren(...groups(ctx));
+    if (state !== before && state.step === before.step && state.direction === before.direction && state.revision === before.revision) return;
+    // Within a block the chips stay, and change their marks.
+    const shape = JSON.stringify([state.direction, state.revision, ctx.step?.block]);
+    if (shape !== drawn) list.replaceChildren(...groups(ctx));
+    else for (const chip of list.querySelectorAll("[data-step]")) mark(chip, Number(chip.getAttribute("data-step")), state.step);
+    drawn = shape;
     const at = Math.min(state.step, ctx.steps.length - 1);
     back.disabled = at <= 0;
     next.disabled = at >= ctx.steps.length - 1;
     where.textContent = `${at + 1} / ${ctx.steps.length}`;
-    centre(list);
+    queueMicrotask(() => centre(list));
   });
   return bar;
 }
@@ -81,15 +86,21 @@ function open(ctx, group, part) {
   const chips = [];
   for (let k = group.from; k <= group.to; k++) {
     const step = ctx.steps[k];
-    const status = k < ctx.state.step ? "done" : k === ctx.state.step ? "now" : "later";
-    chips.push(el("li", {}, el("button", {
-      type: "button", class: `chip ${status}`, "data-step": k, title: step.title,
+    const chip = el("button", {
+      type: "button", "data-step": k, title: step.title,
       "aria-label": `Step ${k + 1}: ${textOf(ctx.math(step.member), step.member)}, ${step.title}`,
-      "aria-current": status === "now" ? "step" : null,
       onclick: () => ctx.store.set({ step: k, looked: null, entry: null }),
-    }, own(ctx.math(step.member) ?? ""))));
+    }, own(ctx.math(step.member) ?? ""));
+    mark(chip, k, ctx.state.step);
+    chips.push(el("li", {}, chip));
   }
   return el("li", { class: "group" }, el("span", { class: "part" }, part), el("ol", {}, chips));
+}
+
+/** @param {Element} chip @param {number} step @param {number} now */
+function mark(chip, step, now) {
+  chip.className = `chip ${step < now ? "done" : step === now ? "now" : "later"}`;
+  chip.setAttribute("aria-current", step === now ? "step" : "false");
 }
 
 /** @param {HTMLElement} list */

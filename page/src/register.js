@@ -11,56 +11,73 @@ import { sameBlock, STATES } from "./progress.js";
 const MOST_NUMBERS = 8;
 const MOST_IN_A_LINE = 20; // numbers of all positions together; else each is a strip of colours
 const MOST_POSITIONS = 12;
+const MOST_SLICES = 4; // heads, one below the other
 
 /** @param {Context} ctx */
 export function register(ctx) {
   const holder = el("div", { class: "v-register" });
+  /** @type {Map<string, HTMLElement>} rows with their values: a step draws one more and marks the others */
+  const drawn = new Map();
+  /** @type {HTMLElement[]} */
+  let rows = [];
   ctx.store.on((state, before) => {
-    const same = state !== before && state.step === before.step && state.direction === before.direction &&
-      state.meaning === before.meaning && state.revision === before.revision;
-    if (!same) {
-      holder.replaceChildren(table(ctx));
-      const now = holder.querySelector("tr.now");
-      if (now instanceof HTMLElement) reveal(now);
-    }
+    const sameNumbers = state !== before && state.direction === before.direction && state.meaning === before.meaning && state.revision === before.revision;
+    if (sameNumbers && state.step === before.step) return;
+    if (!sameNumbers) drawn.clear();
+    const words = ctx.data.tokens.words.slice(0, MOST_POSITIONS);
+    const next = listed(ctx).map((step) => row(ctx, step, words.length, drawn));
+    const same = sameNumbers && next.length === rows.length && next.every((line, k) => line.dataset.member === rows[k].dataset.member);
+    if (same) next.forEach((line, k) => line !== rows[k] && rows[k].replaceWith(line));
+    else holder.replaceChildren(table(ctx, words, next));
+    rows = next;
+    const now = rows.find((line) => line.className === "now");
+    if (now) reveal(now);
   });
   return holder;
 }
 
-/** @param {Context} ctx */
-function table(ctx) {
-  const words = ctx.data.tokens.words;
-  const shown = words.slice(0, MOST_POSITIONS);
+/** Of many blocks, the steps that belong to the block at hand or to none. @param {Context} ctx */
+function listed(ctx) {
   const here = ctx.steps[ctx.state.step];
   const blocks = new Set(ctx.steps.map((step) => JSON.stringify(step.block))).size;
-  // Of many blocks, those rows are listed that belong to the block at hand or to none.
-  const steps = ctx.steps.filter((step) => blocks <= 4 || sameBlock(step, here) || !Object.keys(step.block).length);
+  return ctx.steps.filter((step) => blocks <= 4 || sameBlock(step, here) || !Object.keys(step.block).length);
+}
+
+/** @param {Context} ctx @param {string[]} words @param {HTMLElement[]} rows */
+function table(ctx, words, rows) {
   return el("table", {},
     el("caption", {}, ctx.state.direction === "backward" ? "Gradients so far" : "Values so far"),
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "value"),
-      shown.map((word, k) => el("th", { scope: "col" }, el("span", { class: "word" }, word), el("small", {}, ` ${k}`))))),
-    el("tbody", {}, steps.map((step) => row(ctx, step, shown.length))));
+      words.map((word, k) => el("th", { scope: "col" }, el("span", { class: "word" }, word), el("small", {}, ` ${k}`))))),
+    el("tbody", {}, rows));
 }
 
-/** @param {Context} ctx @param {import("./types.js").Step} step @param {number} positions */
-function row(ctx, step, positions) {
+/** @param {Context} ctx @param {import("./types.js").Step} step @param {number} positions @param {Map<string, HTMLElement>} drawn */
+function row(ctx, step, positions, drawn) {
   const status = ctx.progress(step.member);
   const value = status === "later" ? null : ctx.value(step.member);
-  const name = el("button", { type: "button", class: "symbol", "aria-label": `${textOf(ctx.math(step.member), step.member)}, ${STATES[status]}: show its value`,
-    onclick: () => ctx.store.set({ looked: step.member, entry: null }) }, own(ctx.math(step.member) ?? ""));
-  return el("tr", { class: status, "data-member": step.member, "data-key": ctx.symbolOf(step.member), "aria-current": status === "now" ? "true" : null },
-    el("th", { scope: "row" }, name), cells(ctx, value, positions));
+  const key = value ? step.member : `later ${step.member}`;
+  const line = drawn.get(key) ?? el("tr", { "data-member": step.member, "data-key": ctx.symbolOf(step.member) },
+    el("th", { scope: "row" }, el("button", { type: "button", class: "symbol", onclick: () => ctx.store.set({ looked: step.member, entry: null }) },
+      own(ctx.math(step.member) ?? ""))), cells(ctx, value, positions));
+  drawn.set(key, line);
+  if (line.className === status) return line;
+  line.className = status;
+  line.setAttribute("aria-current", String(status === "now"));
+  line.querySelector("button")?.setAttribute("aria-label", `${textOf(ctx.math(step.member), step.member)}, ${STATES[status]}: show its value`);
+  return line;
 }
 
 /** The row of each position; a value without positions takes the whole width. @param {Context} ctx @param {Value | null} value @param {number} positions */
 function cells(ctx, value, positions) {
   if (!value) return Array.from({ length: positions }, () => el("td"));
   const axis = positionAxis(ctx, value);
-  if (axis < 0) return [el("td", { colspan: positions }, vector(value, 0, 0, 1))];
+  if (axis < 0) return [el("td", { colspan: positions }, coloured(value, 1) ? strip(value, 1, 0) : vector(value, 0, 0))];
   return Array.from({ length: positions }, (_, k) => {
     const cell = el("td");
     if (axis === value.shape.length - 1) cell.append(...typedAt(value, value.index(0, 0, k)));
-    else for (let s = 0; s < Math.min(value.slices, 4); s++) cell.append(vector(value, s, k, positions));
+    else if (coloured(value, positions)) cell.append(strip(value, Math.min(value.slices, MOST_SLICES), k));
+    else for (let s = 0; s < Math.min(value.slices, MOST_SLICES); s++) cell.append(vector(value, s, k));
     return cell;
   });
 }
@@ -73,9 +90,11 @@ function positionAxis(ctx, value) {
   return last === 0 && value.shape[0] === n ? 0 : -1;
 }
 
-/** @param {Value} value @param {number} slice @param {number} row @param {number} positions */
-function vector(value, slice, row, positions) {
-  if (value.columns * positions > MOST_IN_A_LINE && value.columns > 2 && !value.exact) return strip(value, slice, row);
+/** Whether the numbers would be too many for a line. @param {Value} value @param {number} positions */
+const coloured = (value, positions) => value.columns * positions > MOST_IN_A_LINE && value.columns > 2 && !value.exact;
+
+/** @param {Value} value @param {number} slice @param {number} row */
+function vector(value, slice, row) {
   const text = el("span", { class: "vector" });
   const many = value.columns > 1 || value.shape.length > 1;
   if (many) text.append("(");

@@ -90,7 +90,9 @@ export class Value {
 
 /** @param {string} base64 */
 export function decode(base64) {
-  const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let k = 0; k < text.length; k++) bytes[k] = text.charCodeAt(k);
   return new Float64Array(bytes.buffer);
 }
 

@@ -29,7 +29,7 @@ export function form(ctx, value) {
   const offered = forms(ctx, value).map(({ name }) => name);
   const chosen = ctx.state.views[ctx.symbolOf(value.member)];
   if (chosen && offered.includes(chosen)) return chosen;
-  const small = value.columns <= MOST_COLUMNS && value.rows * value.columns <= MOST_CELLS;
+  const small = value.columns <= MOST_COLUMNS && value.rows * value.columns * Math.min(value.slices, MOST_SLICES) <= MOST_CELLS;
   return small && offered.includes("numbers") ? "numbers" : offered.includes("heat") ? "heat" : offered[0];
 }
 
@@ -43,7 +43,7 @@ export function valueView(ctx, member, { marked = () => false, main = false, wid
   const kind = symbol?.kind ?? "value";
   const name = own(ctx.math(member) ?? "", "span", { class: `name ${kind}`, "data-key": ctx.symbolOf(member) });
   if (!ctx.math(member)) name.textContent = member;
-  if (!value) return absent(ctx, member, name);
+  if (!value) return absent(ctx, member, name, main);
   const chosen = form(ctx, value);
   const entry = ctx.state.entry?.member === member ? ctx.state.entry.at : null;
   const picked = { entry, marked, name: member, pick: (/** @type {number[]} */ at) => ctx.store.set({ entry: { member, at } }) };
@@ -70,8 +70,8 @@ export function valueView(ctx, member, { marked = () => false, main = false, wid
 /** @param {Value} value */
 const sizes = (value) => (value.shape.length ? value.shape.join(" × ") : "a number");
 
-/** A value that the page does not carry: asked for where somebody can answer. @param {Context} ctx @param {string} member @param {Node} name */
-function absent(ctx, member, name) {
+/** A value that the page does not carry: asked for where somebody can answer. @param {Context} ctx @param {string} member @param {Node} name @param {boolean} main */
+function absent(ctx, member, name, main) {
   const words = ctx.values.fresh ? "not computed again after the change"
     : ctx.engine.can.values ? "loading …" : "left out of this page, which holds values up to its size limit";
   if (ctx.engine.can.values && !ctx.values.fresh) {
@@ -80,5 +80,5 @@ function absent(ctx, member, name) {
       ctx.store.set({ revision: ctx.state.revision + 1 });
     }, (error) => ctx.tell(error.message));
   }
-  return el("section", { class: "v-value absent", "data-member": member }, el("header", {}, name), el("p", { class: "hint" }, words));
+  return el("section", { class: `v-value absent ${main ? "main" : ""}`, "data-member": member }, el("header", {}, name), el("p", { class: "hint" }, words));
 }

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from viete.errors import VieteError
+from viete.explore import page_file
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "page"
 STATIC = ROOT / "viete" / "explore" / "static"
@@ -35,3 +38,9 @@ def test_is_small_and_fetches_nothing() -> None:
     assert all(f.stat().st_size < 200_000 for f in files)
     fetched = re.compile(r"https?://(?!www\.w3\.org/)|@import|url\((?!data:)")
     assert not any(fetched.search(f.read_text("utf-8")) for f in files)
+
+
+def test_without_it_there_is_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_file.resources, "files", lambda _: tmp_path)
+    with pytest.raises(VieteError, match="make page"):
+        page_file.style()

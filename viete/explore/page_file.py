@@ -12,6 +12,7 @@ from importlib import resources
 from typing import Any
 
 from viete.document.colours import palette
+from viete.errors import VieteError
 
 SURROGATES = re.compile("[\ud800-\udfff]")  # halves of characters, which no file can hold
 ENDS = re.compile("<(/(?=script|style)|!(?=--))", re.IGNORECASE)  # what HTML sees in a script
@@ -73,14 +74,22 @@ def policy(scripts: Iterable[str], server: Any) -> str:
 def json_text(data: Mapping[str, Any]) -> str:
     """JSON that may stand in HTML: no tag begins or ends in it."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    text = text.replace("<", "\\u003c")  # without which nothing begins or ends in a script
     return SURROGATES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def part(name: str) -> str:
-    """A part of the page that is the same for all, as it was built, in which no tag ends."""
+    """A part of the page that is the same for all, as it was built, in which no tag ends.
+
+    Raises VieteError where it was not built.
+    """
     found = resources.files("viete.explore").joinpath("static", name)
-    return ENDS.sub(r"<\\\1", found.read_text("utf-8")) if found.is_file() else ""
+    if not found.is_file():
+        raise VieteError(
+            f"viete/explore/static/{name} is missing, so there is no page: `make page` builds it, "
+            "and installing viete again brings it along"
+        )
+    return ENDS.sub(r"<\\\1", found.read_text("utf-8"))
 
 
 __all__ = ["page_html"]
