@@ -71,6 +71,30 @@
  * @property {number | string | boolean} value
  * @property {string} [math]
  *
+ * @typedef {object} DiagramLine  an equation of a box, or the term of it that the box stands for
+ * @property {number} equation
+ * @property {string} key
+ * @property {string | null} shape  MathML
+ * @property {string} story  what is done, in words
+ * @property {string | null} term  MathML
+ * @property {{letter: string, range: [string, string], meaning: string}[]} copies  the letters of a family
+ *
+ * @typedef {object} DiagramBox
+ * @property {string} id
+ * @property {string} title
+ * @property {string} kind  input, value, sum or output
+ * @property {string | null} group
+ * @property {string[]} keys
+ * @property {string[]} [reads]  MathML of names
+ * @property {string[]} [gives]
+ * @property {DiagramLine[][]} [rows]  equations that read the same stand in one row
+ * @property {[number, number][]} [links]  which row is read by which
+ *
+ * @typedef {object} Diagram
+ * @property {DiagramBox[]} boxes
+ * @property {{from: string, to: string, keys: string[], stream: boolean, back: boolean, names: string[]}[]} arrows
+ * @property {{id: string, letter: string, range: [string, string]}[]} groups
+ *
  * @typedef {object} PageData
  * @property {number} format
  * @property {string} title
@@ -87,7 +111,7 @@
  * @property {{name: string, title: string}[]} meanings
  * @property {Record<string, Record<string, Stored>>} values
  * @property {{source: string, parameters: Record<string, Stored>} | null} program
- * @property {{svg: string} | null} diagram
+ * @property {Diagram | null} diagram
  * @property {any} lesson
  * @property {{values: number, left_out: string[]}} limits
  * @property {{address: string, token: string} | null} server

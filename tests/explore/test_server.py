@@ -270,7 +270,9 @@ def test_no_script_comes_in_by_a_card() -> None:
         answer["tokens"]["words"][0].lstrip('"').startswith("<")
     )  # as text, which the page shows as text
     data = server.session.data
-    shown = [data["document"], *data["about"], data["diagram"]["svg"]]
+    shown = [data["document"], *data["about"]]
+    boxes = data["diagram"]["boxes"]
+    shown += [m for box in boxes for m in (*box.get("reads", ()), *box.get("gives", ()))]
     for part in (*data["symbols"].values(), *data["equations"], *data["steps"], *answer["steps"]):
         shown += [part.get(k) or "" for k in MARKUP]
         shown += [x["text"] for x in part.get("operations", ())]

@@ -114,27 +114,30 @@ def test_a_residual_stream_is_one_straight_line(model: vt.Card, detail: str) -> 
 
 
 @every_card
-def test_a_page_finds_every_value_in_the_drawing(model: vt.Card) -> None:
+def test_a_page_finds_every_equation_in_the_diagram(model: vt.Card) -> None:
     data = diagram_data(model)
     json.dumps(data)
-    pictures = [data["svg"], *(f["svg"] for f in data["folds"].values())]
-    boxes, arrows, frames = set(), set(), set()
-    for e in (e for svg in pictures[:1] for e in ElementTree.fromstring(svg).iter()):
-        if "data-box" in e.attrib:
-            boxes |= {*e.attrib["data-key"].split()}
-        elif "data-from" in e.attrib:
-            arrows |= {*e.attrib["data-key"].split()}
-        elif "data-group" in e.attrib:
-            frames.add(e.attrib["data-group"])
-    made = {e.name for e in model.equations}
-    assert made <= boxes and arrows <= boxes
-    assert frames == {g["id"] for g in data["groups"]}
-    inside = [s["equation"] for f in data["folds"].values() for s in f["steps"]]
-    alone = [n for b in data["boxes"] for n in b["equations"] if len(b["equations"]) == 1]
-    assert {*inside, *alone} == {*range(1, len(model.equations) + 1)}
-    assert len(inside) == len({*inside})
-    for svg in pictures:
-        ElementTree.fromstring(svg)
+    place = {b["id"]: n for n, b in enumerate(data["boxes"])}
+    for a in data["arrows"]:
+        assert (place[a["from"]] < place[a["to"]]) != a["back"]
+    lines = [line for b in data["boxes"] for row in b.get("rows", ()) for line in row]
+    whole = [line["equation"] for line in lines if line["term"] is None]
+    assert sorted(whole) == [*range(1, len(model.equations) + 1)]
+    assert {line["equation"] for line in lines if line["term"]} <= {*whole}
+    made = {e.name for e in model.equations} | {i.name for i in model.inputs}
+    assert {k for a in data["arrows"] for k in a["keys"]} <= made
+    assert {b["group"] for b in data["boxes"]} - {None} == {g["id"] for g in data["groups"]}
+    uses = {(u.maker, u.reader) for u in def_use(model).all}
+    for box in data["boxes"]:
+        rows = [[line["equation"] - 1 for line in row] for row in box.get("rows", ())]
+        for source, goal in box.get("links", ()):
+            assert source < goal
+            assert uses & {(k, j) for k in rows[source] for j in rows[goal]}
+        for row in rows:  # what stands in one row reads the same
+            read = [{u.ref for u in def_use(model).all if u.reader == k} for k in row]
+            assert all(r == read[0] for r in read)
+        for math in (*box.get("reads", ()), *box.get("gives", ())):
+            ElementTree.fromstring(math)
 
 
 @every_card

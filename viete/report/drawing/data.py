@@ -1,88 +1,129 @@
-"""A card's diagram as data for a page: the drawing, what its boxes hold, and each box unfolded."""
+"""A card's data flow as data for a page, which unfolds its boxes in place."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Any
 
-from viete.analysis.def_use import def_use
 from viete.graph.card import CardData
-from viete.notation.printer import show
-from viete.report.drawing.diagram import Box, Diagram
-from viete.report.drawing.flow import flow
-from viete.report.drawing.svg import to_svg
+from viete.graph.sizes import Size
+from viete.notation.mathml import framed, mathml
+from viete.notation.tree import Expr, walk
+from viete.report.drawing.diagram import Box
+from viete.report.drawing.flow import BoxPiece, DataFlow
+from viete.report.drawing.story import story
 
 
-def diagram_data(
-    card: CardData, lengths: Mapping[str, int] | None = None, batch: int | None = None
-) -> dict[str, Any]:
+def diagram_data(card: CardData) -> dict[str, Any]:
     """The data flow of a card, ready for JSON.
 
-    ``svg`` is the drawing, whose boxes have ``data-box``, ``data-key`` (the plain names of what
-    they make, with spaces between) and ``data-group`` (their frame), and whose arrows have
-    ``data-key`` (what they carry), ``data-from``, ``data-to`` and, in a residual stream,
-    ``data-stream``. ``boxes`` and ``arrows`` say the same as lists, with the numbers of the
-    equations. ``folds`` has for each box of several equations its inner ``svg`` and ``steps``, an
-    equation each. ``lengths`` and ``batch`` as in `flow`, whose errors this raises.
+    ``boxes`` stand in the order in which they are computed, an input before what reads it first.
+    A box has the plain names (``keys``) of what it makes, the names of what it ``reads`` and
+    ``gives`` as MathML, and its equations in ``rows``: those that read the same, as Q, K and V do,
+    are one row. ``links`` say which row reads which. ``arrows`` go from box to box, with what they
+    carry; ``stream`` are those of a residual stream. ``groups`` are the loops.
     """
-    read = {(u.reader + 1, u.ref.key): show(u.ref, "unicode") for u in def_use(card).all}
-    drawn = flow(card, "parts", lengths, batch)
-    inner = flow(card, "equations", lengths, batch)
-    return {
-        "svg": to_svg(drawn),
-        "boxes": [_box(b) for b in drawn.boxes],
-        "arrows": [
-            {"from": a.source, "to": a.target, "keys": list(a.keys), "label": a.label,
-             "step": a.step, "stream": a.residual, "back": a.back}
-            for a in drawn.arrows
-        ],
-        "groups": [{"id": g.id, "title": g.title} for g in drawn.groups],
-        "folds": {
-            b.id: {"svg": to_svg(unfolded(inner, b, read)), "steps": _steps(inner, b)}
-            for b in drawn.boxes
-            if len(b.numbers) > 1
-        },
-    }  # fmt: skip
+    return _Folded(card).data()
 
 
-def unfolded(inner: Diagram, box: Box, names: Mapping[tuple[int, str], str]) -> Diagram:
-    """The equations of one box, with what they read from outside, as a diagram of its own.
+class _Folded:
+    def __init__(self, card: CardData) -> None:
+        self.card, self.flow = card, DataFlow(card, "parts", None, "unicode")
+        self.diagram = self.flow.diagram()
+        self.uses = self.flow.uses.all
 
-    ``names`` says how an equation, by its number, spells a value, by its plain key.
-    """
-    mine = {b.id: b for b in inner.boxes if b.numbers and set(b.numbers) <= set(box.numbers)}
-    boxes, arrows = [*mine.values()], []
-    read: dict[str, Box] = {}
-    for a in inner.arrows:
-        if a.target not in mine or a.back:
-            continue
-        if a.source not in mine:
-            source = next(b for b in inner.boxes if b.id == a.source)
-            (number,) = mine[a.target].numbers
-            title = ", ".join(names[number, key] for key in a.keys or source.keys)
-            read[title] = Box(f"read {title}", title, (), "input", None, a.keys or source.keys)
-            a = replace(a, source=f"read {title}", label="", residual=False)
-        arrows.append(a)
-    plain = tuple(replace(b, group=None) for b in (*read.values(), *boxes))
-    return Diagram(box.title, plain, tuple(dict.fromkeys(arrows)))
+    def data(self) -> dict[str, Any]:
+        bundles = {
+            (source, goal, around): [self.flow.spelled(u) for u in uses]
+            for (source, goal, _, around), uses in self.flow.bundles().items()
+        }
+        return {
+            "boxes": [self.box(b) for b in self.ordered()],
+            "arrows": [
+                {"from": a.source, "to": a.target, "keys": list(a.keys), "stream": a.residual,
+                 "back": a.back, "names": names(bundles.get((a.source, a.target, a.back), ()))}
+                for a in self.diagram.arrows
+            ],
+            "groups": [
+                {"id": self.flow.group(loop), "letter": loop.index,
+                 "range": [mathml(loop.lower), mathml(loop.upper)]}
+                for loop in self.card.loops
+            ],
+        }  # fmt: skip
+
+    def ordered(self) -> list[Box]:
+        """The boxes, an input before the first that reads it, or before that one's loop."""
+        inputs = [b for b in self.diagram.boxes if b.kind == "input"]
+        boxes = [b for b in self.diagram.boxes if b.kind != "input"]
+        place = {b.id: n for n, b in enumerate(boxes)}
+        for box in reversed(inputs):
+            first = min(place[a.target] for a in self.diagram.arrows if a.source == box.id)
+            group = boxes[first].group
+            while first and group is not None and boxes[first - 1].group == group:
+                first -= 1
+            boxes.insert(first, box)
+            place = {b.id: n for n, b in enumerate(boxes)}
+        return boxes
+
+    def box(self, b: Box) -> dict[str, Any]:
+        out: dict[str, Any] = {
+            "id": b.id, "title": b.title, "kind": b.kind, "group": b.group, "keys": list(b.keys),
+        }  # fmt: skip
+        if b.kind == "input":
+            return out
+        piece = self.flow.pieces[int(b.id)]
+        mine = [u for u in self.uses if u.reader in piece.members]
+        if piece.term is not None:
+            inside_term = {*walk(piece.term)}
+            mine = [u for u in mine if u.ref in inside_term]
+        leaving = {u.maker for u in self.uses if u.reader not in piece.members or u.around}
+        last = [k for k in piece.members if k in leaving] or piece.members[-1:]
+        rows = self.rows(piece)
+        home = {k: n for n, row in enumerate(rows) for k in row}
+        inside = [u for u in mine if u.maker in home and not u.around and u.maker != u.reader]
+        return out | {
+            "reads": names(u.ref for u in mine if u.maker not in home or u.around),
+            "gives": [] if piece.is_term else names(self.card.equations[k].left for k in last),
+            "rows": [[self.line(k, piece.term) for k in row] for row in rows],
+            "links": sorted({(home[u.maker or 0], home[u.reader]) for u in inside}),
+        }
+
+    def rows(self, piece: BoxPiece) -> list[list[int]]:
+        """The equations of a box; those that read the same values side by side."""
+
+        def reads(k: int) -> object:
+            used = frozenset((u.ref, u.maker) for u in self.uses if u.reader == k)
+            computed = any(maker is not None for _, maker in used)
+            return used if computed else k
+
+        return [[*row] for _, row in groupby(piece.members, key=reads)]
+
+    def line(self, k: int, term: Expr | None) -> dict[str, Any]:
+        """An equation by its number, or the term of it that a box stands for."""
+        e, axes = self.card.equations[k], self.flow.axes
+        letters = {index.name: index for index in self.card.indices}
+        copies = [s for s in e.left.symbol.slots if s in letters]
+        return {
+            "equation": k + 1, "key": e.name, "shape": shape(axes.of(k)),
+            "story": story(self.card, term or e.right),
+            "term": None if term is None else mathml(term),
+            "copies": [
+                {"letter": s, "range": [mathml(letters[s].lower), mathml(letters[s].upper)],
+                 "meaning": letters[s].meaning}
+                for s in copies
+            ] if axes.family(k) else [],
+        }  # fmt: skip
 
 
-def _box(b: Box) -> dict[str, Any]:
-    return {
-        "id": b.id, "title": b.title, "lines": list(b.lines), "kind": b.kind, "group": b.group,
-        "keys": list(b.keys), "equations": list(b.numbers),
-    }  # fmt: skip
+def names(refs: Iterable[Expr]) -> list[str]:
+    """Names as MathML, each once."""
+    return [mathml(e) for e in dict.fromkeys(refs)]
 
 
-def _steps(inner: Diagram, box: Box) -> list[dict[str, Any]]:
-    into = {a.target: a.step for a in inner.arrows if a.step}
-    return [
-        {"key": b.keys[0], "equation": b.numbers[0], "title": b.title, "lines": list(b.lines),
-         "step": into.get(b.id, "")}
-        for b in inner.boxes
-        if b.numbers and set(b.numbers) <= set(box.numbers)
-    ]  # fmt: skip
+def shape(axes: tuple[Size, ...]) -> str | None:
+    """``H × n × d`` as MathML; of a number there is none."""
+    return framed(" × ".join(a.show("mathml") for a in axes)) if axes else None
 
 
-__all__ = ["diagram_data", "unfolded"]
+__all__ = ["diagram_data"]

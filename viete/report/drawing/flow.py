@@ -41,11 +41,11 @@ def flow(
     if detail not in ("parts", "equations"):
         raise VieteError(f"the detail of a diagram is parts or equations, not {detail}")
     numbers = None if lengths is None else Sizes(card, lengths, batch)
-    return _Flow(card, detail, numbers, style).diagram()
+    return DataFlow(card, detail, numbers, style).diagram()
 
 
 @dataclass(eq=False)
-class _Piece:
+class BoxPiece:
     """What one box shows: equations, or the term that an equation adds to the stream."""
 
     members: list[int]
@@ -57,7 +57,9 @@ class _Piece:
         return self.term is not None
 
 
-class _Flow:
+class DataFlow:
+    """The boxes of a card's data flow, with the equations that each stands for."""
+
     def __init__(self, card: CardData, detail: str, sizes: Sizes | None, style: str) -> None:
         self.uses, self.model, self.sizes, self.style = def_use(card), card, sizes, style
         self.axes = Axes(self.uses, style)
@@ -65,7 +67,7 @@ class _Flow:
         self.stream = streams(card)
         self.added = {u.reader for u in self.stream}
         self.detail = detail
-        self.pieces: list[_Piece] = []
+        self.pieces: list[BoxPiece] = []
         for part in self.uses.parts:
             self.pieces += self.split(part)
         self.home = {k: n for n, p in enumerate(self.pieces) if not p.is_term for k in p.members}
@@ -81,15 +83,15 @@ class _Flow:
 
     # -- pieces ------------------------------------------------------------------------------------
 
-    def split(self, part: list[int]) -> list[_Piece]:
+    def split(self, part: list[int]) -> list[BoxPiece]:
         """A part as boxes: the sums of the stream stand alone, and so do verdicts beside others,
         and what several sub-layers begin with.
         """
-        out: list[_Piece] = []
+        out: list[BoxPiece] = []
         run: list[int] = []
 
         def end() -> None:
-            out.extend(_Piece(members) for members in self.together(run))
+            out.extend(BoxPiece(members) for members in self.together(run))
             run.clear()
 
         outputs = any(self.uses.is_output(j) for j in part)
@@ -97,8 +99,8 @@ class _Flow:
             if k in self.added:
                 end()
                 if (term := self.branch(k)) is not None:
-                    out.append(_Piece([k], term))
-                out.append(_Piece([k]))
+                    out.append(BoxPiece([k], term))
+                out.append(BoxPiece([k]))
                 continue
             if self.uses.is_verdict(k) and outputs:
                 end()
@@ -150,7 +152,7 @@ class _Flow:
             and not any(self.uses.readers[j] - {k} - earlier for j in earlier)
         )
 
-    def name(self, part: list[int], pieces: list[_Piece]) -> None:
+    def name(self, part: list[int], pieces: list[BoxPiece]) -> None:
         """Titles: the part's for its largest box, and for the others what they do."""
         whole = self.model.equations[part[0]].part
         own = [p for p in pieces if p.is_term or p.members[0] not in self.added]
@@ -162,7 +164,7 @@ class _Flow:
         for p in pieces:
             p.title = whole if p is main else self.titled(p, whole)
 
-    def titled(self, p: _Piece, whole: str) -> str:
+    def titled(self, p: BoxPiece, whole: str) -> str:
         """A box by its meaning, by what it does, or by its value."""
         e = self.model.equations[p.members[0]]
         if meaning := self.called(p):
@@ -174,7 +176,7 @@ class _Flow:
         said = story(self.model, e.right if p.term is None else p.term)
         return capital(said) or show(e.left, self.style)
 
-    def called(self, p: _Piece) -> str:
+    def called(self, p: BoxPiece) -> str:
         """What the card says of the one equation of a box."""
         if p.is_term or len(p.members) > 1:
             return ""
@@ -261,7 +263,21 @@ class _Flow:
 
     def arrows(self) -> list[Arrow]:
         """One arrow for all the values that go from one box to another in the same way."""
-        bundles: dict[tuple[str, str, bool, bool], dict[str, str]] = {}
+        out = []
+        for (source, goal, added, around), uses in self.bundles().items():
+            names = {self.label(u): u.ref.key for u in uses}
+            label = ", ".join(filter(None, names))
+            keys = tuple(dict.fromkeys(names.values()))
+            out.append(Arrow(source, goal, label, added, around, keys))
+        for k, n in self.terms.items():
+            made = self.shape(k)
+            keys = (self.model.equations[k].name,)
+            out.append(Arrow(str(n), str(self.home[k]), made, keys=keys))
+        return self.with_stories(self.with_ends(out))
+
+    def bundles(self) -> dict[tuple[str, str, bool, bool], list[Use]]:
+        """The uses of each arrow: from where, to where, in a stream, back to the beginning."""
+        bundles: dict[tuple[str, str, bool, bool], list[Use]] = {}
         first_reader: dict[int, int] = {}
         for use in self.uses.all:
             source = f"input {use.ref.key}" if use.maker is None else str(self.home[use.maker])
@@ -272,20 +288,14 @@ class _Flow:
             if use.around and use.maker is not None:  # back to where the value is first wanted
                 target = first_reader.setdefault(use.maker, target)
             key = source, str(target), goes_on and not use.around, use.around
-            bundles.setdefault(key, {})[self.label(use)] = use.ref.key
-        both = {(s, t) for s, t, added, around in bundles if added}
-        out = []
-        for (source, goal, added, around), names in bundles.items():
-            if not added and not around and (source, goal) in both:
-                continue  # the stream goes there already
-            label = ", ".join(filter(None, names))
-            keys = tuple(dict.fromkeys(names.values()))
-            out.append(Arrow(source, goal, label, added, around, keys))
-        for k, n in self.terms.items():
-            made = self.shape(k)
-            keys = (self.model.equations[k].name,)
-            out.append(Arrow(str(n), str(self.home[k]), made, keys=keys))
-        return self.with_stories(self.with_ends(out))
+            bundles.setdefault(key, []).append(use)
+        # Where the stream goes already, nothing goes beside it.
+        both = {(s, t) for s, t, added, _ in bundles if added}
+        return {
+            (s, t, added, around): uses
+            for (s, t, added, around), uses in bundles.items()
+            if added or around or (s, t) not in both
+        }
 
     def with_ends(self, arrows: list[Arrow]) -> list[Arrow]:
         """The last stretch of a stream, which leads to a box that reads nothing else."""
@@ -325,6 +335,13 @@ class _Flow:
         """The value's name and shape."""
         if use.maker is None:
             return ""
+        name = show(self.spelled(use), self.style)
+        return name if use.around else f"{name} {self.shape(use.maker)}"
+
+    def spelled(self, use: Use) -> Ref:
+        """A value on its way, as both ends may call it: x^0 where a loop begins with it."""
+        if use.maker is None:
+            return use.ref
         made = self.model.equations[use.maker]
         index = []
         outer = self.model.equations[use.reader].loop
@@ -334,8 +351,7 @@ class _Flow:
             own = made.loop is not None and slot == made.loop.index and made.loop != outer
             fixed = all(not isinstance(x, Idx) for x in (here, *getattr(here, "args", ())))
             index.append(here if own and fixed else there)
-        name = show(Ref(use.ref.symbol, tuple(index)), self.style)
-        return name if use.around else f"{name} {self.shape(use.maker)}"
+        return Ref(use.ref.symbol, tuple(index))
 
 
 COMPUTED = frozenset({"value", "input"})
@@ -358,4 +374,4 @@ def _around_sum(card: CardData, e: Expr) -> list[str]:
     return out[::-1]
 
 
-__all__ = ["flow"]
+__all__ = ["DataFlow", "flow"]

@@ -1,0 +1,51 @@
+/** The equations in a box of the diagram: each with its shape, what it does, and how many copies there are. */
+import { el, own } from "./dom.js";
+
+/** @typedef {import("./context.js").Context} Context */
+/** @typedef {import("./types.js").DiagramLine} Line */
+
+/** An equation, which leads to its step. @param {Context} ctx @param {Line} each @param {boolean} plain */
+export function line(ctx, each, plain) {
+  const equation = ctx.equation.get(each.equation);
+  const [copies] = each.copies;
+  return el("button", {
+    type: "button", class: copies ? "line copies" : "line", "data-key": each.key, "data-number": each.equation,
+    onclick: () => toStep(ctx, each),
+  }, own(each.term ?? equation?.math, "span", { class: "formula" }),
+  el("span", { class: "shape" }, own(each.shape ?? ""),
+    each.story && !plain ? ` · ${each.story}` : null,
+    ...each.copies.flatMap(({ letter, range: ends }) => [" · ", range(letter, ends)])));
+}
+
+/** @param {string} letter @param {[string, string]} ends */
+export const range = (letter, [lower, upper]) => el("span", {}, el("i", {}, letter), " = ", own(lower), ", …, ", own(upper));
+
+/** In a loop: the step of the block at hand, or else the first; on the way back, the gradient's. @param {Context} ctx @param {Line} each */
+function toStep(ctx, each) {
+  const { steps } = ctx;
+  const here = JSON.stringify(ctx.step?.block ?? {});
+  const mine = steps.flatMap((step, k) =>
+    step.equation === each.equation || (step.of !== undefined && ctx.symbolOf(step.of) === each.key) ? [k] : []);
+  const step = mine.find((k) => JSON.stringify(steps[k].block) === here) ?? mine[0];
+  if (step !== undefined) ctx.store.set({ step, looked: null, entry: null });
+}
+
+/** The size of a value in this run: "= 11 × 32". @param {Context} ctx @param {Line | undefined} each */
+export function numbers(ctx, each) {
+  if (!each) return "";
+  const here = JSON.stringify(ctx.step?.block ?? {});
+  const mine = ctx.data.steps.filter((step) => step.equation === each.equation);
+  const member = (mine.find((step) => JSON.stringify(step.block) === here) ?? mine[0])?.member;
+  const shape = member === undefined ? [] : ctx.value(member)?.shape ?? [];
+  return shape.length ? `= ${shape.join(" × ")}` : "";
+}
+
+const SMALLEST = 11.5; // pixels: a longer formula is scrolled
+
+/** A formula as large as its box has room for. @param {HTMLElement} element */
+export function fit(element) {
+  const formula = /** @type {HTMLElement} */ (element.querySelector(".formula"));
+  formula.style.fontSize = "";
+  const wide = formula.scrollWidth / Math.max(1, formula.clientWidth);
+  if (wide > 1) formula.style.fontSize = `${Math.max(SMALLEST, parseFloat(getComputedStyle(formula).fontSize) / wide - 0.1)}px`;
+}
