@@ -64,13 +64,18 @@ export class Context {
     const name = member.split("#")[0];
     if (this.data.symbols[name]) return name;
     const step = this.stepOf.get(name);
-    return step ? this.equation.get(step.equation)?.key ?? name : name;
+    return step ? this.equation.get(step.equation)?.key ?? name : this.stored(name)?.symbol ?? name;
   }
 
   /** MathML of a member's name. @param {string} member */
   math(member) {
     const step = this.stepOf.get(member);
-    return step?.math ?? this.data.symbols[member]?.math ?? this.data.symbols[this.symbolOf(member)]?.math;
+    return step?.math ?? this.stored(member)?.name ?? this.data.symbols[member]?.math ?? this.data.symbols[this.symbolOf(member)]?.math;
+  }
+
+  /** What the page says of a value, whether it carries its numbers or not. @param {string} member */
+  stored(member) {
+    return this.data.values[this.data.meanings[0]?.name]?.[member];
   }
 
   /** @param {string} member */

@@ -13,7 +13,7 @@ export function tokensBar(ctx, edits) {
   ctx.store.on((state, before) => {
     if (state !== before && state.revision === before.revision) return;
     const { words, ids } = ctx.data.tokens;
-    tiles.replaceChildren(...words.map((word, k) => el("li", { title: `position ${k}` }, el("b", {}, word), el("small", {}, ids[k]))));
+    tiles.replaceChildren(...words.map((word, k) => el("li", { title: `position ${k}` }, el("b", {}, word), word === String(ids[k]) ? null : el("small", {}, ids[k]))));
   });
   return box;
 }

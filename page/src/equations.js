@@ -1,6 +1,7 @@
 /** The equations as on paper: grouped by part, the current one marked, calls that open. */
 import { copyButton } from "./copy.js";
 import { button, el, own } from "./dom.js";
+import { fit } from "./fit.js";
 import { equationProgress, STATES } from "./progress.js";
 
 /** @typedef {import("./context.js").Context} Context */
@@ -56,12 +57,12 @@ function parts(ctx, wanted, rows) {
 
 /** @param {Equation} equation */
 function loop({ loop: over }) {
-  return over ? el("small", {}, ` for ${over.letter} = `, own(over.lower), " … ", own(over.upper)) : null;
+  return over ? el("small", {}, " for ", el("i", {}, over.letter), " = ", own(over.lower), " … ", own(over.upper)) : null;
 }
 
 /** @param {Context} ctx @param {Equation} equation */
 function line(ctx, equation) {
-  const formula = own(equation.math, "div", { class: "formula" });
+  const formula = fit(own(equation.math, "div", { class: "formula" }));
   const opened = el("div", { class: "opened", hidden: true });
   const openers = calls(formula, equation, opened);
   const number = button(`Go to the step of equation ${equation.number}`, () => toStep(ctx, equation),
@@ -97,7 +98,7 @@ function calls(formula, equation, opened) {
       opened.hidden = open;
       opened.dataset.call = id;
       opener.setAttribute("aria-expanded", String(!open));
-      if (!open) opened.replaceChildren(own(definition));
+      if (!open) opened.replaceChildren(fit(own(definition, "div", { class: "formula" })));
     };
     const opener = button(name, toggle, { class: "copy", "aria-expanded": false, title: `The definition of ${name}` });
     node.addEventListener("click", toggle);

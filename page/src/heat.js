@@ -8,12 +8,19 @@ import { short } from "./numbers.js";
 
 const MOST_LABELS = 40;
 
-/** @param {Value} value @param {number} slice @param {Picked} picked @param {number} width */
-export function heat(value, slice, picked, width) {
+/** @param {Value} value @param {number} slice @param {Picked} picked @param {number} width @param {number} high */
+export function heat(value, slice, picked, width, high) {
   const { rows, columns } = value;
-  const side = Math.max(1, Math.min(28, Math.floor(width / columns)));
-  const tall = Math.max(side, Math.min(rows === 1 ? 28 : side * 4, Math.floor(320 / rows) || 1));
+  const rowAxis = value.shape.length - 2;
+  const columnAxis = value.shape.length - 1;
+  const labels = (/** @type {number} */ axis, /** @type {number} */ n) =>
+    axis >= 0 && value.labels[axis] && n <= MOST_LABELS ? Array.from({ length: n }, (_, k) => value.label(axis, k)) : null;
+  const left = labels(rowAxis, rows);
+  const room = width - Math.min(96, 8 + 7 * Math.max(0, ...(left ?? []).map((label) => label.length)));
+  const side = Math.max(1, Math.min(28, Math.floor(room / columns), Math.max(2, Math.floor(high / rows))));
+  const tall = Math.max(side, Math.min(rows === 1 ? 28 : side * 4, Math.floor(high / rows) || 1));
   const height = Math.max(1, Math.min(tall, 28));
+  const top = side >= 8 ? labels(columnAxis, columns) : null;
   const canvas = /** @type {HTMLCanvasElement} */ (el("canvas", {
     width: columns, height: rows, tabindex: "0", role: "img",
     "aria-label": `${picked.name} as a heat map of ${rows} by ${columns}; arrow keys read its entries`,
@@ -21,13 +28,7 @@ export function heat(value, slice, picked, width) {
   canvas.style.width = `${side * columns}px`;
   canvas.style.height = `${height * rows}px`;
   const readout = el("output", { class: "readout" }, "\u00a0");
-  const rowAxis = value.shape.length - 2;
-  const columnAxis = value.shape.length - 1;
-  const labels = (/** @type {number} */ axis, /** @type {number} */ n) =>
-    axis >= 0 && value.labels[axis] && n <= MOST_LABELS ? Array.from({ length: n }, (_, k) => value.label(axis, k)) : null;
-  const left = labels(rowAxis, rows);
-  const top = side >= 8 ? labels(columnAxis, columns) : null;
-  queueMicrotask(() => paint(canvas, value, slice));
+  queueMicrotask(() => paint(canvas, value, slice, largest(value, slice)));
 
   let at = [0, 0];
   /** @param {number} i @param {number} j */
@@ -57,20 +58,19 @@ export function heat(value, slice, picked, width) {
     canvas, readout);
 }
 
-/** One pixel an entry; the browser enlarges without smoothing. @param {HTMLCanvasElement} canvas @param {Value} value @param {number} slice */
-function paint(canvas, value, slice) {
+/** One pixel an entry; the browser enlarges without smoothing. @param {HTMLCanvasElement} canvas @param {Value} value @param {number} slice @param {number} scale */
+function paint(canvas, value, slice, scale) {
   const context = canvas.getContext("2d", { willReadFrequently: true });
   if (!context) return;
   const numbers = value.numbers();
   const { rows, columns } = value;
-  const scale = largest(value, slice) || 1;
   const [zero, up, down] = ["--paper", "--heat-positive", "--heat-negative"].map((name) => colour(canvas, name));
   const image = context.createImageData(columns, rows);
   const from = slice * rows * columns;
   for (let k = 0; k < rows * columns; k++) {
     const x = numbers[from + k];
     const end = x < 0 ? down : up;
-    const share = Number.isFinite(x) ? Math.min(1, Math.abs(x) / scale) : 0;
+    const share = Number.isFinite(x) ? Math.min(1, Math.abs(x) / (scale || 1)) : 0;
     for (let c = 0; c < 3; c++) image.data[4 * k + c] = zero[c] + (end[c] - zero[c]) * share;
     image.data[4 * k + 3] = Number.isFinite(x) ? 255 : 60;
   }
@@ -97,20 +97,19 @@ function pixel(text) {
   return [...probe.getImageData(0, 0, 1, 1).data.slice(0, 3)];
 }
 
-/** A position in the register: a line of colours, one below the other for several heads. @param {Value} value @param {number} slices @param {number} row */
-export function strip(value, slices, row) {
-  const { rows, columns } = value;
+/** Rows of a value as lines of colours, for the register. @param {Value} value @param {number[]} rows  counted through all its matrices @param {string} which */
+export function strip(value, rows, which) {
+  const { columns } = value;
   const canvas = /** @type {HTMLCanvasElement} */ (el("canvas", {
-    class: "strip", width: columns, height: slices, role: "img",
-    "aria-label": `${value.member}, row ${row}: ${slices > 1 ? `${slices} times ` : ""}${columns} entries`,
+    class: "strip", width: columns, height: rows.length, role: "img",
+    "aria-label": `${value.member}, ${which}: ${rows.length > 1 ? `${rows.length} times ` : ""}${columns} entries`,
   }));
-  canvas.style.setProperty("--lines", String(slices));
+  canvas.style.setProperty("--lines", String(rows.length));
   const data = value.numbers();
   queueMicrotask(() => {
-    const lines = Float64Array.from({ length: slices * columns }, (_, k) => data[Math.floor(k / columns) * rows * columns + row * columns + (k % columns)]);
-    const one = value.withData(lines);
-    one.shape = [slices, columns];
-    paint(canvas, one, 0);
+    const lines = value.withData(Float64Array.from({ length: rows.length * columns }, (_, k) => data[rows[Math.floor(k / columns)] * columns + (k % columns)]));
+    lines.shape = [rows.length, columns];
+    paint(canvas, lines, 0, largest(value));
   });
   return canvas;
 }

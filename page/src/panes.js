@@ -22,7 +22,7 @@ export function valuesPane(ctx, edits) {
     if (state !== before && keys.every((key) => state[key] === before[key])) return;
     if (!ctx.member) return;
     const had = focused(holder);
-    const width = Math.max(220, (room || 420) - 70);
+    const width = Math.max(220, (room || 420) - 12);
     const step = ctx.stepOf.get(ctx.member);
     const gradientOf = step?.of ? [step.of] : [];
     const reads = [...new Set([...gradientOf, ...(step?.reads ?? [])])].filter((m) => m !== ctx.member);

@@ -9,9 +9,10 @@ import { sameBlock, STATES } from "./progress.js";
 /** @typedef {import("./values.js").Value} Value */
 
 const MOST_NUMBERS = 8;
-const MOST_IN_A_LINE = 20; // numbers of all positions together; else each is a strip of colours
+const MOST_IN_A_LINE = 12; // numbers of all positions together; else each is a strip of colours
 const MOST_POSITIONS = 12;
 const MOST_SLICES = 4; // heads, one below the other
+const MOST_ROWS = 6; // of a value that is not over the positions of the text
 
 /** @param {Context} ctx */
 export function register(ctx) {
@@ -72,11 +73,11 @@ function row(ctx, step, positions, drawn) {
 function cells(ctx, value, positions) {
   if (!value) return Array.from({ length: positions }, () => el("td"));
   const axis = positionAxis(ctx, value);
-  if (axis < 0) return [el("td", { colspan: positions }, coloured(value, 1) ? strip(value, 1, 0) : vector(value, 0, 0))];
+  if (axis < 0) return [el("td", { colspan: positions }, coloured(value, value.rows) || value.rows > 1 ? whole(value) : vector(value, 0, 0))];
   return Array.from({ length: positions }, (_, k) => {
     const cell = el("td");
     if (axis === value.shape.length - 1) cell.append(...typedAt(value, value.index(0, 0, k)));
-    else if (coloured(value, positions)) cell.append(strip(value, Math.min(value.slices, MOST_SLICES), k));
+    else if (coloured(value, positions)) cell.append(strip(value, Array.from({ length: Math.min(value.slices, MOST_SLICES) }, (_, s) => s * value.rows + k), `position ${k}`));
     else for (let s = 0; s < Math.min(value.slices, MOST_SLICES); s++) cell.append(vector(value, s, k));
     return cell;
   });
@@ -84,11 +85,16 @@ function cells(ctx, value, positions) {
 
 /** The axis over positions: the row axis, or that of a vector, if it is as long as the text. @param {Context} ctx @param {Value} value */
 function positionAxis(ctx, value) {
-  const n = ctx.data.tokens.words.length;
+  const words = ctx.data.tokens.words;
   const last = value.shape.length - 1;
-  if (last >= 1) return value.shape[last - 1] === n ? last - 1 : -1;
-  return last === 0 && value.shape[0] === n ? 0 : -1;
+  const axis = Math.max(0, last - 1);
+  const labels = value.labels[axis];
+  // Another text, such as a source, may be as long.
+  return last >= 0 && value.shape[axis] === words.length && (!labels || labels.join("\0") === words.join("\0")) ? axis : -1;
 }
+
+/** A value that is not over the positions of the text: the rows of its first matrix. @param {Value} value */
+const whole = (value) => strip(value, Array.from({ length: Math.min(value.rows, MOST_ROWS) }, (_, k) => k), "its rows");
 
 /** Whether the numbers would be too many for a line. @param {Value} value @param {number} positions */
 const coloured = (value, positions) => value.columns * positions > MOST_IN_A_LINE && value.columns > 2 && !value.exact;
@@ -99,10 +105,10 @@ function vector(value, slice, row) {
   const many = value.columns > 1 || value.shape.length > 1;
   if (many) text.append("(");
   for (let j = 0; j < Math.min(value.columns, MOST_NUMBERS); j++) {
-    if (j) text.append(", ");
-    text.append(...typedAt(value, value.index(slice, row, j), true));
+    if (j) text.append(" ");
+    text.append(el("span", {}, typedAt(value, value.index(slice, row, j), true), j < value.columns - 1 ? "," : null));
   }
-  if (value.columns > MOST_NUMBERS) text.append(", …");
+  if (value.columns > MOST_NUMBERS) text.append(" …");
   if (many) text.append(")");
   return text;
 }

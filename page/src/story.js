@@ -1,5 +1,6 @@
 /** The step in words: what happens, why, and its equation. */
 import { el, own } from "./dom.js";
+import { fit } from "./fit.js";
 
 /** @typedef {import("./context.js").Context} Context */
 
@@ -14,7 +15,7 @@ export function story(ctx) {
     box.replaceChildren(...[
       el("p", { class: "part" }, [equation?.part, block(step.block)].filter(Boolean).join(" · ")),
       el("h2", {}, (step.title || step.member).replaceAll("`", "")),
-      equation ? own(step.equation_math ?? equation.math, "div", { class: "formula" }) : null,
+      equation ? fit(own(step.equation_math ?? equation.math, "div", { class: "formula" })) : null,
       step.why ? prose(step.why) : null,
       step.summary ? el("div", { class: "summary" }, prose(step.summary)) : null,
     ].filter((x) => x !== null));

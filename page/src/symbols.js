@@ -16,9 +16,19 @@ export function symbolTable(ctx) {
     }, own(symbol.math))),
     el("td", {}, own(symbol.shape)),
     symbol.meaning ? own(symbol.meaning, "td") : el("td", { class: "hint" }, symbol.kind))));
+  ctx.store.on((state, before) => {
+    if (state !== before && state.direction === before.direction) return;
+    for (const row of body.querySelectorAll("tr")) row.hidden = state.direction !== "backward" && isOfTheWayBack(ctx, row.dataset.key ?? "");
+  });
   return el("table", { class: "v-symbols" },
     el("caption", {}, "Inputs, parameters and values"),
     el("thead", {}, el("tr", {}, ["symbol", "shape", "meaning"].map((t) => el("th", { scope: "col" }, t)))), body);
+}
+
+/** Gradients, and what only they are made of. @param {Context} ctx @param {string} key */
+function isOfTheWayBack(ctx, key) {
+  const { kind, made } = ctx.data.symbols[key];
+  return kind === "gradient" || (made.length > 0 && made.every((number) => number > ctx.data.equations.length));
 }
 
 /** A symbol of a loop has a member a block: the one at hand. @param {Context} ctx @param {string} key */

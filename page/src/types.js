@@ -63,6 +63,8 @@
  * @property {(string[] | string | null)[]} labels  words, vocabulary, or a list of names
  * @property {string | string[]} data
  * @property {(string | null)[]} [math]  MathML of the entries
+ * @property {string} [symbol]  whose member a weight of one block is
+ * @property {string} [name]  MathML of that member
  * @property {boolean} [more]
  *
  * @typedef {object} Choice

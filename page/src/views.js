@@ -51,7 +51,7 @@ export function valueView(ctx, member, { marked = () => false, main = false, wid
   const slices = Array.from({ length: shown }, (_, s) => {
     const wide = value.slices > 1 && chosen !== "numbers" ? Math.min(width, Math.max(150, width / Math.min(shown, 3) - 16)) : width;
     const drawn = chosen === "numbers" ? matrix(value, s, picked)
-      : chosen === "heat" ? heat(value, s, picked, wide)
+      : chosen === "heat" ? heat(value, s, picked, wide, main ? 320 : 200)
         : chosen === "arcs" ? arcs(value, s, picked, wide) : bars(value, s, picked);
     return el("div", { class: "slice" },
       value.slices > 1 ? el("p", { class: "slice-name" }, value.sliceName(s), extra?.(value, s) ?? null) : null,

@@ -65,8 +65,12 @@ const { result, exceptionDetails } =
 console.log(JSON.stringify({ value: result.value, thrown: exceptionDetails ?? null, events, requests }));
 browser.removeAllListeners("exit");
 browser.on("exit", () => {
-  // What the browser started may still write there for a moment.
-  rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+  // What the browser started may still write there for a moment, or longer where much else runs.
+  try {
+    rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+  } catch (error) {
+    if (error.code !== "ENOTEMPTY") throw error;
+  }
   process.exit(0);
 });
 browser.kill();

@@ -23,6 +23,7 @@ Labels = (
 )  # names, 'words' and 'vocabulary' for those of the page, or none
 BYTES = 8  # of a number
 LETTERS, DIGITS = 48, 6  # of an exact number: the most that are written out, and else its digits
+LONGEST = 20  # of a fraction, which says less than a root or a power: float64 weights have 33
 WORDS = {"inf": "∞", "-inf": "−∞"}
 
 
@@ -30,13 +31,16 @@ WORDS = {"inf": "∞", "-inf": "−∞"}
 class PageValue:
     """A value before it is written: what its axes range over and what their entries are called.
 
-    Of values that a page has no room for the last to be left out have the least ``rank``.
+    Of values that a page has no room for the last to be left out have the least ``rank``. A weight
+    of one block says whose member it is: its ``symbol``, and its ``name`` as MathML.
     """
 
     array: np.ndarray
     axes: tuple[str, ...]
     labels: tuple[Labels, ...]
     rank: int
+    symbol: str | None = None
+    name: str | None = None
 
 
 class Shelf:
@@ -64,7 +68,11 @@ class Shelf:
     def entry(self, v: PageValue, there: bool) -> dict[str, Any]:
         """One value as JSON."""
         labels = [x if x is None or isinstance(x, str) else list(x) for x in v.labels]
-        out = {"shape": list(v.array.shape), "axes": list(v.axes), "labels": labels}
+        out: dict[str, Any] = {
+            "shape": list(v.array.shape), "axes": list(v.axes), "labels": labels,
+        }  # fmt: skip
+        if v.symbol is not None:
+            out |= {"symbol": v.symbol, "name": v.name}
         return out | (self.write(v.array) if there else {"more": True})
 
 
@@ -90,8 +98,8 @@ def spelled_entry(x: Any) -> tuple[str, str | None]:
         return WORDS.get(str(x), str(x)), None
     e = short(x, LETTERS, simplest)
     named = any(a.kind == "name" for a in x.atoms())
-    if e is None or named:
-        return f"≈ {digits(x)}", None
+    if e is None or named or (not x.atoms() and len(str(x)) > LONGEST):
+        return f"≈\u00a0{digits(x)}".replace("-", "−"), None
     e = transform(e, first_power)
     return show(e, "unicode"), None if isinstance(e, Num) and e.value.denominator == 1 else mathml(
         e

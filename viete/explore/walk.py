@@ -12,10 +12,12 @@ from viete.evaluate.inputs import host
 from viete.evaluate.labelled import Value, in_order, permute
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Step
+from viete.explore.formulas import mathml
 from viete.explore.operations import Tracer
 from viete.explore.ranges import AxisNames, operation_key
 from viete.explore.steps import NumberedEquations, PageSteps
 from viete.explore.values import PageValue, Shelf
+from viete.meanings.exact.derivation import at_block
 from viete.notation.tree import Symbol
 
 # Which values go first where there is not room for all: those of lower ranks.
@@ -40,7 +42,9 @@ class Walk:
             if member not in made:
                 rank = INPUT if member[0] in inputs else PARAMETER
                 symbol = self.steps.symbols[member[0]]
-                self.put(self.steps.name(member), self.on_paper(v, symbol), symbol, rank)
+                loops = self.run.program.loops_of(symbol, member[1])
+                name = mathml(at_block(symbol.member, loops, self.run.sizes)) if loops else None
+                self.put(self.steps.name(member), self.on_paper(v, symbol), symbol, rank, name)
 
     def turns(self, wanted: Callable[[Step], bool], rank: int = STEP) -> list[dict[str, Any]]:
         """The steps as JSON, as many as are wanted."""
@@ -62,12 +66,18 @@ class Walk:
         return data
 
     def put(
-        self, key: str, paper: tuple[np.ndarray, tuple[str, ...]], symbol: Symbol, rank: int
+        self,
+        key: str,
+        paper: tuple[np.ndarray, tuple[str, ...]],
+        symbol: Symbol,
+        rank: int,
+        name: str | None = None,
     ) -> None:
-        """A member on the shelf."""
+        """A member on the shelf; ``name`` is that of a weight of one block."""
         array, axes = paper
         ranges = self.names.of_value(symbol, axes)
-        self.shelf.values[key] = PageValue(array, ranges, self.labels(ranges), rank)
+        of = None if name is None else symbol.key
+        self.shelf.values[key] = PageValue(array, ranges, self.labels(ranges), rank, of, name)
 
     def labels(self, ranges: Iterable[str]) -> tuple[Any, ...]:
         """What the entries of axes are called."""
