@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
 from typing import Any
 
 from viete.graph.card import CardData
@@ -11,7 +10,7 @@ from viete.graph.sizes import Size
 from viete.notation.mathml import framed, mathml
 from viete.notation.tree import Expr, walk
 from viete.report.drawing.diagram import Box
-from viete.report.drawing.flow import BoxPiece, DataFlow
+from viete.report.drawing.flow import DataFlow
 from viete.report.drawing.story import story
 
 
@@ -79,7 +78,7 @@ class _Folded:
             mine = [u for u in mine if u.ref in inside_term]
         leaving = {u.maker for u in self.uses if u.reader not in piece.members or u.around}
         last = [k for k in piece.members if k in leaving] or piece.members[-1:]
-        rows = self.rows(piece)
+        rows = self.flow.side_by_side(piece)
         home = {k: n for n, row in enumerate(rows) for k in row}
         inside = [u for u in mine if u.maker in home and not u.around and u.maker != u.reader]
         return out | {
@@ -88,16 +87,6 @@ class _Folded:
             "rows": [[self.line(k, piece.term) for k in row] for row in rows],
             "links": sorted({(home[u.maker or 0], home[u.reader]) for u in inside}),
         }
-
-    def rows(self, piece: BoxPiece) -> list[list[int]]:
-        """The equations of a box; those that read the same values side by side."""
-
-        def reads(k: int) -> object:
-            used = frozenset((u.ref, u.maker) for u in self.uses if u.reader == k)
-            computed = any(maker is not None for _, maker in used)
-            return used if computed else k
-
-        return [[*row] for _, row in groupby(piece.members, key=reads)]
 
     def line(self, k: int, term: Expr | None) -> dict[str, Any]:
         """An equation by its number, or the term of it that a box stands for."""

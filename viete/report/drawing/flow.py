@@ -20,6 +20,7 @@ from viete.report.drawing.sizes import Axes, Sizes, turns
 from viete.report.drawing.story import story
 
 LONGEST = 48  # letters of a meaning that is a title
+MOST = 6  # steps of a story on an arrow
 
 
 def flow(
@@ -311,17 +312,43 @@ class DataFlow:
         ]
 
     def with_stories(self, arrows: list[Arrow]) -> list[Arrow]:
-        """What one equation does to what comes in, on the last arrow into its box."""
+        """What the equations of a box do to what comes in, on the last arrow into it."""
         last = {a.target: n for n, a in enumerate(arrows) if not a.back}
         out = [*arrows]
         for target, n in last.items():
             p = self.pieces[int(target)]
-            if len(p.members) > 1 or (p.members[0] in self.added and not p.is_term):
+            if p.members[0] in self.added and not p.is_term:
                 continue
-            said = story(self.model, p.term or self.model.equations[p.members[0]].right)
+            said = self.stories(self.side_by_side(p))
             if said.lower() != p.title.lower():
                 out[n] = replace(arrows[n], step=said)
         return out
+
+    def side_by_side(self, p: BoxPiece) -> list[list[int]]:
+        """The equations of a box; those that read the same values together, as Q, K and V do."""
+
+        def reads(k: int) -> object:
+            used = frozenset((u.ref, u.maker) for u in self.uses.all if u.reader == k)
+            return used if any(maker is not None for _, maker in used) else k
+
+        return [[*row] for _, row in groupby(p.members, key=reads)]
+
+    def stories(self, rows: list[list[int]]) -> str:
+        """What rows of equations do one after the other; what two do side by side is one step."""
+        steps: list[str] = []
+        for before, row in zip([[], *rows], rows, strict=False):
+            said = self.story(row)
+            linked = any(u.maker in before and u.reader in row for u in self.uses.all)
+            if said and (linked or steps[-1:] != [said]):
+                steps.append(said)
+        all_steps = ", ".join(steps)
+        return all_steps if all_steps.count(",") < MOST else ""
+
+    def story(self, row: list[int]) -> str:
+        """What equations side by side do: of Q, K and V that which does most."""
+        branches = {k: self.pieces[n].term for k, n in self.terms.items()}
+        own = [branches.get(k) or self.model.equations[k].right for k in row]
+        return max((story(self.model, e) for e in own), key=lambda said: said.count(","))
 
     def reader(self, use: Use) -> int:
         """The box that reads a value: the branch of an equation, or the equation itself."""

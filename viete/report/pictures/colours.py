@@ -1,4 +1,7 @@
-"""Numbers as colours: one hue for numbers from 0, two for numbers with signs, and the scale."""
+"""Numbers as colours: one hue for numbers from 0, two for numbers with signs, and the scale.
+
+The hues are those of the design sheet, over its paper: as on the page, and in the dark too.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# From paper to dark: of equal steps to the eye, and told apart by people who see fewer hues.
-RISING = ((252, 251, 248), (203, 222, 240), (127, 174, 216), (58, 118, 180), (16, 56, 110))
-FALLING = ((252, 251, 248), (250, 217, 184), (236, 159, 101), (200, 97, 34), (118, 47, 8))
+from viete.document.colours import LINE_STRONG, NEGATIVE, PAPER, POSITIVE
+
 SHADES = " ░▒▓█"
 RGB = tuple[int, int, int]
 
@@ -29,21 +31,23 @@ class Scale:
         signed = bool(finite.size and finite.min() < -1e-12 * most)
         return cls(1.0 if not signed and 0.5 < most <= 1 + 1e-9 else most or 1.0, signed)
 
-    def rgb(self, value: float) -> RGB:
-        """The colour of a number."""
+    def ink(self, value: float) -> tuple[str, float]:
+        """The hue of a number, and how much of it covers the paper, from 0 to 1."""
         if not math.isfinite(value):
-            return 207, 203, 192
-        share = max(-1.0, min(1.0, value / self.most))
-        hues = RISING if share >= 0 else FALLING
-        at = abs(share) * (len(hues) - 1)
-        k = min(int(at), len(hues) - 2)
-        low, high = hues[k], hues[k + 1]
-        r, g, b = (round(a + (c - a) * (at - k)) for a, c in zip(low, high, strict=True))
-        return r, g, b
+            return LINE_STRONG, 1.0
+        return POSITIVE if value >= 0 else NEGATIVE, min(1.0, abs(value) / self.most)
 
-    def hex(self, value: float) -> str:
-        """The colour of a number, as an SVG has it."""
-        return "#{:02x}{:02x}{:02x}".format(*self.rgb(value))
+    def fill(self, value: float) -> str:
+        """The colour of a number, as attributes of an SVG's shape."""
+        hue, share = self.ink(value)
+        return f'fill="{hue}" fill-opacity="{share:.3g}"'
+
+    def rgb(self, value: float) -> RGB:
+        """The colour of a number on paper."""
+        hue, share = self.ink(value)
+        pairs = zip(channels(PAPER), channels(hue), strict=True)
+        r, g, b = (round(a + (c - a) * share) for a, c in pairs)
+        return r, g, b
 
     def shade(self, value: float) -> str:
         """Two characters for a number: its sign, and how large it is."""
@@ -62,9 +66,15 @@ class Scale:
         return [-self.most, 0.0, self.most] if self.signed else [0.0, self.most / 2, self.most]
 
 
+def channels(colour: str) -> RGB:
+    """``#1d2a35`` as three numbers."""
+    r, g, b = bytes.fromhex(colour[1:])
+    return r, g, b
+
+
 def short(x: float) -> str:
     """A number of a legend."""
     return f"{x:.3g}".replace("-", "−")
 
 
-__all__ = ["Scale", "short"]
+__all__ = ["Scale", "channels", "short"]

@@ -14,7 +14,7 @@ import numpy as np
 
 from viete.document.colours import INK, LINE, SOFT
 from viete.printable import display_width
-from viete.report.pictures.colours import Scale, short
+from viete.report.pictures.colours import Scale, channels, short
 from viete.report.pictures.picture import SIZE, Picture, label, letters, measure
 
 WIDE = 900  # of all panels together
@@ -114,7 +114,7 @@ def cells(
             said = f"{axes[0]} {names[0][j]}, {axes[1]} {names[1][k]}: {value:.4g}"
             out.append(
                 f'<rect x="{x + k * cell:.1f}" y="{y + j * cell:.1f}" width="{cell - 0.5:g}" '
-                f'height="{cell - 0.5:g}" fill="{scale.hex(value)}">'
+                f'height="{cell - 0.5:g}" {scale.fill(value)}>'
                 f"<title>{escape(said)}</title></rect>"
             )
     return out
@@ -124,15 +124,16 @@ def image(
     values: np.ndarray, scale: Scale, x: float, y: float, width: float, height: float
 ) -> str:  # fmt: skip
     """A matrix as a picture of one dot a number, in the SVG itself."""
-    pixels = np.array([scale.rgb(float(v)) for v in values.reshape(-1)], np.uint8)
+    inks = [scale.ink(float(v)) for v in values.reshape(-1)]
+    pixels = np.array([(*channels(hue), round(255 * share)) for hue, share in inks], np.uint8)
     n, m = values.shape
-    raw = np.concatenate([np.zeros((n, 1), np.uint8), pixels.reshape(n, m * 3)], axis=1)
+    raw = np.concatenate([np.zeros((n, 1), np.uint8), pixels.reshape(n, m * 4)], axis=1)
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         body = kind + data
         return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
 
-    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", m, n, 8, 2, 0, 0, 0))
+    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", m, n, 8, 6, 0, 0, 0))
     png += chunk(b"IDAT", zlib.compress(raw.tobytes(), 9)) + chunk(b"IEND", b"")
     return (
         f'<image x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
@@ -187,7 +188,7 @@ def legend(scale: Scale, x: float, y: float) -> list[str]:
         value = low + (scale.most - low) * (k + 0.5) / steps
         out.append(
             f'<rect x="{x + k * wide / steps:.1f}" y="{y:.1f}" width="{wide / steps + 0.3:.1f}" '
-            f'height="9" fill="{scale.hex(value)}"/>'
+            f'height="9" {scale.fill(value)}/>'
         )
     for value in scale.marks:
         at = x + wide * (value - low) / (scale.most - low)
