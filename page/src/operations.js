@@ -41,14 +41,18 @@ export const place = (operand, value, letters) =>
 
 /** Everything that one entry of an operation needs. */
 export class Reading {
-  /** @param {Context} ctx @param {Step} step @param {Operation} operation */
-  constructor(ctx, step, operation) {
+  /**
+   * @param {Context} ctx @param {Step} step @param {Operation} operation
+   * @param {(member: string, inner: Operation | null) => Value | null} [found]  the value of a member or an operation
+   */
+  constructor(ctx, step, operation, found = (member) => valueOf(ctx, member)) {
     this.ctx = ctx;
+    this.found = found;
     this.step = step;
     this.operation = operation;
     this.parts = operation.operands.map((operand) => {
       const { member, operation: inner } = source(step, operand);
-      return { operand, member, inner, value: member === null ? null : valueOf(ctx, member) };
+      return { operand, member, inner, value: member === null ? null : found(member, inner) };
     });
   }
 
@@ -120,11 +124,15 @@ export class Reading {
 
   /** The entry at an index, computed. @param {number[]} at @returns {number | null} */
   compute(at) {
+    return this.computeAt(new Map(this.operation.axes.map((letter, k) => [letter, at[k]])));
+  }
+
+  /** The entry at letters, computed. @param {Map<string, number>} letters @returns {number | null} */
+  computeAt(letters) {
     const { operation } = this;
-    const letters = new Map(operation.axes.map((letter, k) => [letter, at[k]]));
     if (operation.last !== undefined) {
       const inner = this.step.operations.find((o) => o.id === operation.last);
-      return inner ? new Reading(this.ctx, this.step, inner).compute(at) : null;
+      return inner ? new Reading(this.ctx, this.step, inner, this.found).computeAt(letters) : null;
     }
     if (operation.op === "pick") return numeric(this.entry(0, this.picked(letters)));
     if (operation.op === "concat") {

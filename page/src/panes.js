@@ -3,6 +3,7 @@ import { el } from "./dom.js";
 import { entryField } from "./editing.js";
 import { explanation, sources } from "./entry.js";
 import { headSwitch } from "./heads.js";
+import { entryTerms } from "./terms.js";
 import { valueView } from "./views.js";
 
 /** @typedef {import("./context.js").Context} Context */
@@ -11,6 +12,7 @@ import { valueView } from "./views.js";
 /** @param {Context} ctx @param {EditsStore} edits */
 export function valuesPane(ctx, edits) {
   const holder = el("div", { class: "v-values" });
+  const terms = entryTerms(ctx, edits);
   holder.addEventListener("click", (event) => {
     const entry = /** @type {Element} */ (event.target).closest("[data-entry]")?.getAttribute("data-entry");
     if (entry) ctx.store.set({ entry: JSON.parse(entry) });
@@ -29,6 +31,7 @@ export function valuesPane(ctx, edits) {
     holder.replaceChildren(
       valueView(ctx, ctx.member, { main: true, width, marked: sources(ctx, ctx.member), extra: (value, slice) => headSwitch(ctx, edits, value, slice) }),
       explanation(ctx, (entry) => entryField(ctx, edits, entry)),
+      terms,
       ...(reads.length ? [el("h3", {}, step?.of ? "Beside its value, and made from" : "Made from")] : []),
       el("div", { class: "operands" }, reads.map((member) => valueView(ctx, member, { width, marked: sources(ctx, member) }))));
     if (had) /** @type {HTMLElement | null} */ (holder.querySelector(had))?.focus({ preventScroll: true });

@@ -57,6 +57,17 @@
  * @property {string} [of]  the value that a gradient belongs to
  * @property {Operation[]} operations
  *
+ * @typedef {object} TermFamily  terms of one formula, a term for each value of its letters
+ * @property {string} kind  term, constant or unopened
+ * @property {string | null} label  MathML of what it is a term of
+ * @property {string} formula  MathML
+ * @property {[string, string, number | null][]} marks  the way to it: block, head, source
+ * @property {{name: string, first: number, count: number, labels: string[] | string | null}[]} letters
+ * @property {{equation: string, member: string, key: string, at: string[]} | null} off  what is put to 0 to switch it off
+ * @property {Operation[]} operations
+ * @property {TermFamily[]} [terms]  its own terms
+ * @property {string} [within]  the function that these add up to the argument of
+ *
  * @typedef {object} Stored
  * @property {number[]} shape
  * @property {string[]} axes
@@ -114,6 +125,7 @@
  * @property {Record<string, Record<string, Stored>>} values
  * @property {{source: string, parameters: Record<string, Stored>} | null} program
  * @property {Diagram | null} diagram
+ * @property {{members: string[], packed: string}} [expansions]  of the entries of values, compressed
  * @property {any} lesson
  * @property {{values: number, left_out: string[]}} limits
  * @property {{address: string, token: string} | null} server

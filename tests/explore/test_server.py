@@ -164,7 +164,7 @@ def test_a_logit_is_opened(server: PageServer) -> None:
     assert [t["value"] for t in found["terms"][: len(e.terms)]] == [t.value for t in e.terms]
     few = ask(server, kind="expand", of="logits_{-1,5}", into="head, source")
     assert np.isclose(sum(t["value"] for t in few["terms"]), few["total"])
-    assert all(t["math"].startswith("<math") for t in found["terms"])
+    assert all(t["formula"].startswith("<math") for t in found["terms"])
 
 
 def test_claims_and_questions(server: PageServer) -> None:

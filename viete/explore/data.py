@@ -14,6 +14,7 @@ from viete.errors import VieteError
 from viete.evaluate.inputs import host
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Step
+from viete.explore.expansions import ExpansionMaker, packed
 from viete.explore.ranges import AxisNames
 from viete.explore.reruns import (
     MOST_EXACT,
@@ -37,30 +38,41 @@ from viete.rewrite.adjoint.grad import forward_pass
 
 FORMAT = 1
 ROOM = 4_000_000  # bytes of values that a page carries
+ROOM_FOR_TERMS = 2_000_000  # letters of the terms of expansions, before they are compressed
+FAR, NEAR = 6, 2  # how often the terms of what a model gives out are opened, and of other values
 MOST_WORDS = 1_000_000  # letters of a vocabulary that is listed
 
 
 def page_data(
-    run: Run, room: int = ROOM, *, of: str | None = None, meanings: Sequence[str] | None = None
+    run: Run,
+    room: int = ROOM,
+    *,
+    of: str | None = None,
+    meanings: Sequence[str] | None = None,
+    opened: bool = True,
 ) -> dict[str, Any]:
     """All that the page shows of a run of one text, as JSON has it.
 
     ``room`` is that for values, in bytes: the others are listed under ``limits`` and have only
     their shapes. ``of`` is what is differentiated, as in `grad`. ``meanings`` are the numbers that
-    a page has besides decimals; by default 'exact', where that takes few operations. Raises
+    a page has besides decimals; by default 'exact', where that takes few operations. ``opened``
+    says whether entries open into their terms, which a running model can be asked for. Raises
     VieteError for a run of several texts, and where ``of`` or ``meanings`` cannot be had.
     """
     if run.batch is not None:
         raise VieteError("a page is of one text, and this run has a batch of them")
-    return PageMaker(run, of, meanings).data(room)
+    return PageMaker(run, of, meanings, opened).data(room)
 
 
 class PageMaker:
     """Puts together the page of a run."""
 
-    def __init__(self, run: Run, of: str | None, meanings: Sequence[str] | None) -> None:
+    def __init__(
+        self, run: Run, of: str | None, meanings: Sequence[str] | None, opened: bool
+    ) -> None:
         own = run if isinstance(run, EntryRun) else None  # in numbers of another meaning
         self.run = run = run if own is None else in_decimals(own)
+        self.opened = opened
         self.card = run.program.model
         self.lesson: dict[str, Any] | None = None  # of a run that is exact too
         self.left_out: list[str] = []
@@ -143,6 +155,7 @@ class PageMaker:
             "meanings": self.meanings,
             "values": values,
             "program": self.program(values["decimal"]),
+            "expansions": self.expansions(),
             "diagram": diagram_data(forward_pass(self.card)),
             "lesson": self.lesson,
             "limits": {
@@ -151,6 +164,18 @@ class PageMaker:
             },
             "server": None,
         }  # fmt: skip
+
+    def expansions(self) -> dict[str, Any]:
+        """The terms of values by their members, the last ones first, as long as there is room."""
+        if not self.opened or self.walk.steps.operations is None:
+            return packed({})
+        maker = ExpansionMaker(self.run, self.walk.steps.operations, ROOM_FOR_TERMS)
+        steps = [s for s in self.walk.steps.turns() if self.is_forward(s)]
+        found = dict[str, Any]()
+        for s in reversed(steps):  # what the model gives out opens as far as it goes
+            depth = NEAR if any(found.values()) else FAR
+            found[self.walk.steps.name(s.makes)] = maker.of(s, depth)
+        return packed({member: x for member, x in found.items() if x is not None})
 
     def program(self, values: dict[str, Any]) -> dict[str, Any] | None:
         """The equations as a program of the page's own, where it has all weights."""

@@ -7,7 +7,7 @@ function or what is picked by its place is an operation of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
@@ -89,6 +89,15 @@ class Tracer(Algebra[Traced, Env[Traced]]):
                 operation.key = member if operation is last else f"{member}#{operation.id}"
             if operation.last is not None:
                 self.made[operation.last].key = operation.key
+        return self.made
+
+    def of_formula(self, e: Expr, letters: Mapping[str, Letter]) -> list[Operation]:
+        """The operations of a formula with letters that are axes; the last one makes it."""
+        self.made, self.path = [], []
+        with np.errstate(all="ignore"):
+            part = self.of(e, replace(self.env, index={**self.env.index, **letters}))
+        if not self.made or self.operation_of(part) is not self.made[-1]:
+            self.record("elementwise", part.value, part.formula, expr=part.expr)
         return self.made
 
     def last_of(self, part: Traced, axes: tuple[str, ...], held: Value) -> Operation:

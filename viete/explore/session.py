@@ -7,25 +7,25 @@ kernel hand messages to the same session.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from viete.ask.coarse_terms import opening
 from viete.errors import VieteError
 from viete.evaluate.answer_page import in_numpy
 from viete.evaluate.answers import Answer
 from viete.evaluate.schedule import parameter_shapes
 from viete.explore.data import page_data
-from viete.explore.formulas import mathml
+from viete.explore.expansions import answered
 from viete.explore.values import base64_floats
 from viete.graph.card import CardData
 from viete.printable import printable
+from viete.rewrite.opening import without_calls
 
 if TYPE_CHECKING:
     from viete.nouns.model import Model
@@ -100,7 +100,7 @@ class Session:
     def answer_run(self, message: Message) -> dict[str, Any]:
         """Run with what was changed: tokens or text, parameters, choices, equations put in."""
         run = self.changed(message)
-        data = self.with_tokens(page_data(run, meanings=()))
+        data = self.with_tokens(page_data(run, meanings=(), opened=False))
         self.run, self.whole = run, None
         values = {key: v for key, v in data["values"]["decimal"].items() if "data" in v}
         return {"values": values, "tokens": data["tokens"], "steps": data["steps"],
@@ -117,24 +117,23 @@ class Session:
         """A value of the last run, whole."""
         member, meaning = text(message, "member"), message.get("meaning", "decimal")
         if self.whole is None:
-            self.whole = page_data(self.run, ALL)["values"]
+            self.whole = page_data(self.run, ALL, opened=False)["values"]
         values = self.whole.get(meaning, {})
         if member not in values:
             raise VieteError(f"the run has no value {member:.80} in the meaning {meaning!r:.40}")
         return {"value": values[member]}
 
     def answer_expand(self, message: Message) -> dict[str, Any]:
-        """An expression of the last run in the terms that made it."""
-        into = message.get("into", "block")
-        e = self.run.expand(text(message, "of"), into if isinstance(into, str) else "block",
-                            top=TERMS)  # fmt: skip
-        found: dict[str, Any] = json.loads(e.json)
-        for row, term in zip(found["terms"], (*e.terms, *e.unopened, *e.constants), strict=True):
-            row["math"] = mathml(term.formula)
-        if e.hidden.count:
-            math = f"<math><mtext>{escape(e.hidden.label)}</mtext></math>"
-            found["terms"].append({**found["hidden"], "label": e.hidden.label, "math": math})
-        return found
+        """An expression of the last run in the terms that made it, the coarsest unless it says."""
+        of, into = text(message, "of"), message.get("into")
+        if isinstance(into, str):
+            return answered(self.run.expand(of, into, top=TERMS))
+        run, e = self.run.resolved(of)
+        card = run.program.model
+        found = opening(run, without_calls(card, e), self.run.program.model.lengths, TERMS)
+        if found is None:
+            return {"terms": [], "within": "", "total": None}
+        return answered(found[1], found[0])
 
     def answer_check(self, message: Message) -> dict[str, Any]:
         """What became of a claim on the tokens of the last run."""

@@ -1,0 +1,104 @@
+/** An entry opens into the terms that made it: bars about zero that add up to it, each with terms of its own. */
+import { button, el, own, textOf } from "./dom.js";
+import { entryName, opens, termsOf } from "./expansion.js";
+import { count, full, short } from "./numbers.js";
+
+/** @typedef {import("./context.js").Context} Context */
+/** @typedef {import("./edits.js").EditsStore} EditsStore */
+/** @typedef {import("./expansion.js").Term} Term */
+/** @typedef {import("./expansion.js").Terms} Terms */
+
+const MOST = 12; // terms that stand alone; the smaller ones fold into one
+
+/** The terms of the entry that the reader looks at. @param {Context} ctx @param {EditsStore} edits */
+export function entryTerms(ctx, edits) {
+  const body = el("div", { class: "body" });
+  const box = /** @type {HTMLDetailsElement} */ (el("details", { class: "v-terms", open: !ctx.engine.can.ask, hidden: true }, el("summary", {}, "Opens into its terms"), body));
+  /** @type {Set<string>} */
+  const open = new Set(); // what the reader has opened stays open when the numbers change
+  let asked = "";
+  const draw = async () => {
+    const { entry, revision } = ctx.state;
+    const value = entry && ctx.values.best(entry.member, "decimal");
+    box.hidden = !entry || !value || !opens(ctx, entry.member);
+    if (box.hidden || !box.open || !entry || !value) return;
+    const wanted = `${entry.member} ${entry.at} ${revision}`;
+    if (wanted === asked) return;
+    asked = wanted;
+    try {
+      const terms = await termsOf(ctx, entry.member, entry.at);
+      if (asked === wanted) body.replaceChildren(expansion(ctx, edits, terms, Number(value.at(entry.at)), entryName(ctx, entry.member, entry.at), open));
+    } catch (error) {
+      if (asked === wanted) body.replaceChildren(el("p", { class: "hint" }, error instanceof Error ? error.message : String(error)));
+    }
+  };
+  box.addEventListener("toggle", draw);
+  ctx.store.on((state, before) => {
+    if (state === before || state.entry !== before.entry || state.revision !== before.revision || state.direction !== before.direction) draw();
+  });
+  return box;
+}
+
+/**
+ * Terms that add up to a value.
+ * @param {Context} ctx @param {EditsStore} edits @param {Terms} found @param {number} total @param {string} name @param {Set<string>} open
+ */
+export function expansion(ctx, edits, found, total, name, open) {
+  const sum = found.terms.reduce((a, { value }) => a + value, 0);
+  if (!found.terms.length) return el("p", { class: "hint" }, "It is no sum of several terms.");
+  return el("div", {}, list(ctx, edits, found, name, open, name),
+    found.within ? null : el("p", { class: "sum" }, `${count(found.terms.length, "term")} = `, el("output", { title: full(total) }, short(total)),
+      el("span", { class: "hint" }, Math.abs(total - sum) > 0 ? `, to rounding: ${short(total - sum)}` : "")));
+}
+
+/** @param {Context} ctx @param {EditsStore} edits @param {Terms} found @param {string} name @param {Set<string>} open @param {string} path @returns {HTMLElement} */
+function list(ctx, edits, { terms, within }, name, open, path) {
+  const sorted = [...terms].sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+  const most = Math.max(Math.abs(sorted[0]?.value ?? 0), 1e-300);
+  const large = sorted.filter(({ value }, k) => value !== 0 || k === 0);
+  const shown = large.length > MOST + 1 ? large.slice(0, MOST) : large;
+  const folded = sorted.slice(shown.length);
+  const items = shown.map((term) => line(ctx, edits, term, most, open, path));
+  if (folded.length) {
+    const value = folded.reduce((a, term) => a + term.value, 0);
+    const label = count(folded.length, value === 0 && large.length === shown.length ? "zero term" : "smaller term");
+    items.push(line(ctx, edits, { label, math: null, formula: "", value, kind: "hidden", off: null, open: async () => ({ terms: folded, within: "" }) }, most, open, path));
+  }
+  const bars = el("ul", { class: "terms", "aria-label": `Terms of ${name}` }, items);
+  if (!within) return bars;
+  const sum = short(terms.reduce((a, { value }) => a + value, 0));
+  return el("div", {}, el("p", { class: "hint" }, `${within} is not linear; what it is applied to is ${sum}, the sum of`), bars);
+}
+
+/** @param {Context} ctx @param {EditsStore} edits @param {Term} term @param {number} most @param {Set<string>} open @param {string} path */
+function line(ctx, edits, term, most, open, path) {
+  const bar = el("i", { class: term.value < 0 ? "negative" : "positive" });
+  bar.style.setProperty("--share", String(Math.min(1, Math.abs(term.value) / most)));
+  const kind = term.kind === "constant" || term.kind === "unopened" ? el("small", {}, ` ${term.kind}`) : null;
+  const name = el("span", { class: "term" }, term.label, term.label && term.math ? ", " : "", own(term.math), kind);
+  const row = [name, el("span", { class: "bar", "aria-hidden": "true" }, bar), el("output", { title: full(term.value) }, short(term.value))];
+  const key = `${path}/${term.label} ${textOf(term.math, "")}`;
+  const inner = el("div", { class: "body" });
+  const item = /** @type {HTMLDetailsElement} */ (el("details", {}, el("summary", {}, row), inner));
+  item.addEventListener("toggle", async () => {
+    open[item.open ? "add" : "delete"](key);
+    if (!item.open || inner.childElementCount) return;
+    if (term.formula) inner.append(el("div", { class: "formula" }, own(term.formula)));
+    if (term.off) inner.append(offSwitch(ctx, edits, term.off));
+    if (!term.open) return;
+    try {
+      const found = await term.open();
+      if (found.terms.length) inner.append(list(ctx, edits, found, term.label || textOf(term.math, ""), open, key));
+    } catch (error) {
+      inner.append(el("p", { class: "hint" }, error instanceof Error ? error.message : String(error)));
+    }
+  });
+  if (open.has(key)) item.open = true;
+  return el("li", { class: term.kind }, item);
+}
+
+/** @param {Context} ctx @param {EditsStore} edits @param {{equation: string, key: string}} off */
+function offSwitch(ctx, edits, { equation, key }) {
+  const pressed = ctx.state.put.some((p) => p.equation === equation);
+  return button(pressed ? "Switch on" : "Switch off", () => edits.togglePut(equation, key), { class: "switch", "aria-pressed": pressed, title: equation });
+}

@@ -1,0 +1,87 @@
+"""Questions to the page in Chromium: terms, heads switched off, claims. Numbers are Python's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viete
+from tests.browser.test_explore import ask
+from tests.command_line import viete as command
+
+pytestmark = pytest.mark.browser
+
+SIZES = {"N": 2, "d": 16, "H": 2, "d_k": 8, "d_f": 8, "V": 10, "n_max": 8}
+SETS = [x for name, size in SIZES.items() for x in ("--set", f"{name}={size}")]
+MODEL = viete.read("pythia").bind(**SIZES).with_weights(seed=1)
+LOGIT = """
+  one(".v-symbols tr[data-key=logits] button").click(); await soon();
+  main().querySelector('td[data-at="2,5"]').click();
+  await until(() => one(".v-terms ul.terms"));
+  const rows = (list) => [...list.children].map((li) => li.firstChild);
+  const value = (row) => Number(row.querySelector("summary output").title);
+  const open = async (row) => {
+    row.open = true;
+    await soon(); await soon();
+    return row.querySelector("ul.terms");
+  };
+"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("pages") / "pythia.html"
+    command("explore", "pythia", "-t", "3,1,4", "--seed", "1", *SETS, "-o", file)
+    return file
+
+
+def close(a: Any, b: Any) -> bool:
+    return bool(np.allclose(a, b, atol=1e-12, rtol=0))
+
+
+def test_a_logit_opens_into_terms_down_to_the_last(page: Path) -> None:
+    found = ask(page, LOGIT + """
+        const total = Number(one(".v-entry header output").textContent.replace("−", "-"));
+        const blocks = rows(one(".v-terms ul.terms"));
+        const levels = [];
+        for (let row = blocks[0]; row; ) {
+          const list = await open(row);
+          if (!list) break;
+          const inside = rows(list);
+          const name = row.querySelector("summary .term").textContent;
+          levels.push({name, value: value(row), inside: inside.map(value)});
+          row = inside[0];
+        }
+        return {total, blocks: blocks.map(value), levels,
+                output: one(".v-terms .sum output").title};
+    """)  # fmt: skip
+    run = MODEL.run([3, 1, 4])
+    logit = run["logits_{2,5}"]
+    assert close(float(found["output"]), logit) and close(sum(found["blocks"]), logit)
+    assert sorted(found["blocks"]) == pytest.approx(
+        sorted(float(t.value) for t in run.expand("logits_{2,5}") if t.kind != "rounding"),
+        abs=1e-12,
+    )
+    names = [level["name"] for level in found["levels"]]
+    assert "block 2" in names[0] and "head 2" in names and any("source" in x for x in names)
+    for level in found["levels"]:
+        assert close(sum(level["inside"]), level["value"]), level["name"]
+    heads = run.expand("logits_{2,5}", into="head")
+    head = next(t.value for t in heads if getattr(t, "label", "") == "block 2, head 2")
+    assert close(found["levels"][names.index("head 2")]["value"], head)
+
+
+def test_terms_follow_a_change_of_the_text(page: Path) -> None:
+    found = ask(page, """
+        const field = one(".edit-tokens input");
+        field.value = "7 2 9 1"; one(".edit-tokens button").click();
+        await until(() => all(".tokens li").length === 4);
+    """ + LOGIT + """
+        const terms = rows(one(".v-terms ul.terms"));
+        return terms.map((row) => [row.querySelector("summary .term").textContent, value(row)]);
+    """)  # fmt: skip
+    there = [float(t.value) for t in MODEL.run([7, 2, 9, 1]).expand("logits_{2,5}")]
+    assert close(sorted(v for _, v in found), sorted(there[:-1]))
