@@ -18,6 +18,7 @@ from viete.text.data import Documents, read_data
 from viete.text.vocabulary import Characters, Vocabulary, make_vocabulary
 from viete.train.batches import Batches, EpochOrder, random_numbers
 from viete.train.fitting import with_loss, with_loss_weights, with_vocabulary
+from viete.train.floor import loss_floor
 from viete.train.settings import Settings
 from viete.train.tokens import Tokens, tokenize
 
@@ -269,3 +270,52 @@ def test_what_does_not_fit() -> None:
     refused("too few to set some aside", PLAIN, DIALOGS, V30, 1, part="validation")
     refused("dialog 3 has 90 tokens before its last, and Dialog transformer takes 85",
             PLAIN, DIALOGS, V30, 1, 85)  # fmt: skip
+
+
+# The floor ----------------------------------------------------------------------------------------
+
+
+def least(given: Batches, steps: int) -> float:
+    """The mean loss over batches of a table of how often each token follows each prefix."""
+    seen: dict[tuple[int, ...], Counter[int]] = {}
+    texts = 0
+    for k in range(steps):
+        batch = given.batch(k)
+        t, y = (batch[x] for x in (given.takes.tokens, given.takes.targets or ""))
+        w = batch.get(given.takes.weights or "", np.ones(t.shape))
+        for tokens, targets, weights in zip(t.tolist(), y.tolist(), w.tolist(), strict=True):
+            texts += 1
+            for j, (target, weight) in enumerate(zip(targets, weights, strict=True)):
+                if weight:
+                    found = seen.setdefault(tuple(tokens[: j + 1]), Counter())
+                    found[target] += weight / sum(weights)
+    costs = (m * np.log(sum(c.values()) / m) for c in seen.values() for m in c.values())
+    return float(sum(costs)) / texts
+
+
+@pytest.mark.parametrize("loss_on", ["all", "assistant"])
+def test_the_floor_of_dialogs_is_what_a_table_of_their_prefixes_reaches(loss_on: str) -> None:
+    b = batches(WEIGHTED, DIALOGS, V30, 2, loss_on=loss_on)
+    floor = loss_floor(b)
+    assert floor is not None and np.isclose(floor, least(b, b.epoch), rtol=1e-12)
+
+
+@given(st.lists(st.integers(0, 2), min_size=12, max_size=60), st.integers(1, 6))
+def test_the_floor_of_windows_is_the_entropy_of_what_follows(ids: list[int], length: int) -> None:
+    tokens = Tokens(np.array(ids), None, None, "s", "v", len(ids), "some")
+    b = batches(with_vocabulary(CARD, 3), tokens, Characters(["a", "b", "c"]), 1, length,
+                validation=0.0)  # fmt: skip
+    found: dict[tuple[int, ...], Counter[int]] = {}
+    for start in range(len(ids) - length):
+        for j in range(start, start + length):
+            found.setdefault(tuple(ids[start : j + 1]), Counter())[ids[j + 1]] += 1
+    costs = (m * np.log(c.total() / m) for c in found.values() for m in c.values())
+    floor = loss_floor(b)
+    assert floor is not None
+    assert np.isclose(floor, sum(costs) / (length * (len(ids) - length)), atol=1e-12)
+
+
+def test_a_card_that_looks_ahead_has_no_floor() -> None:
+    text = read_data("dialogs")
+    model = PLAIN.put("A = softmax(S)")
+    assert loss_floor(batches(model, text, V30, 2)) is None

@@ -466,6 +466,8 @@ def test_a_plot_shows_both_losses(tmp_path: Path, text: str) -> None:
     said = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
     title = f"Loss of {vt.read(tmp_path / 'one' / 'card.md').title}"
     assert {"step", "loss, nats a token", "training", "validation", title} <= set(said)
+    (floor,) = {r["floor"] for r in read_metrics(tmp_path / "one") if "floor" in r}
+    assert any(t and t.startswith(f"floor {floor:.4g}") for t in said)
     both = plot_runs([tmp_path / "one", tmp_path / "two"])
     assert both.count("<polyline") == 4 and "two, training" in both
     with pytest.raises(VieteError, match="there is no loss"):

@@ -125,6 +125,14 @@ class Batches:
         window = self.data.ids[starts[:, None] + np.arange(n + 1)].astype(np.int64)
         return self.inputs(window, None)
 
+    def spans(self) -> tuple[Ids, Ids]:
+        """Where each sequence that batches are drawn from begins in the data, and where it ends."""
+        if self.data.starts is not None:
+            starts = np.asarray(self.data.starts, np.int64)
+            return starts[self.first : self.last], starts[self.first + 1 : self.last + 1]
+        starts = np.arange(self.first, self.last - self.length, dtype=np.int64)
+        return starts, starts + self.length + 1
+
     def evaluation(self, count: int) -> Iterator[dict[str, Ids]]:
         """The same ``count`` sequences at every call, or all dialogs if there are fewer.
 

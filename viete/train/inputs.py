@@ -24,8 +24,9 @@ class TrainingInputs:
 
     ``targets`` is None for a card whose loss shifts the tokens itself. ``weights`` say how much
     each position counts, and ``optional`` that 1 is their default; ``context`` is the longest
-    text, and the only one where it is ``fixed``. ``padded`` says that texts may be padded at their
-    end: no position sees a later one, and nothing is in the loss but by those weights.
+    text, and the only one where it is ``fixed``. ``causal`` says that no position sees a later
+    one, and that the loss is made of cross-entropies alone. ``padded`` says that texts may be
+    padded at their end: such a loss has weights.
     """
 
     tokens: str
@@ -36,6 +37,7 @@ class TrainingInputs:
     fixed: bool
     vocabulary: int
     padded: bool
+    causal: bool
 
 
 def training_inputs(card: CardData) -> TrainingInputs:
@@ -64,12 +66,12 @@ def training_inputs(card: CardData) -> TrainingInputs:
     length, context = tokens.shape[0], context_of(card, tokens)
     assert context is not None
     fixed = not (isinstance(length, Ref) and length.key in card.lengths)
-    padded = weights is not None and sees_the_past(card, tokens, calls)
+    causal = sees_the_past(card, tokens, calls) and not has_other_terms(card, loss)
     return TrainingInputs(
         tokens.name, targets, weights.name if weights else None,
         weights is not None and weights.default == num(1),
         context, fixed, vocabulary_size(card, tokens),
-        padded and not has_other_terms(card, loss),
+        weights is not None and causal, causal,
     )  # fmt: skip
 
 

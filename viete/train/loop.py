@@ -26,6 +26,7 @@ from viete.graph.card import CardData
 from viete.model import checkpoints
 from viete.train.batches import Batches
 from viete.train.diagnosis import Divergence, culprit
+from viete.train.floor import loss_floor
 from viete.train.metrics import RunMetrics
 from viete.train.optimiser import clip_entries, clip_norm, learning_rate
 from viete.train.processes import Team
@@ -79,6 +80,7 @@ class Training:
         self.saved = self.step
         self.progress = Progress(self.step, s.steps, quiet=not self.team.leads)
         self.metrics: RunMetrics | None = None  # of the process that writes
+        self.floor: float | None = None  # of the training data, noted with the first step
 
     def run(self) -> Outcome:
         s, job = self.settings, self.job
@@ -88,6 +90,7 @@ class Training:
                     if not self.step:
                         self.measure()
                         with self.progress.aside():
+                            self.floor = loss_floor(job.batches) if self.metrics else None
                             self.validate()
                     more = self.advance(stopped)
                 if job.step:
@@ -203,8 +206,9 @@ class Training:
         lr = learning_rate(self.settings, self.step - 1)
         speed = self.progress.rate(self.tokens)
         left = self.progress.left(self.step)
-        self.note(loss=self.loss, lr=lr, norm=self.gradient_norm, tokens=self.counted + self.tokens,
-                  tokens_per_second=round(speed),
+        first = {"floor": self.floor} if self.step == 1 and self.floor is not None else {}
+        self.note(loss=self.loss, **first, lr=lr, norm=self.gradient_norm,
+                  tokens=self.counted + self.tokens, tokens_per_second=round(speed),
                   seconds=round(self.progress.seconds, 3))  # fmt: skip
         self.progress.line(
             f"step {self.step:>6}  loss {self.loss:.6f}  lr {lr:.3g}  norm "

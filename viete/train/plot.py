@@ -21,6 +21,8 @@ WIDE = 30.0  # a loss that falls by more than this factor is drawn over a logari
 HUGE = 1e100  # a loss beyond it is drawn no more than an infinite one
 SANS = "-apple-system, 'Segoe UI', Roboto, Helvetica, Arial, 'Liberation Sans', sans-serif"
 
+DASHED, DOTTED = 'stroke-dasharray="5 4"', 'stroke-dasharray="1.5 4"'
+
 Point = tuple[float, float]
 Place = Callable[[float, float], Point]
 
@@ -38,6 +40,7 @@ class Curve:
 def plot_runs(runs: Sequence[Path]) -> str:
     """The picture of one run or several. Raises VieteError for a folder without measurements."""
     lines: list[Curve] = []
+    floors: dict[float, None] = {}
     for k, run in enumerate(runs):
         if not run.is_dir():
             raise VieteError(f"{run}: there is no such folder")
@@ -50,10 +53,11 @@ def plot_runs(runs: Sequence[Path]) -> str:
                 colour = SERIES[(k if several else len(lines)) % len(SERIES)]
                 said = f"{run.resolve().name}, {name}" if several else name
                 lines.append(Curve(said, shown, key == "validation", colour))
+        floors |= dict.fromkeys(float(r["floor"]) for r in rows if abs(r.get("floor", HUGE)) < HUGE)
         if len(lines) == before:
             raise VieteError(f"{run}: there is no loss in its {METRICS} to draw")
     title = "Loss" if len(runs) > 1 else f"Loss of {run_title(runs[0])}"
-    return svg(lines, title)
+    return svg(lines, title, floors=[*floors])
 
 
 def run_title(run: Path) -> str:
@@ -65,12 +69,20 @@ def run_title(run: Path) -> str:
     return run.resolve().name
 
 
-def svg(lines: Sequence[Curve], title: str, what: str = "loss, nats a token") -> str:
-    """Axes with round numbers, a thin line of every batch's loss under its running mean."""
+def svg(
+    lines: Sequence[Curve], title: str, what: str = "loss, nats a token",
+    floors: Sequence[float] = (),
+) -> str:  # fmt: skip
+    """Axes with round numbers, a thin line of every batch's loss under its running mean.
+
+    ``floors`` are what no model can go below on average: dotted lines, unless they are far below.
+    """
     losses = [loss for line in lines for _, loss in line.points]
     last = max(step for line in lines for step, _ in line.points)
     low, high = min(losses), max(losses)
     log = low > 0 and high / low > WIDE
+    near = [floor for floor in floors if is_near(floor, low, high, log)]
+    low, high = min([low, *near]), max([high, *near])
     ticks = powers(low, high) if log else round_numbers(low, high)
     below, above = min(low, ticks[0]), max(high, ticks[-1])
     if below == above:
@@ -105,19 +117,30 @@ def svg(lines: Sequence[Curve], title: str, what: str = "loss, nats a token") ->
     name = what + ", logarithmic"[2 * (not what) :] * log
     out.append(text(22, middle, name, INK, "middle",
                     f'transform="rotate(-90 22 {middle:g})"'))  # fmt: skip
+    for floor in near:
+        _, y = place(0, floor)
+        out.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="{INK}" {DOTTED}/>')
     for line in lines:
         out += curve_paths(line, place)
-    return "\n".join([*out, *legend(lines), "</svg>"]) + "\n"
+    names = [(line.name, line.colour, DASHED if line.validation else "") for line in lines]
+    names += [
+        (f"floor {floor:.4g}" + ", below" * (floor not in near), INK, DOTTED) for floor in floors
+    ]
+    return "\n".join([*out, *legend(names), "</svg>"]) + "\n"
+
+
+def is_near(floor: float, low: float, high: float, log: bool) -> bool:
+    """Whether a line below the losses leaves them half of the picture."""
+    return low / high <= floor / low if log else low - floor <= high - low
 
 
 def curve_paths(line: Curve, place: Place) -> list[str]:
     """Validation as dots on a line; training as a pale line of every loss and a running mean."""
     spots = [place(*p) for p in line.points]
     if line.validation:
-        dash = 'stroke-dasharray="5 4"'
         dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" fill="{PAPER}" stroke="{line.colour}" '
                 f'stroke-width="1.6"/>' for x, y in spots] if len(spots) <= 60 else []  # fmt: skip
-        return [path(spots, line.colour, 1.6, 1.0, dash), *dots]
+        return [path(spots, line.colour, 1.6, 1.0, DASHED), *dots]
     if len(spots) < 40:
         return [path(spots, line.colour, 2.0, 1.0)]
     mean = [place(*p) for p in running_mean(line.points)]
@@ -136,16 +159,14 @@ def running_mean(points: Sequence[Point]) -> list[Point]:
     return out
 
 
-def legend(lines: Sequence[Curve]) -> list[str]:
-    """Names with a stroke of their line, in the upper right corner."""
+def legend(names: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Names, each with a stroke of its colour and dashes, in the upper right corner."""
     out = []
-    for row, line in enumerate(lines):
+    for row, (name, colour, dash) in enumerate(names):
         y = TOP + 12 + 20 * row
         x = WIDTH - RIGHT - 12
-        dash = ' stroke-dasharray="5 4"' if line.validation else ""
-        out.append(f'<path d="M{x - 26} {y - 4}H{x}" stroke="{line.colour}" '
-                   f'stroke-width="2"{dash}/>')  # fmt: skip
-        out.append(text(x - 34, y, line.name, INK, "end"))
+        out.append(f'<path d="M{x - 26} {y - 4}H{x}" stroke="{colour}" stroke-width="2" {dash}/>')
+        out.append(text(x - 34, y, name, INK, "end"))
     return out
 
 

@@ -1,0 +1,72 @@
+"""The floor of a loss: what no model that sees only the text before can go below, on average.
+
+Where a text goes on in several ways after the same beginning, the best that a model can say is how
+often each comes. So the floor is the conditional entropy of the next token given its whole prefix,
+from the first token of the sequence or window on:
+
+    sum_{prefix, token} m(prefix, token) log(m(prefix) / m(prefix, token)) / sequences
+
+where m counts as the loss counts: a sequence is a mean over its positions. It is exact, of all the
+sequences or windows that the training batches are drawn from. The mean loss of an epoch cannot be
+below it; that of a single batch can.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from viete.text.vocabulary import Ids
+from viete.train.batches import Batches
+
+MOST = 1 << 21  # tokens: of a longer text the floor takes too long to count
+
+
+def loss_floor(batches: Batches) -> float | None:
+    """The least mean loss on the data of ``batches``, in nats.
+
+    None for a card whose positions see later ones, whose loss is more than a mean of
+    cross-entropies of the next tokens, or for a text of more than `MOST` tokens.
+    """
+    if not batches.takes.causal or batches.takes.targets is None or len(batches.data) > MOST:
+        return None
+    starts, ends = batches.spans()
+    counts = batches.data.own if batches.settings.loss_on == "assistant" else None
+    if counts is None:
+        mass = 1.0 / (ends - starts - 1)
+    else:
+        before = np.concatenate([[0], np.cumsum(counts)])
+        total = before[ends] - before[starts + 1]
+        starts, ends, total = (x[total > 0] for x in (starts, ends, total))
+        mass = 1.0 / total
+    return entropy(batches.data.ids, starts, ends, mass, counts) / max(1, len(starts))
+
+
+def entropy(ids: Ids, starts: Ids, ends: Ids, mass: np.ndarray, counts: Ids | None) -> float:
+    """The sum over all sequences, ``ids[start:end]``, of what each next token costs at least.
+
+    ``mass`` is how much a position of each sequence counts, times its own of ``counts``. Sequences
+    are followed a token at a time, those with the same beginning as one group; one that is alone
+    in its group costs no more.
+    """
+    total, vocabulary = 0.0, int(ids.max(initial=0)) + 1
+    group, at = grouped(ids[starts].astype(np.int64)), starts + 1
+    while True:
+        on = (at < ends) & (np.bincount(group)[group] > 1)
+        if not on.any():
+            return total
+        group, at, ends, mass = group[on], at[on], ends[on], mass[on]
+        weight = mass if counts is None else mass * counts[at]
+        whole = np.bincount(group, weight)[group]
+        group = grouped(group * vocabulary + ids[at])
+        part = np.bincount(group, weight)[group]
+        counted = weight > 0
+        total += float((weight[counted] * np.log(whole[counted] / part[counted])).sum())
+        at = at + 1
+
+
+def grouped(keys: Ids) -> Ids:
+    """Equal keys as equal numbers from 0."""
+    return np.unique(keys, return_inverse=True)[1].astype(np.int64)
+
+
+__all__ = ["loss_floor"]
