@@ -20,6 +20,9 @@ export class Context {
     /** @type {Map<string, Step>} */
     this.stepOf = new Map();
     for (const step of [...data.steps, ...data.backward]) this.stepOf.set(step.member, step);
+    /** @type {Map<string, {step: import("./types.js").LessonStep, part: import("./types.js").LessonPart}>} */
+    this.lessonOf = new Map();
+    for (const part of data.lesson?.parts ?? []) for (const step of part.steps) this.lessonOf.set(step.member, { step, part });
     /** @type {Map<number, Equation>} */
     this.equation = new Map();
     for (const e of [...data.equations, ...(data.backward_equations ?? [])]) this.equation.set(e.number, e);
@@ -50,13 +53,32 @@ export class Context {
     return this.state.direction === "backward" ? this.data.backward : this.data.steps;
   }
 
+  /** The step at hand; none before the first and after the last. @returns {Step | undefined} */
   get step() {
-    return this.steps[Math.min(this.state.step, this.steps.length - 1)];
+    return this.steps[this.state.step];
+  }
+
+  /** The lesson, while its run is the one that is shown. */
+  get lesson() {
+    return this.state.direction === "forward" && !this.values.fresh ? this.data.lesson : null;
+  }
+
+  /** The first and the last place that the arrows lead to: a lesson has an opening and a closing. */
+  get ends() {
+    const last = this.steps.length - 1;
+    return this.lesson ? { first: -1, last: last + 1 } : { first: 0, last };
+  }
+
+  /** The place that the arrows can lead to which is nearest. @param {number} step */
+  nearest(step) {
+    return Math.max(this.ends.first, Math.min(this.ends.last, step));
   }
 
   /** The member whose value is looked at: chosen by the reader, or that of the step. */
   get member() {
-    return this.state.looked ?? this.step?.member;
+    const { looked, step } = this.state;
+    if (looked !== null) return looked;
+    return step < 0 ? this.data.tokens.input : this.steps[Math.min(step, this.steps.length - 1)]?.member;
   }
 
   /** The symbol that a member is one of: x^2 is one of x^i. @param {string} member */

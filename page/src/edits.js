@@ -28,7 +28,7 @@ export function createEdits(ctx) {
         if (own.length) ctx.values.fresh = withPut(ctx, own);
         if (others) ctx.useSteps(others);
         if (tokens) ctx.data.tokens = { ...ctx.data.tokens, ...tokens };
-        ctx.store.set({ revision: ctx.state.revision + 1, meaning: "decimal", note: "Everything was computed again" });
+        ctx.store.set({ revision: ctx.state.revision + 1, step: ctx.nearest(ctx.state.step), meaning: "decimal", note: "Everything was computed again" });
       } catch (error) {
         ctx.tell(error instanceof Error ? error.message : String(error));
       }

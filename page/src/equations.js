@@ -74,7 +74,7 @@ function line(ctx, equation) {
 
 /** In a loop: the step of the block at hand, or else the first. @param {Context} ctx @param {Equation} equation */
 function toStep(ctx, equation) {
-  const here = JSON.stringify(ctx.step.block);
+  const here = JSON.stringify(ctx.step?.block ?? {});
   const same = ctx.steps.findIndex((s) => s.equation === equation.number && JSON.stringify(s.block) === here);
   const step = same >= 0 ? same : ctx.steps.findIndex((s) => s.equation === equation.number);
   if (step >= 0) ctx.store.set({ step, looked: null, entry: null });

@@ -10,6 +10,7 @@ import { equations } from "./equations.js";
 import { keyboard } from "./keyboard.js";
 import { valuesPane } from "./panes.js";
 import { pipeline } from "./pipeline.js";
+import { references } from "./references.js";
 import { register } from "./register.js";
 import { createStore } from "./store.js";
 import { story } from "./story.js";
@@ -25,6 +26,7 @@ async function render({ model, el: root }) {
     entry: null, symbol: null, views: {}, revision: 0, put: [], note: "",
   });
   const ctx = new Context(data, store, new Values(data), await createEngine(model, data), root);
+  store.set({ step: ctx.ends.first });
   const edits = createEdits(ctx);
   root.classList.add("viete-page");
   root.replaceChildren(
@@ -38,6 +40,7 @@ async function render({ model, el: root }) {
       pane("register", "Register", register(ctx))),
     inspector(ctx), note(ctx));
   listen(ctx);
+  references(ctx);
   keyboard(ctx);
   performance.mark("viete:interactive");
 }

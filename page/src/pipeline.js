@@ -20,12 +20,12 @@ export function pipeline(ctx) {
     // Within a block the chips stay, and change their marks.
     const shape = JSON.stringify([state.direction, state.revision, ctx.step?.block]);
     if (shape !== drawn) list.replaceChildren(...groups(ctx));
-    else for (const chip of list.querySelectorAll("[data-step]")) mark(chip, Number(chip.getAttribute("data-step")), state.step);
+    else for (const chip of list.querySelectorAll("[data-step], [data-at]")) mark(chip, Number(chip.getAttribute("data-step") ?? chip.getAttribute("data-at")), state.step);
     drawn = shape;
-    const at = Math.min(state.step, ctx.steps.length - 1);
-    back.disabled = at <= 0;
-    next.disabled = at >= ctx.steps.length - 1;
-    where.textContent = `${at + 1} / ${ctx.steps.length}`;
+    const { first, last } = ctx.ends;
+    back.disabled = state.step <= first;
+    next.disabled = state.step >= last;
+    where.textContent = `${Math.min(state.step + 1, ctx.steps.length)} / ${ctx.steps.length}`;
     queueMicrotask(() => centre(list));
   });
   return bar;
@@ -33,8 +33,7 @@ export function pipeline(ctx) {
 
 /** @param {Context} ctx @param {number} by */
 export function go(ctx, by) {
-  const step = Math.max(0, Math.min(ctx.steps.length - 1, ctx.state.step + by));
-  ctx.store.set({ step, looked: null, entry: null });
+  ctx.store.set({ step: ctx.nearest(ctx.state.step + by), looked: null, entry: null });
 }
 
 /** A group is a run of steps of one part in one block; only the block at hand is unfolded. @param {Context} ctx */
@@ -64,7 +63,15 @@ function groups(ctx) {
       items.push(open(ctx, group, inBlock ? `${group.part} · ${blockName(step)}` : group.part));
     }
   }
-  return items;
+  if (!ctx.lesson) return items;
+  return [end(ctx, -1, "Opening", "tokens"), ...items, end(ctx, steps.length, "Closing", "prediction")];
+}
+
+/** What stands before the first step, and after the last. @param {Context} ctx @param {number} at @param {string} part @param {string} name */
+function end(ctx, at, part, name) {
+  const chip = button(`${part}: ${name}`, () => ctx.store.set({ step: at, looked: null, entry: null }), { "data-at": at }, name);
+  mark(chip, at, ctx.state.step);
+  return el("li", { class: "group" }, el("span", { class: "part" }, part), el("ol", {}, el("li", {}, chip)));
 }
 
 /** @param {Step} step */
@@ -87,8 +94,8 @@ function open(ctx, group, part) {
   for (let k = group.from; k <= group.to; k++) {
     const step = ctx.steps[k];
     const chip = el("button", {
-      type: "button", "data-step": k, title: step.title,
-      "aria-label": `Step ${k + 1}: ${textOf(ctx.math(step.member), step.member)}, ${step.title}`,
+      type: "button", "data-step": k, title: textOf(step.title, ""),
+      "aria-label": `Step ${k + 1}: ${textOf(ctx.math(step.member), step.member)}, ${textOf(step.title, "")}`,
       onclick: () => ctx.store.set({ step: k, looked: null, entry: null }),
     }, own(ctx.math(step.member) ?? ""));
     mark(chip, k, ctx.state.step);

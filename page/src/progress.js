@@ -16,9 +16,9 @@ export function equationProgress(steps, current, equation) {
   return next && sameBlock(next, here) ? "later" : "done";
 }
 
-/** @param {Step} a @param {Step} b */
+/** @param {Step | undefined} a @param {Step | undefined} b */
 export function sameBlock(a, b) {
-  return JSON.stringify(a.block) === JSON.stringify(b.block);
+  return !!a && !!b && JSON.stringify(a.block) === JSON.stringify(b.block);
 }
 
 export const STATES = { done: "done", now: "computed now", later: "not yet", given: "given" };

@@ -75,7 +75,7 @@ function cells(ctx, value, positions) {
   const axis = positionAxis(ctx, value);
   if (axis < 0) return [el("td", { colspan: positions }, coloured(value, value.rows) || value.rows > 1 ? whole(value) : vector(value, 0, 0))];
   return Array.from({ length: positions }, (_, k) => {
-    const cell = el("td");
+    const cell = el("td", { "data-row": k });
     if (axis === value.shape.length - 1) cell.append(...typedAt(value, value.index(0, 0, k)));
     else if (coloured(value, positions)) cell.append(strip(value, Array.from({ length: Math.min(value.slices, MOST_SLICES) }, (_, s) => s * value.rows + k), `position ${k}`));
     else for (let s = 0; s < Math.min(value.slices, MOST_SLICES); s++) cell.append(vector(value, s, k));

@@ -1,6 +1,7 @@
-/** The step in words: what happens, why, and its equation. */
+/** The step in words: what happens, why, its equation, and its lines for each position. */
 import { el, own } from "./dom.js";
 import { fit } from "./fit.js";
+import { lines } from "./lines.js";
 
 /** @typedef {import("./context.js").Context} Context */
 
@@ -8,19 +9,64 @@ import { fit } from "./fit.js";
 export function story(ctx) {
   const box = el("section", { class: "v-story", "aria-live": "polite" });
   ctx.store.on((state, before) => {
-    if (state !== before && state.step === before.step && state.direction === before.direction) return;
-    const { step } = ctx;
-    if (!step) return;
-    const equation = ctx.equation.get(step.equation);
-    box.replaceChildren(...[
-      el("p", { class: "part" }, [equation?.part, block(step.block)].filter(Boolean).join(" · ")),
-      el("h2", {}, (step.title || step.member).replaceAll("`", "")),
-      equation ? fit(own(step.equation_math ?? equation.math, "div", { class: "formula" })) : null,
-      step.why ? prose(step.why) : null,
-      step.summary ? el("div", { class: "summary" }, prose(step.summary)) : null,
-    ].filter((x) => x !== null));
+    const keys = /** @type {const} */ (["step", "direction", "meaning", "revision"]);
+    if (state !== before && keys.every((key) => state[key] === before[key])) return;
+    const told = state.step < 0 ? opening(ctx) : state.step >= ctx.steps.length ? closing(ctx) : step(ctx);
+    box.replaceChildren(...told.filter((x) => x !== null));
+    for (const name of box.querySelectorAll("[data-key]")) paint(ctx, /** @type {HTMLElement} */ (name));
+    const pane = box.closest(".pane-body");
+    if (pane && state.step !== before.step) pane.scrollTop = 0;
   });
   return box;
+}
+
+/** What goes in and what is predicted, before the first step. @param {Context} ctx */
+function opening(ctx) {
+  const { lesson } = ctx;
+  if (!lesson) return [];
+  const tokens = lesson.parts.find((part) => part.steps.some((s) => !s.member));
+  return [
+    el("p", { class: "part" }, "Before the first step"),
+    el("h2", {}, "What goes in, and what comes out"),
+    ...lesson.intro.map(prose),
+    ...(tokens?.steps ?? []).map((s) => prose(s.why)),
+    ...(lesson.matrices.length ? [el("h3", {}, "The numbers of the model"), el("div", { class: "given" }, lesson.matrices.map((m) => own(m)))] : []),
+  ];
+}
+
+/** What may be concluded, after the last step. @param {Context} ctx */
+function closing(ctx) {
+  const { lesson } = ctx;
+  return lesson ? [
+    el("p", { class: "part" }, "After the last step"),
+    el("h2", {}, "What was shown"),
+    el("ul", { class: "closing" }, lesson.closing.map((sentence) => own(sentence, "li"))),
+  ] : [];
+}
+
+/** @param {Context} ctx */
+function step(ctx) {
+  const { step: here, lesson } = ctx;
+  if (!here) return [];
+  const equation = ctx.equation.get(here.equation);
+  const told = lesson && ctx.lessonOf.get(here.member);
+  const last = told && told.part.steps[told.part.steps.length - 1] === told.step;
+  return [
+    el("p", { class: "part" }, [equation?.part, block(here.block)].filter(Boolean).join(" · ")),
+    own(here.title || here.member, "h2"),
+    equation ? fit(own(here.equation_math ?? equation.math, "div", { class: "formula" })) : null,
+    here.why ? prose(here.why) : null,
+    told && told.step.sides.length ? lines(told.step.sides, ctx.state.meaning === lesson.meaning) : null,
+    told && told.step.status ? own(told.step.status, "p", { class: "status" }) : null,
+    last && told.part.summary.length ? el("div", { class: "summary" }, told.part.summary.map(prose)) : null,
+  ];
+}
+
+/** A name in a formula has the colour of what it is. @param {Context} ctx @param {HTMLElement} name */
+function paint(ctx, name) {
+  const { key, member } = name.dataset;
+  const kind = key && ctx.data.symbols[key]?.kind;
+  if (kind) name.dataset.kind = ctx.step && member === ctx.step.member ? "now" : kind;
 }
 
 /** Prose may hold formulas of ours: MathML written by Viète beside escaped text. @param {string} html */

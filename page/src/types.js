@@ -53,7 +53,6 @@
  * @property {string[]} reads
  * @property {string} title
  * @property {string} why
- * @property {string} [summary]
  * @property {string} [of]  the value that a gradient belongs to
  * @property {Operation[]} operations
  *
@@ -67,6 +66,33 @@
  * @property {Operation[]} operations
  * @property {TermFamily[]} [terms]  its own terms
  * @property {string} [within]  the function that these add up to the argument of
+ *
+ * @typedef {object} Line  of a step at one position: what a row is called, equal to, and comes to
+ * @property {string} name
+ * @property {string[]} rows
+ * @property {string[]} numbers
+ * @property {string} digits
+ * @property {[string, string][]} decimals  a sign and what stands behind it
+ * @property {string} note
+ * @property {boolean} part  on the way to the step's value
+ *
+ * @typedef {object} LessonStep
+ * @property {string} member
+ * @property {string} why
+ * @property {{title: string, lines: Line[]}[]} sides
+ * @property {string} status
+ *
+ * @typedef {object} LessonPart
+ * @property {string} title
+ * @property {LessonStep[]} steps
+ * @property {string[]} summary
+ *
+ * @typedef {object} Lesson  HTML
+ * @property {string[]} intro
+ * @property {string[]} matrices
+ * @property {LessonPart[]} parts  the first is that of the tokens
+ * @property {string[]} closing
+ * @property {string} meaning  in which its lines are, when they are not in decimals
  *
  * @typedef {object} Stored
  * @property {number[]} shape
@@ -126,7 +152,7 @@
  * @property {{source: string, parameters: Record<string, Stored>} | null} program
  * @property {Diagram | null} diagram
  * @property {{members: string[], packed: string}} [expansions]  of the entries of values, compressed
- * @property {any} lesson
+ * @property {Lesson | null} lesson
  * @property {{values: number, left_out: string[]}} limits
  * @property {{address: string, token: string} | null} server
  *
@@ -138,7 +164,7 @@
  *
  * @typedef {object} State
  * @property {"forward" | "backward"} direction
- * @property {number} step
+ * @property {number} step  -1: before the first; as many as there are: after the last
  * @property {string} meaning
  * @property {string | null} looked  the member in the values pane; null: that of the step
  * @property {{member: string, at: number[]} | null} entry

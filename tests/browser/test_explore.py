@@ -35,13 +35,15 @@ const to = (member) => all(".v-register tr").find((r) => r.dataset.member === me
   .querySelector("button").click();
 const at = (member) => {
   const rows = all(".v-register tbody tr").map((r) => r.dataset.member);
-  all(".v-pipe .chip")[rows.indexOf(member)].click();
+  all(".v-pipe [data-step]")[rows.indexOf(member)].click();
 };
 const step = async (n) => {
   for (let k = 0; k < n; k++) one(".go.next").click();
   await soon();
 };
 await until(() => one(".v-pipe"));
+const begin = one(".v-story").textContent;
+one("[data-step='0']").click();
 """
 
 
@@ -73,17 +75,49 @@ def ask(page: Path, does: str, *, width: int = 1280, dark: bool = False) -> Any:
 
 def test_stepping_with_buttons_and_keys(lesson: Path) -> None:
     found = ask(lesson, """
-        const states = () => all(".v-pipe .chip").map((c) => c.className.split(" ")[1]);
-        const begin = states();
+        const states = () => all(".v-pipe [data-step]").map((c) => c.className.split(" ")[1]);
+        const first = states();
         await step(2); key("ArrowRight"); key("ArrowLeft"); key("ArrowRight");
-        return {begin, after: states(),
+        return {first, after: states(),
                 now: one(".v-equations [aria-current=step]").dataset.defines,
                 row: one(".v-register tr.now").dataset.member,
                 rows: all(".v-register tbody tr").map((r) => r.dataset.member)};
     """)  # fmt: skip
-    assert found["begin"][0] == "now" and set(found["begin"][1:]) == {"later"}
+    assert found["first"][0] == "now" and set(found["first"][1:]) == {"later"}
     assert found["after"][:4] == ["done", "done", "done", "now"] and found["after"][4] == "later"
     assert found["now"] == found["row"] == found["rows"][3]
+
+
+def test_a_lesson_is_read_from_its_opening_to_its_closing(lesson: Path) -> None:
+    """With the arrows alone, in exact numbers and in decimals; what a row is, the register says."""
+    found = ask(lesson, """
+        const lines = () => all(".lines li")
+          .map((li) => li.textContent.replace(/[\u2062 \u00a0]/g, ""));
+        at("x"); const sum = lines();
+        at("A"); const decimal = lines();
+        one(".switches [data-name=exact]").click(); const exact = lines();
+        at("a"); const summary = one(".summary").textContent;
+        const row = one('.lines [data-member="A"][data-row="1"]');
+        row.dispatchEvent(new PointerEvent("pointerover", {bubbles: true}));
+        const lit = one("td.lit-row").closest("tr").dataset.member;
+        row.dispatchEvent(new MouseEvent("click", {bubbles: true}));
+        const looked = main().dataset.member;
+        for (let k = 0; k < 20; k++) key("ArrowRight");
+        const end = one(".v-story").textContent;
+        for (let k = 0; k < 20; k++) key("ArrowLeft");
+        return {begin, again: one(".v-story").textContent === begin, sum, decimal, exact, summary,
+                lit, looked, end, left: all(".v-register tbody tr:not(.later)").length};
+    """)  # fmt: skip
+    assert "a b goes in" in found["begin"] and "predicts a, because 1>0" in found["begin"]
+    assert found["again"] and found["left"] == 0
+    assert found["sum"] == [
+        "x0=E[a]+P0=(1,0)+(0,0)=(1,0)", "x1=E[b]+P1=(0,1)+(1,0)=(1,1)",
+    ]  # fmt: skip
+    assert any("0.2689" in x for x in found["decimal"])
+    assert any("≈(0.268941,0.731059)" in x for x in found["exact"])
+    assert "reads 27 % from 0 (a)" in found["summary"]
+    assert found["lit"] == "A" and found["looked"] == "A"
+    assert "At position 1 (b) the model predicts a" in found["end"]
 
 
 def test_a_symbol_lights_up_everywhere(lesson: Path) -> None:
@@ -139,7 +173,7 @@ def test_exact_and_decimal_switch_in_place(lesson: Path) -> None:
 def test_every_number_is_that_of_python(lesson: Path) -> None:
     shown = ask(lesson, """
         const found = {};
-        for (let k = 0; k < all(".v-pipe .chip").length; k++) {
+        for (let k = 0; k < all(".v-pipe [data-step]").length; k++) {
           found[main().dataset.member] = cells();
           one(".go.next").click();
         }

@@ -84,6 +84,25 @@ def test_exact_numbers_are_beside_the_decimals() -> None:
     assert again["values"]["exact"] == exact
 
 
+def test_a_lesson_s_references_are_members_and_symbols_of_the_page() -> None:
+    """Each row of a line is one of the register; of a run that is not exact there are words."""
+    card = vt.read("exact-lesson")
+    for data in (
+        page_data(card.run([0, 1], card.initial_weights())),
+        page_of(card_named("gpt2"))[1],
+    ):
+        text = json.dumps(data["lesson"]).replace('\\"', '"')
+        values = data["values"]["decimal"]
+        members = set(re.findall(r'data-member="([^"]+)"', text))
+        exact = data["lesson"]["meaning"] == "exact"
+        assert members <= values.keys() and bool(members) == exact
+        steps = [s for p in data["lesson"]["parts"][1:] for s in p["steps"]]
+        assert [s["member"] for s in steps] == [s["member"] for s in data["steps"]]
+        assert "goes in" in data["lesson"]["intro"][0] and data["lesson"]["closing"]
+        assert any("reads" in x for p in data["lesson"]["parts"] for x in p["summary"])
+        assert all(bool(s["sides"]) == exact for s in steps)
+
+
 def test_a_gradient_has_its_value_beside_it() -> None:
     card = card_named("llama")
     _, data = page_of(card, of="logits_{-1,3}", meanings=[])

@@ -16,7 +16,7 @@ _ELEMENTS = frozenset(
 _ATTRIBUTES = frozenset(
     "display displaystyle mathvariant stretchy fence form separator accent accentunder "
     "linethickness columnalign width lspace rspace minsize maxsize movablelimits notation "
-    "columnspacing rowspacing data-key data-node data-call".split()
+    "columnspacing rowspacing data-key data-node data-call data-member data-row".split()
 )
 OPENING = ("(", "[", ",", "=", "\u2248", "\u22c5")
 NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"

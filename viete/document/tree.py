@@ -92,7 +92,7 @@ class Chain:
     """A line of numbers: ``name = row = put_in = value ≈ digits``, each a formula or empty.
 
     ``rows`` are formulas of rows, ``note`` says what is left out; a ``part`` is on the way to a
-    step's value.
+    step's value. ``decimals`` are what is put in and the value once more, each with its sign.
     """
 
     name: str
@@ -102,6 +102,7 @@ class Chain:
     digits: str = ""
     note: str = ""
     part: bool = False
+    decimals: tuple[tuple[str, str], ...] = ()
 
     @property
     def sides(self) -> list[str]:

@@ -34,6 +34,7 @@ from viete.meanings.run import meaning_of
 from viete.report.drawing.data import diagram_data
 from viete.report.lesson.data import lesson_data
 from viete.report.lesson.making import Maker
+from viete.report.lesson.telling import Teller
 from viete.rewrite.adjoint.grad import forward_pass
 
 FORMAT = 1
@@ -127,8 +128,15 @@ class PageMaker:
         self.meanings.append({"name": word, "title": word}
                              | ({"note": ended.message} if ended is not None else {}))  # fmt: skip
         if isinstance(again, ExactRun) and self.card.inputs:
-            made = Maker(again, DIGITS, "latex", ended).lesson(None, "")
-            self.lesson = lesson_data(made)
+            made = Maker(again, DIGITS, "mathml", ended, decimals=True).lesson()
+            self.lesson = lesson_data(made, word)
+
+    def lesson_told(self) -> dict[str, Any] | None:
+        """The lesson; of a run that is not exact its words."""
+        if self.lesson is None and not is_backward(self.card):
+            teller = Teller(self.run, "mathml", DIGITS, self.walk.names.word)
+            self.lesson = lesson_data(teller.lesson(), "")
+        return self.lesson
 
     def data(self, room: int) -> dict[str, Any]:
         """The page's data."""
@@ -157,7 +165,7 @@ class PageMaker:
             "program": self.program(values["decimal"]),
             "expansions": self.expansions(),
             "diagram": diagram_data(forward_pass(self.card)),
-            "lesson": self.lesson,
+            "lesson": self.lesson_told(),
             "limits": {
                 "values": room, "used": used, "left_out": list(dict.fromkeys(self.left_out)),
                 "operations": list(untraced), "notes": self.notes,

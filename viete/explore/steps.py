@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from viete.document.html import prose
-from viete.document.text import plain
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Step, member_name
 from viete.explore.formulas import Tree, equation_mathml, mathml
@@ -57,7 +56,7 @@ class PageSteps:
     def __init__(self, run: Run, equations: NumberedEquations, operations: Tracer | None) -> None:
         self.run, self.card, self.equations = run, run.program.model, equations
         self.operations = operations
-        self.words = StepWords(self.card, "latex")
+        self.words = StepWords(self.card, "mathml")
         self.symbols = self.card.symbols
 
     def name(self, member: Member) -> str:
@@ -108,8 +107,8 @@ class PageSteps:
         return o.data(text, None if e is None else tree.ids.get(e), json_number)
 
     def title(self, e: Equation) -> str:
-        """What a step does, in a few words."""
-        return plain(self.words.title(e))
+        """What a step does, in a few words, as HTML."""
+        return prose(self.words.title(e))
 
     def why(self, e: Equation) -> str:
         """What a step is for, as HTML."""

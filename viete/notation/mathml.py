@@ -219,9 +219,7 @@ class MathML(Printer, style="mathml"):
         """As `Printer.ref`; an argument of a function has no key, being no value of the card."""
         sub, sup = self.slots(e, self.label)
         sub += map(self.small, extra)
-        about = "" if e.symbol.kind == "argument" else attribute("key", e.key)
-        if e.symbol.kind == "function":
-            about += attribute("call", e.key)
+        about = self.about(e, extra)
         if is_phrase(e.symbol):
             name = "_".join([e.symbol.base, *(s.text for s in e.symbol.sub)])
             return scripted(f"<mi>{name}</mi>", sub[len(e.symbol.sub) :], (), about)
@@ -232,6 +230,11 @@ class MathML(Printer, style="mathml"):
                 f"<mrow>{_PARTIAL}{below}</mrow></mfrac>"
             )
         return marked(e.symbol.base, sub, sup, about)
+
+    def about(self, e: Ref, extra: tuple[Expr, ...]) -> str:
+        """The attributes of a name, by which it is pointed at."""
+        about = "" if e.symbol.kind == "argument" else attribute("key", e.key)
+        return about + attribute("call", e.key) * (e.symbol.kind == "function")
 
     def function(self, name: str) -> str:
         return named(name) + _APPLIED

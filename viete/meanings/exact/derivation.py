@@ -436,6 +436,10 @@ class EntryWriter:
         found = x.number
         if isinstance(found, float):
             return INFINITY if found > 0 else Apply("neg", (INFINITY,))
+        return self.number(found)
+
+    def number(self, found: Number) -> Expr:
+        """A number as it is written within a formula."""
         if not self.cut:
             return spelled(found)
         named = any(a.kind == "name" for a in found.atoms())
@@ -509,4 +513,4 @@ def weight(x: Unevaluated, most: int = SHORT) -> int:
     return count
 
 
-__all__ = ["Derivation", "Stage", "Unevaluated", "at_block", "spelled_out"]
+__all__ = ["Derivation", "EntryWriter", "Stage", "Unevaluated", "at_block", "spelled_out"]

@@ -1,4 +1,4 @@
-"""How a lesson begins: what goes in, what is predicted, and the numbers of the model."""
+"""The numbers of a model that is small enough for them to be looked at."""
 
 from __future__ import annotations
 
@@ -10,30 +10,21 @@ import numpy as np
 
 from viete.document.tree import Matrix
 from viete.graph.card import Parameter
+from viete.meanings.exact.derivation import at_block
 from viete.meanings.exact.run import ExactRun
 from viete.notation.printer import show
 from viete.notation.tree import Idx, Pick, Ref, walk
 from viete.report.lesson.formulas import NumberFormulas
-from viete.report.lesson.lines import Lines
 
 SMALL, MOST_ROWS = 40, 60  # entries of a matrix that is shown at the start; rows of all of them
-MOST_WORDS = 8  # tokens of a vocabulary that are listed with their numbers
 
 
 class Beginning:
-    """Writes the beginning of one lesson; ``word`` says how a token is written."""
+    """Writes the numbers of one model."""
 
-    def __init__(self, run: ExactRun, lines: Lines, formulas: NumberFormulas) -> None:
-        self.run, self.lines, self.formulas = run, lines, formulas
+    def __init__(self, run: ExactRun, formulas: NumberFormulas) -> None:
+        self.run, self.formulas = run, formulas
         self.card, self.style = run.program.model, formulas.style
-
-    def mapping(self, ids: list[int]) -> str:
-        """``a ↦ 0, b ↦ 1``: of the whole vocabulary, or of the tokens of the text if it is long."""
-        words = self.card.vocabulary
-        shown = range(len(words)) if len(words) <= MOST_WORDS else list(dict.fromkeys(ids))
-        to = r"\mapsto" if self.style == "latex" else "↦"
-        word = self.lines.name_token
-        return ", ".join(f"`{word(k)}`\u00a0${to} {k}$" for k in shown[:MOST_WORDS])
 
     def matrices(self) -> list[Matrix]:
         """The parameters that are small enough to be looked at; those alike stand together."""
@@ -81,7 +72,7 @@ class Beginning:
 
     def name_of(self, symbol: Any, loops: Mapping[str, int]) -> str:
         own = Ref(symbol, tuple(Idx(s) for s in symbol.slots))
-        return show(self.lines.at(own, loops), self.style)
+        return show(at_block(own, loops, self.run.sizes), self.style)
 
 
 def caption(names: list[tuple[str, str]]) -> str:

@@ -10,8 +10,10 @@ from viete.document.tree import Chain
 from viete.report.lesson.document import Lesson, LessonStep
 
 
-def lesson_data(lesson: Lesson) -> dict[str, Any]:
+def lesson_data(lesson: Lesson, meaning: str = "exact") -> dict[str, Any]:
     """``title``, ``intro``, ``matrices``, ``columns``, ``parts`` and ``closing`` of a lesson.
+
+    ``meaning`` is that of the numbers of its lines, where they are not in decimals.
 
     A part has a ``title``, ``steps`` and a ``summary``. A step has its ``number``, the ``equation``
     of the card (from 1; 0 for the tokens) and the ``member`` that it makes, ``title``, ``why``,
@@ -21,6 +23,7 @@ def lesson_data(lesson: Lesson) -> dict[str, Any]:
     """
     return {
         "title": prose(lesson.title),
+        "meaning": meaning,
         "intro": list(map(prose, lesson.intro)),
         "matrices": list(map(bracketed, lesson.tables)),
         "columns": list(map(prose, lesson.columns)),
@@ -58,11 +61,14 @@ def step_data(step: LessonStep) -> dict[str, Any]:
 
 
 def line_data(line: Chain) -> dict[str, Any]:
-    """A line of numbers: ``name``, what it is equal to in ``sides``, ``digits`` and a ``note``."""
+    """A line of numbers: ``name``, ``rows``: formulas that it is equal to, and what these come to:
+    ``numbers`` and their ``digits``, or ``decimals`` with the sign before each; and a ``note``."""
     return {
         "name": math(line.name) if line.name else "",
-        "sides": list(map(math, line.sides)),
+        "rows": list(map(math, line.rows)),
+        "numbers": [math(t) for t in line.sides if t not in line.rows],
         "digits": math(line.digits) if line.digits else "",
+        "decimals": [[sign, math(text)] for sign, text in line.decimals],
         "note": prose(line.note) if line.note else "",
         "part": line.part,
     }

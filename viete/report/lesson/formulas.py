@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,13 @@ import numpy as np
 from viete.document.tex import to_unicode
 from viete.meanings.exact.deciding import Undecided
 from viete.meanings.exact.decimals import enclosure
-from viete.meanings.exact.derivation import DOTS, LONG, Unevaluated, spelled_out
+from viete.meanings.exact.derivation import DOTS, LONG, EntryWriter, Unevaluated
 from viete.meanings.exact.factoring import simplest
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.spelling import E, first_power, short
-from viete.notation.mathml import MathML, enclosed, with_signs
+from viete.notation.mathml import MathML, attribute, enclosed, with_signs
 from viete.notation.printer import Printer, show
-from viete.notation.tree import Apply, Expr, Num, Pick, Ref, Symbol, num, transform
+from viete.notation.tree import Apply, Expr, Idx, Num, Pick, Ref, Symbol, num, transform
 
 MOST = 8  # entries of a row that are written
 BRIEF, FEW = 28, 4  # letters of a row in little room, and numbers of it
@@ -43,7 +45,21 @@ class RowNames(Printer):
 
 
 class RowMathML(RowNames, MathML):
-    """Row names in MathML."""
+    """Row names in MathML; each says of which member of its family it is a row, and which."""
+
+    def __init__(self, heads: Mapping[str, tuple[str, ...]]) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def about(self, e: Ref, extra: tuple[Expr, ...]) -> str:
+        about = super().about(e, extra)
+        if e.key not in self.heads:
+            return about
+        whole = (Idx(s) if s in self.heads[e.key] else k
+                 for s, k in zip(e.symbol.slots, e.index, strict=True))  # fmt: skip
+        about += attribute("member", show(replace(e, index=tuple(whole))))
+        rows = [x for x in extra if isinstance(x, Num)]
+        return about + (attribute("row", str(rows[0].value)) if rows else "")
 
 
 def word(text: str) -> Expr:
@@ -59,12 +75,15 @@ def visible(text: str) -> str:
 class NumberFormulas:
     """Writes numbers and rows of them; ``digits`` are certified ones, for what is no fraction.
 
-    ``names`` are those of the card: where it has an e of its own, powers of e are written exp(…).
+    ``heads`` are the letters of each name of the card that count heads. Where the card has an e of
+    its own, powers of e are written exp(…).
     """
 
-    def __init__(self, style: str, digits: int, names: Collection[str] = ()) -> None:
-        self.style, self.digits = style, digits
-        self.own_e = "e" in names
+    def __init__(
+        self, style: str, digits: int, heads: Mapping[str, tuple[str, ...]] | None = None
+    ) -> None:
+        self.style, self.digits, self.heads = style, digits, heads or {}
+        self.own_e = "e" in self.heads
 
     def power(self, x: Expr) -> Expr | None:
         """e for e¹."""
@@ -74,13 +93,21 @@ class NumberFormulas:
 
     def e(self, e: Expr) -> str:
         """An expression; a dot for the product of numbers."""
-        write = RowMathML() if self.style == "mathml" else RowNames(self.style)
+        mathml = self.style == "mathml"
+        write = RowMathML(self.heads) if mathml else RowNames(self.style)
         text = write.show(transform(e, self.power))
         if self.style == "latex":
             return text.replace(r"\times", r"\cdot").replace(r"\mathrm{…}", r"\cdots").replace(
                 "…", r"\ldots"
             ).replace("±", r"\pm{}")  # fmt: skip
         return text.replace("<mo>×</mo>", "<mo>⋅</mo>").replace(" × ", "·")
+
+    def standing_for(self, e: Expr, text: str) -> str:
+        """Numbers that are a row: in a page they point at it, as its name does."""
+        value, items = (e.value, e.items) if isinstance(e, Pick) else (e, ())
+        if self.style != "mathml" or not isinstance(value, Ref):
+            return text
+        return f"<mrow{RowMathML(self.heads).about(value, items)}>{text}</mrow>"
 
     def row(self, entries: Sequence[str], scalar: bool) -> str:
         """``(1, 0)``."""
@@ -100,11 +127,16 @@ class NumberFormulas:
         ``known`` are entries, by their `id`, that were written out before.
         """
         shown = entries[: len(entries) if scalar else MOST]
-        spelled = [spelled_out(x, True, True, known) for x in shown]
+        writer = self.writer(known)
+        spelled = [writer.outermost(x) for x in shown]
         if not scalar and sum(len(show(e)) for e in spelled) > WIDE:
             return self.e(spelled[0]), "first entry"
         written = [self.e(e) for e in spelled]
         return self.row([*written, *(self.e(DOTS) for _ in entries[MOST:])], scalar), ""
+
+    def writer(self, known: Collection[int]) -> EntryWriter:
+        """What writes entries as they came about."""
+        return EntryWriter(True, True, known)
 
     def value(self, entries: Any, scalar: bool) -> tuple[str, str]:
         """A row of exact numbers where they can be read, and certified digits where needed."""
@@ -122,7 +154,7 @@ class NumberFormulas:
         exact, _ = self.value(entries, scalar)
         if exact and len(visible(exact)) <= BRIEF:
             return exact
-        few = NumberFormulas(self.style, min(3, self.digits))
+        few = NumberFormulas(self.style, min(3, self.digits), self.heads)
         shown = [few.decimal(x) for x in entries]
         if len(shown) > FEW:
             shown = [*shown[: FEW - 1], self.e(DOTS), shown[-1]]
@@ -165,6 +197,41 @@ class NumberFormulas:
         return self.e(num(int(x)))
 
 
+class Decimals(NumberFormulas):
+    """Writes the same in decimals, for a reader who wants to see no fraction and no power of e."""
+
+    def exact(self, x: Any) -> str | None:
+        return None if isinstance(x, Number) else super().exact(x)
+
+    def writer(self, known: Collection[int]) -> EntryWriter:
+        return DecimalWriter(self.digits, known)
+
+    def is_rounded(self, x: Any) -> bool:
+        """Whether the digits that are written are not all there are."""
+        if not isinstance(x, Number):
+            return False
+        return x.rational is None or Fraction(x.decimal(self.digits)) != x.rational
+
+
+class DecimalWriter(EntryWriter):
+    """Writes entries as they came about, with decimals for the numbers in them."""
+
+    def __init__(self, digits: int, known: Collection[int]) -> None:
+        super().__init__(True, True, known)
+        self.digits = digits
+
+    def number(self, x: Number) -> Expr:
+        try:
+            text = x.decimal(self.digits)
+        except Undecided:
+            return word(f"({enclosure(x, self.digits)})")
+        text, _, exponent = text.partition("e")
+        out = word(text.removeprefix("-")) if "." in text else num(abs(int(text)))
+        if exponent:
+            out = Apply("times", (out, Apply("pow", (num(10), num(int(exponent))))))
+        return Apply("neg", (out,)) if text.startswith("-") else out
+
+
 def is_fraction(x: Any) -> bool:
     return not isinstance(x, Number) or x.rational is not None
 
@@ -174,4 +241,4 @@ def same(put_in: Sequence[Any]) -> bool:
     return all(not isinstance(x, Unevaluated) or x.op == "leaf" for x in put_in)
 
 
-__all__ = ["NumberFormulas", "same"]
+__all__ = ["Decimals", "NumberFormulas", "same"]

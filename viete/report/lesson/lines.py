@@ -23,7 +23,7 @@ from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import ExactRun
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Pick, Ref, num, replaced, transform, walk
-from viete.report.lesson.formulas import NumberFormulas, same, visible, word
+from viete.report.lesson.formulas import Decimals, NumberFormulas, same, visible, word
 from viete.report.lesson.positions import at_position, position_size
 
 MOST_HEADS = 4  # members of a family that are shown
@@ -32,11 +32,16 @@ NO_ROW = (Mismatch, VieteError, AssertionError, KeyError)
 
 
 class Lines:
-    """Writes the lines of turns; ``name_token`` says what the tokens of an input are called."""
+    """Writes the lines of turns, with ``decimals`` in those, too.
+
+    ``name_token`` says what the tokens of an input are called.
+    """
 
     def __init__(
-        self, run: ExactRun, formulas: NumberFormulas, name_token: Callable[[Any], str]
-    ) -> None:
+        self, run: ExactRun, formulas: NumberFormulas, name_token: Callable[[Any], str],
+        decimals: Decimals | None = None,
+    ) -> None:  # fmt: skip
+        self.decimals = decimals
         self.run, self.formulas, self.style = run, formulas, formulas.style
         self.card, self.name_token = run.program.model, name_token
         self.rows = Rows(linearity(self.card))
@@ -138,24 +143,34 @@ class Lines:
         drawn: set[int], turn: Turn, at: int | None,
     ) -> Chain:  # fmt: skip
         """Entries as they came about, and the numbers that they are, as the run held them."""
-        entries, held, scalar = list(rows[0].flat), list(rows[1].flat), not rows[0].ndim
-        value, digits = self.formulas.value([number_of(x) for x in held], scalar)
+        entries, scalar = list(rows[0].flat), not rows[0].ndim
+        held = [number_of(x) for x in rows[1].flat]
         open_ = [x for x in entries if isinstance(x, Unevaluated)]
-        new = [x for x in open_ if id(x) not in drawn]
         seen = set(drawn)
         drawn |= {id(x) for x in open_}
-        written = [self.formulas.e(x) for x in steps]
-        out = Chain(self.formulas.e(name), tuple(written), "", value, digits)
-        if len(steps) > 1 or (steps and is_lookup(steps[-1])):
-            return out  # a step that only hands on what is there
-        if steps and at is not None and (operands := self.operands(steps[-1], turn, at)):
-            return replace(out, put_in=operands)
-        if new and len(open_) == len(entries) and not same(entries):
-            put_in, note = self.formulas.put_in(entries, scalar, seen)
-            if note:
-                return replace(out, note=f"{note}: ${put_in}$")
-            return replace(out, put_in=put_in)
-        return out
+        new = len(open_) == len(entries) and not {id(x) for x in open_} <= seen
+
+        def put_in(formulas: NumberFormulas) -> tuple[str, str]:
+            if len(steps) > 1 or (steps and is_lookup(steps[-1])):
+                return "", ""  # a step that only hands on what is there
+            if steps and at is not None and (found := self.operands(steps[-1], formulas)):
+                return found, ""
+            return formulas.put_in(entries, scalar, seen) if new and not same(entries) else ("", "")
+
+        written, (came, note) = [self.formulas.e(x) for x in steps], put_in(self.formulas)
+        value, digits = self.formulas.value(held, scalar)
+        out = Chain(
+            self.formulas.e(name), tuple(written), "" if note or alike(came, value) else came,
+            self.formulas.standing_for(name, value) if value else "", digits,
+            f"{note}: ${came}$" if note else "",
+        )  # fmt: skip
+        if self.decimals is None:
+            return out
+        came, note = put_in(self.decimals)
+        equal = "≈" if any(map(self.decimals.is_rounded, held)) else "="
+        value = "".join(self.decimals.value(held, scalar))
+        sides = [("=", came)] * bool(came and not note and not alike(came, value))
+        return replace(out, decimals=(*sides, (equal, self.formulas.standing_for(name, value))))
 
     # -- rows of formulas --------------------------------------------------------------------------
 
@@ -226,16 +241,16 @@ class Lines:
                 self.identities[w] = False
         return self.identities[w]
 
-    def operands(self, e: Expr, turn: Turn, at: int) -> str:
+    def operands(self, e: Expr, formulas: NumberFormulas) -> str:
         """A sum of rows with numbers put in: ``(1, 0) + (0, 0)``; nothing for another formula."""
         if not (isinstance(e, Apply) and e.op in ("add", "sub")):
             return ""
         parts = []
         for term in e.args:
             if isinstance(term, Apply) and term.op in ("add", "sub"):
-                text = self.operands(term, turn, at)
+                text = self.operands(term, formulas)
             else:
-                text = self.operand(term)
+                text = self.operand(term, formulas)
             if not text:
                 return ""
             parts.append(text)
@@ -243,7 +258,7 @@ class Lines:
         text = sign.join(parts)
         return text if len(visible(text)) <= 3 * WIDE else ""
 
-    def operand(self, e: Expr) -> str:
+    def operand(self, e: Expr, formulas: NumberFormulas) -> str:
         """The row that a name or a row of one is."""
         match e:
             case Pick(Ref() as value, (item,)):
@@ -251,10 +266,12 @@ class Lines:
                 v = self.held(value)
                 if place is None or v is None or v.axes != (ROW, COL):
                     return ""
-                return self.brief(v.array[place])
+                return formulas.standing_for(e, brief(v.array[place], formulas))
             case Ref():
                 v = self.held(e)
-                return "" if v is None or v.axes != (COL,) else self.brief(v.array)
+                if v is None or v.axes != (COL,):
+                    return ""
+                return formulas.standing_for(e, brief(v.array, formulas))
         return ""
 
     def place(self, item: Expr) -> int | None:
@@ -271,9 +288,15 @@ class Lines:
         except NO_ROW:
             return None
 
-    def brief(self, row: Any) -> str:
-        entries = [number_of(x) for x in np.asarray(row, dtype=object).flat]
-        return self.formulas.brief(entries, False)
+
+def alike(a: str, b: str) -> bool:
+    """Whether two formulas look the same."""
+    return visible(a) == visible(b)
+
+
+def brief(row: Any, formulas: NumberFormulas) -> str:
+    """A row in little room."""
+    return formulas.brief([number_of(x) for x in np.asarray(row, dtype=object).flat], False)
 
 
 def number_of(x: Any) -> Any:

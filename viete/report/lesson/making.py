@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from viete.analysis import roles as role
-from viete.document.tree import Chain, Column, RegisterRow, capital, listed
+from viete.document.tree import Chain, Column, RegisterRow, listed
 from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW, Value
 from viete.evaluate.schedule import Step as Turn
 from viete.evaluate.schedule import program
-from viete.graph.card import CardData, Input
+from viete.graph.card import CardData
 from viete.meanings.entries import run_entries
 from viete.meanings.exact.numbers import Number, total
 from viete.meanings.exact.run import ExactRun
-from viete.notation.printer import show, show_equation
-from viete.notation.tree import Pick, Ref, num
+from viete.notation.printer import show
+from viete.notation.tree import Pick, num
 from viete.report.lesson.beginning import Beginning
-from viete.report.lesson.document import Lesson, LessonPart, LessonStep
-from viete.report.lesson.formulas import NumberFormulas
+from viete.report.lesson.document import Lesson, LessonStep
+from viete.report.lesson.exact_summaries import ExactSummaries
+from viete.report.lesson.formulas import Decimals
 from viete.report.lesson.lines import Lines, number_of
 from viete.report.lesson.outline import Outline, Station
-from viete.report.lesson.positions import (
-    at_position,
-    followed_length,
-    followed_positions,
-    position_size,
-    tracks,
-)
-from viete.report.lesson.summaries import Summaries
-from viete.report.lesson.words import HEADINGS, StepWords
+from viete.report.lesson.positions import at_position, followed_positions, tracks
+from viete.report.lesson.telling import Teller
 
 MOST_OTHERS = 8  # rows that are read but not followed
+DECIMALS = 4  # digits of decimals
 
 
 def lesson(
@@ -62,148 +58,86 @@ def lesson(
         run.compute(None)
     except VieteError as error:
         stopped = error
-    return Maker(run, digits, style, stopped).lesson(positions, origin)
+    return Maker(run, digits, style, stopped, positions).lesson(origin)
 
 
-class Maker:
-    """Makes the parts of one lesson; ``stopped`` is the error that ended the run, if one did."""
+class Maker(Teller):
+    """Makes the parts of one lesson; ``stopped`` is the error that ended the run, if one did.
 
-    def __init__(self, run: ExactRun, digits: int, style: str, stopped: VieteError | None) -> None:
-        self.run, self.model = run, run.program.model
-        self.style, self.stopped = style, stopped
-        self.formulas = NumberFormulas(style, digits, self.model.symbols)
-        self.words = StepWords(self.model, style)
-        self.lines = Lines(run, self.formulas, self.word)
-        self.turns = [t for t in run.program.steps if t.makes in run.store]
+    The lesson follows ``positions``, or those of `followed_positions`. With ``decimals`` each line
+    is made in decimals, too.
+    """
+
+    def __init__(
+        self, run: ExactRun, digits: int, style: str, stopped: VieteError | None,
+        positions: Sequence[int] | None = None, decimals: bool = False,
+    ) -> None:  # fmt: skip
+        self.exact, self.stopped, self.wanted = run, stopped, positions
+        self.tracks = tracks(run)
         self.failed: Turn | None = None  # what the run stopped at
         if stopped is not None:
             there = run.store.keys() | run.missing.keys()
             self.failed = next(t for t in run.program.steps if t.makes not in there)
+        super().__init__(run, style, digits)
+        heads = self.formulas.heads
+        rounded = Decimals(style, DECIMALS, heads) if decimals else None
+        self.lines = Lines(run, self.formulas, self.word, rounded)
+        if self.failed is not None:
             self.turns.append(self.failed)
-        self.outline = Outline(self.turns, self.words)
-        self.tracks, self.length = tracks(run), followed_length(run)
-        self.text = next((ids for i, ids in self.ids() if show(i.shape[0]) == self.length), [])
-        self.explained: set[Any] = set()
-        self.followed: list[int] = []
-        self.number = 1
+            self.outline = Outline(self.turns, self.words)
+            if not positions:
+                count = len(self.tracks)
+                self.followed = [next((j for j in range(count) if self.refused(j)), count - 1)]
 
-    def lesson(self, positions: Sequence[int] | None, origin: str) -> Lesson:
+    def positions(self) -> list[int]:
         count = len(self.tracks)
-        for j in positions or ():
+        for j in self.wanted or ():
             if not 0 <= j < count:
                 raise VieteError(f"there is no position {j}: they are 0 to {count - 1}")
-        if positions:
-            self.followed = list(dict.fromkeys(positions))
-        elif self.failed is not None:
-            self.followed = [next((j for j in range(count) if self.refused(j)), count - 1)]
-        else:
-            self.followed = followed_positions(self.tracks)
-        beginning = Beginning(self.run, self.lines, self.formulas)
-        self.summaries = Summaries(
-            self.run, self.tracks, self.words, self.formulas, self.place, self.made
-        )
-        intro, tables = self.intro(origin), beginning.matrices()
-        parts = [self.tokens(beginning), *map(self.part, self.outline.stations)]
-        return Lesson(
-            f"{self.model.title}: a lesson in exact numbers", intro, tables,
-            [self.place(j) for j in self.followed], parts,
-            self.summaries.conclusions(self.stopped),
+        return list(dict.fromkeys(self.wanted)) if self.wanted else followed_positions(self.tracks)
+
+    def summarised(self) -> ExactSummaries:
+        return ExactSummaries(self.exact, self.tracks, self.words, self.formulas, self.place,
+                              self.token, self.made)  # fmt: skip
+
+    def lesson(self, origin: str = "") -> Lesson:
+        """The whole lesson; ``origin`` says whence the weights come."""
+        out = super().lesson()
+        why = [f"Not computed: {'; '.join(self.run.without())}."] * bool(self.run.without())
+        return replace(
+            out, title=f"{out.title}: a lesson in exact numbers",
+            intro=[*out.intro, *self.about_numbers(), *[origin] * bool(origin), *why],
+            tables=Beginning(self.exact, self.formulas).matrices(),
+            closing=self.closing(),
         )  # fmt: skip
 
-    # -- the beginning -----------------------------------------------------------------------------
+    def closing(self) -> list[str]:
+        assert isinstance(self.summaries, ExactSummaries)
+        return self.summaries.conclusions(self.stopped)
 
-    def intro(self, origin: str) -> list[str]:
-        """What goes in, what is predicted, and how numbers are written."""
-        out = []
-        for i, ids in self.ids():
-            text = " ".join(map(self.word, ids)) if self.model.vocabulary else ""
-            name = show(Ref(i.symbol), self.style)
-            numbers = ", ".join(map(str, ids))
-            goes = f"`{text}` goes in, as ${name}$ = ({numbers})" if text else (
-                f"${name}$ = ({numbers}) goes in")  # fmt: skip
-            out.append(goes)
-        predicted = list(self.summaries.predictions(self.followed[-1:]))
-        first = f"{capital(listed(out))}." if out else ""
-        if predicted:
-            first += f" What comes out is a prediction of what follows: {predicted[0]}."
-        paragraphs = [first.strip(), *self.model.about[:1]]
-        paragraphs.append(
+    def about_numbers(self) -> list[str]:
+        """How numbers are written, and whose."""
+        out = [
             "Every number is exact: a fraction as long as it is one, then roots and powers of e, "
             f"followed by ≈ and {self.formulas.digits} certified digits. What is too long to read "
             "is cut off after its first digits, with … for the rest."
-        )
+        ]
         if len(self.followed) < len(self.tracks):
-            paragraphs.append(
+            out.append(
                 f"Of the {len(self.tracks)} positions the lesson follows "
                 f"{listed(map(self.place, self.followed))}; of the others it shows the rows that "
                 "these read."
             )
-        why = self.run.without()
-        return [p for p in (*paragraphs, origin, f"Not computed: {'; '.join(why)}." * bool(why))
-                if p]  # fmt: skip
-
-    def word(self, token: Any) -> str:
-        words = self.model.vocabulary
-        return words[int(token)] if int(token) < len(words) else str(int(token))
-
-    def place(self, j: int) -> str:
-        """``0 `a```: a position and its token."""
-        known = j < len(self.text) and self.model.vocabulary
-        return f"{j} (`{self.word(self.text[j])}`)" if known else str(j)
-
-    def ids(self) -> list[tuple[Input, list[int]]]:
-        """The inputs that are whole numbers, and what they are."""
-        return [
-            (i, [int(k) for k in self.run.store[i.name, ()].array]) for i in self.model.inputs
-            if i.high is not None and len(i.shape) == 1 and (i.name, ()) in self.run.store
-        ]  # fmt: skip
-
-    def made(self, turn: Turn) -> str:
-        return f"${show(self.lines.at(turn.equation.left, turn.loops), self.style)}$"
+        return out
 
     # -- parts and steps ---------------------------------------------------------------------------
 
-    def tokens(self, beginning: Beginning) -> LessonPart:
-        """The first part: words become numbers."""
-        why = (
-            "A model calculates with numbers, so each token is its place in the vocabulary, "
-            "counted from 0"
-            if self.model.vocabulary
-            else "The tokens are numbers already"
-        )
-        chains = []
-        for i, ids in self.ids():
-            name = show(Ref(i.symbol), self.style)
-            chains.append(Chain(name, (), "", self.formulas.row([str(k) for k in ids], False)))
-        step = LessonStep(1, -1, "", "Tokens become numbers", [why + "."], "",
-                          [Column("", chains)] * bool(chains))  # fmt: skip
-        if self.model.vocabulary:
-            step.why.append(f"{beginning.mapping(self.text)}.")
-        step.pipeline = self.outline.chips(None)
-        item = self.model.inputs[0]
-        if self.text:
-            cells = tuple(str(self.text[j]) if j < len(self.text) else "" for j in self.followed)
-            step.register = [RegisterRow(show(Ref(item.symbol), self.style), cells, 1)]
-        return LessonPart("Tokens", [step], [])
-
-    def part(self, station: Station) -> LessonPart:
-        steps = [self.step(turn) for turn in station.turns]
-        names = [c for c in station.chips if not c.startswith("$")] or [*station.chips]
-        title = capital(listed(HEADINGS.get(c, c) for c in names))
-        title = f"{capital(station.block)}: {title}" if station.block else title
-        told = [] if self.failed in station.turns else self.summaries.of(station, self.followed)
-        return LessonPart(title, steps, [" ".join(told)] if told else [])
+    def summary(self, station: Station) -> Sequence[str]:
+        return [] if self.failed in station.turns else super().summary(station)
 
     def step(self, turn: Turn) -> LessonStep:
-        self.number += 1
-        left, right = (self.lines.at(e, turn.loops)
-                       for e in (turn.equation.left, turn.equation.right))  # fmt: skip
-        formula = show_equation(left, right, self.style)
-        place = self.words.place(turn.equation)
-        why = self.words.why(turn.equation) if self.first_time(place) else []
-        title = f"{self.words.title(turn.equation)}: {self.made(turn)}"
-        out = LessonStep(self.number, place, show(left), title, why, formula)
-        out.pipeline = self.outline.chips(turn)
+        """A step with its numbers."""
+        out = super().step(turn)
         for j in self.followed if self.has_positions(turn) else self.followed[-1:]:
             lines, status = self.side(turn, j)
             title = f"Position {self.place(j)}" if self.has_positions(turn) else ""
@@ -214,15 +148,6 @@ class Maker:
             out.status += self.status(turn)
             out.register = self.entry(turn)
         return out
-
-    def first_time(self, what: Any) -> bool:
-        """Whether this has not been explained yet."""
-        new = what not in self.explained
-        self.explained.add(what)
-        return new
-
-    def has_positions(self, turn: Turn) -> bool:
-        return bool(position_size(self.run, turn))
 
     def side(self, turn: Turn, j: int) -> tuple[list[Chain], list[str]]:
         """The lines of one position, and why there are no more where the run failed."""
@@ -241,7 +166,7 @@ class Maker:
             out += self.lines.of_turn(turn, j, drawn)
             stored = self.run.store[turn.makes]
             if stored.array.dtype != object:  # places in the vocabulary
-                out += self.token(self.of_position(stored, turn, j))
+                out += self.token_of(self.of_position(stored, turn, j))
             return out, []
         assert self.stopped is not None
         if why := self.refused(j):
@@ -249,9 +174,9 @@ class Maker:
         out += self.lines.of_failed(turn, j, drawn)
         return out, [f"Here the lesson ends, because at another position {self.stopped.message}."]
 
-    def token(self, places: list[Any]) -> list[Chain]:
+    def token_of(self, places: list[Any]) -> list[Chain]:
         if len(places) == 1 and int(places[0]) < len(self.model.vocabulary):
-            return [Chain("", note=f"the token is `{self.word(places[0])}`")]
+            return [Chain("", note=f"the token is {self.token(int(places[0]))}")]
         return []
 
     def others(self, turn: Turn) -> list[Column]:
@@ -261,7 +186,7 @@ class Maker:
         if not {role.KEY, role.VALUE} & {*found} or stored.axes != (ROW, COL):
             return []
         rest = [j for j in range(stored.size(ROW)) if j not in self.followed]
-        left = self.lines.at(turn.equation.left, turn.loops)
+        left = self.at(turn.equation.left, turn)
         lines = []
         for j in rest[:MOST_OTHERS]:
             name = self.formulas.e(Pick(left, (num(j),)))
@@ -282,7 +207,7 @@ class Maker:
             cells.append(self.formulas.brief(entries, not counted))
         if not self.has_positions(turn):
             cells = [*cells[-1:], *[""] * (len(self.followed) - 1)]
-        name = show(self.lines.at(turn.equation.left, turn.loops), self.style)
+        name = show(self.at(turn.equation.left, turn), self.style)
         return [RegisterRow(name, tuple(cells), self.number)]
 
     # -- what a step says at its end ---------------------------------------------------------------
@@ -296,7 +221,7 @@ class Maker:
             out.append("The weights of a row are at least 0 and sum to exactly 1.")
         if role.MASK in found:
             out += self.hidden(turn)
-        status = self.run.status[turn.makes]
+        status = self.exact.status[turn.makes]
         if status.bits:
             out.append(f"An enclosure of {status.bits} bits decided a comparison.")
         return out + [f"{t[0].upper()}{t[1:]}." for t in status.ties]

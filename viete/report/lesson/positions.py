@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from viete.evaluate.labelled import COL, ROW, Value
+from viete.evaluate.run import Run
 from viete.evaluate.schedule import Step
 from viete.meanings.exact.run import RATIONAL, ExactRun, level_of
 
 FEW = 4  # positions that are all followed
 
 
-def followed_length(run: ExactRun) -> str:
+def followed_length(run: Run) -> str:
     """The length whose positions are followed: that of the last equation that has one."""
     for step in reversed(run.program.steps):
         found = position_size(run, step)
@@ -22,7 +23,7 @@ def followed_length(run: ExactRun) -> str:
     return next(iter(run.program.model.lengths), "")
 
 
-def position_size(run: ExactRun, step: Step) -> str:
+def position_size(run: Run, step: Step) -> str:
     """The length that an equation's rows (or, of a vector, its entries) count; or nothing."""
     shape = run.program.shapes.types[step.equation.name].shape
     if not shape or len(shape[0].names()) != 1:

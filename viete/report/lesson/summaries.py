@@ -1,9 +1,9 @@
-"""What a part has come to, and what a lesson has shown: sentences from the run's numbers."""
+"""What a part has come to, and what is predicted: sentences from a run's numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,41 +11,47 @@ import numpy as np
 from viete.analysis import roles as role
 from viete.document.tree import listed
 from viete.errors import VieteError
-from viete.evaluate.labelled import COL, ROW, Value
+from viete.evaluate.inputs import host
+from viete.evaluate.labelled import COL, ROW
+from viete.evaluate.run import Run
 from viete.evaluate.schedule import Step as Turn
-from viete.meanings.exact.factoring import reason
 from viete.meanings.exact.numbers import Number, total
-from viete.meanings.exact.run import CLOSED, NAMED, RATIONAL, ExactRun
 from viete.report.lesson.formulas import NumberFormulas
 from viete.report.lesson.outline import Station
-from viete.report.lesson.positions import Track
 from viete.report.lesson.words import StepWords
 
-KINDS = {
-    RATIONAL: "fractions", CLOSED: "roots and powers of e", NAMED: "named quantities",
-}  # fmt: skip
 MOST_SEEN = 4  # positions whose weights are told
 
 
 class Summaries:
-    """Writes the summaries of one run; ``place`` says how a position is called."""
+    """Writes the summaries of one run.
+
+    ``place`` says how a position is called, ``token`` how a token, ``name`` what a turn makes.
+    """
 
     def __init__(
-        self, run: ExactRun, tracks: list[Track], words: StepWords, formulas: NumberFormulas,
-        place: Callable[[int], str], name: Callable[[Turn], str],
+        self, run: Run, words: StepWords, formulas: NumberFormulas,
+        place: Callable[[int], str], token: Callable[[int], str], name: Callable[[Turn], str],
     ) -> None:  # fmt: skip
-        self.run, self.tracks, self.words, self.formulas = run, tracks, words, formulas
-        self.place, self.name = place, name
-        self.level: dict[int, int] = {}  # of each position, as far as it was told
-        self.left = False  # whether any position has left the fractions
+        self.run, self.words, self.formulas = run, words, formulas
+        self.place, self.token, self.name = place, token, name
 
     def of(self, station: Station, followed: Sequence[int]) -> list[str]:
-        """Sentences on a part: who read what, and which rows left the fractions or came back."""
+        """Sentences on a part: what is there now, and who read what."""
         out = list(dict.fromkeys(s for t in station.turns for s in self.words.outcome(t.equation)))
         for turn in station.turns:
             if turn.makes in self.run.store and role.WEIGHTS in self.words.roles(turn.equation):
                 out += [s for j in followed if (s := self.attention(turn, j))]
-        return [*out, *self.levels(station, followed)]
+        return out
+
+    def told_of(self, positions: Sequence[int]) -> list[str]:
+        """What is predicted, as sentences."""
+        return [s[0].upper() + s[1:] + "." for s in self.predictions(positions)]
+
+    def entries(self, turn: Turn) -> np.ndarray:
+        """What a turn made, as an array here."""
+        v = self.run.store[turn.makes]
+        return np.asarray(host(self.run.arrays.array(v)))
 
     # -- attention ---------------------------------------------------------------------------------
 
@@ -55,7 +61,7 @@ class Summaries:
         if ROW not in v.axes or v.size(ROW) <= j or v.size(ROW) != v.size(COL):
             return ""
         letters = [a for a in v.axes if a not in (ROW, COL)]
-        array = np.asarray(v.array, dtype=object)
+        array = self.entries(turn)
         if v.axes != (*letters, ROW, COL):
             return ""
         rows = array.reshape(-1, *array.shape[-2:])[:, j, :]
@@ -63,6 +69,8 @@ class Summaries:
         if len(set(shares)) == 1:
             return f"{self.subject(j)} reads {shares[0]}."
         heads = [f"head {k} {s}" for k, s in enumerate(shares, 1)][:MOST_SEEN]
+        if (rest := len(shares) - len(heads)) > 0:
+            heads.append(f"{rest} more heads otherwise")
         return f"{self.subject(j)} reads with {'; '.join(heads)}."
 
     def shares(self, row: Any) -> str:
@@ -78,146 +86,41 @@ class Summaries:
     def subject(self, j: int) -> str:
         return f"Position {self.place(j)}"
 
-    # -- levels ------------------------------------------------------------------------------------
-
-    def levels(self, station: Station, followed: Sequence[int]) -> list[str]:
-        """Which positions leave the fractions here, or come back to them, and where."""
-        out: dict[tuple[Any, int, int], tuple[Turn, list[int]]] = {}
-        for j in followed:
-            track = next((t for t in self.tracks if t.position == j), None)
-            if track is None:
-                continue
-            for turn, level in track.levels:
-                before = self.level.get(j, RATIONAL)
-                if turn in station.turns and level != before:
-                    out.setdefault((turn.makes, before, level), (turn, []))[1].append(j)
-                    self.level[j] = level
-        changed = {j for _, found in out.values() for j in found}
-        said = [self.change(turn, before, level, found)
-                for (_, before, level), (turn, found) in out.items()]  # fmt: skip
-        still = [j for j in followed
-                 if self.level.get(j, RATIONAL) == RATIONAL and j not in changed]  # fmt: skip
-        tried = {role.NORM, role.WEIGHTS} & {r for t in station.turns
-                                             for r in self.words.roles(t.equation)}  # fmt: skip
-        if still and (said or tried):
-            every = len(still) == len(self.tracks)
-            rows = "All rows" if every else f"The rows of {self.together(still).lower()}"
-            said.append(f"{rows} are fractions{' still' * (not self.left)}.")
-        self.left |= bool(out)
-        return said
-
-    def together(self, found: list[int]) -> str:
-        return f"Position{'s' * (len(found) > 1)} {listed(map(self.place, found))}"
-
-    def change(self, turn: Turn, before: int, level: int, found: list[int]) -> str:
-        name, many = self.name(turn), len(found) > 1
-        who, s = self.together(found), "" if many else "s"
-        are = "are" if many else "is"
-        if level == RATIONAL:
-            return (f"{who} come{s} back to fractions at {name}: what was irrational cancels "
-                    "exactly.")  # fmt: skip
-        if level == CLOSED and before == RATIONAL:
-            return f"{who} leave{s} the fractions at {name}: {self.brings(turn)}, kept exactly."
-        if level == CLOSED:
-            return f"{who} {are} made of roots and powers of e again from {name} on."
-        return (f"{who} {are} named from {name} on: these numbers are defined exactly and have "
-                "certified digits, but equality of two of them is not always decided.")  # fmt: skip
-
-    def brings(self, turn: Turn) -> str:
-        found = self.words.roles(turn.equation)
-        if role.WEIGHTS in found or role.PROBABILITIES in found:
-            return "softmax of more than one score brings in powers of e"
-        if role.NORM in found:
-            return "the norm divides by a square root"
-        if role.SCORES in found:
-            return "the scores are divided by a square root"
-        return "roots or powers of e come in"
-
     # -- what is predicted -------------------------------------------------------------------------
 
     def predictions(self, followed: Sequence[int]) -> Iterator[str]:
         """``b, because e > 2``: the greatest score of each position, and why it is the greatest."""
         found = self.scores()
-        if found is None:
-            return
-        _, v = found
-        words = self.words.card.vocabulary
-        for j in followed:
-            row = list(np.asarray(v.array, dtype=object)[j])
+        for row, j in zip(found[followed], followed, strict=True) if found is not None else ():
             try:
                 best, second = sorted(range(len(row)), key=lambda k: (-float(row[k]), k))[:2]
-                gap = total([row[best], -row[second]])
+                greatest, next_one = exactly(row[best]), exactly(row[second])
+                gap = total([greatest, -next_one])
                 sign = gap.sign()
-            except (VieteError, ValueError):
+            except (VieteError, ValueError, OverflowError):
                 continue
-            a, b = (f"`{words[k]}`" if k < len(words) else f"token {k}" for k in (best, second))
-            at = f"at position {self.place(j)}"
+            a, b, at = self.token(best), self.token(second), f"at position {self.place(j)}"
             if sign == 0:
                 yield f"{at} {a} and {b} have the same score, exactly"
             else:
-                why = self.because(row[best], row[second], gap)
+                why = self.because(greatest, next_one, gap)
                 yield f"{at} the model predicts {a}, {why} ({b} comes second)"
 
     def because(self, best: Number, second: Number, gap: Number) -> str:
-        f = self.formulas
-        if best.rational is not None and second.rational is not None:
-            return f"because ${f.plain_number(best)} > {f.plain_number(second)}$"
-        if (found := reason(gap)) is not None:
-            left, sign, right = found
-            return f"because ${f.e(left)} {sign} {f.e(right)}$"
-        return f"because ${f.decimal(best)} > {f.decimal(second)}$"
+        return f"because ${self.formulas.decimal(best)} > {self.formulas.decimal(second)}$"
 
-    def scores(self) -> tuple[Turn, Value] | None:
+    def scores(self) -> np.ndarray | None:
+        """The scores of the tokens at each position."""
         for turn in reversed(self.run.program.steps):
             v = self.run.store.get(turn.makes)
             if role.UNEMBED in self.words.roles(turn.equation) and v is not None:
-                return (turn, v) if v.axes == (ROW, COL) else None
+                return self.entries(turn) if v.axes == (ROW, COL) else None
         return None
 
-    # -- the end -----------------------------------------------------------------------------------
 
-    def conclusions(self, stopped: VieteError | None) -> list[str]:
-        """Sentences on the whole run."""
-        out = [s[0].upper() + s[1:] + "." for s in self.predictions(
-            [t.position for t in self.tracks][-MOST_SEEN:])]  # fmt: skip
-        out += [self.track(t) for t in self.tracks[:MOST_SEEN]]
-        turns = [t for t in self.run.program.steps if t.makes in self.run.status]
-        if any(self.run.status[t.makes].level == CLOSED for t in turns):
-            out.append("Whether two numbers made of roots and powers of e are equal is decided "
-                       "(Besicovitch 1940; Lindemann–Weierstrass).")  # fmt: skip
-        if self.run.names:
-            out.append(f"{len(self.run.names)} intermediate quantities have names, so that no "
-                       "formula grows too long to hold.")  # fmt: skip
-        bits = max((self.run.status[t.makes].bits for t in turns), default=0)
-        if bits:
-            out.append(f"Comparisons were decided by enclosures of at most {bits} bits, which are "
-                       "certain to contain the numbers.")  # fmt: skip
-        for t in turns:
-            out += [f"In {self.name(t)}, {tie}." for tie in self.run.status[t.makes].ties]
-        if stopped is not None:
-            out.append(f"The run ended early: {stopped.message}.")
-        if all(self.run.status[t.makes].level == RATIONAL for t in turns):
-            out.append("Every number here is a fraction, computed exactly. Nothing was rounded.")
-        else:
-            out.append("All digits after ≈ are proven; the last one is rounded.")
-        return [*out, "This lesson claims nothing about what floating point would give, nor about "
-                      "weights or inputs other than these."]  # fmt: skip
-
-    def track(self, track: Track) -> str:
-        """``Position 1 is made of fractions up to S, of roots and powers of e from A to r, …``"""
-        runs = [(level, [t for t, _ in found])
-                for level, found in groupby(track.levels, key=lambda x: x[1])]  # fmt: skip
-        if len(runs) <= 1:
-            level = runs[0][0] if runs else RATIONAL
-            return f"{self.subject(track.position)} is made of {KINDS[level]} to the end."
-        parts = []
-        for k, (level, turns) in enumerate(runs):
-            first, last = self.name(turns[0]), self.name(turns[-1])
-            again = " again" if level == RATIONAL and k else ""
-            where = f"up to {last}" if k == 0 else f"from {first} on" if k == len(runs) - 1 else (
-                f"in {first}" if len(turns) == 1 else f"from {first} to {last}")  # fmt: skip
-            parts.append(f"of {KINDS[level]}{again} {where}")
-        return f"{self.subject(track.position)} is made {listed(parts)}."
+def exactly(x: Any) -> Number:
+    """A score as the number that it is; of a float the fraction that it is."""
+    return x if isinstance(x, Number) else Number.of(Fraction(float(x)))
 
 
-__all__ = ["Summaries"]
+__all__ = ["MOST_SEEN", "Summaries"]

@@ -1,0 +1,152 @@
+"""What stops being a fraction in a lesson, and what comes back; what the lesson has shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any
+
+from viete.analysis import roles as role
+from viete.document.tree import listed
+from viete.errors import VieteError
+from viete.evaluate.schedule import Step as Turn
+from viete.meanings.exact.factoring import reason
+from viete.meanings.exact.numbers import Number
+from viete.meanings.exact.run import CLOSED, NAMED, RATIONAL, ExactRun
+from viete.report.lesson.formulas import NumberFormulas
+from viete.report.lesson.outline import Station
+from viete.report.lesson.positions import Track
+from viete.report.lesson.summaries import MOST_SEEN, Summaries
+from viete.report.lesson.words import StepWords
+
+KINDS = {
+    RATIONAL: "fractions", CLOSED: "roots and powers of e", NAMED: "named quantities",
+}  # fmt: skip
+
+
+class ExactSummaries(Summaries):
+    """Writes the summaries of one exact run."""
+
+    def __init__(
+        self, run: ExactRun, tracks: list[Track], words: StepWords, formulas: NumberFormulas,
+        place: Callable[[int], str], token: Callable[[int], str], name: Callable[[Turn], str],
+    ) -> None:  # fmt: skip
+        super().__init__(run, words, formulas, place, token, name)
+        self.exact, self.tracks = run, tracks
+        self.level: dict[int, int] = {}  # of each position, as far as it was told
+        self.left = False  # whether any position has left the fractions
+
+    def of(self, station: Station, followed: Sequence[int]) -> list[str]:
+        """Sentences on a part, also on which rows left the fractions here or came back."""
+        return [*super().of(station, followed), *self.levels(station, followed)]
+
+    def levels(self, station: Station, followed: Sequence[int]) -> list[str]:
+        """Which positions leave the fractions here, or come back to them, and where."""
+        out: dict[tuple[Any, int, int], tuple[Turn, list[int]]] = {}
+        for j in followed:
+            track = next((t for t in self.tracks if t.position == j), None)
+            if track is None:
+                continue
+            for turn, level in track.levels:
+                before = self.level.get(j, RATIONAL)
+                if turn in station.turns and level != before:
+                    out.setdefault((turn.makes, before, level), (turn, []))[1].append(j)
+                    self.level[j] = level
+        changed = {j for _, found in out.values() for j in found}
+        said = [self.change(turn, before, level, found)
+                for (_, before, level), (turn, found) in out.items()]  # fmt: skip
+        still = [j for j in followed
+                 if self.level.get(j, RATIONAL) == RATIONAL and j not in changed]  # fmt: skip
+        tried = {role.NORM, role.WEIGHTS} & {r for t in station.turns
+                                             for r in self.words.roles(t.equation)}  # fmt: skip
+        if still and (said or tried):
+            every = len(still) == len(self.tracks)
+            rows = "All rows" if every else f"The rows of {self.together(still).lower()}"
+            said.append(f"{rows} are fractions{' still' * (not self.left)}.")
+        self.left |= bool(out)
+        return said
+
+    def together(self, found: list[int]) -> str:
+        return f"Position{'s' * (len(found) > 1)} {listed(map(self.place, found))}"
+
+    def change(self, turn: Turn, before: int, level: int, found: list[int]) -> str:
+        name, many = self.name(turn), len(found) > 1
+        who, s = self.together(found), "" if many else "s"
+        are = "are" if many else "is"
+        if level == RATIONAL:
+            return (f"{who} come{s} back to fractions at {name}: what was irrational cancels "
+                    "exactly.")  # fmt: skip
+        if level == CLOSED and before == RATIONAL:
+            return f"{who} leave{s} the fractions at {name}: {self.brings(turn)}, kept exactly."
+        if level == CLOSED:
+            return f"{who} {are} made of roots and powers of e again from {name} on."
+        return (f"{who} {are} named from {name} on: these numbers are defined exactly and have "
+                "certified digits, but equality of two of them is not always decided.")  # fmt: skip
+
+    def brings(self, turn: Turn) -> str:
+        found = self.words.roles(turn.equation)
+        if role.WEIGHTS in found or role.PROBABILITIES in found:
+            return "softmax of more than one score brings in powers of e"
+        if role.NORM in found:
+            return "the norm divides by a square root"
+        if role.SCORES in found:
+            return "the scores are divided by a square root"
+        return "roots or powers of e come in"
+
+    # -- what is predicted -------------------------------------------------------------------------
+
+    def because(self, best: Number, second: Number, gap: Number) -> str:
+        f = self.formulas
+        if best.rational is not None and second.rational is not None:
+            return f"because ${f.plain_number(best)} > {f.plain_number(second)}$"
+        if (found := reason(gap)) is not None:
+            left, sign, right = found
+            return f"because ${f.e(left)} {sign} {f.e(right)}$"
+        return super().because(best, second, gap)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def conclusions(self, stopped: VieteError | None) -> list[str]:
+        """Sentences on the whole run."""
+        out = self.told_of([t.position for t in self.tracks][-MOST_SEEN:])
+        out += [self.track(t) for t in self.tracks[:MOST_SEEN]]
+        turns = [t for t in self.run.program.steps if t.makes in self.exact.status]
+        if any(self.exact.status[t.makes].level == CLOSED for t in turns):
+            out.append("Whether two numbers made of roots and powers of e are equal is decided "
+                       "(Besicovitch 1940; Lindemann–Weierstrass).")  # fmt: skip
+        if self.exact.names:
+            out.append(f"{len(self.exact.names)} intermediate quantities have names, so that no "
+                       "formula grows too long to hold.")  # fmt: skip
+        bits = max((self.exact.status[t.makes].bits for t in turns), default=0)
+        if bits:
+            out.append(f"Comparisons were decided by enclosures of at most {bits} bits, which are "
+                       "certain to contain the numbers.")  # fmt: skip
+        for t in turns:
+            out += [f"In {self.name(t)}, {tie}." for tie in self.exact.status[t.makes].ties]
+        if stopped is not None:
+            out.append(f"The run ended early: {stopped.message}.")
+        if all(self.exact.status[t.makes].level == RATIONAL for t in turns):
+            out.append("Every number here is a fraction, computed exactly. Nothing was rounded.")
+        else:
+            out.append("All digits after ≈ are proven; the last one is rounded.")
+        return [*out, "This lesson claims nothing about what floating point would give, nor about "
+                      "weights or inputs other than these."]  # fmt: skip
+
+    def track(self, track: Track) -> str:
+        """``Position 1 is made of fractions up to S, of roots and powers of e from A to r, …``"""
+        runs = [(level, [t for t, _ in found])
+                for level, found in groupby(track.levels, key=lambda x: x[1])]  # fmt: skip
+        if len(runs) <= 1:
+            level = runs[0][0] if runs else RATIONAL
+            return f"{self.subject(track.position)} is made of {KINDS[level]} to the end."
+        parts = []
+        for k, (level, turns) in enumerate(runs):
+            first, last = self.name(turns[0]), self.name(turns[-1])
+            again = " again" if level == RATIONAL and k else ""
+            where = f"up to {last}" if k == 0 else f"from {first} on" if k == len(runs) - 1 else (
+                f"in {first}" if len(turns) == 1 else f"from {first} to {last}")  # fmt: skip
+            parts.append(f"of {KINDS[level]}{again} {where}")
+        return f"{self.subject(track.position)} is made {listed(parts)}."
+
+
+__all__ = ["ExactSummaries"]

@@ -1,0 +1,180 @@
+"""A run in words, of any numbers: what goes in, what each part comes to, what is predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from viete.document.tree import Chain, Column, RegisterRow, capital, listed
+from viete.evaluate.inputs import host
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Step as Turn
+from viete.evaluate.schedule import member_name
+from viete.graph.card import Input
+from viete.meanings.exact.derivation import at_block
+from viete.notation.printer import show, show_equation
+from viete.notation.tree import Expr, Ref
+from viete.report.lesson.document import Lesson, LessonPart, LessonStep
+from viete.report.lesson.formulas import NumberFormulas
+from viete.report.lesson.outline import Outline, Station
+from viete.report.lesson.positions import FEW, followed_length, position_size
+from viete.report.lesson.summaries import Summaries
+from viete.report.lesson.words import HEADINGS, StepWords
+
+MOST_WORDS = 8  # tokens of a vocabulary that are listed with their numbers
+
+
+class Teller:
+    """Tells of one run, in a lesson whose steps have no lines.
+
+    ``word`` says what a token is called, where the card has no words of its own.
+    """
+
+    def __init__(
+        self, run: Run, style: str, digits: int, word: Callable[[int], str] | None = None
+    ) -> None:
+        self.run, self.model, self.style = run, run.program.model, style
+        heads = {key: self.model.heads_of(s) for key, s in self.model.symbols.items()}
+        self.formulas = NumberFormulas(style, digits, heads)
+        self.words, self.named = StepWords(self.model, style), word
+        self.turns = [t for t in run.program.steps if t.makes in run.store]
+        self.length = followed_length(run)
+        self.text = next((ids for i, ids in self.ids() if show(i.shape[0]) == self.length), [])
+        self.explained: set[Any] = set()
+        self.number = 1
+        self.followed = self.positions()
+        self.outline = Outline(self.turns, self.words)
+        self.summaries = self.summarised()
+
+    def positions(self) -> list[int]:
+        """The positions that are told of: all of a short text, and else the last."""
+        count = int(self.run.sizes.get(self.length, 1)) if self.length else 1
+        return list(range(count)) if count <= FEW else [count - 1]
+
+    def summarised(self) -> Summaries:
+        return Summaries(self.run, self.words, self.formulas, self.place, self.token, self.made)
+
+    def lesson(self) -> Lesson:
+        """What goes in, the parts with their summaries, and what is predicted."""
+        return Lesson(
+            self.model.title, [*self.goes_in(), *self.model.about[:1]], [],
+            [self.place(j) for j in self.followed],
+            [self.tokens(), *map(self.part, self.outline.stations)],
+            self.summaries.told_of(self.followed),
+        )  # fmt: skip
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def word(self, token: Any) -> str:
+        words = self.model.vocabulary
+        if int(token) < len(words):
+            return words[int(token)]
+        return self.named(int(token)) if self.named is not None else str(int(token))
+
+    def has_words(self) -> bool:
+        return any(self.word(k) != str(k) for k in self.text)
+
+    def token(self, k: int) -> str:
+        """A token as prose has it."""
+        word = self.word(k).replace("`", "\u02cb").replace("$", "\uff04")
+        return f"token {k}" if word == str(k) else f"`{word}`"
+
+    def place(self, j: int) -> str:
+        """``0 `a```: a position and its token."""
+        known = j < len(self.text) and self.word(self.text[j]) != str(self.text[j])
+        return f"{j} ({self.token(self.text[j])})" if known else str(j)
+
+    def ids(self) -> list[tuple[Input, list[int]]]:
+        """The inputs that are whole numbers, and what they are."""
+        return [
+            (i, [int(k) for k in host(self.run.store[i.name, ()].array)]) for i in self.model.inputs
+            if i.high is not None and len(i.shape) == 1 and (i.name, ()) in self.run.store
+        ]  # fmt: skip
+
+    def at(self, e: Expr, turn: Turn) -> Expr:
+        """A formula for one turn of its loop."""
+        return at_block(e, turn.loops, self.run.sizes)
+
+    def made(self, turn: Turn) -> str:
+        return f"${show(self.at(turn.equation.left, turn), self.style)}$"
+
+    def has_positions(self, turn: Turn) -> bool:
+        return bool(position_size(self.run, turn))
+
+    # -- the beginning -----------------------------------------------------------------------------
+
+    def goes_in(self) -> list[str]:
+        """What goes in, and what comes out of it."""
+        out = []
+        for i, ids in self.ids():
+            text = " ".join(map(self.token, ids)) if self.has_words() else ""
+            name, numbers = show(Ref(i.symbol), self.style), ", ".join(map(str, ids))
+            out.append(f"{text} goes in, as ${name}$ = ({numbers})" if text else
+                       f"${name}$ = ({numbers}) goes in")  # fmt: skip
+        predicted = list(self.summaries.predictions(self.followed[-1:]))
+        first = f"{capital(listed(out))}." if out else ""
+        if predicted:
+            first += f" What comes out is a prediction of what follows: {predicted[0]}."
+        return [first.strip()] if first else []
+
+    def mapping(self) -> str:
+        """``a ↦ 0, b ↦ 1``: of the whole vocabulary, or of the tokens of the text if it is long."""
+        words = self.model.vocabulary
+        shown = range(len(words)) if 0 < len(words) <= MOST_WORDS else dict.fromkeys(self.text)
+        to = r"\mapsto" if self.style == "latex" else "↦"
+        return ", ".join(f"{self.token(k)}\u00a0${to} {k}$" for k in list(shown)[:MOST_WORDS])
+
+    def tokens(self) -> LessonPart:
+        """The first part: words become numbers."""
+        why = ["The tokens are numbers already."]
+        if self.has_words():
+            why = ["A model calculates with numbers, so each token is its place in the vocabulary, "
+                   "counted from 0.", f"{self.mapping()}."]  # fmt: skip
+        chains = []
+        for i, ids in self.ids():
+            name = show(Ref(i.symbol), self.style)
+            chains.append(Chain(name, (), "", self.formulas.row([str(k) for k in ids], False)))
+        step = LessonStep(1, -1, "", "Tokens become numbers", why, "",
+                          [Column("", chains)] * bool(chains))  # fmt: skip
+        step.pipeline = self.outline.chips(None)
+        item = self.model.inputs[0]
+        if self.text:
+            cells = tuple(str(self.text[j]) if j < len(self.text) else "" for j in self.followed)
+            step.register = [RegisterRow(show(Ref(item.symbol), self.style), cells, 1)]
+        return LessonPart("Tokens", [step], [])
+
+    # -- parts and steps ---------------------------------------------------------------------------
+
+    def part(self, station: Station) -> LessonPart:
+        steps = [self.step(turn) for turn in station.turns]
+        names = [c for c in station.chips if not c.startswith("$")] or [*station.chips]
+        title = capital(listed(HEADINGS.get(c, c) for c in names))
+        title = f"{capital(station.block)}: {title}" if station.block else title
+        told = self.summary(station)
+        return LessonPart(title, steps, [" ".join(told)] if told else [])
+
+    def summary(self, station: Station) -> Sequence[str]:
+        return self.summaries.of(station, self.followed)
+
+    def step(self, turn: Turn) -> LessonStep:
+        """A step in words: its title, why it is there, and its equation."""
+        self.number += 1
+        left, right = (self.at(e, turn) for e in (turn.equation.left, turn.equation.right))
+        place = self.words.place(turn.equation)
+        why = self.words.why(turn.equation) if self.first_time(place) else []
+        symbol = turn.equation.left.symbol
+        member = member_name(symbol, self.run.program.loops_of(symbol, turn.makes[1]))
+        out = LessonStep(self.number, place, member,
+                         f"{self.words.title(turn.equation)}: {self.made(turn)}", why,
+                         show_equation(left, right, self.style))  # fmt: skip
+        out.pipeline = self.outline.chips(turn)
+        return out
+
+    def first_time(self, what: Any) -> bool:
+        """Whether this has not been explained yet."""
+        new = what not in self.explained
+        self.explained.add(what)
+        return new
+
+
+__all__ = ["Teller"]
