@@ -21,7 +21,7 @@ function one(line, exact) {
   const chain = sides.map(([sign, formula], k) => side(sign, formula, k === sides.length - 1 ? "result" : "came"));
   if (exact && line.digits) chain.push(side("≈", line.digits, "digits"));
   return el("li", { class: line.part ? "on-the-way" : "made" },
-    line.name ? own(line.name, "span", { class: "head" }) : null,
+    line.name ? own(line.name, "span", { class: "row-name" }) : null,
     chain.flatMap((part) => [" ", part]),
     line.note ? own(line.note, "span", { class: "note" }) : null);
 }
