@@ -15,7 +15,7 @@ export function createEdits(ctx) {
   let edits = none();
   const original = ctx.data.tokens;
   const steps = ctx.data.steps;
-  let running = Promise.resolve();
+  let running = Promise.resolve(true);
 
   const rerun = () => {
     running = running.then(async () => {
@@ -29,8 +29,10 @@ export function createEdits(ctx) {
         if (others) ctx.useSteps(others);
         if (tokens) ctx.data.tokens = { ...ctx.data.tokens, ...tokens };
         ctx.store.set({ revision: ctx.state.revision + 1, step: ctx.nearest(ctx.state.step), meaning: "decimal", note: "Everything was computed again" });
+        return true;
       } catch (error) {
         ctx.tell(error instanceof Error ? error.message : String(error));
+        return false;
       }
     });
     return running;
@@ -41,12 +43,14 @@ export function createEdits(ctx) {
       return changed(edits);
     },
     /** @param {string} equation @param {string} key  the symbol that it changes */
-    togglePut(equation, key) {
+    async togglePut(equation, key) {
       const { put } = ctx.state;
       const off = put.some((p) => p.equation === equation);
       const next = off ? put.filter((p) => p.equation !== equation) : [...put, { equation, key }];
       ctx.store.set({ put: next });
-      return this.change({ put: next.map((p) => p.equation) });
+      if (await this.change({ put: next.map((p) => p.equation) })) return;
+      edits = { ...edits, put: put.map((p) => p.equation) }; // what cannot be put in is not said to be
+      ctx.store.set({ put });
     },
     /** @param {Partial<Edits>} part */
     change(part) {

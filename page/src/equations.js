@@ -1,6 +1,7 @@
 /** The equations as on paper: grouped by part, the current one marked, calls that open. */
 import { copyButton } from "./copy.js";
 import { button, el, own } from "./dom.js";
+import { changedFormula, putFormula } from "./puts.js";
 import { fit } from "./fit.js";
 import { equationProgress, STATES } from "./progress.js";
 
@@ -24,8 +25,9 @@ export function equations(ctx) {
       drawn = wanted;
     }
     for (const [number, row] of rows) {
-      const put = state.put.filter((p) => p.key === row.dataset.defines).map((p) => p.equation).join(", ");
-      if (row.dataset.put !== put) showPut(row, put);
+      const puts = state.put.filter((p) => p.key === row.dataset.defines);
+      const put = puts.map((p) => p.equation).join(", ");
+      if ((row.dataset.put ?? "") !== put) showPut(ctx, row, puts, put);
       const status = equationProgress(ctx.steps, state.step, number);
       const changed = row.dataset.status !== status;
       row.dataset.status = status;
@@ -108,11 +110,16 @@ function calls(formula, equation, opened) {
   return found;
 }
 
-/** What was put in stands below the equation that it changes. @param {HTMLElement} row @param {string} put */
-function showPut(row, put) {
+/** What was put in: the equation is struck, and stands below as it is now. @param {Context} ctx @param {HTMLElement} row @param {import("./puts.js").Put[]} puts @param {string} put */
+function showPut(ctx, row, puts, put) {
   row.dataset.put = put;
   row.querySelector(".put")?.remove();
-  if (put) row.append(el("p", { class: "put" }, "but ", put));
+  const formula = /** @type {HTMLElement} */ (row.querySelector(".formula"));
+  formula.classList.toggle("struck", puts.length > 0);
+  if (!puts.length) return;
+  const now = changedFormula(ctx, formula, puts) ?? el("p", {}, "but ", puts.flatMap(({ equation }, k) => [k ? ", " : "", putFormula(ctx, equation)]));
+  formula.after(el("ins", { class: "put", "aria-label": `Changed: ${put}` }, now));
+  reveal(row);
 }
 
 /** Scrolls the pane, never the page; all that a step changes is laid out once for it. @param {Element} row */

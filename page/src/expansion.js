@@ -37,7 +37,7 @@ export async function termsOf(ctx, member, at) {
 const unpackedOf = new WeakMap();
 
 /** @param {import("./types.js").PageData} data */
-function unpacked({ expansions = { members: [], packed: "" } }) {
+function unpacked({ expansions = { members: [], packed: "", off: [] } }) {
   let found = unpackedOf.get(expansions);
   if (!found) {
     const bytes = Uint8Array.from(atob(expansions.packed), (c) => c.charCodeAt(0));

@@ -10,6 +10,7 @@ import { equations } from "./equations.js";
 import { keyboard } from "./keyboard.js";
 import { valuesPane } from "./panes.js";
 import { pipeline } from "./pipeline.js";
+import { changes } from "./puts.js";
 import { references } from "./references.js";
 import { register } from "./register.js";
 import { createStore } from "./store.js";
@@ -35,9 +36,9 @@ async function render({ model, el: root }) {
     el(root.parentElement === document.body ? "main" : "div", { class: "v-panes" },
       pane("equations", "Equations", equations(ctx), symbolTable(ctx), card(ctx)),
       el("div", { class: "pane story", role: "region", "aria-label": "This step" },
-        el("div", { class: "pane-body", tabindex: "0" }, story(ctx), diagram(ctx), training(ctx, edits), asking(ctx))),
+        el("div", { class: "pane-body", tabindex: "0" }, story(ctx, edits), diagram(ctx), training(ctx, edits), asking(ctx))),
       pane("values", "Values", valuesPane(ctx, edits)),
-      pane("register", "Register", register(ctx))),
+      pane("register", "Register", register(ctx, edits))),
     inspector(ctx), note(ctx));
   listen(ctx);
   references(ctx);
@@ -66,7 +67,7 @@ function header(ctx, edits) {
     ].filter((x) => x !== null));
     if (inside && held) /** @type {HTMLElement | null} */ (holder.querySelector(`[data-name="${held}"]`))?.focus();
   });
-  return el("header", { class: "v-header" }, el("h1", {}, ctx.data.title), tokensBar(ctx, edits), choices(ctx, edits), undo(ctx, edits), holder);
+  return el("header", { class: "v-header" }, el("h1", {}, ctx.data.title), tokensBar(ctx, edits), choices(ctx, edits), changes(ctx, edits), undo(ctx, edits), holder);
 }
 
 /** The whole card, to be read. @param {Context} ctx */

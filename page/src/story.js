@@ -1,17 +1,18 @@
 /** The step in words: what happens, why, its equation, and its lines for each position. */
 import { el, own } from "./dom.js";
 import { fit } from "./fit.js";
+import { switches } from "./heads.js";
 import { lines } from "./lines.js";
 
 /** @typedef {import("./context.js").Context} Context */
 
-/** @param {Context} ctx */
-export function story(ctx) {
+/** @param {Context} ctx @param {import("./edits.js").EditsStore} edits */
+export function story(ctx, edits) {
   const box = el("section", { class: "v-story", "aria-live": "polite" });
   ctx.store.on((state, before) => {
-    const keys = /** @type {const} */ (["step", "direction", "meaning", "revision"]);
+    const keys = /** @type {const} */ (["step", "direction", "meaning", "revision", "put"]);
     if (state !== before && keys.every((key) => state[key] === before[key])) return;
-    const told = state.step < 0 ? opening(ctx) : state.step >= ctx.steps.length ? closing(ctx) : step(ctx);
+    const told = state.step < 0 ? opening(ctx) : state.step >= ctx.steps.length ? closing(ctx) : step(ctx, edits);
     box.replaceChildren(...told.filter((x) => x !== null));
     for (const name of box.querySelectorAll("[data-key]")) paint(ctx, /** @type {HTMLElement} */ (name));
     const pane = box.closest(".pane-body");
@@ -44,8 +45,8 @@ function closing(ctx) {
   ] : [];
 }
 
-/** @param {Context} ctx */
-function step(ctx) {
+/** @param {Context} ctx @param {import("./edits.js").EditsStore} edits */
+function step(ctx, edits) {
   const { step: here, lesson } = ctx;
   if (!here) return [];
   const equation = ctx.equation.get(here.equation);
@@ -55,6 +56,7 @@ function step(ctx) {
     el("p", { class: "part" }, [equation?.part, block(here.block)].filter(Boolean).join(" · ")),
     own(here.title || here.member, "h2"),
     equation ? fit(own(here.equation_math ?? equation.math, "div", { class: "formula" })) : null,
+    switches(ctx, edits, here.member),
     here.why ? prose(here.why) : null,
     told && told.step.sides.length ? lines(told.step.sides, ctx.state.meaning === lesson.meaning) : null,
     told && told.step.status ? own(told.step.status, "p", { class: "status" }) : null,

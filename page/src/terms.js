@@ -1,6 +1,7 @@
 /** An entry opens into the terms that made it: bars about zero that add up to it, each with terms of its own. */
-import { button, el, own, textOf } from "./dom.js";
+import { el, own, textOf } from "./dom.js";
 import { entryName, opens, termsOf } from "./expansion.js";
+import { offSwitch } from "./heads.js";
 import { count, full, short } from "./numbers.js";
 
 /** @typedef {import("./context.js").Context} Context */
@@ -84,7 +85,7 @@ function line(ctx, edits, term, most, open, path) {
     open[item.open ? "add" : "delete"](key);
     if (!item.open || inner.childElementCount) return;
     if (term.formula) inner.append(el("div", { class: "formula" }, own(term.formula)));
-    if (term.off) inner.append(offSwitch(ctx, edits, term.off));
+    if (term.off) inner.append(offSwitch(ctx, edits, term.off.equation, term.off.key));
     if (!term.open) return;
     try {
       const found = await term.open();
@@ -95,10 +96,4 @@ function line(ctx, edits, term, most, open, path) {
   });
   if (open.has(key)) item.open = true;
   return el("li", { class: term.kind }, item);
-}
-
-/** @param {Context} ctx @param {EditsStore} edits @param {{equation: string, key: string}} off */
-function offSwitch(ctx, edits, { equation, key }) {
-  const pressed = ctx.state.put.some((p) => p.equation === equation);
-  return button(pressed ? "Switch on" : "Switch off", () => edits.togglePut(equation, key), { class: "switch", "aria-pressed": pressed, title: equation });
 }

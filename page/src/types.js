@@ -151,7 +151,7 @@
  * @property {Record<string, Record<string, Stored>>} values
  * @property {{source: string, parameters: Record<string, Stored>} | null} program
  * @property {Diagram | null} diagram
- * @property {{members: string[], packed: string}} [expansions]  of the entries of values, compressed
+ * @property {{members: string[], packed: string, off: string[]}} [expansions]  of the entries of values, compressed; the symbols that may be switched off
  * @property {Lesson | null} lesson
  * @property {{values: number, left_out: string[]}} limits
  * @property {{address: string, token: string} | null} server

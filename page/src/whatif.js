@@ -1,5 +1,6 @@
 /** What follows when a part of a value is put to 0: every later step computed again, entry by entry. */
 import { indexAt, operationOf, Reading } from "./operations.js";
+import { zeros } from "./puts.js";
 import { Value } from "./values.js";
 
 /** @typedef {import("./context.js").Context} Context */
@@ -61,13 +62,8 @@ function computed(ctx, member) {
 
 /** The value with its parts that are put to 0. @param {Context} ctx @param {Value} value @param {string[]} put */
 function silenced(ctx, value, put) {
-  if (value.shape.length < 2) return null;
-  const size = value.size / value.shape[0];
-  let data = null;
-  for (let k = 0; k < value.shape[0]; k++) {
-    if (!put.includes(ctx.off(value.member, value.axes[0], value.labels[0]?.[k] ?? String(k + 1)))) continue;
-    data ??= Float64Array.from(value.numbers());
-    data.fill(0, k * size, (k + 1) * size);
-  }
-  return data && value.withData(data);
+  const tests = zeros(ctx, value, put);
+  if (!tests.length) return null;
+  const data = Float64Array.from(value.numbers(), (x, k) => (tests.some((test) => test(indexAt(value.shape, k))) ? 0 : x));
+  return value.withData(data);
 }

@@ -17,7 +17,10 @@ pytestmark = pytest.mark.browser
 SIZES = {"N": 2, "d": 16, "H": 2, "d_k": 8, "d_f": 8, "V": 10, "n_max": 8}
 SETS = [x for name, size in SIZES.items() for x in ("--set", f"{name}={size}")]
 MODEL = viete.read("pythia").bind(**SIZES).with_weights(seed=1)
-LOGIT = """
+DONE = "const done = async () => { for (let k = 0; k < 5; k++) await soon(); };"
+LOGIT = (
+    DONE
+    + """
   one(".v-symbols tr[data-key=logits] button").click(); await soon();
   main().querySelector('td[data-at="2,5"]').click();
   await until(() => one(".v-terms ul.terms"));
@@ -25,10 +28,11 @@ LOGIT = """
   const value = (row) => Number(row.querySelector("summary output").title);
   const open = async (row) => {
     row.open = true;
-    await soon(); await soon();
+    await done();
     return row.querySelector("ul.terms");
   };
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +89,51 @@ def test_terms_follow_a_change_of_the_text(page: Path) -> None:
     """)  # fmt: skip
     there = [float(t.value) for t in MODEL.run([7, 2, 9, 1]).expand("logits_{2,5}")]
     assert close(sorted(v for _, v in found), sorted(there[:-1]))
+
+
+def test_switches_stack_and_are_taken_back(page: Path) -> None:
+    found = ask(page, DONE + """
+        at("A^{1,h}"); await soon();
+        const row = one('.v-equations [data-defines="A^{i,h}"]');
+        const before = row.querySelector(".formula").textContent;
+        all(".v-story .switch")[1].click();
+        await until(() => one(".v-changes li"));
+        at("m^1"); await soon();
+        one(".v-story .switch").click();
+        await until(() => all(".v-changes li").length === 2);
+        const changed = [row.querySelector(".struck").textContent === before,
+                         row.querySelector("ins").textContent];
+        await done();
+        one(".v-symbols tr[data-key=logits] button").click(); await soon();
+        const both = cells().map(Number);
+        one(".v-changes button").click();
+        await until(() => all(".v-changes li").length === 1); await done();
+        const second = cells().map(Number);
+        one(".v-changes button").click();
+        await until(() => !all(".v-changes li").length); await done();
+        return {changed, both, second, none: cells().map(Number),
+                left: all(".struck, .put").length};
+    """)  # fmt: skip
+    struck, now = found["changed"]
+    assert struck and "0" in now and "if" in now and "otherwise" in now
+    puts = (["A^{1,2} = 0", "m^1 = 0"], ["m^1 = 0"])
+    for shown, put in zip((found["both"], found["second"]), puts, strict=True):
+        assert close(shown, np.ravel(MODEL.put(*put).run([3, 1, 4])["logits"]))
+    assert close(found["none"], np.ravel(MODEL.run([3, 1, 4])["logits"])) and found["left"] == 0
+
+
+def test_a_term_is_switched_off_where_it_stands(page: Path) -> None:
+    found = ask(page, LOGIT + """
+        const block = rows(one(".v-terms ul.terms"))[0];
+        const named = (row) => row.querySelector(".term").textContent;
+        const heads = rows(await open(block)).find((row) => !named(row).includes("m"));
+        const head = rows(await open(heads))[0];
+        const source = rows(await open(head))[0];
+        await open(source);
+        const equation = source.querySelector(".switch").title;
+        source.querySelector(".switch").click();
+        await until(() => one(".v-changes li")); await done();
+        return {equation, logits: cells().map(Number)};
+    """)  # fmt: skip
+    there = MODEL.put(found["equation"]).run([3, 1, 4])["logits"]
+    assert "[2, " in found["equation"] and close(found["logits"], np.ravel(there))

@@ -183,7 +183,7 @@ class PageMaker:
         for s in reversed(steps):  # what the model gives out opens as far as it goes
             depth = NEAR if any(found.values()) else FAR
             found[self.walk.steps.name(s.makes)] = maker.of(s, depth)
-        return packed({member: x for member, x in found.items() if x is not None})
+        return packed({k: x for k, x in found.items() if x is not None}, maker.off)
 
     def program(self, values: dict[str, Any]) -> dict[str, Any] | None:
         """The equations as a program of the page's own, where it has all weights."""

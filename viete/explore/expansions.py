@@ -9,11 +9,11 @@ from __future__ import annotations
 import gzip
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from viete.analysis.linearity import CONSTANT
+from viete.analysis.linearity import ATOM, CONSTANT
 from viete.ask.coarse_terms import opening
 from viete.ask.expansion import Expansion
 from viete.ask.remainder import Remainder
@@ -45,6 +45,7 @@ class ExpansionMaker:
     def __init__(self, run: Run, tracer: Tracer, room: int) -> None:
         self.run, self.tracer, self.room = run, tracer, room
         self.card, self.names = run.program.model, AxisNames(run)
+        self.off = set[str]()  # the symbols that are put to 0 where a term is switched off
 
     def of(self, step: Step, depth: int) -> dict[str, Any] | None:
         """The expansion of the value that a step makes; None of one that is no sum of terms.
@@ -108,6 +109,9 @@ class ExpansionMaker:
             return self.card.substitute(x, letters=put)
 
         formula, at = renamed(f.formula), switched_off(e, f)
+        parts = (named_value(p.focus) for p in e.expander.lines.parts(f.focus) if p.kind == ATOM)
+        added = {v.key for v in parts if v is not None and v.symbol.kind == "value"}
+        self.off |= {put_to_zero(at)["key"]} if at is not None else added if f.block else set()
         letters = {**letters, **own}
         operations = self.tracer.of_formula(formula, letters)
         found = {
@@ -126,11 +130,15 @@ class ExpansionMaker:
         return found if f.kind == CONSTANT else found | self.terms(formula, letters, depth - 1)
 
 
-def packed(expansions: Mapping[str, Any]) -> dict[str, Any]:
-    """Expansions by their members, compressed: much of one is like that of another."""
+def packed(expansions: Mapping[str, Any], off: Iterable[str] = ()) -> dict[str, Any]:
+    """Expansions by their members, compressed: much of one is like that of another.
+
+    ``off`` are the symbols whose values may be switched off.
+    """
     text = json.dumps(expansions, ensure_ascii=False, separators=(",", ":"))
     made = gzip.compress(text.encode("utf-8", "surrogatepass"), mtime=0)
-    return {"members": [*expansions], "packed": b64encode(made).decode("ascii")}
+    return {"members": [*expansions], "packed": b64encode(made).decode("ascii"),
+            "off": sorted(off)}  # fmt: skip
 
 
 def brief(o: Operation) -> dict[str, Any]:
@@ -200,7 +208,8 @@ def put_to_zero(at: Expr) -> dict[str, Any]:
     assert value is not None
     items = at.items if isinstance(at, Pick) else ()
     letters = [x.name for x in (*value.index, *items) if isinstance(x, Idx)]
-    return {"equation": f"{show(at)} = 0", "key": value.key, "at": letters}
+    place = f"[{', '.join(map(show, items))}]" if items else ""
+    return {"equation": f"{show(value)}{place} = 0", "key": value.key, "at": letters}
 
 
 def named_value(e: Expr) -> Ref | None:
