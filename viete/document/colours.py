@@ -1,4 +1,4 @@
-"""The colours of the design sheet, `look.css`, for drawings and plots, which have no sheet."""
+"""Colours and type of the design sheet, `look.css`, for drawings and plots, which have no sheet."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from importlib import resources
 SCHEMES = ("light", "dark")
 DARK = "@media screen and (prefers-color-scheme: dark)"
 _COLOUR = re.compile(r"--([\w-]+): (#[0-9a-f]{6});")
+_TYPE = re.compile(r"--(serif|sans|mono): (.*?);", re.S)
 _ROOT = re.compile(r":root \{(.*?)\}", re.S)
 
 
@@ -67,7 +68,10 @@ POSITIVE, NEGATIVE = _LIGHT["heat-positive"], _LIGHT["heat-negative"]
 SERIES = tuple(_LIGHT[k] for k in ("heat-positive", "heat-negative", "now", "stream", "gradient",
                                    "parameter"))  # fmt: skip
 
+# Families of letters, as an attribute in double quotes has them.
+SERIF, SANS = (dict(_TYPE.findall(look()))[k].replace('"', "'") for k in ("serif", "sans"))
+
 __all__ = [
-    "CARD", "INK", "LINE", "LINE_STRONG", "NEGATIVE", "NOW", "PAPER", "POSITIVE", "SCHEMES",
-    "SERIES", "SOFT", "STREAM", "WASH", "colours", "palette", "sheet",
+    "CARD", "INK", "LINE", "LINE_STRONG", "NEGATIVE", "NOW", "PAPER", "POSITIVE", "SANS", "SCHEMES",
+    "SERIES", "SERIF", "SOFT", "STREAM", "WASH", "colours", "palette", "sheet",
 ]  # fmt: skip

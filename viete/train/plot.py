@@ -10,7 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from viete.document.colours import INK, LINE, PAPER, SERIES, SOFT
+from viete.document.colours import INK, LINE, PAPER, SANS, SERIES, SOFT
 from viete.errors import VieteError
 from viete.regular import SETTINGS, regular
 from viete.train.metrics import METRICS, read_metrics
@@ -19,7 +19,6 @@ WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, BOTTOM = 78, 24, 52, 58  # the room around the axes
 WIDE = 30.0  # a loss that falls by more than this factor is drawn over a logarithmic axis
 HUGE = 1e100  # a loss beyond it is drawn no more than an infinite one
-SANS = "-apple-system, 'Segoe UI', Roboto, Helvetica, Arial, 'Liberation Sans', sans-serif"
 
 DASHED, DOTTED = 'stroke-dasharray="5 4"', 'stroke-dasharray="1.5 4"'
 

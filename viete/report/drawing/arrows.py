@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import Counter
 
 from viete.ask.arrows import Arrows, Vertex
-from viete.document.colours import INK, NEGATIVE, PAPER, POSITIVE, SOFT
-from viete.report.drawing.vectors import FONT, line, text
+from viete.document.colours import INK, NEGATIVE, PAPER, POSITIVE, SERIF, SOFT
+from viete.report.drawing.vectors import line, text
 
 COLUMN, ROW, MARGIN = 150, 90, 60  # columns and rows are wider for what stands in them
 ASIDE, LINE, BEND, GAP = 46, 18, 14, 8
@@ -89,7 +89,7 @@ def arrows_svg(graph: Arrows) -> str:
         body.append(text(MARGIN + column_width * k, base + deep + LINE, where, INK, "middle"))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" font-family="{FONT}" font-size="13">\n'
+        f'width="{width}" height="{height}" font-family="{SERIF}" font-size="13">\n'
         f"<style>text {{ paint-order: stroke; stroke: {PAPER}; stroke-width: 4px }}</style>\n"
         f'<rect width="{width}" height="{height}" fill="{PAPER}"/>\n'
         + "\n".join(body)

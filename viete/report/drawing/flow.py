@@ -20,7 +20,7 @@ from viete.report.drawing.sizes import Axes, Sizes, turns
 from viete.report.drawing.story import story
 
 LONGEST = 48  # letters of a meaning that is a title
-MOST = 6  # steps of a story on an arrow
+MOST = 6  # steps of what the equations of a box do
 
 
 def flow(
@@ -210,7 +210,8 @@ class DataFlow:
             return Box(str(n), p.title, tuple(lines), "value", group, (first.name,), numbers)
         leaving = {u.maker for u in self.uses.all
                    if u.reader not in p.members or u.around}  # fmt: skip
-        lines = []
+        several = self.stories(self.side_by_side(p)) if len(p.members) > 1 else ""
+        lines = [several] * bool(several)
         for shape, run in groupby(p.members, key=self.shape):
             members = [*run]
             for e in (self.model.equations[k] for k in members):
@@ -312,14 +313,14 @@ class DataFlow:
         ]
 
     def with_stories(self, arrows: list[Arrow]) -> list[Arrow]:
-        """What the equations of a box do to what comes in, on the last arrow into it."""
+        """What one equation does to what comes in, on the last arrow into its box."""
         last = {a.target: n for n, a in enumerate(arrows) if not a.back}
         out = [*arrows]
         for target, n in last.items():
             p = self.pieces[int(target)]
-            if p.members[0] in self.added and not p.is_term:
+            if len(p.members) > 1 or (p.members[0] in self.added and not p.is_term):
                 continue
-            said = self.stories(self.side_by_side(p))
+            said = self.story(p.members)
             if said.lower() != p.title.lower():
                 out[n] = replace(arrows[n], step=said)
         return out
@@ -334,15 +335,19 @@ class DataFlow:
         return [[*row] for _, row in groupby(p.members, key=reads)]
 
     def stories(self, rows: list[list[int]]) -> str:
-        """What rows of equations do one after the other; what two do side by side is one step."""
+        """What rows of equations do one after the other, ``linear → masked softmax → linear``.
+
+        What two of them do side by side is one step.
+        """
         steps: list[str] = []
         for before, row in zip([[], *rows], rows, strict=False):
             said = self.story(row)
             linked = any(u.maker in before and u.reader in row for u in self.uses.all)
             if said and (linked or steps[-1:] != [said]):
                 steps.append(said)
-        all_steps = ", ".join(steps)
-        return all_steps if all_steps.count(",") < MOST else ""
+        arrow = " -> " if self.style == "plain" else " → "
+        words = arrow.join(steps).replace(", ", arrow)
+        return words if words.count(arrow) in range(1, MOST) else ""
 
     def story(self, row: list[int]) -> str:
         """What equations side by side do: of Q, K and V that which does most."""

@@ -12,7 +12,19 @@ from functools import lru_cache
 from math import ceil
 from xml.sax.saxutils import escape, quoteattr
 
-from viete.document.colours import CARD, INK, LINE, LINE_STRONG, PAPER, SOFT, STREAM, WASH, colours
+from viete.document.colours import (
+    CARD,
+    INK,
+    LINE,
+    LINE_STRONG,
+    PAPER,
+    SANS,
+    SERIF,
+    SOFT,
+    STREAM,
+    WASH,
+    colours,
+)
 from viete.printable import display_width
 from viete.report.drawing.boxes import Spacing
 from viete.report.drawing.diagram import Box, BoxGroup, Diagram, cleaned, wrap
@@ -30,8 +42,6 @@ _TITLE, _TEXT, _NOTE = 15, 15.5, 13.5  # sizes of letters
 _FILL = {"input": colours()["input-wash"], "sum": colours()["stream-wash"],
          "output": colours()["output-wash"]}  # fmt: skip
 _EDGE = {"input": colours()["input"], "sum": STREAM, "output": colours()["parameter"]}
-_SANS = "-apple-system, 'Segoe UI', Roboto, Helvetica, Arial, 'Liberation Sans', sans-serif"
-_SERIF = "'STIX Two Text', 'Times New Roman', 'Liberation Serif', Times, serif"
 
 
 # --- formulas -----------------------------------------------------------------------------------
@@ -48,7 +58,7 @@ class _Run:
 
 
 _SCRIPT = re.compile(r"([_^])(?:\{([^{}]*)\}|(\([^()]*\)|[-−]?[^\W_]+|[^\s\w]))")
-_BINDER = re.compile(r"_(\w|\{\w=[^{}]*\})[(^]")  # what follows the word in concat_h(…)
+_BINDER = re.compile(r"_(\w|\{\w[=<][^{}]*\})[(^]")  # what follows the word in concat_h(…)
 _MATHS = re.compile(r"[=_^()\[\]{}√∑·×∈≤≥⊙]|^\W*\w\W*$")
 _SHAPE = re.compile(r"\([^()=]*\)( = \([^()=]*\))?")
 _SHIFT = {0: 0.0, 1: -0.36, -1: 0.2}  # of an exponent and an index, in heights of a letter
@@ -145,7 +155,8 @@ def _accent(r: _Run) -> tuple[float, float]:
     return wide / 2 + _ACCENT / 2 - 0.1, 0.2 if r.over.isupper() else 0.02
 
 
-def _text(x: float, y: float, text: str, size: float, **style: str) -> str:
+def formula_text(x: float, y: float, text: str, size: float, **style: str) -> str:
+    """A line of an SVG, formulas in it with their indices and exponents in place."""
     attributes = {"x": f"{x:g}", "y": f"{y:g}", "font-size": f"{size:g}", **style}
     parts = []
     base = ahead = 0.0  # the height of the last run, and what an accent went back
@@ -196,8 +207,8 @@ def to_svg(d: Diagram) -> str:
         _tag("rect", {"width": f"{width}", "height": f"{height}", "rx": "14", "fill": PAPER}),
     ]
     for n, line in enumerate(heading):
-        style = {"text-anchor": "middle", "font-family": _SERIF, "fill": INK}
-        out.append(_text(width / 2, 40 + 28 * n, line, 20, **style))
+        style = {"text-anchor": "middle", "font-family": SERIF, "fill": INK}
+        out.append(formula_text(width / 2, 40 + 28 * n, line, 20, **style))
     out.append(f'<g transform="translate({dx} {room})">')
     out += [_frame(g, r) for g, r in lay.frames]
     # Streams last: where others share a line with them, they branch off from it.
@@ -242,14 +253,14 @@ def _box(b: Box, r: Rect, title: list[str], lines: list[str]) -> str:
         data["data-group"] = b.group
     out = [_tag("g", data, "")[:-4], f"<title>{escape(b.title)}</title>", _tag("rect", shape)]
     for n, line in enumerate(title + lines):
-        style = {"text-anchor": "middle", "font-family": _SERIF, "fill": INK}
+        style = {"text-anchor": "middle", "font-family": SERIF, "fill": INK}
         size = _TEXT
         if n < len(title) and not _is_formula(line):
-            style |= {"font-family": _SANS, "font-weight": "600"}
+            style |= {"font-family": SANS, "font-weight": "600"}
             size = _TITLE
-        elif n >= len(title) and _SHAPE.fullmatch(line):
+        elif n >= len(title) and (_SHAPE.fullmatch(line) or " → " in line):
             style["fill"] = SOFT
-        out.append(_text(x, y + n * _LINE, line, size, **style))
+        out.append(formula_text(x, y + n * _LINE, line, size, **style))
     return "".join(out) + "</g>"
 
 
@@ -265,7 +276,7 @@ def _frame(g: BoxGroup, r: Rect) -> str:
         "height": f"{r.bottom - r.top}", "rx": "12", "fill": WASH, "stroke": LINE,
         "data-group": g.id,
     }  # fmt: skip
-    title = _text(r.left + 14, r.top + 20, g.title, 14, font_family=_SERIF, fill=SOFT)
+    title = formula_text(r.left + 14, r.top + 20, g.title, 14, font_family=SERIF, fill=SOFT)
     return _tag("rect", shape) + (title if g.title else "")
 
 
@@ -298,5 +309,5 @@ def _label(t: Label) -> str:
     x = t.x - 7 if t.place == "left" else t.x + 7
     y = t.y + {"below": 16, "above": -13}.get(t.place, 4)
     anchor = "end" if t.place == "left" else "start"
-    style = {"text-anchor": anchor, "font-family": _SERIF, "fill": SOFT}
-    return _text(x, y, t.text, _NOTE, **style)
+    style = {"text-anchor": anchor, "font-family": SERIF, "fill": SOFT}
+    return formula_text(x, y, t.text, _NOTE, **style)

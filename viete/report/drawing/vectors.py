@@ -9,10 +9,9 @@ from __future__ import annotations
 from xml.sax.saxutils import escape
 
 from viete.ask.partial_sums import PartialSums
-from viete.document.colours import INK, LINE_STRONG, SERIES, SOFT
+from viete.document.colours import INK, LINE_STRONG, SERIES, SERIF, SOFT
 
 WIDTH, HEIGHT, MARGIN, LINE = 760, 560, 40, 18
-FONT = "STIX Two Text, Times New Roman, Liberation Serif, Times, serif"
 
 
 def vectors_svg(sums: PartialSums) -> str:
@@ -40,7 +39,7 @@ def vectors_svg(sums: PartialSums) -> str:
     whole = WIDTH + 360
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {whole} {height:.0f}" '
-        f'width="{whole}" height="{height:.0f}" font-family="{escape(FONT)}" font-size="14">\n'
+        f'width="{whole}" height="{height:.0f}" font-family="{SERIF}" font-size="14">\n'
         + "\n".join(body)
         + "\n</svg>\n"
     )

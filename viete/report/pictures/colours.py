@@ -67,7 +67,7 @@ class Scale:
 
 
 def channels(colour: str) -> RGB:
-    """``#1d2a35`` as three numbers."""
+    """A colour of the sheet as three numbers."""
     r, g, b = bytes.fromhex(colour[1:])
     return r, g, b
 

@@ -66,7 +66,7 @@ def grid(
     cell = round(cell, 2) if cell < 4 else float(int(cell))
     small = cell < 11
     left = 24 + (0 if small else max(map(measure, named[0]), default=0))
-    turned = 0 if small else min(110, max(map(measure, named[1]), default=0) * 0.75)
+    turned = 0 if small else min(110, max(map(measure, named[1]), default=0) * slope(cell))
     below = 18 + turned + 16 * plain(named[1])
     head = 20 if any(p.title for p in panels) else 4
     apart = 14
@@ -159,6 +159,11 @@ def row_labels(
     return out
 
 
+def slope(cell: float) -> float:
+    """How deep a turned label of length 1 goes: down at once where slanted ones would touch."""
+    return 0.75 if cell > SIZE * 1.6 else 1.0
+
+
 def column_labels(
     names: Sequence[str], axis: str, x: float, y: float, cell: float, small: bool
 ) -> list[str]:  # fmt: skip
@@ -172,8 +177,10 @@ def column_labels(
         if straight:
             out.append(letters(at, y + 15, name, SOFT, "middle"))
         else:
-            turn = f'transform="rotate(45 {at - 3:.1f} {y + 12:.1f})"'
-            out.append(letters(at - 3, y + 12, name, SOFT, "start", turn))
+            turn = 45 if slope(cell) < 1 else 90
+            at -= 3 if turn == 45 else SIZE * 0.33
+            way = f'transform="rotate({turn} {at:.1f} {y + 10:.1f})"'
+            out.append(letters(at, y + 10, name, SOFT, "start", way))
     if plain(names):
         out.append(letters(x + len(names) * cell / 2, y + 32, axis, INK, "middle"))
     return out
@@ -187,8 +194,8 @@ def legend(scale: Scale, x: float, y: float) -> list[str]:
     for k in range(steps):
         value = low + (scale.most - low) * (k + 0.5) / steps
         out.append(
-            f'<rect x="{x + k * wide / steps:.1f}" y="{y:.1f}" width="{wide / steps + 0.3:.1f}" '
-            f'height="9" {scale.fill(value)}/>'
+            f'<rect x="{x + k * wide / steps:.1f}" y="{y:.1f}" width="{wide / steps:.1f}" '
+            f'height="9" shape-rendering="crispEdges" {scale.fill(value)}/>'
         )
     for value in scale.marks:
         at = x + wide * (value - low) / (scale.most - low)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 from viete.atomic import behind, replacing
-from viete.document.colours import INK, PAPER, SOFT
+from viete.document.colours import INK, PAPER, SANS, SERIF, SOFT
 from viete.errors import VieteError
 from viete.printable import display_width, printable
+from viete.report.drawing.svg import formula_text
 
-SANS = "-apple-system, 'Segoe UI', Roboto, Helvetica, Arial, 'Liberation Sans', sans-serif"
 MARGIN, HEAD = 20, 46  # around a picture, and the room of its title
 SIZE = 12.5  # of letters
 LONGEST = 28  # columns of a label
+_FORMULA = re.compile(r"[^\"'`\x00-\x1f]*[\^_][^\"'`\x00-\x1f]*|\w{1,2}")  # and no words of a text
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Picture:
             f'font-size="{SIZE}" style="max-width:100%;height:auto">',
             f"<title>{escape(self.title)}</title>",
             f'<rect width="{width:.0f}" height="{height:.0f}" rx="12" fill="{PAPER}"/>',
-            letters(MARGIN, 29, self.title, INK, more='font-size="15" font-weight="600"'),
+            heading(self.title),
             f'<g transform="translate({MARGIN} {HEAD})">',
             *self.body,
             "</g>",
@@ -95,6 +97,13 @@ def stacked(pictures: Sequence[Picture], title: str = "") -> Picture:
     colours = [line for p in pictures for line in (p.title, "", *p.coloured, "")]
     width = max(p.width for p in pictures)
     return Picture(title, width, y - 34, tuple(body), tuple(whole), tuple(colours))
+
+
+def heading(title: str) -> str:
+    """The title: a formula as in a text, words as they are."""
+    if _FORMULA.fullmatch(title):
+        return formula_text(MARGIN, 30, title, 18, fill=INK, font_family=SERIF)
+    return letters(MARGIN, 29, title, INK, more='font-size="15" font-weight="600"')
 
 
 def letters(
