@@ -69,9 +69,11 @@ SERIES = tuple(_LIGHT[k] for k in ("heat-positive", "heat-negative", "now", "str
                                    "parameter"))  # fmt: skip
 
 # Families of letters, as an attribute in double quotes has them.
-SERIF, SANS = (dict(_TYPE.findall(look()))[k].replace('"', "'") for k in ("serif", "sans"))
+SERIF, SANS, MONO = (
+    dict(_TYPE.findall(look()))[k].replace('"', "'") for k in ("serif", "sans", "mono")
+)
 
 __all__ = [
-    "CARD", "INK", "LINE", "LINE_STRONG", "NEGATIVE", "NOW", "PAPER", "POSITIVE", "SANS", "SCHEMES",
-    "SERIES", "SERIF", "SOFT", "STREAM", "WASH", "colours", "palette", "sheet",
+    "CARD", "INK", "LINE", "LINE_STRONG", "MONO", "NEGATIVE", "NOW", "PAPER", "POSITIVE", "SANS",
+    "SCHEMES", "SERIES", "SERIF", "SOFT", "STREAM", "WASH", "colours", "palette", "sheet",
 ]  # fmt: skip
