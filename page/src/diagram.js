@@ -47,11 +47,12 @@ export function diagram(ctx) {
 /** @param {string[]} states */
 const overall = (states) => (states.includes("now") ? "now" : states.every((s) => s === "done") ? "done" : "later");
 
-/** On the way back an equation is at hand where its value's gradient is. @param {Context} ctx @param {number} number */
+/** On the way back an equation is at hand where a gradient is that of its value, or of a weight it reads. @param {Context} ctx @param {number} number */
 function progress(ctx, number) {
   if (ctx.state.direction === "forward") return equationProgress(ctx.steps, ctx.state.step, number);
-  const key = ctx.equation.get(number)?.key;
-  return ctx.step?.of && ctx.symbolOf(ctx.step.of) === key ? "now" : "done";
+  const of = ctx.step?.of === undefined ? undefined : ctx.data.symbols[ctx.symbolOf(ctx.step.of)];
+  const here = of?.kind === "parameter" ? of.used : of?.made;
+  return here?.includes(number) ? "now" : "done";
 }
 
 /** The boxes in their loops. @param {Context} ctx @param {Diagram} drawn @param {Stop[]} stops */

@@ -1,5 +1,5 @@
 /** The equations in a box of the diagram: each with its shape, what it does, and how many copies there are. */
-import { el, own, textOf } from "./dom.js";
+import { el, own } from "./dom.js";
 
 /** @typedef {import("./context.js").Context} Context */
 /** @typedef {import("./types.js").DiagramLine} Line */
@@ -10,10 +10,9 @@ export function line(ctx, each, plain) {
   const [copies] = each.copies;
   return el("button", {
     type: "button", class: copies ? "line copies" : "line", "data-key": each.key, "data-number": each.equation,
-    // Mathematics alone is no name for some screen readers.
-    "aria-label": (each.story && !plain) || copies ? null : `Equation ${each.equation}: ${textOf(each.term ?? equation?.math, each.key)}`,
     onclick: () => toStep(ctx, each),
-  }, own(each.term ?? equation?.math, "span", { class: "formula" }),
+  }, el("span", { class: "unseen" }, `Equation ${each.equation}: `), // mathematics alone is no name for some screen readers
+  own(each.term ?? equation?.math, "span", { class: "formula" }),
   el("span", { class: "shape" }, own(each.shape ?? ""),
     each.story && !plain ? ` · ${each.story}` : null,
     ...each.copies.flatMap(({ letter, range: ends }) => [" · ", range(letter, ends)])));

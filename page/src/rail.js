@@ -58,6 +58,11 @@ export function rail(host, stops, ways, spacing, loops = []) {
     element.parentElement?.style.setProperty("--label", `${at(Math.max(0, ...leaving)) + spacing.apart - INSET}px`);
     if (sum) element.style.setProperty("--own", `${at(own) - SUM}px`);
   });
+  for (const { element } of loops) {
+    const first = stops.findIndex((stop) => element.contains(stop.element));
+    const passing = lines.filter((line) => line.from < first && first <= line.to).map((line) => line.lane);
+    element.style.setProperty("--title", `${at(Math.max(0, ...passing)) + spacing.apart}px`);
+  }
   const draw = () => {
     const frame = host.getBoundingClientRect();
     if (!frame.width) return;

@@ -120,6 +120,34 @@ def test_a_lesson_is_read_from_its_opening_to_its_closing(lesson: Path) -> None:
     assert "At position 1 (b) the model predicts a" in found["end"]
 
 
+def test_the_diagram_opens_what_is_computed_now(lesson: Path) -> None:
+    """The box of the step, and those that a reader opens, with letters of 11 pixels at least."""
+    for width in (1280, 390):
+        found = ask(lesson, """
+            const open = () => all(".flow .title[aria-expanded=true]").map((t) => t.textContent);
+            const now = () => all(".flow .line[data-status=now]").map((l) => l.dataset.key);
+            at("A"); const first = {open: open(), now: now()};
+            const title = all(".flow .title").find((t) => t.textContent === "MLP");
+            title.focus(); title.click();
+            at("logits"); const then = {open: open(), now: now()};
+            const letters = all(".flow *").filter((e) => e.getClientRects().length &&
+              !e.closest("math") &&
+              [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()));
+            const boxes = all(".flow .box").map((b) => b.getBoundingClientRect());
+            await new Promise((done) => requestAnimationFrame(done));
+            return {first, then, wires: all(".flow > .rail .wire").length,
+                    streams: all(".flow > .rail .wire.stream").length,
+                    least: Math.min(...letters.map((e) =>
+                      parseFloat(getComputedStyle(e).fontSize))),
+                    wide: Math.max(...boxes.map((b) => b.right)) - innerWidth};
+        """, width=width)  # fmt: skip
+        assert found["first"] == {"open": ["Attention"], "now": ["A"]}
+        assert found["then"]["open"] == ["MLP", "Unembedding"]
+        assert found["then"]["now"] == ["logits"]
+        assert found["streams"] >= 2 and found["wires"] > found["streams"]
+        assert found["least"] >= 11 and found["wide"] <= 0
+
+
 def test_a_symbol_lights_up_everywhere(lesson: Path) -> None:
     found = ask(lesson, """
         one('.v-equations [data-defines="Q"] [data-key="x"]').dispatchEvent(
