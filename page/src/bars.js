@@ -34,7 +34,7 @@ export function bars(value, slice, picked) {
           const bar = el("i");
           bar.style.setProperty("--share", String(share));
           return el("tr", { class: k === best ? "best" : null },
-            el("th", { scope: "row" }, value.label(last, k)),
+            el("th", { scope: "row" }, picked.pick ? el("button", { type: "button", title: "How this was computed", onclick: () => picked.pick?.(value.index(slice, row, k)) }, value.label(last, k)) : value.label(last, k)),
             el("td", { class: "bar" }, bar),
             el("td", { class: "share" }, short(share)));
         })),

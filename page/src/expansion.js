@@ -33,7 +33,18 @@ export async function termsOf(ctx, member, at) {
   return inner(ctx, found, new Map(letters.map((letter, k) => [letter, at[k]])));
 }
 
-/** @type {WeakMap<object, Promise<Record<string, {letters: string[], terms?: TermFamily[], within?: string}>>>} */
+/**
+ * The graph of an entry as SVG, or why there is none. @param {Context} ctx @param {string} member @param {number[]} at
+ * @returns {Promise<{svg: string | null, why: string}>}
+ */
+export async function graphOf(ctx, member, at) {
+  if (ctx.engine.can.ask) return { why: "Its terms are of no block.", ...(await ctx.engine.ask({ kind: "arrows", of: entryName(ctx, member, at) })) };
+  if (ctx.values.fresh) return { svg: null, why: "This page carries graphs of the run that it began with. A served page draws them after changes: viete explore … --serve" };
+  const found = (await unpacked(ctx.data))[member].graphs?.find((graph) => graph.at.join() === at.join());
+  return { svg: found?.svg ?? null, why: "This page carries the graph of the greatest logit of each position. A served page draws that of any entry: viete explore … --serve" };
+}
+
+/** @type {WeakMap<object, Promise<Record<string, {letters: string[], terms?: TermFamily[], within?: string, graphs?: {at: number[], svg: string}[]}>>>} */
 const unpackedOf = new WeakMap();
 
 /** @param {import("./types.js").PageData} data */

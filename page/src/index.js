@@ -1,5 +1,6 @@
 /** The page: one module with anywidget's contract, for the exported file, the server and the notebook. */
 import { asking } from "./asking.js";
+import { claims } from "./claims.js";
 import { Context } from "./context.js";
 import { diagram } from "./diagram.js";
 import { el, own, segmented } from "./dom.js";
@@ -34,7 +35,7 @@ async function render({ model, el: root }) {
     header(ctx, edits),
     pipeline(ctx),
     el(root.parentElement === document.body ? "main" : "div", { class: "v-panes" },
-      pane("equations", "Equations", equations(ctx), symbolTable(ctx), card(ctx)),
+      pane("equations", "Equations", equations(ctx), symbolTable(ctx), claims(ctx), card(ctx)),
       el("div", { class: "pane story", role: "region", "aria-label": "This step" },
         el("div", { class: "pane-body", tabindex: "0" }, story(ctx, edits), diagram(ctx), training(ctx, edits), asking(ctx))),
       pane("values", "Values", valuesPane(ctx, edits)),

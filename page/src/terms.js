@@ -1,6 +1,7 @@
 /** An entry opens into the terms that made it: bars about zero that add up to it, each with terms of its own. */
-import { el, own, textOf } from "./dom.js";
-import { entryName, opens, termsOf } from "./expansion.js";
+import { button, el, own, textOf } from "./dom.js";
+import { entryName, graphOf, opens, termsOf } from "./expansion.js";
+import { graph } from "./graph.js";
 import { offSwitch } from "./heads.js";
 import { count, full, short } from "./numbers.js";
 
@@ -28,7 +29,9 @@ export function entryTerms(ctx, edits) {
     asked = wanted;
     try {
       const terms = await termsOf(ctx, entry.member, entry.at);
-      if (asked === wanted) body.replaceChildren(expansion(ctx, edits, terms, Number(value.at(entry.at)), entryName(ctx, entry.member, entry.at), open));
+      if (asked !== wanted) return;
+      body.replaceChildren(expansion(ctx, edits, terms, Number(value.at(entry.at)), entryName(ctx, entry.member, entry.at), open));
+      if (terms.terms.some(({ label }) => label.startsWith("block"))) body.append(arrows(ctx, edits, entry, terms));
     } catch (error) {
       if (asked === wanted) body.replaceChildren(el("p", { class: "hint" }, error instanceof Error ? error.message : String(error)));
     }
@@ -37,6 +40,23 @@ export function entryTerms(ctx, edits) {
   ctx.store.on((state, before) => {
     if (state === before || state.entry !== before.entry || state.revision !== before.revision || state.direction !== before.direction) draw();
   });
+  return box;
+}
+
+/** The arrows of an entry, drawn when they are wanted. @param {Context} ctx @param {EditsStore} edits @param {{member: string, at: number[]}} entry @param {Terms} terms */
+function arrows(ctx, edits, entry, terms) {
+  const box = el("div", {});
+  const show = button("Show the arrows over positions and blocks", async () => {
+    show.disabled = true;
+    try {
+      const { svg, why } = await graphOf(ctx, entry.member, entry.at);
+      box.replaceChildren(svg === null ? el("p", { class: "hint" }, why)
+        : graph(svg, terms, (found, name) => list(ctx, edits, found, name, new Set(), name)));
+    } catch (error) {
+      box.replaceChildren(el("p", { class: "hint" }, error instanceof Error ? error.message : String(error)));
+    }
+  }, { class: "again" });
+  box.append(show);
   return box;
 }
 

@@ -94,6 +94,8 @@
  * @property {string[]} closing
  * @property {string} meaning  in which its lines are, when they are not in decimals
  *
+ * @typedef {{word: string, ok: boolean, refuted: boolean, claim: string, math: string, meaning: string, found: string}} Verdict  of a claim
+ *
  * @typedef {object} Stored
  * @property {number[]} shape
  * @property {string[]} axes
@@ -153,6 +155,7 @@
  * @property {Diagram | null} diagram
  * @property {{members: string[], packed: string, off: string[]}} [expansions]  of the entries of values, compressed; the symbols that may be switched off
  * @property {Lesson | null} lesson
+ * @property {{verdicts: Verdict[], notes: string[]} | null} [claims]
  * @property {{values: number, left_out: string[]}} limits
  * @property {{address: string, token: string} | null} server
  *

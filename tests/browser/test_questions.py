@@ -137,3 +137,43 @@ def test_a_term_is_switched_off_where_it_stands(page: Path) -> None:
     """)  # fmt: skip
     there = MODEL.put(found["equation"]).run([3, 1, 4])["logits"]
     assert "[2, " in found["equation"] and close(found["logits"], np.ravel(there))
+
+
+def test_arrows_over_positions_and_blocks_open(page: Path) -> None:
+    run = MODEL.run([3, 1, 4])
+    best = int(run["logits"][2].argmax())
+    found = ask(page, LOGIT + f"""
+        main().querySelector('td[data-at="2,{best}"]').click(); await done();
+        one(".v-terms .again").click();
+        await until(() => one(".v-graph .arrow"));
+        const arrows = all(".v-graph .arrow");
+        const head = arrows.find((a) => a.dataset.term?.startsWith("block 2, head 1, source"));
+        head.dispatchEvent(new PointerEvent("pointerenter"));
+        const said = one(".v-graph .readout").textContent;
+        key("Enter", head); await done();
+        return {{said, label: head.getAttribute("aria-label"), value: Number(head.dataset.value),
+                 term: head.dataset.term, inside: rows(one(".v-graph ul.terms")).map(value)}};
+    """)  # fmt: skip
+    e = run.expand(f"logits_{{2,{best}}}", into="head, source")
+    there = next(float(t.value) for t in e.terms if t.label == found["term"])
+    assert found["said"] == found["label"] and close(found["value"], there)
+    assert close(sum(found["inside"]), there)
+
+
+def test_claims_show_their_checks(tmp_path: Path) -> None:
+    claims = tmp_path / "claims.md"
+    claims.write_text("It holds that $sum(A^{i,h}) = 1$, and not ~~$x^1 = x^0$~~.\n", "utf-8")
+    file = tmp_path / "page.html"
+    command("explore", "pythia", "-t", "3,1,4", "--seed", "1", *SETS, "--claims", claims,
+            "-o", file)  # fmt: skip
+    found = ask(file, """
+        one(".v-claims").open = true;
+        return all(".verdicts li").map((li) => [li.querySelector("b").textContent,
+          !!li.querySelector("del"), li.querySelector(".hint").textContent]);
+    """)  # fmt: skip
+    verdicts = MODEL.check(claims, tokens=[3, 1, 4]).verdicts
+    assert found == [[v.word, v.claim.refuted, v.found()] for v in verdicts]
+    assert [x[0] for x in found] == ["proved", "fails"] or [x[0] for x in found] == [
+        "holds",
+        "fails",
+    ]

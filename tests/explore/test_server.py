@@ -167,6 +167,14 @@ def test_a_logit_is_opened(server: PageServer) -> None:
     assert all(t["formula"].startswith("<math") for t in found["terms"])
 
 
+def test_arrows_are_drawn(server: PageServer) -> None:
+    e = MODEL.run(TOKENS).expand("logits_{-1,5}", "head, source")
+    svg = ask(server, kind="arrows", of="logits_{-1,5}")["svg"]
+    values = {float(x) for x in re.findall(r'data-value="([^"]*)" data-term', svg)}
+    assert values and values <= {float(t.value) for t in e.terms}
+    assert ask(server, kind="arrows", of="|x^0_0|")["svg"] is None
+
+
 def test_claims_and_questions(server: PageServer) -> None:
     found = ask(server, kind="check", claim="A^{1,1}_{2,1} < 0")
     assert not found["ok"] and found["verdicts"][0]["word"] == "FALSE"

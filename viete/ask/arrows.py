@@ -28,13 +28,17 @@ class Vertex:
 
 @dataclass
 class Edge:
-    """From one vertex to another, by what: the sum of the terms that pass, that of their sizes."""
+    """From one vertex to another, by what: the sum of the terms that pass, that of their sizes.
+
+    ``term`` is the label of the one term that it is of, if it is of one.
+    """
 
     start: str
     end: str
     by: str
     value: float = 0.0
     mass: float = 0.0
+    term: str | None = None
 
 
 @dataclass
@@ -45,11 +49,15 @@ class Arrows:
     nodes: dict[str, Vertex] = field(default_factory=dict)
     arrows: dict[tuple[str, str, str], Edge] = field(default_factory=dict)
 
-    def add(self, start: Vertex, end: Vertex, by: str, value: float, mass: float) -> None:
+    def add(
+        self, start: Vertex, end: Vertex, by: str, value: float, mass: float, term: str
+    ) -> None:  # fmt: skip
         """One more term through an arrow."""
         for node in (start, end):
             self.nodes.setdefault(node.name, node)
-        there = self.arrows.setdefault((start.name, end.name, by), Edge(start.name, end.name, by))
+        key, new = (start.name, end.name, by), Edge(start.name, end.name, by, term=term)
+        if (there := self.arrows.setdefault(key, new)) is not new:
+            there.term = None
         there.value, there.mass = there.value + value, there.mass + mass
 
 
@@ -85,16 +93,18 @@ def follow(out: Arrows, e: Expansion, term: Term) -> None:
                 source = inner.number
         here = stream_node(e, mark.letter, block, position)
         if first:  # what it adds to the stream stays there
-            out.add(here, end, "W_U", value, term.size)
+            out.add(here, end, "W_U", value, term.size, term.label)
             first = False
         elif here.name != end.name:
-            out.add(here, end, "", value, term.size)
+            out.add(here, end, "", value, term.size, term.label)
         if not heads:
-            out.add(Vertex(focus_of(term), block, position), here, "+", value, term.size)
+            out.add(
+                Vertex(focus_of(term), block, position), here, "+", value, term.size, term.label
+            )
             return
         name = f"A^{{{','.join([str(block), *heads])}}}"
         end, position = stream_node(e, mark.letter, block - 1, source), source
-        out.add(end, here, name, value, term.size)
+        out.add(end, here, name, value, term.size, term.label)
 
 
 def focus_of(term: Term) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -36,6 +37,10 @@ def explore(
             help="The numbers beside decimals [exact ones, where that takes few operations].",
         ),
     ] = None,
+    claims: Annotated[
+        Path | None,
+        typer.Option(help="A Markdown page of claims to hold the run to [the card's own]."),
+    ] = None,
     output: Output = None,
     served: Annotated[
         bool,
@@ -51,13 +56,14 @@ def explore(
     """
     from viete.explore.data import page_data
     from viete.explore.page_file import page_html
+    from viete.explore.session import Session
 
     if served:
         if output is not None:
             raise VieteError("-o writes a page and --serve has it at an address: give one of them")
         if (of, meaning) != (None, None):
             raise VieteError("--of and --meaning go with -o, without --serve")
-        return served_page(opened(source, inputs, weights), port or 0)
+        return served_page(opened(source, inputs, weights), port or 0, claims)
     if port is not None:
         raise VieteError("--port goes with --serve")
     run = opened(source, inputs, weights)
@@ -65,13 +71,14 @@ def explore(
     if meaning == "exact":
         card = run.program.model
         estimate(card, run[card.inputs[0].name])
-    data = page_data(run, of=of, meanings=meanings)
+    found = None if claims is None else Session.of(run).checked(claims)
+    data = page_data(run, of=of, meanings=meanings, claims=found)
     emit(page_html(data), output, source.name)
     if output is not None:
         print(f"written: {output}", file=sys.stderr)
 
 
-def served_page(run: Questions, port: int) -> None:
+def served_page(run: Questions, port: int, claims: Path | None) -> None:
     """Serve the page of a run until Ctrl-C."""
     from viete.formats.tensors import require
 
@@ -80,4 +87,6 @@ def served_page(run: Questions, port: int) -> None:
     from viete.explore.server import serve
     from viete.explore.session import Session
 
-    serve(Session.of(run), port, lambda address: print(f"{address}  (Ctrl-C ends it)", flush=True))
+    session = Session.of(run)
+    session.claims = None if claims is None else session.checked(claims)
+    serve(session, port, lambda address: print(f"{address}  (Ctrl-C ends it)", flush=True))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from viete.analysis.next_token import text_of
+from viete.ask.card_claims import Claims
 from viete.cards.writer import blocks
 from viete.code import export
 from viete.document.html import parts, prose
@@ -14,7 +15,9 @@ from viete.errors import VieteError
 from viete.evaluate.inputs import host
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Step
+from viete.explore.claims import claims_data, claims_of
 from viete.explore.expansions import ExpansionMaker, packed
+from viete.explore.graphs import greatest_graphs
 from viete.explore.ranges import AxisNames
 from viete.explore.reruns import (
     MOST_EXACT,
@@ -51,30 +54,39 @@ def page_data(
     of: str | None = None,
     meanings: Sequence[str] | None = None,
     opened: bool = True,
+    claims: Claims | None = None,
 ) -> dict[str, Any]:
     """All that the page shows of a run of one text, as JSON has it.
 
     ``room`` is that for values, in bytes: the others are listed under ``limits`` and have only
     their shapes. ``of`` is what is differentiated, as in `grad`. ``meanings`` are the numbers that
     a page has besides decimals; by default 'exact', where that takes few operations. ``opened``
-    says whether entries open into their terms, which a running model can be asked for. Raises
-    VieteError for a run of several texts, and where ``of`` or ``meanings`` cannot be had.
+    says whether entries open into their terms, which a running model can be asked for. ``claims``
+    are shown with what became of them, by default the card's own. Raises VieteError for a run of
+    several texts, and where ``of`` or ``meanings`` cannot be had.
     """
     if run.batch is not None:
         raise VieteError("a page is of one text, and this run has a batch of them")
-    return PageMaker(run, of, meanings, opened).data(room)
+    return PageMaker(run, of, meanings, opened, claims).data(room)
 
 
 class PageMaker:
     """Puts together the page of a run."""
 
     def __init__(
-        self, run: Run, of: str | None, meanings: Sequence[str] | None, opened: bool
+        self,
+        run: Run,
+        of: str | None,
+        meanings: Sequence[str] | None,
+        opened: bool,
+        claims: Claims | None,
     ) -> None:
         own = run if isinstance(run, EntryRun) else None  # in numbers of another meaning
         self.run = run = run if own is None else in_decimals(own)
-        self.opened = opened
+        self.opened, self.claims = opened, claims
         self.card = run.program.model
+        if claims is None and opened and self.card.claims and work(run) <= MOST_WORK:
+            self.claims = claims_of(run)
         self.lesson: dict[str, Any] | None = None  # of a run that is exact too
         self.left_out: list[str] = []
         self.notes: dict[str, str] = {}  # why something is not there
@@ -164,6 +176,7 @@ class PageMaker:
             "values": values,
             "program": self.program(values["decimal"]),
             "expansions": self.expansions(),
+            "claims": None if self.claims is None else claims_data(self.claims),
             "diagram": diagram_data(forward_pass(self.card)),
             "lesson": self.lesson_told(),
             "limits": {
@@ -181,8 +194,10 @@ class PageMaker:
         steps = [s for s in self.walk.steps.turns() if self.is_forward(s)]
         found = dict[str, Any]()
         for s in reversed(steps):  # what the model gives out opens as far as it goes
-            depth = NEAR if any(found.values()) else FAR
-            found[self.walk.steps.name(s.makes)] = maker.of(s, depth)
+            first = not any(found.values())
+            found[self.walk.steps.name(s.makes)] = made = maker.of(s, FAR if first else NEAR)
+            if first and made is not None:
+                made["graphs"] = greatest_graphs(self.run, s, ROOM_FOR_TERMS)
         return packed({k: x for k, x in found.items() if x is not None}, maker.off)
 
     def program(self, values: dict[str, Any]) -> dict[str, Any] | None:

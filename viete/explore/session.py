@@ -11,17 +11,21 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from viete.ask.card_claims import Claims
 from viete.ask.coarse_terms import opening
 from viete.errors import VieteError
 from viete.evaluate.answer_page import in_numpy
 from viete.evaluate.answers import Answer
 from viete.evaluate.schedule import parameter_shapes
+from viete.explore.claims import claims_data
 from viete.explore.data import page_data
 from viete.explore.expansions import answered
+from viete.explore.graphs import graph_of
 from viete.explore.values import base64_floats
 from viete.graph.card import CardData
 from viete.printable import printable
@@ -42,6 +46,7 @@ class Session:
 
     def __init__(self, model: Model[Any], tokens: Any, inputs: Mapping[str, Any]) -> None:
         self.model, self.tokens, self.inputs = model, tokens, dict(inputs)
+        self.claims: Claims | None = None  # shown instead of the card's own
         self.whole: dict[str, Any] | None = None  # every value of the last run, once one is wanted
 
     @classmethod
@@ -71,7 +76,7 @@ class Session:
     @cached_property
     def data(self) -> dict[str, Any]:
         """The page data of the run that the session began with."""
-        return self.with_tokens(page_data(self.run))
+        return self.with_tokens(page_data(self.run, claims=self.claims))
 
     @property
     def reads_text(self) -> bool:
@@ -137,15 +142,23 @@ class Session:
 
     def answer_check(self, message: Message) -> dict[str, Any]:
         """What became of a claim on the tokens of the last run."""
-        ids = self.run[self.run.program.model.inputs[0].name]
         claim = text(message, "claim")
         if _FILES.search(claim):
             raise VieteError("a page opens no file: give a claim, of texts of repeated(16) if any")
-        model: Any = self.run.of
-        made = model.check(claim, tokens=ids)
-        verdicts = [{"word": v.word, "ok": v.ok, "claim": v.written, "found": v.found()}
-                    for v in made.verdicts]  # fmt: skip
-        return {"ok": made.ok, "verdicts": verdicts, "notes": made.notes()}
+        made = self.checked(claim)
+        return {"ok": made.ok, **claims_data(made)}
+
+    def checked(self, *claims: str | Path) -> Claims:
+        """What became of claims, or of pages of them, on the tokens of the last run."""
+        model: Any = self.model if isinstance(self.run.of, CardData) else self.run.of
+        found = model.check(*claims, tokens=self.run[self.run.program.model.inputs[0].name])
+        assert isinstance(found, Claims)
+        return found
+
+    def answer_arrows(self, message: Message) -> dict[str, Any]:
+        """The arrows of a number of the last run as a graph; None where its terms have none."""
+        run, e = self.run.resolved(text(message, "of"))
+        return {"svg": graph_of(run, e)}
 
     def answer_ask(self, message: Message) -> dict[str, Any]:
         """The answer to a question in the notation, with how it was read."""
@@ -204,7 +217,8 @@ class Session:
 
 KINDS: dict[str, Callable[[Session, Message], dict[str, Any]]] = {
     "run": Session.answer_run, "value": Session.answer_value, "expand": Session.answer_expand,
-    "put": Session.answer_put, "check": Session.answer_check, "ask": Session.answer_ask,
+    "arrows": Session.answer_arrows, "put": Session.answer_put, "check": Session.answer_check,
+    "ask": Session.answer_ask,
 }  # fmt: skip
 
 
