@@ -105,5 +105,5 @@ def test_reading_grows_in_proportion_to_the_equations() -> None:
         dims = "## Dimensions\n\n| symbol | value |\n| --- | --- |\n| $d$ | 4 |\n"
         return f"# C\n\n{dims}\n## Inputs\n\n- $y_0 ∈ ℝ^d$\n\n## Forward pass\n\n{chain}"
 
-    ten, eighty = (seconds(lambda n=n: reader.reads(text(n)), 1) for n in (10, 80))
+    ten, eighty = (seconds(lambda n=n: reader.reads(text(n)), 2) for n in (10, 80))
     assert eighty < 2.5 * 8 * ten

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,13 @@ HEAVY = [
 FILES = sorted(p for p in HOUSE.rglob("*.py"))
 
 
-def imports(path: Path) -> Iterator[tuple[str, str]]:
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+@cache
+def imports(path: Path) -> list[tuple[str, str]]:
     """(module, where) of every import in a file; where is 'top', 'function' or 'types'."""
 
     def go(node: ast.AST, where: str) -> Iterator[tuple[str, str]]:
@@ -93,7 +100,7 @@ def imports(path: Path) -> Iterator[tuple[str, str]]:
             else:
                 yield from go(child, where)
 
-    return go(ast.parse(path.read_text("utf-8")), "top")
+    return list(go(parsed(path), "top"))
 
 
 def room_of(path: Path) -> str:
@@ -133,7 +140,7 @@ def test_no_import_goes_in_a_circle() -> None:
 def test_a_class_name_stands_once() -> None:
     found: dict[str, list[str]] = {}
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(str(path.relative_to(HOUSE)))
     assert not {name: files for name, files in found.items() if len(files) > 1}
@@ -144,7 +151,7 @@ def test_a_function_is_named_by_what_it_gives() -> None:
     vague = {"said", "kept", "given", "told", "shown", "written"}
     found = {
         f"{path.relative_to(HOUSE)}: {node.name}"
-        for path in FILES for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for path in FILES for node in ast.walk(parsed(path))
         if isinstance(node, ast.FunctionDef) and node.name in vague
     }  # fmt: skip
     assert not found
@@ -152,7 +159,7 @@ def test_a_function_is_named_by_what_it_gives() -> None:
 
 def test_every_room_says_what_lives_there() -> None:
     for folder in sorted({p.parent for p in FILES}):
-        said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8")))
+        said = ast.get_docstring(parsed(folder / "__init__.py"))
         assert said and len(said) > 40, (
             f"{folder.relative_to(HOUSE.parent)}/__init__.py has no docstring"
         )
