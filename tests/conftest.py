@@ -31,6 +31,8 @@ settings.register_profile(
 settings.register_profile("quick", settings.get_profile("laws"), max_examples=3)
 settings.load_profile("laws")
 
+gc.disable()  # until all is imported, of which little is garbage: a second for each worker
+
 SLOWEST = Path(__file__).with_name("slowest.txt")
 
 
@@ -63,6 +65,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:

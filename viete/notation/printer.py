@@ -74,7 +74,12 @@ _MARKS = {name: char for char, name in COMBINING.items()}
 
 def show(e: Expr, style: str = "plain") -> str:
     """Write an expression in one of `STYLES`, or as 'typst' or 'mathml' has it."""
-    return printer(style).show(e)
+    if style != "plain":
+        return printer(style).show(e)
+    if "text" not in e.__dict__:  # kept on the node: a lesson asks for the same one six times
+        e.__dict__["text"] = printer(style).show(e)
+    text: str = e.__dict__["text"]
+    return text
 
 
 def show_equation(left: Expr, right: Expr, style: str = "plain", loss: Ref | None = None) -> str:
@@ -101,11 +106,7 @@ def number(value: Fraction, style: str) -> tuple[str, int]:
     minus = "−" if style in ("unicode", "typst", "mathml") else "-"
     sign, size = (minus if value < 0 else ""), abs(value)
     strength = ADD if value < 0 else ATOM
-    above, below = digits(size.numerator), digits(size.denominator)
-    rest = size.denominator
-    for p in (2, 5):
-        while rest % p == 0:
-            rest //= p
+    above = digits(size.numerator)
 
     def power(k: int) -> str:
         """A power of ten."""
@@ -114,8 +115,12 @@ def number(value: Fraction, style: str) -> tuple[str, int]:
         return sign + shown.get(style, f"1e{k}")
 
     if size.denominator == 1:
-        large = size >= 10**7 and above.rstrip("0") == "1"
+        large = len(above) > 7 and above.rstrip("0") == "1"
         return power(len(above) - 1) if large else sign + above, strength
+    below, rest = digits(size.denominator), size.denominator
+    for p in (2, 5):
+        while rest % p == 0:
+            rest //= p
     if rest == 1 and size.denominator > 1000:
         decimal = Decimal(size.numerator) / Decimal(size.denominator)
         if Fraction(decimal) == size:

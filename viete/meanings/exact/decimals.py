@@ -29,6 +29,14 @@ def decimal(x: Quotient, digits: int) -> str:
     """
     if digits < 1:
         raise VieteError(f"the number of digits must be at least 1, not {digits}")
+    known: dict[int, str] = x.__dict__.setdefault("_decimals", {})  # a number stands in many lines
+    if digits not in known:
+        known[digits] = proven(x, digits)
+    return known[digits]
+
+
+def proven(x: Quotient, digits: int) -> str:
+    """`decimal`, found anew."""
     q = x.rational
     if q is not None:
         return of_fraction(q, digits)

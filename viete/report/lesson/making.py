@@ -52,13 +52,21 @@ def lesson(
     if digits < 1:
         raise VieteError(f"the number of digits must be at least 1, not {digits}")
     given = {card.inputs[0].name: np.asarray(tokens), **(inputs or {})}
+    run, stopped = run_to_the_end(card, given, weights)
+    return Maker(run, digits, style, stopped, positions).lesson(origin)
+
+
+def run_to_the_end(
+    card: CardData, given: Mapping[str, Any], weights: Mapping[str, Any]
+) -> tuple[ExactRun, VieteError | None]:
+    """All values of an exact run, as far as it comes; and the error that ended it, if one did."""
     run = run_entries(ExactRun, program(card), given, weights, [])
-    run.wanted, stopped = None, None
+    run.wanted = None
     try:
         run.compute(None)
     except VieteError as error:
-        stopped = error
-    return Maker(run, digits, style, stopped, positions).lesson(origin)
+        return run, error
+    return run, None
 
 
 class Maker(Teller):
