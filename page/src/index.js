@@ -40,11 +40,16 @@ async function render({ model, el: root }) {
         el("div", { class: "pane-body", tabindex: "0" }, story(ctx, edits), diagram(ctx), training(ctx, edits), asking(ctx))),
       pane("values", "Values", valuesPane(ctx, edits)),
       pane("register", "Register", register(ctx, edits))),
-    inspector(ctx), note(ctx));
+    inspector(ctx), note(ctx), inPlaceOf(model.get("saved")));
   listen(ctx);
   references(ctx);
   keyboard(ctx);
   performance.mark("viete:interactive");
+}
+
+/** A notebook also holds the page for when no kernel runs: hidden, as long as this one is there. @param {unknown} saved */
+function inPlaceOf(saved) {
+  return typeof saved === "string" && /^\w+$/.test(saved) ? el("style", {}, `[data-viete-saved="${saved}"] { display: none; }`) : "";
 }
 
 /** @param {string} name @param {string} title @param {...(Node | null)} children */

@@ -52,7 +52,20 @@ def test_a_saved_notebook_has_the_page() -> None:
     widget = MODEL.run(TOKENS).explore()
     bundle, _ = widget._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in bundle
-    assert bundle["text/html"].startswith("<iframe") and len(bundle["text/html"]) < 2 * MOST
+    assert "<iframe" in bundle["text/html"] and len(bundle["text/html"]) < 2 * MOST
+
+
+def test_jupyter_gets_the_page_beside_the_widget(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("anywidget")
+    import IPython.display
+
+    shown: list[Any] = []
+    monkeypatch.setattr(IPython.display, "display", lambda data, **_: shown.append(data))
+    widget = MODEL.run(TOKENS).explore()
+    widget._ipython_display_()
+    alive, saved = shown
+    assert "application/vnd.jupyter.widget-view+json" in alive and "text/html" not in alive
+    assert saved["text/html"].startswith(f'<div data-viete-saved="{widget.saved}"><iframe')
 
 
 def test_without_anywidget_it_is_a_frame_which_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from functools import cache
 from typing import Any
+from uuid import uuid4
 
 from viete.errors import VieteError
 from viete.explore.page_file import page_html, part, style
@@ -28,7 +29,8 @@ class PageFrame:
         said = f"<p>{html.escape(self.why)}</p>" if self.why else ""
         return (
             f'{said}<iframe srcdoc="{html.escape(self.page)}" sandbox="allow-scripts" '
-            f'title="Viète: the page of a run" style="width:100%;height:{HEIGHT}px;border:0">'
+            f'loading="lazy" title="Viète: the page of a run" '
+            f'style="width:100%;height:{HEIGHT}px;border:0">'
             f"</iframe>"
         )
 
@@ -58,19 +60,37 @@ def widget_class() -> type:
         _css = style()
         data = traitlets.Dict().tag(sync=True)
         live = traitlets.Bool(True).tag(sync=True)
+        saved = traitlets.Unicode().tag(sync=True)
 
         def __init__(self, session: Session) -> None:
-            super().__init__(data=session.data)
+            super().__init__(data=session.data, saved=uuid4().hex)
             self.session = session
             self.on_msg(self.receive)
 
         def _repr_mimebundle_(self, **kwargs: Any) -> Any:
             """The widget; and for a saved notebook, which has no kernel, the page in a frame."""
             bundle, about = super()._repr_mimebundle_(**kwargs)
+            return bundle | self.in_a_frame(), about
+
+        def _ipython_display_(self) -> None:
+            """Both one after the other: Jupyter asks for the widget alone if it finds both in one.
+
+            A widget that is alive hides the frame of its ``saved``.
+            """
+            from IPython.display import display
+
+            bundle, about = super()._repr_mimebundle_()
+            display(bundle, metadata=about, raw=True)
+            if frame := self.in_a_frame():
+                display(frame, raw=True)
+
+        def in_a_frame(self) -> dict[str, str]:
+            """The page file as HTML; nothing where it is too large to be saved with a notebook."""
             frame = PageFrame(self.session)
-            if len(frame.page) <= MOST:
-                bundle["text/html"] = frame._repr_html_()
-            return bundle, about
+            if len(frame.page) > MOST:
+                return {}
+            shown = f'<div data-viete-saved="{self.saved}">{frame._repr_html_()}</div>'
+            return {"text/html": shown, "text/plain": repr(frame)}
 
         def receive(self, widget: Any, message: Any, buffers: Any) -> None:
             """Answer a message, or say in one sentence why not."""
