@@ -47,7 +47,7 @@ WALK = """(async () => {
     one(".go.next").click();
     await painted();
     steps.push(performance.now() - start);
-    if (WAITS) while (one(".v-value.main.absent")) await painted();
+    if (WAITS) while (one(".v-value.main.absent:not(:has(.again))")) await painted();
     come.push(performance.now() - start);
   }
   return {ready: mark.startTime, steps, come};

@@ -112,6 +112,17 @@ export class Context {
     return at < this.state.step ? "done" : at === this.state.step ? "now" : "later";
   }
 
+  /** Asks a running model for a value, once. @param {string} member */
+  ask(member) {
+    if (this.values.asked.has(member)) return;
+    this.values.asked.add(member);
+    const { meaning } = this.state;
+    this.engine.value(member, meaning).then((value) => {
+      this.values.put(value, meaning);
+      this.store.set({ revision: this.state.revision + 1 });
+    }, (error) => this.tell(error.message));
+  }
+
   /** @param {string} text */
   tell(text) {
     this.store.set({ note: text });

@@ -21,7 +21,7 @@ export function tokensBar(ctx, edits) {
 /** @param {Context} ctx @param {EditsStore} edits */
 function field(ctx, edits) {
   const { vocabulary, words, ids, text } = ctx.data.tokens;
-  if (text) return textField(words.join(""), (said) => edits.change({ ids: null, text: said }));
+  if (text && ctx.engine.can.ask) return textField(words.join(""), (said) => edits.change({ ids: null, text: said }));
   const input = /** @type {HTMLInputElement} */ (el("input", {
     type: "text", "aria-label": vocabulary ? "Words of the text, with spaces between" : "Token numbers, with spaces between",
     value: (vocabulary ? words : ids).join(" "), spellcheck: "false", autocomplete: "off",

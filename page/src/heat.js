@@ -7,10 +7,12 @@ import { short } from "./numbers.js";
 /** @typedef {import("./matrix.js").Picked} Picked */
 
 const MOST_LABELS = 40;
+const MOST_DRAWN = 4096; // columns: a wider canvas is slow
 
 /** @param {Value} value @param {number} slice @param {Picked} picked @param {number} width @param {number} high */
 export function heat(value, slice, picked, width, high) {
-  const { rows, columns } = value;
+  const { rows } = value;
+  const columns = Math.min(value.columns, MOST_DRAWN);
   const rowAxis = value.shape.length - 2;
   const columnAxis = value.shape.length - 1;
   const labels = (/** @type {number} */ axis, /** @type {number} */ n) =>
@@ -55,7 +57,8 @@ export function heat(value, slice, picked, width, high) {
   return el("div", { class: "heat" },
     top ? el("div", { class: "top", style: `--side:${side}px` }, top.map((t) => el("span", {}, t))) : null,
     left ? el("div", { class: "left", style: `--tall:${height}px` }, left.map((t) => el("span", {}, t))) : null,
-    canvas, readout);
+    canvas, readout,
+    columns < value.columns ? el("p", { class: "hint" }, `the first ${columns.toLocaleString("en")} of ${value.columns.toLocaleString("en")} columns`) : null);
 }
 
 /** One pixel an entry; the browser enlarges without smoothing. @param {HTMLCanvasElement} canvas @param {Value} value @param {number} slice @param {number} scale */
@@ -63,12 +66,12 @@ function paint(canvas, value, slice, scale) {
   const context = canvas.getContext("2d", { willReadFrequently: true });
   if (!context) return;
   const numbers = value.numbers();
-  const { rows, columns } = value;
+  const { width: columns, height: rows } = canvas;
   const [zero, up, down] = ["--paper", "--heat-positive", "--heat-negative"].map((name) => colour(canvas, name));
   const image = context.createImageData(columns, rows);
-  const from = slice * rows * columns;
+  const from = slice * value.rows;
   for (let k = 0; k < rows * columns; k++) {
-    const x = numbers[from + k];
+    const x = numbers[(from + Math.floor(k / columns)) * value.columns + (k % columns)];
     const end = x < 0 ? down : up;
     const share = Number.isFinite(x) ? Math.min(1, Math.abs(x) / (scale || 1)) : 0;
     for (let c = 0; c < 3; c++) image.data[4 * k + c] = zero[c] + (end[c] - zero[c]) * share;

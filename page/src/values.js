@@ -118,6 +118,8 @@ export class Values {
     /** Computed anew since the page was written: stands before what the page carries. */
     /** @type {Map<string, Value> | null} */
     this.fresh = null;
+    /** Members that a running model was asked for. @type {Set<string>} */
+    this.asked = new Set();
   }
 
   /** @param {string} member @param {string} meaning @returns {Value | null} */

@@ -2,7 +2,7 @@
 import { arcs, isPattern } from "./arcs.js";
 import { bars, overVocabulary } from "./bars.js";
 import { copyButton, numpy } from "./copy.js";
-import { el, own, segmented } from "./dom.js";
+import { button, el, own, segmented } from "./dom.js";
 import { heat } from "./heat.js";
 import { matrix } from "./matrix.js";
 import { count } from "./numbers.js";
@@ -13,6 +13,7 @@ import { count } from "./numbers.js";
 const MOST_CELLS = 400;
 const MOST_COLUMNS = 10;
 const MOST_SLICES = 12;
+const MOST_BYTES = 8e6; // of a value that is loaded without being asked for
 
 /** @param {Context} ctx @param {Value} value */
 export function forms(ctx, value) {
@@ -29,6 +30,7 @@ export function form(ctx, value) {
   const offered = forms(ctx, value).map(({ name }) => name);
   const chosen = ctx.state.views[ctx.symbolOf(value.member)];
   if (chosen && offered.includes(chosen)) return chosen;
+  if (offered.includes("bars") && value.columns > MOST_COLUMNS) return "bars";
   const small = value.columns <= MOST_COLUMNS && value.rows * value.columns * Math.min(value.slices, MOST_SLICES) <= MOST_CELLS;
   return small && offered.includes("numbers") ? "numbers" : offered.includes("heat") ? "heat" : offered[0];
 }
@@ -67,18 +69,30 @@ export function valueView(ctx, member, { marked = () => false, main = false, wid
     value.slices > shown ? el("p", { class: "hint" }, `${count(value.slices - shown, "more matrix", "more matrices")} not drawn`) : null);
 }
 
-/** @param {Value} value */
+/** @param {{shape: number[]}} value */
 const sizes = (value) => (value.shape.length ? value.shape.join(" × ") : "a number");
 
-/** A value that the page does not carry: asked for where somebody can answer. @param {Context} ctx @param {string} member @param {Node} name @param {boolean} main */
+/** A value that the page does not carry: asked for where somebody can answer, a large one on demand. @param {Context} ctx @param {string} member @param {Node} name @param {boolean} main */
 function absent(ctx, member, name, main) {
-  const words = ctx.values.fresh ? "not computed again after the change"
-    : ctx.engine.can.values ? "loading …" : "left out of this page, which holds values up to its size limit";
-  if (ctx.engine.can.values && !ctx.values.fresh) {
-    ctx.engine.value(member, ctx.state.meaning).then((value) => {
-      ctx.values.put(value, ctx.state.meaning);
-      ctx.store.set({ revision: ctx.state.revision + 1 });
-    }, (error) => ctx.tell(error.message));
+  const holder = el("section", { class: `v-value absent ${main ? "main" : ""}`, "data-member": member, "aria-label": `Value of ${member}` });
+  const stored = ctx.stored(member);
+  const size = stored ? stored.shape.reduce((a, b) => a * b, 8) : 0;
+  const head = el("header", {}, name, stored ? el("span", { class: "size" }, sizes(stored)) : null);
+  if (ctx.values.fresh) holder.append(head, hint("not computed again after the change"));
+  else if (!ctx.engine.can.values) holder.append(head, hint(`left out: this page holds ${megabytes(ctx.data.limits.values)} of values; viete explore --serve shows them all`));
+  else if (size <= MOST_BYTES || ctx.values.asked.has(member)) {
+    holder.append(head, hint("loading …"));
+    ctx.ask(member);
+  } else {
+    holder.append(head, button(`Load ${member}, ${megabytes(size)}`, () => {
+      holder.replaceChildren(head, hint("loading …"));
+      ctx.ask(member);
+    }, { class: "again" }, `Load ${megabytes(size)}`));
   }
-  return el("section", { class: `v-value absent ${main ? "main" : ""}`, "data-member": member }, el("header", {}, name), el("p", { class: "hint" }, words));
+  return holder;
 }
+
+/** @param {string} text */
+const hint = (text) => el("p", { class: "hint" }, text);
+/** @param {number} bytes */
+const megabytes = (bytes) => `${(bytes / 1e6).toLocaleString("en", { maximumSignificantDigits: 2 })} MB`;

@@ -186,6 +186,12 @@ class PageMaker:
             "server": None,
         }  # fmt: skip
 
+    def value(self, member: str, meaning: str) -> dict[str, Any] | None:
+        """One value as JSON, however large; None of what there is not."""
+        shelf = self.shelves.get(meaning)
+        found = None if shelf is None else shelf.values.get(member)
+        return None if shelf is None or found is None else shelf.entry(found, there=True)
+
     def expansions(self) -> dict[str, Any]:
         """The terms of values by their members, the last ones first, as long as there is room."""
         if not self.opened or self.walk.steps.operations is None:
@@ -245,4 +251,4 @@ def plain_size(x: Any) -> float | int:
     return int(x) if x.denominator == 1 else float(x)
 
 
-__all__ = ["page_data"]
+__all__ = ["PageMaker", "page_data"]

@@ -23,7 +23,7 @@ from viete.evaluate.answer_page import in_numpy
 from viete.evaluate.answers import Answer
 from viete.evaluate.schedule import parameter_shapes
 from viete.explore.claims import claims_data
-from viete.explore.data import page_data
+from viete.explore.data import PageMaker, page_data
 from viete.explore.expansions import answered
 from viete.explore.graphs import graph_of
 from viete.explore.values import base64_floats
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 Message = Mapping[str, Any]
 TERMS = 40  # of an expansion
 _FILES = re.compile(r"\.md\s*$|\btexts\s+of\s+(?!(repeated|random)\()")
-ALL = 2**60  # room for every value
 
 
 class Session:
@@ -47,7 +46,7 @@ class Session:
     def __init__(self, model: Model[Any], tokens: Any, inputs: Mapping[str, Any]) -> None:
         self.model, self.tokens, self.inputs = model, tokens, dict(inputs)
         self.claims: Claims | None = None  # shown instead of the card's own
-        self.whole: dict[str, Any] | None = None  # every value of the last run, once one is wanted
+        self.whole: PageMaker | None = None  # every value of the last run, once one is wanted
 
     @classmethod
     def of(cls, run: Questions) -> Session:
@@ -122,11 +121,11 @@ class Session:
         """A value of the last run, whole."""
         member, meaning = text(message, "member"), message.get("meaning", "decimal")
         if self.whole is None:
-            self.whole = page_data(self.run, ALL, opened=False)["values"]
-        values = self.whole.get(meaning, {})
-        if member not in values:
+            self.whole = PageMaker(self.run, None, None, opened=False)
+        value = self.whole.value(member, meaning)
+        if value is None:
             raise VieteError(f"the run has no value {member:.80} in the meaning {meaning!r:.40}")
-        return {"value": values[member]}
+        return {"value": value}
 
     def answer_expand(self, message: Message) -> dict[str, Any]:
         """An expression of the last run in the terms that made it, the coarsest unless it says."""
