@@ -73,14 +73,14 @@ export function choices(ctx, edits) {
   if (!ctx.engine.can.edit || !ctx.data.choices.length) return null;
   return el("div", { class: "v-choices", role: "group", "aria-label": "Choices of the equations" }, ctx.data.choices.map((choice) => {
     const on = typeof choice.value === "boolean";
-    const input = /** @type {HTMLInputElement} */ (el("input", on ? { type: "checkbox", checked: choice.value === true }
-      : { type: "text", inputmode: "decimal", value: String(choice.value) }));
+    const input = /** @type {HTMLInputElement} */ (el("input", on ? { type: "checkbox", checked: choice.value === true, "aria-label": choice.name }
+      : { type: "text", inputmode: "decimal", value: String(choice.value), "aria-label": choice.name }));
     input.addEventListener("change", () => {
       const value = on ? input.checked : Number(input.value);
       if (typeof value === "number" && !Number.isFinite(value)) ctx.tell(`${choice.name} is a number.`);
       else edits.change({ choices: { ...edits.get().choices, [choice.name]: value } });
     });
-    return el("label", {}, own(choice.math ?? ctx.data.symbols[choice.name]?.math ?? "", "span", { "aria-label": choice.name }), " ", input);
+    return el("label", {}, own(choice.math ?? ctx.data.symbols[choice.name]?.math ?? "", "span"), " ", input);
   }));
 }
 

@@ -13,6 +13,8 @@ const observer = new ResizeObserver((entries) => {
   for (const formula of formulas) formula.style.removeProperty("--fit");
   const shares = formulas.map((formula) => formula.clientWidth / formula.scrollWidth);
   formulas.forEach((formula, k) => {
+    if (shares[k] < LEAST) formula.tabIndex = 0; // what scrolls is reached by the keyboard
+    else formula.removeAttribute("tabindex");
     if (shares[k] < 1) formula.style.setProperty("--fit", Math.max(LEAST, shares[k] * 0.99).toFixed(3));
   });
 });

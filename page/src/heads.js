@@ -28,7 +28,7 @@ export function switchable(ctx, member) {
 export function offSwitch(ctx, edits, equation, key, text) {
   const off = ctx.state.put.some((p) => p.equation === equation);
   const does = off ? "Switch on" : "Switch off";
-  return button(text === undefined ? does : `${does}: ${equation}`, () => edits.togglePut(equation, key),
+  return button(text === undefined ? does : `${text}, ${does.toLowerCase()}: ${equation}`, () => edits.togglePut(equation, key),
     { class: "switch", "aria-pressed": off, title: equation }, ...(text === undefined ? [] : [text]));
 }
 

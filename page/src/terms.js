@@ -104,7 +104,7 @@ function line(ctx, edits, term, most, open, path) {
   item.addEventListener("toggle", async () => {
     open[item.open ? "add" : "delete"](key);
     if (!item.open || inner.childElementCount) return;
-    if (term.formula) inner.append(el("div", { class: "formula" }, own(term.formula)));
+    if (term.formula) inner.append(el("div", { class: "formula", tabindex: "0" }, own(term.formula)));
     if (term.off) inner.append(offSwitch(ctx, edits, term.off.equation, term.off.key));
     if (!term.open) return;
     try {

@@ -121,7 +121,7 @@ class Session:
         """A value of the last run, whole."""
         member, meaning = text(message, "member"), message.get("meaning", "decimal")
         if self.whole is None:
-            self.whole = PageMaker(self.run, None, None, opened=False)
+            self.whole = PageMaker(self.run, None, None, False, self.claims)
         value = self.whole.value(member, meaning)
         if value is None:
             raise VieteError(f"the run has no value {member:.80} in the meaning {meaning!r:.40}")
