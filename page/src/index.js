@@ -8,6 +8,7 @@ import { choices, tokensBar, undo } from "./editing.js";
 import { createEdits } from "./edits.js";
 import { createEngine } from "./engine.js";
 import { equations } from "./equations.js";
+import { fit } from "./fit.js";
 import { keyboard } from "./keyboard.js";
 import { valuesPane } from "./panes.js";
 import { pipeline } from "./pipeline.js";
@@ -78,7 +79,14 @@ function header(ctx, edits) {
 
 /** The whole card, to be read. @param {Context} ctx */
 function card(ctx) {
-  return ctx.data.document ? el("details", { class: "v-card" }, el("summary", {}, "The whole card"), own(ctx.data.document, "div", { class: "card" })) : null;
+  return ctx.data.document ? el("details", { class: "v-card" }, el("summary", {}, "The whole card"), read(ctx.data.document)) : null;
+}
+
+/** @param {string} document */
+function read(document) {
+  const page = own(document, "div", { class: "card" });
+  page.querySelectorAll(".formula").forEach((formula) => fit(/** @type {HTMLElement} */ (formula)));
+  return page;
 }
 
 /** @param {Context} ctx */

@@ -95,14 +95,16 @@ function open(ctx, group, part) {
     const step = ctx.steps[k];
     const chip = el("button", {
       type: "button", "data-step": k, title: textOf(step.title, ""),
-      "aria-label": `Step ${k + 1}: ${textOf(ctx.math(step.member), step.member)}, ${textOf(step.title, "")}`,
       onclick: () => ctx.store.set({ step: k, looked: null, entry: null }),
-    }, own(ctx.math(step.member) ?? ""));
+    }, unseen(`Step ${k + 1}: `), own(ctx.math(step.member) ?? ""), unseen(`, ${textOf(step.title, "")}`));
     mark(chip, k, ctx.state.step);
     chips.push(el("li", {}, chip));
   }
   return el("li", { class: "group" }, el("span", { class: "part" }, part), el("ol", {}, chips));
 }
+
+/** Said and not shown. @param {string} text */
+const unseen = (text) => el("span", { class: "unseen" }, text);
 
 /** @param {Element} chip @param {number} step @param {number} now */
 function mark(chip, step, now) {
