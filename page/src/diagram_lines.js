@@ -8,7 +8,7 @@ import { el, own } from "./dom.js";
 export function line(ctx, each, plain) {
   const equation = ctx.equation.get(each.equation);
   const [copies] = each.copies;
-  return el("button", {
+  const button = el("button", {
     type: "button", class: copies ? "line copies" : "line", "data-key": each.key, "data-number": each.equation,
     onclick: () => toStep(ctx, each),
   }, el("span", { class: "unseen" }, `Equation ${each.equation}: `), // mathematics alone is no name for some screen readers
@@ -16,6 +16,9 @@ export function line(ctx, each, plain) {
   el("span", { class: "shape" }, own(each.shape ?? ""),
     each.story && !plain ? ` · ${each.story}` : null,
     ...each.copies.flatMap(({ letter, range: ends }) => [" · ", range(letter, ends)])));
+  // Mathematics alone is no name for some screen readers.
+  button.setAttribute("aria-label", button.textContent ?? "");
+  return button;
 }
 
 /** @param {string} letter @param {[string, string]} ends */
