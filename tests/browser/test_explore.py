@@ -108,14 +108,14 @@ def test_a_lesson_is_read_from_its_opening_to_its_closing(lesson: Path) -> None:
         return {begin, again: one(".v-story").textContent === begin, sum, decimal, exact, summary,
                 lit, looked, end, left: all(".v-register tbody tr:not(.later)").length};
     """)  # fmt: skip
-    assert "a b goes in" in found["begin"] and "predicts a, because 1>0" in found["begin"]
+    assert "goes in" in found["begin"] and "predicts a, because 1>0" in found["begin"]
     assert found["again"] and found["left"] == 0
     assert found["sum"] == [
         "x0=E[a]+P0=(1,0)+(0,0)=(1,0)", "x1=E[b]+P1=(0,1)+(1,0)=(1,1)",
     ]  # fmt: skip
     assert any("0.2689" in x for x in found["decimal"])
     assert any("≈(0.268941,0.731059)" in x for x in found["exact"])
-    assert "reads 27 % from 0 (a)" in found["summary"]
+    assert "reads 27 % from position 0 (a)" in found["summary"]
     assert found["lit"] == "A" and found["looked"] == "A"
     assert "At position 1 (b) the model predicts a" in found["end"]
 

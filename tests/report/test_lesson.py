@@ -165,12 +165,12 @@ def test_the_reference_at_position_1() -> None:
     assert line(side(step(found, "u"), 1), "u₁").value == "(1, −1)"
     told = {p.title: " ".join(p.summary) for p in reversed(found.parts)}
     attention, norm = told["Attention"], told["Layer norm"]
-    assert "Position 1 (`b`) reads 27 % from 0 (`a`) and 73 % from 1 (`b`)." in attention
-    assert "Position 1 (`b`) leaves the fractions at $A$" in attention
-    assert "The rows of position 0 (`a`) are fractions still." in attention
+    assert "(`b`) reads 27 % from position 0 (`a`) and 73 % from position 1 (`b`)." in attention
+    assert "From $A$ on, the numbers of position 1 (`b`) are no longer fractions" in attention
+    assert "The numbers of position 0 (`a`) are still fractions." in attention
     assert "From position 0 (`a`) the mask hides 1 (`b`)." in step(found, "S").status
     assert "The weights of a row are at least 0 and sum to exactly 1." in step(found, "A").status
-    assert "Position 1 (`b`) comes back to fractions at $u$" in norm
+    assert "From $u$ on, the numbers of position 1 (`b`) are fractions again" in norm
     assert "the model predicts `a`, because $1 > 0$" in found.intro[0]
 
 

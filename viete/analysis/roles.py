@@ -13,6 +13,17 @@ from collections.abc import Iterator
 from viete.analysis.def_use import bodies, def_use, losses, references, sums
 from viete.analysis.flows import flows_of
 from viete.analysis.next_token import scores
+from viete.analysis.side_roles import (
+    COUNTED,
+    PAIRS,
+    PLACES,
+    POOL,
+    ROUTE,
+    SHARE,
+    SIZE,
+    SideRoles,
+    by_own_sum,
+)
 from viete.analysis.traits import Traits
 from viete.analysis.types import Mismatch
 from viete.analysis.weight_formulas import of_weights
@@ -27,6 +38,8 @@ QUERY, KEY, VALUE = "query", "key", "value"
 SCORES, MASK, WEIGHTS, MIX = "scores", "mask", "weights", "mix"
 MLP, UNEMBED, PROBABILITIES, ARGMAX, LOSS = "mlp", "unembed", "probabilities", "argmax", "loss"
 TURN = "turn"  # what makes a value depend on its position
+BACK = "back"  # what brings what an MLP made to the width of the stream
+SQUEEZE = "squeeze"  # what keeps scores within bounds
 OUTPUT = "output"  # what turns a mix of values into what is added to the stream
 ATTENTION = frozenset((QUERY, KEY, VALUE, SCORES, MASK, WEIGHTS, MIX, OUTPUT))
 
@@ -63,6 +76,7 @@ class Recognition:
             if (self.projects(k) or TURN in own[k]) and set(own[k]) <= {TURN, NORM}:
                 own[k] += more
         self.spread(own)
+        self.beside(own)
         return tuple(map(tuple, own))
 
     # -- one equation ------------------------------------------------------------------------------
@@ -107,7 +121,7 @@ class Recognition:
         elif e.op in self.traits.positional(k):
             yield TURN if any(map(self.shape, e.args)) else POSITIONS
         elif self.feeds(k) and any(map(self.bends, (e, *walk(body)))):
-            yield MLP
+            yield SQUEEZE if self.unembeds(k) or self.over_positions(e) else MLP
 
     def bends(self, e: Expr) -> bool:
         """Whether it applies a function that takes each entry by itself and is not linear in it."""
@@ -178,10 +192,39 @@ class Recognition:
                 last = {own[j][-1] for j in self.uses.makers[k] if own[j]}
                 if MIX in last:
                     found.append(OUTPUT)
-                elif MLP in last or any(MLP in own[j] for j in self.uses.readers[k]):
+                elif MLP in last:
+                    found.append(BACK)
+                elif any(MLP in own[j] for j in self.uses.readers[k]):
                     found.append(MLP)
             elif not found and any(POSITIONS in own[j] for j in self.uses.makers[k]):
                 found += [POSITIONS] * any(True for _ in sums(self.card.equations[k].right))
+
+    def beside(self, own: list[list[str]]) -> None:
+        """What stands beside attention and the MLP, by who reads it."""
+        side = SideRoles(self.card, self.uses, self.lengths)
+        for k, makers in side.places():
+            if free := {j for j in makers if not own[j]}:
+                own[k].insert(own[k].index(EMBED) + 1 if EMBED in own[k] else 0, POSITIONS)
+                for j in free:
+                    own[j].append(PLACES)
+        for k, found in enumerate(own):
+            right, readers = self.card.equations[k].right, self.uses.readers[k]
+            if PROBABILITIES in found and (between := side.weighs(k, own, {MLP, BACK})):
+                found[found.index(PROBABILITIES)] = ROUTE
+                for j in between - {k}:
+                    own[j].append(SHARE if by_own_sum(self.card.equations[j].right) else ROUTE)
+            if found:
+                continue
+            if side.adds_by_places(k) and any(SCORES in own[r] for r in readers):
+                found.append(PAIRS)
+            elif side.counts_positions(k) and any(PLACES in own[r] for r in readers):
+                found.append(COUNTED)
+            elif side.divides(k):
+                found.append(SIZE)
+            elif side.pools(k):
+                found.append(POOL)
+            elif by_own_sum(right):
+                found.append(SHARE)
 
     # -- facts -------------------------------------------------------------------------------------
 
@@ -225,4 +268,4 @@ def is_bent(e: Apply) -> bool:
     return e.op in ("erf", "tanh") or (e.op == "max" and len(e.args) == 2)
 
 
-__all__ = ["roles"]
+__all__ = ["COUNTED", "PAIRS", "PLACES", "POOL", "ROUTE", "SHARE", "SIZE", "roles"]

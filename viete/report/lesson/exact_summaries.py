@@ -35,62 +35,69 @@ class ExactSummaries(Summaries):
         self.exact, self.tracks = run, tracks
         self.level: dict[int, int] = {}  # of each position, as far as it was told
         self.left = False  # whether any position has left the fractions
+        self.named = False  # whether it was said what a named number is
 
     def of(self, station: Station, followed: Sequence[int]) -> list[str]:
         """Sentences on a part, also on which rows left the fractions here or came back."""
         return [*super().of(station, followed), *self.levels(station, followed)]
 
     def levels(self, station: Station, followed: Sequence[int]) -> list[str]:
-        """Which positions leave the fractions here, or come back to them, and where."""
+        """Which positions have other numbers after a part than before it, and from where on."""
         out: dict[tuple[Any, int, int], tuple[Turn, list[int]]] = {}
         for j in followed:
             track = next((t for t in self.tracks if t.position == j), None)
-            if track is None:
-                continue
-            for turn, level in track.levels:
-                before = self.level.get(j, RATIONAL)
-                if turn in station.turns and level != before:
-                    out.setdefault((turn.makes, before, level), (turn, []))[1].append(j)
-                    self.level[j] = level
+            inside = [x for x in track.levels if x[0] in station.turns] if track else []
+            before = self.level.get(j, RATIONAL)
+            if inside and (level := inside[-1][1]) != before:
+                turn = next(turn for k, (turn, _) in enumerate(inside)
+                            if {x for _, x in inside[k:]} == {level})  # fmt: skip
+                out.setdefault((turn.makes, before, level), (turn, []))[1].append(j)
+                self.level[j] = level
         changed = {j for _, found in out.values() for j in found}
         said = [self.change(turn, before, level, found)
                 for (_, before, level), (turn, found) in out.items()]  # fmt: skip
+        here = {t.position for t in self.tracks if any(x in station.turns for x, _ in t.levels)}
         still = [j for j in followed
-                 if self.level.get(j, RATIONAL) == RATIONAL and j not in changed]  # fmt: skip
+                 if j in here - changed and self.level.get(j, RATIONAL) == RATIONAL]  # fmt: skip
         tried = {role.NORM, role.WEIGHTS} & {r for t in station.turns
                                              for r in self.words.roles(t.equation)}  # fmt: skip
         if still and (said or tried):
             every = len(still) == len(self.tracks)
-            rows = "All rows" if every else f"The rows of {self.together(still).lower()}"
-            said.append(f"{rows} are fractions{' still' * (not self.left)}.")
+            of = "all positions" if every else self.together(still)
+            said.append(f"The numbers of {of} are {'still ' * (not self.left)}fractions.")
         self.left |= bool(out)
         return said
 
     def together(self, found: list[int]) -> str:
-        return f"Position{'s' * (len(found) > 1)} {listed(map(self.place, found))}"
+        return f"position{'s' * (len(found) > 1)} {listed(map(self.place, found))}"
 
     def change(self, turn: Turn, before: int, level: int, found: list[int]) -> str:
-        name, many = self.name(turn), len(found) > 1
-        who, s = self.together(found), "" if many else "s"
-        are = "are" if many else "is"
+        name, whose = self.name(turn), f"the numbers of {self.together(found)}"
         if level == RATIONAL:
-            return (f"{who} come{s} back to fractions at {name}: what was irrational cancels "
-                    "exactly.")  # fmt: skip
+            why = "what was irrational cancels exactly" if (
+                role.NORM in self.words.roles(turn.equation)
+            ) else "nothing irrational is left in them"  # fmt: skip
+            return f"From {name} on, {whose} are fractions again: {why}."
         if level == CLOSED and before == RATIONAL:
-            return f"{who} leave{s} the fractions at {name}: {self.brings(turn)}, kept exactly."
+            return (f"From {name} on, {whose} are no longer fractions: {self.brings(turn)}, which "
+                    "are kept exactly.")  # fmt: skip
         if level == CLOSED:
-            return f"{who} {are} made of roots and powers of e again from {name} on."
-        return (f"{who} {are} named from {name} on: these numbers are defined exactly and have "
-                "certified digits, but equality of two of them is not always decided.")  # fmt: skip
+            return f"From {name} on, {whose} are again made of roots and powers of e."
+        first, self.named = not self.named, True
+        meant = (" They are defined exactly and their digits are proven, but whether two of them "
+                 "are equal cannot always be decided.")  # fmt: skip
+        return (
+            f"From {name} on, {whose} have names, since they are too long to write.{meant * first}"
+        )
 
     def brings(self, turn: Turn) -> str:
         found = self.words.roles(turn.equation)
         if role.WEIGHTS in found or role.PROBABILITIES in found:
             return "softmax of more than one score brings in powers of e"
         if role.NORM in found:
-            return "the norm divides by a square root"
+            return "the norm brings in square roots"
         if role.SCORES in found:
-            return "the scores are divided by a square root"
+            return "the division brings in square roots"
         return "roots or powers of e come in"
 
     # -- what is predicted -------------------------------------------------------------------------
@@ -112,15 +119,16 @@ class ExactSummaries(Summaries):
         out += [self.track(t) for t in self.tracks[:MOST_SEEN]]
         turns = [t for t in self.run.program.steps if t.makes in self.exact.status]
         if any(self.exact.status[t.makes].level == CLOSED for t in turns):
-            out.append("Whether two numbers made of roots and powers of e are equal is decided "
-                       "(Besicovitch 1940; Lindemann–Weierstrass).")  # fmt: skip
+            out.append("Theorems decide whether two numbers made of roots and powers of e are "
+                       "equal: those of Besicovitch (1940) and of Lindemann and "
+                       "Weierstrass.")  # fmt: skip
         if self.exact.names:
-            out.append(f"{len(self.exact.names)} intermediate quantities have names, so that no "
-                       "formula grows too long to hold.")  # fmt: skip
+            out.append(f"{len(self.exact.names)} numbers on the way have names of their own, since "
+                       "they are too long to write.")  # fmt: skip
         bits = max((self.exact.status[t.makes].bits for t in turns), default=0)
         if bits:
-            out.append(f"Comparisons were decided by enclosures of at most {bits} bits, which are "
-                       "certain to contain the numbers.")  # fmt: skip
+            out.append("Where two numbers had to be compared, as many bits of both were computed "
+                       f"as it took to be certain: at most {bits}.")  # fmt: skip
         for t in turns:
             out += [f"In {self.name(t)}, {tie}." for tie in self.exact.status[t.makes].ties]
         if stopped is not None:

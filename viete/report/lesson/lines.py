@@ -22,7 +22,7 @@ from viete.meanings.exact.derivation import Derivation, Stage, Unevaluated, at_b
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import ExactRun
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Expr, Pick, Ref, num, replaced, transform, walk
+from viete.notation.tree import Apply, Expr, Num, Pick, Ref, num, replaced, transform, walk
 from viete.report.lesson.formulas import Decimals, NumberFormulas, same, visible, word
 from viete.report.lesson.positions import at_position, position_size
 
@@ -279,8 +279,7 @@ class Lines:
             names = self.card.vocabulary
             label = item.symbol.base
             return names.index(label) if label in names else int(label) if label.isdigit() else None
-        k = getattr(item, "value", None)
-        return None if k is None else int(k)
+        return int(item.value) if isinstance(item, Num) else None
 
     def held(self, r: Ref) -> Value | None:
         try:
@@ -310,8 +309,8 @@ def rational(x: Any) -> Any:
 
 
 def is_lookup(e: Expr) -> bool:
-    """Whether a formula is a row or a name: nothing is calculated."""
-    return isinstance(e, Ref | Pick)
+    """Whether a formula is a row, a name or a number: nothing is calculated."""
+    return isinstance(e, Ref | Pick | Num)
 
 
 def with_family(value: Value, stored: Value) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,20 +12,21 @@ import numpy as np
 from viete.analysis import roles as role
 from viete.document.tree import Chain, Column, RegisterRow, listed
 from viete.errors import VieteError
-from viete.evaluate.labelled import COL, ROW, Value
+from viete.evaluate.labelled import COL, ROW, Value, permute
 from viete.evaluate.schedule import Step as Turn
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
 from viete.meanings.entries import run_entries
+from viete.meanings.exact.derivation import at_block
 from viete.meanings.exact.numbers import Number, total
 from viete.meanings.exact.run import ExactRun
 from viete.notation.printer import show
-from viete.notation.tree import Pick, num
+from viete.notation.tree import Expr, Pick, num
 from viete.report.lesson.beginning import Beginning
 from viete.report.lesson.document import Lesson, LessonStep
 from viete.report.lesson.exact_summaries import ExactSummaries
 from viete.report.lesson.formulas import Decimals
-from viete.report.lesson.lines import Lines, number_of
+from viete.report.lesson.lines import MOST_HEADS, Lines, equal_members, number_of
 from viete.report.lesson.outline import Outline, Station
 from viete.report.lesson.positions import at_position, followed_positions, tracks
 from viete.report.lesson.telling import Teller
@@ -126,8 +128,8 @@ class Maker(Teller):
     def about_numbers(self) -> list[str]:
         """How numbers are written, and whose."""
         out = [
-            "Every number is exact: a fraction as long as it is one, then roots and powers of e, "
-            f"followed by ≈ and {self.formulas.digits} certified digits. What is too long to read "
+            "Every number is exact. Roots and powers of e are followed by ≈ and "
+            f"{self.formulas.digits} digits, which are proven; a number that is too long to read "
             "is cut off after its first digits, with … for the rest."
         ]
         if len(self.followed) < len(self.tracks):
@@ -204,19 +206,32 @@ class Maker(Teller):
         return [Column("Other positions that are read", lines)] if lines else []
 
     def entry(self, turn: Turn) -> list[RegisterRow]:
-        """What a turn adds to the register: a row for each member that is shown."""
-        stored = self.run.store[turn.makes]
-        if [a for a in stored.axes if a not in (ROW, COL)]:
-            return []  # of heads, what is made of all of them
+        """What a turn adds to the register: a row for each head that is shown, one where alike."""
+        stored, left = self.run.store[turn.makes], self.at(turn.equation.left, turn)
+        letters = [a for a in stored.axes if a not in (ROW, COL)]
+        axes = tuple(a for a in stored.axes if a in (ROW, COL))
+        array = permute(np, np.asarray(stored.array, dtype=object), stored.axes, (*letters, *axes))
+        shape = array.shape[: len(letters)]
+        if alike := bool(letters) and equal_members(array, len(letters)):
+            shape = (1,) * len(letters)
+        out = []
+        for places in islice(np.ndindex(shape), MOST_HEADS):
+            member = {a: k + self.run.program.range_of(a).start
+                      for a, k in zip(letters, places, strict=True)}  # fmt: skip
+            name = left if alike else at_block(left, member, self.run.sizes)
+            out.append(self.register_row(name, Value(np.asarray(array[places]), axes), turn))
+        return out
+
+    def register_row(self, name: Expr, v: Value, turn: Turn) -> RegisterRow:
+        """What the positions have of one value."""
         cells = []
         for j in self.followed:
-            entries = [number_of(x) for x in self.of_position(stored, turn, j)]
-            counted = ROW in stored.axes or (stored.axes == (COL,) and not self.lines.counts(turn))
+            entries = [number_of(x) for x in self.of_position(v, turn, j)]
+            counted = ROW in v.axes or (v.axes == (COL,) and not self.lines.counts(turn))
             cells.append(self.formulas.brief(entries, not counted))
         if not self.has_positions(turn):
             cells = [*cells[-1:], *[""] * (len(self.followed) - 1)]
-        name = show(self.at(turn.equation.left, turn), self.style)
-        return [RegisterRow(name, tuple(cells), self.number)]
+        return RegisterRow(show(name, self.style), tuple(cells), self.number)
 
     # -- what a step says at its end ---------------------------------------------------------------
 
@@ -229,10 +244,8 @@ class Maker(Teller):
             out.append("The weights of a row are at least 0 and sum to exactly 1.")
         if role.MASK in found:
             out += self.hidden(turn)
-        status = self.exact.status[turn.makes]
-        if status.bits:
-            out.append(f"An enclosure of {status.bits} bits decided a comparison.")
-        return out + [f"{t[0].upper()}{t[1:]}." for t in status.ties]
+        ties = self.exact.status[turn.makes].ties
+        return out + [f"{t[0].upper()}{t[1:]}." for t in ties]
 
     def hidden(self, turn: Turn) -> list[str]:
         """What the mask hides here, from each followed position."""
@@ -252,7 +265,8 @@ class Maker(Teller):
                 out.append(f"From position {self.place(j)} the mask hides {len(gone)} positions.")
             else:
                 out.append(f"From position {self.place(j)} it hides nothing.")
-        return out
+        nothing = len(out) > 1 and all(s.endswith("it hides nothing.") for s in out)
+        return ["The mask hides nothing here."] if nothing else out
 
     def of_position(self, v: Value, turn: Turn, j: int) -> list[Any]:
         """The entries of one position, of all members of a family."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from viete.evaluate.inputs import host
 from viete.evaluate.labelled import COL, ROW
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Step as Turn
+from viete.meanings.exact.derivation import at_block
 from viete.meanings.exact.numbers import Number, total
 from viete.report.lesson.formulas import NumberFormulas
 from viete.report.lesson.outline import Station
@@ -38,7 +40,10 @@ class Summaries:
 
     def of(self, station: Station, followed: Sequence[int]) -> list[str]:
         """Sentences on a part: what is there now, and who read what."""
-        out = list(dict.fromkeys(s for t in station.turns for s in self.words.outcome(t.equation)))
+        out = list(dict.fromkeys(
+            s for t in station.turns for s in self.words.outcome(
+                t.equation, partial(at_block, loops=t.loops, sizes=self.run.sizes))
+        ))  # fmt: skip
         for turn in station.turns:
             if turn.makes in self.run.store and role.WEIGHTS in self.words.roles(turn.equation):
                 out += [s for j in followed if (s := self.attention(turn, j))]
@@ -68,18 +73,18 @@ class Summaries:
         shares = [self.shares(row) for row in rows]
         if len(set(shares)) == 1:
             return f"{self.subject(j)} reads {shares[0]}."
-        heads = [f"head {k} {s}" for k, s in enumerate(shares, 1)][:MOST_SEEN]
+        heads = [f"head {k} takes {s}" for k, s in enumerate(shares, 1)][:MOST_SEEN]
         if (rest := len(shares) - len(heads)) > 0:
-            heads.append(f"{rest} more heads otherwise")
-        return f"{self.subject(j)} reads with {'; '.join(heads)}."
+            heads.append(f"{rest} more take other shares")
+        return f"{self.subject(j)} reads: {'; '.join(heads)}."
 
     def shares(self, row: Any) -> str:
         parts = [(float(x), k) for k, x in enumerate(row) if float(x) > 0]
         if len(parts) == 1:
-            return f"only position {self.place(parts[0][1])}"
+            return f"from position {self.place(parts[0][1])} alone"
         best = sorted(parts, key=lambda p: (-p[0], p[1]))[:MOST_SEEN]
         best.sort(key=lambda p: p[1])
-        told = [f"{100 * x:.0f} % from {self.place(k)}" for x, k in best]
+        told = [f"{percent(x)} from position {self.place(k)}" for x, k in best]
         rest = len(parts) - len(best)
         return listed([*told, *[f"the rest from {rest} more"] * (rest > 0)])
 
@@ -116,6 +121,13 @@ class Summaries:
             if role.UNEMBED in self.words.roles(turn.equation) and v is not None:
                 return self.entries(turn) if v.axes == (ROW, COL) else None
         return None
+
+
+def percent(share: float) -> str:
+    """One of several shares: what is rounded to all or to nothing is not that."""
+    if share < 0.005:
+        return "under 1 %"
+    return "over 99 %" if share > 0.995 else f"{100 * share:.0f} %"
 
 
 def exactly(x: Any) -> Number:

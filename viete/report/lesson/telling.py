@@ -109,10 +109,11 @@ class Teller:
         for i, ids in self.ids():
             text = " ".join(map(self.token, ids)) if self.has_words() else ""
             name, numbers = show(Ref(i.symbol), self.style), ", ".join(map(str, ids))
-            out.append(f"{text} goes in, as ${name}$ = ({numbers})" if text else
-                       f"${name}$ = ({numbers}) goes in")  # fmt: skip
+            row = f"${name}$ = ({numbers})"
+            out.append(f"{text}, as {row}," if text else row)
         predicted = list(self.summaries.predictions(self.followed[-1:]))
-        first = f"{capital(listed(out))}." if out else ""
+        verb = "goes" if len(out) == 1 else "go"
+        first = f"{listed(out)} {verb} in." if out else ""
         if predicted:
             first += f" What comes out is a prediction of what follows: {predicted[0]}."
         return [first.strip()] if first else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from viete.analysis import roles as role
 from viete.analysis.def_use import def_use
@@ -12,7 +12,7 @@ from viete.document.tree import capital, listed
 from viete.graph.card import CardData, Equation
 from viete.graph.dependence import functions_called
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Ref, walk
+from viete.notation.tree import Apply, Expr, Ref, walk
 from viete.report.lesson.explaining import Explainer
 
 PHRASES = {
@@ -22,14 +22,23 @@ PHRASES = {
     role.MASK: "hide what may not be seen", role.WEIGHTS: "turn the scores into weights",
     role.MIX: "mix the values", role.OUTPUT: "turn the mix into the model's width",
     role.RESIDUAL: "add to the stream", role.MLP: "run the MLP on each position",
+    role.BACK: "bring the result back to the width of the stream",
     role.TURN: "turn by position", role.UNEMBED: "score every token",
     role.PROBABILITIES: "turn the scores into probabilities",
     role.ARGMAX: "pick the greatest", role.LOSS: "measure the loss",
+    role.PLACES: "number the positions", role.COUNTED: "mark the tokens that are counted",
+    role.PAIRS: "find what two places add to their score", role.ROUTE: "weigh the experts",
+    role.SHARE: "make the weights sum to 1", role.SQUEEZE: "squeeze the scores",
+    role.SIZE: "measure the size of each row",
+    role.POOL: "take one position for the whole text",
 }  # fmt: skip
 CHIPS = {
     role.EMBED: "embed", role.POSITIONS: "+pos", role.RESIDUAL: "+residual", role.MLP: "MLP",
+    role.BACK: "MLP",
     role.UNEMBED: "unembed", role.PROBABILITIES: "probabilities", role.ARGMAX: "argmax",
-    role.LOSS: "loss", **dict.fromkeys(role.ATTENTION, "attention"),
+    role.LOSS: "loss", **dict.fromkeys(role.ATTENTION, "attention"), role.POOL: "pooling",
+    **dict.fromkeys((role.PLACES, role.COUNTED, role.PAIRS), "positions"),
+    **dict.fromkeys((role.ROUTE, role.SHARE), "experts"),
 }  # fmt: skip
 NORMS = {"LN": "layernorm", "RMSNorm": "RMSnorm"}
 HEADINGS = {
@@ -84,20 +93,24 @@ class StepWords:
     def chips(self, e: Equation) -> list[str]:
         """The stages of the pipeline that an equation is."""
         name = f"${show(e.left, self.style)}$"
-        out = [self.chip(e, r) for r in self.roles(e) if r != role.TURN]
+        out = [self.chip(e, r) for r in self.roles(e) if r not in (role.TURN, role.SQUEEZE)]
         return [*dict.fromkeys(out), *[name] * (role.UNEMBED in self.roles(e))] or [name]
 
     def chip(self, e: Equation, found: str) -> str:
         if found == role.NORM:
             names = [n for x in walk(e.right) if (n := self.card.library_name(x)) in NORMS]
             return NORMS[names[-1]] if names and names[-1] is not None else "norm"
+        if found == role.SIZE:  # it is part of what it is for
+            reader = self.card.equations[min(self.uses.readers[self.place(e)])]
+            return self.chip(reader, self.roles(reader)[-1])
         return CHIPS[found]
 
     # -- why ---------------------------------------------------------------------------------------
 
     def why(self, e: Equation) -> list[str]:
         """What an equation is for, and the card's own words about it."""
-        found = list(dict.fromkeys(s for r in self.roles(e) for s in self.reasons(e, r)))
+        order = sorted(self.roles(e), key=lambda r: r == role.TURN)  # first what it is for
+        found = list(dict.fromkeys(s for r in order for s in self.reasons(e, r)))
         found = [s for s in found if s not in self.told]
         self.told.update(found)
         own = [capital(e.meaning)] * (len(e.meaning.split()) >= (3 if self.roles(e) else 1))
@@ -130,25 +143,25 @@ class StepWords:
             case role.QUERY:
                 yield "The query of a position says what it looks for in the positions it sees"
             case role.KEY:
-                yield "The key of a position says what can be found there; queries are held to it"
+                yield "The key of a position says what it offers; queries are compared with it"
             case role.VALUE:
                 yield "The value of a position is what it hands to those that attend to it"
             case role.TURN:
-                yield ("Each row is changed by where it stands, so that a score depends on how "
-                       "far apart two positions are")  # fmt: skip
+                yield ("Each row is changed in a way that depends on its position, so that the "
+                       "score of two positions depends on how far apart they are")  # fmt: skip
             case role.SCORES:
                 yield ("The inner product of a query with a key says how well the two match: row j "
                        "holds the scores of position j")  # fmt: skip
                 if any(isinstance(x, Apply) and x.op == "div" for x in walk(e.right)):
-                    yield ("The division keeps the scores of wide heads from growing with the "
-                           "width, which would leave softmax a single choice")  # fmt: skip
+                    yield ("Wide heads would have large scores, and softmax would then choose one "
+                           "position alone: the division prevents that")  # fmt: skip
             case role.MASK if self.hides_later(e):
-                yield ("No position may look ahead to what it has to predict: scores of later "
-                       "positions become −∞, and softmax makes the weight 0 of that")  # fmt: skip
+                yield ("A position must not see what it has to predict: scores of later positions "
+                       "become −∞, and softmax gives them the weight 0")  # fmt: skip
             case role.MASK:
                 yield "Scores that become −∞ get the weight 0 from softmax: nothing is read there"
             case role.WEIGHTS:
-                yield ("softmax turns a row of scores into weights that are positive and sum to 1: "
+                yield ("Softmax turns a row of scores into weights that are positive and sum to 1: "
                        "how much is read from each position")  # fmt: skip
             case role.MIX:
                 yield ("Each position gets the mean of the values it sees, weighted by its row of "
@@ -158,23 +171,46 @@ class StepWords:
             case role.NORM:
                 yield self.norm(e)
             case role.RESIDUAL:
-                yield (f"The stream stays as it was and {self.added(e)} is added to it, so that "
-                       f"every layer can be read as one term of a sum")  # fmt: skip
+                yield f"To the stream, which otherwise stays as it was, {self.added(e)} is added"
+                yield "So the stream is a sum, with a term from every layer"
             case role.MLP:
-                yield ("The MLP works on each position by itself: a matrix, a function that bends "
-                       "each entry, and a matrix back. No position sees another here")  # fmt: skip
+                yield ("The MLP works on each position by itself: no position sees another here. "
+                       "Between its matrices a function that is not linear acts on each entry; "
+                       "without it, they would do no more than one matrix")  # fmt: skip
+            case role.BACK:
+                yield ("A matrix brings what the MLP has made back to the width of the stream, so "
+                       "that it can be added")  # fmt: skip
             case role.UNEMBED:
                 yield ("Each row is compared with a vector for every token of the vocabulary: the "
                        "greater the product, the likelier that token comes next")  # fmt: skip
             case role.PROBABILITIES:
-                yield "softmax turns a row of scores into probabilities"
+                yield "Softmax turns a row of scores into probabilities"
             case role.ARGMAX:
                 yield "The prediction of a position is the token with the greatest logit"
             case role.LOSS:
                 yield "The loss is small where the target gets a high probability"
+            case role.PLACES:
+                yield "The position table is looked up by number: here each token gets its number"
+            case role.COUNTED:
+                yield "Only what is marked with a 1 is counted when the positions get their numbers"
+            case role.PAIRS:
+                yield ("A number is added to each score. It depends on where the two positions "
+                       "stand, not on what stands there: so near differs from far")  # fmt: skip
+            case role.ROUTE:
+                yield ("Several MLPs, the experts, stand side by side: these weights say how much "
+                       "of each one's answer a position uses")  # fmt: skip
+            case role.SQUEEZE:
+                yield "A curved function keeps great scores from growing without bound"
+            case role.SHARE:
+                yield "Divided by their sum, the weights keep their proportions and sum to 1"
+            case role.SIZE:
+                yield "Rows are divided by this number, so that what follows reads one size"
+            case role.POOL:
+                yield ("One vector stands for the whole text: what is said of the text as a whole "
+                       "is read from it")  # fmt: skip
 
-    def outcome(self, e: Equation) -> Iterator[str]:
-        """What is there when an equation is computed."""
+    def outcome(self, e: Equation, at: Callable[[Expr], Expr]) -> Iterator[str]:
+        """What is there when an equation is computed; ``at`` puts in the number of its block."""
         for found in self.roles(e):
             match found:
                 case role.EMBED:
@@ -182,9 +218,9 @@ class StepWords:
                 case role.POSITIONS:
                     yield "Every vector says which place it stands in."
                 case role.MIX:
-                    yield f"${show(e.left, self.style)}$ holds what each position has read."
+                    yield f"${show(at(e.left), self.style)}$ holds what each position has read."
                 case role.RESIDUAL:
-                    kept = listed(f"${show(r, self.style)}$" for r in self.residuals(e))
+                    kept = listed(f"${show(at(r), self.style)}$" for r in self.residuals(e))
                     yield f"The stream holds {kept} and {self.added(e)}."
                 case role.NORM:
                     yield "The rows are of one size again."
@@ -235,7 +271,7 @@ class StepWords:
             if u.reader == k and u.maker is not None and not u.added and u.ref.key not in kept:
                 names |= self.behind(u.maker)
         parts = ["what attention found"] * bool(names & {role.MIX, role.OUTPUT})
-        parts += ["what the MLP makes"] * (role.MLP in names)
+        parts += ["what the MLP makes"] * bool(names & {role.MLP, role.BACK})
         return listed(parts) or "what was computed from it"
 
     def behind(self, k: int) -> set[str]:
