@@ -1,5 +1,7 @@
 /** What every part of the page is handed: the data, the state, the values, the engine, and look-ups. */
 
+import { isPart } from "./choosing.js";
+import { valueOf } from "./operations.js";
 import { restore } from "./values.js";
 
 /** @typedef {import("./types.js").PageData} PageData */
@@ -19,19 +21,30 @@ export class Context {
     this.root = root;
     /** @type {Map<string, Step>} */
     this.stepOf = new Map();
-    for (const step of [...data.steps, ...data.backward]) this.stepOf.set(step.member, step);
     /** @type {Map<string, {step: import("./types.js").LessonStep, part: import("./types.js").LessonPart}>} */
     this.lessonOf = new Map();
     for (const part of data.lesson?.parts ?? []) for (const step of part.steps) this.lessonOf.set(step.member, { step, part });
     /** @type {Map<number, Equation>} */
     this.equation = new Map();
-    for (const e of [...data.equations, ...(data.backward_equations ?? [])]) this.equation.set(e.number, e);
+    this.index();
   }
 
-  /** A run of another text has steps of its own. @param {Step[]} steps */
-  useSteps(steps) {
-    this.data.steps = steps;
-    for (const step of steps) this.stepOf.set(step.member, step);
+  /** Another text or a choice of an equation has equations and steps of its own. @param {Partial<PageData>} parts */
+  use(parts) {
+    Object.assign(this.data, parts);
+    this.index();
+  }
+
+  index() {
+    const { data } = this;
+    this.stepOf = new Map([...data.steps, ...data.backward].map((step) => [step.member, step]));
+    this.equation = new Map([...data.equations, ...(data.backward_equations ?? [])].map((e) => [e.number, e]));
+  }
+
+  /** Whether a member of the backward pass is no derivative of a value, but a part of one. @param {string} member */
+  isPart(member) {
+    const step = this.stepOf.get(member);
+    return !!step && isPart(this.data, step);
   }
 
   get state() {
@@ -102,7 +115,7 @@ export class Context {
 
   /** @param {string} member */
   value(member) {
-    return this.values.best(member, this.state.meaning);
+    return valueOf(this, member);
   }
 
   /** Where a member stands: given before the run, done, computed now, or not yet. @param {string} member */

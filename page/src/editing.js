@@ -68,20 +68,42 @@ export function entryField(ctx, edits, { member, at }) {
   return el("label", { class: "field" }, "Change it to ", input);
 }
 
-/** ε, the temperature, the mask: whatever the data says may be chosen. @param {Context} ctx @param {EditsStore} edits */
-export function choices(ctx, edits) {
-  if (!ctx.engine.can.edit || !ctx.data.choices.length) return null;
-  return el("div", { class: "v-choices", role: "group", "aria-label": "Choices of the equations" }, ctx.data.choices.map((choice) => {
-    const on = typeof choice.value === "boolean";
-    const input = /** @type {HTMLInputElement} */ (el("input", on ? { type: "checkbox", checked: choice.value === true, "aria-label": choice.name }
-      : { type: "text", inputmode: "decimal", value: String(choice.value), "aria-label": choice.name }));
-    input.addEventListener("change", () => {
-      const value = on ? input.checked : Number(input.value);
-      if (typeof value === "number" && !Number.isFinite(value)) ctx.tell(`${choice.name} is a number.`);
-      else edits.change({ choices: { ...edits.get().choices, [choice.name]: value } });
-    });
-    return el("label", {}, own(choice.math ?? ctx.data.symbols[choice.name]?.math ?? "", "span"), " ", input);
-  }));
+/** The numbers of the card that are no sizes, such as ε. @param {Context} ctx @param {EditsStore} edits */
+export function constants(ctx, edits) {
+  const holder = el("div");
+  ctx.store.on((state, before) => {
+    if (state !== before && (state.revision === before.revision || holder.contains(document.activeElement))) return;
+    holder.replaceChildren(group(ctx, edits, ctx.data.choices.filter((c) => c.equation === undefined), "Numbers of the card") ?? "");
+  });
+  return holder;
+}
+
+/** What may be chosen in one equation: its temperature, its mask. @param {Context} ctx @param {EditsStore} edits @param {number} number */
+export function choices(ctx, edits, number) {
+  return group(ctx, edits, ctx.data.choices.filter((c) => c.equation === number), `Choices of equation ${number}`);
+}
+
+/** @param {Context} ctx @param {EditsStore} edits @param {import("./types.js").Choice[]} found @param {string} name */
+function group(ctx, edits, found, name) {
+  if (!ctx.engine.can.edit || !found.length) return null;
+  return el("div", { class: "v-choices", role: "group", "aria-label": name }, found.map((choice) => choiceField(ctx, edits, choice)));
+}
+
+/** @param {Context} ctx @param {EditsStore} edits @param {import("./types.js").Choice} choice */
+function choiceField(ctx, edits, choice) {
+  const { name, kind, equation, value: first } = choice;
+  const now = edits.get().choices[name] ?? first;
+  const marks = { "data-choice": name, ...(now === first ? {} : { "data-changed": "" }) };
+  const flag = typeof first === "boolean";
+  const input = /** @type {HTMLInputElement} */ (el("input", flag ? { type: "checkbox", checked: now === true, ...marks }
+    : { type: "text", inputmode: "decimal", value: String(now), ...marks }));
+  input.addEventListener("change", () => {
+    const value = flag ? input.checked : Number(input.value);
+    if (flag || (Number.isFinite(value) && Number(value) > 0)) edits.choose(name, value);
+    else ctx.tell(`${name} is a number above 0.`);
+  });
+  const title = equation === undefined ? own(ctx.data.symbols[name]?.math ?? "", "span", { "aria-label": name }) : el("span", {}, kind);
+  return el("label", {}, title, " ", input);
 }
 
 /** Shown while anything differs from the run of the page. @param {Context} ctx @param {EditsStore} edits */

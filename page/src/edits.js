@@ -13,8 +13,8 @@ const changed = (edits) => JSON.stringify(edits) !== JSON.stringify(none());
 /** @param {Context} ctx */
 export function createEdits(ctx) {
   let edits = none();
-  const original = ctx.data.tokens;
-  const steps = ctx.data.steps;
+  const { tokens, steps, backward, equations, backward_equations } = ctx.data;
+  const original = { tokens, steps, backward, equations, backward_equations };
   let running = Promise.resolve(true);
 
   const rerun = () => {
@@ -23,12 +23,12 @@ export function createEdits(ctx) {
         const { put } = edits;
         const own = ctx.engine.can.put ? [] : put;
         const asked = changed({ ...edits, put: own.length ? [] : put }) ? await ctx.engine.run(edits) : null;
-        const { tokens, steps: others } = asked ?? {};
-        ctx.values.fresh = asked?.values ?? null;
+        const { values, tokens, ...parts } = asked ?? { values: null, tokens: null };
+        ctx.use({ ...original, ...parts, tokens: { ...original.tokens, ...tokens } });
+        ctx.values.fresh = values;
         if (own.length) ctx.values.fresh = withPut(ctx, own);
-        if (others) ctx.useSteps(others);
-        if (tokens) ctx.data.tokens = { ...ctx.data.tokens, ...tokens };
-        ctx.store.set({ revision: ctx.state.revision + 1, step: ctx.nearest(ctx.state.step), meaning: "decimal", note: "Everything was computed again" });
+        const meaning = !values || values[ctx.state.meaning] ? ctx.state.meaning : "decimal";
+        ctx.store.set({ revision: ctx.state.revision + 1, step: ctx.nearest(ctx.state.step), meaning, note: "Everything was computed again" });
         return true;
       } catch (error) {
         ctx.tell(error instanceof Error ? error.message : String(error));
@@ -52,6 +52,12 @@ export function createEdits(ctx) {
       edits = { ...edits, put: put.map((p) => p.equation) }; // what cannot be put in is not said to be
       ctx.store.set({ put });
     },
+    /** @param {string} name @param {number | boolean} value */
+    choose(name, value) {
+      const choices = { ...edits.choices, [name]: value };
+      if (value === ctx.data.choices.find((c) => c.name === name)?.value) delete choices[name];
+      return this.change({ choices });
+    },
     /** @param {Partial<Edits>} part */
     change(part) {
       edits = { ...edits, ...part };
@@ -66,8 +72,7 @@ export function createEdits(ctx) {
     undo() {
       edits = none();
       ctx.values.fresh = null;
-      ctx.data.tokens = original;
-      ctx.useSteps(steps);
+      ctx.use(original);
       ctx.store.set({ put: [], revision: ctx.state.revision + 1, note: "The run of the page is back" });
     },
   };

@@ -10,9 +10,12 @@
  * @property {string[]} put  equations put in, as in `--put`
  *
  * @typedef {object} Computed
- * @property {Map<string, Value>} values
+ * @property {Record<string, Map<string, Value>>} values  by meaning
  * @property {{ids: number[], words: string[]} | null} tokens
- * @property {import("./types.js").Step[] | null} [steps]  where they are others than before
+ * @property {import("./types.js").Step[]} [steps]
+ * @property {import("./types.js").Step[]} [backward]
+ * @property {import("./types.js").Equation[]} [equations]
+ * @property {import("./types.js").Equation[]} [backward_equations]
  *
  * @typedef {object} Engine
  * @property {{edit: boolean, put: boolean, train: boolean, values: boolean, ask: boolean}} can
@@ -92,10 +95,10 @@ function messageEngine(send, data) {
     async run(edits) {
       const parameters = Object.fromEntries(Object.entries(edits.parameters).map(([key, x]) => [key, Array.from(x)]));
       const answer = await ask({ kind: "run", tokens: edits.ids, text: edits.text, parameters, choices: edits.choices, put: edits.put });
-      const tokens = answer.tokens ?? data.tokens;
-      /** @type {[string, import("./types.js").Stored][]} */
-      const stored = Object.entries(answer.values);
-      return { values: new Map(stored.map(([m, s]) => [m, restore(m, s, tokens)])), tokens, steps: answer.steps ?? null };
+      const { tokens, values, steps, backward, equations, backward_equations } = answer;
+      const restored = Object.entries(/** @type {Record<string, Record<string, import("./types.js").Stored>>} */ (values)).map(
+        ([meaning, stored]) => [meaning, new Map(Object.entries(stored).map(([m, s]) => [m, restore(m, s, tokens)]))]);
+      return { values: Object.fromEntries(restored), tokens, steps, backward, equations, backward_equations };
     },
     async value(member, meaning) {
       return restore(member, (await ask({ kind: "value", member, meaning })).value, data.tokens);

@@ -3,13 +3,14 @@ import { copyButton } from "./copy.js";
 import { button, el, own } from "./dom.js";
 import { changedFormula, putFormula } from "./puts.js";
 import { fit } from "./fit.js";
+import { choices } from "./editing.js";
 import { equationProgress, STATES } from "./progress.js";
 
 /** @typedef {import("./context.js").Context} Context */
 /** @typedef {import("./types.js").Equation} Equation */
 
-/** @param {Context} ctx */
-export function equations(ctx) {
+/** @param {Context} ctx @param {import("./edits.js").EditsStore} edits */
+export function equations(ctx, edits) {
   const holder = el("div", { class: "v-equations" });
   /** @type {Equation[] | null} */
   let drawn = null;
@@ -21,7 +22,9 @@ export function equations(ctx) {
     const wanted = backward ? ctx.data.backward_equations ?? [] : ctx.data.equations;
     if (wanted !== drawn) {
       rows = new Map();
-      holder.replaceChildren(...parts(ctx, wanted, rows));
+      const held = holder.contains(document.activeElement) ? document.activeElement?.getAttribute("data-choice") : null;
+      holder.replaceChildren(...parts(ctx, edits, wanted, rows));
+      if (held) /** @type {HTMLElement | null} */ (holder.querySelector(`[data-choice="${CSS.escape(held)}"]`))?.focus();
       drawn = wanted;
     }
     for (const [number, row] of rows) {
@@ -38,8 +41,8 @@ export function equations(ctx) {
   return holder;
 }
 
-/** @param {Context} ctx @param {Equation[]} wanted @param {Map<number, HTMLElement>} rows */
-function parts(ctx, wanted, rows) {
+/** @param {Context} ctx @param {import("./edits.js").EditsStore} edits @param {Equation[]} wanted @param {Map<number, HTMLElement>} rows */
+function parts(ctx, edits, wanted, rows) {
   const found = [];
   let part = null;
   let list = el("ol");
@@ -49,7 +52,7 @@ function parts(ctx, wanted, rows) {
       list = el("ol");
       found.push(el("h3", {}, part, loop(equation)), list);
     }
-    const row = line(ctx, equation);
+    const row = line(ctx, edits, equation);
     rows.set(equation.number, row);
     list.append(row);
   }
@@ -62,8 +65,8 @@ function loop({ loop: over }) {
   return over ? el("small", {}, " for ", el("i", {}, over.letter), " = ", own(over.lower), " … ", own(over.upper)) : null;
 }
 
-/** @param {Context} ctx @param {Equation} equation */
-function line(ctx, equation) {
+/** @param {Context} ctx @param {import("./edits.js").EditsStore} edits @param {Equation} equation */
+function line(ctx, edits, equation) {
   const formula = fit(own(equation.math, "div", { class: "formula" }));
   const opened = el("div", { class: "opened", hidden: true });
   const openers = calls(formula, equation, opened);
@@ -71,7 +74,7 @@ function line(ctx, equation) {
     { class: "number" }, String(equation.number));
   return el("li", { "data-number": equation.number, "data-defines": equation.key }, number, formula,
     el("div", { class: "tools" }, openers, copyButton(`Copy equation ${equation.number} as LaTeX`, "LaTeX", () => equation.latex, ctx)),
-    equation.meaning ? own(equation.meaning, "p", { class: "meaning" }) : null, opened);
+    equation.meaning ? own(equation.meaning, "p", { class: "meaning" }) : null, choices(ctx, edits, equation.number), opened);
 }
 
 /** In a loop: the step of the block at hand, or else the first. @param {Context} ctx @param {Equation} equation */

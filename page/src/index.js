@@ -4,7 +4,7 @@ import { claims } from "./claims.js";
 import { Context } from "./context.js";
 import { diagram } from "./diagram.js";
 import { el, own, segmented } from "./dom.js";
-import { choices, tokensBar, undo } from "./editing.js";
+import { constants, tokensBar, undo } from "./editing.js";
 import { createEdits } from "./edits.js";
 import { createEngine } from "./engine.js";
 import { equations } from "./equations.js";
@@ -36,7 +36,7 @@ async function render({ model, el: root }) {
     header(ctx, edits),
     pipeline(ctx),
     el(root.parentElement === document.body ? "main" : "div", { class: "v-panes" },
-      pane("equations", "Equations", equations(ctx), symbolTable(ctx), claims(ctx), card(ctx)),
+      pane("equations", "Equations", equations(ctx, edits), symbolTable(ctx), claims(ctx), card(ctx)),
       el("div", { class: "pane story", role: "region", "aria-label": "This step" },
         el("div", { class: "pane-body", tabindex: "0" }, story(ctx, edits), diagram(ctx), training(ctx, edits), asking(ctx))),
       pane("values", "Values", valuesPane(ctx, edits)),
@@ -60,6 +60,11 @@ function pane(name, title, ...children) {
     el("div", { class: "pane-body", tabindex: "0", role: "group", "aria-label": title }, children));
 }
 
+const ONLY_DECIMALS = "A file computes changes in decimals alone. For exact numbers undo them, or open the model with viete explore --serve.";
+
+/** Whether the numbers at hand are there in other meanings. @param {Context} ctx */
+const exactAfter = ({ values }) => !values.fresh || Object.keys(values.fresh).length > 1;
+
 /** @param {Context} ctx @param {import("./edits.js").EditsStore} edits */
 function header(ctx, edits) {
   const holder = el("div", { class: "switches" });
@@ -70,11 +75,12 @@ function header(ctx, edits) {
     holder.replaceChildren(...[
       ctx.data.backward.length ? segmented("Direction", [{ name: "forward", title: "Forward" }, { name: "backward", title: "Backward" }],
         state.direction, (direction) => ctx.store.set({ direction: /** @type {any} */ (direction), step: 0, looked: null, entry: null })) : null,
-      ctx.data.meanings.length > 1 && !ctx.values.fresh ? segmented("Numbers", ctx.data.meanings, state.meaning, (meaning) => ctx.store.set({ meaning })) : null,
+      ctx.data.meanings.length > 1 && exactAfter(ctx) ? segmented("Numbers", ctx.data.meanings, state.meaning, (meaning) => ctx.store.set({ meaning })) : null,
+      ctx.data.meanings.length > 1 && !exactAfter(ctx) ? el("p", { class: "hint" }, ONLY_DECIMALS) : null,
     ].filter((x) => x !== null));
     if (inside && held) /** @type {HTMLElement | null} */ (holder.querySelector(`[data-name="${held}"]`))?.focus();
   });
-  return el("header", { class: "v-header" }, el("h1", {}, ctx.data.title), tokensBar(ctx, edits), choices(ctx, edits), changes(ctx, edits), undo(ctx, edits), holder);
+  return el("header", { class: "v-header" }, el("h1", {}, ctx.data.title), tokensBar(ctx, edits), constants(ctx, edits), changes(ctx, edits), undo(ctx, edits), holder);
 }
 
 /** The whole card, to be read. @param {Context} ctx */

@@ -8,7 +8,7 @@ import { Value } from "./values.js";
 /** @typedef {import("./types.js").Step} Step */
 /** @typedef {number | string | boolean | null} Entry */
 
-const MOST = 2e5; // products that one operation may take to compute here
+const MOST = 1e6; // products that one operation may take to compute here
 
 /** The operation that a value comes from: a call rather than the last operation of its definition. @param {Context} ctx @param {string} member */
 export function operationOf(ctx, member) {
@@ -152,10 +152,10 @@ export class Reading {
 /** @param {Entry} x */
 const numeric = (x) => (typeof x === "string" || x === null ? null : Number(x));
 
-/** A value of the page, or one of an operation that is computed here since the numbers changed. @param {Context} ctx @param {string} member @returns {Value | null} */
+/** A value of the page; one within a step, or a part of a gradient, is computed here since the numbers changed. @param {Context} ctx @param {string} member @returns {Value | null} */
 export function valueOf(ctx, member) {
-  const carried = ctx.value(member);
-  if (carried || !member.includes("#")) return carried;
+  const carried = ctx.values.best(member, ctx.state.meaning);
+  if (carried || !(member.includes("#") || (ctx.values.fresh && ctx.isPart(member)))) return carried;
   const found = operationOf(ctx, member);
   if (!found) return null;
   const { step } = found;
@@ -173,7 +173,7 @@ export function valueOf(ctx, member) {
     data[k] = x;
   }
   const value = made.withData(data);
-  ctx.values.fresh?.set(member, value);
+  ctx.values.fresh?.decimal.set(member, value);
   return value;
 }
 

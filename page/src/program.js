@@ -1,4 +1,5 @@
 /** The program that the page carries: the same equations as JavaScript, run here, and trained here. */
+import { chosen, isPart, numbers } from "./choosing.js";
 import { restore, Value } from "./values.js";
 
 /** @typedef {import("./engine.js").Engine} Engine */
@@ -6,10 +7,11 @@ import { restore, Value } from "./values.js";
 /** @typedef {import("./types.js").PageData} PageData */
 /** @typedef {{shape: number[], data: Float64Array} | number} Computed */
 
-/** @param {PageData} data @param {Engine} base @returns {Promise<Partial<Engine>>} */
-export async function programEngine(data, base) {
-  if (!data.program) return {};
-  const module = await imported(data.program.source);
+/** @param {PageData} page @param {Engine} base @returns {Promise<Partial<Engine>>} */
+export async function programEngine(page, base) {
+  if (!page.program) return {};
+  const data = { ...page }; // as it was written, whatever the page shows since
+  const module = await imported(page.program.source);
   const pattern = labelled(data);
 
   /** All parameters, those of the page and those that were changed. @param {Edits} edits @returns {Record<string, Computed>} */
@@ -21,23 +23,25 @@ export async function programEngine(data, base) {
   /** @type {Engine["run"]} */
   async function run(edits) {
     const ids = edits.ids ?? data.tokens.ids;
-    const params = module.renamed(weights(edits));
-    const found = module.values({ ...given(data, pattern.inputs), [data.tokens.input ?? module.INPUTS[0]]: ids }, params, edits.choices);
+    const open = numbers(data, edits.choices);
+    const found = module.values(inputsOf(data, pattern.inputs, module, ids), module.renamed(weights(edits), open), open);
     const tokens = { ids, words: ids.map((k) => wordOf(data, k)) };
     /** @type {Map<string, Value>} */
     const values = new Map();
-    const every = { ...weights(edits), ...found };
+    const shown = [...data.steps, ...data.backward.filter((step) => !isPart(data, step))].map((step) => step.member);
+    const every = { ...weights(edits), ...Object.fromEntries(shown.filter((m) => found[m] !== undefined).map((m) => [m, found[m]])), ...open };
     for (const [member, x] of Object.entries(every)) values.set(member, pattern.value(member, /** @type {Computed} */ (x), tokens.words));
     const input = data.tokens.input;
     if (input) values.set(input, pattern.value(input, { shape: [ids.length], data: Float64Array.from(ids) }, tokens.words));
-    return { values, tokens };
+    return { values: { decimal: values }, tokens, ...chosen(data, edits.choices) };
   }
 
   /** @type {NonNullable<Engine["train"]>} */
   async function train(edits, rate) {
-    const params = module.renamed(weights(edits));
+    const open = numbers(data, edits.choices);
+    const params = module.renamed(weights(edits), open);
     const ids = edits.ids ?? data.tokens.ids;
-    const rounds = module.train([ids], params, { steps: Infinity, rate });
+    const rounds = module.train([ids], params, { steps: Infinity, rate }, open);
     return {
       step() {
         const { value } = rounds.next();
@@ -67,15 +71,26 @@ function wordOf(data, k) {
   return data.tokens.vocabulary?.[k] ?? (known >= 0 ? data.tokens.words[known] : String(k));
 }
 
+const NO_TARGET = -100;
+
 /**
- * The inputs beside the text that do not change with it. Targets go with one text, and are left out:
- * the loss and its gradients are those of training.
- * @param {PageData} data @param {Value[]} inputs
+ * The inputs of another text: targets are the tokens one further, and what goes with one text of a
+ * length is left out for others.
+ * @param {PageData} data @param {Value[]} inputs @param {any} module @param {number[]} ids
  */
-function given(data, inputs) {
-  return Object.fromEntries(inputs.filter(({ member }) => member !== data.tokens.input && !data.values.decimal[member].labels?.includes("words"))
-    .map((value) => [value.member, value.shape.length ? { shape: value.shape, data: Float64Array.from(value.numbers()) } : Number(value.data[0])]));
+function inputsOf(data, inputs, module, ids) {
+  const { input, targets, ids: { length } } = data.tokens;
+  const others = inputs.filter(({ member }) => member !== input && member !== targets &&
+    (ids.length === length || !data.values.decimal[member].labels?.includes("words")));
+  return {
+    ...Object.fromEntries(others.map((value) => [value.member, array(value)])),
+    ...(targets ? { [targets]: [...ids.slice(1), NO_TARGET] } : {}),
+    [input ?? module.INPUTS[0]]: ids,
+  };
 }
+
+/** @param {Value} value */
+const array = (value) => (value.shape.length ? { shape: value.shape, data: Float64Array.from(value.numbers()) } : Number(value.data[0]));
 
 /** What is known of members from the values of the page: axes and labels, which an array alone has not. @param {PageData} data */
 function labelled(data) {

@@ -57,6 +57,8 @@ function step(ctx, edits) {
     own(here.title || here.member, "h2"),
     equation ? fit(own(here.equation_math ?? equation.math, "div", { class: "formula" })) : null,
     switches(ctx, edits, here.member),
+    ctx.state.direction === "backward" && ctx.state.step === 0 && ctx.data.differentiated
+      ? el("p", {}, "Backwards from ", own(ctx.data.differentiated), ": each gradient says how much that number grows when an entry grows by a little.") : null,
     here.why ? prose(here.why) : null,
     told && told.step.sides.length ? lines(told.step.sides, ctx.state.meaning === lesson.meaning) : null,
     told && told.step.status ? own(told.step.status, "p", { class: "status" }) : null,

@@ -108,9 +108,20 @@
  *
  * @typedef {object} Choice
  * @property {string} name
- * @property {string} kind
- * @property {number | string | boolean} value
+ * @property {string} key  what its number is called in operations and in the program
+ * @property {string} kind  number, or what it is of an equation: temperature, mask
+ * @property {number | boolean} value  as the card has it
+ * @property {number} [equation]
  * @property {string} [math]
+ * @property {string} [latex]
+ *
+ * @typedef {object} Variant  what the page shows where choices of one equation are not as in the card
+ * @property {string[]} choices
+ * @property {Equation[]} equations  those that are other ones
+ * @property {Equation[]} backward_equations
+ * @property {Step[]} steps
+ * @property {Step[]} backward
+ * @property {number[]} [order]  numbers of all equations, where they are not those of the page
  *
  * @typedef {object} DiagramLine  an equation of a box, or the term of it that the box stands for
  * @property {number} equation
@@ -146,12 +157,13 @@
  * @property {Step[]} steps
  * @property {Step[]} backward
  * @property {Equation[]} [backward_equations]
+ * @property {string | null} [differentiated]  MathML
  * @property {Record<string, number>} dimensions
  * @property {Choice[]} choices
- * @property {{ids: number[], words: string[], vocabulary: string[] | null, input?: string, text?: boolean}} tokens
+ * @property {{ids: number[], words: string[], vocabulary: string[] | null, input?: string, targets?: string | null, text?: boolean}} tokens
  * @property {{name: string, title: string}[]} meanings
  * @property {Record<string, Record<string, Stored>>} values
- * @property {{source: string, parameters: Record<string, Stored>} | null} program
+ * @property {{source: string, variants: Variant[], parameters: Record<string, Stored>} | null} program
  * @property {Diagram | null} diagram
  * @property {{members: string[], packed: string, off: string[]}} [expansions]  of the entries of values, compressed; the symbols that may be switched off
  * @property {Lesson | null} lesson

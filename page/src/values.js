@@ -116,7 +116,7 @@ export class Values {
     /** @type {Map<string, Value>} */
     this.made = new Map();
     /** Computed anew since the page was written: stands before what the page carries. */
-    /** @type {Map<string, Value> | null} */
+    /** @type {Record<string, Map<string, Value>> | null} by meaning */
     this.fresh = null;
     /** Members that a running model was asked for. @type {Set<string>} */
     this.asked = new Set();
@@ -125,7 +125,7 @@ export class Values {
   /** @param {string} member @param {string} meaning @returns {Value | null} */
   get(member, meaning) {
     // What was not computed again is shown no more: it belongs to another run.
-    if (this.fresh) return this.fresh.get(member) ?? null;
+    if (this.fresh) return this.fresh[meaning]?.get(member) ?? null;
     const key = `${meaning}\0${member}`;
     const known = this.made.get(key);
     if (known) return known;
@@ -140,7 +140,7 @@ export class Values {
   best(member, meaning) {
     const value = this.get(member, meaning);
     if (value) return value;
-    for (const other of Object.keys(this.stored)) {
+    for (const other of Object.keys(this.fresh ?? this.stored)) {
       const found = this.get(member, other);
       if (found) return found;
     }

@@ -8,7 +8,7 @@ import { Value } from "./values.js";
 /**
  * The values of a run with equations such as `A^{1,2} = 0` put in. Throws an error that names the
  * first value that the page's operations cannot compute.
- * @param {Context} ctx @param {string[]} put @returns {Map<string, Value>}
+ * @param {Context} ctx @param {string[]} put @returns {Record<string, Map<string, Value>>}
  */
 export function withPut(ctx, put) {
   const begin = ctx.values.fresh;
@@ -20,7 +20,7 @@ export function withPut(ctx, put) {
     const value = member.includes("#") ? null : ctx.values.get(member, "decimal");
     if (value) fresh.set(member, value);
   }
-  ctx.values.fresh = fresh;
+  ctx.values.fresh = { decimal: fresh };
   const changed = new Set();
   try {
     for (const step of ctx.data.steps) {
@@ -36,7 +36,7 @@ export function withPut(ctx, put) {
         changed.add(member);
       }
     }
-    return fresh;
+    return { decimal: fresh };
   } catch (error) {
     ctx.values.fresh = begin;
     throw error;

@@ -136,7 +136,7 @@ def test_a_run_is_the_models(server: PageServer) -> None:
     answer, run = ask(server, kind="run", tokens=ids), MODEL.run(ids)
     assert answer["tokens"]["ids"] == ids
     for name in ("x^2", "logits", "A^{1,h}", "W_E"):
-        assert np.array_equal(floats(answer["values"][name]), run[name])
+        assert np.array_equal(floats(answer["values"]["decimal"][name]), run[name])
     assert np.array_equal(floats(ask(server, kind="value", member="x^1")["value"]), run["x^1"])
 
 
@@ -146,9 +146,9 @@ def test_edits_are_those_of_the_model(server: PageServer) -> None:
                  choices={"epsilon": 0.25}, put=["A^{2,1} = 0"])  # fmt: skip
     changed = MODEL.bind(epsilon=0.25).with_weights({**MODEL.weights, "W_E": table})
     run = changed.put("A^{2,1} = 0").run(TOKENS)
-    assert np.array_equal(floats(answer["values"]["logits"]), run["logits"])
+    assert np.array_equal(floats(answer["values"]["decimal"]["logits"]), run["logits"])
     again = ask(server, kind="run")  # which says nothing of changes
-    assert np.array_equal(floats(again["values"]["logits"]), MODEL.run(TOKENS)["logits"])
+    assert np.array_equal(floats(again["values"]["decimal"]["logits"]), MODEL.run(TOKENS)["logits"])
 
 
 def test_equations_put_in_are_a_page_of_their_own(server: PageServer) -> None:
@@ -220,7 +220,7 @@ def one_sentence(text: str) -> bool:
 
 def test_numbers_that_are_none_are_json_too(server: PageServer) -> None:
     answer = ask(server, kind="run", parameters={"W_E": [1e308] * 88, "gamma": [1e308] * 8})
-    assert not np.isfinite(floats(answer["values"]["logits"])).all()
+    assert not np.isfinite(floats(answer["values"]["decimal"]["logits"])).all()
     found = client(server).post("/message", json={"kind": "expand", "of": "logits_{-1,5}"})
     assert found.status_code in (200, 422)
     json.loads(found.text, parse_constant=pytest.fail)
@@ -388,4 +388,4 @@ def test_a_model_with_a_tokenizer_reads_any_text() -> None:
     answer = ask(server, kind="run", text="Mary lives", tokens=[0])  # what the words are, it knows
     run = reading.run("Mary lives")
     assert answer["tokens"]["ids"] == reading.to_tokens("Mary lives")[0].tolist()
-    assert np.array_equal(floats(answer["values"]["logits"]), run["logits"])
+    assert np.array_equal(floats(answer["values"]["decimal"]["logits"]), run["logits"])

@@ -61,13 +61,12 @@ def explore(
     if served:
         if output is not None:
             raise VieteError("-o writes a page and --serve has it at an address: give one of them")
-        if (of, meaning) != (None, None):
-            raise VieteError("--of and --meaning go with -o, without --serve")
-        return served_page(opened(source, inputs, weights), port or 0, claims)
-    if port is not None:
+    elif port is not None:
         raise VieteError("--port goes with --serve")
     run = opened(source, inputs, weights)
     meanings = None if meaning is None else [] if meaning == "float" else [meaning]
+    if served:
+        return served_page(run, port or 0, of, meanings, claims)
     if meaning == "exact":
         card = run.program.model
         estimate(card, run[card.inputs[0].name])
@@ -78,7 +77,9 @@ def explore(
         print(f"written: {output}", file=sys.stderr)
 
 
-def served_page(run: Questions, port: int, claims: Path | None) -> None:
+def served_page(
+    run: Questions, port: int, of: str | None, meanings: list[str] | None, claims: Path | None
+) -> None:
     """Serve the page of a run until Ctrl-C."""
     from viete.formats.tensors import require
 
@@ -87,6 +88,6 @@ def served_page(run: Questions, port: int, claims: Path | None) -> None:
     from viete.explore.server import serve
     from viete.explore.session import Session
 
-    session = Session.of(run)
+    session = Session.of(run, of, meanings)
     session.claims = None if claims is None else session.checked(claims)
     serve(session, port, lambda address: print(f"{address}  (Ctrl-C ends it)", flush=True))

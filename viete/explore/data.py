@@ -8,16 +8,18 @@ from typing import Any
 from viete.analysis.next_token import text_of
 from viete.ask.card_claims import Claims
 from viete.cards.writer import blocks
-from viete.code import export
 from viete.document.html import parts, prose
 from viete.document.tree import with_lists
 from viete.errors import VieteError
 from viete.evaluate.inputs import host
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Step
+from viete.explore.choosing import choices_data
 from viete.explore.claims import claims_data, claims_of
+from viete.explore.differentiated import default_of, of_math
 from viete.explore.expansions import ExpansionMaker, packed
 from viete.explore.graphs import greatest_graphs
+from viete.explore.program import program_data
 from viete.explore.ranges import AxisNames
 from viete.explore.reruns import (
     MOST_EXACT,
@@ -25,6 +27,7 @@ from viete.explore.reruns import (
     backward_run,
     in_decimals,
     in_meaning,
+    inputs_of,
     is_backward,
     work,
 )
@@ -39,6 +42,7 @@ from viete.report.lesson.data import lesson_data
 from viete.report.lesson.making import Maker
 from viete.report.lesson.telling import Teller
 from viete.rewrite.adjoint.grad import forward_pass
+from viete.rewrite.choices import choices
 
 FORMAT = 1
 ROOM = 4_000_000  # bytes of values that a page carries
@@ -53,21 +57,21 @@ def page_data(
     *,
     of: str | None = None,
     meanings: Sequence[str] | None = None,
-    opened: bool = True,
+    live: bool = False,
     claims: Claims | None = None,
 ) -> dict[str, Any]:
     """All that the page shows of a run of one text, as JSON has it.
 
     ``room`` is that for values, in bytes: the others are listed under ``limits`` and have only
     their shapes. ``of`` is what is differentiated, as in `grad`. ``meanings`` are the numbers that
-    a page has besides decimals; by default 'exact', where that takes few operations. ``opened``
-    says whether entries open into their terms, which a running model can be asked for. ``claims``
-    are shown with what became of them, by default the card's own. Raises VieteError for a run of
-    several texts, and where ``of`` or ``meanings`` cannot be had.
+    a page has besides decimals; by default 'exact', where that takes few operations. ``live`` says
+    that a running model answers the page, which then carries nothing to compute with, and no terms
+    of entries. ``claims`` are shown with what became of them, by default the card's own. Raises
+    VieteError for a run of several texts, and where ``of`` or ``meanings`` cannot be had.
     """
     if run.batch is not None:
         raise VieteError("a page is of one text, and this run has a batch of them")
-    return PageMaker(run, of, meanings, opened, claims).data(room)
+    return PageMaker(run, of, meanings, live, claims).data(room)
 
 
 class PageMaker:
@@ -78,14 +82,15 @@ class PageMaker:
         run: Run,
         of: str | None,
         meanings: Sequence[str] | None,
-        opened: bool,
+        live: bool,
         claims: Claims | None,
     ) -> None:
         own = run if isinstance(run, EntryRun) else None  # in numbers of another meaning
         self.run = run = run if own is None else in_decimals(own)
-        self.opened, self.claims = opened, claims
-        self.card = run.program.model
-        if claims is None and opened and self.card.claims and work(run) <= MOST_WORK:
+        self.of, self.card = of, run.program.model
+        self.live, self.claims = live, claims
+        self.choices = choices(self.card)
+        if claims is None and not live and self.card.claims and work(run) <= MOST_WORK:
             self.claims = claims_of(run)
         self.lesson: dict[str, Any] | None = None  # of a run that is exact too
         self.left_out: list[str] = []
@@ -114,13 +119,15 @@ class PageMaker:
     def backward(self, of: str | None) -> Walk:
         """The walk over the run with its derivatives; that over the run where there are none."""
         walk, self.backward_steps = self.walk, list[dict[str, Any]]()
+        given = of
         if not is_backward(self.card):
             try:
                 if not self.traced:
                     raise VieteError(f"{self.card.title} is too large for that here")
+                self.of = of = of or default_of(self.card)
                 again = backward_run(self.run, of)
             except VieteError as error:
-                if of is not None:
+                if given is not None:
                     raise
                 self.notes["backward"] = error.message
                 return walk
@@ -170,8 +177,9 @@ class PageMaker:
             "backward": self.backward_steps,
             "backward_equations": equations[self.first :],
             "dimensions": {name: plain_size(size) for name, size in self.run.sizes.items()},
-            "choices": choices(self.run),
-            "tokens": tokens(self.run, self.walk.names),
+            "choices": choices_data(self.run, self.choices),
+            "differentiated": of_math(self.card, self.of) if self.backward_steps else None,
+            "tokens": {**tokens(self.run, self.walk.names), "targets": self.targets()},
             "meanings": self.meanings,
             "values": values,
             "program": self.program(values["decimal"]),
@@ -194,7 +202,7 @@ class PageMaker:
 
     def expansions(self) -> dict[str, Any]:
         """The terms of values by their members, the last ones first, as long as there is room."""
-        if not self.opened or self.walk.steps.operations is None:
+        if self.live or self.walk.steps.operations is None:
             return packed({})
         maker = ExpansionMaker(self.run, self.walk.steps.operations, ROOM_FOR_TERMS)
         steps = [s for s in self.walk.steps.turns() if self.is_forward(s)]
@@ -206,19 +214,27 @@ class PageMaker:
                 made["graphs"] = greatest_graphs(self.run, s, ROOM_FOR_TERMS)
         return packed({k: x for k, x in found.items() if x is not None}, maker.off)
 
+    def targets(self) -> str | None:
+        """The input of targets that are the tokens one further."""
+        new = self.back.run.program.targets - inputs_of(self.run).keys()
+        return min((name for name in new if self.back.run.is_there((name, ()))), default=None)
+
     def program(self, values: dict[str, Any]) -> dict[str, Any] | None:
-        """The equations as a program of the page's own, where it has all weights."""
+        """The program of the page, which a page has no need of that a running model answers."""
+        if self.live:
+            return None
         names = list(self.run.program.parameters)
         if not all("data" in values.get(name, ()) for name in names):
             self.notes["program"] = "the page has no room for all weights"
             return None
+        backward = bool(self.backward_steps) and not is_backward(self.card)
         try:
-            source = export(self.card, "js")
+            found = program_data(self.run, self.choices, self.back.equations, backward, self.of)
         except VieteError as error:
             self.notes["program"] = error.message
             return None
-        return {"source": source, "parameters": {name: {"shape": values[name]["shape"]}
-                                                 for name in names}}  # fmt: skip
+        shapes = {name: {"shape": values[name]["shape"]} for name in names}
+        return {**found, "parameters": shapes}
 
 
 def tokens(run: Run, names: AxisNames) -> dict[str, Any]:
@@ -232,18 +248,6 @@ def tokens(run: Run, names: AxisNames) -> dict[str, Any]:
     vocabulary = listed if listed and sum(map(len, listed)) <= MOST_WORDS else None
     return {"ids": ids, "words": list(map(names.word, ids)), "vocabulary": vocabulary,
             "input": item.name}  # fmt: skip
-
-
-def choices(run: Run) -> list[dict[str, Any]]:
-    """Numbers of the card that are no sizes, such as ε, which a reader may change."""
-    card = run.program.model
-    sizes = {k for t in run.program.shapes.types.values() for s in t.shape for k in s.names()}
-    bounds = {k for lower, upper in card.ranges.values() for k in lower.keys | upper.keys}
-    return [
-        {"name": name, "kind": "number", "value": float(value)}
-        for name, value in card.sizes.items()
-        if name not in sizes | bounds and value.denominator != 1
-    ]
 
 
 def plain_size(x: Any) -> float | int:

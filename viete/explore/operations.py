@@ -20,6 +20,7 @@ from viete.evaluate.array import Arrays
 from viete.evaluate.labelled import Value, in_order, permute
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Step, member_name
+from viete.explore.choosing import constants
 from viete.explore.operation import (
     Counting,
     EntryFormula,
@@ -71,6 +72,7 @@ class Tracer(Algebra[Traced, Env[Traced]]):
 
     def __init__(self, run: Run, it: Arrays) -> None:
         self.card, self.run, self.it = run.program.model, run, it
+        self.chosen = constants(run)
         self.env: Env[Traced] = Env(None, it.env.sizes, it.env.index)
         self.made: list[Operation] = []
         self.path: list[Expr] = []
@@ -186,6 +188,8 @@ class Tracer(Algebra[Traced, Env[Traced]]):
         return self.plain(v)
 
     def dimension(self, e: Ref, env: Env[Traced]) -> Traced:
+        if e.key in self.chosen:
+            return Traced(self.it.dimension(e, self.numbers(env)).frozen(), Operand(e.key))
         return self.plain(self.it.dimension(e, self.numbers(env)))
 
     def named(self, e: Ref, blocks: Sequence[Expr], env: Env[Traced]) -> Traced:

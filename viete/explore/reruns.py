@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from viete.meanings.exact.numbers import Number
 from viete.meanings.run import MEANINGS
 from viete.notation.tree import Ref, Symbol, num
 from viete.rewrite.adjoint import grad
-from viete.rewrite.adjoint.grad import forward_pass
+from viete.rewrite.adjoint.grad import forward_pass, with_loss
 
 MOST_WORK = 50_000_000_000  # operations on floats of a run that is taken apart
 MOST_EXACT = 3_000  # operations of a run that is repeated in exact numbers
@@ -72,14 +72,17 @@ def is_backward(card: CardData) -> bool:
     return forward_pass(card) is not card
 
 
-def backward_run(run: Run, of: str | None = None) -> Run:
+def backward_run(
+    run: Run, of: str | None = None, naming: Callable[[CardData], CardData] = lambda card: card
+) -> Run:
     """The run with its derivatives: of the loss, or of a number ``of``.
 
+    ``naming`` gives parts of the backward equations other names.
     Where the loss is of targets that were not given, they are the tokens one further. Raises
     VieteError as `grad` does, and where the loss needs what was not given.
     """
     given = inputs_of(run)
-    card = with_open_targets(grad(run.program.model, of), given)
+    card = naming(grad(with_loss_open(run.program.model, of, given), of))
     ready = program(card)
     text = given.get(text_of(card).name) if card.lengths else None
     for name in ready.targets - given.keys():
@@ -87,6 +90,11 @@ def backward_run(run: Run, of: str | None = None) -> Run:
         if text is not None and isinstance(length, Ref) and run.sizes.get(length.key) == len(text):
             given[name] = np.append(text[1:], NO_TARGET)
     return execute(ready, given, weights_of(run), again=False)
+
+
+def with_loss_open(card: CardData, of: str | None, given: Mapping[str, Any]) -> CardData:
+    """The card with its loss, where no ``of`` says another, and with open targets."""
+    return with_open_targets(card if of is not None else with_loss(card, None)[0], given)
 
 
 def with_open_targets(card: CardData, given: Mapping[str, Any]) -> CardData:

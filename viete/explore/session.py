@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from viete.explore.graphs import graph_of
 from viete.explore.values import base64_floats
 from viete.graph.card import CardData
 from viete.printable import printable
+from viete.rewrite.choices import Choice, choices, texts
 from viete.rewrite.opening import without_calls
 
 if TYPE_CHECKING:
@@ -38,32 +40,39 @@ if TYPE_CHECKING:
 Message = Mapping[str, Any]
 TERMS = 40  # of an expansion
 _FILES = re.compile(r"\.md\s*$|\btexts\s+of\s+(?!(repeated|random)\()")
+ANSWERED = ("tokens", "steps", "backward", "equations", "backward_equations", "limits")
 
 
 class Session:
     """A model on some inputs, and what a page asks of it."""
 
-    def __init__(self, model: Model[Any], tokens: Any, inputs: Mapping[str, Any]) -> None:
+    def __init__(
+        self, model: Model[Any], tokens: Any, inputs: Mapping[str, Any],
+        of: str | None = None, meanings: Sequence[str] | None = None,
+    ) -> None:  # fmt: skip
+        self.differentiated, self.meanings = of, meanings
         self.model, self.tokens, self.inputs = model, tokens, dict(inputs)
         self.claims: Claims | None = None  # shown instead of the card's own
         self.whole: PageMaker | None = None  # every value of the last run, once one is wanted
 
     @classmethod
-    def of(cls, run: Questions) -> Session:
-        """A session of what was run, on the same inputs."""
+    def of(
+        cls, run: Questions, of: str | None = None, meanings: Sequence[str] | None = None
+    ) -> Session:
+        """A session of what was run, on the same inputs; ``of`` and ``meanings`` as `page_data`."""
         card = run.program.model
         inputs = {i.name: run[i.name] for i in card.inputs if run.is_there((i.name, ()))}
-        of: Any = run.of
+        model: Any = run.of
         if isinstance(run.of, CardData):  # whose weights are in the run, perhaps as exact numbers
             weights = {name: run[name] for name in parameter_shapes(card)}
-            of = of.with_weights(
+            model = model.with_weights(
                 {
                     name: w.astype(np.float64) if w.dtype == object else w
                     for name, w in weights.items()
                 }
             )
         tokens = inputs.pop(card.inputs[0].name) if card.inputs else None
-        out = cls(of, tokens, inputs)
+        out = cls(model, tokens, inputs, of, meanings)
         out.run = run
         return out
 
@@ -75,15 +84,20 @@ class Session:
     @cached_property
     def data(self) -> dict[str, Any]:
         """The page data of the run that the session began with."""
-        return self.with_tokens(page_data(self.run, claims=self.claims))
+        # A saved notebook has nobody to answer.
+        return self.page(self.run, live=False, claims=self.claims)
 
     @property
     def reads_text(self) -> bool:
         """Whether the model makes tokens of any text."""
         return self.model.own_tokenizer() is not None
 
-    def with_tokens(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Page data that says whether a reader may write any text."""
+    def page(
+        self, run: Questions, live: bool = True, claims: Claims | None = None
+    ) -> dict[str, Any]:
+        """The page data of a run, which says whether a reader may write any text."""
+        of, meanings = self.differentiated, self.meanings
+        data = page_data(run, of=of, meanings=meanings, live=live, claims=claims)
         return {**data, "tokens": {**data["tokens"], "text": self.reads_text}}
 
     def answer(self, message: Any) -> dict[str, Any]:
@@ -104,16 +118,18 @@ class Session:
     def answer_run(self, message: Message) -> dict[str, Any]:
         """Run with what was changed: tokens or text, parameters, choices, equations put in."""
         run = self.changed(message)
-        data = self.with_tokens(page_data(run, meanings=(), opened=False))
+        data = self.page(run)
         self.run, self.whole = run, None
-        values = {key: v for key, v in data["values"]["decimal"].items() if "data" in v}
-        return {"values": values, "tokens": data["tokens"], "steps": data["steps"],
-                "limits": data["limits"]}  # fmt: skip
+        values = {
+            meaning: {key: v for key, v in found.items() if "data" in v}
+            for meaning, found in data["values"].items()
+        }
+        return {part: data[part] for part in ANSWERED} | {"values": values}
 
     def answer_put(self, message: Message) -> dict[str, Any]:
         """The whole page of the model with equations changed."""
         run = self.changed({**message, "put": equations(message, "equations")})
-        data = self.with_tokens(page_data(run))
+        data = self.page(run, live=False)
         self.run, self.whole = run, None
         return {"data": data}
 
@@ -121,7 +137,7 @@ class Session:
         """A value of the last run, whole."""
         member, meaning = text(message, "member"), message.get("meaning", "decimal")
         if self.whole is None:
-            self.whole = PageMaker(self.run, None, None, False, self.claims)
+            self.whole = PageMaker(self.run, self.differentiated, self.meanings, True, self.claims)
         value = self.whole.value(member, meaning)
         if value is None:
             raise VieteError(f"the run has no value {member:.80} in the meaning {meaning!r:.40}")
@@ -170,8 +186,11 @@ class Session:
     def changed(self, message: Message) -> Questions:
         """A run with what a message changes; what it does not name is as the session began."""
         model = self.model
-        if choices := mapping(message, "choices"):
-            model = model.bind(**{name: x for name, x in choices.items()})
+        if given := mapping(message, "choices"):
+            known = {c.name: c for c in choices(model.card)}
+            values = {known[k]: chosen_value(known[k], x) for k, x in given.items() if k in known}
+            model = model.put(*(t.text for t in texts(model.card, values)))
+            model = model.bind(**{name: x for name, x in given.items() if name not in known})
         if put := equations(message, "put"):
             model = model.put(*put)
         if parameters := mapping(message, "parameters"):
@@ -238,6 +257,15 @@ def mapping(message: Message, name: str) -> Mapping[str, Any]:
     if not isinstance(found, Mapping):
         raise VieteError(f"{name} are values by their names, not {found!r:.60}")
     return found
+
+
+def chosen_value(choice: Choice, x: Any) -> Fraction | bool:
+    """What a choice is to be: a number above 0, or whether a part is there."""
+    if not choice.is_number:
+        return bool(x)
+    if isinstance(x, bool | str) or not (isinstance(x, int | float) and 0 < x < math.inf):
+        raise VieteError(f"the {choice.name} is a number above 0, not {x!r:.40}")
+    return Fraction(repr(x))
 
 
 def equations(message: Message, name: str) -> Sequence[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,35 +17,45 @@ from viete.explore.operation import Operation
 from viete.explore.operations import TooManyEntries, Tracer
 from viete.graph.card import Equation
 from viete.meanings.exact.derivation import at_block
+from viete.notation.printer import show_equation
 from viete.notation.tree import Symbol
 from viete.report.lesson.words import StepWords
 
 
 class NumberedEquations:
-    """The equations of a card as JSON, numbered from 1."""
+    """The equations of a card as JSON, numbered from 1.
 
-    def __init__(self, run: Run) -> None:
+    Those that ``before`` has too have the number there, and the others go on behind them.
+    """
+
+    def __init__(self, run: Run, before: NumberedEquations | None = None) -> None:
         self.run, self.card = run, run.program.model
         self.all = self.card.equations
-        self.place = {(e.left, e.loop): k for k, e in enumerate(self.all, 1)}
+        self.place = {(e.left, e.loop): k for k, e in enumerate(self.all)}
         self.trees = [Tree(self.card, e.right) for e in self.all]
+        self.names = names_of_loops(self.all)
+        self.known: dict[str, int] = {} if before is None else before.known  # numbers by names
+        for name in self.names:
+            self.known.setdefault(name, len(self.known) + 1)
+        self.numbers = [self.known[name] for name in self.names]
 
-    def number_of(self, e: Equation) -> int:
-        """An equation's number; of one that was decided for its block, that of what it was."""
+    def place_of(self, e: Equation) -> int:
+        """Where an equation stands; of one that was decided for its block, what it was."""
         return self.place[e.left, e.loop]
 
     def data(self) -> list[dict[str, Any]]:
         """All of them."""
-        return [self.equation(k, e) for k, e in enumerate(self.all, 1)]
+        return [self.equation(k, e) for k, e in enumerate(self.all)]
 
-    def equation(self, number: int, e: Equation) -> dict[str, Any]:
+    def equation(self, k: int, e: Equation) -> dict[str, Any]:
         """One equation."""
-        tree = self.trees[number - 1]
+        number, tree = self.numbers[k], self.trees[k]
         loop = e.loop and {"letter": e.loop.index, "lower": mathml(e.loop.lower),
                            "upper": mathml(e.loop.upper)}  # fmt: skip
         return {
             "number": number, "key": e.name, "math": equation_mathml(e.left, e.right),
-            "latex": e.text.text, "meaning": prose(e.meaning), "part": e.part, "loop": loop,
+            "latex": show_equation(e.left, e.right, "latex"),
+            "meaning": prose(e.meaning), "part": e.part, "loop": loop,
             "reads": sorted(e.reads), "tree": tree.data, "opened": tree.opened,
         }  # fmt: skip
 
@@ -75,8 +85,9 @@ class PageSteps:
     def of(self, step: Step) -> tuple[dict[str, Any], list[Operation]]:
         """One step as JSON, and its operations; none of a step that is too large for that."""
         member, made = self.name(step.makes), list[Operation]()
-        number = self.equations.number_of(step.equation)
-        e, tree = self.equations.all[number - 1], self.equations.trees[number - 1]
+        place = self.equations.place_of(step.equation)
+        e, tree = self.equations.all[place], self.equations.trees[place]
+        number = self.equations.numbers[place]
         if self.operations is not None:
             with suppress(TooManyEntries):
                 made = self.operations.of_step(step, member)
@@ -114,6 +125,16 @@ class PageSteps:
         """What a step is for, as HTML."""
         self.words.forget()  # a page's steps are read in any order
         return prose(" ".join(self.words.why(e)))
+
+
+def names_of_loops(equations: Sequence[Equation]) -> list[tuple[str, int]]:
+    """The name of each, and how many before it have the same: a gradient may be of two loops."""
+    count: dict[str, int] = {}
+    out = []
+    for e in equations:
+        count[e.name] = count.get(e.name, 0) + 1
+        out.append((e.name, count[e.name]))
+    return out
 
 
 def differentiated(symbol: Symbol, loops: Mapping[str, int]) -> str:

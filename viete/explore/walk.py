@@ -12,6 +12,7 @@ from viete.evaluate.inputs import host
 from viete.evaluate.labelled import Value, in_order, permute
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Step
+from viete.explore.choosing import constants
 from viete.explore.formulas import mathml
 from viete.explore.operations import Tracer
 from viete.explore.ranges import AxisNames, operation_key
@@ -25,11 +26,17 @@ STEP, INPUT, PARAMETER, GRADIENT, PART = range(5)
 
 
 class Walk:
-    """Walks over a run in one meaning; ``traced`` says whether its steps are taken apart."""
+    """Walks over a run in one meaning; ``traced`` says whether its steps are taken apart.
 
-    def __init__(self, run: Run, evaluator: Arrays, shelf: Shelf, traced: bool) -> None:
+    ``before`` are equations whose numbers count here too.
+    """
+
+    def __init__(
+        self, run: Run, evaluator: Arrays, shelf: Shelf, traced: bool,
+        before: NumberedEquations | None = None,
+    ) -> None:  # fmt: skip
         self.run, self.shelf = run, shelf
-        self.equations = NumberedEquations(run)
+        self.equations = NumberedEquations(run, before)
         self.steps = PageSteps(run, self.equations, Tracer(run, evaluator) if traced else None)
         self.names = AxisNames(run)
         self.left_out: list[str] = []  # members whose steps are too large to be taken apart
@@ -45,6 +52,9 @@ class Walk:
                 loops = self.run.program.loops_of(symbol, member[1])
                 name = mathml(at_block(symbol.member, loops, self.run.sizes)) if loops else None
                 self.put(self.steps.name(member), self.on_paper(v, symbol), symbol, rank, name)
+        for name in sorted(constants(self.run)):
+            number = np.asarray(self.run.sizes[name])
+            self.shelf.values[name] = PageValue(number, (), (), INPUT)
 
     def turns(self, wanted: Callable[[Step], bool], rank: int = STEP) -> list[dict[str, Any]]:
         """The steps as JSON, as many as are wanted."""

@@ -24,7 +24,7 @@ from viete.notation.substitution import Abstraction, Put
 from viete.notation.symbols import Scope
 from viete.notation.tree import Apply, Expr, Idx, Num, Ref, Slot, Symbol, rebuilt, refs
 
-LETTERS = "a b c w x z t h H A B γ β ε ρ θ i n u s v W".split()
+LETTERS = "a b c w x z t h H A B γ β ε ρ θ τ i n u s v W".split()
 FAMILIES = "f g r".split()  # with letters that something binds: f^k, f^{j,k}
 RANKS = {"number": 0, "vector": 1, "matrix": 2}
 _MATH = re.compile(r"\$(.+?)\$")

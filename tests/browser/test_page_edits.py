@@ -1,0 +1,124 @@
+"""What a page computes after an edit is what Python computes of the changed model, in Node.
+
+`make browser` runs these. A text, weights, ε, a temperature, a mask: all values and gradients.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+import viete as vt
+from tests.browser.javascript import arrays
+from tests.browser.test_javascript import close, size
+from tests.code.exported import bound, made_inputs, made_weights
+from tests.laws.strategies import cards, varied
+from viete.analysis.next_token import text_of
+from viete.evaluate.execution import execute
+from viete.evaluate.schedule import program
+from viete.explore.data import page_data
+from viete.explore.differentiated import default_of
+from viete.explore.reruns import backward_run, with_open_targets
+from viete.notation.printer import show_equation
+from viete.rewrite.choices import Choice, choices, chosen
+
+pytestmark = pytest.mark.browser
+RUN = Path(__file__).with_name("page.mjs")
+PART = re.compile(r"(partial\{)?([A-Z]|hat\{\w+\})\}?_\{?\d")  # of gradients: any name will do
+NAMES = [Path(path).stem for path in varied()]
+Settings = dict[Choice, Fraction | bool]
+
+
+def edited(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What pages show after edits, see `page.mjs`."""
+    made = subprocess.run(["node", RUN], input=json.dumps(requests), capture_output=True,
+                          text=True, timeout=300)  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    return [{k: arrays(x) for k, x in one.items()} for one in json.loads(made.stdout)]
+
+
+class Edit:
+    """A page of a card, and what a reader changes on it: the text, a weight, ε, choices."""
+
+    def __init__(self, name: str, card: vt.Card, weights: dict[str, Any], inputs: dict[str, Any],
+                 put: Settings) -> None:  # fmt: skip
+        self.name, text = name, text_of(card).name
+        run = card.run(None, weights, **inputs)
+        self.data = page_data(run, meanings=[], room=2**40)
+        constants = {c["name"]: 0.25 for c in self.data["choices"] if c["value"] < 0.1}  # ε
+        changed = next(iter(weights))
+        self.weights = {**weights, changed: np.cos(np.arange(weights[changed].size)
+                                                   ).reshape(weights[changed].shape)}  # fmt: skip
+        self.inputs = {**inputs, text: np.asarray(inputs[text])[::-1]}
+        self.model = chosen(run.program.model.bind(**constants), put)
+        self.edits = {
+            "ids": self.inputs[text].tolist(), "text": None, "put": [],
+            "parameters": {changed: self.weights[changed].ravel().tolist()},
+            "choices": constants | {c.name: float(x) if c.is_number else x for c, x in put.items()},
+        }  # fmt: skip
+
+    def hold(self, found: dict[str, Any]) -> None:
+        """The page shows the values, gradients and equations of the changed model."""
+        assert "error" not in found, f"{self.name}: {found['error']}"
+        run = execute(program(self.model), self.inputs, self.weights, again=False)
+        if self.data["backward"]:
+            run = backward_run(run, default_of(self.model))
+        shown = {k: x for k, x in found["values"].items() if not PART.match(k)}
+        largest = max([size(run[k]) for k in shown if "partial" in k], default=0.0)
+        for key, value in shown.items():
+            assert value is not None, f"{self.name}: {key}"
+            scale = max(size(run[key]), largest if "partial" in key else 0.0)
+            close(value, run[key], scale, f"{self.name}: {key}")
+        for e in self.model.equations:
+            assert show_equation(e.left, e.right, "latex") in found["equations"], self.name
+
+
+def given_inputs(card: vt.Card, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Inputs without targets, which are the tokens one further, and with padding that sees some."""
+    ready = program(with_open_targets(card, {}))
+    seen = {k: np.maximum(x, np.arange(len(x)) == 0) if k == "a" else x for k, x in inputs.items()}
+    return {k: x for k, x in seen.items() if k not in ready.targets}
+
+
+def hold(edits: list[Edit]) -> None:
+    for edit, found in zip(edits, edited([{"data": e.data, "edits": e.edits} for e in edits]),
+                           strict=True):  # fmt: skip
+        edit.hold(found)
+
+
+def test_shipped_cards() -> None:
+    edits = []
+    for k, name in enumerate(NAMES):
+        card = bound(name)
+        found = choices(card)
+        put: Settings = {c: Fraction(3) if c.is_number else False
+                         for j, c in enumerate(found) if (j + k) % 3 != 1}  # fmt: skip
+        inputs = given_inputs(card, made_inputs(card))
+        edits.append(Edit(name, card, made_weights(card), inputs, put))
+    hold(edits)
+
+
+def test_random_cards() -> None:
+    edits = []
+
+    @seed(1)
+    @settings(max_examples=12, database=None, deadline=None,
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(cards(), st.randoms(use_true_random=False))
+    def draw(card: Any, rng: Any) -> None:
+        put: Settings = {c: Fraction(rng.randint(1, 4)) if c.is_number else False
+                         for c in choices(card.model) if rng.random() < 0.7}  # fmt: skip
+        inputs = given_inputs(card.model, card.given())
+        edits.append(Edit(f"card {len(edits)}", card.model, card.weights(), inputs, put))
+
+    draw()
+    hold(edits)

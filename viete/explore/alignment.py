@@ -1,0 +1,85 @@
+"""A backward pass beside that of nearly the same card: parts in one place have one name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from difflib import SequenceMatcher
+
+from viete.graph.card import CardData, Equation, restated
+from viete.notation.tree import Expr, Ref, Slot, Symbol, transform
+from viete.rewrite.adjoint.grad import forward_pass
+
+Place = tuple[str, ...]
+
+
+def aligned(card: CardData, before: CardData, taken: Collection[str]) -> CardData:
+    """The card with the names of parts, such as G_1, that those in the same place have ``before``.
+
+    A part that is new there has a name that is neither in ``before`` nor ``taken``.
+    """
+    one, other = parts(before), parts(card)
+    first, second = (
+        [place(e, own) for e in c.equations] for c, own in ((before, one), (card, other))
+    )
+    pairs = SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks()
+    names: dict[str, Symbol] = {}
+    for i, j, count in pairs:
+        for k in range(count):
+            old, new = before.equations[i + k].left.symbol, card.equations[j + k].left.symbol
+            if new.key in other:
+                names.setdefault(new.key, old)
+    used = {*before.symbols, *taken}
+    for e in card.equations:
+        if e.name in other and e.name not in names:
+            names[e.name] = new = numbered(e.left.symbol, used)
+            used.add(new.key)
+    if all(key == new.key for key, new in names.items()):
+        return card
+
+    def of(x: Expr) -> Expr | None:
+        return Ref(names[x.key], x.index) if isinstance(x, Ref) and x.key in names else None
+
+    def equation(e: Equation) -> Equation:
+        left = transform(e.left, of)
+        assert isinstance(left, Ref)
+        return restated(e, left, transform(e.right, of))
+
+    return replace(card, equations=tuple(map(equation, card.equations)))
+
+
+def parts(card: CardData) -> dict[str, Symbol]:
+    """The values of a backward pass whose names are counted."""
+    ahead = {e.name for e in forward_pass(card).equations}
+    found = (e.left.symbol for e in card.equations)
+    return {s.key: s for s in found if s.key not in ahead and count(s) is not None}
+
+
+def count(s: Symbol) -> int | None:
+    """Which slot of a name is its number."""
+    return next((k for k, x in enumerate(s.sub) if not x.index and x.text.isdigit()), None)
+
+
+def place(e: Equation, counted: Collection[str]) -> Place:
+    """What equations have in common that stand in the same place."""
+    s = e.left.symbol
+    if e.name not in counted:
+        return e.name, e.part
+    return s.base, *s.slots, e.part, e.meaning
+
+
+def numbered(s: Symbol, used: Collection[str]) -> Symbol:
+    """The name with the first number that is free."""
+    k, n = count(s), 1
+    assert k is not None
+    while (new := replace_slot(s, k, n)).key in used:
+        n += 1
+    return new
+
+
+def replace_slot(s: Symbol, k: int, n: int) -> Symbol:
+    """The name with another number."""
+    return Symbol(s.kind, s.base, (*s.sub[:k], Slot(str(n)), *s.sub[k + 1 :]), s.sup)
+
+
+__all__ = ["aligned"]
