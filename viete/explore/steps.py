@@ -34,7 +34,8 @@ class NumberedEquations:
         self.place = {(e.left, e.loop): k for k, e in enumerate(self.all)}
         self.trees = [Tree(self.card, e.right) for e in self.all]
         self.names = names_of_loops(self.all)
-        self.known: dict[tuple[str, int], int] = {} if before is None else before.known  # numbers by names
+        numbers: dict[tuple[str, int], int] = {} if before is None else before.known
+        self.known = numbers  # by names
         for name in self.names:
             self.known.setdefault(name, len(self.known) + 1)
         self.numbers = [self.known[name] for name in self.names]
