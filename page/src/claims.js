@@ -1,5 +1,6 @@
 /** What is claimed of the model, with its check: proved, measured to hold, or false and where. */
 import { el, own } from "./dom.js";
+import { fit } from "./fit.js";
 
 /** @typedef {import("./context.js").Context} Context */
 /** @typedef {import("./types.js").Verdict} Verdict */
@@ -22,7 +23,7 @@ export function claims(ctx) {
 export function verdicts({ verdicts: all, notes }) {
   return el("div", {}, el("ul", { class: "verdicts" }, all.map((v) => el("li", {},
     el("b", { class: v.ok ? "true" : "false" }, v.word),
-    el("div", {}, own(v.math, v.refuted ? "del" : "span", { class: "claim" }), v.meaning ? own(v.meaning, "p") : null, el("p", { class: "hint" }, v.found)),
+    el("div", {}, fit(own(v.math, v.refuted ? "del" : "span", { class: "claim" })), v.meaning ? own(v.meaning, "p") : null, el("p", { class: "hint" }, v.found)),
   ))), notes.map((note) => el("p", { class: "hint" }, note)));
 }
 

@@ -28,14 +28,15 @@ class NumberedEquations:
     Those that ``before`` has too have the number there, and the others go on behind them.
     """
 
+    known: dict[tuple[str, int], int]  # the number of each name
+
     def __init__(self, run: Run, before: NumberedEquations | None = None) -> None:
         self.run, self.card = run, run.program.model
         self.all = self.card.equations
         self.place = {(e.left, e.loop): k for k, e in enumerate(self.all)}
         self.trees = [Tree(self.card, e.right) for e in self.all]
         self.names = names_of_loops(self.all)
-        numbers: dict[tuple[str, int], int] = {} if before is None else before.known
-        self.known = numbers  # by names
+        self.known = {} if before is None else before.known
         for name in self.names:
             self.known.setdefault(name, len(self.known) + 1)
         self.numbers = [self.known[name] for name in self.names]
