@@ -29,13 +29,13 @@ from viete.explore.data import page_data
 from viete.explore.differentiated import default_of
 from viete.explore.reruns import backward_run, with_open_targets
 from viete.notation.printer import show_equation
-from viete.rewrite.choices import Choice, choices, chosen
+from viete.rewrite.choices import EquationChoice, choices, chosen
 
 pytestmark = pytest.mark.browser
 RUN = Path(__file__).with_name("page.mjs")
 PART = re.compile(r"(partial\{)?([A-Z]|hat\{\w+\})\}?_\{?\d")  # of gradients: any name will do
 NAMES = [Path(path).stem for path in varied()]
-Settings = dict[Choice, Fraction | bool]
+Settings = dict[EquationChoice, Fraction | bool]
 
 
 def edited(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from viete.evaluate.run import Run
 from viete.explore.formulas import mathml
 from viete.notation.printer import show
 from viete.notation.tree import Ref
-from viete.rewrite.choices import OPENED, Choice
+from viete.rewrite.choices import OPENED, EquationChoice
 
 
 def constants(run: Run) -> frozenset[str]:
@@ -22,7 +22,7 @@ def constants(run: Run) -> frozenset[str]:
     return frozenset(card.sizes) - sizes - bounds - (whole - opened)
 
 
-def choices_data(run: Run, found: Sequence[Choice]) -> list[dict[str, Any]]:
+def choices_data(run: Run, found: Sequence[EquationChoice]) -> list[dict[str, Any]]:
     """The choices of a page as JSON; ``key`` is what their number is called in operations."""
     card = run.program.model
     number = {e.name: k for k, e in enumerate(card.equations, 1)}

@@ -10,11 +10,15 @@ from viete.evaluate.run import Run
 from viete.explore.reruns import inputs_of, with_loss_open
 from viete.explore.steps import NumberedEquations
 from viete.explore.variants import Variants
-from viete.rewrite.choices import Choice, opened
+from viete.rewrite.choices import EquationChoice, opened
 
 
 def program_data(
-    run: Run, found: Sequence[Choice], equations: NumberedEquations, backward: bool, of: str | None
+    run: Run,
+    found: Sequence[EquationChoice],
+    equations: NumberedEquations,
+    backward: bool,
+    of: str | None,
 ) -> dict[str, Any]:
     """The module's source, and what the page shows where a choice is not as in the card.
 

@@ -30,7 +30,7 @@ from viete.explore.graphs import graph_of
 from viete.explore.values import base64_floats
 from viete.graph.card import CardData
 from viete.printable import printable
-from viete.rewrite.choices import Choice, choices, texts
+from viete.rewrite.choices import EquationChoice, choices, texts
 from viete.rewrite.opening import without_calls
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def mapping(message: Message, name: str) -> Mapping[str, Any]:
     return found
 
 
-def chosen_value(choice: Choice, x: Any) -> Fraction | bool:
+def chosen_value(choice: EquationChoice, x: Any) -> Fraction | bool:
     """What a choice is to be: a number above 0, or whether a part is there."""
     if not choice.is_number:
         return bool(x)

@@ -14,7 +14,7 @@ from viete.explore.reruns import backward_run, inputs_of, weights_of
 from viete.explore.steps import NumberedEquations
 from viete.explore.values import Shelf, in_floats
 from viete.explore.walk import Walk, float_evaluator
-from viete.rewrite.choices import Choice, opened
+from viete.rewrite.choices import EquationChoice, opened
 
 PARTS = ("equations", "backward_equations", "steps", "backward")
 
@@ -30,7 +30,7 @@ class Variants:
         self.data = base.data()
         self.taken: set[str] = set()  # names of parts of other variants
 
-    def of_choices(self, found: Sequence[Choice]) -> list[dict[str, Any]]:
+    def of_choices(self, found: Sequence[EquationChoice]) -> list[dict[str, Any]]:
         """A variant of each choice, and of those together that change the same equations."""
         groups = [[c for c in found if c.equation == name]
                   for name in dict.fromkeys(c.equation for c in found)]  # fmt: skip
@@ -51,7 +51,7 @@ class Variants:
             made |= {names: self.of(names) for names in subsets(group) if names not in made}
         return list(made.values())
 
-    def of(self, names: Sequence[Choice]) -> dict[str, Any]:
+    def of(self, names: Sequence[EquationChoice]) -> dict[str, Any]:
         """The variant with some choices left open."""
         ready = program(opened(self.run.program.model, names))
         run = execute(ready, inputs_of(self.run), weights_of(self.run), again=False)
@@ -80,7 +80,7 @@ class Variants:
         return out if numbers == self.base.numbers else {**out, "order": numbers}
 
 
-def subsets(found: Sequence[Choice]) -> Iterator[tuple[Choice, ...]]:
+def subsets(found: Sequence[EquationChoice]) -> Iterator[tuple[EquationChoice, ...]]:
     """Some of the choices, or all."""
     return chain.from_iterable(combinations(found, k) for k in range(1, len(found) + 1))
 

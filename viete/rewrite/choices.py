@@ -28,7 +28,7 @@ LETTERS = {"temperature": "tau", "mask": "m", OUTPUT: "tau"}
 
 
 @dataclass(frozen=True)
-class Choice:
+class EquationChoice:
     """What may be chosen in the equation of a value: a ``kind`` of choices.md."""
 
     equation: str
@@ -63,15 +63,15 @@ def rules(kind: str) -> tuple[Rule, ...]:
     return table("rewrite", "choices.md")[kind]
 
 
-def choices(card: CardData) -> tuple[Choice, ...]:
+def choices(card: CardData) -> tuple[EquationChoice, ...]:
     """What may be chosen in the equations of a card; nothing where it has backward equations."""
     if forward_pass(card) is not card:
         return ()
-    out = list[Choice]()
+    out = list[EquationChoice]()
     for e in card.equations:
         for kind in LETTERS:
             if rewritten(card, e, kind, num(2)) != e.right:
-                out.append(Choice(e.name, kind, opening(card, e, kind)))
+                out.append(EquationChoice(e.name, kind, opening(card, e, kind)))
     return tuple(out)
 
 
@@ -133,24 +133,24 @@ def is_output(card: CardData, e: Equation) -> bool:
 # -- carried out, and left open --------------------------------------------------------------------
 
 
-def chosen(card: CardData, values: Mapping[Choice, Fraction | bool]) -> CardData:
+def chosen(card: CardData, values: Mapping[EquationChoice, Fraction | bool]) -> CardData:
     """The card with its choices carried out, as one would write its equations by hand."""
     return changed(card, {c: c.expression(x) for c, x in values.items()})
 
 
-def opened(card: CardData, wanted: Iterable[Choice], masked: bool = False) -> CardData:
+def opened(card: CardData, wanted: Iterable[EquationChoice], masked: bool = False) -> CardData:
     """The card with choices left open, each a new dimension, which is 1.
 
     With ``masked`` a part is there where its dimension is 1, and else it is taken out.
     """
     wanted = tuple(wanted)
-    put: dict[Choice, Expr | None] = {c: Ref(c.symbol) if c.is_number or masked else None
+    put: dict[EquationChoice, Expr | None] = {c: Ref(c.symbol) if c.is_number or masked else None
                                       for c in wanted}  # fmt: skip
     dims = tuple(Dimension(c.symbol, num(1), meaning=OPENED) for c in wanted if put[c] is not None)
     return changed(replace(card, dims=(*card.dims, *dims)), put)
 
 
-def changed(card: CardData, put: Mapping[Choice, Expr | None]) -> CardData:
+def changed(card: CardData, put: Mapping[EquationChoice, Expr | None]) -> CardData:
     """The card with an expression for each choice: of τ, or of whether a part is there."""
     for c, value in put.items():
         if value == num(1):  # as the card has it
@@ -167,11 +167,11 @@ def changed(card: CardData, put: Mapping[Choice, Expr | None]) -> CardData:
     return card
 
 
-def texts(card: CardData, values: Mapping[Choice, Fraction | bool]) -> list[Text]:
+def texts(card: CardData, values: Mapping[EquationChoice, Fraction | bool]) -> list[Text]:
     """The changed equations as one puts them: ``A = softmax(causal(S) / 2)``."""
     new = chosen(card, values)
     return [Text(show_equation(e.left, e.right)) for old, e in
             zip(card.equations, new.equations, strict=True) if e != old]  # fmt: skip
 
 
-__all__ = ["Choice", "choices", "chosen", "opened", "texts"]
+__all__ = ["EquationChoice", "choices", "chosen", "opened", "texts"]
