@@ -40,7 +40,7 @@ async function render({ model, el: root }) {
       el("div", { class: "pane story", role: "region", "aria-label": "This step" },
         el("div", { class: "pane-body", tabindex: "0" }, story(ctx, edits), diagram(ctx), training(ctx, edits), asking(ctx))),
       pane("values", "Values", valuesPane(ctx, edits)),
-      pane("register", "Register", register(ctx, edits))),
+      pane("register", "Register", register(ctx))),
     inspector(ctx), note(ctx), inPlaceOf(model.get("saved")));
   listen(ctx);
   references(ctx);

@@ -72,7 +72,8 @@ export function rail(host, stops, ways, spacing, loops = []) {
       ...lines.flatMap((line) => drawn(line, stops, rects, at(line.lane))));
   };
   host.prepend(layer);
-  new ResizeObserver(draw).observe(host);
+  const observer = new ResizeObserver(draw);
+  for (const element of [host, ...stops.map((stop) => stop.element)]) observer.observe(element); // one may close as another opens
 }
 
 /** @typedef {{left: number, right: number, top: number, bottom: number, middle: number}} Rect */

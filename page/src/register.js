@@ -1,7 +1,6 @@
 /** The register: every value so far, positions side by side, the one computed now marked. */
 import { el, own, textOf } from "./dom.js";
 import { reveal } from "./equations.js";
-import { switches } from "./heads.js";
 import { strip } from "./heat.js";
 import { typedAt } from "./matrix.js";
 import { sameBlock, STATES } from "./progress.js";
@@ -15,8 +14,8 @@ const MOST_POSITIONS = 12;
 const MOST_SLICES = 4; // heads, one below the other
 const MOST_ROWS = 6; // of a value that is not over the positions of the text
 
-/** @param {Context} ctx @param {import("./edits.js").EditsStore} edits */
-export function register(ctx, edits) {
+/** @param {Context} ctx */
+export function register(ctx) {
   const holder = el("div", { class: "v-register" });
   /** @type {Map<string, HTMLElement>} rows with their values: a step draws one more and marks the others */
   const drawn = new Map();
@@ -27,7 +26,7 @@ export function register(ctx, edits) {
     if (sameNumbers && state.step === before.step) return;
     if (!sameNumbers) drawn.clear();
     const words = ctx.data.tokens.words.slice(0, MOST_POSITIONS);
-    const next = listed(ctx).map((step) => row(ctx, edits, step, words.length, drawn));
+    const next = listed(ctx).map((step) => row(ctx, step, words.length, drawn));
     const same = sameNumbers && next.length === rows.length && next.every((line, k) => line.dataset.member === rows[k].dataset.member);
     if (same) next.forEach((line, k) => line !== rows[k] && rows[k].replaceWith(line));
     else holder.replaceChildren(table(ctx, words, next));
@@ -54,14 +53,14 @@ function table(ctx, words, rows) {
     el("tbody", {}, rows));
 }
 
-/** @param {Context} ctx @param {import("./edits.js").EditsStore} edits @param {import("./types.js").Step} step @param {number} positions @param {Map<string, HTMLElement>} drawn */
-function row(ctx, edits, step, positions, drawn) {
+/** @param {Context} ctx @param {import("./types.js").Step} step @param {number} positions @param {Map<string, HTMLElement>} drawn */
+function row(ctx, step, positions, drawn) {
   const status = ctx.progress(step.member);
   const value = status === "later" ? null : ctx.value(step.member);
   const key = value ? step.member : `later ${step.member}`;
   const line = drawn.get(key) ?? el("tr", { "data-member": step.member, "data-key": ctx.symbolOf(step.member) },
     el("th", { scope: "row" }, el("button", { type: "button", class: "symbol", onclick: () => ctx.store.set({ looked: step.member, entry: null }) },
-      own(ctx.math(step.member) ?? "")), value ? switches(ctx, edits, step.member) : null), cells(ctx, value, positions));
+      own(ctx.math(step.member) ?? ""))), cells(ctx, value, positions));
   drawn.set(key, line);
   if (line.className === status) return line;
   line.className = status;

@@ -26,7 +26,8 @@ def changes(maths: Iterable[Text], ranges: Mapping[str, Range]) -> list[bool]:
     ``ranges`` are the first and the last number of every index letter, where they are known.
     """
     out: list[bool] = []
-    before: list[Symbol] = []
+    before: set[Symbol] = set()
+    families: list[Symbol] = []  # those of them that have an index letter
     for math in maths:
         tokens = tokenize(math)
         equals = next(top_level(tokens, "="), None)
@@ -37,11 +38,13 @@ def changes(maths: Iterable[Text], ranges: Mapping[str, Range]) -> list[bool]:
         symbol = name_of(math.cut(0, tokens[equals].start), ranges)
         change = "for" in behind or any(t.text == "[" for t in tokens[:equals]) or (
             symbol is not None and symbol not in before
-            and any(is_member(symbol, family, ranges) for family in before)
+            and any(is_member(symbol, family, ranges) for family in families)
         )  # fmt: skip
         out.append(change)
         if not change and symbol is not None:
-            before.append(symbol)
+            before.add(symbol)
+            if any(slot.index for slot in (*symbol.sub, *symbol.sup)):
+                families.append(symbol)
     return out
 
 
