@@ -68,7 +68,7 @@ export function expansion(ctx, edits, found, total, name, open) {
   const sum = found.terms.reduce((a, { value }) => a + value, 0);
   if (!found.terms.length) return el("p", { class: "hint" }, "It is no sum of several terms.");
   return el("div", {}, list(ctx, edits, found, name, open, name),
-    found.within ? null : el("p", { class: "sum" }, `${count(found.terms.length, "term")} = `, el("output", { title: full(total) }, short(total)),
+    found.within ? null : el("p", { class: "total" }, `${count(found.terms.length, "term")} = `, el("output", { title: full(total) }, short(total)),
       el("span", { class: "hint" }, Math.abs(total - sum) > 0 ? `, to rounding: ${short(total - sum)}` : "")));
 }
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +32,14 @@ def look_at(address: str, *, width: int, dark: bool, expression: str) -> dict[st
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(asked, file)
         file.flush()
-        made = subprocess.run(["node", "--no-warnings", "--experimental-websocket", ASK, file.name],
-                              capture_output=True, text=True, timeout=120)  # fmt: skip
-    assert made.returncode == 0, made.stderr
-    return json.loads(made.stdout)
+        node = subprocess.Popen(
+            ["node", "--no-warnings", "--experimental-websocket", ASK, file.name],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        try:
+            out, complaint = node.communicate(timeout=120)
+        finally:
+            with suppress(ProcessLookupError):  # a browser outlives a Node that is stopped
+                os.killpg(node.pid, signal.SIGKILL)
+    assert node.returncode == 0, complaint
+    return json.loads(out)

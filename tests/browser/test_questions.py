@@ -60,7 +60,7 @@ def test_a_logit_opens_into_terms_down_to_the_last(page: Path) -> None:
           row = inside[0];
         }
         return {total, blocks: blocks.map(value), levels,
-                output: one(".v-terms .sum output").title};
+                output: one(".v-terms .total output").title};
     """)  # fmt: skip
     run = MODEL.run([3, 1, 4])
     logit = run["logits_{2,5}"]

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from html import escape
+from itertools import accumulate
 
 from viete.ask.arrows import Arrows, Edge, Vertex
 from viete.document.colours import INK, NEGATIVE, PAPER, POSITIVE, SERIF, SOFT, STREAM
 from viete.report.drawing.vectors import line, text
 
-COLUMN, ROW, MARGIN = 150, 90, 60  # columns and rows are wider for what stands in them
+COLUMN, ROW, MARGIN = 84, 90, 60  # columns and rows are wider for what stands in them
 ASIDE, LINE, BEND, GAP = 46, 18, 14, 8
 LETTER, LONGEST = 6.6, 32  # the width of a letter, and the letters of a name in the graph
 LISTED = 16  # arrows with their values beside the graph
@@ -90,16 +91,21 @@ class Places:
                 stacked[node.block, node.position] += 1
         deep = LINE * (max(stacked.values(), default=0) + 1)
         self.row_height = max(ROW, deep + LINE)
-        longest = max((len(short(name)) for name in self.rank), default=0)
-        self.column_width = max(COLUMN, round(ASIDE + LETTER * (longest + 6) + 2 * GAP))
+        longest = dict.fromkeys(self.columns, 0)  # the letters beside each stream
+        for node in self.nodes:
+            if node.name in self.rank and node.position in longest:
+                longest[node.position] = max(longest[node.position], len(short(node.name)))
+        widths = [max(COLUMN, round(ASIDE + LETTER * (n + 6) + 2 * GAP) if n else 0)
+                  for n in longest.values()]  # fmt: skip
+        self.lefts = list(accumulate(widths, initial=MARGIN))
         self.base = MARGIN + self.row_height * len(self.blocks)
         self.below = self.base + deep + LINE
         self.height = max(self.base + deep + MARGIN, MARGIN + LINE * (LISTED + 3))
-        self.right = MARGIN * 2 + self.column_width * max(len(self.columns), 2)
+        self.right = self.lefts[-1] + MARGIN * (2 if len(self.columns) < 2 else 1)
 
     def column(self, k: int) -> float:
         """Where a column's stream is."""
-        return MARGIN + self.column_width * k
+        return self.lefts[k]
 
     def at(self, node: Vertex) -> tuple[float, float]:
         """A vertex: in the stream of its position, or beside it."""
