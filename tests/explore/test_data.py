@@ -32,7 +32,7 @@ def page_of(card: vt.Card, **options: Any) -> tuple[Any, dict[str, Any]]:
     return run, json.loads(json.dumps(page_data(run, **options), allow_nan=False))
 
 
-@pytest.mark.parametrize("name", ["gemma2", "bert", "symbolic-transformer"])
+@pytest.mark.parametrize("name", ["gemma2", "bert", "symbolic-transformer", "t5"])
 def test_what_a_page_refers_to_is_there(name: str) -> None:
     run, data = page_of(card_named(name), meanings=[])
     values, symbols = data["values"]["decimal"], data["symbols"]

@@ -36,7 +36,7 @@ def test_of_shipped_cards(path: str) -> None:
     card = tiny(path)
     card = card.bind(N=1) if any(d.name == "N" for d in card.dims) else card
     run = card.run(inputs=random_inputs(card, n=3), weights=card.initial_weights())
-    data = json.loads(json.dumps(page_data(run, meanings=[]), allow_nan=False))
+    data = json.loads(json.dumps(page_data(run, meanings=[], live=True), allow_nan=False))
     assert len(data["steps"]) == len(run.program.steps)
     check_operations(run, data)
 
@@ -46,4 +46,4 @@ def test_of_shipped_cards(path: str) -> None:
 def test_of_random_cards(drawn: Card) -> None:
     card = drawn.model
     run = card.run(inputs=random_inputs(card, n=3), weights=card.initial_weights())
-    check_operations(run, page_data(run, meanings=[]))
+    check_operations(run, page_data(run, meanings=[], live=True))

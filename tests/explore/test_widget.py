@@ -19,7 +19,7 @@ from viete.explore.session import Session
 from viete.explore.widget import MOST, PageFrame
 
 TOKENS = [3, 1, 4, 1, 5]
-MODEL = vt.read("gpt2").bind(V=11, d=8, N=2, H=2, d_f=8, n_max=16).with_weights(seed=1)
+MODEL = vt.read("gpt2").bind(V=11, d=8, N=1, H=2, d_f=8, n_max=16).with_weights(seed=1)
 
 
 def answers(widget: Any, *messages: Any) -> list[Any]:
@@ -94,7 +94,7 @@ def test_several_texts_are_no_page() -> None:
 def test_a_run_of_a_card_brings_its_weights() -> None:
     card = MODEL.card
     widget = card.run(TOKENS, MODEL.weights).explore()
-    (answer,) = answers(widget, {"id": 1, "kind": "run", "put": ["A^{2,1} = 0"]})
+    (answer,) = answers(widget, {"id": 1, "kind": "run", "put": ["A^{1,1} = 0"]})
     assert "error" not in answer
     exact = vt.read("exact-lesson")
     widget = exact.run([0, 1], exact.exact_weights, meaning="exact").explore()
