@@ -52,7 +52,8 @@ export async function programEngine(page, base) {
       },
     };
   }
-  return { can: { ...base.can, edit: true, train: !!module.train }, run, train: module.train && data.tokens.ids.length > 1 ? train : null };
+  const trains = !!module.train && page.program.trains; // towards a loss, and towards nothing else
+  return { can: { ...base.can, edit: true, train: trains }, run, train: trains && data.tokens.ids.length > 1 ? train : null };
 }
 
 /** A module script is blocked from a file, a module of a Blob is not. @param {string} source @returns {Promise<any>} */

@@ -10,6 +10,7 @@ import { sameBlock, STATES } from "./progress.js";
 
 const MOST_NUMBERS = 8;
 const MOST_IN_A_LINE = 12; // numbers of all positions together; else each is a strip of colours
+const MOST_LETTERS = 14; // of a number that is not broken, as bounds are
 const MOST_POSITIONS = 12;
 const MOST_SLICES = 4; // heads, one below the other
 const MOST_ROWS = 6; // of a value that is not over the positions of the text
@@ -106,7 +107,9 @@ function vector(value, slice, row) {
   if (many) text.append("(");
   for (let j = 0; j < Math.min(value.columns, MOST_NUMBERS); j++) {
     if (j) text.append(" ");
-    text.append(el("span", {}, typedAt(value, value.index(slice, row, j), true), j < value.columns - 1 ? "," : null));
+    const entry = el("span", {}, typedAt(value, value.index(slice, row, j), true), j < value.columns - 1 ? "," : null);
+    entry.classList.toggle("long", (entry.textContent ?? "").length > MOST_LETTERS);
+    text.append(entry);
   }
   if (value.columns > MOST_NUMBERS) text.append(" …");
   if (many) text.append(")");

@@ -163,7 +163,7 @@
  * @property {{ids: number[], words: string[], vocabulary: string[] | null, input?: string, targets?: string | null, text?: boolean}} tokens
  * @property {{name: string, title: string}[]} meanings
  * @property {Record<string, Record<string, Stored>>} values
- * @property {{source: string, variants: Variant[], parameters: Record<string, Stored>} | null} program
+ * @property {{source: string, variants: Variant[], trains: boolean, parameters: Record<string, Stored>} | null} program
  * @property {Diagram | null} diagram
  * @property {{members: string[], packed: string, off: string[]}} [expansions]  of the entries of values, compressed; the symbols that may be switched off
  * @property {Lesson | null} lesson

@@ -29,7 +29,8 @@ def program_data(
     if backward:
         card = with_loss_open(card, of, inputs_of(run))
     source = export(card, "js", of if backward else None)
-    return {"source": source, "variants": Variants(run, equations, backward, of).of_choices(found)}
+    variants = Variants(run, equations, backward, of).of_choices(found)
+    return {"source": source, "variants": variants, "trains": of is None}
 
 
 __all__ = ["program_data"]

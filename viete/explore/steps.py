@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from viete.meanings.exact.derivation import at_block
 from viete.notation.printer import show_equation
 from viete.notation.tree import Symbol
 from viete.report.lesson.words import StepWords
+from viete.rewrite.adjoint.grad import forward_pass
 
 
 class NumberedEquations:
@@ -69,6 +71,7 @@ class PageSteps:
         self.run, self.card, self.equations = run, run.program.model, equations
         self.operations = operations
         self.words = StepWords(self.card, "mathml")
+        self.forward = {e.name for e in forward_pass(self.card).equations}
         self.symbols = self.card.symbols
 
     def name(self, member: Member) -> str:
@@ -121,6 +124,12 @@ class PageSteps:
 
     def title(self, e: Equation) -> str:
         """What a step does, in a few words, as HTML."""
+        symbol = e.left.symbol
+        if symbol.is_partial:
+            of = Symbol("value", value_of(symbol), symbol.sub, symbol.sup)
+            return f"The gradient of {mathml(replace(e.left, symbol=of))}"
+        if e.name not in self.forward:  # its meaning is where it comes from
+            e = replace(e, meaning="")
         return prose(self.words.title(e))
 
     def why(self, e: Equation) -> str:
@@ -141,8 +150,12 @@ def names_of_loops(equations: Sequence[Equation]) -> list[tuple[str, int]]:
 
 def differentiated(symbol: Symbol, loops: Mapping[str, int]) -> str:
     """The member that a gradient is by: ``x^2`` of ``∂x^2``."""
-    base = symbol.base.removeprefix("partial{").removesuffix("}")
-    return member_name(Symbol("value", base, symbol.sub, symbol.sup), loops)
+    return member_name(Symbol("value", value_of(symbol), symbol.sub, symbol.sup), loops)
+
+
+def value_of(symbol: Symbol) -> str:
+    """The base of what a gradient is by: ``x`` of ``∂x^2``."""
+    return symbol.base.removeprefix("partial{").removesuffix("}")
 
 
 def json_number(x: Any) -> float | bool | dict[str, str]:

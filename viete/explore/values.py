@@ -94,6 +94,11 @@ def in_words(array: np.ndarray) -> dict[str, Any]:
 
 def spelled_entry(x: Any) -> tuple[str, str | None]:
     """An entry as text and as MathML; one that is too long by its certified digits."""
+    if isinstance(x, np.void):  # bounds, of which all digits count; a number where they meet
+        ends = list(
+            dict.fromkeys(WORDS.get(str(end), f"{end!r}".removesuffix(".0")) for end in x.tolist())
+        )
+        return (ends[0] if len(ends) == 1 else f"[{', '.join(ends)}]").replace("-", "−"), None
     if not isinstance(x, Number):
         return WORDS.get(str(x), str(x)), None
     e = short(x, LETTERS, simplest)
