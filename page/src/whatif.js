@@ -1,7 +1,7 @@
 /** What follows when a part of a value is put to 0: every later step computed again, entry by entry. */
 import { indexAt, operationOf, Reading } from "./operations.js";
-import { zeros } from "./puts.js";
 import { Value } from "./values.js";
+import { zeros } from "./zeros.js";
 
 /** @typedef {import("./context.js").Context} Context */
 

@@ -2,5 +2,5 @@
 
 `module` says what is in the file and `calls` what it exports around the equations. `printer` writes
 Python's statements in JavaScript and `expressions` its expressions. `array_library` has the
-functions of arrays that they call, out of `arrays.js`, `products.js` and `functions.js`.
+functions of arrays that they call, out of the `.js` files beside it.
 """

@@ -1,4 +1,4 @@
-"""The functions of arrays that a JavaScript module needs, out of three files and three patterns.
+"""The functions of arrays that a JavaScript module needs, out of a few files and three patterns.
 
 What works entry by entry, or folds an axis away, is written once as a pattern; its rows are here.
 """
@@ -6,11 +6,14 @@ What works entry by entry, or folds an axis away, is written once as a pattern; 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 
-FILES = ("arrays.js", "products.js", "functions.js")
+FILES = (
+    "arrays.js", "broadcasting.js", "entrywise.js", "indexing.js", "layout.js", "products.js",
+    "functions.js",
+)  # fmt: skip
 # Of an entry {x}.
 UNARY = {
     **{name: f"Math.{name}({{x}})" for name in "exp log sqrt tanh sin cos abs floor".split()},
@@ -51,8 +54,10 @@ function NAME(a, b) {
     const {shape, rows, width, from: [s, t], steps: [p, q]} = fitted(a, b);
     const x = data_of(a), y = data_of(b), out = new Float64Array(rows * width);
     for (let r = 0, k = 0; r < rows; r++) {
-        for (let i = s[r], j = t[r], end = k + width; k < end; k++, i += p, j += q)
-            out[k] = ENTRY;
+        const end = k + width, i = s[r] - k, j = t[r] - k;
+        if (p && q) for (; k < end; k++) out[k] = ENTRY;
+        else if (p) for (const v = y[j + k]; k < end; k++) out[k] = RIGHT;
+        else for (const u = x[i + k]; k < end; k++) out[k] = LEFT;
     }
     return made(shape, out);
 }"""
@@ -61,7 +66,11 @@ function NAME(a, axis, keepdims = false) {
     const {before, n, after, outer, inner} = along(a, axis);
     const x = a.data, out = new Float64Array(outer * inner).fill(START);
     for (let i = 0, k = 0; i < outer; i++) {
-        for (let j = 0; j < n; j++)
+        if (inner === 1) {
+            let s = START;
+            for (const end = k + n; k < end; k++) s = ROW;
+            out[i] = s;
+        } else for (let j = 0; j < n; j++)
             for (let o = i * inner, end = o + inner; o < end; o++, k++) out[o] = ENTRY;
     }
     return made([...before, ...(keepdims ? [1] : []), ...after], out);
@@ -80,23 +89,29 @@ def functions() -> dict[str, str]:
     found = re.findall(r"^(/\*\*(?:(?!\*/).)*\*/\nfunction (\w+)\(.*?^\}$)", text, re.M | re.S)
     out = {name: source for source, name in found}
     for name, entry in UNARY.items():
-        out[name] = patterned(UNARY_PATTERN, name, entry, "x[k]")
+        out[name] = patterned(UNARY_PATTERN, name, entry, {"SCALAR": ("a",), "ENTRY": ("x[k]",)})
+    # A number on one side stands still while the other side's row is walked.
+    sides = {
+        "ENTRY": ("x[i + k]", "y[j + k]"),
+        "RIGHT": ("x[i + k]", "v"),
+        "LEFT": ("u", "y[j + k]"),
+    }
     for name, entry in BINARY.items():
-        out[name] = patterned(BINARY_PATTERN, name, entry, "x[i]", "y[j]")
+        out[name] = patterned(BINARY_PATTERN, name, entry, sides | {"SCALAR": ("a", "b")})
     for name, (entry, start) in FOLDS.items():
-        source = patterned(FOLD_PATTERN, name, entry, "out[o]", "x[k]")
+        source = patterned(
+            FOLD_PATTERN, name, entry, {"ENTRY": ("out[o]", "x[k]"), "ROW": ("s", "x[k]")}
+        )
         out[name] = source.replace("START", start)
     return out
 
 
-def patterned(pattern: str, name: str, entry: str, x: str, y: str = "") -> str:
-    """A pattern with one row put in."""
-    scalar = entry.format(x="a", y="b")
-    return (
-        pattern.replace("NAME", name)
-        .replace("SCALAR", scalar)
-        .replace("ENTRY", entry.format(x=x, y=y))
-    )
+def patterned(pattern: str, name: str, entry: str, operands: Mapping[str, Sequence[str]]) -> str:
+    """A pattern of a name, with the entry of operands at each place that has its own."""
+    source = pattern.replace("NAME", name)
+    for place, names in operands.items():
+        source = source.replace(place, entry.format(**dict(zip("xy", names, strict=False))))
+    return source
 
 
 @cache

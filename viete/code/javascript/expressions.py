@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from viete.code.javascript.array_library import ALIASES, functions
+from viete.errors import VieteError
 
 # JavaScript's binding strengths, loose to tight.
 CHOICE, OR, AND, COMPARE, ADD, MUL, UNARY, POWER, ATOM = range(1, 10)
@@ -127,7 +128,7 @@ class Expressions:
                 return self.subscript(x, place)
             case ast.Call():
                 return self.called(e)
-        raise NotImplementedError(ast.unparse(e))
+        raise untranslated(ast.unparse(e))
 
     def listed(self, items: Iterable[ast.expr]) -> str:
         return ", ".join(self.of(x).text for x in items)
@@ -220,7 +221,7 @@ class Expressions:
             case ast.Name(name):
                 args += [Js(f"/* {k} */ {self.of(v).text}") for k, v in named.items()]
                 return Js(f"{self.name(name)}({', '.join(a.text for a in args)})")
-        raise NotImplementedError(ast.unparse(e))
+        raise untranslated(ast.unparse(e))
 
     def call(self, name: str, args: Iterable[Js], number: bool = False) -> Js:
         """A call of a function of arrays."""
@@ -229,7 +230,7 @@ class Expressions:
     def call_name(self, name: str) -> str:
         name = ALIASES.get(name, name)
         if name not in functions():
-            raise NotImplementedError(name)
+            raise untranslated(name)
         self.used.add(name)
         return name
 
@@ -272,6 +273,13 @@ class Expressions:
             elif isinstance(x, ast.Constant):
                 out += str(x.value).replace("\\", "\\\\").replace("`", "\\`").replace("${", "\\${")
         return f"`{out}`"
+
+
+def untranslated(python: str) -> VieteError:
+    """What is raised for Python that has no translation."""
+    return VieteError(
+        f"this card cannot be exported as JavaScript, which lacks {python}; export it to numpy"
+    )
 
 
 def quoted(text: str) -> str:

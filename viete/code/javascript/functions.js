@@ -1,5 +1,10 @@
 // Functions of rows of scores, random numbers, names of values, Adam.
 
+/** exp, without computing what is less than the least positive number: a masked score's is 0. */
+function exp_of(x) {
+    return x < -746 ? 0 : Math.exp(x);
+}
+
 /** The largest entry of a row that begins at a place; taking it out of exp leaves no overflow. */
 function top_of(x, at, n) {
     let top = -Infinity;
@@ -13,7 +18,7 @@ function softmax(z) {
     for (let at = 0; at < x.length; at += n) {
         const top = top_of(x, at, n);
         let total = 0;
-        for (let k = at; k < at + n; k++) total += out[k] = Math.exp(x[k] - top);
+        for (let k = at; k < at + n; k++) total += out[k] = exp_of(x[k] - top);
         for (let k = at; k < at + n; k++) out[k] /= total;
     }
     return made(z.shape, out);
@@ -30,7 +35,7 @@ function logsumexp(z, keepdims = false) {
     for (let r = 0; r < out.length; r++) {
         const top = top_of(x, r * n, n);
         let total = 0;
-        for (let k = r * n; k < (r + 1) * n; k++) total += Math.exp(x[k] - top);
+        for (let k = r * n; k < (r + 1) * n; k++) total += exp_of(x[k] - top);
         out[r] = top + Math.log(total);
     }
     return made(keepdims ? [...rows, 1] : rows, out);
@@ -93,7 +98,7 @@ function named(made, names) {
 
 /** One step of Adam (Kingma & Ba 2015, algorithm 1), in place; state is an empty object at first. */
 function adam(params, grads, state, rate = 0.01, beta_1 = 0.9, beta_2 = 0.999, tiny = 1e-8) {
-    const k = (state.k = (state.k ?? 0) + 1);
+    const k = (state.k = (state.k ?? 0) + 1), whole_1 = 1 - beta_1 ** k, whole_2 = 1 - beta_2 ** k;
     const step = (owner, key, grad, name) => {
         if (typeof grad === "object" && !grad.shape) {
             for (const i in grad) step(owner[key], i, grad[i], `${name} ${i}`);
@@ -104,7 +109,7 @@ function adam(params, grads, state, rate = 0.01, beta_1 = 0.9, beta_2 = 0.999, t
         for (let j = 0; j < g.length; j++) {
             m[j] += (1 - beta_1) * (g[j] - m[j]);
             v[j] += (1 - beta_2) * (g[j] * g[j] - v[j]);
-            p[j] -= (rate * m[j]) / (1 - beta_1 ** k) / (Math.sqrt(v[j] / (1 - beta_2 ** k)) + tiny);
+            p[j] -= (rate * m[j]) / whole_1 / (Math.sqrt(v[j] / whole_2) + tiny);
         }
         if (typeof owner[key] === "number") owner[key] = p[0];
     };

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from viete.code.javascript.expressions import Expressions, Js
+from viete.code.javascript.expressions import Expressions, Js, untranslated
 from viete.code.layout import STEP, statement
 
 
@@ -100,7 +100,7 @@ class ScriptPrinter(Expressions):
                 return [head, *self.block(body, node.lineno, depth + 1), f"{STEP * depth}}}"]
             case ast.Raise(ast.Call(_, [said])):
                 return statement(f"throw new Error({self.of(said).text})", depth, ";")
-        raise NotImplementedError(ast.unparse(node))
+        raise untranslated(ast.unparse(node))
 
     def turns(self, letter: str, span: ast.expr) -> str:
         """The head of a loop over blocks, upwards or down."""
@@ -113,7 +113,7 @@ class ScriptPrinter(Expressions):
                 if isinstance(high, ast.BinOp) and ast.unparse(high).endswith(" + 1"):
                     end = f"<= {self.of(high.left).text}"
                 return f"let {letter} = {self.of(low).text}; {letter} {end}; {letter}++"
-        raise NotImplementedError(ast.unparse(span))
+        raise untranslated(ast.unparse(span))
 
     def assigned(self, target: ast.expr, value: ast.expr) -> str:
         match target, value:

@@ -63,13 +63,16 @@ function kernel() {
     return kernel.made;
 }
 
-/** The product in the kernel's memory, where n and p are filled up to multiples of 4. */
-function multiply_fast({m: memory, f: run}, x, a, y, b, out, c, n, m, p) {
+/**
+ * The product in the kernel's memory, where n and p are filled up to multiples of 4. With `again` the
+ * first matrix is that of the product before, and is there.
+ */
+function multiply_fast({m: memory, f: run}, again, x, a, y, b, out, c, n, m, p) {
     const high = (n + 3) & ~3, wide = (p + 3) & ~3, second = high * m, third = second + m * wide;
     const lacking = 8 * (third + high * wide) - memory.buffer.byteLength;
     if (lacking > 0) memory.grow(Math.ceil(lacking / 65536));
     const all = new Float64Array(memory.buffer);
-    all.set(x.subarray(a, a + n * m));
+    if (!again) all.set(x.subarray(a, a + n * m));
     if (wide === p) all.set(y.subarray(b, b + m * p), second);
     else for (let k = 0; k < m; k++) all.set(y.subarray(b + k * p, b + (k + 1) * p), second + k * wide);
     run(0, 8 * second, 8 * third, 8 * second, 8 * m, 8 * wide);
@@ -124,7 +127,7 @@ function matmul(a, b) {
     const fast = n * m * p >= 4096 ? kernel() : null;
     for (let k = 0; k < from.length; k++) {
         const both = [a.data, from[k] * n * m, b.data, to[k] * m * p, out, k * n * p, n, m, p];
-        if (fast) multiply_fast(fast, ...both);
+        if (fast) multiply_fast(fast, k > 0 && from[k] === from[k - 1], ...both);
         else multiply(...both);
     }
     const core = [...(a.shape.length > 1 ? [n] : []), ...(b.shape.length > 1 ? [p] : [])];

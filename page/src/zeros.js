@@ -1,0 +1,38 @@
+/** What a change such as A^{1,2} = 0 puts to 0. */
+
+/** @typedef {import("./context.js").Context} Context */
+/** @typedef {{key: string, letters: [string, string][], places: number[]}} PutToZero  the symbol, what its letters are, and an entry's row and column */
+
+const TOKEN = /(?<=[,{_^])[A-Za-zα-ωΑ-Ω]\w*(?=[,}]|$)/g; // an index letter in a key such as A^{i,h}
+
+/** What an equation puts to 0; null where it says something else. @param {Context} ctx @param {string} equation @returns {PutToZero | null} */
+export function putToZero(ctx, equation) {
+  const parts = equation.match(/^\s*(.+?)(?:\[([\d, ]+)\])?\s*=\s*0\s*$/);
+  if (!parts) return null;
+  for (const [key, { kind }] of Object.entries(ctx.data.symbols)) {
+    if (kind !== "value") continue;
+    const letters = key.match(TOKEN) ?? [];
+    const rest = key.split(TOKEN).map((text) => text.replace(/[^\w]/g, "\\$&"));
+    const found = parts[1].match(new RegExp(`^${rest.reduce((a, b, k) => `${a}(${letters[k - 1]}|\\d+)${b}`)}$`));
+    if (!found) continue;
+    const at = letters.map((letter, k) => /** @type {[string, string]} */ ([letter, found[k + 1]]));
+    return { key, letters: at.filter(([letter, number]) => letter !== number), places: parts[2]?.split(",").map(Number) ?? [] };
+  }
+  return null;
+}
+
+/** The entries of a member that changes put to 0, as tests of an index. @param {Context} ctx @param {import("./values.js").Value} value @param {string[]} equations */
+export function zeros(ctx, value, equations) {
+  const { member } = value;
+  const block = ctx.stepOf.get(member)?.block ?? {};
+  return equations.map((equation) => putToZero(ctx, equation)).filter((put) => put?.key === ctx.symbolOf(member)).flatMap((put) => {
+    if (!put) return [];
+    const heads = Math.max(0, value.shape.length - 2);
+    const axis = new Map(value.axes.slice(0, heads).map((letter, k) => [letter, k]));
+    if (put.letters.some(([letter, number]) => letter in block && String(block[letter]) !== number)) return [];
+    return [(/** @type {number[]} */ index) => put.letters.every(([letter, number]) => {
+      const k = axis.get(letter);
+      return k === undefined || (value.labels[k]?.[index[k]] ?? String(index[k] + 1)) === number;
+    }) && put.places.every((place, k) => index[heads + k] === place)];
+  });
+}
