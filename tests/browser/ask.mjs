@@ -7,30 +7,33 @@ import { join } from "node:path";
 
 const asked = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const profile = mkdtempSync(join(tmpdir(), "chromium-"));
+// Chromium ends when its pipe does, so it outlives nobody who is killed.
 const browser = spawn(asked.browser, [
   "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-  "--remote-debugging-port=0", `--user-data-dir=${profile}`, "about:blank",
-]);
-
-const address = await new Promise((found, failed) => {
-  let said = "";
-  browser.stderr.on("data", (text) => {
-    said += text;
-    const match = said.match(/DevTools listening on (ws:\S+)/);
-    if (match) found(match[1]);
-  });
-  browser.on("exit", () => failed(new Error(said)));
+  "--remote-debugging-pipe", `--user-data-dir=${profile}`, "about:blank",
+], { stdio: ["ignore", "ignore", "pipe", "pipe", "pipe"] });
+const [, , errors, commands, answers] = browser.stdio;
+let complaints = "";
+errors.on("data", (text) => (complaints += text));
+let answered = false;
+browser.on("exit", () => {
+  if (!answered) console.error(`Chromium ended before it answered.\n${complaints}`);
+  // What the browser started may still write there for a moment, or longer where much else runs.
+  try {
+    rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+  } catch (error) {
+    if (error.code !== "ENOTEMPTY") throw error;
+  }
+  process.exit(answered ? 0 : 1);
 });
+setTimeout(() => browser.kill(), 1000 * asked.seconds);
 
-const socket = new WebSocket(address);
-await new Promise((open) => socket.addEventListener("open", open));
 const waiting = new Map();
 const events = [];
 const requests = [];
 let loaded;
 const load = new Promise((done) => (loaded = done));
-socket.addEventListener("message", ({ data }) => {
-  const message = JSON.parse(data);
+function heard(message) {
   if (message.id) {
     waiting.get(message.id)(message);
     return;
@@ -39,13 +42,20 @@ socket.addEventListener("message", ({ data }) => {
   if (message.method === "Network.requestWillBeSent") requests.push(message.params.request.url);
   if (["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded",
        "Network.loadingFailed"].includes(message.method)) events.push(message);
+}
+let part = ""; // messages end with a zero
+answers.setEncoding("utf8").on("data", (text) => {
+  const whole = (part + text).split("\0");
+  part = whole.pop();
+  whole.forEach((message) => heard(JSON.parse(message)));
 });
+commands.on("error", () => {}); // it has ended, which is told above
 
 let count = 0;
 let sessionId;
 function send(method, params = {}) {
   const id = ++count;
-  socket.send(JSON.stringify({ id, method, params, sessionId }));
+  commands.write(`${JSON.stringify({ id, method, params, sessionId })}\0`);
   return new Promise((done, failed) => waiting.set(id, (answer) =>
     answer.error ? failed(new Error(`${method}: ${answer.error.message}`)) : done(answer.result)));
 }
@@ -63,14 +73,5 @@ await load;
 const { result, exceptionDetails } =
   await send("Runtime.evaluate", { expression: asked.expression, returnByValue: true, awaitPromise: true });
 console.log(JSON.stringify({ value: result.value, thrown: exceptionDetails ?? null, events, requests }));
-browser.removeAllListeners("exit");
-browser.on("exit", () => {
-  // What the browser started may still write there for a moment, or longer where much else runs.
-  try {
-    rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
-  } catch (error) {
-    if (error.code !== "ENOTEMPTY") throw error;
-  }
-  process.exit(0);
-});
+answered = true;
 browser.kill();

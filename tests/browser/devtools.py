@@ -1,18 +1,16 @@
-"""Headless Chromium, asked over the DevTools protocol by Node, which has a WebSocket of its own."""
+"""Headless Chromium, asked over the DevTools protocol by Node."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 ASK = Path(__file__).with_name("ask.mjs")
+SECONDS = 110  # that a page may take; then Chromium is ended
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -28,18 +26,11 @@ def look_at(address: str, *, width: int, dark: bool, expression: str) -> dict[st
         "install Chromium and Node 22: apt-get install chromium"
     )
     asked = {"browser": browser, "page": address, "width": width, "dark": dark,
-             "expression": expression}  # fmt: skip
+             "expression": expression, "seconds": SECONDS}  # fmt: skip
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(asked, file)
         file.flush()
-        node = subprocess.Popen(
-            ["node", "--no-warnings", "--experimental-websocket", ASK, file.name],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
-        try:
-            out, complaint = node.communicate(timeout=120)
-        finally:
-            with suppress(ProcessLookupError):  # a browser outlives a Node that is stopped
-                os.killpg(node.pid, signal.SIGKILL)
-    assert node.returncode == 0, complaint
-    return json.loads(out)
+        made = subprocess.run(["node", ASK, file.name],
+                              capture_output=True, text=True, timeout=SECONDS + 10)  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    return json.loads(made.stdout)
