@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check --constra
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help page tour test checks lint types docs wheel pytest quick oldest browser tex format lock clean
+.PHONY: help page pictures tour test checks lint types docs wheel pytest quick oldest browser tex format lock clean
 
 # What Python compiles is kept for the next process, whatever this shell says: there are many.
 unexport PYTHONDONTWRITEBYTECODE
@@ -19,6 +19,7 @@ help:
 	@echo 'make quick   in a minute: the laws with few examples, and one of everything'
 	@echo 'make oldest  the tests, with the oldest versions that pyproject.toml admits'
 	@echo 'make page    build the page of viete explore from page/src (needs node and npm)'
+	@echo 'make pictures of the page, for docs/ (needs chromium and node)'
 	@echo 'make browser pages in headless Chromium, exported JavaScript in Node (needs chromium and node)'
 	@echo 'make tex     the LaTeX of every shipped card, in pdfLaTeX (needs texlive-latex-extra)'
 	@echo 'make format  put the code into the house format'
@@ -79,6 +80,9 @@ page: page/node_modules
 
 page/node_modules: page/package-lock.json
 	cd page && npm ci --no-fund --no-audit && touch node_modules
+
+pictures: .venv/.dev
+	$(BIN)/python -m tests.browser.pictures docs/pictures
 
 browser: .venv/.dev page/node_modules
 	$(PYTEST) -m browser tests/browser

@@ -7,7 +7,7 @@ import { full } from "./numbers.js";
 
 /** The tokens, as tiles and, where somebody computes, as a field. @param {Context} ctx @param {EditsStore} edits */
 export function tokensBar(ctx, edits) {
-  const tiles = el("ol", { class: "tokens", "aria-label": "Tokens of the text" });
+  const tiles = el("ol", { class: "tokens", tabindex: "0", "aria-label": "Tokens of the text" });
   const box = el("div", { class: "v-tokens" }, tiles);
   if (ctx.engine.can.edit) box.append(field(ctx, edits));
   ctx.store.on((state, before) => {

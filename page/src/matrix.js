@@ -23,7 +23,7 @@ export function matrix(value, slice, picked) {
   let tabbed = false;
   for (let i = 0; i < rows; i++) {
     const row = el("tr");
-    if (named.row) row.append(el("th", { scope: "row" }, value.label(rowAxis, i)));
+    if (named.row) row.append(el("th", { scope: "row", title: value.label(rowAxis, i) }, value.label(rowAxis, i)));
     for (let j = 0; j < columns; j++) {
       const index = value.index(slice, i, j);
       const cell = entry(value, index, scale, picked);
@@ -38,7 +38,7 @@ export function matrix(value, slice, picked) {
   if (!tabbed) /** @type {HTMLElement | null} */ (body.querySelector("td"))?.setAttribute("tabindex", "0");
   const head = named.column
     ? el("thead", {}, el("tr", {}, named.row ? el("td", { class: "corner" }) : null,
-      Array.from({ length: columns }, (_, j) => el("th", { scope: "col" }, value.label(columnAxis, j)))))
+      Array.from({ length: columns }, (_, j) => el("th", { scope: "col", title: value.label(columnAxis, j) }, value.label(columnAxis, j)))))
     : null;
   const table = el("table", { class: "matrix", role: "grid", "aria-label": picked.name }, head, body);
   if (picked.pick) hear(table, value, picked.pick);

@@ -50,7 +50,7 @@ function table(ctx, words, rows) {
   return el("table", {},
     el("caption", {}, ctx.state.direction === "backward" ? "Gradients so far" : "Values so far"),
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "value"),
-      words.map((word, k) => el("th", { scope: "col" }, el("span", { class: "word" }, word), el("small", {}, ` ${k}`))))),
+      words.map((word, k) => el("th", { scope: "col" }, el("small", {}, `position ${k} `), el("span", { class: "word" }, word))))),
     el("tbody", {}, rows));
 }
 

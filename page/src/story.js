@@ -30,6 +30,7 @@ function opening(ctx) {
     el("p", { class: "part" }, "Before the first step"),
     el("h2", {}, "What goes in, and what comes out"),
     ...lesson.intro.map(prose),
+    ...(ctx.state.meaning === lesson.meaning ? lesson.numbers.map(prose) : []),
     ...(tokens?.steps ?? []).map((s) => prose(s.why)),
     ...(lesson.matrices.length ? [el("h3", {}, "The numbers of the model"), el("div", { class: "given" }, lesson.matrices.map((m) => own(m)))] : []),
   ];

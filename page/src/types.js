@@ -89,6 +89,7 @@
  *
  * @typedef {object} Lesson  HTML
  * @property {string[]} intro
+ * @property {string[]} numbers  how the numbers of its meaning are written
  * @property {string[]} matrices
  * @property {LessonPart[]} parts  the first is that of the tokens
  * @property {string[]} closing

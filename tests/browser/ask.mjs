@@ -1,7 +1,8 @@
 // Opens a page in headless Chromium and prints, as JSON, what an expression is in it, and every
 // message of its console, uncaught error and request that failed; and the address of every request.
+// It may take a picture of it, as WebP.
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -65,13 +66,21 @@ const { targetId } = targetInfos.find((target) => target.type === "page");
 sessionId = (await send("Target.attachToTarget", { targetId, flatten: true })).sessionId;
 for (const domain of ["Page", "Runtime", "Log", "Network"]) await send(`${domain}.enable`);
 await send("Emulation.setDeviceMetricsOverride",
-  { width: asked.width, height: 900, deviceScaleFactor: 1, mobile: false });
+  { width: asked.width, height: asked.height, deviceScaleFactor: 1, mobile: false });
 await send("Emulation.setEmulatedMedia",
   { features: [{ name: "prefers-color-scheme", value: asked.dark ? "dark" : "light" }] });
+if (asked.permissions.length) {
+  await send("Browser.grantPermissions", { permissions: asked.permissions });
+  await send("Emulation.setFocusEmulationEnabled", { enabled: true }); // only who is in front may use the clipboard
+}
 await send("Page.navigate", { url: asked.page });
 await load;
 const { result, exceptionDetails } =
   await send("Runtime.evaluate", { expression: asked.expression, returnByValue: true, awaitPromise: true });
+if (asked.picture) {
+  const { data } = await send("Page.captureScreenshot", { format: "webp", quality: 70 });
+  writeFileSync(asked.picture, Buffer.from(data, "base64"));
+}
 console.log(JSON.stringify({ value: result.value, thrown: exceptionDetails ?? null, events, requests }));
 answered = true;
 browser.kill();

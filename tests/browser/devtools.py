@@ -14,19 +14,29 @@ SECONDS = 110  # that a page may take; then Chromium is ended
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
-def look(page: Path, *, width: int, dark: bool, expression: str) -> dict[str, Any]:
+def look(page: Path, **asked: Any) -> dict[str, Any]:
     """What an expression is in a page, and what the browser complained of while it opened it."""
-    return look_at(page.resolve().as_uri(), width=width, dark=dark, expression=expression)
+    return look_at(page.resolve().as_uri(), **asked)
 
 
-def look_at(address: str, *, width: int, dark: bool, expression: str) -> dict[str, Any]:
-    """The same of an address; of a promise what it gives."""
+def look_at(
+    address: str,
+    *,
+    width: int,
+    dark: bool,
+    expression: str,
+    height: int = 900,
+    permissions: tuple[str, ...] = (),
+    picture: Path | None = None,
+) -> dict[str, Any]:
+    """The same of an address; of a promise what it gives. ``picture`` is a WebP of it then."""
     browser = next(filter(None, map(shutil.which, CHROMIUM)), None)
     assert browser and shutil.which("node"), (
         "install Chromium and Node 22: apt-get install chromium"
     )
-    asked = {"browser": browser, "page": address, "width": width, "dark": dark,
-             "expression": expression, "seconds": SECONDS}  # fmt: skip
+    asked = {"browser": browser, "page": address, "width": width, "height": height, "dark": dark,
+             "expression": expression, "permissions": permissions, "seconds": SECONDS,
+             "picture": picture and str(picture)}  # fmt: skip
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(asked, file)
         file.flush()

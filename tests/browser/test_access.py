@@ -61,20 +61,30 @@ def test_no_formula_is_cut(run_of: Any) -> None:
     assert cut == 0
 
 
-def test_a_matrix_copies_as_numpy_and_an_equation_as_latex(run_of: Any) -> None:
-    run, page = run_of("symbolic-transformer")
+def test_each_matrix_copies_as_numpy_and_each_equation_as_latex(run_of: Any) -> None:
+    run, page = run_of("simple-transformer")
     found = ask(page, """
-        const copied = [];
-        Object.defineProperty(navigator, "clipboard",
-          {value: {writeText: async (text) => copied.push(text)}});
-        at("S"); await soon();
-        main().querySelector(".copy").click(); await soon();
-        one('.v-equations [data-defines="S"] .tools .copy:last-child').click(); await soon();
-        return copied;
-    """)  # fmt: skip
-    numbers, latex = found
-    np.testing.assert_array_equal(eval(numbers, {"np": np}), run["S"])
-    assert latex.startswith("S =")
+        const read = () => navigator.clipboard.readText();
+        const matrices = {}, equations = {};
+        while (!one(".go.next").disabled) one(".go.next").click();
+        await soon();
+        for (const {dataset} of all(".v-register tbody tr")) {
+          to(dataset.member); await soon();
+          main().querySelector(".copy").click(); await soon();
+          matrices[dataset.member] = await read();
+        }
+        for (const line of all(".v-equations li[data-defines]")) {
+          [...line.querySelectorAll(".tools .copy")].pop().click(); await soon();
+          equations[line.dataset.defines] = await read();
+        }
+        return {matrices, equations};
+    """, permissions=("clipboardReadWrite", "clipboardSanitizedWrite"))  # fmt: skip
+    assert {"X", "logits"} < found["matrices"].keys()
+    for member, text in found["matrices"].items():
+        np.testing.assert_array_equal(eval(text, {"np": np}), run[member])
+    assert len(found["equations"]) == len(run.card.equations)
+    assert all(" = " in latex and "<" not in latex for latex in found["equations"].values())
+    assert found["equations"]["X"].startswith("X =")
 
 
 def test_the_keyboard_alone(run_of: Any) -> None:

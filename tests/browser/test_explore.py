@@ -62,11 +62,11 @@ def dialog(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def ask(page: Path, does: str, *, width: int = 1280, dark: bool = False) -> Any:
+def ask(page: Path, does: str, *, width: int = 1280, dark: bool = False, **more: Any) -> Any:
     """What JavaScript returns in a page, which complains of nothing and asks nobody."""
     code = f"(async () => {{ {READERS}\n{does} }})()"
-    found = look(page, width=width, dark=dark, expression=code)
-    assert found["thrown"] is None, found["thrown"]
+    found = look(page, width=width, dark=dark, expression=code, **more)
+    assert found["thrown"] is None, found["thrown"]["exception"].get("description")
     assert not found["events"]
     away = [r for r in found["requests"] if not r.startswith(("blob:", "data:"))]
     assert away == [page.resolve().as_uri()]

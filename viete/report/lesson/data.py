@@ -11,9 +11,10 @@ from viete.report.lesson.document import Lesson, LessonStep
 
 
 def lesson_data(lesson: Lesson, meaning: str = "exact") -> dict[str, Any]:
-    """``title``, ``intro``, ``matrices``, ``columns``, ``parts`` and ``closing`` of a lesson.
+    """``title``, ``intro``, ``numbers``, ``matrices``, ``columns``, ``parts`` and ``closing``.
 
-    ``meaning`` is that of the numbers of its lines, where they are not in decimals.
+    ``meaning`` is that of the numbers of its lines, where they are not in decimals; ``numbers`` is
+    about these.
 
     A part has a ``title``, ``steps`` and a ``summary``. A step has its ``number``, the ``equation``
     of the card (from 1; 0 for the tokens) and the ``member`` that it makes, ``title``, ``why``,
@@ -25,6 +26,7 @@ def lesson_data(lesson: Lesson, meaning: str = "exact") -> dict[str, Any]:
         "title": prose(lesson.title),
         "meaning": meaning,
         "intro": list(map(prose, lesson.intro)),
+        "numbers": list(map(prose, lesson.numbers)),
         "matrices": list(map(bracketed, lesson.tables)),
         "columns": list(map(prose, lesson.columns)),
         "parts": [

@@ -57,7 +57,8 @@ class LessonPart:
 class Lesson:
     """What goes in and what is predicted, the parts, and what may be concluded.
 
-    ``columns`` are the followed positions, those of the register.
+    ``columns`` are the followed positions, those of the register; ``numbers`` says how its numbers
+    are written, where they are exact.
     """
 
     title: str
@@ -66,6 +67,7 @@ class Lesson:
     columns: list[str]
     parts: list[LessonPart]
     closing: list[str]
+    numbers: list[str] = field(default_factory=list)
 
     @property
     def steps(self) -> list[LessonStep]:
@@ -81,7 +83,7 @@ def write_lesson(lesson: Lesson, form: str) -> str:
 
 def document(lesson: Lesson) -> list[Block]:
     """The tree of a lesson."""
-    out: list[Block] = [heading(1, lesson.title), *map(paragraph, lesson.intro)]
+    out: list[Block] = [heading(1, lesson.title), *map(paragraph, [*lesson.intro, *lesson.numbers])]
     out += [heading(2, "The numbers of the model"), *lesson.tables] * bool(lesson.tables)
     entries: list[RegisterRow] = []
     for part in lesson.parts:

@@ -116,7 +116,8 @@ class Maker(Teller):
         why = [f"Not computed: {'; '.join(self.run.without())}."] * bool(self.run.without())
         return replace(
             out, title=f"{out.title}: a lesson in exact numbers",
-            intro=[*out.intro, *self.about_numbers(), *[origin] * bool(origin), *why],
+            intro=[*out.intro, *self.about_positions(), *[origin] * bool(origin), *why],
+            numbers=self.about_numbers(),
             tables=Beginning(self.exact, self.formulas).matrices(),
             closing=self.closing(),
         )  # fmt: skip
@@ -126,19 +127,22 @@ class Maker(Teller):
         return self.summaries.conclusions(self.stopped)
 
     def about_numbers(self) -> list[str]:
-        """How numbers are written, and whose."""
-        out = [
+        """How numbers are written."""
+        return [
             "Every number is exact. Roots and powers of e are followed by ≈ and "
             f"{self.formulas.digits} digits, which are proven; a number that is too long to read "
             "is cut off after its first digits, with … for the rest."
         ]
-        if len(self.followed) < len(self.tracks):
-            out.append(
-                f"Of the {len(self.tracks)} positions the lesson follows "
-                f"{listed(map(self.place, self.followed))}; of the others it shows the rows that "
-                "these read."
-            )
-        return out
+
+    def about_positions(self) -> list[str]:
+        """Whose numbers they are."""
+        if len(self.followed) == len(self.tracks):
+            return []
+        return [
+            f"Of the {len(self.tracks)} positions the lesson follows "
+            f"{listed(map(self.place, self.followed))}; of the others it shows the rows that "
+            "these read."
+        ]
 
     # -- parts and steps ---------------------------------------------------------------------------
 
