@@ -1,18 +1,24 @@
-/** Questions to a running model: a logit opens into its terms, a claim shows its check. */
-import { el, own } from "./dom.js";
-import { short } from "./numbers.js";
+/** Questions to a running model, typed in the notation: an answer, its terms, or what an equation would change. */
+import { el } from "./dom.js";
+import { asked, graphOfText } from "./expansion.js";
+import { heat } from "./heat.js";
+import { matrix } from "./matrix.js";
+import { arrows, expansion } from "./terms.js";
+import { changedSymbol } from "./zeros.js";
 
 /** @typedef {import("./context.js").Context} Context */
+/** @typedef {import("./edits.js").EditsStore} EditsStore */
 
 const KINDS = [
-  { name: "block", title: "Expand into blocks" }, { name: "head", title: "Expand into heads" },
-  { name: "ask", title: "Ask" }, { name: "check", title: "Check a claim" },
+  { name: "ask", title: "Ask" }, { name: "expand", title: "Open into its terms" }, { name: "put", title: "Put in as an equation" },
 ];
+const MOST_CELLS = 200; // of a matrix of numbers; a larger one is a heat map
+const MOST_SLICES = 12;
 
-/** @param {Context} ctx */
-export function asking(ctx) {
+/** @param {Context} ctx @param {EditsStore} edits */
+export function asking(ctx, edits) {
   if (!ctx.engine.can.ask) return null;
-  const input = /** @type {HTMLInputElement} */ (el("input", { type: "text", spellcheck: "false", "aria-label": "An expression or a claim in the notation" }));
+  const input = /** @type {HTMLInputElement} */ (el("input", { type: "text", spellcheck: "false", required: "", "aria-label": "A question or an equation in the notation" }));
   const answer = el("div", { class: "answer", "aria-live": "polite" });
   const form = el("form", {}, input, KINDS.map(({ name, title }) => el("button", { type: "submit", class: "again", value: name }, title)));
   ctx.store.on(({ entry }) => {
@@ -22,42 +28,43 @@ export function asking(ctx) {
   input.addEventListener("input", () => {
     input.dataset.own = input.value;
   });
+  let last = 0;
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const kind = /** @type {HTMLButtonElement} */ (/** @type {SubmitEvent} */ (event).submitter)?.value ?? "ask";
+    const mine = ++last;
     answer.replaceChildren(el("p", { class: "hint" }, "…"));
-    try {
-      answer.replaceChildren(await answered(ctx, kind, input.value));
-    } catch (error) {
-      answer.replaceChildren(el("p", { class: "error" }, error instanceof Error ? error.message : String(error)));
-    }
+    const found = await answered(ctx, edits, kind, input.value).catch((error) =>
+      el("p", { class: "error" }, error instanceof Error ? error.message : String(error)));
+    if (mine === last) answer.replaceChildren(found); // an older answer that comes late is of another question
   });
   return el("details", { class: "v-asking" }, el("summary", {}, "Ask the model"), form, answer);
 }
 
-/** @param {Context} ctx @param {string} kind @param {string} text */
-async function answered(ctx, kind, text) {
-  if (kind === "check") {
-    const { verdicts, notes } = await ctx.engine.ask({ kind, claim: text });
-    return el("ul", {}, verdicts.map((/** @type {any} */ v) => el("li", {}, el("b", { class: v.ok ? "true" : "false" }, v.word), ` ${v.claim} `, el("span", { class: "hint" }, String(v.found ?? "")))),
-      (notes ?? []).map((/** @type {any} */ n) => el("li", { class: "hint" }, String(n))));
+/** @param {Context} ctx @param {EditsStore} edits @param {string} kind @param {string} text @returns {Promise<Node>} */
+async function answered(ctx, edits, kind, text) {
+  if (kind === "put") {
+    await edits.togglePut(text.trim(), changedSymbol(ctx, text));
+    const there = ctx.state.put.some(({ equation }) => equation === text.trim());
+    return el("p", { class: "hint" }, there ? "It is put in, and all is computed again." : "It is not put in.");
   }
-  if (kind === "ask") {
-    const { value, conventions } = await ctx.engine.ask({ kind, question: text });
-    const numbers = ctx.restore(text, value);
-    return el("div", {}, el("p", {}, Array.from({ length: Math.min(numbers.size, 64) }, (_, k) => short(numbers.data[k])).join(", ")),
-      conventions.map((/** @type {string} */ c) => el("p", { class: "hint" }, c)));
+  if (kind === "expand") {
+    const found = await asked(ctx, text);
+    const box = el("div", {}, expansion(ctx, edits, found, found.total ?? NaN, text, new Set()));
+    if (found.terms.some(({ label }) => label.startsWith("block"))) box.append(arrows(ctx, edits, found, () => graphOfText(ctx, text)));
+    return box;
   }
-  const { terms } = await ctx.engine.ask({ kind: "expand", of: text, into: kind });
-  return expansion(terms);
+  const { value, conventions } = await ctx.engine.ask({ kind, question: text });
+  return el("div", {}, drawn(ctx, ctx.restore(text, value)), conventions.map((/** @type {string} */ c) => el("p", { class: "hint" }, c)));
 }
 
-/** The terms as bars about zero, largest first as they come. @param {{math: string, value: number}[]} terms */
-function expansion(terms) {
-  const most = Math.max(...terms.map(({ value }) => Math.abs(value)), 1e-300);
-  return el("table", { class: "terms" }, el("tbody", {}, terms.map(({ math, value }) => {
-    const bar = el("i", { class: value < 0 ? "negative" : "positive" });
-    bar.style.setProperty("--share", String(Math.abs(value) / most));
-    return el("tr", {}, el("th", { scope: "row" }, own(math)), el("td", { class: "bar" }, bar), el("td", { class: "share" }, short(value)));
-  })));
+/** An answer with the names of its rows and columns. @param {Context} ctx @param {import("./values.js").Value} value */
+function drawn(ctx, value) {
+  const picked = { entry: null, marked: () => false, name: value.member, pick: null };
+  const few = value.rows * value.columns <= MOST_CELLS || value.exact;
+  const shown = Math.min(value.slices, MOST_SLICES);
+  return el("div", { class: "slices" }, Array.from({ length: shown }, (_, s) => el("div", { class: "slice" },
+    value.slices > 1 ? el("p", { class: "slice-name" }, value.sliceName(s)) : null,
+    el("div", { class: "scroll" }, few ? matrix(value, s, picked) : heat(value, s, picked, 360, 200)))),
+  value.slices > shown ? el("p", { class: "hint" }, `${value.slices - shown} more not drawn`) : null);
 }

@@ -8,7 +8,7 @@ import { Value } from "./values.js";
 /** @typedef {import("./types.js").TermFamily} TermFamily */
 /** @typedef {Map<string, number>} Letters  the place of each letter, from 0 */
 
-/** @typedef {{terms: Term[], within: string}} Terms  within: the function that they are the argument of */
+/** @typedef {{terms: Term[], within: string, total?: number | null}} Terms  within: the function that they are the argument of */
 
 /**
  * @typedef {object} Term
@@ -38,11 +38,14 @@ export async function termsOf(ctx, member, at) {
  * @returns {Promise<{svg: string | null, why: string}>}
  */
 export async function graphOf(ctx, member, at) {
-  if (ctx.engine.can.ask) return { why: "Its terms are of no block.", ...(await ctx.engine.ask({ kind: "arrows", of: entryName(ctx, member, at) })) };
+  if (ctx.engine.can.ask) return graphOfText(ctx, entryName(ctx, member, at));
   if (ctx.values.fresh) return { svg: null, why: "This page carries graphs of the run that it began with. A served page draws them after changes: viete explore … --serve" };
   const found = (await unpacked(ctx.data))[member].graphs?.find((graph) => graph.at.join() === at.join());
   return { svg: found?.svg ?? null, why: "This page carries the graph of the greatest logit of each position. A served page draws that of any entry: viete explore … --serve" };
 }
+
+/** The graph of an expression. @param {Context} ctx @param {string} of @returns {Promise<{svg: string | null, why: string}>} */
+export const graphOfText = async (ctx, of) => ({ why: "Its terms are of no block.", ...(await ctx.engine.ask({ kind: "arrows", of })) });
 
 /** @type {WeakMap<object, Promise<Record<string, {letters: string[], terms?: TermFamily[], within?: string, graphs?: {at: number[], svg: string}[]}>>>} */
 const unpackedOf = new WeakMap();
@@ -196,6 +199,6 @@ function entryOf(x) {
 
 /** @param {Context} ctx @param {string} of @returns {Promise<Terms>} */
 export async function asked(ctx, of) {
-  const { terms, within } = await ctx.engine.ask({ kind: "expand", of });
-  return { within, terms: terms.map((/** @type {any} */ t) => ({ ...t, open: t.expression ? () => asked(ctx, t.expression) : null })) };
+  const { terms, within, total } = await ctx.engine.ask({ kind: "expand", of });
+  return { within, total, terms: terms.map((/** @type {any} */ t) => ({ ...t, open: t.expression ? () => asked(ctx, t.expression) : null })) };
 }

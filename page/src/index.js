@@ -38,7 +38,7 @@ async function render({ model, el: root }) {
     el(root.parentElement === document.body ? "main" : "div", { class: "v-panes" },
       pane("equations", "Equations", equations(ctx, edits), symbolTable(ctx), claims(ctx), card(ctx)),
       el("div", { class: "pane story", role: "region", "aria-label": "This step" },
-        el("div", { class: "pane-body", tabindex: "0" }, story(ctx, edits), diagram(ctx), training(ctx, edits), asking(ctx))),
+        el("div", { class: "pane-body", tabindex: "0" }, story(ctx, edits), diagram(ctx), training(ctx, edits), asking(ctx, edits))),
       pane("values", "Values", valuesPane(ctx, edits)),
       pane("register", "Register", register(ctx))),
     inspector(ctx), note(ctx), inPlaceOf(model.get("saved")));

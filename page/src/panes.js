@@ -2,7 +2,7 @@
 import { el } from "./dom.js";
 import { entryField } from "./editing.js";
 import { explanation, sources } from "./entry.js";
-import { headSwitch } from "./heads.js";
+import { headSwitch, switchable, switches } from "./heads.js";
 import { entryTerms } from "./terms.js";
 import { valueView } from "./views.js";
 
@@ -30,6 +30,7 @@ export function valuesPane(ctx, edits) {
     const reads = [...new Set([...gradientOf, ...(step?.reads ?? [])])].filter((m) => m !== ctx.member);
     holder.replaceChildren(
       valueView(ctx, ctx.member, { main: true, width, marked: sources(ctx, ctx.member), extra: (value, slice) => headSwitch(ctx, edits, value, slice) }),
+      ...[state.looked && !switchable(ctx, ctx.member)[0]?.name ? switches(ctx, edits, ctx.member) : null].filter((x) => x !== null),
       explanation(ctx, (entry) => entryField(ctx, edits, entry)),
       terms,
       ...(reads.length ? [el("h3", {}, step?.of ? "Beside its value, and made from" : "Made from")] : []),

@@ -31,7 +31,7 @@ export function entryTerms(ctx, edits) {
       const terms = await termsOf(ctx, entry.member, entry.at);
       if (asked !== wanted) return;
       body.replaceChildren(expansion(ctx, edits, terms, Number(value.at(entry.at)), entryName(ctx, entry.member, entry.at), open));
-      if (terms.terms.some(({ label }) => label.startsWith("block"))) body.append(arrows(ctx, edits, entry, terms));
+      if (terms.terms.some(({ label }) => label.startsWith("block"))) body.append(arrows(ctx, edits, terms, () => graphOf(ctx, entry.member, entry.at)));
     } catch (error) {
       if (asked === wanted) body.replaceChildren(el("p", { class: "hint" }, error instanceof Error ? error.message : String(error)));
     }
@@ -43,13 +43,13 @@ export function entryTerms(ctx, edits) {
   return box;
 }
 
-/** The arrows of an entry, drawn when they are wanted. @param {Context} ctx @param {EditsStore} edits @param {{member: string, at: number[]}} entry @param {Terms} terms */
-function arrows(ctx, edits, entry, terms) {
+/** The arrows of some terms, drawn when they are wanted. @param {Context} ctx @param {EditsStore} edits @param {Terms} terms @param {() => Promise<{svg: string | null, why: string}>} drawing */
+export function arrows(ctx, edits, terms, drawing) {
   const box = el("div", {});
   const show = button("Show the arrows over positions and blocks", async () => {
     show.disabled = true;
     try {
-      const { svg, why } = await graphOf(ctx, entry.member, entry.at);
+      const { svg, why } = await drawing();
       box.replaceChildren(svg === null ? el("p", { class: "hint" }, why)
         : graph(svg, terms, (found, name) => list(ctx, edits, found, name, new Set(), name)));
     } catch (error) {

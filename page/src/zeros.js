@@ -5,20 +5,31 @@
 
 const TOKEN = /(?<=[,{_^])[A-Za-zα-ωΑ-Ω]\w*(?=[,}]|$)/g; // an index letter in a key such as A^{i,h}
 
-/** What an equation puts to 0; null where it says something else. @param {Context} ctx @param {string} equation @returns {PutToZero | null} */
-export function putToZero(ctx, equation) {
-  const parts = equation.match(/^\s*(.+?)(?:\[([\d, ]+)\])?\s*=\s*0\s*$/);
-  if (!parts) return null;
+/** The symbol whose equation a change is of, and what its letters are; null where no symbol is so named. @param {Context} ctx @param {string} name */
+function symbolNamed(ctx, name) {
   for (const [key, { kind }] of Object.entries(ctx.data.symbols)) {
     if (kind !== "value") continue;
     const letters = key.match(TOKEN) ?? [];
     const rest = key.split(TOKEN).map((text) => text.replace(/[^\w]/g, "\\$&"));
-    const found = parts[1].match(new RegExp(`^${rest.reduce((a, b, k) => `${a}(${letters[k - 1]}|\\d+)${b}`)}$`));
+    const found = name.match(new RegExp(`^${rest.reduce((a, b, k) => `${a}(${letters[k - 1]}|\\d+)${b}`)}$`));
     if (!found) continue;
     const at = letters.map((letter, k) => /** @type {[string, string]} */ ([letter, found[k + 1]]));
-    return { key, letters: at.filter(([letter, number]) => letter !== number), places: parts[2]?.split(",").map(Number) ?? [] };
+    return { key, letters: at.filter(([letter, number]) => letter !== number) };
   }
   return null;
+}
+
+/** What an equation puts to 0; null where it says something else. @param {Context} ctx @param {string} equation @returns {PutToZero | null} */
+export function putToZero(ctx, equation) {
+  const parts = equation.match(/^\s*(.+?)(?:\[([\d, ]+)\])?\s*=\s*0\s*$/);
+  const found = parts && symbolNamed(ctx, parts[1]);
+  return found && { ...found, places: parts[2]?.split(",").map(Number) ?? [] };
+}
+
+/** The symbol that a change is of, whatever it puts there; "" where that is not plain. @param {Context} ctx @param {string} equation */
+export function changedSymbol(ctx, equation) {
+  const left = equation.split("=")[0].trim();
+  return [left, left.replace(/\[[^\]]*\]$/, ""), left.replace(/_(\{[^}]*\}|\w)$/, "")].map((name) => symbolNamed(ctx, name)?.key).find(Boolean) ?? "";
 }
 
 /** The entries of a member that changes put to 0, as tests of an index. @param {Context} ctx @param {import("./values.js").Value} value @param {string[]} equations */

@@ -167,6 +167,15 @@ def test_a_logit_is_opened(server: PageServer) -> None:
     assert all(t["formula"].startswith("<math") for t in found["terms"])
 
 
+def test_a_page_that_is_opened_anew_asks_of_what_it_shows(server: PageServer) -> None:
+    asked = {"kind": "ask", "question": "logits"}
+    first = ask(server, **asked)["value"]
+    ask(server, kind="run", tokens=[1, 2])
+    assert ask(server, **asked)["value"]["shape"] == [2, 11]
+    server.page_text()
+    assert ask(server, **asked)["value"] == first
+
+
 def test_arrows_are_drawn(server: PageServer) -> None:
     e = MODEL.run(TOKENS).expand("logits_{-1,5}", "head, source")
     svg = ask(server, kind="arrows", of="logits_{-1,5}")["svg"]

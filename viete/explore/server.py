@@ -120,6 +120,7 @@ class PageServer:
 
     def page_text(self) -> str:
         """The page, which knows where to ask."""
+        self.session.restart()
         server = {"address": self.address, "token": self.token}
         return page_html({**self.session.data, "server": server})
 

@@ -73,19 +73,28 @@ class Session:
             )
         tokens = inputs.pop(card.inputs[0].name) if card.inputs else None
         out = cls(model, tokens, inputs, of, meanings)
-        out.run = run
+        out.first = run
         return out
+
+    @cached_property
+    def first(self) -> Questions:
+        """The run that the session began with."""
+        return self.model.run(self.tokens, **self.inputs)
 
     @cached_property
     def run(self) -> Questions:
         """The last run."""
-        return self.model.run(self.tokens, **self.inputs)
+        return self.first
+
+    def restart(self) -> None:
+        """Go back to the first run, which a page that is opened anew shows."""
+        self.run, self.whole = self.first, None
 
     @cached_property
     def data(self) -> dict[str, Any]:
         """The page data of the run that the session began with."""
         # A saved notebook has nobody to answer.
-        return self.page(self.run, live=False, claims=self.claims)
+        return self.page(self.first, live=False, claims=self.claims)
 
     @property
     def reads_text(self) -> bool:
