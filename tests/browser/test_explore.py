@@ -104,6 +104,7 @@ def test_a_lesson_is_read_from_its_opening_to_its_closing(lesson: Path) -> None:
         const looked = main().dataset.member;
         for (let k = 0; k < 20; k++) key("ArrowRight");
         const end = one(".v-story").textContent;
+        one(".switches [data-name=decimal]").click();
         for (let k = 0; k < 20; k++) key("ArrowLeft");
         return {begin, again: one(".v-story").textContent === begin, sum, decimal, exact, summary,
                 lit, looked, end, left: all(".v-register tbody tr:not(.later)").length};
