@@ -93,7 +93,7 @@ function group(ctx, edits, found, name) {
 function choiceField(ctx, edits, choice) {
   const { name, kind, equation, value: first } = choice;
   const now = edits.get().choices[name] ?? first;
-  const marks = { "data-choice": name, ...(now === first ? {} : { "data-changed": "" }) };
+  const marks = { "aria-label": name, "data-choice": name, ...(now === first ? {} : { "data-changed": "" }) };
   const flag = typeof first === "boolean";
   const input = /** @type {HTMLInputElement} */ (el("input", flag ? { type: "checkbox", checked: now === true, ...marks }
     : { type: "text", inputmode: "decimal", value: String(now), ...marks }));
@@ -102,7 +102,7 @@ function choiceField(ctx, edits, choice) {
     if (flag || (Number.isFinite(value) && Number(value) > 0)) edits.choose(name, value);
     else ctx.tell(`${name} is a number above 0.`);
   });
-  const title = equation === undefined ? own(ctx.data.symbols[name]?.math ?? "", "span", { "aria-label": name }) : el("span", {}, kind);
+  const title = equation === undefined ? own(ctx.data.symbols[name]?.math ?? "", "span") : el("span", {}, kind);
   return el("label", {}, title, " ", input);
 }
 

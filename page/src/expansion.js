@@ -170,6 +170,12 @@ function reader(ctx, brief) {
   const lazies = new Map();
   const names = new Set(operations.flatMap(({ operands }) => operands.flatMap(({ axes }) => axes)));
   const summed = new Set(operations.flatMap(({ over, along = [], at }) => [...over, ...along, ...(at ? [at] : [])]));
+  for (const { operands } of [...operations].reverse()) { // an axis may have another letter where it is made
+    for (const { value, axes } of operands) {
+      if (typeof value !== "object" || value === null || !("operation" in value)) continue;
+      axes.forEach((letter, k) => summed.has(letter) && summed.add(operations[value.operation].axes[k]));
+    }
+  }
   /** @param {string} member @param {Operation | null} inner @returns {Value} */
   const found = (member, inner) => {
     if (!inner) {

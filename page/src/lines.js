@@ -1,5 +1,6 @@
 /** The lines of a step: the rows of each position, how they come about and what they are. */
 import { el, own } from "./dom.js";
+import { fit } from "./fit.js";
 
 /** @typedef {import("./types.js").Line} Line */
 
@@ -20,10 +21,10 @@ function one(line, exact) {
   const sides = [...line.rows.map((row) => /** @type {[string, string]} */ (["=", row])), ...numbers];
   const chain = sides.map(([sign, formula], k) => side(sign, formula, k === sides.length - 1 ? "result" : "came"));
   if (exact && line.digits) chain.push(side("≈", line.digits, "digits"));
-  return el("li", { class: line.part ? "on-the-way" : "made" },
+  return fit(el("li", { class: line.part ? "on-the-way" : "made" },
     line.name ? own(line.name, "span", { class: "row-name" }) : null,
     chain.flatMap((part) => [" ", part]),
-    line.note ? own(line.note, "span", { class: "note" }) : null);
+    line.note ? own(line.note, "span", { class: "note" }) : null));
 }
 
 /** @param {string} sign @param {string} formula @param {string} kind */
