@@ -31,14 +31,15 @@ class NumberedEquations:
     """
 
     known: dict[tuple[str, int], int]  # the number of each name
+    made: dict[tuple[int, Equation], dict[str, Any]]  # as JSON, by its number
 
     def __init__(self, run: Run, before: NumberedEquations | None = None) -> None:
         self.run, self.card = run, run.program.model
         self.all = self.card.equations
         self.place = {(e.left, e.loop): k for k, e in enumerate(self.all)}
-        self.trees = [Tree(self.card, e.right) for e in self.all]
+        self.trees: dict[int, Tree] = {}
         self.names = names_of_loops(self.all)
-        self.known = {} if before is None else before.known
+        self.known, self.made = ({}, {}) if before is None else (before.known, before.made)
         for name in self.names:
             self.known.setdefault(name, len(self.known) + 1)
         self.numbers = [self.known[name] for name in self.names]
@@ -47,13 +48,22 @@ class NumberedEquations:
         """Where an equation stands; of one that was decided for its block, what it was."""
         return self.place[e.left, e.loop]
 
+    def tree(self, k: int) -> Tree:
+        """The right side of an equation, by its place."""
+        if k not in self.trees:
+            self.trees[k] = Tree(self.card, self.all[k].right)
+        return self.trees[k]
+
     def data(self) -> list[dict[str, Any]]:
-        """All of them."""
-        return [self.equation(k, e) for k, e in enumerate(self.all)]
+        """All of them; one that ``before`` has under its number is the same object there."""
+        for k, key in enumerate(zip(self.numbers, self.all, strict=True)):
+            if key not in self.made:
+                self.made[key] = self.equation(k, key[1])
+        return [self.made[key] for key in zip(self.numbers, self.all, strict=True)]
 
     def equation(self, k: int, e: Equation) -> dict[str, Any]:
         """One equation."""
-        number, tree = self.numbers[k], self.trees[k]
+        number, tree = self.numbers[k], self.tree(k)
         loop = e.loop and {"letter": e.loop.index, "lower": mathml(e.loop.lower),
                            "upper": mathml(e.loop.upper)}  # fmt: skip
         return {
@@ -91,7 +101,7 @@ class PageSteps:
         """One step as JSON, and its operations; none of a step that is too large for that."""
         member, made = self.name(step.makes), list[Operation]()
         place = self.equations.place_of(step.equation)
-        e, tree = self.equations.all[place], self.equations.trees[place]
+        e, tree = self.equations.all[place], self.equations.tree(place)
         number = self.equations.numbers[place]
         if self.operations is not None:
             with suppress(TooManyEntries):
