@@ -1,5 +1,6 @@
 /** The fields in which a reader changes the text, an entry of a weight, or a choice of an equation. */
 import { button, el, own } from "./dom.js";
+import { goOn } from "./generation.js";
 import { full } from "./numbers.js";
 
 /** @typedef {import("./context.js").Context} Context */
@@ -21,12 +22,16 @@ export function tokensBar(ctx, edits) {
 /** @param {Context} ctx @param {EditsStore} edits */
 function field(ctx, edits) {
   const { vocabulary, words, ids, text } = ctx.data.tokens;
-  if (text && ctx.engine.can.ask) return textField(words.join(""), (said) => edits.change({ ids: null, text: said }));
+  if (text && ctx.engine.can.ask) return textField(ctx, edits, words.join(""), (said) => edits.change({ ids: null, text: said }));
   const input = /** @type {HTMLInputElement} */ (el("input", {
     type: "text", "aria-label": vocabulary ? "Words of the text, with spaces between" : "Token numbers, with spaces between",
     value: (vocabulary ? words : ids).join(" "), spellcheck: "false", autocomplete: "off",
   }));
-  const form = el("form", { class: "edit-tokens" }, input, el("button", { type: "submit" }, "Run"));
+  const form = el("form", { class: "edit-tokens" }, input, el("button", { type: "submit" }, "Run"), goOn(ctx, edits));
+  ctx.store.on((state, before) => {
+    const { ids: now, words: said } = ctx.data.tokens;
+    if (state.revision !== before.revision && document.activeElement !== input) input.value = (vocabulary ? said : now).join(" ");
+  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const parts = input.value.trim().split(/[\s,]+/).filter(Boolean);
@@ -39,12 +44,12 @@ function field(ctx, edits) {
   return form;
 }
 
-/** The field of a running model that makes tokens of any text. @param {string} now @param {(text: string) => void} run */
-function textField(now, run) {
+/** The field of a running model that makes tokens of any text. @param {Context} ctx @param {EditsStore} edits @param {string} now @param {(text: string) => void} run */
+function textField(ctx, edits, now, run) {
   const input = /** @type {HTMLInputElement} */ (el("input", {
     type: "text", "aria-label": "Another text", placeholder: now, required: "", spellcheck: "false", autocomplete: "off",
   }));
-  const form = el("form", { class: "edit-tokens" }, input, el("button", { type: "submit" }, "Run"));
+  const form = el("form", { class: "edit-tokens" }, input, el("button", { type: "submit" }, "Run"), goOn(ctx, edits));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     run(input.value);

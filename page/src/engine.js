@@ -22,10 +22,10 @@
  * @property {(edits: Edits) => Promise<Computed>} run
  * @property {(member: string, meaning: string) => Promise<Value>} value
  * @property {(message: any) => Promise<any>} ask  expand, check: answered by a running model
- * @property {((edits: Edits, rate: number) => Promise<Trainer>) | null} train
+ * @property {((edits: Edits) => Promise<Trainer>) | null} train
  *
  * @typedef {object} Trainer
- * @property {() => {step: number, loss: number, parameters: Record<string, Float64Array>}} step
+ * @property {(rate: number) => {step: number, loss: number, parameters: Record<string, Float64Array>}} step
  */
 import { programEngine } from "./program.js";
 import { restore } from "./values.js";

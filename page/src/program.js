@@ -37,18 +37,19 @@ export async function programEngine(page, base) {
   }
 
   /** @type {NonNullable<Engine["train"]>} */
-  async function train(edits, rate) {
+  async function train(edits) {
     const open = numbers(data, edits.choices);
     const params = module.renamed(weights(edits), open);
     const ids = edits.ids ?? data.tokens.ids;
-    const rounds = module.train([ids], params, { steps: Infinity, rate }, open);
+    const state = {};
+    let step = 0;
     return {
-      step() {
-        const { value } = rounds.next();
-        const found = /** @type {Record<string, Computed>} */ (module.weights(value.params));
+      step(rate) {
+        const { value } = module.train([ids], params, { steps: 1, rate, state }, open).next();
+        const found = /** @type {Record<string, Computed>} */ (module.weights(params));
         const parameters = Object.fromEntries(Object.entries(found).map(([key, x]) =>
           [key, typeof x === "number" ? Float64Array.of(x) : Float64Array.from(x.data)]));
-        return { step: value.step, loss: Number(value.loss), parameters };
+        return { step: ++step, loss: Number(value.loss), parameters };
       },
     };
   }

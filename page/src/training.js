@@ -8,6 +8,8 @@ import { short } from "./numbers.js";
 
 const FRAME = 12; // milliseconds of training between two drawings
 const POINTS = 400;
+const STEP = "Each step is one of Adam on this text: a weight moves against the running mean of its gradient, divided by the root " +
+  "of the running mean of its square, both without the bias of their start at 0 (β₁ = 0.9, β₂ = 0.999, ε = 10⁻⁸).";
 
 /** @param {Context} ctx @param {EditsStore} edits */
 export function training(ctx, edits) {
@@ -28,7 +30,7 @@ export function training(ctx, edits) {
     running = !running;
     play.textContent = running ? "Pause" : "Train";
     try {
-      if (running && !trainer) trainer = await begin(edits.get(), Number(rate.value));
+      if (running && !trainer) trainer = await begin(edits.get());
       if (running) requestAnimationFrame(frame);
     } catch (error) {
       running = false;
@@ -52,7 +54,7 @@ export function training(ctx, edits) {
     const end = performance.now() + FRAME;
     let last;
     do {
-      last = trainer.step();
+      last = trainer.step(Number(rate.value));
       losses.push({ step: last.step, loss: last.loss });
     } while (performance.now() < end);
     if (losses.length > 2 * POINTS) losses = losses.filter((_, k) => k % 2 === 0 || k === losses.length - 1);
@@ -63,6 +65,7 @@ export function training(ctx, edits) {
   }
 
   return el("details", { class: "v-training" }, el("summary", {}, "Train this model"),
+    el("p", { class: "hint" }, STEP),
     el("p", { class: "controls" }, play, again, el("label", {}, "learning rate ", rate), said), curve);
 }
 

@@ -161,7 +161,7 @@
  * @property {string | null} [differentiated]  MathML
  * @property {Record<string, number>} dimensions
  * @property {Choice[]} choices
- * @property {{ids: number[], words: string[], vocabulary: string[] | null, input?: string, targets?: string | null, text?: boolean}} tokens
+ * @property {{ids: number[], words: string[], vocabulary: string[] | null, input?: string, targets?: string | null, scores?: string | null, text?: boolean}} tokens
  * @property {{name: string, title: string}[]} meanings
  * @property {Record<string, Record<string, Stored>>} values
  * @property {{source: string, variants: Variant[], trains: boolean, parameters: Record<string, Stored>} | null} program

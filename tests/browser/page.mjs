@@ -19,8 +19,8 @@ async function edited({ data, edits: wanted }) {
   const ctx = new Context(data, store, new Values(data), await createEngine({ get: () => null }, data), null);
   const edits = createEdits(ctx);
   if (wanted.train) {
-    const trainer = await ctx.engine.train(edits.get(), wanted.rate);
-    return { losses: Array.from({ length: wanted.train }, () => trainer.step().loss) };
+    const trainer = await ctx.engine.train(edits.get());
+    return { losses: Array.from({ length: wanted.train }, () => trainer.step(wanted.rate).loss) };
   }
   await edits.change(wanted);
   if (ctx.state.note !== "Everything was computed again") return { error: ctx.state.note };

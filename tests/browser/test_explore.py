@@ -255,6 +255,23 @@ def test_text_and_weights_are_edited_and_all_follows(dialog: Path) -> None:
     assert np.isclose(float(found["changed"]), there, atol=1e-12, rtol=0)
 
 
+def test_a_text_goes_on(dialog: Path) -> None:
+    found = ask(dialog, """
+        const tokens = () => all(".tokens li b").map((b) => Number(b.textContent));
+        const before = tokens().length;
+        for (const more of [1, 2]) {
+          all(".edit-tokens button").find((b) => b.textContent === "Go on").click();
+          await until(() => tokens().length === before + more);
+        }
+        return {tokens: tokens(), field: one(".edit-tokens input").value};
+    """)  # fmt: skip
+    model = viete.read("dialog-transformer").bind(d=6, n_max=8).with_weights(seed=1)
+    ids = [3, 1, 4, 1, 5]
+    for _ in range(2):
+        ids.append(int(np.argmax(model.run(ids)["logits"][-1])))
+    assert found["tokens"] == ids and found["field"] == " ".join(map(str, ids))
+
+
 def test_the_model_learns_before_ones_eyes(dialog: Path) -> None:
     first, last = ask(dialog, r"""
         const box = one(".v-training");

@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 from fractions import Fraction
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import viete as vt
 from tests.browser.javascript import arrays
 from tests.browser.test_javascript import close, size
 from tests.code.exported import bound, made_inputs, made_weights
+from tests.command_line import viete as command
 from tests.laws.strategies import cards, varied
 from viete.analysis.next_token import text_of
 from viete.evaluate.execution import execute
@@ -30,10 +32,12 @@ from viete.explore.differentiated import default_of
 from viete.explore.reruns import backward_run, with_open_targets
 from viete.notation.printer import show_equation
 from viete.rewrite.choices import EquationChoice, choices, chosen
+from viete.text.data import read_data
 
 pytestmark = pytest.mark.browser
 RUN = Path(__file__).with_name("page.mjs")
 PART = re.compile(r"(partial\{)?([A-Z]|hat\{\w+\})\}?_\{?\d")  # of gradients: any name will do
+DIALOGS = resources.files("viete.text").joinpath("shipped/dialogs.txt").read_text("utf-8")
 NAMES = [Path(path).stem for path in varied()]
 Settings = dict[EquationChoice, Fraction | bool]
 
@@ -105,6 +109,25 @@ def test_shipped_cards() -> None:
         inputs = given_inputs(card, made_inputs(card))
         edits.append(Edit(name, card, made_weights(card), inputs, put))
     hold(edits)
+
+
+def test_a_page_trains_as_the_command_does(tmp_path: Path) -> None:
+    """Step by step: the losses of `viete train` with Adam on the one text of the page."""
+    data, folder = tmp_path / "dialog.txt", tmp_path / "run"
+    data.write_text("\n".join(DIALOGS.splitlines()[:4]), "utf-8")
+    command("train", "dialog-transformer", "--set", "d=8", "--data", data, "-o", folder,
+            "--batch", 1, "--optimiser", "adam", "--lr", 0.05, "--clip", 0, "--dtype", "float64",
+            "--validation", 0, "--steps", 20, "--log-every", 1, "--seed", 3)  # fmt: skip
+    lines = map(json.loads, (folder / "metrics.jsonl").read_text("utf-8").splitlines())
+    losses = [line["loss"] for line in lines if "loss" in line]
+    (dialog,) = read_data(str(data)).conversations()
+    numbers = json.loads((folder / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
+    ids = [numbers[c] for c in dialog.prompt + dialog.answer]
+    card = vt.read(folder / "card.md")
+    page = page_data(card.run(ids, card.initial_weights(3)), meanings=[])
+    (found,) = edited([{"data": page, "edits": {"train": len(losses), "rate": 0.05}}])
+    assert len(losses) == 20
+    np.testing.assert_allclose(found["losses"], losses, rtol=1e-9)
 
 
 def test_random_cards() -> None:

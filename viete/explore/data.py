@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from viete.analysis.next_token import text_of
+from viete.analysis.next_token import scores, text_of
 from viete.ask.card_claims import Claims
 from viete.cards.writer import blocks
 from viete.document.html import parts, prose
@@ -247,7 +248,14 @@ def tokens(run: Run, names: AxisNames) -> dict[str, Any]:
     listed = list(map(names.word, range(len(run.scope.words()))))
     vocabulary = listed if listed and sum(map(len, listed)) <= MOST_WORDS else None
     return {"ids": ids, "words": list(map(names.word, ids)), "vocabulary": vocabulary,
-            "input": item.name}  # fmt: skip
+            "input": item.name, "scores": scores_of(run)}  # fmt: skip
+
+
+def scores_of(run: Run) -> str | None:
+    """The value by which the text goes on; None where it does not."""
+    with suppress(VieteError):
+        return scores(run.program.model)
+    return None
 
 
 def plain_size(x: Any) -> float | int:

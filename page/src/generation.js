@@ -1,0 +1,19 @@
+/** The text goes on: the token whose score is the greatest at the last position is appended. */
+import { button } from "./dom.js";
+
+/** @typedef {import("./context.js").Context} Context */
+/** @typedef {import("./edits.js").EditsStore} EditsStore */
+
+/** @param {Context} ctx @param {EditsStore} edits */
+export function goOn(ctx, edits) {
+  const { scores } = ctx.data.tokens;
+  if (!scores) return null;
+  return button("Go on", () => {
+    const value = ctx.values.best(scores, "decimal");
+    if (!value) return ctx.tell(`The page does not hold ${scores}.`);
+    const line = Array.from({ length: value.columns }, (_, k) => Number(value.at(value.index(0, value.rows - 1, k))));
+    const likeliest = line.indexOf(Math.max(...line));
+    if (likeliest < 0) return ctx.tell(`The last row of ${scores} has no greatest entry.`);
+    return edits.change({ ids: [...ctx.data.tokens.ids, likeliest], text: null });
+  }, { type: "button", title: "Append the likeliest next token" });
+}
