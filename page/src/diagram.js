@@ -1,6 +1,6 @@
 /** The data flow, the residual stream as its spine: boxes unfold in place, and the one computed now is open. */
 import { el, own } from "./dom.js";
-import { fit, line, numbers, range } from "./diagram_lines.js";
+import { line, numbers, range } from "./diagram_lines.js";
 import { reveal } from "./equations.js";
 import { equationProgress } from "./progress.js";
 import { rail } from "./rail.js";
@@ -23,8 +23,6 @@ export function diagram(ctx) {
   const { list, loops } = framed(ctx, drawn, stops);
   rail(list, stops.map(({ box, anchor }) => ({ id: box.id, sum: box.kind === "sum", element: anchor })), drawn.arrows, OUTER, loops);
   const holder = el("div", { class: "drawing", tabindex: "0", role: "group", "aria-label": "Diagram of the data flow" }, list);
-  const legend = el("p", { class: "legend" }, [["done", "done"], ["now", "highlighted = computed this step"], ["later", "not yet"]].map(([status, text]) =>
-    el("span", { class: `chip ${status}` }, text)));
 
   ctx.store.on((state, before) => {
     if (state !== before && state.step === before.step && state.direction === before.direction && state.revision === before.revision) return;
@@ -41,8 +39,12 @@ export function diagram(ctx) {
     }
     if (shown) reveal(shown);
   });
-  return el("figure", { class: "v-diagram" }, el("figcaption", {}, legend), holder);
+  return el("figure", { class: "v-diagram" }, holder);
 }
+
+/** What the three states look like. */
+export const legend = () => el("p", { class: "legend" }, [["done", "done"], ["now", "highlighted = computed this step"], ["later", "not yet"]].map(([status, text]) =>
+  el("span", { class: `chip ${status}` }, text)));
 
 /** @param {string[]} states */
 const overall = (states) => (states.includes("now") ? "now" : states.every((s) => s === "done") ? "done" : "later");
@@ -109,7 +111,6 @@ function stop(ctx, box, choose) {
   const inside = el("ol", { class: "inside", hidden: true }, rows.map((row) => el("li", { class: row.length > 1 ? "row several" : "row" }, row.map(({ element }) => element))));
   rail(inside, rows.map((_, k) => ({ id: String(k), element: /** @type {HTMLElement} */ (inside.children[k]) })),
     (box.links ?? []).map(([from, to]) => ({ from: String(from), to: String(to), keys: (box.rows ?? [])[from].map((each) => each.key) })), INNER);
-  new ResizeObserver(() => lines.forEach(({ element }) => fit(element))).observe(inside);
   const title = el("button", { type: "button", class: "title", "aria-expanded": "false", onclick: () => toggle(title.getAttribute("aria-expanded") !== "true", true) }, box.title);
   const ways = el("p", { class: "ways" }, names(box.reads), box.reads?.length && box.gives?.length ? " → " : null, names(box.gives));
   /** @param {boolean} open @param {boolean} [asked] */

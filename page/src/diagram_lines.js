@@ -1,5 +1,6 @@
 /** The equations in a box of the diagram: each with its shape, what it does, and how many copies there are. */
 import { el, own } from "./dom.js";
+import { fit } from "./fit.js";
 
 /** @typedef {import("./context.js").Context} Context */
 /** @typedef {import("./types.js").DiagramLine} Line */
@@ -12,7 +13,7 @@ export function line(ctx, each, plain) {
     type: "button", class: copies ? "line copies" : "line", "data-key": each.key, "data-number": each.equation,
     onclick: () => toStep(ctx, each),
   }, el("span", { class: "unseen" }, `Equation ${each.equation}: `), // mathematics alone is no name for some screen readers
-  own(each.term ?? equation?.math, "span", { class: "formula" }),
+  fit(own(each.term ?? equation?.math, "span", { class: "formula" })),
   el("span", { class: "shape" }, own(each.shape ?? ""),
     each.story && !plain ? ` · ${each.story}` : null,
     ...each.copies.flatMap(({ letter, range: ends }) => [" · ", range(letter, ends)])));
@@ -42,14 +43,4 @@ export function numbers(ctx, each) {
   const member = (mine.find((step) => JSON.stringify(step.block) === here) ?? mine[0])?.member;
   const shape = member === undefined ? [] : ctx.value(member)?.shape ?? [];
   return shape.length ? `= ${shape.join(" × ")}` : "";
-}
-
-const SMALLEST = 11.5; // pixels: a longer formula is scrolled
-
-/** A formula as large as its box has room for. @param {HTMLElement} element */
-export function fit(element) {
-  const formula = /** @type {HTMLElement} */ (element.querySelector(".formula"));
-  formula.style.fontSize = "";
-  const wide = formula.scrollWidth / Math.max(1, formula.clientWidth);
-  if (wide > 1) formula.style.fontSize = `${Math.max(SMALLEST, parseFloat(getComputedStyle(formula).fontSize) / wide - 0.1)}px`;
 }

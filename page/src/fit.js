@@ -1,23 +1,41 @@
-/** A formula that is wider than its pane is set smaller, within reason; below that it scrolls. */
+/** A formula that is wider than its pane is set a little smaller; if that is not enough it is broken onto lines. */
+import { breakUp, levels, mend } from "./breaking.js";
 
-const LEAST = 0.72;
+const LEAST = 0.86; // of its size; what is wider still, scrolls
 
 /** @type {WeakMap<Element, number>} the width for which a formula was set */
 const known = new WeakMap();
 const observer = new ResizeObserver((entries) => {
-  const changed = entries.filter(({ target, contentRect }) => known.get(target) !== contentRect.width);
+  const changed = entries.filter(({ target, contentRect }) => contentRect.width && known.get(target) !== contentRect.width);
   const formulas = changed.map(({ target, contentRect }) => {
     known.set(target, contentRect.width);
     return /** @type {HTMLElement} */ (target);
   });
-  for (const formula of formulas) formula.style.removeProperty("--fit");
-  const shares = formulas.map((formula) => formula.clientWidth / formula.scrollWidth);
-  formulas.forEach((formula, k) => {
-    if (shares[k] < LEAST) formula.tabIndex = 0; // what scrolls is reached by the keyboard
-    else formula.removeAttribute("tabindex");
-    if (shares[k] < 1) formula.style.setProperty("--fit", Math.max(LEAST, shares[k] * 0.99).toFixed(3));
-  });
+  for (const formula of formulas) {
+    formula.style.removeProperty("--fit");
+    if (formula.querySelector(".broken")) mend(formula);
+  }
+  const shares = formulas.map(share);
+  formulas.forEach((formula, k) => set(formula, shares[k]));
 });
+
+/** @param {HTMLElement} formula */
+const share = (formula) => formula.clientWidth / formula.scrollWidth;
+
+/** @param {HTMLElement} formula @param {number} found  how much of it has room */
+function set(formula, found) {
+  let room = found;
+  const math = formula.querySelector("math");
+  for (const level of room < LEAST && math ? levels(math) : []) {
+    if (formula.querySelector(".broken")) mend(formula);
+    breakUp(/** @type {Element} */ (math), level);
+    room = share(formula);
+    if (room >= LEAST) break;
+  }
+  if (room < LEAST) formula.tabIndex = 0; // what scrolls is reached by the keyboard
+  else formula.removeAttribute("tabindex");
+  if (room < 1) formula.style.setProperty("--fit", Math.max(LEAST, room * 0.99).toFixed(3));
+}
 
 /** @param {HTMLElement} formula */
 export function fit(formula) {

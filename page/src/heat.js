@@ -7,6 +7,7 @@ import { short } from "./numbers.js";
 /** @typedef {import("./matrix.js").Picked} Picked */
 
 const MOST_LABELS = 40;
+const LOWEST = 8; // pixels of a row with a label
 const MOST_DRAWN = 4096; // columns: a wider canvas is slow
 
 /** @param {Value} value @param {number} slice @param {Picked} picked @param {number} width @param {number} high */
@@ -17,12 +18,17 @@ export function heat(value, slice, picked, width, high) {
   const columnAxis = value.shape.length - 1;
   const labels = (/** @type {number} */ axis, /** @type {number} */ n) =>
     axis >= 0 && value.labels[axis] && n <= MOST_LABELS ? Array.from({ length: n }, (_, k) => value.label(axis, k)) : null;
-  const left = labels(rowAxis, rows);
-  const room = width - Math.min(96, 8 + 7 * Math.max(0, ...(left ?? []).map((label) => label.length)));
-  const side = Math.max(1, Math.min(28, Math.floor(room / columns), Math.max(2, Math.floor(high / rows))));
-  const tall = Math.max(side, Math.min(rows === 1 ? 28 : side * 4, Math.floor(high / rows) || 1));
+  const words = labels(rowAxis, rows);
+  const beside = words ? Math.min(96, 8 + 7 * Math.max(0, ...words.map((word) => word.length))) : 0;
+  const sideIn = (/** @type {number} */ room) => Math.max(1, Math.min(28, Math.floor(room / columns), Math.max(2, Math.floor(high / rows))));
+  const square = rows === columns;
+  // Rows that are lower than letters have none, and their room.
+  const labelled = Math.floor(high / rows) >= LOWEST && (!square || sideIn(width - beside) >= LOWEST);
+  const left = labelled ? words : null;
+  const side = sideIn(width - (labelled ? beside : 0));
+  const tall = square ? side : Math.max(side, Math.min(rows === 1 ? 28 : side * 4, Math.floor(high / rows) || 1));
   const height = Math.max(1, Math.min(tall, 28));
-  const top = side >= 8 ? labels(columnAxis, columns) : null;
+  const top = side >= LOWEST ? labels(columnAxis, columns) : null;
   const canvas = /** @type {HTMLCanvasElement} */ (el("canvas", {
     width: columns, height: rows, tabindex: "0", role: "img",
     "aria-label": `${picked.name} as a heat map of ${rows} by ${columns}; arrow keys read its entries`,

@@ -2,7 +2,7 @@
 import { asking } from "./asking.js";
 import { claims } from "./claims.js";
 import { Context } from "./context.js";
-import { diagram } from "./diagram.js";
+import { diagram, legend } from "./diagram.js";
 import { el, own, segmented } from "./dom.js";
 import { constants, tokensBar, undo } from "./editing.js";
 import { createEdits } from "./edits.js";
@@ -31,6 +31,7 @@ async function render({ model, el: root }) {
   const ctx = new Context(data, store, new Values(data), await createEngine(model, data), root);
   store.set({ step: ctx.ends.first });
   const edits = createEdits(ctx);
+  const drawn = diagram(ctx);
   root.classList.add("viete-page");
   root.replaceChildren(
     header(ctx, edits),
@@ -38,7 +39,8 @@ async function render({ model, el: root }) {
     el(root.parentElement === document.body ? "main" : "div", { class: "v-panes" },
       pane("equations", "Equations", equations(ctx, edits), symbolTable(ctx), claims(ctx), card(ctx)),
       el("div", { class: "pane story", role: "region", "aria-label": "This step" },
-        el("div", { class: "pane-body", tabindex: "0" }, story(ctx, edits), diagram(ctx), training(ctx, edits), asking(ctx, edits))),
+        el("div", { class: "pane-body", tabindex: "0" }, story(ctx, edits), training(ctx, edits), asking(ctx, edits))),
+      drawn && pane("diagram", "Diagram", drawn),
       pane("values", "Values", valuesPane(ctx, edits)),
       pane("register", "Register", register(ctx))),
     inspector(ctx), note(ctx), inPlaceOf(model.get("saved")));
@@ -56,7 +58,7 @@ function inPlaceOf(saved) {
 /** @param {string} name @param {string} title @param {...(Node | null)} children */
 function pane(name, title, ...children) {
   return el("section", { class: `pane ${name}`, "aria-label": title },
-    el("h2", { class: "pane-title" }, title),
+    el("header", { class: "pane-head" }, el("h2", { class: "pane-title" }, title), name === "diagram" ? legend() : null),
     el("div", { class: "pane-body", tabindex: "0", role: "group", "aria-label": title }, children));
 }
 

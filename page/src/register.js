@@ -61,7 +61,7 @@ function row(ctx, step, positions, drawn) {
   const key = value ? step.member : `later ${step.member}`;
   const line = drawn.get(key) ?? el("tr", { "data-member": step.member, "data-key": ctx.symbolOf(step.member) },
     el("th", { scope: "row" }, el("button", { type: "button", class: "symbol", onclick: () => ctx.store.set({ looked: step.member, entry: null }) },
-      own(ctx.math(step.member) ?? ""))), cells(ctx, value, positions));
+      own(ctx.math(step.member) ?? "")), value && alike(value) ? el("small", {}, `the same for ${value.sliceName(0)} to ${value.sliceName(value.slices - 1)}`) : null), cells(ctx, value, positions));
   drawn.set(key, line);
   if (line.className === status) return line;
   line.className = status;
@@ -75,13 +75,22 @@ function cells(ctx, value, positions) {
   if (!value) return Array.from({ length: positions }, () => el("td"));
   const axis = positionAxis(ctx, value);
   if (axis < 0) return [el("td", { colspan: positions }, coloured(value, value.rows) || value.rows > 1 ? whole(value) : vector(value, 0, 0))];
+  const slices = alike(value) ? 1 : Math.min(value.slices, MOST_SLICES);
   return Array.from({ length: positions }, (_, k) => {
     const cell = el("td", { "data-row": k });
     if (axis === value.shape.length - 1) cell.append(...typedAt(value, value.index(0, 0, k)));
-    else if (coloured(value, positions)) cell.append(strip(value, Array.from({ length: Math.min(value.slices, MOST_SLICES) }, (_, s) => s * value.rows + k), `position ${k}`));
-    else for (let s = 0; s < Math.min(value.slices, MOST_SLICES); s++) cell.append(vector(value, s, k));
+    else if (coloured(value, positions)) cell.append(strip(value, Array.from({ length: slices }, (_, s) => s * value.rows + k), `position ${k}`));
+    else for (let s = 0; s < slices; s++) cell.append(vector(value, s, k));
     return cell;
   });
+}
+
+/** Whether all heads have the same numbers. @param {Value} value */
+function alike(value) {
+  const size = value.rows * value.columns;
+  if (value.slices < 2) return false;
+  for (let k = size; k < value.data.length; k++) if (value.data[k] !== value.data[k - size]) return false;
+  return true;
 }
 
 /** The axis over positions: the row axis, or that of a vector, if it is as long as the text. @param {Context} ctx @param {Value} value */

@@ -13,6 +13,7 @@ import { count } from "./numbers.js";
 const MOST_CELLS = 400;
 const MOST_COLUMNS = 10;
 const MOST_SLICES = 12;
+const NARROW = 16; // columns of matrices that stand three abreast
 const MOST_BYTES = 8e6; // of a value that is loaded without being asked for
 
 /** @param {Context} ctx @param {Value} value */
@@ -51,7 +52,8 @@ export function valueView(ctx, member, { marked = () => false, main = false, wid
   const picked = { entry, marked, name: member, pick: (/** @type {number[]} */ at) => ctx.store.set({ entry: { member, at } }) };
   const shown = Math.min(value.slices, MOST_SLICES);
   const slices = Array.from({ length: shown }, (_, s) => {
-    const wide = value.slices > 1 && chosen !== "numbers" ? Math.min(width, Math.max(150, width / Math.min(shown, 3) - 16)) : width;
+    const abreast = Math.min(shown, value.columns > NARROW ? 2 : 3);
+    const wide = value.slices > 1 && chosen !== "numbers" ? Math.min(width, Math.max(150, width / abreast - 26)) : width;
     const drawn = chosen === "numbers" ? matrix(value, s, picked)
       : chosen === "heat" ? heat(value, s, picked, wide, main ? 320 : 200)
         : chosen === "arcs" ? arcs(value, s, picked, wide) : bars(value, s, picked);
