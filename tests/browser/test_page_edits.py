@@ -88,7 +88,7 @@ class Edit:
 
 def given_inputs(card: vt.Card, inputs: dict[str, Any]) -> dict[str, Any]:
     """Inputs without targets, which are the tokens one further, and with padding that sees some."""
-    ready = program(with_open_targets(card, {}))
+    ready = program(with_open_targets(card, frozenset()))
     seen = {k: np.maximum(x, np.arange(len(x)) == 0) if k == "a" else x for k, x in inputs.items()}
     return {k: x for k, x in seen.items() if k not in ready.targets}
 

@@ -6,14 +6,15 @@ from collections.abc import Collection
 from dataclasses import replace
 from difflib import SequenceMatcher
 
-from viete.graph.card import CardData, Equation, restated
+from viete.graph.card import CardData, Equation, memoised, restated
 from viete.notation.tree import Expr, Ref, Slot, Symbol, transform
 from viete.rewrite.adjoint.grad import forward_pass
 
 Place = tuple[str, ...]
 
 
-def aligned(card: CardData, before: CardData, taken: Collection[str]) -> CardData:
+@memoised
+def aligned(card: CardData, before: CardData, taken: frozenset[str]) -> CardData:
     """The card with the names of parts, such as G_1, that those in the same place have ``before``.
 
     A part that is new there has a name that is neither in ``before`` nor ``taken``.

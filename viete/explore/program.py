@@ -25,7 +25,7 @@ def program_data(
     ``equations`` are those of the page, and ``backward`` says whether it goes backwards too. Raises
     VieteError for what JavaScript cannot say.
     """
-    card = opened(run.program.model, found, masked=True)
+    card = opened(run.program.model, tuple(found), masked=True)
     if backward:
         card = with_loss_open(card, of, inputs_of(run))
     source = export(card, "js", of if backward else None)

@@ -18,7 +18,7 @@ from viete.evaluate.labelled import in_order, permute
 from viete.evaluate.memory import counted
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Program, program
-from viete.graph.card import CardData
+from viete.graph.card import CardData, memoised
 from viete.meanings.entries import EntryRun, run_entries
 from viete.meanings.exact.numbers import Number
 from viete.meanings.run import MEANINGS
@@ -94,10 +94,11 @@ def backward_run(
 
 def with_loss_open(card: CardData, of: str | None, given: Mapping[str, Any]) -> CardData:
     """The card with its loss, where no ``of`` says another, and with open targets."""
-    return with_open_targets(card if of is not None else with_loss(card, None)[0], given)
+    return with_open_targets(card if of is not None else with_loss(card, None)[0], frozenset(given))
 
 
-def with_open_targets(card: CardData, given: Mapping[str, Any]) -> CardData:
+@memoised
+def with_open_targets(card: CardData, given: frozenset[str]) -> CardData:
     """The card with targets that were not given as inputs of which some may be none."""
     opened = tuple(
         i if i.name in given or i.high is None else replace(i, low=num(NO_TARGET))

@@ -51,17 +51,15 @@ class Variants:
             made |= {names: self.of(names) for names in subsets(group) if names not in made}
         return list(made.values())
 
-    def of(self, names: Sequence[EquationChoice]) -> dict[str, Any]:
+    def of(self, names: tuple[EquationChoice, ...]) -> dict[str, Any]:
         """The variant with some choices left open."""
         ready = program(opened(self.run.program.model, names))
         run = execute(ready, inputs_of(self.run), weights_of(self.run), again=False)
         run.scope = self.run.scope
         forward = len(ready.model.equations)
         if self.backward:
-            before = self.base.card
-            run = backward_run(
-                run, self.differentiated, lambda card: aligned(card, before, self.taken)
-            )
+            before, taken = self.base.card, frozenset(self.taken)
+            run = backward_run(run, self.differentiated, lambda card: aligned(card, before, taken))
         walk = Walk(run, float_evaluator(run), Shelf(in_floats), True, self.base)
         walk.givens()
         self.taken |= run.program.model.symbols.keys() - self.base.card.symbols.keys()

@@ -7,14 +7,14 @@ program serves all numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 from viete.analysis.next_token import scores
 from viete.errors import Text, VieteError
-from viete.graph.card import CardData, Dimension, Equation, with_right
+from viete.graph.card import CardData, Dimension, Equation, memoised, with_right
 from viete.graph.matching import put
 from viete.graph.rules import Rule, table
 from viete.library.functions import inlined
@@ -138,12 +138,12 @@ def chosen(card: CardData, values: Mapping[EquationChoice, Fraction | bool]) -> 
     return changed(card, {c: c.expression(x) for c, x in values.items()})
 
 
-def opened(card: CardData, wanted: Iterable[EquationChoice], masked: bool = False) -> CardData:
+@memoised
+def opened(card: CardData, wanted: tuple[EquationChoice, ...], masked: bool = False) -> CardData:
     """The card with choices left open, each a new dimension, which is 1.
 
     With ``masked`` a part is there where its dimension is 1, and else it is taken out.
     """
-    wanted = tuple(wanted)
     put: dict[EquationChoice, Expr | None] = {c: Ref(c.symbol) if c.is_number or masked else None
                                       for c in wanted}  # fmt: skip
     dims = tuple(Dimension(c.symbol, num(1), meaning=OPENED) for c in wanted if put[c] is not None)
