@@ -8,29 +8,32 @@ const OPEN = new Set(["(", "[", "⟨"]);
 const CLOSE = new Set([")", "]", "⟩"]);
 const BRACKETS = new Set([...OPEN, ...CLOSE]);
 
+const LAST = 99; // what is defined stands alone only where nothing else does
+
 /** @param {Element} node */
 const sign = (node) => (node.localName === "mo" ? node.textContent ?? "" : "");
 /** @param {Element} node */
 const isRow = (node) => node.localName === "mrow" || node.localName === "math";
 
-/** What stands in a row, and in how many brackets; a child after which or before which a line may end is marked. @param {Element} row @param {number} depth */
+/** What stands in a row, in how many brackets, and where a line may end: before or after what, and as how good a place. @param {Element} row @param {number} depth */
 function places(row, depth) {
   let inside = depth;
   // What follows a semicolon belongs together.
   const after = [...row.children].some((child) => sign(child) === ";") ? ";" : ",";
+  const defines = [...row.children].findIndex((child) => sign(child) === "=");
   return [...row.children].map((child, k) => {
     const text = sign(child);
     if (CLOSE.has(text)) inside--;
     const at = inside;
     if (OPEN.has(text)) inside++;
-    return { child, depth: at, before: k > 0 && BEFORE.has(text), after: text === after };
+    return { child, depth: at, level: k === defines ? LAST : at, before: k > 0 && BEFORE.has(text), after: text === after };
   });
 }
 
 /** The depths at which a formula may be broken, the outermost first. @param {Element} row @param {number} [depth] @returns {number[]} */
 export function levels(row, depth = 0) {
   const found = places(row, depth).flatMap((place) => [
-    ...(place.before || place.after ? [place.depth] : []), ...(isRow(place.child) ? levels(place.child, place.depth) : [])]);
+    ...(place.before || place.after ? [place.level] : []), ...(isRow(place.child) ? levels(place.child, place.depth) : [])]);
   return [...new Set(found)].sort((a, b) => a - b);
 }
 
@@ -39,21 +42,21 @@ export function breakUp(row, deepest, depth = 0) {
   row.classList.add("broken");
   /** @type {Element | null} */
   let piece = null;
-  for (const { child, depth: at, before, after } of places(row, depth)) {
-    if (before && at <= deepest) {
+  for (const { child, depth: at, level, before, after } of places(row, depth)) {
+    if (before && level <= deepest) {
       child.before(document.createElement("wbr"));
       child.setAttribute("form", "infix");
       piece = null;
     }
     if (BRACKETS.has(sign(child))) fixed(child);
-    if (isRow(child) && levels(child, at).some((level) => level <= deepest)) {
+    if (isRow(child) && levels(child, at).some((one) => one <= deepest)) {
       breakUp(child, deepest, at);
       piece = null;
     } else {
       if (!piece) child.before((piece = made("mrow", "piece")));
       piece.append(child);
     }
-    if (after && at <= deepest && piece) {
+    if (after && level <= deepest && piece) {
       piece.after(document.createElement("wbr"));
       piece = null;
     }

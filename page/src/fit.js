@@ -1,7 +1,8 @@
 /** A formula that is wider than its pane is set a little smaller; if that is not enough it is broken onto lines. */
 import { breakUp, levels, mend } from "./breaking.js";
 
-const LEAST = 0.86; // of its size; what is wider still, scrolls
+const FIRST = 0.86; // of its size: as small as a formula gets on one line
+const LEAST = 0.7; // and where lines do not help; what is wider still, scrolls
 
 /** @type {WeakMap<Element, number>} the width for which a formula was set */
 const known = new WeakMap();
@@ -26,11 +27,11 @@ const share = (formula) => formula.clientWidth / formula.scrollWidth;
 function set(formula, found) {
   let room = found;
   const math = formula.querySelector("math");
-  for (const level of room < LEAST && math ? levels(math) : []) {
+  for (const level of room < FIRST && math ? levels(math) : []) {
     if (formula.querySelector(".broken")) mend(formula);
     breakUp(/** @type {Element} */ (math), level);
     room = share(formula);
-    if (room >= LEAST) break;
+    if (room >= FIRST) break;
   }
   if (room < LEAST) formula.tabIndex = 0; // what scrolls is reached by the keyboard
   else formula.removeAttribute("tabindex");
