@@ -40,7 +40,7 @@ export function matrix(value, slice, picked) {
     ? el("thead", {}, el("tr", {}, named.row ? el("td", { class: "corner" }) : null,
       Array.from({ length: columns }, (_, j) => el("th", { scope: "col", title: value.label(columnAxis, j) }, value.label(columnAxis, j)))))
     : null;
-  const table = el("table", { class: "matrix", role: "grid", "aria-label": picked.name }, head, body);
+  const table = el("table", { class: value.shape.length ? "matrix" : "matrix scalar", role: "grid", "aria-label": picked.name }, head, body);
   if (picked.pick) hear(table, value, picked.pick);
   return table;
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import viete
-from viete.document.colours import SCHEMES, colours, sheet
+from viete.document.colours import SCHEMES, colours, sheet, svg_file
 
 PAPERS = ("paper", "card", "wash", "now-wash", "done", "input-wash", "output-wash", "stream-wash")
 TEXTS = ("ink", "value", "soft", "input", "parameter", "gradient", "stream", "now")
@@ -87,3 +87,13 @@ def test_the_sheet_is_the_source_of_the_colours() -> None:
         for colour in own.findall(path.read_text("utf-8"))
     }
     assert not found.keys() - {"document/colours.py"}, found
+
+
+def test_a_picture_in_a_file_has_the_colours_of_the_dark_too() -> None:
+    drawn = svg_file(viete.read("exact-lesson").draw().svg)
+    style, body = re.findall(r"(?s)<style>(.*?)</style>(.*)", drawn)[0]
+    dark = {(what, light): now for what, light, now in re.findall(
+        r'\[(fill|stroke)="(#\w+)"\] \{ \1: (#\w+); \}', style)}  # fmt: skip
+    assert {*re.findall(r'\b(fill|stroke)="(#\w+)"', body)} == {*dark}
+    light = {colour: name for name, colour in [*colours("light").items()][::-1]}
+    assert all(now == colours("dark")[light[colour]] for (_, colour), now in dark.items())

@@ -30,6 +30,7 @@ class AnswerPages:
 
     def in_format(self, form: str, top: int | None, output: Path | None) -> str | None:
         """The answers in a format; None of an archive, which is no text."""
+        from viete.document.colours import svg_file
         from viete.report import answer_files as data
         from viete.report.answer_rows import rows_table
         from viete.report.largest_entries import largest
@@ -52,7 +53,8 @@ class AnswerPages:
         if form == "csv":
             return data.to_csv(rows)
         if form == "svg":
-            return curves_svg(rows, asking.title) if len(rows) > 1 else self.drawn().svg
+            several = len(rows) > 1
+            return svg_file(curves_svg(rows, asking.title) if several else self.drawn().svg)
         width = get_terminal_size((100, 24)).columns if output is None else 100
         if top is not None:
             return render([*self.conventions(), *largest(rows, top)], form)

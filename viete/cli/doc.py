@@ -23,6 +23,7 @@ def doc(
 
     With ``-o NAME.md`` the diagram is also drawn, as NAME.svg beside it.
     """
+    from viete.document.colours import svg_file
     from viete.report.architecture import data_flow, write_architecture
 
     form = format_of(form, output, PAGES)
@@ -30,5 +31,5 @@ def doc(
     drawn = output.with_suffix(".svg") if form == "md" and output is not None else None
     text = write_architecture(card, form, batch, length, drawn.name if drawn else None)
     if drawn is not None:
-        emit(data_flow(card, batch, length), drawn, source.name)
+        emit(svg_file(data_flow(card, batch, length)), drawn, source.name)
     emit(text, output, source.name)

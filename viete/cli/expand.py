@@ -22,6 +22,7 @@ from viete.cli.options import (
     split_names,
 )
 from viete.cli.running import started
+from viete.document.colours import svg_file
 from viete.document.rendering import PAGES, STYLES, render
 from viete.errors import VieteError
 
@@ -103,7 +104,8 @@ def expand(
                    directions=directions or ())  # fmt: skip
     if interactive:
         return browse(e)
-    emit(page(e, form, graph), output)
+    text = page(e, form, graph)
+    emit(svg_file(text) if form == "svg" else text, output)
 
 
 def page(e: Expansion, form: str, graph: bool) -> str:

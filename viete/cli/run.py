@@ -79,11 +79,12 @@ def run(
 
         answers = [result.answer(name) for name in shown]
         if form == "svg":
+            from viete.document.colours import svg_file
             from viete.report.pictures.choosing import draw
             from viete.report.pictures.picture import stacked
 
             letters = sorted(card.loop_letters)
-            text = stacked([draw(a, letters) for a in answers], card.title).svg
+            text = svg_file(stacked([draw(a, letters) for a in answers], card.title).svg)
         else:
             text = render([block for a in answers for block in answer_blocks(a)], "text")
         if save is not None:  # only when nothing can fail any more

@@ -59,11 +59,12 @@ def show(
         page = cost_blocks(card, style, length, batch) if costs else Names(card).page(style)
         emit(render(page, form), output)
     elif form in ("svg", "mermaid"):
+        from viete.document.colours import svg_file
         from viete.report.drawing import to_mermaid, to_svg
         from viete.report.drawing.flow import flow
 
         diagram = flow(card, "equations" if detail else "parts")
-        emit(to_svg(diagram) if form == "svg" else to_mermaid(diagram), output)
+        emit(svg_file(to_svg(diagram)) if form == "svg" else to_mermaid(diagram), output)
     else:
         from viete.cards.writer import write
 

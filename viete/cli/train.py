@@ -218,9 +218,10 @@ def plot(
     output: Output = None,
 ) -> None:
     """Draw training and validation loss over the steps, of one run or of several."""
+    from viete.document.colours import svg_file
     from viete.train.plot import plot_runs
 
     picture = plot_runs(runs)
     target = output or runs[0] / "loss.svg"
-    emit(picture, target)
+    emit(svg_file(picture), target)
     print(f"written: {target}")

@@ -32,14 +32,28 @@ def palette(within: str) -> str:
 
 def drawings_in_the_dark(before: str = "") -> str:
     """Rules by which a drawing, whose attributes are light colours, has those of their roles."""
-    names: dict[str, str] = {}
-    for name, colour in colours().items():
-        names.setdefault(colour, name)
     rules = " ".join(
         f'{before}svg [{what}="{colour}"] {{ {what}: var(--{name}); }}'
-        for colour, name in names.items() for what in ("fill", "stroke")
+        for colour, name in roles().items() for what in ("fill", "stroke")
     )  # fmt: skip
     return f"{DARK} {{ {rules} }}"
+
+
+def roles() -> Mapping[str, str]:
+    """The first role that has each of the light colours."""
+    return {colour: name for name, colour in [*colours().items()][::-1]}
+
+
+def svg_file(drawing: str) -> str:
+    """An SVG as a file: where no page's sheet reaches it, it has its own colours in the dark."""
+    dark = colours("dark")
+    rules = " ".join(
+        f'.viete-drawing [{what}="{colour}"] {{ {what}: {dark[name]}; }}'
+        for colour, name in roles().items() for what in ("fill", "stroke")
+        if f'{what}="{colour}"' in drawing
+    )  # fmt: skip
+    head, inside = drawing.split(">", 1)
+    return f'{head} class="viete-drawing">\n<style>{DARK} {{ {rules} }}</style>{inside}'
 
 
 @cache
@@ -76,4 +90,5 @@ SERIF, SANS, MONO = (
 __all__ = [
     "CARD", "INK", "LINE", "LINE_STRONG", "MONO", "NEGATIVE", "NOW", "PAPER", "POSITIVE", "SANS",
     "SCHEMES", "SERIES", "SERIF", "SOFT", "STREAM", "WASH", "colours", "palette", "sheet",
+    "svg_file",
 ]  # fmt: skip

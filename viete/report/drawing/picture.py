@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viete.atomic import behind, replacing
+from viete.document.colours import svg_file
 from viete.errors import VieteError
 from viete.report.drawing.diagram import Diagram
 from viete.report.drawing.mermaid import to_mermaid
 from viete.report.drawing.svg import to_svg
 from viete.report.drawing.text import to_text
 
-WRITERS = {".svg": to_svg, ".mmd": to_mermaid, ".txt": to_text}
+WRITERS = {".svg": lambda diagram: svg_file(to_svg(diagram)), ".mmd": to_mermaid, ".txt": to_text}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from viete.atomic import behind, replacing
-from viete.document.colours import INK, PAPER, SANS, SERIF, SOFT
+from viete.document.colours import INK, PAPER, SANS, SERIF, SOFT, svg_file
 from viete.errors import VieteError
 from viete.printable import display_width, printable
 from viete.report.drawing.svg import formula_text
@@ -62,7 +62,7 @@ class Picture:
         if Path(path).suffix.lower() not in ("", ".svg"):
             raise VieteError(f"a picture is saved as .svg, not as {Path(path).suffix}: {path}")
         with replacing(behind(Path(path))) as file:
-            file.write(self.svg.encode())
+            file.write(svg_file(self.svg).encode())
         return Path(path)
 
     def above(self, other: Picture) -> Picture:
